@@ -1,0 +1,2 @@
+//! The workbench: no argument opens the window, a subcommand works without one.
+fn main() {}

@@ -1,0 +1,258 @@
+//! The levels of one `image` cell as types, for whoever must act on them.
+
+use super::level::{Level, Levels};
+
+/// An enum whose variants are the named levels of one factor, in the order of the contract, the default first.
+macro_rules! levels {
+    ($(#[$doc:meta])* $name:ident = $key:literal { $($(#[$variant_doc:meta])* $variant:ident = $level:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            /// The factor's key in plans.
+            pub const KEY: &'static str = $key;
+            /// The names of its levels, the default first.
+            pub const NAMES: &'static [&'static str] = &[$($level),+];
+
+            /// The level's name.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $level),+ }
+            }
+
+            fn read(levels: &Levels) -> Result<Self, String> {
+                match levels.get($key) {
+                    $(Some(Level::Text(name)) if name.as_ref() == $level => Ok(Self::$variant),)+
+                    Some(other) => Err(format!("{} = {other} is none of {}", $key, Self::NAMES.join(", "))),
+                    None => Err(format!("the level of {} is missing", $key)),
+                }
+            }
+        }
+    };
+}
+
+levels! {
+    /// The arithmetic of training.
+    Precision = "precision" {
+        /// Single precision throughout.
+        Fp32 = "fp32",
+        /// Double precision throughout.
+        Fp64 = "fp64",
+        /// Mixed: autocast to half, weights in fp32, dynamic loss scaling.
+        Fp16 = "fp16",
+        /// Mixed: autocast to bfloat16, weights in fp32.
+        Bf16 = "bf16",
+    }
+}
+levels! {
+    /// Whether fp32 arithmetic may use TF32 tensor cores.
+    Tf32 = "tf32" {
+        /// Strict fp32.
+        Off = "off",
+        /// cuDNN's convolutions only: PyTorch's own default.
+        Conv = "conv",
+        /// Convolutions and matrix products.
+        All = "all",
+    }
+}
+levels! {
+    /// The type in which images travel to the GPU.
+    WireDtype = "wire_dtype" {
+        /// The run's precision, as the papers did.
+        Run = "run",
+        /// Single precision.
+        Fp32 = "fp32",
+        /// Bytes; normalised on the device.
+        Uint8 = "uint8",
+    }
+}
+levels! {
+    /// The memory format of images and weights.
+    Layout = "layout" {
+        /// Contiguous.
+        Nchw = "nchw",
+        /// Channels last.
+        Nhwc = "nhwc",
+    }
+}
+levels! {
+    /// Who prepares batches.
+    Loader = "loader" {
+        /// Threads on the CPU, as PyTorch's DataLoader does with processes.
+        Host = "host",
+        /// NVIDIA DALI.
+        Dali = "dali",
+        /// The bytes live on the GPU and are prepared there.
+        Device = "device",
+    }
+}
+levels! {
+    /// Which images (2505.22905 section 3).
+    Scenario = "scenario" {
+        /// 28×28 digits, upsampled.
+        A = "a",
+        /// 300×300 colour files.
+        B = "b",
+    }
+}
+levels! {
+    /// How the work is spread over ranks (2503.15252 section 3.2).
+    Strategy = "strategy" {
+        /// DDP with DistributedSampler: each rank loads its own share.
+        DdpDs = "ddp-ds",
+        /// One rank, no communication.
+        Single = "single",
+        /// DataParallel: one process, a thread a GPU.
+        Dp = "dp",
+        /// DDP without distribution: every rank processes everything.
+        Ddp = "ddp",
+        /// DDP round-robin: every rank receives everything and processes its share.
+        DdpRr = "ddp-rr",
+    }
+}
+levels! {
+    /// Binding of ranks and of their memory to NUMA nodes.
+    Numa = "numa" {
+        /// As the system pleases.
+        Off = "off",
+        /// Next to the rank's GPU.
+        Local = "local",
+        /// Memory spread over all nodes.
+        Interleave = "interleave",
+        /// Everything on the first node.
+        FirstNode = "first-node",
+    }
+}
+levels! {
+    /// Copies of the data set in memory.
+    DataCopy = "data_copy" {
+        /// One a rank.
+        PerRank = "per_rank",
+        /// One a node.
+        Shared = "shared",
+    }
+}
+levels! {
+    /// How the optimizer's update is computed.
+    OptimizerImpl = "optimizer_impl" {
+        /// One kernel for all parameters.
+        Fused = "fused",
+        /// A few kernels for all parameters.
+        Foreach = "foreach",
+        /// Kernels for each parameter.
+        Loop = "loop",
+    }
+}
+
+/// How batch normalisation behaves over ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchNorm {
+    /// Rank 0's running statistics are sent to all before each forward pass.
+    pub broadcast_buffers: bool,
+    /// Statistics are computed over all ranks.
+    pub synchronised: bool,
+}
+
+/// The levels of an `image` cell, typed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImageSettings {
+    /// The arithmetic of training.
+    pub precision: Precision,
+    /// Whether fp32 arithmetic may use TF32.
+    pub tf32: Tf32,
+    /// The type in which images travel to the GPU.
+    pub wire_dtype: WireDtype,
+    /// Batches are staged in page-locked memory and copied without blocking.
+    pub pin_memory: bool,
+    /// The memory format of images and weights.
+    pub layout: Layout,
+    /// Who prepares batches.
+    pub loader: Loader,
+    /// Loader threads a rank.
+    pub loader_workers: usize,
+    /// The loader's threads live over epochs.
+    pub persistent_workers: bool,
+    /// Which images.
+    pub scenario: Scenario,
+    /// How the work is spread over ranks.
+    pub strategy: Strategy,
+    /// Ranks.
+    pub gpus: usize,
+    /// Binding to NUMA nodes.
+    pub numa: Numa,
+    /// Copies of the data set in memory.
+    pub data_copy: DataCopy,
+    /// How batch normalisation behaves over ranks.
+    pub batch_norm: BatchNorm,
+    /// The whole step is captured and replayed.
+    pub cuda_graph: bool,
+    /// How the optimizer's update is computed.
+    pub optimizer_impl: OptimizerImpl,
+    /// cuDNN tries algorithms and keeps the fastest.
+    pub cudnn_benchmark: bool,
+    /// Only algorithms that give the same bits each time.
+    pub deterministic: bool,
+    /// Width and height of the images that the model sees, in pixels.
+    pub image_size: i64,
+    /// Images a rank and step.
+    pub batch_size: usize,
+    /// Passes over the training set.
+    pub epochs: usize,
+    /// The optimizer's learning rate.
+    pub learning_rate: f64,
+    /// MobileNetV2's width multiplier.
+    pub width_multiplier: f64,
+    /// Training images used, from the start of the set.
+    pub train_images: usize,
+    /// Test images used, from the start of the set.
+    pub test_images: usize,
+}
+
+impl ImageSettings {
+    /// Reads a cell's levels; the error names the factor that is missing or wrong.
+    pub fn from_levels(levels: &Levels) -> Result<Self, String> {
+        let switch = |key: &str| match levels.get(key).and_then(Level::as_text) {
+            Some("on") => Ok(true),
+            Some("off") => Ok(false),
+            _ => Err(format!("the level of {key} must be on or off")),
+        };
+        let count = |key: &str| {
+            let value = levels.get(key).and_then(Level::as_integer).and_then(|value| usize::try_from(value).ok());
+            value.ok_or_else(|| format!("the level of {key} must be a whole number"))
+        };
+        let number = |key: &str| {
+            let value = levels.get(key).and_then(Level::as_number);
+            value.ok_or_else(|| format!("the level of {key} must be a number"))
+        };
+        Ok(Self {
+            precision: Precision::read(levels)?,
+            tf32: Tf32::read(levels)?,
+            wire_dtype: WireDtype::read(levels)?,
+            pin_memory: switch("pin_memory")?,
+            layout: Layout::read(levels)?,
+            loader: Loader::read(levels)?,
+            loader_workers: count("loader_workers")?,
+            persistent_workers: switch("persistent_workers")?,
+            scenario: Scenario::read(levels)?,
+            strategy: Strategy::read(levels)?,
+            gpus: count("gpus")?,
+            numa: Numa::read(levels)?,
+            data_copy: DataCopy::read(levels)?,
+            batch_norm: BatchNorm {
+                broadcast_buffers: switch("broadcast_buffers")?,
+                synchronised: switch("sync_batch_norm")?,
+            },
+            cuda_graph: switch("cuda_graph")?,
+            optimizer_impl: OptimizerImpl::read(levels)?,
+            cudnn_benchmark: switch("cudnn_benchmark")?,
+            deterministic: switch("deterministic")?,
+            image_size: count("image_size")? as i64,
+            batch_size: count("batch_size")?,
+            epochs: count("epochs")?,
+            learning_rate: number("learning_rate")?,
+            width_multiplier: number("width_multiplier")?,
+            train_images: count("train_images")?,
+            test_images: count("test_images")?,
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! One value of a factor, and the values of all factors of a cell.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// One value of a factor: `"fp16"`, `4`, `0.01`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Level {
+    /// A count.
+    Integer(i64),
+    /// A real number.
+    Number(f64),
+    /// A named level.
+    Text(Arc<str>),
+}
+
+impl Level {
+    /// A named level.
+    pub fn text(name: &str) -> Self {
+        Self::Text(Arc::from(name))
+    }
+
+    /// The name of a named level.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(name) => Some(name),
+            Self::Integer(_) | Self::Number(_) => None,
+        }
+    }
+
+    /// The value of a whole number.
+    pub fn as_integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(value) => Some(*value),
+            Self::Number(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// The value of any number.
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Integer(value) => Some(*value as f64),
+            Self::Number(value) => Some(*value),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::Number(value) => value.fmt(f),
+            Self::Text(name) => name.fmt(f),
+        }
+    }
+}
+
+// Numbers sort before names, and by value, so that 1, 2, 4 GPUs stand in that order on every axis.
+impl Ord for Level {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Integer(a), Self::Integer(b)) => a.cmp(b),
+            (Self::Text(a), Self::Text(b)) => a.cmp(b),
+            (Self::Text(_), _) => Ordering::Greater,
+            (_, Self::Text(_)) => Ordering::Less,
+            (a, b) => a.as_number().unwrap_or(f64::NAN).total_cmp(&b.as_number().unwrap_or(f64::NAN)),
+        }
+    }
+}
+
+impl PartialOrd for Level {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Level {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Level {}
+
+impl Hash for Level {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Text(name) => name.hash(state),
+            number => number.as_number().unwrap_or(f64::NAN).to_bits().hash(state),
+        }
+    }
+}
+
+/// The level of every factor of one cell, in the order of the factor registry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Levels(Vec<(&'static str, Level)>);
+
+impl Levels {
+    /// Levels from pairs of factor key and level.
+    pub fn new(pairs: Vec<(&'static str, Level)>) -> Self {
+        Self(pairs)
+    }
+
+    /// The level of a factor.
+    pub fn get(&self, key: &str) -> Option<&Level> {
+        self.0.iter().find(|(name, _)| *name == key).map(|(_, level)| level)
+    }
+
+    /// Pairs of factor key and level.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Level)> {
+        self.0.iter().map(|(key, level)| (*key, level))
+    }
+}
+
+impl Serialize for Levels {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Levels {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> serde::de::Visitor<'de> for Pairs {
+            type Value = Levels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map from factor to level")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Levels, A::Error> {
+                let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(32));
+                while let Some((key, level)) = map.next_entry::<String, Level>()? {
+                    let known = super::factor::static_key(&key);
+                    let known = known.ok_or_else(|| serde::de::Error::custom(format!("unknown factor {key:?}")))?;
+                    pairs.push((known, level));
+                }
+                Ok(Levels(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}

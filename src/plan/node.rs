@@ -1,0 +1,82 @@
+//! What a machine offers: the facts that decide which cells are valid and how long they take.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One GPU that may be used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// The index that CUDA gives it in this process's environment.
+    pub index: u32,
+    /// The identity that does not depend on the environment: `GPU-…`.
+    pub uuid: String,
+    /// The product name, such as `NVIDIA H100 80GB HBM3`.
+    pub name: String,
+    /// All of its memory.
+    pub memory_bytes: u64,
+    /// The NUMA node it hangs on, where the machine says.
+    pub numa_node: Option<u32>,
+    /// MIG mode is on: the GPU as a whole cannot be used.
+    pub mig: bool,
+}
+
+/// Whether CUDA can be used from the worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum CudaState {
+    /// It can.
+    Available,
+    /// It cannot, because.
+    Unavailable {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// The worker binary as it described itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    /// Where it is.
+    pub path: PathBuf,
+    /// multicard's version it was built from.
+    pub version: String,
+    /// The protocol it speaks.
+    pub protocol_version: u32,
+    /// libtorch's version.
+    pub torch_version: String,
+    /// CUDA, as the worker sees it.
+    pub cuda: CudaState,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub hostname: String,
+    /// The operating system and kernel.
+    pub system: String,
+    /// The processor's product name.
+    pub cpu_model: String,
+    /// CPUs that this process may use: by affinity and by the cgroup's quota.
+    pub cpus: u32,
+    /// Memory that this process may use: the machine's or the cgroup's limit, whichever is less.
+    pub memory_bytes: u64,
+    /// NUMA nodes of the machine.
+    pub numa_nodes: u32,
+    /// The NVIDIA driver's version.
+    pub driver: Option<String>,
+    /// Why no GPU is listed, where none is.
+    pub no_gpu_reason: Option<String>,
+    /// GPUs that this process may use (it obeys `CUDA_VISIBLE_DEVICES`).
+    pub gpus: Vec<Gpu>,
+    /// The worker, or why there is none and how to get it.
+    pub worker: Result<Worker, String>,
+}
+
+impl Node {
+    /// Whether runs use GPUs here: there are some and the worker can use CUDA.
+    pub fn has_cuda(&self) -> bool {
+        !self.gpus.is_empty() && self.worker.as_ref().is_ok_and(|worker| worker.cuda == CudaState::Available)
+    }
+}

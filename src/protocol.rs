@@ -1,0 +1,15 @@
+//! What crosses process boundaries: a [`Job`] goes in, [`Event`]s and [`Sample`]s come out, as JSON lines.
+//!
+//! A job is one file, `job.json`; each rank appends one [`EventLine`] a line to `rank-<r>.jsonl`. Both carry
+//! [`PROTOCOL_VERSION`]: a reader refuses a version that it does not know, by name.
+
+mod event;
+mod job;
+mod sample;
+
+pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
+pub use job::{Job, JobLimits, RankPlace};
+pub use sample::{GpuSample, HostSample, RankSample, Sample};
+
+/// The version of jobs, events and samples. A change that an older reader would misread makes a new one.
+pub const PROTOCOL_VERSION: u32 = 1;

@@ -1,0 +1,59 @@
+//! What a group of ranks is told to do.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{DataSet, Levels, Workload};
+
+/// Where one rank runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RankPlace {
+    /// The rank, from 0.
+    pub rank: u32,
+    /// The identity of its GPU; none for a CPU rank.
+    pub gpu_uuid: Option<String>,
+    /// CPUs it may use; empty for all that its parent may use.
+    pub cpus: Vec<u32>,
+    /// Threads for arithmetic on the CPU.
+    pub compute_threads: u32,
+}
+
+/// What a run may take.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobLimits {
+    /// After this time the launcher ends the run, in seconds.
+    pub run_time_s: Option<f64>,
+    /// What a rank may allocate on its GPU, in bytes.
+    pub memory_limit_bytes: Option<u64>,
+}
+
+/// One run, as its group is told about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// [`super::PROTOCOL_VERSION`] of the writer.
+    pub version: u32,
+    /// The run's id.
+    pub run: String,
+    /// What is trained.
+    pub workload: Workload,
+    /// The level of every factor.
+    pub levels: Levels,
+    /// Which data set.
+    pub data: DataSet,
+    /// Where the data set's files are.
+    pub data_folder: PathBuf,
+    /// Seeds weights and order; the same for every run of a repeat, so that cells differ in their levels alone.
+    pub seed: u64,
+    /// Steps at the start of the run that statistics leave out.
+    pub warm_up_steps: u64,
+    /// The run's folder: the ranks write their logs here.
+    pub folder: PathBuf,
+    /// Where each rank runs.
+    pub ranks: Vec<RankPlace>,
+    /// What the run may take.
+    pub limits: JobLimits,
+}

@@ -1,0 +1,78 @@
+//! What telemetry reads of the machine at one moment. A value the machine does not tell is `None`, never 0.
+
+use serde::{Deserialize, Serialize};
+
+/// One GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuSample {
+    /// Its identity.
+    pub uuid: String,
+    /// Memory in use by everybody, as NVML says.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory in use by the run's own ranks, by process id.
+    pub ranks_memory_bytes: Option<u64>,
+    /// Processes on this GPU that are none of the run's.
+    pub foreign_processes: Option<u32>,
+    /// Share of time in which a kernel ran, from 0 to 1 (NVML's "utilisation").
+    pub busy: Option<f64>,
+    /// Share of multiprocessor cycles with a warp on them, from 0 to 1 (GPM).
+    pub sm_activity: Option<f64>,
+    /// Share of cycles in which tensor cores worked, from 0 to 1 (GPM).
+    pub tensor_activity: Option<f64>,
+    /// Power drawn.
+    pub power_w: Option<f64>,
+    /// Energy since the driver was loaded.
+    pub energy_j: Option<f64>,
+    /// Temperature of the chip.
+    pub temperature_c: Option<f64>,
+    /// Clock of the multiprocessors.
+    pub sm_clock_mhz: Option<u32>,
+    /// Clock of the memory.
+    pub memory_clock_mhz: Option<u32>,
+    /// Why the clocks are held down, by NVML's names; empty where they are not.
+    pub throttle_reasons: Vec<String>,
+    /// Bytes received over PCIe in each second.
+    pub pcie_receive_bytes_per_s: Option<f64>,
+    /// Bytes sent over PCIe in each second.
+    pub pcie_send_bytes_per_s: Option<f64>,
+}
+
+/// One rank's process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RankSample {
+    /// Which.
+    pub rank: u32,
+    /// Resident memory.
+    pub resident_bytes: Option<u64>,
+    /// CPUs kept busy since the sample before: 1.0 is one whole CPU.
+    pub cpus_busy: Option<f64>,
+}
+
+/// The host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostSample {
+    /// CPUs kept busy by everybody since the sample before.
+    pub cpus_busy: Option<f64>,
+    /// Memory in use by everybody.
+    pub memory_used_bytes: Option<u64>,
+    /// Bytes read from disks in each second.
+    pub disk_read_bytes_per_s: Option<f64>,
+    /// Bytes written to disks in each second.
+    pub disk_write_bytes_per_s: Option<f64>,
+}
+
+/// What telemetry reads at one moment: one line of `samples.jsonl`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When, in seconds since the Unix epoch.
+    pub time_s: f64,
+    /// Time without samples before this one, in seconds, where there is a hole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hole_s: Option<f64>,
+    /// The host.
+    pub host: HostSample,
+    /// The run's ranks.
+    pub ranks: Vec<RankSample>,
+    /// The run's GPUs.
+    pub gpus: Vec<GpuSample>,
+}
