@@ -15,3 +15,5 @@
 pub mod plan;
 /// What crosses process boundaries: jobs in, events and samples out, as versioned JSON lines.
 pub mod protocol;
+/// The session folder: its logs, the index made from them, the one writer and the readers.
+pub mod store;

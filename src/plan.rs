@@ -7,6 +7,7 @@ mod factor;
 mod image;
 mod level;
 mod node;
+mod run;
 mod workload;
 
 pub use data::DataSet;
@@ -17,4 +18,5 @@ pub use image::{
 };
 pub use level::{Level, Levels};
 pub use node::{CudaState, Gpu, Node, Worker};
+pub use run::RunState;
 pub use workload::Workload;
