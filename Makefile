@@ -3,7 +3,7 @@
 #   MULTICARD_TORCH=DIR   use the PyTorch 2.11.0 in DIR (.../site-packages/torch or an unpacked libtorch)
 #   SESSION=DIR           where `make run` keeps its session
 
-TARGET := $(or $(CARGO_TARGET_DIR),target)
+BUILT := $(or $(CARGO_TARGET_DIR),target)
 DATA := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)
 SESSION := $(DATA)/multicard/sessions/quickstart
 
@@ -12,7 +12,7 @@ unexport LIBTORCH LIBTORCH_INCLUDE LIBTORCH_LIB LIBTORCH_CXX11_ABI LIBTORCH_STAT
 unexport LIBTORCH_BYPASS_VERSION_CHECK
 
 # The CUDA part of the shim is built wherever its headers lie beside the linked libtorch.
-CARGO = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1) cargo
+TORCH_CARGO = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: run test lint build build-cuda bench clean help packages libtorch
@@ -21,26 +21,26 @@ help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 run: build ## build, run sessions/quickstart.toml (what it has done already is kept) and print its table
-	$(TARGET)/release/multicard run sessions/quickstart.toml --session "$(SESSION)" --resume
-	$(TARGET)/release/multicard table "$(SESSION)" --preset times
+	$(BUILT)/release/multicard run sessions/quickstart.toml --session "$(SESSION)" --resume
+	$(BUILT)/release/multicard table "$(SESSION)" --preset times
 
 test: libtorch ## run every test: library, both binaries, end to end
-	$(CARGO) test --features torch
+	$(TORCH_CARGO) test --features torch
 
 lint: libtorch ## check form, lints and dependencies
 	cargo fmt --check
-	$(CARGO) clippy --all-targets --features torch -- -D warnings
+	$(TORCH_CARGO) clippy --all-targets --features torch -- -D warnings
 	.ci/audit
 
 build: libtorch ## build both binaries, optimised
-	$(CARGO) build --release --features torch
+	$(TORCH_CARGO) build --release --features torch
 
 build-cuda: packages ## build both binaries and the CUDA part of the worker; needs neither GPU nor driver
 	@.ci/libtorch --cuda
 	MULTICARD_BUILD_CUDA=1 cargo build --release --features torch
 
 bench: libtorch ## run the benchmarks
-	$(CARGO) bench --features torch
+	$(TORCH_CARGO) bench --features torch
 
 clean: ## remove what was built; downloads and sessions stay
 	cargo clean
