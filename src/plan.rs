@@ -2,21 +2,36 @@
 //!
 //! Everything here is a pure value: no clock, no process, no device. The disk is touched only to read a plan.
 
+mod constraint;
 mod data;
+mod estimate;
 mod factor;
+mod file;
+#[cfg(test)]
+mod fixture;
 mod image;
 mod level;
+mod matrix;
 mod node;
+mod order;
+mod problem;
+mod read;
 mod run;
 mod workload;
+mod write;
 
 pub use data::DataSet;
+pub use estimate::Estimate;
 pub use factor::{Domain, Factor, factor, factors};
+pub use file::{Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use image::{
     BatchNorm, DataCopy, ImageSettings, Layout, Loader, Numa, OptimizerImpl, Precision, Scenario, Strategy, Tf32,
     WireDtype,
 };
 pub use level::{Level, Levels};
+pub use matrix::{Cell, InvalidCell, Matrix, expand};
 pub use node::{CudaState, Gpu, Node, Worker};
+pub use order::{PlannedRun, order};
+pub use problem::{PlanError, Problem};
 pub use run::RunState;
 pub use workload::Workload;

@@ -21,3 +21,25 @@ pub enum DataSet {
         folder: PathBuf,
     },
 }
+
+impl DataSet {
+    /// The names used in plans, the default first.
+    pub const NAMES: &'static [&'static str] = &["digits", "mnist", "folder"];
+
+    /// The name used in plans.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Digits => "digits",
+            Self::Mnist { .. } => "mnist",
+            Self::Folder { .. } => "folder",
+        }
+    }
+
+    /// Training and test images in the set, where that is known before it is opened.
+    pub fn images(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Digits | Self::Mnist { .. } => Some((60_000, 10_000)),
+            Self::Folder { .. } => None,
+        }
+    }
+}

@@ -217,7 +217,7 @@ pub const IMAGE: &[Factor] = &[
         name: "Deterministic",
         unit: "",
         domain: OFF_ON,
-        help: "Only algorithms that give the same bits each time; slower.",
+        help: "Only algorithms that give the same bits each time; slower. Turns cuDNN's benchmark off.",
         finding: "",
     },
     Factor {

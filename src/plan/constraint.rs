@@ -1,0 +1,292 @@
+//! Which combinations of levels make sense on a machine, and why not.
+
+use super::estimate::{Estimate, memory_per_rank_bytes, usable_gpus};
+use super::{
+    CudaState, DataCopy, DataSet, ImageSettings, Loader, Node, Numa, Plan, Precision, Scenario, Strategy, Tf32,
+};
+
+/// A combination of levels, and what it would run on.
+pub(super) struct Candidate<'a> {
+    pub(super) settings: &'a ImageSettings,
+    pub(super) estimate: &'a Estimate,
+    pub(super) plan: &'a Plan,
+    pub(super) node: &'a Node,
+}
+
+/// Says why a combination is invalid and what to do, as a fragment of a sentence.
+type Constraint = fn(&Candidate) -> Option<String>;
+
+/// The constraints in the order they are asked: what this version lacks, what contradicts itself, what the data set
+/// lacks, what the machine lacks.
+const CONSTRAINTS: &[Constraint] = &[
+    not_available,
+    single_has_one_rank,
+    tf32_acts_on_fp32_alone,
+    data_set_is_large_enough,
+    first_batch_is_full,
+    fp16_needs_cuda,
+    cuda_levels_need_cuda,
+    gpus_exist,
+    cpus_exist,
+    several_ranks_not_available,
+    memory_suffices,
+];
+
+/// The first reason against a combination; none where it is valid.
+pub(super) fn reason(candidate: &Candidate) -> Option<String> {
+    CONSTRAINTS.iter().find_map(|constraint| constraint(candidate))
+}
+
+/// Levels that have a name already, and the code that acts on them does not exist yet.
+fn not_available(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    let one_of = [
+        (settings.loader == Loader::Dali, "loader = dali", "use loader = host"),
+        (settings.loader == Loader::Device, "loader = device", "use loader = host"),
+        (settings.scenario == Scenario::B, "scenario = b", "use scenario = a"),
+        (matches!(candidate.plan.data, DataSet::Folder { .. }), "data.set = folder", "use digits or mnist"),
+        (settings.numa != Numa::Off, "binding to NUMA nodes", "use numa = off"),
+        (settings.data_copy == DataCopy::Shared, "data_copy = shared", "use data_copy = per_rank"),
+        (settings.cuda_graph, "cuda_graph = on", "use cuda_graph = off"),
+        (settings.batch_norm.synchronised, "sync_batch_norm = on", "use sync_batch_norm = off"),
+        (
+            matches!(settings.strategy, Strategy::Dp | Strategy::Ddp | Strategy::DdpRr),
+            settings.strategy.name(),
+            "use strategy = ddp-ds or single",
+        ),
+    ];
+    let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
+    Some(format!("{what} is not available in this version: {remedy}"))
+}
+
+fn single_has_one_rank(candidate: &Candidate) -> Option<String> {
+    let ranks = candidate.settings.gpus;
+    (candidate.settings.strategy == Strategy::Single && ranks > 1)
+        .then(|| format!("strategy = single uses one GPU, not {ranks}: use gpus = 1 or strategy = ddp-ds"))
+}
+
+fn tf32_acts_on_fp32_alone(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    (settings.tf32 != Tf32::Off && settings.precision != Precision::Fp32).then(|| {
+        let (tf32, precision) = (settings.tf32.name(), settings.precision.name());
+        format!("tf32 = {tf32} has no effect on {precision}: use tf32 = off or precision = fp32")
+    })
+}
+
+fn data_set_is_large_enough(candidate: &Candidate) -> Option<String> {
+    let (train, test) = candidate.plan.data.images()?;
+    let set = candidate.plan.data.name();
+    let settings = candidate.settings;
+    let wanted = [("train_images", settings.train_images, train), ("test_images", settings.test_images, test)];
+    let (key, wanted, there) = wanted.into_iter().find(|(_, wanted, there)| *wanted as u64 > *there)?;
+    Some(format!("{set} has no {wanted} images for {key}: use {there} or fewer"))
+}
+
+fn first_batch_is_full(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    let step_images = settings.batch_size.saturating_mul(settings.gpus);
+    // Batches that are not full are dropped.
+    (settings.train_images < step_images).then(|| {
+        let images = settings.train_images;
+        format!("{images} training images do not fill a batch of {step_images}: use more images or a smaller batch")
+    })
+}
+
+fn fp16_needs_cuda(candidate: &Candidate) -> Option<String> {
+    if candidate.settings.precision != Precision::Fp16 {
+        return None;
+    }
+    Some(format!("fp16 needs CUDA ({}): use bf16, fp32 or fp64", no_cuda(candidate.node)?))
+}
+
+fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    let one_of = [
+        (settings.pin_memory, "pin_memory = on", "use pin_memory = off"),
+        (settings.tf32 != Tf32::Off, "TF32", "use tf32 = off"),
+        (settings.cuda_graph, "cuda_graph = on", "use cuda_graph = off"),
+    ];
+    let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
+    Some(format!("{what} needs CUDA ({}): {remedy}", no_cuda(candidate.node)?))
+}
+
+fn gpus_exist(candidate: &Candidate) -> Option<String> {
+    let (node, wanted) = (candidate.node, candidate.settings.gpus);
+    let usable = usable_gpus(node).count();
+    if !node.has_cuda() || wanted <= usable {
+        return None;
+    }
+    let split = node.gpus.len() - usable;
+    Some(if wanted <= node.gpus.len() {
+        format!("MIG GPUs cannot be used, and {split} of {} are in MIG mode: turn MIG off", node.gpus.len())
+    } else {
+        format!("{} has {usable} usable GPUs, not {wanted}: use fewer", node.hostname)
+    })
+}
+
+fn cpus_exist(candidate: &Candidate) -> Option<String> {
+    let (node, wanted) = (candidate.node, candidate.settings.gpus);
+    (!node.has_cuda() && wanted > node.cpus as usize).then(|| {
+        format!("{} has no GPUs to use and {} CPUs for {wanted} CPU ranks: use fewer", node.hostname, node.cpus)
+    })
+}
+
+fn several_ranks_not_available(candidate: &Candidate) -> Option<String> {
+    (candidate.settings.gpus > 1)
+        .then(|| "distribution over several ranks is not available in this version: use gpus = 1".to_owned())
+}
+
+fn memory_suffices(candidate: &Candidate) -> Option<String> {
+    let there = memory_per_rank_bytes(candidate.node, &candidate.plan.limits, candidate.settings.gpus);
+    let needed = candidate.estimate.peak_bytes;
+    (needed > there).then(|| {
+        let (needed, there) = (needed as f64 / 1e9, there as f64 / 1e9);
+        // Rounded away from each other, so that 94.2 of 94 does not read 94 of 94.
+        let scale = if there < 10.0 { 10.0 } else { 1.0 };
+        let (needed, there) = ((needed * scale).ceil() / scale, (there * scale).floor() / scale);
+        format!("does not fit: {needed} of {there} GB: use a smaller batch, image or width")
+    })
+}
+
+/// Why runs cannot use CUDA here; none where they can.
+fn no_cuda(node: &Node) -> Option<String> {
+    if node.has_cuda() {
+        return None;
+    }
+    let reason = match &node.worker {
+        _ if node.gpus.is_empty() => node.no_gpu_reason.as_deref().unwrap_or("no GPU is found"),
+        Err(reason) => reason,
+        Ok(worker) => match &worker.cuda {
+            CudaState::Unavailable { reason } => reason,
+            CudaState::Available => "no GPU is found",
+        },
+    };
+    Some(reason.to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
+    use crate::plan::{DataSet, Level, Node, Plan, expand};
+
+    fn plan(settings: &[(&'static str, &str)]) -> Plan {
+        let level = |text: &str| text.parse().map_or_else(|_| Level::text(text), Level::Integer);
+        small_plan(&settings.iter().map(|(key, text)| (*key, vec![level(text)])).collect::<Vec<_>>())
+    }
+
+    /// The reason against the plan's one cell; empty where it is valid.
+    fn reason(plan: &Plan, node: &Node) -> String {
+        let matrix = expand(plan, node);
+        assert_eq!(matrix.cells.len() + matrix.invalid.len(), 1);
+        matrix.invalid.first().map(|cell| cell.reason.clone()).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn refused(settings: &[(&'static str, &str)], node: &Node, part: &str) {
+        let reason = reason(&plan(settings), node);
+        assert!(reason.contains(part), "{settings:?} should be refused with {part:?}, found {reason:?}");
+    }
+
+    #[track_caller]
+    fn accepted(settings: &[(&'static str, &str)], node: &Node) {
+        assert_eq!(reason(&plan(settings), node), "", "{settings:?}");
+    }
+
+    #[test]
+    fn defaults_are_valid_with_and_without_gpus() {
+        accepted(&[], &cpu_node());
+        accepted(&[], &gpu_node(1));
+    }
+
+    #[test]
+    fn levels_without_code_are_not_available() {
+        for setting in [
+            ("loader", "dali"),
+            ("loader", "device"),
+            ("scenario", "b"),
+            ("numa", "local"),
+            ("data_copy", "shared"),
+            ("cuda_graph", "on"),
+            ("sync_batch_norm", "on"),
+            ("strategy", "ddp"),
+            ("gpus", "2"),
+        ] {
+            refused(&[setting], &gpu_node(2), "not available in this version");
+        }
+        let mut folder = plan(&[]);
+        folder.data = DataSet::Folder { folder: "photos".into() };
+        assert!(reason(&folder, &gpu_node(1)).contains("data.set = folder is not available"));
+    }
+
+    #[test]
+    fn cuda_only_levels_are_refused_on_cpus_with_the_reason_why_there_is_no_cuda() {
+        for setting in [("precision", "fp16"), ("pin_memory", "on"), ("tf32", "conv")] {
+            refused(&[setting], &cpu_node(), "needs CUDA (the driver is missing)");
+            accepted(&[setting], &gpu_node(1));
+        }
+        let mut without_worker = gpu_node(1);
+        without_worker.worker = Err("the worker is missing".to_owned());
+        refused(&[("precision", "fp16")], &without_worker, "the worker is missing");
+    }
+
+    #[test]
+    fn the_cpu_can_do_bf16_fp64_and_both_layouts() {
+        for precision in ["fp32", "fp64", "bf16"] {
+            accepted(&[("precision", precision), ("layout", "nhwc")], &cpu_node());
+        }
+    }
+
+    #[test]
+    fn single_has_one_rank() {
+        refused(&[("strategy", "single"), ("gpus", "2")], &gpu_node(2), "strategy = single uses one GPU");
+        accepted(&[("strategy", "single")], &gpu_node(2));
+    }
+
+    #[test]
+    fn tf32_without_fp32_is_refused() {
+        refused(&[("tf32", "all"), ("precision", "bf16")], &gpu_node(1), "tf32 = all has no effect on bf16");
+    }
+
+    #[test]
+    fn deterministic_runs_are_valid_beside_the_default_benchmark() {
+        accepted(&[("deterministic", "on")], &gpu_node(1));
+        accepted(&[("wire_dtype", "fp32")], &gpu_node(1));
+    }
+
+    #[test]
+    fn more_ranks_than_devices_are_refused() {
+        refused(&[("gpus", "3")], &gpu_node(2), "2 usable GPUs, not 3");
+        refused(&[("gpus", "5")], &cpu_node(), "4 CPUs for 5 CPU ranks");
+    }
+
+    #[test]
+    fn gpus_in_mig_mode_are_not_used() {
+        let mut node = gpu_node(1);
+        node.gpus[0].mig = true;
+        refused(&[], &node, "MIG GPUs cannot be used");
+    }
+
+    #[test]
+    fn a_set_smaller_than_a_batch_or_larger_than_the_data_is_refused() {
+        refused(&[("train_images", "63")], &cpu_node(), "63 training images do not fill a batch of 64");
+        accepted(&[("train_images", "64")], &cpu_node());
+        refused(&[("train_images", "60001")], &cpu_node(), "use 60000 or fewer");
+        refused(&[("test_images", "10001")], &cpu_node(), "use 10000 or fewer");
+    }
+
+    #[test]
+    fn what_does_not_fit_says_how_much_of_how_much() {
+        let big = [("precision", "fp64"), ("image_size", "500"), ("batch_size", "256")];
+        let reason_of_gpu = reason(&plan(&big), &gpu_node(1));
+        assert!(reason_of_gpu.starts_with("does not fit: ") && reason_of_gpu.contains(" of 141 GB"), "{reason_of_gpu}");
+        let mut limited = plan(&[("image_size", "224")]);
+        limited.limits.memory_limit_gb = Some(3.5);
+        assert!(reason(&limited, &gpu_node(1)).contains(" of 3.5 GB"));
+        limited.limits.memory_limit_gb = Some(94.0);
+        assert_eq!(reason(&limited, &gpu_node(1)), "");
+        let mut small = cpu_node();
+        small.memory_bytes = 400_000_000;
+        refused(&[], &small, "of 0.4 GB");
+    }
+}

@@ -1,0 +1,270 @@
+//! What a run will roughly take: time and memory, before anything is started.
+
+use super::{Gpu, ImageSettings, Layout, Limits, Node, OptimizerImpl, Precision, WireDtype};
+
+/// What a run will roughly take. Good for planning an evening, not for a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// From launch to end, in seconds.
+    pub duration_s: f64,
+    /// The peak of one rank on its device: the GPU's memory, or the host's for a CPU rank.
+    pub peak_bytes: u64,
+}
+
+/// The cost of CUDA's context and libraries on a GPU.
+const CUDA_CONTEXT_BYTES: f64 = 0.6e9;
+/// The cost of libtorch in a process without a GPU.
+const PROCESS_BYTES: f64 = 0.4e9;
+/// What autograd keeps of one 224 px image in fp32 at width 1, batch norm's inputs included.
+const ACTIVATION_BYTES: f64 = 75e6;
+/// MobileNetV2's parameters at width 1 with ten classes.
+const PARAMETERS: f64 = 2.2e6;
+/// A step's forward pass is about a third of its work.
+const FORWARD_SHARE: f64 = 1.0 / 3.0;
+/// Memory bandwidth of GPUs in TB/s, from their data sheets, by a part of the product name.
+const BANDWIDTH_TB_S: &[(&str, f64)] = &[
+    ("B200", 8.0),
+    ("GH200", 4.0),
+    ("H200", 4.8),
+    ("H100", 3.35),
+    ("H800", 3.35),
+    ("A100", 2.0),
+    ("V100", 0.9),
+    ("L40", 0.86),
+];
+/// For GPUs that are not in the table.
+const UNKNOWN_BANDWIDTH_TB_S: f64 = 0.6;
+/// The GPU that the rates were measured on (H200).
+const MEASURED_BANDWIDTH_TB_S: f64 = 4.8;
+
+/// Estimates one run of a cell.
+///
+/// Time: a step of `batch` images of `px`² pixels at width `w` takes the longest of
+///
+/// - launching its kernels: 9 ms, 15 ms under autocast, 2 ms more for an optimizer that launches per parameter;
+/// - arithmetic: `batch · px² · w²` over the measured rate of the precision and layout, scaled by the memory
+///   bandwidth of the GPU at hand, which is what binds MobileNetV2 at 300 px and more;
+/// - loading: 5 ns a pixel and loader thread (fp64 costs twice that);
+///
+/// and, where memory is not pinned, the copy at 14 GB/s on top (pinned copies overlap). Rates of steps and copies were
+/// measured on one H200 with PyTorch 2.11; other GPUs, and the cost of loading, are guessed. On CPUs a core does
+/// 1.6 µs of work a pixel and a fixed share of 4500 pixels an image; measured on two shared cores with AVX2, where
+/// fp64 took 3.4 times as long, and bf16, without instructions for it, 16 times (nchw) and 4.5 times (nhwc). Cores
+/// that have such instructions should need far less; that is not measured.
+/// The test pass costs a third of training an image. Start-up is 6 s with CUDA, 2 s without.
+///
+/// Memory: weights, gradients and momentum, what autograd keeps of each image (75 MB at 224 px in fp32, in
+/// proportion to `px²` and `w`, twice for fp64, 0.6 for mixed precision), two batches of input, and the runtime.
+/// cuDNN's work space and the allocator's fragmentation come on top.
+pub(super) fn image(settings: &ImageSettings, node: &Node) -> Estimate {
+    let gpu = if node.has_cuda() { usable_gpus(node).next() } else { None };
+    Estimate { duration_s: duration_s(settings, node, gpu), peak_bytes: peak_bytes(settings, gpu.is_some()) as u64 }
+}
+
+/// GPUs that can run a rank: those that are not split by MIG.
+pub(super) fn usable_gpus(node: &Node) -> impl Iterator<Item = &Gpu> {
+    node.gpus.iter().filter(|gpu| !gpu.mig)
+}
+
+/// What one rank may use: the smallest usable GPU's memory, or its share of the host's; at most the plan's limit.
+pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) -> u64 {
+    let device = if node.has_cuda() {
+        usable_gpus(node).map(|gpu| gpu.memory_bytes).min().unwrap_or(0)
+    } else {
+        node.memory_bytes / ranks.max(1) as u64
+    };
+    limits.memory_limit_bytes().map_or(device, |limit| limit.min(device))
+}
+
+fn duration_s(settings: &ImageSettings, node: &Node, gpu: Option<&Gpu>) -> f64 {
+    let batch = settings.batch_size as f64;
+    let step_s = match gpu {
+        Some(gpu) => gpu_step_s(settings, node, gpu),
+        None => batch * cpu_image_s(settings, node),
+    };
+    // The last batch of training is dropped where it is not full; that of the test is not.
+    let ranks = settings.gpus.max(1);
+    let steps = (settings.train_images / settings.batch_size.max(1).saturating_mul(ranks)) as f64;
+    let test_steps = (settings.test_images as f64 / batch).ceil() * FORWARD_SHARE / ranks as f64;
+    let start_s = if gpu.is_some() { 6.0 } else { 2.0 };
+    start_s + settings.epochs as f64 * (steps + test_steps) * step_s
+}
+
+fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {
+    let batch_pixels = settings.batch_size as f64 * pixels(settings);
+    let mixed = is_mixed(settings.precision);
+    let per_parameter_s = if settings.optimizer_impl == OptimizerImpl::Loop { 2e-3 } else { 0.0 };
+    let launch_s: f64 = if mixed { 15e-3 } else { 9e-3 } + per_parameter_s;
+
+    // Millions of pixels a second on an H200; tf32 was measured in nhwc only.
+    let tf32 = settings.tf32 != super::Tf32::Off;
+    let rate = match (settings.precision, settings.layout) {
+        (Precision::Fp64, Layout::Nchw) => 87.0,
+        (Precision::Fp64, Layout::Nhwc) => 87.0,
+        (Precision::Fp32, Layout::Nchw) => 110.0,
+        (Precision::Fp32, Layout::Nhwc) => {
+            if tf32 {
+                270.0
+            } else {
+                182.0
+            }
+        }
+        (Precision::Fp16 | Precision::Bf16, Layout::Nchw) => 149.0,
+        (Precision::Fp16 | Precision::Bf16, Layout::Nhwc) => 373.0,
+    };
+    let known = BANDWIDTH_TB_S.iter().find(|(name, _)| gpu.name.contains(name));
+    let bandwidth = known.map_or(UNKNOWN_BANDWIDTH_TB_S, |(_, bandwidth)| *bandwidth);
+    let compute_s =
+        batch_pixels * settings.width_multiplier.powi(2) / (rate * 1e6 * bandwidth / MEASURED_BANDWIDTH_TB_S);
+
+    let fp64_wire = settings.precision == Precision::Fp64 && settings.wire_dtype == WireDtype::Run;
+    let cpus = (node.cpus as usize / settings.gpus.max(1)).max(1);
+    let threads = settings.loader_workers.clamp(1, cpus) as f64;
+    let load_s = batch_pixels * if fp64_wire { 10e-9 } else { 5e-9 } / threads;
+
+    let copy_s = if settings.pin_memory { 0.0 } else { batch_pixels * wire_bytes_per_pixel(settings) / 14e9 };
+    launch_s.max(compute_s).max(load_s) + copy_s
+}
+
+fn cpu_image_s(settings: &ImageSettings, node: &Node) -> f64 {
+    let slower = match (settings.precision, settings.layout) {
+        (Precision::Fp32, _) => 1.0,
+        (Precision::Fp64, _) => 3.4,
+        (Precision::Fp16 | Precision::Bf16, Layout::Nchw) => 16.0,
+        (Precision::Fp16 | Precision::Bf16, Layout::Nhwc) => 4.5,
+    };
+    let cores = (node.cpus.max(1) as f64 / settings.gpus.max(1) as f64).max(1.0);
+    (pixels(settings) + 4500.0) * settings.width_multiplier.powi(2) * 1.6e-6 * slower / cores
+}
+
+fn peak_bytes(settings: &ImageSettings, on_gpu: bool) -> f64 {
+    // Weights of mixed precision stay in fp32.
+    let scalar_bytes = if settings.precision == Precision::Fp64 { 8.0 } else { 4.0 };
+    let states = 3.0 * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
+    let activation = match settings.precision {
+        Precision::Fp32 => 1.0,
+        Precision::Fp64 => 2.0,
+        Precision::Fp16 | Precision::Bf16 => 0.6,
+    };
+    let image = ACTIVATION_BYTES * activation * settings.width_multiplier * pixels(settings) / (224.0 * 224.0);
+    let input = 2.0 * pixels(settings) * wire_bytes_per_pixel(settings);
+    let runtime = if on_gpu { CUDA_CONTEXT_BYTES } else { PROCESS_BYTES };
+    states + (image + input) * settings.batch_size as f64 + runtime
+}
+
+/// Three channels of the type in which images travel.
+fn wire_bytes_per_pixel(settings: &ImageSettings) -> f64 {
+    let scalar = match (settings.wire_dtype, settings.precision) {
+        (WireDtype::Uint8, _) => 1.0,
+        (WireDtype::Run, Precision::Fp64) => 8.0,
+        (WireDtype::Run, precision) if is_mixed(precision) => 2.0,
+        (WireDtype::Run | WireDtype::Fp32, _) => 4.0,
+    };
+    3.0 * scalar
+}
+
+fn pixels(settings: &ImageSettings) -> f64 {
+    (settings.image_size as f64).powi(2)
+}
+
+fn is_mixed(precision: Precision) -> bool {
+    matches!(precision, Precision::Fp16 | Precision::Bf16)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
+    use crate::plan::{Level, expand};
+
+    fn estimate(node: &Node, settings: &[(&'static str, &str)]) -> Estimate {
+        let level = |text: &str| text.parse().map_or_else(|_| Level::text(text), Level::Integer);
+        let plan = small_plan(&settings.iter().map(|(key, text)| (*key, vec![level(text)])).collect::<Vec<_>>());
+        expand(&plan, node).cells[0].estimate
+    }
+
+    /// Images a second in training alone, with the loader and start-up out of the way.
+    fn images_per_s(settings: &[(&'static str, &str)]) -> f64 {
+        let mut of =
+            vec![("pin_memory", "on"), ("loader_workers", "64"), ("test_images", "1"), ("train_images", "6400")];
+        of.extend(settings);
+        let mut node = gpu_node(1);
+        node.cpus = 64;
+        6400.0 / (estimate(&node, &of).duration_s - 6.0)
+    }
+
+    #[test]
+    fn estimates_agree_with_measured_rates_of_an_h200_within_a_third() {
+        for (precision, layout, image_size, measured) in [
+            ("fp64", "nchw", "300", 928.0),
+            ("fp64", "nchw", "500", 358.0),
+            ("fp32", "nchw", "100", 6970.0),
+            ("fp32", "nhwc", "100", 5987.0),
+            ("fp32", "nchw", "300", 1170.0),
+            ("fp32", "nhwc", "300", 1923.0),
+            ("fp32", "nhwc", "500", 766.0),
+            ("fp16", "nchw", "100", 4361.0),
+            ("fp16", "nhwc", "100", 4067.0),
+            ("fp16", "nchw", "300", 1661.0),
+            ("fp16", "nhwc", "300", 4149.0),
+        ] {
+            let found = images_per_s(&[("precision", precision), ("layout", layout), ("image_size", image_size)]);
+            let ratio = found / measured;
+            assert!((0.67..1.33).contains(&ratio), "{precision} {layout} {image_size} px: {found} of {measured}");
+        }
+    }
+
+    #[test]
+    fn estimates_agree_with_measured_rates_of_two_cores_within_a_third() {
+        let mut node = cpu_node();
+        node.cpus = 2;
+        for (precision, layout, image_size, measured) in [
+            ("fp32", "nchw", "32", 224.0),
+            ("fp32", "nhwc", "32", 232.0),
+            ("fp64", "nchw", "32", 67.0),
+            ("bf16", "nchw", "32", 14.0),
+            ("bf16", "nhwc", "32", 51.0),
+            ("fp32", "nchw", "100", 76.0),
+            ("fp32", "nhwc", "100", 102.0),
+        ] {
+            let found = estimate(
+                &node,
+                &[
+                    ("precision", precision),
+                    ("layout", layout),
+                    ("image_size", image_size),
+                    ("train_images", "6400"),
+                    ("test_images", "1"),
+                ],
+            );
+            let ratio = 6400.0 / (found.duration_s - 2.0) / measured;
+            assert!(
+                (0.67..1.33).contains(&ratio),
+                "{precision} {layout} {image_size} px: {ratio} times the measured rate"
+            );
+        }
+    }
+
+    #[test]
+    fn memory_grows_with_batch_pixels_and_precision() {
+        let base = estimate(&gpu_node(1), &[("image_size", "224")]).peak_bytes;
+        // 64 images of 75 MB, the context, the weights.
+        assert!((5_300_000_000..5_700_000_000).contains(&base), "{base}");
+        let peak = |settings: &[(&'static str, &str)]| estimate(&gpu_node(1), settings).peak_bytes;
+        assert!(peak(&[("image_size", "224"), ("batch_size", "128")]) > base * 3 / 2);
+        assert!(peak(&[("image_size", "224"), ("precision", "fp64")]) > base * 3 / 2);
+        assert!(peak(&[("image_size", "224"), ("precision", "bf16")]) < base);
+        assert!(peak(&[("image_size", "448")]) > base * 3);
+    }
+
+    #[test]
+    fn time_grows_with_epochs_and_with_slower_gpus() {
+        let fast = estimate(&gpu_node(1), &[("image_size", "300")]).duration_s;
+        let twice = estimate(&gpu_node(1), &[("image_size", "300"), ("epochs", "2")]).duration_s;
+        assert!((twice - 6.0 - 2.0 * (fast - 6.0)).abs() < 1e-6);
+        let mut slow = gpu_node(1);
+        slow.gpus[0].name = "NVIDIA A100-SXM4-80GB".to_owned();
+        assert!(estimate(&slow, &[("image_size", "300")]).duration_s > fast * 1.5);
+    }
+}

@@ -1,0 +1,168 @@
+//! A plan: what a person ticked, as a value and as a TOML file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::problem::PlanError;
+use super::{DataSet, Factor, Level, Workload, factors, read, write};
+
+/// The version of plan files that this program writes and reads.
+pub const PLAN_VERSION: i64 = 1;
+/// The most runs that a plan may ask for: cells times repeats.
+pub const MAX_RUNS: u64 = 100_000;
+/// A plan of all factors with hundreds of levels is a few kilobytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// In which order runs are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Every repeat is a shuffle of all cells, so that what drifts (heat, neighbours) meets all cells alike.
+    #[default]
+    Interleaved,
+    /// All repeats of a cell, then the next cell.
+    Sequential,
+}
+
+impl Order {
+    /// The names used in plans, the default first.
+    pub const NAMES: &'static [&'static str] = &["interleaved", "sequential"];
+
+    /// The name used in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interleaved => "interleaved",
+            Self::Sequential => "sequential",
+        }
+    }
+}
+
+/// What a run may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// After this time a run is ended, in seconds.
+    pub run_time_s: Option<f64>,
+    /// What a rank may use of its device's memory, in GB (10⁹ bytes), for example to reproduce another card's limit.
+    pub memory_limit_gb: Option<f64>,
+}
+
+impl Limits {
+    /// The memory limit in bytes.
+    pub fn memory_limit_bytes(&self) -> Option<u64> {
+        self.memory_limit_gb.map(|limit_gb| (limit_gb * 1e9) as u64)
+    }
+}
+
+/// What to run.
+///
+/// `factors` holds every factor of the workload in registry order; one that was not ticked has its default alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What the person calls it.
+    pub name: String,
+    /// What is trained.
+    pub workload: Workload,
+    /// Runs of each cell.
+    pub repeats: u32,
+    /// Seeds the order of runs, weights and the order of images.
+    pub seed: u64,
+    /// In which order runs are made.
+    pub order: Order,
+    /// What a run may take.
+    pub limits: Limits,
+    /// Steps at the start of a run that are recorded and left out of statistics.
+    pub warm_up_steps: u64,
+    /// What is trained on.
+    pub data: DataSet,
+    /// Every factor's key and its ticked levels, at least one, in the plan's order.
+    pub factors: Vec<(&'static str, Vec<Level>)>,
+}
+
+impl Plan {
+    /// A plan that says nothing but its name: one cell of defaults, run once, on the digits.
+    pub fn new(name: &str, workload: Workload) -> Self {
+        Self {
+            name: name.to_owned(),
+            workload,
+            repeats: 1,
+            seed: 1,
+            order: Order::default(),
+            limits: Limits::default(),
+            warm_up_steps: 10,
+            data: DataSet::Digits,
+            factors: factors(workload).iter().map(|factor| (factor.key, vec![factor.default_level()])).collect(),
+        }
+    }
+
+    /// Reads a plan file. Relative folders in it are relative to the working directory.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, or [`Self::parse`] finds problems.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let origin = path.display().to_string();
+        let failed = |source: io::Error| PlanError::Read { path: origin.clone(), source };
+        let mut text = String::new();
+        // A device file may have no end.
+        let file = File::open(path).map_err(failed)?;
+        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(PlanError::TooLarge { path: origin, limit_bytes: MAX_FILE_BYTES });
+        }
+        Self::parse(&text, &origin)
+    }
+
+    /// Reads a plan's text; `origin` names its file in messages.
+    ///
+    /// Only `version` must be there: the name is the file's where none is given, the rest as in [`Self::new`].
+    ///
+    /// # Errors
+    /// [`PlanError::Invalid`] with every problem found, each with line, key and the nearest right name.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, PlanError> {
+        read::plan(text, origin)
+    }
+
+    /// The plan as a file: what differs from the defaults, and what every plan says.
+    pub fn to_toml(&self) -> String {
+        write::plan(self)
+    }
+
+    /// The keys of factors with more than one level.
+    pub fn varied(&self) -> impl Iterator<Item = &'static str> {
+        self.factors.iter().filter(|(_, levels)| levels.len() > 1).map(|(key, _)| *key)
+    }
+
+    /// The ticked levels of a factor; none for a key that is no factor of the workload.
+    pub fn levels(&self, key: &str) -> &[Level] {
+        self.factors.iter().find(|(name, _)| *name == key).map_or(&[], |(_, levels)| levels)
+    }
+
+    /// Combinations of levels, valid or not.
+    pub fn combinations(&self) -> u64 {
+        self.factors.iter().fold(1, |product: u64, (_, levels)| product.saturating_mul(levels.len() as u64))
+    }
+
+    /// Why the plan is too large to be expanded, if it is.
+    pub fn too_large(&self) -> Option<String> {
+        let runs = self.combinations().saturating_mul(u64::from(self.repeats));
+        (runs > MAX_RUNS).then(|| {
+            let cells = self.combinations();
+            format!(
+                "{cells} combinations of levels × {} repeats are more than {MAX_RUNS} runs: untick levels or split the plan",
+                self.repeats
+            )
+        })
+    }
+}
+
+/// Whether a factor's only level is the one it has anyway.
+pub(super) fn is_default(factor: &Factor, levels: &[Level]) -> bool {
+    matches!(levels, [level] if *level == factor.default_level())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "file_test.rs"]
+mod tests;

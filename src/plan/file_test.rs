@@ -1,0 +1,296 @@
+//! Plan files: what is read, what is refused and with which words, and that nothing is lost in writing.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
+use crate::plan::{Domain, expand, order};
+
+const FULL: &str = r#"
+version = 1
+name = "precision and layout"
+workload = "image"
+repeats = 3
+seed = 7
+order = "sequential"
+[limits]
+run_time_s = 3600
+memory_limit_gb = 94
+[measure]
+warm_up_steps = 20
+[data]
+set = "mnist"
+folder = "mnist"
+train_images = 10000
+test_images = 2000
+[factors]
+precision = ["fp32", "fp16"]
+layout = ["nchw", "nhwc"]
+image_size = 300
+learning_rate = [1, 0.5]
+"#;
+
+fn messages(text: &str) -> Vec<String> {
+    match Plan::parse(text, "my.toml") {
+        Err(PlanError::Invalid(problems)) => problems.iter().map(ToString::to_string).collect(),
+        other => panic!("{text}\nshould be refused, found {other:?}"),
+    }
+}
+
+/// The one message that a plan with this body is refused with.
+#[track_caller]
+fn message(body: &str) -> String {
+    let found = messages(&format!("version = 1\n{body}"));
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].clone()
+}
+
+#[test]
+fn a_full_plan_is_read() {
+    let plan = Plan::parse(FULL, "my.toml").unwrap();
+    assert_eq!((plan.name.as_str(), plan.repeats, plan.seed), ("precision and layout", 3, 7));
+    assert_eq!((plan.order, plan.warm_up_steps), (Order::Sequential, 20));
+    assert_eq!(plan.limits, Limits { run_time_s: Some(3600.0), memory_limit_gb: Some(94.0) });
+    assert_eq!(plan.limits.memory_limit_bytes(), Some(94_000_000_000));
+    assert_eq!(plan.data, DataSet::Mnist { folder: Some("mnist".into()) });
+    assert_eq!(plan.levels("precision"), [Level::text("fp32"), Level::text("fp16")]);
+    assert_eq!(plan.levels("image_size"), [Level::Integer(300)]);
+    assert_eq!(plan.levels("train_images"), [Level::Integer(10_000)]);
+    assert!(matches!(plan.levels("learning_rate"), [Level::Number(_), Level::Number(_)]));
+    assert_eq!(plan.levels("pin_memory"), [Level::text("off")]);
+    assert_eq!(plan.varied().collect::<Vec<_>>(), ["precision", "layout", "learning_rate"]);
+    let keys: Vec<&str> = plan.factors.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys, factors(Workload::Image).iter().map(|factor| factor.key).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_plan_that_says_nothing_is_one_cell_of_defaults() {
+    let plan = Plan::parse("version = 1", "folder/my plan.toml").unwrap();
+    assert_eq!(plan, Plan::new("my plan", Workload::Image));
+    assert_eq!(expand(&plan, &cpu_node()).cells.len(), 1);
+}
+
+#[test]
+fn the_version_is_required_and_checked() {
+    assert!(messages("name = \"a\"")[0].contains("a plan starts with version = 1"));
+    let newer = messages("version = 2\nunheard_of = 1");
+    assert_eq!(newer, ["my.toml:1: version: version 2 is newer than this multicard's 1: use a newer one"]);
+    assert!(messages("version = \"1\"")[0].contains("write version = 1"));
+}
+
+#[test]
+fn misspelt_names_are_told_with_file_line_and_the_nearest_right_one() {
+    assert_eq!(message("repeat = 3"), "my.toml:2: repeat: unknown key; did you mean \"repeats\"?");
+    assert_eq!(
+        message("[factors]\nprecison = \"fp32\""),
+        "my.toml:3: factors.precison: unknown key; did you mean \"precision\"?"
+    );
+    assert_eq!(
+        message("[factors]\n\nprecision = [\n\"fp32\",\n\"FP16\"]"),
+        "my.toml:6: factors.precision: unknown level \"FP16\"; did you mean \"fp16\"?"
+    );
+    assert!(message("[factors]\nstrategy = \"horovod\"").contains("there are ddp-ds, single, dp, ddp, ddp-rr"));
+    assert!(message("order = \"random\"").contains("there are interleaved, sequential"));
+    assert!(message("[limits]\nruntime_s = 3").contains("did you mean \"run_time_s\"?"));
+    assert!(message("[measure]\nwarmup_steps = 3").contains("did you mean \"warm_up_steps\"?"));
+    assert!(message("[data]\nset = \"minst\"").contains("did you mean \"mnist\"?"));
+    assert!(message("layout = \"nhwc\"").contains("belongs in [factors]"));
+}
+
+#[test]
+fn true_and_false_are_no_levels() {
+    assert!(message("[factors]\npin_memory = [true]").ends_with("true is no level; did you mean \"on\"?"));
+    assert!(message("[factors]\npin_memory = false").ends_with("false is no level; did you mean \"off\"?"));
+}
+
+#[test]
+fn wrong_types_are_told() {
+    for (body, part) in [
+        ("name = 3", "name: must be a string, not a whole number"),
+        ("repeats = \"3\"", "repeats: must be a whole number from 1 to 1000"),
+        ("limits = 3", "limits: must be a table [limits], not a whole number"),
+        ("[factors]\nprecision = 16", "must be a string, not a whole number; there are fp32"),
+        ("[factors]\nimage_size = 99.5", "must be a whole number, not a fraction"),
+        ("[factors]\nimage_size = [[100]]", "must be a whole number, not a list"),
+        ("[factors]\nlearning_rate = \"0.1\"", "must be a number, not a string"),
+        ("[factors]\ngpus = 1979-05-27", "not a date"),
+    ] {
+        assert!(message(body).contains(part), "{}", message(body));
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_told_with_the_range() {
+    for (body, part) in [
+        ("repeats = 0", "from 1 to 1000"),
+        ("seed = -1", "from 0 to"),
+        ("[limits]\nrun_time_s = 0", "above 0"),
+        ("[limits]\nrun_time_s = nan", "above 0"),
+        ("[limits]\nmemory_limit_gb = inf", "above 0"),
+        ("[factors]\nimage_size = 27", "27 is out of range: image_size goes from 28 to 2048"),
+        ("[factors]\nepochs = 99999999999999999999999", "is out of range"),
+        ("[factors]\nlearning_rate = nan", "NaN is out of range"),
+        ("[factors]\nwidth_multiplier = 0", "0 is out of range: width_multiplier goes from 0.1 to 4"),
+    ] {
+        assert!(message(body).contains(part), "{}", message(body));
+    }
+}
+
+#[test]
+fn empty_lists_and_duplicates_are_refused() {
+    assert!(message("[factors]\nlayout = []").contains("empty list"));
+    assert!(message("[factors]\nlayout = [\"nhwc\", \"nchw\", \"nhwc\"]").contains("nhwc stands twice"));
+    assert!(message("[factors]\nlearning_rate = [0.0, -0.0]").contains("0 stands twice"));
+    assert!(message("[factors]\nlearning_rate = [1, 1.0]").contains("1 stands twice"));
+}
+
+#[test]
+fn image_counts_in_two_places_name_both_lines() {
+    let found = message("[data]\ntrain_images = 100\n[factors]\ntrain_images = 200");
+    assert!(found.contains("given in [data] (line 3) and in [factors] (line 5)"), "{found}");
+    let plan = Plan::parse("version = 1\n[factors]\ntrain_images = [100, 200]", "").unwrap();
+    assert_eq!(plan.varied().collect::<Vec<_>>(), ["train_images"]);
+}
+
+#[test]
+fn folders_belong_to_data_sets_that_have_one() {
+    assert!(message("[data]\nset = \"folder\"").contains("needs folder ="));
+    assert!(message("[data]\nset = \"folder\"\nfolder = 3").contains("must be a string"));
+    assert!(message("[data]\nfolder = \"x\"").contains("has no folder"));
+    assert!(message("[data]\nset = \"mnist\"\nfolder = \"\"").contains("empty"));
+}
+
+#[test]
+fn workloads_to_come_are_refused_by_name() {
+    let found = message("workload = \"llm\"\n[factors]\ntechnique = \"lora\"");
+    assert!(found.contains("\"llm\" is not available in this version"), "{found}");
+}
+
+#[test]
+fn all_problems_are_told_at_once_in_the_order_of_lines_and_many_are_counted() {
+    let found = messages("version = 1\n[factors]\nlayout = \"x\"\nimage_size = 1\n[limits]\nfoo = 1\n");
+    let lines: Vec<&str> = found.iter().map(|message| &message[..9]).collect();
+    assert_eq!(lines, ["my.toml:3", "my.toml:4", "my.toml:6"]);
+    let many: String = (0..50).map(|number| format!("key{number} = 1\n")).collect();
+    let found = messages(&format!("version = 1\n{many}"));
+    assert!(found.len() == 20 && found[19].ends_with("(and 30 more problems)"), "{found:?}");
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_line() {
+    assert!(messages("version = 1\nrepeats = = 3")[0].starts_with("my.toml:2: not TOML: "));
+    assert!(messages("version = 1\nseed = 1\nseed = 2")[0].starts_with("my.toml:3: not TOML: "));
+}
+
+#[test]
+fn too_many_runs_are_refused() {
+    let numbers = |to: i64| (1..=to).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+    let body = format!("repeats = 10\n[factors]\nepochs = [{}]\nbatch_size = [{}]", numbers(200), numbers(100));
+    assert!(message(&body).contains("20000 combinations of levels × 10 repeats"), "{}", message(&body));
+}
+
+#[test]
+fn files_that_cannot_be_plans_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Plan::read(&folder.path().join("missing.toml")).unwrap_err().to_string();
+    assert!(missing.contains("missing.toml") && missing.contains("cannot read"), "{missing}");
+    let large = folder.path().join("large.toml");
+    std::fs::write(&large, vec![b'#'; 2 << 20]).unwrap();
+    assert!(matches!(Plan::read(&large), Err(PlanError::TooLarge { .. })));
+    let binary = folder.path().join("binary.toml");
+    std::fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
+    assert!(matches!(Plan::read(&binary), Err(PlanError::Read { .. })));
+}
+
+#[test]
+fn the_plans_to_start_from_are_valid_and_as_large_as_they_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sessions");
+    let quick = Plan::read(&folder.join("quickstart.toml")).unwrap();
+    let mut two_cores = cpu_node();
+    two_cores.cpus = 2;
+    let matrix = expand(&quick, &two_cores);
+    assert_eq!((matrix.cells.len(), matrix.invalid.len()), (4, 0));
+    let total_s: f64 = order(&quick, &matrix.cells).iter().map(|run| matrix.cells[run.cell].estimate.duration_s).sum();
+    assert!(total_s < 180.0, "{total_s} s on two slow cores");
+
+    let papers = Plan::read(&folder.join("precision-layout-pin.toml")).unwrap();
+    let matrix = expand(&papers, &gpu_node(1));
+    assert_eq!((matrix.cells.len(), matrix.invalid.len()), (16, 0));
+}
+
+/// Any plan that the window could make.
+fn any_plan() -> impl Strategy<Value = Plan> {
+    let data = prop_oneof![
+        Just(DataSet::Digits),
+        proptest::option::of("\\PC{1,20}").prop_map(|folder| DataSet::Mnist { folder: folder.map(Into::into) }),
+        "[^\\x00]{1,20}".prop_map(|folder: String| DataSet::Folder { folder: folder.into() }),
+    ];
+    let ticked = proptest::collection::vec((any::<proptest::sample::Index>(), any_levels_seed()), 0..4);
+    let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64));
+    ("[^\\pC]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, 0..=1_000_000_000_u64, data, ticked).prop_map(
+        |(name, repeats, seed, interleaved, (run_time_s, memory_limit_gb), warm_up_steps, data, ticked)| {
+            let mut plan = small_plan(&[]);
+            for (place, seed) in ticked {
+                let place = place.index(plan.factors.len());
+                let (key, levels) = &mut plan.factors[place];
+                *levels = some_levels(key, &seed);
+            }
+            plan.order = if interleaved { Order::Interleaved } else { Order::Sequential };
+            plan.limits = Limits { run_time_s, memory_limit_gb };
+            Plan { name, repeats, seed, warm_up_steps, data, ..plan }
+        },
+    )
+}
+
+fn any_levels_seed() -> impl Strategy<Value = Vec<f64>> {
+    proptest::collection::vec(0.0..1.0_f64, 1..4)
+}
+
+/// Distinct levels of a factor, one for each share of its range.
+fn some_levels(key: &str, shares: &[f64]) -> Vec<Level> {
+    let mut levels = Vec::new();
+    for share in shares {
+        let level = match super::super::factor(Workload::Image, key).unwrap().domain {
+            Domain::Names(names) => Level::text(names[(share * names.len() as f64) as usize]),
+            Domain::Integer { min, max, .. } => Level::Integer(min + (share * (max - min) as f64) as i64),
+            Domain::Number { min, max, .. } => Level::Number(min + share * (max - min)),
+        };
+        if !levels.contains(&level) {
+            levels.push(level);
+        }
+    }
+    levels
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(plan in any_plan()) {
+        let text = plan.to_toml();
+        let again = Plan::parse(&text, "my.toml");
+        prop_assert!(again.is_ok(), "{}\n{}", text, again.unwrap_err());
+        prop_assert_eq!(again.unwrap(), plan, "{}", text);
+    }
+
+    #[test]
+    fn arbitrary_text_never_panics(text in "\\PC*") {
+        let _ = Plan::parse(&text, "my.toml");
+    }
+
+    #[test]
+    fn arbitrary_values_of_known_keys_never_panic(
+        lines in proptest::collection::vec(
+            ("(version|name|workload|repeats|seed|order|limits|measure|data|factors|set|folder|train_images|precision|gpus|learning_rate|é)",
+             "(1|-0|0x7f|1e400|nan|inf|-inf|true|\"on\"|\"fp3é\"|\\[\\]|\\[1, \"a\", \\[\\]\\]|\\{a=1\\}|99999999999999999999|1979-05-27|\"\\PC*\"|''' \n '''|[0-9.eE+_-]{1,30})"),
+            0..12),
+        tables in proptest::collection::vec("\\[(data|factors|limits|measure|data.set|x)\\]", 0..12)
+    ) {
+        let mut text = "version = 1\n".to_owned();
+        for (number, (key, value)) in lines.iter().enumerate() {
+            text.push_str(&format!("{key} = {value}\n{}\n", tables.get(number).map_or("", String::as_str)));
+        }
+        if let Ok(plan) = Plan::parse(&text, "my.toml") {
+            let matrix = expand(&plan, &cpu_node());
+            prop_assert_eq!(matrix.cells.len() + matrix.invalid.len(), plan.combinations() as usize);
+        }
+    }
+}

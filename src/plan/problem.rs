@@ -1,0 +1,118 @@
+//! What is wrong with a plan file, said with place and remedy.
+
+use std::io;
+use std::ops::Range;
+
+use thiserror::Error;
+
+/// Problems beyond these are counted, not shown.
+const SHOWN: usize = 20;
+/// Longer names are cut in messages, and no name is near to them.
+const LONGEST_NAME: usize = 64;
+
+/// Why a plan cannot be used.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// The file could not be read.
+    #[error("cannot read the plan {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is far larger than any plan.
+    #[error("{path} is larger than {limit_bytes} bytes: this is no plan")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// The most that is read.
+        limit_bytes: u64,
+    },
+    /// The text is not a plan of this version; at least one problem, in the order of lines.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Invalid(Vec<Problem>),
+}
+
+/// One thing that is wrong in a plan's text.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{origin}:{line}: {}{message}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
+pub struct Problem {
+    /// Where the text came from: the file's path.
+    pub origin: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The key with its table, such as `factors.precision`; empty where the text is not TOML.
+    pub key: String,
+    /// What was found and what to do.
+    pub message: String,
+}
+
+/// Collects problems and knows the text that they lie in.
+pub(super) struct Problems<'a> {
+    origin: &'a str,
+    text: &'a str,
+    found: Vec<Problem>,
+    more: usize,
+}
+
+impl<'a> Problems<'a> {
+    pub(super) fn new(origin: &'a str, text: &'a str) -> Self {
+        Self { origin, text, found: Vec::new(), more: 0 }
+    }
+
+    /// The line, from 1, of a place in the text.
+    pub(super) fn line(&self, span: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().get(..span.start).unwrap_or(self.text.as_bytes());
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    pub(super) fn add(&mut self, span: &Range<usize>, key: impl Into<String>, message: impl Into<String>) {
+        if self.found.len() == SHOWN {
+            self.more += 1;
+            return;
+        }
+        let line = self.line(span);
+        self.found.push(Problem { origin: self.origin.to_owned(), line, key: key.into(), message: message.into() });
+    }
+
+    pub(super) fn any(&self) -> bool {
+        !self.found.is_empty()
+    }
+
+    pub(super) fn into_error(mut self) -> PlanError {
+        self.found.sort_by_key(|problem| problem.line);
+        if let (Some(last), more @ 1..) = (self.found.last_mut(), self.more) {
+            last.message.push_str(&format!(" (and {more} more problems)"));
+        }
+        PlanError::Invalid(self.found)
+    }
+}
+
+/// `; did you mean "fp32"?`, or the whole choice where no name is near.
+pub(super) fn suggestion(name: &str, choice: &[&str]) -> String {
+    match nearest(name, choice) {
+        Some(near) => format!("; did you mean {near:?}?"),
+        None => format!("; there are {}", choice.join(", ")),
+    }
+}
+
+fn nearest<'a>(name: &str, choice: &[&'a str]) -> Option<&'a str> {
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
+    let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
+    let name = plain(name);
+    let distance = |right: &&str| strsim::damerau_levenshtein(&name, &plain(right));
+    let near = choice.iter().min_by_key(|right| distance(right))?;
+    // A third of the letters may be wrong; of short names one letter.
+    (distance(near) <= (near.len() / 3).max(1)).then_some(*near)
+}
+
+/// A name for a message: quoted, and cut where it is long.
+pub(super) fn quoted(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{:?}…", &name[..end]),
+        None => format!("{name:?}"),
+    }
+}

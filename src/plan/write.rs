@@ -1,0 +1,63 @@
+//! Writes a plan as TOML.
+
+use std::fmt::Write;
+
+use toml::Value;
+
+use super::file::{PLAN_VERSION, is_default};
+use super::{DataSet, Level, Plan, factor};
+
+pub(super) fn plan(plan: &Plan) -> String {
+    let mut out = String::new();
+    line(&mut out, "version", PLAN_VERSION);
+    line(&mut out, "name", string(&plan.name));
+    line(&mut out, "workload", string(plan.workload.name()));
+    line(&mut out, "repeats", plan.repeats);
+    line(&mut out, "seed", plan.seed);
+    line(&mut out, "order", string(plan.order.name()));
+
+    let limits = [("run_time_s", plan.limits.run_time_s), ("memory_limit_gb", plan.limits.memory_limit_gb)].into_iter();
+    let mut limits = limits.filter_map(|(key, limit)| Some((key, limit?))).peekable();
+    if limits.peek().is_some() {
+        out.push_str("\n[limits]\n");
+    }
+    limits.for_each(|(key, limit)| line(&mut out, key, Value::Float(limit)));
+
+    out.push_str("\n[measure]\n");
+    line(&mut out, "warm_up_steps", plan.warm_up_steps);
+
+    out.push_str("\n[data]\n");
+    line(&mut out, "set", string(plan.data.name()));
+    if let DataSet::Mnist { folder: Some(folder) } | DataSet::Folder { folder } = &plan.data {
+        line(&mut out, "folder", string(&folder.to_string_lossy()));
+    }
+
+    out.push_str("\n[factors]\n");
+    for (key, levels) in &plan.factors {
+        if factor(plan.workload, key).is_some_and(|factor| is_default(factor, levels)) {
+            continue;
+        }
+        match levels.as_slice() {
+            [level] => line(&mut out, key, value(level)),
+            levels => line(&mut out, key, Value::Array(levels.iter().map(value).collect())),
+        }
+    }
+    out
+}
+
+fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
+    // Writing to a String does not fail.
+    let _ = writeln!(out, "{key} = {value}");
+}
+
+fn string(text: &str) -> Value {
+    Value::String(text.to_owned())
+}
+
+fn value(level: &Level) -> Value {
+    match level {
+        Level::Integer(value) => Value::Integer(*value),
+        Level::Number(value) => Value::Float(*value),
+        Level::Text(name) => string(name),
+    }
+}
