@@ -19,3 +19,5 @@ pub mod plan;
 pub mod protocol;
 /// The session folder: its logs, the index made from them, the one writer and the readers.
 pub mod store;
+/// What the machine says of itself while runs go on: node facts, and samples of GPUs, host and ranks.
+pub mod telemetry;

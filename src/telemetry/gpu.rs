@@ -1,0 +1,290 @@
+//! Reads GPUs through NVML, which is opened at run time: the only file that knows NVML.
+//!
+//! NVML's own limits: power is an average over a second on recent GPUs (differences of energy are not), utilisation is
+//! of NVML's last period, GPM is of Hopper and newer.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSensor};
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::enums::gpm::GpmMetricId;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::gpm::gpm_metrics_get;
+use nvml_wrapper::{Device, GpmSample, Nvml};
+
+use super::gpu_memory::GpuProcess;
+use super::visible::Identity;
+use crate::protocol::GpuSample;
+
+/// Opens NVML, or says why it cannot be used and what to do.
+pub(super) fn open() -> Result<Nvml, String> {
+    Nvml::init().map_err(|error| reason(&error))
+}
+
+fn reason(error: &NvmlError) -> String {
+    let container = "or, in a container, start it with GPUs (NVIDIA Container Toolkit, `--gpus all`)";
+    match error {
+        NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
+            format!("no NVIDIA driver found (libnvidia-ml.so.1 cannot be opened): install the driver, {container}")
+        }
+        NvmlError::DriverNotLoaded => {
+            format!("the NVIDIA driver is installed but not loaded: load it (`modprobe nvidia`), {container}")
+        }
+        NvmlError::LibRmVersionMismatch => {
+            "the NVIDIA driver's library and kernel module differ in version: restart the machine".to_owned()
+        }
+        NvmlError::NoPermission => {
+            "the NVIDIA driver refuses this user: ask for access to /dev/nvidia* and /dev/nvidiactl".to_owned()
+        }
+        other => format!("NVML cannot be used ({other}): see whether `nvidia-smi` works"),
+    }
+}
+
+/// A GPU of the machine, whether visible to CUDA or not.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    pub identity: Identity,
+    pub name: String,
+    pub memory_bytes: u64,
+    /// NVML's form, such as `00000000:1B:00.0`.
+    pub bus_id: Option<String>,
+    pub mig: bool,
+}
+
+/// All GPUs that this process may open, in the order of PCI buses.
+pub(super) fn list(nvml: &Nvml) -> Result<Vec<Listed>, String> {
+    let count = nvml.device_count().map_err(|error| reason(&error))?;
+    Ok((0..count).filter_map(|index| listed(&nvml.device_by_index(index).ok()?).ok()).collect())
+}
+
+fn listed(device: &Device<'_>) -> Result<Listed, NvmlError> {
+    let mig = device.mig_mode().is_ok_and(|mode| mode.current == 1);
+    let instances = if mig { device.mig_device_count().unwrap_or(0) } else { 0 };
+    let instance_uuid = |index| device.mig_device_by_index(index).ok()?.uuid().ok();
+    Ok(Listed {
+        identity: Identity { uuid: device.uuid()?, mig_uuids: (0..instances).filter_map(instance_uuid).collect() },
+        name: device.name()?,
+        memory_bytes: device.memory_info()?.total,
+        bus_id: device.pci_info().ok().map(|info| info.bus_id),
+        mig,
+    })
+}
+
+/// A value that is asked for again and again, until the machine says that it does not have it.
+#[derive(Debug, Default)]
+struct Value {
+    absent: bool,
+}
+
+impl Value {
+    fn read<T>(&mut self, call: impl FnOnce() -> Result<T, NvmlError>) -> Option<T> {
+        if self.absent {
+            return None;
+        }
+        let result = call();
+        self.absent = matches!(
+            result,
+            Err(NvmlError::NotSupported
+                | NvmlError::NoPermission
+                | NvmlError::FunctionNotFound
+                | NvmlError::FailedToLoadSymbol(_)
+                | NvmlError::GpuLost)
+        );
+        result.ok()
+    }
+}
+
+/// What one tick reads of one GPU: all that is the same for every run, and who is on it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reading {
+    pub sample: GpuSample,
+    pub processes: Option<Vec<GpuProcess>>,
+}
+
+/// Reads one GPU. Of an unknown UUID, or without NVML, it tells nothing but the UUID.
+pub(super) struct GpuReader<'nvml> {
+    uuid: String,
+    device: Option<Device<'nvml>>,
+    memory: Value,
+    processes: Value,
+    utilisation: Value,
+    power: Value,
+    energy: Value,
+    temperature: Value,
+    sm_clock: Value,
+    memory_clock: Value,
+    throttle: Value,
+    pcie: Value,
+    gpm: Gpm<'nvml>,
+}
+
+impl<'nvml> GpuReader<'nvml> {
+    pub fn new(nvml: Option<&'nvml Nvml>, uuid: &str) -> Self {
+        let device = nvml.and_then(|nvml| nvml.device_by_uuid(uuid).ok());
+        let supported = device.as_ref().is_some_and(|device| device.gpm_support().unwrap_or(false));
+        Self {
+            uuid: uuid.to_owned(),
+            device,
+            memory: Value::default(),
+            processes: Value::default(),
+            utilisation: Value::default(),
+            power: Value::default(),
+            energy: Value::default(),
+            temperature: Value::default(),
+            sm_clock: Value::default(),
+            memory_clock: Value::default(),
+            throttle: Value::default(),
+            pcie: Value::default(),
+            gpm: Gpm { nvml: nvml.filter(|_| supported), value: Value::default(), earlier: VecDeque::new() },
+        }
+    }
+
+    /// PCIe throughput has to be asked for with [`Self::read_pcie`]: GPM does not tell it.
+    pub fn needs_slow_pcie(&self) -> bool {
+        self.device.is_some() && !self.gpm.works() && !self.pcie.absent
+    }
+
+    /// Reads all that is quick to read.
+    pub fn read(&mut self) -> Reading {
+        let mut sample = GpuSample { uuid: self.uuid.clone(), ..GpuSample::default() };
+        let Some(device) = &self.device else { return Reading { sample, processes: None } };
+        sample.memory_used_bytes = self.memory.read(|| device.memory_info()).map(|memory| memory.used);
+        let utilisation = self.utilisation.read(|| device.utilization_rates());
+        sample.busy = utilisation.map(|rates| f64::from(rates.gpu) / 100.0);
+        sample.power_w = self.power.read(|| device.power_usage()).map(|mw| f64::from(mw) / 1e3);
+        sample.energy_j = self.energy.read(|| device.total_energy_consumption()).map(|mj| mj as f64 / 1e3);
+        sample.temperature_c = self.temperature.read(|| device.temperature(TemperatureSensor::Gpu)).map(f64::from);
+        sample.sm_clock_mhz = self.sm_clock.read(|| device.clock_info(Clock::SM));
+        sample.memory_clock_mhz = self.memory_clock.read(|| device.clock_info(Clock::Memory));
+        let throttle = self.throttle.read(|| device.current_throttle_reasons());
+        sample.throttle_reasons = throttle.map(throttle_names).unwrap_or_default();
+        self.gpm.read(device, &mut sample);
+        let processes = self.processes.read(|| device.running_compute_processes());
+        let processes = processes.map(|list| list.iter().map(process).collect());
+        Reading { sample, processes }
+    }
+
+    /// Reads PCIe throughput by NVML's own call, which counts for 20 ms in each direction before it returns.
+    pub fn read_pcie(&mut self, sample: &mut GpuSample) {
+        let Some(device) = &self.device else { return };
+        let mut bytes_per_s = |counter| {
+            let kb_per_s = self.pcie.read(|| device.pcie_throughput(counter))?;
+            Some(f64::from(kb_per_s) * 1e3)
+        };
+        sample.pcie_receive_bytes_per_s = bytes_per_s(PcieUtilCounter::Receive);
+        sample.pcie_send_bytes_per_s = bytes_per_s(PcieUtilCounter::Send);
+    }
+}
+
+fn process(info: &nvml_wrapper::struct_wrappers::device::ProcessInfo) -> GpuProcess {
+    let memory_bytes = match info.used_gpu_memory {
+        UsedGpuMemory::Used(bytes) => Some(bytes),
+        UsedGpuMemory::Unavailable => None,
+    };
+    GpuProcess { pid: info.pid, memory_bytes }
+}
+
+/// The reasons that slow a GPU down, by the names that `nvidia-smi` uses. An idle GPU and clocks that somebody set are
+/// no throttling.
+fn throttle_names(reasons: ThrottleReasons) -> Vec<String> {
+    let names = [
+        (ThrottleReasons::SW_POWER_CAP, "sw_power_cap"),
+        (ThrottleReasons::HW_SLOWDOWN, "hw_slowdown"),
+        (ThrottleReasons::SYNC_BOOST, "sync_boost"),
+        (ThrottleReasons::SW_THERMAL_SLOWDOWN, "sw_thermal_slowdown"),
+        (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hw_thermal_slowdown"),
+        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hw_power_brake_slowdown"),
+    ];
+    names.iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, name)| (*name).to_owned()).collect()
+}
+
+/// NVML asks for more than this between the two GPM samples of a difference, because it renews them so often.
+const GPM_SPAN: Duration = Duration::from_millis(100);
+
+/// GPU performance monitoring: hardware counters as differences of two samples.
+struct Gpm<'nvml> {
+    nvml: Option<&'nvml Nvml>,
+    value: Value,
+    /// Samples to measure from, oldest first; none but the first is older than [`GPM_SPAN`].
+    earlier: VecDeque<(Instant, GpmSample<'nvml>)>,
+}
+
+impl<'nvml> Gpm<'nvml> {
+    fn works(&self) -> bool {
+        self.nvml.is_some() && !self.value.absent
+    }
+
+    /// Fills in what GPM tells of the time since the latest sample that is old enough.
+    fn read(&mut self, device: &Device<'nvml>, sample: &mut GpuSample) {
+        let Some(nvml) = self.nvml else { return };
+        let Some(current) = self.value.read(|| device.gpm_sample()) else {
+            self.earlier.clear();
+            return;
+        };
+        let now = Instant::now();
+        let old = |(time, _): &(Instant, GpmSample<'nvml>)| now.saturating_duration_since(*time) > GPM_SPAN;
+        while self.earlier.get(1).is_some_and(old) {
+            self.earlier.pop_front();
+        }
+        if let Some((_, first)) = self.earlier.front().filter(|first| old(first)) {
+            let ids =
+                [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::PcieRxPerSec, GpmMetricId::PcieTxPerSec];
+            let metrics = self.value.read(|| gpm_metrics_get(nvml, first, &current, &ids)).unwrap_or_default();
+            let metric = |index: usize| metrics.get(index)?.as_ref().ok().map(|m| m.value).filter(|v| v.is_finite());
+            let mib = f64::from(1 << 20);
+            sample.sm_activity = metric(0).map(|percent| percent / 100.0);
+            sample.tensor_activity = metric(1).map(|percent| percent / 100.0);
+            sample.pcie_receive_bytes_per_s = metric(2).map(|mib_per_s| mib_per_s * mib);
+            sample.pcie_send_bytes_per_s = metric(3).map(|mib_per_s| mib_per_s * mib);
+        }
+        self.earlier.push_back((now, current));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_gpu_and_set_clocks_are_no_throttling() {
+        let calm = ThrottleReasons::GPU_IDLE
+            | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING
+            | ThrottleReasons::DISPLAY_CLOCK_SETTING;
+        assert!(throttle_names(calm).is_empty());
+        let slow = calm | ThrottleReasons::SW_POWER_CAP | ThrottleReasons::HW_THERMAL_SLOWDOWN;
+        assert_eq!(throttle_names(slow), ["sw_power_cap", "hw_thermal_slowdown"]);
+    }
+
+    #[test]
+    fn a_value_the_machine_lacks_is_asked_for_once_and_one_that_failed_again() {
+        let mut calls = 0;
+        let mut value = Value::default();
+        for _ in 0..3 {
+            value.read(|| -> Result<u32, _> {
+                calls += 1;
+                Err(NvmlError::NotSupported)
+            });
+        }
+        assert_eq!(calls, 1);
+        let mut value = Value::default();
+        assert_eq!(value.read(|| -> Result<u32, _> { Err(NvmlError::Timeout) }), None);
+        assert_eq!(value.read(|| Ok(7)), Some(7));
+    }
+
+    #[test]
+    fn without_nvml_a_gpu_tells_nothing_but_its_uuid() {
+        let mut reader = GpuReader::new(None, "GPU-a");
+        let reading = reader.read();
+        assert_eq!(reading.sample, GpuSample { uuid: "GPU-a".to_owned(), ..GpuSample::default() });
+        assert!(reading.processes.is_none() && !reader.needs_slow_pcie());
+    }
+
+    #[test]
+    fn a_missing_driver_is_said_plainly_with_what_to_do() {
+        let reason = reason(&NvmlError::LibraryNotFound);
+        assert!(reason.starts_with("no NVIDIA driver found") && reason.contains("install the driver"), "{reason}");
+    }
+}
