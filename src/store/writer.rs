@@ -161,8 +161,10 @@ impl Store {
     }
 
     fn send(&self, message: Message) -> Result<(), StoreError> {
-        let sent = self.sender.as_ref().map(|sender| sender.send(message));
-        sent.and_then(Result::ok).ok_or_else(|| self.writer_gone())
+        match &self.sender {
+            Some(sender) if sender.send(message).is_ok() => Ok(()),
+            _ => Err(self.writer_gone()),
+        }
     }
 
     fn tell_kept(&self) -> Result<(), StoreError> {
