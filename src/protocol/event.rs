@@ -1,6 +1,11 @@
 //! What a rank says while it runs.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+// JSON has no NaN: a loss that is no number is written as `null`, and read back as NaN instead of losing its line.
+fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -100,6 +105,7 @@ pub enum Event {
         /// How long the host waited for its batch.
         load_wait_s: f64,
         /// The loss of this rank's batch, averaged over its images, before any loss scaling.
+        #[serde(deserialize_with = "number_or_null")]
         loss: f64,
         /// The images of this rank's batch.
         images: u32,
@@ -113,6 +119,7 @@ pub enum Event {
         /// From the first batch asked for to the last step done, by the host's clock with one synchronisation.
         duration_s: f64,
         /// The mean of the steps' losses, weighted by images.
+        #[serde(deserialize_with = "number_or_null")]
         train_loss: f64,
         /// Images this rank processed.
         images: u64,
@@ -130,6 +137,7 @@ pub enum Event {
         /// How long it took.
         duration_s: f64,
         /// The mean loss over all test images.
+        #[serde(deserialize_with = "number_or_null")]
         test_loss: f64,
         /// Correct test images over all test images, from 0 to 1.
         accuracy: f64,

@@ -1,0 +1,220 @@
+//! Where things are in a session folder, its `session.toml`, and the lock that makes one writer of many openers.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::StoreError;
+use crate::plan::Node;
+
+/// The version of session folders that is written here, and the newest that is read.
+const SESSION_VERSION: u32 = 1;
+const LOCK: &str = "session.lock";
+
+#[derive(Serialize, Deserialize)]
+struct SessionFile {
+    version: u32,
+    /// RFC 3339, UTC.
+    created: String,
+    node: Node,
+}
+
+pub(super) fn session_file(folder: &Path) -> PathBuf {
+    folder.join("session.toml")
+}
+
+pub(super) fn journal(folder: &Path) -> PathBuf {
+    folder.join("journal.jsonl")
+}
+
+pub(super) fn runs(folder: &Path) -> PathBuf {
+    folder.join("runs")
+}
+
+pub(super) fn run(folder: &Path, run: &str) -> PathBuf {
+    runs(folder).join(run)
+}
+
+pub(super) fn samples(folder: &Path, run_id: &str) -> PathBuf {
+    run(folder, run_id).join("samples.jsonl")
+}
+
+/// The rank whose log has this file name.
+pub(super) fn rank_of(file_name: &str) -> Option<u32> {
+    let digits = file_name.strip_prefix("rank-")?.strip_suffix(".jsonl")?;
+    digits.parse().ok().filter(|rank: &u32| rank.to_string() == digits)
+}
+
+/// Refuses ids that would lead out of `runs/`.
+pub(super) fn check_run_id(run: &str) -> Result<(), StoreError> {
+    let plain = run.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
+    if plain && !run.is_empty() && !run.starts_with('.') {
+        return Ok(());
+    }
+    Err(StoreError::RunId { run: run.to_owned() })
+}
+
+/// Where the index of a session lies: `session.sqlite` in its folder, or, where the folder is on a network file system
+/// (whose shared memory and locks SQLite's WAL cannot rely on), `multicard/indexes/<hash of the folder's path>.sqlite`
+/// in the XDG state directory of this machine.
+pub fn index_path(folder: &Path) -> PathBuf {
+    let state = etcetera::choose_base_strategy().ok().and_then(|base| base.state_dir());
+    let magic = rustix::fs::statfs(folder).map(|found| found.f_type as u64).unwrap_or(0);
+    match state {
+        Some(state) if is_network(magic) => state_index(&state, folder),
+        _ => folder.join("session.sqlite"),
+    }
+}
+
+// From linux/magic.h, and Lustre's, GPFS's, BeeGFS's and Panasas' own headers.
+fn is_network(magic: u64) -> bool {
+    const NETWORK: [u64; 12] = [
+        0x6969,      // NFS
+        0x517B,      // SMB
+        0xFF53_4D42, // CIFS
+        0xFE53_4D42, // SMB 2
+        0x0BD0_0BD0, // Lustre
+        0x4750_4653, // GPFS
+        0x1983_0326, // BeeGFS
+        0xAAD7_AAEA, // PanFS
+        0x6573_5546, // FUSE: sshfs and the like
+        0x00C3_6400, // Ceph
+        0x5346_414F, // AFS
+        0x0102_1997, // 9P
+    ];
+    // Some kernels sign-extend the 32-bit number.
+    NETWORK.contains(&(magic & 0xFFFF_FFFF))
+}
+
+fn state_index(state: &Path, folder: &Path) -> PathBuf {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let hash = Sha256::digest(folder.as_os_str().as_encoded_bytes());
+    let name: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    state.join("multicard").join("indexes").join(name + ".sqlite")
+}
+
+/// Makes an empty session of a folder that is empty or not there yet, and locks it.
+pub(super) fn create(folder: &Path, node: &Node) -> Result<File, StoreError> {
+    fs::create_dir_all(folder).map_err(StoreError::io("making", folder))?;
+    if session_file(folder).exists() {
+        return Err(StoreError::Exists { folder: folder.to_owned() });
+    }
+    let entries = fs::read_dir(folder).map_err(StoreError::io("listing", folder))?;
+    // A lock and a half-written session.toml are what a creation that was cut off leaves.
+    let leftover = |name: &str| name == LOCK || name == "session.toml.new";
+    let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    if let Some(found) = names.find(|name| !leftover(name)) {
+        return Err(StoreError::NotEmpty { folder: folder.to_owned(), found });
+    }
+    let lock = lock(folder)?;
+    let created = jiff::Timestamp::now().to_string();
+    let session = SessionFile { version: SESSION_VERSION, created, node: node.clone() };
+    let text = toml::to_string(&session)
+        .map_err(|error| StoreError::Malformed { file: session_file(folder), reason: error.to_string() })?;
+    let new = folder.join("session.toml.new");
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(runs(folder))?;
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, session_file(folder))?;
+        File::create(journal(folder))?.sync_all()?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(StoreError::io("writing a session into", folder))?;
+    Ok(lock)
+}
+
+/// The exclusive lock on a session, held as long as the file is open.
+pub(super) fn lock(folder: &Path) -> Result<File, StoreError> {
+    // A reader that catches the index up holds the lock for a moment: that is no reason to refuse a writer.
+    const TRIES: u32 = 10;
+    for _ in 1..TRIES {
+        match lock_at_once(folder) {
+            Err(StoreError::InUse { .. }) => std::thread::sleep(std::time::Duration::from_millis(20)),
+            other => return other,
+        }
+    }
+    lock_at_once(folder)
+}
+
+/// As [`lock`], without a second try.
+pub(super) fn lock_at_once(folder: &Path) -> Result<File, StoreError> {
+    let path = folder.join(LOCK);
+    let open = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = open.map_err(StoreError::io("opening", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { folder: folder.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(StoreError::Io { doing: "locking", path, source }),
+    }
+}
+
+/// The node a session was made on. Refuses what is no session, and a version newer than the known ones.
+pub(super) fn read_node(folder: &Path) -> Result<Node, StoreError> {
+    let file = session_file(folder);
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Err(StoreError::NotASession { folder: folder.to_owned() });
+        }
+        Err(source) => return Err(StoreError::Io { doing: "reading", path: file, source }),
+    };
+    let malformed = |reason: String| StoreError::Malformed { file: file.clone(), reason };
+    // The version is read on its own first: the rest of a newer file may look different.
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| malformed(error.to_string()))?;
+    let version = table.get("version").and_then(toml::Value::as_integer);
+    let version = version.and_then(|version| u64::try_from(version).ok());
+    match version {
+        None => Err(malformed("key `version` is missing or not a whole number".to_owned())),
+        Some(found) if found > u64::from(SESSION_VERSION) => {
+            Err(StoreError::Newer { place: file.display().to_string(), what: "session", found, known: SESSION_VERSION })
+        }
+        Some(_) => toml::from_str(&text).map(|session: SessionFile| session.node).map_err(|e| malformed(e.to_string())),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_their_magic_numbers() {
+        assert!(is_network(0x6969));
+        assert!(is_network(0xFFFF_FFFF_FF53_4D42), "sign-extended CIFS");
+        assert!(!is_network(0xEF53), "ext4");
+        assert!(!is_network(0x0102_1994), "tmpfs");
+    }
+
+    #[test]
+    fn an_index_in_local_state_belongs_to_one_folder() {
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let state = Path::new("/state");
+        let of = |folder: &Path| state_index(state, folder);
+        assert_ne!(of(a.path()), of(b.path()));
+        assert_eq!(of(a.path()), of(&a.path().join(".")), "one folder, two spellings");
+        assert!(of(a.path()).starts_with("/state/multicard/indexes"));
+    }
+
+    #[test]
+    fn run_ids_that_lead_elsewhere_are_refused() {
+        for run in ["", ".", "..", "../x", "a/b", "a\0b", ".hidden"] {
+            assert!(check_run_id(run).is_err(), "{run:?}");
+        }
+        assert!(check_run_id("r-0001_fp16.2").is_ok());
+    }
+
+    #[test]
+    fn rank_logs_are_known_by_their_names() {
+        assert_eq!(rank_of("rank-0.jsonl"), Some(0));
+        assert_eq!(rank_of("rank-12.jsonl"), Some(12));
+        for name in ["rank-.jsonl", "rank-01.jsonl", "rank-0.json", "samples.jsonl", "rank-+1.jsonl"] {
+            assert_eq!(rank_of(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Writing the index: each decision, event and fold as rows. Saying the same thing twice changes nothing.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Result, params};
+use serde::Serialize;
+
+use super::journal::{Decision, JournalLine};
+use super::telemetry::TelemetryFold;
+use crate::plan::RunState;
+use crate::protocol::{Event, EventLine, Phase};
+
+/// The one connection that writes.
+pub(super) struct Index {
+    connection: Connection,
+    /// Keys of rank rows, by run and rank.
+    keys: HashMap<String, HashMap<u32, i64>>,
+}
+
+impl Index {
+    pub(super) fn new(connection: Connection) -> Self {
+        Self { connection, keys: HashMap::new() }
+    }
+
+    pub(super) fn begin(&self) -> Result<()> {
+        self.connection.execute_batch("BEGIN IMMEDIATE")
+    }
+
+    pub(super) fn commit(&self) -> Result<()> {
+        self.connection.execute_batch("COMMIT")
+    }
+
+    pub(super) fn roll_back(&mut self) {
+        // Rows that the keys stand for may be gone with it.
+        self.keys.clear();
+        // A failed statement may have ended the transaction already; either way there is none afterwards.
+        let _ = self.connection.execute_batch("ROLLBACK");
+    }
+
+    /// Ends the building of an index: from here on it is one that readers can use beside a writer.
+    pub(super) fn finish(self) -> Result<()> {
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
+        self.connection.pragma_update(None, "journal_mode", "WAL")?;
+        self.connection.close().map_err(|(_, error)| error)
+    }
+
+    pub(super) fn decision(&self, line: &JournalLine) -> Result<()> {
+        match &line.decision {
+            Decision::PlanAdded { plan, name, toml } => self.execute(
+                "INSERT INTO plan (plan, name, toml) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (plan) DO UPDATE SET name = excluded.name, toml = excluded.toml",
+                params![plan, name, toml],
+            ),
+            Decision::RunQueued { run, plan, cell, levels, data, repeat, seed } => self.execute(
+                "INSERT INTO run (run, plan, cell, levels, data, repeat, seed, queued_time_s, state)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+                 ON CONFLICT (run) DO UPDATE SET plan = excluded.plan, cell = excluded.cell, levels = excluded.levels,
+                    data = excluded.data, repeat = excluded.repeat, seed = excluded.seed,
+                    queued_time_s = excluded.queued_time_s, state = excluded.state, reason = NULL,
+                    started_time_s = NULL, pid = NULL, process_start = NULL, ended_time_s = NULL",
+                params![
+                    run,
+                    plan,
+                    cell,
+                    json(levels)?,
+                    json(data)?,
+                    repeat,
+                    seed.cast_signed(),
+                    line.time_s,
+                    json(&RunState::Queued)?
+                ],
+            ),
+            Decision::RunStarted { run, pid, process_start } => self.execute(
+                "UPDATE run SET state = ?2, started_time_s = ?3, pid = ?4, process_start = ?5 WHERE run = ?1",
+                params![run, json(&RunState::Starting)?, line.time_s, pid, process_start.cast_signed()],
+            ),
+            Decision::RunEnded { run, state, reason } => self.execute(
+                "UPDATE run SET state = ?2, reason = ?3, ended_time_s = ?4 WHERE run = ?1",
+                params![run, json(state)?, reason, line.time_s],
+            ),
+        }
+    }
+
+    pub(super) fn event(&mut self, line: &EventLine) -> Result<()> {
+        let key = self.key(&line.run, line.rank)?;
+        match &line.event {
+            Event::Step { epoch, step, duration_s, load_wait_s, loss, images, warm_up, .. } => self.execute(
+                "INSERT OR REPLACE INTO step VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![key, step.cast_signed(), epoch, duration_s, load_wait_s, loss, images, warm_up],
+            ),
+            Event::Started { torch_version, device, .. } => self.execute(
+                "UPDATE rank SET device = ?2, torch_version = ?3 WHERE key = ?1",
+                params![key, json(device)?, torch_version],
+            ),
+            Event::Model { parameters, .. } => {
+                self.execute("UPDATE rank SET parameters = ?2 WHERE key = ?1", params![key, parameters.cast_signed()])
+            }
+            Event::Phase { phase } => {
+                self.end_steady(key, line.time_s)?;
+                if *phase == Phase::Steady {
+                    self.execute("INSERT OR REPLACE INTO steady VALUES (?1, ?2, NULL)", params![key, line.time_s])?;
+                }
+                Ok(())
+            }
+            Event::Epoch { epoch, duration_s, train_loss, images, received_bytes, loader_start_s, skipped_updates } => {
+                self.execute(
+                    "INSERT OR REPLACE INTO epoch VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    params![
+                        key,
+                        epoch,
+                        duration_s,
+                        train_loss,
+                        images.cast_signed(),
+                        received_bytes.cast_signed(),
+                        loader_start_s,
+                        skipped_updates.cast_signed()
+                    ],
+                )
+            }
+            Event::Evaluation { epoch, duration_s, test_loss, accuracy, images } => self.execute(
+                "INSERT OR REPLACE INTO evaluation VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![key, epoch, duration_s, test_loss, accuracy, images.cast_signed()],
+            ),
+            // Statistics are since the last reset, so the run's peak is the greatest of them.
+            Event::Memory { peak_allocated_bytes, peak_reserved_bytes, peak_active_bytes } => self.execute(
+                "UPDATE rank SET peak_allocated_bytes = max(ifnull(peak_allocated_bytes, 0), ?2),
+                    peak_reserved_bytes = max(ifnull(peak_reserved_bytes, 0), ?3),
+                    peak_active_bytes = max(ifnull(peak_active_bytes, 0), ?4) WHERE key = ?1",
+                params![
+                    key,
+                    saturated(*peak_allocated_bytes),
+                    saturated(*peak_reserved_bytes),
+                    saturated(*peak_active_bytes)
+                ],
+            ),
+            Event::Evidence(evidence) => self.remark(key, line.time_s, "evidence", &json(evidence)?),
+            Event::Warning { message } => self.remark(key, line.time_s, "warning", message),
+            Event::Finished { duration_s } => {
+                self.end_steady(key, line.time_s)?;
+                self.execute("UPDATE rank SET duration_s = ?2 WHERE key = ?1", params![key, duration_s])
+            }
+            Event::Failed { kind, message } => {
+                self.end_steady(key, line.time_s)?;
+                self.execute(
+                    "UPDATE rank SET failure_kind = ?2, failure = ?3 WHERE key = ?1",
+                    params![key, json(kind)?, message],
+                )
+            }
+        }
+    }
+
+    pub(super) fn telemetry(&self, run: &str, fold: &TelemetryFold) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO telemetry VALUES (?1, ?2)", params![run, json(fold)?])
+    }
+
+    /// How many bytes of a log are in the index; none where nothing was said of it.
+    pub(super) fn log_bytes(&self, path: &str) -> Result<Option<u64>> {
+        let mut statement = self.connection.prepare_cached("SELECT bytes FROM log WHERE path = ?1")?;
+        statement.query_row([path], |row| row.get(0)).optional().map(|bytes| bytes.map(i64::cast_unsigned))
+    }
+
+    pub(super) fn set_log_bytes(&self, path: &str, bytes: u64) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO log VALUES (?1, ?2)", params![path, bytes.cast_signed()])
+    }
+
+    fn end_steady(&self, key: i64, time_s: f64) -> Result<()> {
+        self.execute("UPDATE steady SET last_s = ?2 WHERE rank_key = ?1 AND last_s IS NULL", params![key, time_s])
+    }
+
+    fn remark(&self, key: i64, time_s: f64, kind: &str, content: &str) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO remark VALUES (?1, ?2, ?3, ?4)", params![key, time_s, kind, content])
+    }
+
+    fn key(&mut self, run: &str, rank: u32) -> Result<i64> {
+        if let Some(key) = self.keys.get(run).and_then(|ranks| ranks.get(&rank)) {
+            return Ok(*key);
+        }
+        self.execute("INSERT OR IGNORE INTO rank (run, rank) VALUES (?1, ?2)", params![run, rank])?;
+        let mut statement = self.connection.prepare_cached("SELECT key FROM rank WHERE run = ?1 AND rank = ?2")?;
+        let key = statement.query_row(params![run, rank], |row| row.get(0))?;
+        self.keys.entry(run.to_owned()).or_default().insert(rank, key);
+        Ok(key)
+    }
+
+    fn execute(&self, sql: &str, parameters: impl rusqlite::Params) -> Result<()> {
+        self.connection.prepare_cached(sql)?.execute(parameters).map(|_| ())
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+fn saturated(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

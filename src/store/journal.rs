@@ -1,0 +1,66 @@
+//! Decisions of the session: the lines of `journal.jsonl`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{DataSet, Levels, RunState};
+
+/// Something the session decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// A plan joined the session.
+    PlanAdded {
+        /// Its id within the session: `p1`, `p2`, …
+        plan: String,
+        /// Its name.
+        name: String,
+        /// The plan file's text.
+        toml: String,
+    },
+    /// A run waits for its turn.
+    RunQueued {
+        /// The run's id.
+        run: String,
+        /// The id of the plan that asked for it.
+        plan: String,
+        /// Its cell's id.
+        cell: String,
+        /// The level of every factor.
+        levels: Levels,
+        /// Its data set.
+        data: DataSet,
+        /// Which repeat of the cell, from 1.
+        repeat: u32,
+        /// The seed of weights and order.
+        seed: u64,
+    },
+    /// A run's group was started.
+    RunStarted {
+        /// The run's id.
+        run: String,
+        /// The group's process id.
+        pid: u32,
+        /// When that process started, in clock ticks since boot (`/proc/<pid>/stat`, field 22): with the id it
+        /// recognises the process again.
+        process_start: u64,
+    },
+    /// A run is over.
+    RunEnded {
+        /// The run's id.
+        run: String,
+        /// How it ended.
+        state: RunState,
+        /// Why, where it did not finish.
+        reason: Option<String>,
+    },
+}
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JournalLine {
+    /// When, in seconds since the Unix epoch.
+    pub time_s: f64,
+    /// What.
+    #[serde(flatten)]
+    pub decision: Decision,
+}

@@ -1,0 +1,141 @@
+//! Logs of lines: appended whole or not at all, and read up to the last whole line.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Appends lines to a log that nobody else writes. A line that could not be written whole leaves nothing behind.
+pub(super) struct Appender {
+    file: File,
+    /// Up to the end of the last whole line.
+    bytes: u64,
+    was_torn: bool,
+}
+
+impl Appender {
+    /// Opens a log, and cuts off a last line that a crash tore: whoever wrote it was never told that it is kept.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().create(true).read(true).append(true).open(path)?;
+        let length = file.metadata()?.len();
+        let bytes = end_of_last_line(&file, length)?;
+        if bytes < length {
+            file.set_len(bytes)?;
+        }
+        Ok(Self { file, bytes, was_torn: bytes < length })
+    }
+
+    /// Appends one line, without its end.
+    pub(super) fn append(&mut self, line: String) -> io::Result<()> {
+        self.write(line, false)
+    }
+
+    /// Appends one line and waits until it is on the disk.
+    pub(super) fn append_durably(&mut self, line: String) -> io::Result<()> {
+        self.write(line, true)
+    }
+
+    fn write(&mut self, mut line: String, durably: bool) -> io::Result<()> {
+        line.push('\n');
+        let written = self.file.write_all(line.as_bytes());
+        if let Err(error) = written.and_then(|()| if durably { self.file.sync_data() } else { Ok(()) }) {
+            // A full disk may have taken a part; without this the next line would be glued to it.
+            let _ = self.file.set_len(self.bytes);
+            return Err(error);
+        }
+        self.bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// Whether a torn last line was cut off.
+    pub(super) fn was_torn(&self) -> bool {
+        self.was_torn
+    }
+
+    /// The length of the log.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn end_of_last_line(mut file: &File, length: u64) -> io::Result<u64> {
+    const BLOCK: u64 = 64 * 1024;
+    let mut block = Vec::new();
+    let mut end = length;
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(start))?;
+        block.clear();
+        file.take(end - start).read_to_end(&mut block)?;
+        if let Some(at) = block.iter().rposition(|&byte| byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// What [`read`] met.
+pub(super) enum Line<'a> {
+    /// A whole line, without its end, and its number from 1.
+    Whole(&'a [u8], u64),
+    /// The last line has no end: it is still being written, or a crash tore it.
+    Torn(u64),
+}
+
+/// Reads the first `bytes` of a log, line by line, until `each` says to stop. A log that is not there is empty.
+pub(super) fn read<E: From<io::Error>>(
+    path: &Path,
+    bytes: u64,
+    mut each: impl FnMut(Line<'_>) -> Result<std::ops::ControlFlow<()>, E>,
+) -> Result<(), E> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut reader = BufReader::with_capacity(256 * 1024, file.take(bytes));
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        if reader.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        let flow = match line.strip_suffix(b"\n") {
+            Some(whole) => each(Line::Whole(whole, number))?,
+            None => each(Line::Torn(number))?,
+        };
+        if flow.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_torn_last_line_is_cut_off_before_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        for (before, after) in [("", "x\n"), ("to", "x\n"), ("a\n", "a\nx\n"), ("a\nb", "a\nx\n")] {
+            fs::write(&path, before).unwrap();
+            let mut log = Appender::open(&path).unwrap();
+            log.append("x".to_owned()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), after);
+            assert_eq!(log.bytes(), after.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_long_torn_line_is_cut_off_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        fs::write(&path, format!("whole\n{}", "t".repeat(300_000))).unwrap();
+        assert_eq!(Appender::open(&path).unwrap().bytes(), 6);
+    }
+}

@@ -1,0 +1,297 @@
+//! Reading a session: a snapshot of the index, beside a writer and never waiting for it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Result as SqlResult, Row, params};
+use serde::de::DeserializeOwned;
+
+use super::schema::{self, Opened};
+use super::telemetry::TelemetryFold;
+use super::{
+    EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, writer,
+};
+use crate::plan::{Node, RunState};
+
+/// A connection that only reads. Each call sees one moment of the index.
+pub struct Reader {
+    folder: PathBuf,
+    path: PathBuf,
+    connection: Connection,
+}
+
+/// The process of a run that was started and has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunProcess {
+    /// The run's id.
+    pub run: String,
+    /// The process id of its group.
+    pub pid: u32,
+    /// When that process started, in clock ticks since boot.
+    pub process_start: u64,
+}
+
+impl Reader {
+    /// Opens a session to read it. Where nobody writes it, the index is first brought up to the logs, or made anew
+    /// where it is missing, damaged or of another version.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        folder::read_node(folder)?;
+        // With a writer, the index is its business; in a folder that cannot be written, the index is as it is.
+        if let Ok(_lock) = folder::lock_at_once(folder) {
+            drop(writer::open_index(folder)?);
+        }
+        Self::open_index(folder)
+    }
+
+    /// Opens the index as it is.
+    pub(super) fn open_index(folder: &Path) -> Result<Self, StoreError> {
+        let path = folder::index_path(folder);
+        match schema::open_reader(&path).map_err(StoreError::index(&path))? {
+            Opened::Ready(connection) => Ok(Self { folder: folder.to_owned(), path, connection }),
+            Opened::Unusable => Err(StoreError::NoIndex { path }),
+        }
+    }
+
+    /// The machine that the session was made on.
+    pub fn node(&self) -> Result<Node, StoreError> {
+        folder::read_node(&self.folder)
+    }
+
+    /// Plans in the order they joined: id within the session, name, the file's text.
+    pub fn plans(&self) -> Result<Vec<(String, String, String)>, StoreError> {
+        let sql = "SELECT plan, name, toml FROM plan ORDER BY position";
+        self.told(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
+    }
+
+    /// All runs in the order they were queued, their ranks without steps.
+    pub fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+        self.told(self.collect(None))
+    }
+
+    /// One run, with its ranks' steps; none where the journal does not know it.
+    pub fn run(&self, run: &str) -> Result<Option<RunRecord>, StoreError> {
+        let collect = || {
+            let snapshot = self.connection.unchecked_transaction()?;
+            let Some(mut record) = self.collect_in_snapshot(Some(run))?.pop() else { return Ok(None) };
+            for rank in &mut record.ranks {
+                rank.steps = self.read_steps(run, rank.rank)?;
+            }
+            snapshot.finish().map(|()| Some(record))
+        };
+        self.told(collect())
+    }
+
+    /// The steps of one rank, in order.
+    pub fn steps(&self, run: &str, rank: u32) -> Result<Vec<StepRecord>, StoreError> {
+        self.told(self.read_steps(run, rank))
+    }
+
+    /// Processes of runs that were started and have not ended: after a restart, those to look for.
+    pub fn processes(&self) -> Result<Vec<RunProcess>, StoreError> {
+        let sql = "SELECT run, pid, process_start FROM run
+             WHERE pid IS NOT NULL AND ended_time_s IS NULL ORDER BY position";
+        self.told(self.rows(sql, params![], |row| {
+            Ok(RunProcess { run: row.get(0)?, pid: row.get(1)?, process_start: unsigned(row, 2)? })
+        }))
+    }
+
+    fn told<T>(&self, result: SqlResult<T>) -> Result<T, StoreError> {
+        result.map_err(StoreError::index(&self.path))
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        parameters: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> SqlResult<T>,
+    ) -> SqlResult<Vec<T>> {
+        self.connection.prepare_cached(sql)?.query_map(parameters, read)?.collect()
+    }
+
+    fn read_steps(&self, run: &str, rank: u32) -> SqlResult<Vec<StepRecord>> {
+        let sql = "SELECT key FROM rank WHERE run = ?1 AND rank = ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let key: Option<i64> = statement.query_row(params![run, rank], |row| row.get(0)).optional()?;
+        let sql = "SELECT step, epoch, duration_s, load_wait_s, loss, images, warm_up FROM step
+             WHERE rank_key = ?1 ORDER BY step";
+        self.rows(sql, [key], |row| {
+            Ok(StepRecord {
+                step: unsigned(row, 0)?,
+                epoch: row.get(1)?,
+                duration_s: row.get(2)?,
+                load_wait_s: row.get(3)?,
+                loss: number(row, 4)?,
+                images: row.get(5)?,
+                warm_up: row.get(6)?,
+            })
+        })
+    }
+
+    fn collect(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {
+        let snapshot = self.connection.unchecked_transaction()?;
+        let records = self.collect_in_snapshot(run)?;
+        snapshot.finish()?;
+        Ok(records)
+    }
+
+    /// All runs or one. The caller's transaction makes the queries see one moment.
+    fn collect_in_snapshot(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {
+        let mut ranks = self.ranks(run)?;
+        let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
+        let sql = format!(
+            "SELECT run.run, ifnull(plan.name, run.plan), cell, levels, data, repeat, seed, state, reason,
+                queued_time_s, started_time_s, ended_time_s, fold
+             FROM run LEFT JOIN plan ON plan.plan = run.plan LEFT JOIN telemetry ON telemetry.run = run.run
+             WHERE {which} ORDER BY run.position"
+        );
+        self.rows(&sql, [run], |row| {
+            let run: String = row.get(0)?;
+            let said = ranks.remove(&run).unwrap_or_default();
+            let state = match json(row, 7)? {
+                // The journal knows when processes were started, the ranks when they are up.
+                RunState::Starting if said.ranks.iter().any(|rank| rank.device.is_some()) => RunState::Running,
+                state => state,
+            };
+            let fold: Option<TelemetryFold> = optional_json(row, 12)?;
+            let counted = (!said.ranks.is_empty()).then_some(said.counted.as_slice());
+            Ok(RunRecord {
+                plan: row.get(1)?,
+                cell: row.get(2)?,
+                levels: json(row, 3)?,
+                data: json(row, 4)?,
+                repeat: row.get(5)?,
+                seed: unsigned(row, 6)?,
+                state,
+                reason: row.get(8)?,
+                queued_time_s: row.get(9)?,
+                started_time_s: row.get(10)?,
+                ended_time_s: row.get(11)?,
+                telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
+                ranks: said.ranks,
+                run,
+            })
+        })
+    }
+
+    /// What ranks said, without steps, by run.
+    fn ranks(&self, run: Option<&str>) -> SqlResult<HashMap<String, Said>> {
+        let mut runs: HashMap<String, Said> = HashMap::new();
+        // Where the rank of a key is: its run, and its place there.
+        let mut places: HashMap<i64, (String, usize)> = HashMap::new();
+        // ?1 is bound to the run either way.
+        let which = if run.is_some() { "rank.run = ?1" } else { "?1 IS NULL" };
+        let sql = format!(
+            "SELECT key, run, rank, device, torch_version, parameters, peak_allocated_bytes, peak_reserved_bytes,
+                peak_active_bytes, failure_kind, failure, duration_s
+             FROM rank WHERE {which} ORDER BY run, rank"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query([run])?;
+        while let Some(row) = rows.next()? {
+            let run: String = row.get(1)?;
+            let failure: Option<String> = row.get(10)?;
+            let record = RankRecord {
+                rank: row.get(2)?,
+                device: optional_json(row, 3)?,
+                torch_version: row.get(4)?,
+                parameters: optional_unsigned(row, 5)?,
+                peak_allocated_bytes: optional_unsigned(row, 6)?,
+                peak_reserved_bytes: optional_unsigned(row, 7)?,
+                peak_active_bytes: optional_unsigned(row, 8)?,
+                failure: optional_json(row, 9)?.zip(failure),
+                duration_s: row.get(11)?,
+                ..RankRecord::default()
+            };
+            let said = runs.entry(run.clone()).or_default();
+            places.insert(row.get(0)?, (run, said.ranks.len()));
+            said.ranks.push(record);
+        }
+        // Rows of a table that hang on ranks, in order, each handed to its rank.
+        let mut hand_out =
+            |table: &str, order: &str, read: &dyn Fn(&Row<'_>, &mut Said, usize) -> SqlResult<()>| -> SqlResult<()> {
+                // The join is spared where all runs are wanted: every rank is known already.
+                let join = if run.is_some() { "JOIN rank ON rank.key = child.rank_key" } else { "" };
+                let sql =
+                    format!("SELECT child.* FROM {table} AS child {join} WHERE {which} ORDER BY rank_key, {order}");
+                let mut statement = self.connection.prepare_cached(&sql)?;
+                let mut rows = statement.query([run])?;
+                while let Some(row) = rows.next()? {
+                    if let Some((run, place)) = places.get(&row.get(0)?)
+                        && let Some(said) = runs.get_mut(run)
+                    {
+                        read(row, said, *place)?;
+                    }
+                }
+                Ok(())
+            };
+        hand_out("epoch", "epoch", &|row, said, place| {
+            said.ranks[place].epochs.push(EpochRecord {
+                epoch: row.get(1)?,
+                duration_s: row.get(2)?,
+                train_loss: number(row, 3)?,
+                images: unsigned(row, 4)?,
+                received_bytes: unsigned(row, 5)?,
+                loader_start_s: row.get(6)?,
+                skipped_updates: unsigned(row, 7)?,
+            });
+            Ok(())
+        })?;
+        hand_out("evaluation", "epoch", &|row, said, place| {
+            said.ranks[place].evaluations.push(EvaluationRecord {
+                epoch: row.get(1)?,
+                duration_s: row.get(2)?,
+                test_loss: number(row, 3)?,
+                accuracy: row.get(4)?,
+                images: unsigned(row, 5)?,
+            });
+            Ok(())
+        })?;
+        hand_out("remark", "time_s, kind, content", &|row, said, place| {
+            match row.get_ref(2)?.as_str()? {
+                "evidence" => said.ranks[place].evidence.push(json(row, 3)?),
+                _ => said.ranks[place].warnings.push(row.get(3)?),
+            }
+            Ok(())
+        })?;
+        hand_out("steady", "first_s", &|row, said, _| {
+            said.counted.push((row.get(1)?, row.get::<_, Option<f64>>(2)?.unwrap_or(f64::INFINITY)));
+            Ok(())
+        })?;
+        Ok(runs)
+    }
+}
+
+/// What the ranks of one run said.
+#[derive(Default)]
+struct Said {
+    ranks: Vec<RankRecord>,
+    /// When steps counted, over all ranks: (from, to) in seconds since the Unix epoch.
+    counted: Vec<(f64, f64)>,
+}
+
+/// A number that may be none: SQLite keeps NaN as null.
+fn number(row: &Row<'_>, column: usize) -> SqlResult<f64> {
+    Ok(row.get::<_, Option<f64>>(column)?.unwrap_or(f64::NAN))
+}
+
+fn unsigned(row: &Row<'_>, column: usize) -> SqlResult<u64> {
+    row.get(column).map(i64::cast_unsigned)
+}
+
+fn optional_unsigned(row: &Row<'_>, column: usize) -> SqlResult<Option<u64>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(i64::cast_unsigned))
+}
+
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> SqlResult<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+}
+
+fn optional_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> SqlResult<Option<T>> {
+    match row.get_ref(column)?.data_type() {
+        Type::Null => Ok(None),
+        _ => json(row, column).map(Some),
+    }
+}

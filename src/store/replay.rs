@@ -1,0 +1,304 @@
+//! Bringing the index up to its logs: a part of them when a session is opened, all of them when it is made anew.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::index::Index;
+use super::journal::JournalLine;
+use super::lines::{self, Line};
+use super::telemetry::TelemetryFold;
+use super::{StoreError, folder, schema};
+use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample};
+
+/// What making the index anew found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RebuildReport {
+    /// Runs that the journal queued.
+    pub runs: u64,
+    /// Lines of rank logs.
+    pub events: u64,
+    /// Lines of samples' logs.
+    pub samples: u64,
+    /// Lines that could not be understood, each as `file:line: why`; they are left out, the rest is kept.
+    pub damaged: Vec<String>,
+    /// Last lines without an end, each as `file:line: …`: still being written, or torn by a crash. Left out.
+    pub torn: Vec<String>,
+}
+
+/// Makes the index of a session anew from its journal and logs, beside the old one, which it then replaces.
+/// `progress` is told bytes done and bytes in all. Only the one writer may do it.
+pub fn rebuild(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport, StoreError> {
+    folder::read_node(folder)?;
+    let _lock = folder::lock(folder)?;
+    rebuild_locked(folder, progress)
+}
+
+/// As [`rebuild`], for who holds the lock.
+pub(super) fn rebuild_locked(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport, StoreError> {
+    let path = folder::index_path(folder);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(StoreError::io("making", parent))?;
+    }
+    let new = with_suffix(&path, ".new");
+    remove(&new)?;
+    let report = {
+        let mut index = Index::new(schema::create(&new).map_err(StoreError::index(&new))?);
+        index.begin().map_err(StoreError::index(&new))?;
+        let report = catch_up(folder, &mut index, progress)?;
+        index.commit().and_then(|()| index.finish()).map_err(StoreError::index(&new))?;
+        report
+    };
+    // SQLite would take a log left by the old index for the new one's, so it goes first.
+    for old in [with_suffix(&path, "-wal"), with_suffix(&path, "-shm")] {
+        remove(&old)?;
+    }
+    fs::rename(&new, &path).map_err(StoreError::io("replacing", &path))?;
+    Ok(report)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io("removing", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Indexes every log whose length is not the one the index knows. Runs inside a transaction of the caller.
+pub(super) fn catch_up(
+    folder: &Path,
+    index: &mut Index,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RebuildReport, StoreError> {
+    let mut replay = Replay::new(folder, index, progress);
+    replay.want(Kind::Journal, "journal.jsonl".to_owned())?;
+    for run in sorted_names(&folder::runs(folder))? {
+        if folder::run(folder, &run).is_dir() {
+            replay.want_run(&run)?;
+        }
+    }
+    replay.run()
+}
+
+/// Indexes the logs of one run likewise.
+pub(super) fn catch_up_run(folder: &Path, index: &mut Index, run: &str) -> Result<RebuildReport, StoreError> {
+    let progress = &mut |_, _| {};
+    let mut replay = Replay::new(folder, index, progress);
+    replay.want_run(run)?;
+    replay.run()
+}
+
+/// The fold of the samples' log, up to `bytes`.
+pub(super) fn fold_samples(folder: &Path, run: &str, bytes: u64) -> Result<TelemetryFold, StoreError> {
+    let path = folder::samples(folder, run);
+    let mut fold = TelemetryFold::default();
+    let read = lines::read(&path, bytes, |line| {
+        if let Line::Whole(line, _) = line
+            && let Ok(sample) = serde_json::from_slice(line)
+        {
+            fold.add(&sample);
+        }
+        Ok::<_, std::io::Error>(ControlFlow::Continue(()))
+    });
+    read.map_err(StoreError::io("reading", &path))?;
+    Ok(fold)
+}
+
+fn sorted_names(folder: &Path) -> Result<Vec<String>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StoreError::io("listing", folder)(error)),
+    };
+    let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+enum Kind {
+    Journal,
+    Rank { run: String, rank: u32 },
+    Samples { run: String },
+}
+
+struct Wanted {
+    kind: Kind,
+    /// In the session folder.
+    path: String,
+    bytes: u64,
+}
+
+struct Replay<'a> {
+    folder: &'a Path,
+    index_path: PathBuf,
+    index: &'a mut Index,
+    progress: &'a mut dyn FnMut(u64, u64),
+    wanted: Vec<Wanted>,
+    done_bytes: u64,
+    report: RebuildReport,
+}
+
+impl<'a> Replay<'a> {
+    fn new(folder: &'a Path, index: &'a mut Index, progress: &'a mut dyn FnMut(u64, u64)) -> Self {
+        let index_path = folder::index_path(folder);
+        let report = RebuildReport::default();
+        Self { folder, index_path, index, progress, wanted: Vec::new(), done_bytes: 0, report }
+    }
+
+    fn want_run(&mut self, run: &str) -> Result<(), StoreError> {
+        for name in sorted_names(&folder::run(self.folder, run))? {
+            let run_id = run.to_owned();
+            if let Some(rank) = folder::rank_of(&name) {
+                self.want(Kind::Rank { run: run_id, rank }, format!("runs/{run}/{name}"))?;
+            } else if name == "samples.jsonl" {
+                self.want(Kind::Samples { run: run_id }, format!("runs/{run}/{name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn want(&mut self, kind: Kind, path: String) -> Result<(), StoreError> {
+        let file = self.folder.join(&path);
+        let bytes = match fs::metadata(&file) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(StoreError::io("reading", &file)(error)),
+        };
+        let indexed = self.index.log_bytes(&path).map_err(StoreError::index(&self.index_path))?;
+        if indexed != Some(bytes) && (bytes > 0 || indexed.is_some()) {
+            self.wanted.push(Wanted { kind, path, bytes });
+        }
+        Ok(())
+    }
+
+    fn run(mut self) -> Result<RebuildReport, StoreError> {
+        let total_bytes = self.wanted.iter().map(|wanted| wanted.bytes).sum();
+        for wanted in std::mem::take(&mut self.wanted) {
+            let before_bytes = self.done_bytes;
+            self.replay(&wanted, total_bytes)?;
+            self.done_bytes = before_bytes + wanted.bytes;
+            (self.progress)(self.done_bytes, total_bytes);
+            let index = self.index.set_log_bytes(&wanted.path, wanted.bytes);
+            index.map_err(StoreError::index(&self.index_path))?;
+        }
+        Ok(self.report)
+    }
+
+    fn replay(&mut self, wanted: &Wanted, total_bytes: u64) -> Result<(), StoreError> {
+        // Reports at most once in this many bytes.
+        const REPORT_BYTES: u64 = 1 << 20;
+        let file = self.folder.join(&wanted.path);
+        let mut fold = TelemetryFold::default();
+        let mut reported_bytes = self.done_bytes;
+        let read = lines::read::<Stop>(&file, wanted.bytes, |line| {
+            let (line, number) = match line {
+                Line::Whole(line, number) => (line, number),
+                Line::Torn(number) => {
+                    self.report.torn.push(format!("{}:{number}: the last line has no end; left out", wanted.path));
+                    return Ok(ControlFlow::Break(()));
+                }
+            };
+            let flow = match &wanted.kind {
+                Kind::Journal => self.decision(line, &wanted.path, number)?,
+                Kind::Rank { run, rank } => self.event(line, (run, *rank), &wanted.path, number)?,
+                Kind::Samples { .. } => {
+                    match serde_json::from_slice::<Sample>(line) {
+                        Ok(sample) => {
+                            fold.add(&sample);
+                            self.report.samples += 1;
+                        }
+                        Err(error) => self.damaged(&wanted.path, number, &error),
+                    }
+                    ControlFlow::Continue(())
+                }
+            };
+            self.done_bytes += line.len() as u64 + 1;
+            if self.done_bytes - reported_bytes >= REPORT_BYTES {
+                reported_bytes = self.done_bytes;
+                (self.progress)(self.done_bytes, total_bytes);
+            }
+            Ok(flow)
+        });
+        read.map_err(|stop| match stop {
+            Stop::Io(source) => StoreError::io("reading", &file)(source),
+            Stop::Index(source) => StoreError::index(&self.index_path)(source),
+        })?;
+        if let Kind::Samples { run } = &wanted.kind {
+            self.index.telemetry(run, &fold).map_err(StoreError::index(&self.index_path))?;
+        }
+        Ok(())
+    }
+
+    fn decision(&mut self, line: &[u8], path: &str, number: u64) -> rusqlite::Result<ControlFlow<()>> {
+        match serde_json::from_slice::<JournalLine>(line) {
+            Ok(line) => {
+                self.report.runs += u64::from(matches!(line.decision, super::Decision::RunQueued { .. }));
+                self.index.decision(&line)?;
+            }
+            Err(error) => self.damaged(path, number, &error),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn event(&mut self, line: &[u8], from: (&str, u32), path: &str, number: u64) -> rusqlite::Result<ControlFlow<()>> {
+        let parsed = serde_json::from_slice::<EventLine>(line);
+        let version = match &parsed {
+            Ok(EventLine { event: Event::Started { protocol_version, .. }, .. }) => Some(u64::from(*protocol_version)),
+            Ok(_) => None,
+            Err(_) => said_version(line),
+        };
+        if let Some(found) = version.filter(|&found| found > u64::from(PROTOCOL_VERSION)) {
+            let place = format!("{path}:{number}");
+            let newer = StoreError::Newer { place, what: "protocol", found, known: PROTOCOL_VERSION };
+            self.report.damaged.push(format!("{newer} (the rest of this log is left out)"));
+            return Ok(ControlFlow::Break(()));
+        }
+        match parsed {
+            Ok(line) if (line.run.as_str(), line.rank) == from => {
+                self.index.event(&line)?;
+                self.report.events += 1;
+            }
+            Ok(line) => self.damaged(path, number, &format_args!("it is of run {:?}, rank {}", line.run, line.rank)),
+            Err(error) => self.damaged(path, number, &error),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn damaged(&mut self, path: &str, number: u64, why: &dyn std::fmt::Display) {
+        self.report.damaged.push(format!("{path}:{number}: {why}"));
+    }
+}
+
+/// The protocol version that a line names: a line of a newer version may not look like one known here.
+fn said_version(line: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Said {
+        protocol_version: Option<u64>,
+    }
+    serde_json::from_slice::<Said>(line).ok()?.protocol_version
+}
+
+enum Stop {
+    Io(std::io::Error),
+    Index(rusqlite::Error),
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Index(error)
+    }
+}

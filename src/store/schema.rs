@@ -1,0 +1,120 @@
+//! The index's tables, and opening it: for the writer, for readers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+/// The version of the tables below. An index of another version is made anew.
+pub(super) const INDEX_VERSION: i64 = 1;
+
+// `position` is the order of the journal. Levels, data sets, devices and the telemetry fold are JSON.
+// A rank's rows carry the key of its row in `rank`, which keeps two million steps small and quick.
+const TABLES: &str = "
+CREATE TABLE plan (
+    position INTEGER PRIMARY KEY, plan TEXT NOT NULL UNIQUE, name TEXT NOT NULL, toml TEXT NOT NULL
+);
+CREATE TABLE run (
+    position INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, cell TEXT NOT NULL,
+    levels TEXT NOT NULL, data TEXT NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
+    queued_time_s REAL NOT NULL, state TEXT NOT NULL, reason TEXT,
+    started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL
+);
+CREATE TABLE rank (
+    key INTEGER PRIMARY KEY, run TEXT NOT NULL, rank INTEGER NOT NULL,
+    device TEXT, torch_version TEXT, parameters INTEGER,
+    peak_allocated_bytes INTEGER, peak_reserved_bytes INTEGER, peak_active_bytes INTEGER,
+    failure_kind TEXT, failure TEXT, duration_s REAL,
+    UNIQUE (run, rank)
+);
+CREATE TABLE step (
+    rank_key INTEGER NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, duration_s REAL NOT NULL,
+    load_wait_s REAL NOT NULL, loss REAL, images INTEGER NOT NULL, warm_up INTEGER NOT NULL,
+    PRIMARY KEY (rank_key, step)
+) WITHOUT ROWID;
+CREATE TABLE epoch (
+    rank_key INTEGER NOT NULL, epoch INTEGER NOT NULL, duration_s REAL NOT NULL, train_loss REAL,
+    images INTEGER NOT NULL, received_bytes INTEGER NOT NULL, loader_start_s REAL NOT NULL,
+    skipped_updates INTEGER NOT NULL,
+    PRIMARY KEY (rank_key, epoch)
+) WITHOUT ROWID;
+CREATE TABLE evaluation (
+    rank_key INTEGER NOT NULL, epoch INTEGER NOT NULL, duration_s REAL NOT NULL, test_loss REAL,
+    accuracy REAL NOT NULL, images INTEGER NOT NULL,
+    PRIMARY KEY (rank_key, epoch)
+) WITHOUT ROWID;
+-- Warnings as their text, evidence as JSON.
+CREATE TABLE remark (
+    rank_key INTEGER NOT NULL, time_s REAL NOT NULL, kind TEXT NOT NULL, content TEXT NOT NULL,
+    PRIMARY KEY (rank_key, time_s, kind, content)
+) WITHOUT ROWID;
+-- When steps counted; `last_s` is null while they do.
+CREATE TABLE steady (
+    rank_key INTEGER NOT NULL, first_s REAL NOT NULL, last_s REAL,
+    PRIMARY KEY (rank_key, first_s)
+) WITHOUT ROWID;
+CREATE TABLE telemetry (run TEXT PRIMARY KEY, fold TEXT NOT NULL) WITHOUT ROWID;
+-- How much of each log is in the index, by its path in the session folder.
+CREATE TABLE log (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+";
+
+/// What opening an index found.
+pub(super) enum Opened {
+    /// It can be used.
+    Ready(Connection),
+    /// It is missing, damaged or of another version.
+    Unusable,
+}
+
+/// Opens an index to write it.
+pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Opened> {
+    if !path.is_file() {
+        return Ok(Opened::Unusable);
+    }
+    usable(Connection::open(path).and_then(|connection| {
+        connection.busy_timeout(Duration::from_secs(1))?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    }))
+}
+
+/// Opens an index to read it.
+pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Opened> {
+    if !path.is_file() {
+        return Ok(Opened::Unusable);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    usable(Connection::open_with_flags(path, flags).and_then(|connection| {
+        // In WAL only the moments of opening and closing the index can make a reader wait.
+        connection.busy_timeout(Duration::from_secs(1))?;
+        Ok(connection)
+    }))
+}
+
+fn usable(opened: rusqlite::Result<Connection>) -> rusqlite::Result<Opened> {
+    let version = |connection: Connection| {
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        Ok((connection, version))
+    };
+    match opened.and_then(version) {
+        Ok((connection, INDEX_VERSION)) => Ok(Opened::Ready(connection)),
+        Ok(_) => Ok(Opened::Unusable),
+        Err(error) => match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => Ok(Opened::Unusable),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Makes an empty index to be filled and then renamed: without a journal, since a crash just leaves it aside.
+pub(super) fn create(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.pragma_update(None, "journal_mode", "OFF")?;
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch(TABLES)?;
+    connection.pragma_update(None, "user_version", INDEX_VERSION)?;
+    Ok(connection)
+}

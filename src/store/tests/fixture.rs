@@ -1,0 +1,129 @@
+//! A session in a temporary folder, and ranks that write their logs as workers do.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::plan::{DataSet, Levels, Node, RunState, Workload, factors};
+use crate::protocol::{Device, Event, EventLine, GpuSample, PROTOCOL_VERSION, Phase, Sample};
+use crate::store::{Decision, Reader, RunRecord, Store};
+
+pub(super) fn node() -> Node {
+    Node {
+        hostname: "node".to_owned(),
+        system: "Linux 6.8".to_owned(),
+        cpu_model: "CPU".to_owned(),
+        cpus: 2,
+        memory_bytes: 1 << 40,
+        numa_nodes: 1,
+        driver: None,
+        no_gpu_reason: Some("no driver".to_owned()),
+        gpus: Vec::new(),
+        worker: Err("no worker beside the workbench".to_owned()),
+    }
+}
+
+pub(super) fn session() -> (TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(folder.path(), &node()).unwrap();
+    (folder, store)
+}
+
+pub(super) fn levels() -> Levels {
+    Levels::new(factors(Workload::Image).iter().map(|factor| (factor.key, factor.default_level())).collect())
+}
+
+pub(super) fn queued(run: &str) -> Decision {
+    Decision::RunQueued {
+        run: run.to_owned(),
+        plan: "p1".to_owned(),
+        cell: "c1".to_owned(),
+        levels: levels(),
+        data: DataSet::Digits,
+        repeat: 1,
+        seed: u64::MAX,
+    }
+}
+
+pub(super) fn plan_added() -> Decision {
+    Decision::PlanAdded { plan: "p1".to_owned(), name: "precision".to_owned(), toml: "version = 1\n".to_owned() }
+}
+
+pub(super) fn run_started(run: &str) -> Decision {
+    Decision::RunStarted { run: run.to_owned(), pid: 17, process_start: 1234 }
+}
+
+pub(super) fn ended(run: &str, state: RunState) -> Decision {
+    Decision::RunEnded { run: run.to_owned(), state, reason: None }
+}
+
+pub(super) fn started() -> Event {
+    Event::Started {
+        protocol_version: PROTOCOL_VERSION,
+        pid: 17,
+        torch_version: "2.11".to_owned(),
+        device: Device { name: "cpu".to_owned(), gpu_uuid: None },
+        world_size: 1,
+        seed: 1,
+    }
+}
+
+pub(super) fn phase(phase: Phase) -> Event {
+    Event::Phase { phase }
+}
+
+pub(super) fn step(step: u64) -> Event {
+    Event::Step {
+        epoch: 1,
+        step,
+        steps: 100,
+        duration_s: 0.1 * step as f64,
+        load_wait_s: 0.01,
+        loss: 2.3 / step as f64,
+        images: 64,
+        warm_up: step < 3,
+    }
+}
+
+pub(super) fn line(run: &str, rank: u32, time_s: f64, event: Event) -> EventLine {
+    EventLine { run: run.to_owned(), rank, time_s, event }
+}
+
+pub(super) fn sample(time_s: f64, energy_j: f64, reasons: &[&str]) -> Sample {
+    let gpu = GpuSample {
+        uuid: "GPU-0".to_owned(),
+        memory_used_bytes: Some(1 << 30),
+        energy_j: Some(energy_j),
+        throttle_reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+        ..GpuSample::default()
+    };
+    Sample { time_s, gpus: vec![gpu], ..Sample::default() }
+}
+
+/// Appends a line to the log of its rank, as the rank does.
+pub(super) fn log(folder: &Path, line: &EventLine) {
+    let text = serde_json::to_string(line).unwrap();
+    append(folder, &format!("runs/{}/rank-{}.jsonl", line.run, line.rank), &(text + "\n"));
+}
+
+pub(super) fn append(folder: &Path, path: &str, text: &str) {
+    let path = folder.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut file = File::options().create(true).append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// A rank says something: into its log, and to the store.
+pub(super) fn say(store: &Store, run: &str, rank: u32, time_s: f64, event: Event) {
+    let line = line(run, rank, time_s, event);
+    log(store.folder(), &line);
+    store.event(line).unwrap();
+}
+
+/// All that is known of all runs, steps included.
+pub(super) fn everything(reader: &Reader) -> Vec<RunRecord> {
+    let runs = reader.runs().unwrap();
+    runs.iter().map(|record| reader.run(&record.run).unwrap().unwrap()).collect()
+}

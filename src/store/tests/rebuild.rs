@@ -1,0 +1,179 @@
+//! An index made anew equals the one that was kept live, whatever was said in whatever order.
+
+use proptest::prelude::*;
+
+use super::fixture::*;
+use crate::plan::RunState;
+use crate::protocol::{Event, EventLine, Evidence, FailureKind, Phase, Sample};
+use crate::store::{Reader, Store, rebuild};
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Say(EventLine),
+    /// A rank says something that the store is not told.
+    Miss(EventLine),
+    /// Everything a rank said is told again, from its first line.
+    Repeat(usize),
+    Sample(String, Sample),
+    Start(String),
+    End(String, RunState),
+    Flush,
+    Reopen,
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![any::<f64>().prop_filter("JSON has finite numbers only", |x| x.is_finite()), 0.0..10.0]
+}
+
+fn count() -> impl Strategy<Value = u64> {
+    0..u64::MAX / 2
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    use Phase::{Evaluate, Load, Start, Steady, WarmUp};
+    let phases = prop::sample::select(vec![Start, Load, WarmUp, Steady, Steady, Evaluate]);
+    let step = (1_u32..3, 1_u64..20, number(), number(), number(), any::<u32>(), any::<bool>());
+    let epoch = (1_u32..4, number(), number(), count(), count(), number(), count());
+    prop_oneof![
+        Just(started()),
+        count().prop_map(|parameters| Event::Model { name: "m".to_owned(), parameters }),
+        phases.prop_map(phase),
+        step.prop_map(|(epoch, step, duration_s, load_wait_s, loss, images, warm_up)| Event::Step {
+            epoch,
+            step,
+            steps: 20,
+            duration_s,
+            load_wait_s,
+            loss,
+            images,
+            warm_up
+        }),
+        epoch.prop_map(|(epoch, duration_s, train_loss, images, received_bytes, loader_start_s, skipped_updates)| {
+            Event::Epoch { epoch, duration_s, train_loss, images, received_bytes, loader_start_s, skipped_updates }
+        }),
+        (1_u32..4, number(), number(), number(), count()).prop_map(
+            |(epoch, duration_s, test_loss, accuracy, images)| Event::Evaluation {
+                epoch,
+                duration_s,
+                test_loss,
+                accuracy,
+                images
+            }
+        ),
+        (count(), count(), count()).prop_map(|(a, b, c)| Event::Memory {
+            peak_allocated_bytes: a,
+            peak_reserved_bytes: b,
+            peak_active_bytes: c
+        }),
+        ("[a-c]", any::<bool>()).prop_map(|(seen, in_effect)| {
+            let (factor, asked) = ("tf32".to_owned(), "off".to_owned());
+            Event::Evidence(Evidence { factor, asked, seen, in_effect })
+        }),
+        "\\PC{0,8}".prop_map(|message| Event::Warning { message }),
+        number().prop_map(|duration_s| Event::Finished { duration_s }),
+        "\\PC{0,8}".prop_map(|message| Event::Failed { kind: FailureKind::Peer, message }),
+    ]
+}
+
+fn run() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["r1".to_owned(), "r2".to_owned(), "unknown".to_owned()])
+}
+
+fn event_line() -> impl Strategy<Value = EventLine> {
+    (run(), 0_u32..3, 0.0..20.0, event()).prop_map(|(run, rank, time_s, event)| line(&run, rank, time_s, event))
+}
+
+fn some_sample() -> impl Strategy<Value = Sample> {
+    let gpu = (prop::option::of(count()), prop::option::of(number()), prop::option::of(0_u32..2), 0_usize..3);
+    (0.0..20.0, prop::option::of(number()), prop::collection::vec(gpu, 0..3)).prop_map(|(time_s, hole_s, gpus)| {
+        let gpus = gpus.into_iter().enumerate().map(|(index, (memory, energy, foreign, reasons))| {
+            let mut gpu = sample(0.0, 0.0, &["power", "heat"][..reasons.min(2)]).gpus.remove(0);
+            gpu.uuid = format!("GPU-{index}");
+            (gpu.memory_used_bytes, gpu.energy_j, gpu.foreign_processes) = (memory, energy, foreign);
+            gpu
+        });
+        Sample { time_s, hole_s, gpus: gpus.collect(), ..Sample::default() }
+    })
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let state = prop::sample::select(vec![RunState::Finished, RunState::Failed, RunState::TimedOut]);
+    prop_oneof![
+        20 => event_line().prop_map(Deed::Say),
+        2 => event_line().prop_map(Deed::Miss),
+        2 => any::<usize>().prop_map(Deed::Repeat),
+        8 => (run(), some_sample()).prop_map(|(run, sample)| Deed::Sample(run, sample)),
+        1 => run().prop_map(Deed::Start),
+        1 => (run(), state).prop_map(|(run, state)| Deed::End(run, state)),
+        1 => Just(Deed::Flush),
+        1 => Just(Deed::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn a_rebuilt_index_equals_the_live_one(deeds in prop::collection::vec(deed(), 0..80)) {
+        let (folder, mut store) = session();
+        store.decide(queued("r1")).unwrap();
+        store.decide(plan_added()).unwrap();
+        store.decide(queued("r2")).unwrap();
+        let mut said: Vec<EventLine> = Vec::new();
+        let mut missed = false;
+        for deed in deeds {
+            match deed {
+                Deed::Say(line) => {
+                    log(folder.path(), &line);
+                    said.push(line.clone());
+                    store.event(line).unwrap();
+                }
+                Deed::Miss(line) => {
+                    log(folder.path(), &line);
+                    said.push(line);
+                    missed = true;
+                }
+                Deed::Repeat(which) => {
+                    let Some(of) = said.get(which.checked_rem(said.len()).unwrap_or(0)) else { continue };
+                    let of = (of.run.clone(), of.rank);
+                    for line in said.iter().filter(|line| (&line.run, line.rank) == (&of.0, of.1)) {
+                        store.event(line.clone()).unwrap();
+                    }
+                }
+                Deed::Sample(run, sample) => store.sample(&run, sample).unwrap(),
+                Deed::Start(run) => store.decide(run_started(&run)).unwrap(),
+                Deed::End(run, state) => store.decide(ended(&run, state)).unwrap(),
+                Deed::Flush => store.flush().unwrap(),
+                Deed::Reopen => {
+                    drop(store);
+                    store = Store::open(folder.path()).unwrap();
+                    missed = false;
+                }
+            }
+        }
+        if missed {
+            drop(store);
+            store = Store::open(folder.path()).unwrap();
+        }
+        store.flush().unwrap();
+        let live = everything(&store.reader().unwrap());
+        drop(store);
+        let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
+        prop_assert_eq!(report.damaged, Vec::<String>::new());
+        prop_assert_eq!((report.runs, report.events), (2, said.len() as u64));
+        prop_assert_eq!(everything(&Reader::open(folder.path()).unwrap()), live);
+    }
+}
+
+#[test]
+fn progress_is_told_up_to_the_last_byte() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    say(&store, "r1", 0, 1.0, step(1));
+    drop(store);
+    let mut told = Vec::new();
+    rebuild(folder.path(), &mut |done, total| told.push((done, total))).unwrap();
+    assert!(told.is_sorted());
+    let (done, total) = *told.last().unwrap();
+    let bytes = |path| std::fs::metadata(folder.path().join(path)).unwrap().len();
+    assert_eq!((done, total), (total, bytes("journal.jsonl") + bytes("runs/r1/rank-0.jsonl")));
+}

@@ -1,0 +1,183 @@
+//! What is said to a session comes back from its readers.
+
+use std::path::Path;
+
+use super::fixture::*;
+use crate::plan::RunState;
+use crate::protocol::{Event, Evidence, FailureKind, Phase};
+use crate::store::{Reader, RunProcess, Store, index_path};
+
+#[test]
+fn a_run_comes_back_as_it_was_said() {
+    let (_folder, store) = session();
+    store.decide(plan_added()).unwrap();
+    store.decide(queued("r1")).unwrap();
+    store.decide(queued("r2")).unwrap();
+    store.flush().unwrap();
+    let reader = store.reader().unwrap();
+    assert_eq!(reader.run("r1").unwrap().unwrap().state, RunState::Queued);
+    store.decide(run_started("r1")).unwrap();
+    store.flush().unwrap();
+    assert_eq!(reader.run("r1").unwrap().unwrap().state, RunState::Starting);
+    let process = RunProcess { run: "r1".to_owned(), pid: 17, process_start: 1234 };
+    assert_eq!(reader.processes().unwrap(), [process]);
+
+    for rank in [1, 0] {
+        say(&store, "r1", rank, 0.0, started());
+        say(&store, "r1", rank, 0.5, Event::Model { name: "MobileNetV2".to_owned(), parameters: 2_236_682 });
+        say(&store, "r1", rank, 1.0, phase(Phase::WarmUp));
+        for number in 1..=10 {
+            if number == 3 {
+                say(&store, "r1", rank, 3.0, phase(Phase::Steady));
+            }
+            say(&store, "r1", rank, number as f64, step(number));
+        }
+        let memory = |bytes| Event::Memory {
+            peak_allocated_bytes: bytes,
+            peak_reserved_bytes: 2 * bytes,
+            peak_active_bytes: bytes + 1,
+        };
+        say(&store, "r1", rank, 11.0, memory(100));
+        say(&store, "r1", rank, 11.0, memory(50));
+        let epoch = Event::Epoch {
+            epoch: 1,
+            duration_s: 5.5,
+            train_loss: 0.7,
+            images: 640,
+            received_bytes: 640 * 784,
+            loader_start_s: 0.25,
+            skipped_updates: 2,
+        };
+        say(&store, "r1", rank, 11.0, epoch);
+        say(&store, "r1", rank, 11.0, phase(Phase::Evaluate));
+        let evaluation = Event::Evaluation { epoch: 1, duration_s: 0.5, test_loss: 0.6, accuracy: 0.9, images: 100 };
+        say(&store, "r1", rank, 12.0, evaluation);
+        say(&store, "r1", rank, 12.5, Event::Warning { message: "slow disk".to_owned() });
+    }
+    let evidence = Evidence {
+        factor: "layout".to_owned(),
+        asked: "nhwc".to_owned(),
+        seen: "batch strides 30000, 1, 300, 3".to_owned(),
+        in_effect: true,
+    };
+    say(&store, "r1", 0, 12.6, Event::Evidence(evidence.clone()));
+    say(&store, "r1", 0, 13.0, Event::Finished { duration_s: 13.0 });
+    let failed = Event::Failed { kind: FailureKind::OutOfMemory, message: "too much".to_owned() };
+    say(&store, "r1", 1, 13.0, failed);
+    for (time_s, energy_j, reasons) in [(0.0, 5.0, &["idle"][..]), (5.0, 105.0, &["power"]), (12.0, 205.0, &["heat"])] {
+        store.sample("r1", sample(time_s, energy_j, reasons)).unwrap();
+    }
+    store.flush().unwrap();
+    assert_eq!(reader.run("r1").unwrap().unwrap().state, RunState::Running, "its ranks are up");
+    store.decide(ended("r1", RunState::Failed)).unwrap();
+    store.flush().unwrap();
+
+    let runs = reader.runs().unwrap();
+    assert_eq!(runs.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["r1", "r2"]);
+    assert!(runs[0].ranks.iter().all(|rank| rank.steps.is_empty()));
+    let run = reader.run("r1").unwrap().unwrap();
+    assert_eq!((run.plan.as_str(), run.state, run.seed), ("precision", RunState::Failed, u64::MAX));
+    assert_eq!(run.levels, levels());
+    assert!(run.queued_time_s <= run.started_time_s.unwrap() && run.started_time_s <= run.ended_time_s);
+    let [zero, one] = &run.ranks[..] else { panic!("two ranks") };
+    assert_eq!((zero.rank, one.rank), (0, 1));
+    assert_eq!(zero.parameters, Some(2_236_682));
+    assert_eq!(zero.steps.len(), 10);
+    assert_eq!(zero.steps, reader.steps("r1", 0).unwrap());
+    assert_eq!((zero.steps[2].step, zero.steps[2].duration_s, zero.steps[2].loss), (3, 0.1 * 3.0, 2.3 / 3.0));
+    assert_eq!((zero.steps[1].warm_up, zero.steps[2].warm_up), (true, false));
+    assert_eq!((zero.epochs[0].train_loss, zero.epochs[0].skipped_updates), (0.7, 2));
+    assert_eq!((zero.evaluations[0].accuracy, zero.evaluations[0].images), (0.9, 100));
+    let peaks = (zero.peak_allocated_bytes, zero.peak_reserved_bytes, zero.peak_active_bytes);
+    assert_eq!(peaks, (Some(100), Some(200), Some(101)), "the greatest since any reset");
+    assert_eq!((zero.evidence.as_slice(), one.evidence.len()), (&[evidence][..], 0));
+    assert_eq!(one.warnings, ["slow disk"]);
+    assert_eq!((zero.duration_s, zero.failure.as_ref()), (Some(13.0), None));
+    assert_eq!(one.failure, Some((FailureKind::OutOfMemory, "too much".to_owned())));
+    assert_eq!((run.telemetry.energy_j, run.telemetry.samples), (Some(200.0), 3));
+    assert_eq!(run.telemetry.throttle_reasons, ["power"], "only while steps counted");
+    assert_eq!(reader.processes().unwrap(), []);
+    assert_eq!(reader.run("r3").unwrap(), None);
+}
+
+#[test]
+fn the_node_and_the_plans_come_back() {
+    let (_folder, store) = session();
+    store.decide(plan_added()).unwrap();
+    store.flush().unwrap();
+    let reader = store.reader().unwrap();
+    assert_eq!(reader.node().unwrap(), node());
+    let plan = ("p1".to_owned(), "precision".to_owned(), "version = 1\n".to_owned());
+    assert_eq!(reader.plans().unwrap(), [plan]);
+}
+
+#[test]
+fn a_loss_that_is_no_number_keeps_its_step() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    let Event::Step { epoch, steps, duration_s, load_wait_s, images, warm_up, .. } = step(1) else { unreachable!() };
+    let lost = Event::Step { epoch, step: 1, steps, duration_s, load_wait_s, loss: f64::NAN, images, warm_up };
+    say(&store, "r1", 0, 1.0, lost);
+    store.flush().unwrap();
+    assert!(store.reader().unwrap().steps("r1", 0).unwrap()[0].loss.is_nan());
+    drop(store);
+    let report = crate::store::rebuild(folder.path(), &mut |_, _| {}).unwrap();
+    assert_eq!((report.events, report.damaged), (1, vec![]));
+    assert!(Reader::open(folder.path()).unwrap().steps("r1", 0).unwrap()[0].loss.is_nan());
+}
+
+#[test]
+fn a_session_opened_again_goes_on_where_it_was() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    store.sample("r1", sample(0.0, 1.0, &[])).unwrap();
+    drop(store);
+    let store = Store::open(folder.path()).unwrap();
+    store.sample("r1", sample(1.0, 4.0, &[])).unwrap();
+    store.flush().unwrap();
+    let telemetry = store.reader().unwrap().run("r1").unwrap().unwrap().telemetry;
+    assert_eq!((telemetry.samples, telemetry.energy_j), (2, Some(3.0)));
+}
+
+#[test]
+fn what_ranks_said_while_nobody_listened_is_found_when_the_session_is_opened() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    say(&store, "r1", 0, 0.0, started());
+    drop(store);
+    log(folder.path(), &line("r1", 0, 1.0, step(1)));
+    assert_eq!(Reader::open(folder.path()).unwrap().steps("r1", 0).unwrap().len(), 1, "a reader looks too");
+    log(folder.path(), &line("r1", 0, 2.0, step(2)));
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!(store.reader().unwrap().steps("r1", 0).unwrap().len(), 2);
+}
+
+#[test]
+fn a_run_that_ended_has_all_its_logs_hold() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    log(folder.path(), &line("r1", 0, 0.0, started()));
+    log(folder.path(), &line("r1", 0, 1.0, step(1)));
+    store.decide(ended("r1", RunState::Finished)).unwrap();
+    store.flush().unwrap();
+    assert_eq!(store.reader().unwrap().steps("r1", 0).unwrap().len(), 1);
+}
+
+#[test]
+fn a_reader_does_not_wait_for_a_writer_in_the_middle_of_a_transaction() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    store.flush().unwrap();
+    let writing = rusqlite::Connection::open(index_path(folder.path())).unwrap();
+    writing.execute_batch("BEGIN IMMEDIATE; DELETE FROM run").unwrap();
+    // Would fail as busy after a second if it waited for the lock that is never given up.
+    assert_eq!(Reader::open(folder.path()).unwrap().runs().unwrap().len(), 1);
+    writing.execute_batch("ROLLBACK").unwrap();
+}
+
+#[test]
+fn the_index_of_a_local_folder_is_in_it() {
+    let (folder, _store) = session();
+    assert_eq!(index_path(folder.path()), folder.path().join("session.sqlite"));
+    assert!(Path::new(&index_path(folder.path())).is_file());
+}
