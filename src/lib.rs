@@ -13,6 +13,10 @@
 
 /// Image data sets as bytes: IDX files, the procedural digits, the download of MNIST.
 pub mod dataset;
+/// What runs say together: summaries, medians with intervals, ratios. Pure functions on records.
+pub mod analysis;
+/// Tables for screen and paper: presets, and how they are written as Markdown, CSV, LaTeX and JSON.
+pub mod figure;
 /// What to run: factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
 pub mod plan;
 /// What crosses process boundaries: jobs in, events and samples out, as versioned JSON lines.

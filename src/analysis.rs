@@ -1,0 +1,21 @@
+//! What runs say together: summaries of runs, medians with intervals, ratios. Pure functions on records.
+
+mod batch;
+mod bootstrap;
+mod cell;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod mark;
+mod measure;
+mod run;
+mod value;
+
+pub use batch::{BatchMeans, batch_means};
+pub use cell::{Cell, Setting, cells, held, varying};
+pub use mark::Mark;
+pub use measure::{MEASURES, Measure, measure};
+pub use run::{EpochSummary, RunSummary, summarise_run};
+pub use value::{Interval, Method, Value, ratio, summarise};
+
+// The plan's values that summaries and cells carry, for whoever draws them.
+pub use crate::plan::{Level, Levels, RunState};

@@ -1,0 +1,173 @@
+//! Runs joined into cells, and what tells the cells apart.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use super::RunSummary;
+use crate::plan::{DataSet, Domain, Factor, Level, Levels, Workload, factor};
+
+/// The key of the data set where it stands among factors.
+const DATA: &str = "data";
+/// The key of the cell's id where nothing else tells cells apart.
+const CELL: &str = "cell";
+
+/// The repeats of one cell.
+#[derive(Clone, Debug)]
+pub struct Cell<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The level of every factor.
+    pub levels: &'a Levels,
+    /// Its data set, in words.
+    pub data: &'a str,
+    /// Its runs, finished or not, by repeat.
+    pub runs: Vec<&'a RunSummary>,
+}
+
+impl Cell<'_> {
+    /// The level of a setting.
+    pub fn level(&self, key: &str) -> Option<Level> {
+        match key {
+            DATA => Some(Level::text(self.data)),
+            CELL => Some(Level::text(self.id)),
+            _ => self.levels.get(key).cloned(),
+        }
+    }
+}
+
+/// What may differ between cells: a factor, the data set, or the cell itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The factor's key, `data` or `cell`.
+    pub key: &'static str,
+    /// The name on paper and on screen.
+    pub name: &'static str,
+    /// The unit of its levels; empty for names and counts.
+    pub unit: &'static str,
+}
+
+/// Joins runs of the same cell. Cells stand in the order of the registry: the default level first, numbers by value.
+pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
+    let mut cells: Vec<Cell> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for run in runs {
+        let place = *places.entry(&run.cell).or_insert(cells.len());
+        if place == cells.len() {
+            cells.push(Cell { id: &run.cell, levels: &run.levels, data: &run.data, runs: Vec::new() });
+        }
+        cells[place].runs.push(run);
+    }
+    for cell in &mut cells {
+        cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
+    }
+    let order = settings(&cells);
+    cells.sort_by(|a, b| {
+        let by_setting = order
+            .iter()
+            .map(|setting| compare(setting.key, a.level(setting.key).as_ref(), b.level(setting.key).as_ref()));
+        by_setting.fold(Ordering::Equal, Ordering::then)
+    });
+    cells
+}
+
+/// The settings whose level is not the same in all cells.
+pub fn varying(cells: &[Cell]) -> Vec<Setting> {
+    let differs = |setting: &Setting| cells.iter().any(|cell| cell.level(setting.key) != cells[0].level(setting.key));
+    let mut varying: Vec<Setting> = settings(cells).into_iter().filter(differs).collect();
+    let described = |cell: &Cell| -> Vec<Option<Level>> {
+        varying.iter().filter(|setting| setting.key != CELL).map(|setting| cell.level(setting.key)).collect()
+    };
+    let twins = cells.iter().enumerate().any(|(index, cell)| {
+        let description = described(cell);
+        cells[..index].iter().any(|other| described(other) == description)
+    });
+    if !twins {
+        varying.retain(|setting| setting.key != CELL);
+    }
+    varying
+}
+
+/// The settings that all cells share, with their level.
+pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
+    let same = |setting: Setting| {
+        let level = cells[0].level(setting.key)?;
+        let shared = cells.iter().all(|cell| cell.level(setting.key).as_ref() == Some(&level));
+        (shared && setting.key != CELL).then_some((setting, level))
+    };
+    settings(cells).into_iter().filter_map(same).collect()
+}
+
+/// All settings of the cells: the data set, the factors in the order of their registry, and the cell's id last.
+fn settings(cells: &[Cell]) -> Vec<Setting> {
+    let mut settings = vec![Setting { key: DATA, name: "Data", unit: "" }];
+    for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
+        if settings.iter().all(|setting| setting.key != key) {
+            let (name, unit) = registered(key).map_or((key, ""), |factor| (factor.name, factor.unit));
+            settings.push(Setting { key, name, unit });
+        }
+    }
+    settings.push(Setting { key: CELL, name: "Cell", unit: "" });
+    settings
+}
+
+fn registered(key: &str) -> Option<&'static Factor> {
+    Workload::ALL.into_iter().find_map(|workload| factor(workload, key))
+}
+
+/// Named levels by their place in the registry, so that defaults come first; all others by value.
+fn compare(key: &str, a: Option<&Level>, b: Option<&Level>) -> Ordering {
+    let place = |level: Option<&Level>| {
+        let names = match registered(key)?.domain {
+            Domain::Names(names) => names,
+            Domain::Integer { .. } | Domain::Number { .. } => return None,
+        };
+        let name = level?.as_text()?;
+        names.iter().position(|known| *known == name)
+    };
+    match (place(a), place(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        _ => a.cmp(&b),
+    }
+}
+
+/// A data set in words.
+pub(super) fn data_name(data: &DataSet) -> String {
+    match data {
+        DataSet::Digits => "digits".to_owned(),
+        DataSet::Mnist { folder: None } => "mnist".to_owned(),
+        DataSet::Mnist { folder: Some(folder) } => format!("mnist in {}", folder.display()),
+        DataSet::Folder { folder } => format!("folder {}", folder.display()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture;
+    use crate::analysis::summarise_run;
+
+    #[test]
+    fn cells_stand_with_default_levels_first_and_numbers_by_value() {
+        let cell = |precision: &str, gpus: i64| fixture::cell(precision, gpus, "ddp-ds");
+        let records = [cell("fp16", 4), cell("fp16", 1), cell("fp32", 10), cell("fp32", 2)];
+        let runs: Vec<_> = records.iter().map(|cell| summarise_run(&fixture::run(cell, 1, 0.01))).collect();
+        let cells = cells(&runs);
+        let order: Vec<_> = cells.iter().map(|cell| cell.id).collect();
+        assert_eq!(order, ["fp32-2-ddp-ds", "fp32-10-ddp-ds", "fp16-1-ddp-ds", "fp16-4-ddp-ds"]);
+        let keys: Vec<_> = varying(&cells).iter().map(|setting| setting.key).collect();
+        assert_eq!(keys, ["precision", "gpus"]);
+        let held: Vec<_> = held(&cells).iter().map(|(setting, level)| format!("{}={level}", setting.key)).collect();
+        assert_eq!(held, ["data=digits", "strategy=ddp-ds", "batch_size=64"]);
+    }
+
+    #[test]
+    fn cells_that_no_level_tells_apart_are_told_apart_by_their_id() {
+        let mut records = [fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.01), fixture::finished()];
+        records[1].levels = records[0].levels.clone();
+        records[1].cell = "other".to_owned();
+        let runs: Vec<_> = records.iter().map(summarise_run).collect();
+        let cells = cells(&runs);
+        assert_eq!(varying(&cells).iter().map(|setting| setting.key).collect::<Vec<_>>(), ["cell"]);
+    }
+}

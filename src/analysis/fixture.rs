@@ -1,0 +1,91 @@
+//! Records of made-up runs for tests, with numbers that can be checked by hand.
+
+use crate::plan::{DataSet, Level, Levels, RunState};
+use crate::protocol::Device;
+use crate::store::{EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, TelemetryRecord};
+
+/// A cell: its id, its levels and its ranks.
+pub(crate) struct FixtureCell {
+    id: String,
+    levels: Levels,
+    ranks: u32,
+}
+
+pub(crate) fn cell(precision: &str, gpus: i64, strategy: &str) -> FixtureCell {
+    let levels = Levels::new(vec![
+        ("precision", Level::text(precision)),
+        ("strategy", Level::text(strategy)),
+        ("gpus", Level::Integer(gpus)),
+        ("batch_size", Level::Integer(64)),
+    ]);
+    FixtureCell { id: format!("{precision}-{gpus}-{strategy}"), levels, ranks: gpus as u32 }
+}
+
+/// A finished run: 2 epochs of 10 steps, the first 4 steps warm-up and ten times slower, rank 0 the slowest.
+pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecord {
+    RunRecord {
+        run: format!("{}-r{repeat}", cell.id),
+        plan: "made up".to_owned(),
+        cell: cell.id.clone(),
+        levels: cell.levels.clone(),
+        data: DataSet::Digits,
+        repeat,
+        seed: u64::from(repeat),
+        state: RunState::Finished,
+        reason: None,
+        queued_time_s: 1_000.0,
+        started_time_s: Some(1_001.0),
+        ended_time_s: Some(1_001.0 + 100.0 * step_time_s),
+        ranks: (0..cell.ranks).map(|rank| rank_record(rank, step_time_s / (1.0 + f64::from(rank) / 8.0))).collect(),
+        telemetry: TelemetryRecord {
+            peak_device_bytes: Some(12_345_678_901),
+            energy_j: Some(1_500.0),
+            samples: 10,
+            ..TelemetryRecord::default()
+        },
+    }
+}
+
+pub(crate) fn finished() -> RunRecord {
+    run(&cell("fp32", 2, "ddp-ds"), 1, 0.016)
+}
+
+fn rank_record(rank: u32, step_time_s: f64) -> RankRecord {
+    let step = |step: u64| StepRecord {
+        step,
+        epoch: if step <= 10 { 1 } else { 2 },
+        duration_s: if step <= 4 { 10.0 * step_time_s } else { step_time_s },
+        load_wait_s: if step <= 4 { 1.0 } else { step_time_s / 4.0 },
+        loss: 2.0 / step as f64,
+        images: 64,
+        warm_up: step <= 4,
+    };
+    let epoch = |epoch: u32, duration_s: f64| EpochRecord {
+        epoch,
+        duration_s,
+        train_loss: (0.5 + f64::from(rank) / 10.0) / f64::from(epoch),
+        images: 640,
+        received_bytes: 640 * 784,
+        loader_start_s: 0.1,
+        skipped_updates: 0,
+    };
+    let evaluation = |epoch: u32| EvaluationRecord {
+        epoch,
+        duration_s: 0.5,
+        test_loss: 0.4 / f64::from(epoch),
+        accuracy: 1.0 - 0.1 / f64::from(epoch),
+        images: 2_000,
+    };
+    RankRecord {
+        rank,
+        device: Some(Device { name: "cpu".to_owned(), gpu_uuid: None }),
+        steps: (1..=20).map(step).collect(),
+        epochs: vec![epoch(1, 46.0 * step_time_s), epoch(2, 10.0 * step_time_s)],
+        evaluations: vec![evaluation(1), evaluation(2)],
+        peak_allocated_bytes: Some(3_000_000_000 + u64::from(rank)),
+        peak_reserved_bytes: Some(4_000_000_000),
+        peak_active_bytes: Some(3_500_000_000),
+        duration_s: Some(99.0 * step_time_s),
+        ..RankRecord::default()
+    }
+}

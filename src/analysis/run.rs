@@ -1,0 +1,283 @@
+//! The measures of one run, from what its ranks said and what telemetry saw.
+//!
+//! Warm-up steps are left out. Ranks go in step, so that the slowest one times the run: the rank whose steady steps
+//! took longest in all.
+
+use super::bootstrap::median;
+use super::{BatchMeans, Mark, batch_means};
+use crate::plan::{Level, Levels, RunState, Strategy};
+use crate::store::{RankRecord, RunRecord, StepRecord};
+
+/// One epoch of a run, over its ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EpochSummary {
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// The time of its training part: the slowest rank's.
+    pub duration_s: Option<f64>,
+    /// It holds a warm-up step.
+    pub warm_up: bool,
+    /// The mean over ranks, weighted by images.
+    pub train_loss: Option<f64>,
+    /// Of the test after it.
+    pub test_loss: Option<f64>,
+    /// Of the test after it, from 0 to 1.
+    pub accuracy: Option<f64>,
+}
+
+/// The measures of one run. A measure that the run does not tell is `None`, never 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSummary {
+    /// Its id.
+    pub run: String,
+    /// Its cell's id.
+    pub cell: String,
+    /// The level of every factor.
+    pub levels: Levels,
+    /// Its data set, in words.
+    pub data: String,
+    /// Where its first rank computed.
+    pub device: Option<String>,
+    /// Which repeat of the cell, from 1.
+    pub repeat: u32,
+    /// Where it stands.
+    pub state: RunState,
+    /// The median of steady steps.
+    pub step_time_s: Option<f64>,
+    /// The mean of steady steps within this run, with the interval that batch means give.
+    pub step_mean: Option<BatchMeans>,
+    /// The median of epochs without warm-up steps; of all epochs where each has some ([`Mark::IncludesWarmUp`]).
+    pub epoch_time_s: Option<f64>,
+    /// From the start of its processes to their end; where that is unknown, the longest life of a rank.
+    pub total_time_s: Option<f64>,
+    /// Distinct images in each second of steady steps: under `ddp` all ranks process the same ones, which count once.
+    pub images_per_s: Option<f64>,
+    /// Images of all ranks in each second of steady steps.
+    pub processed_images_per_s: Option<f64>,
+    /// The mean wait for data of a steady step, over all ranks.
+    pub load_wait_s: Option<f64>,
+    /// Of the last epoch.
+    pub train_loss: Option<f64>,
+    /// Of the last epoch.
+    pub test_loss: Option<f64>,
+    /// Of the last epoch, from 0 to 1.
+    pub accuracy: Option<f64>,
+    /// The most of a rank.
+    pub peak_allocated_bytes: Option<f64>,
+    /// The most of a rank.
+    pub peak_reserved_bytes: Option<f64>,
+    /// The most of a rank.
+    pub peak_active_bytes: Option<f64>,
+    /// The most of a GPU, as NVML says.
+    pub peak_device_bytes: Option<f64>,
+    /// Energy of all its GPUs.
+    pub energy_j: Option<f64>,
+    /// Its epochs, in order.
+    pub epochs: Vec<EpochSummary>,
+    /// What a reader must know.
+    pub marks: Vec<Mark>,
+}
+
+/// Sums up one run; its record must hold the steps.
+pub fn summarise_run(record: &RunRecord) -> RunSummary {
+    let steady = Steady::of(record);
+    let epochs = epochs(&record.ranks);
+    let last = epochs.last();
+    let (epoch_time_s, includes_warm_up) = epoch_time(&epochs);
+    let peak = |of: fn(&RankRecord) -> Option<u64>| record.ranks.iter().filter_map(of).max().map(|bytes| bytes as f64);
+    let mut summary = RunSummary {
+        run: record.run.clone(),
+        cell: record.cell.clone(),
+        levels: record.levels.clone(),
+        data: super::cell::data_name(&record.data),
+        device: record.ranks.iter().find_map(|rank| rank.device.as_ref()).map(|device| device.name.clone()),
+        repeat: record.repeat,
+        state: record.state,
+        step_time_s: (!steady.times_s.is_empty()).then(|| median(&steady.times_s)),
+        step_mean: batch_means(&steady.times_s),
+        epoch_time_s,
+        total_time_s: total_time(record),
+        images_per_s: steady.rate(steady.distinct_images),
+        processed_images_per_s: steady.rate(steady.processed_images),
+        load_wait_s: steady.load_wait_s,
+        train_loss: last.and_then(|epoch| epoch.train_loss),
+        test_loss: last.and_then(|epoch| epoch.test_loss),
+        accuracy: last.and_then(|epoch| epoch.accuracy),
+        peak_allocated_bytes: peak(|rank| rank.peak_allocated_bytes),
+        peak_reserved_bytes: peak(|rank| rank.peak_reserved_bytes),
+        peak_active_bytes: peak(|rank| rank.peak_active_bytes),
+        peak_device_bytes: record.telemetry.peak_device_bytes.map(|bytes| bytes as f64),
+        energy_j: record.telemetry.energy_j,
+        marks: marks(record),
+        epochs,
+    };
+    if includes_warm_up {
+        summary.marks.push(Mark::IncludesWarmUp);
+    }
+    if steady.times_s.is_empty() && record.ranks.iter().any(|rank| !rank.steps.is_empty()) {
+        summary.marks.push(Mark::NoSteadySteps);
+    }
+    refuse_not_finite(&mut summary);
+    summary
+}
+
+/// The steady steps of a run.
+struct Steady {
+    /// The slowest rank's step times.
+    times_s: Vec<f64>,
+    /// Their sum.
+    time_s: f64,
+    distinct_images: u64,
+    processed_images: u64,
+    load_wait_s: Option<f64>,
+}
+
+impl Steady {
+    fn of(record: &RunRecord) -> Self {
+        let time_of = |rank: &&RankRecord| steady(rank).map(|step| step.duration_s).sum::<f64>();
+        let images_of = |rank: &RankRecord| steady(rank).map(|step| u64::from(step.images)).sum::<u64>();
+        let slowest = record.ranks.iter().max_by(|a, b| time_of(a).total_cmp(&time_of(b)));
+        let times_s: Vec<f64> = slowest.into_iter().flat_map(steady).map(|step| step.duration_s).collect();
+        let processed_images = record.ranks.iter().map(images_of).sum();
+        let repeats_images = record.levels.get(Strategy::KEY).and_then(Level::as_text) == Some(Strategy::Ddp.name());
+        let distinct_images = if repeats_images { slowest.map_or(0, images_of) } else { processed_images };
+        let waits = record.ranks.iter().flat_map(steady).map(|step| step.load_wait_s);
+        let (count, wait_s) = waits.fold((0_u64, 0.0), |(count, sum), wait_s| (count + 1, sum + wait_s));
+        Self {
+            time_s: times_s.iter().sum(),
+            times_s,
+            distinct_images,
+            processed_images,
+            load_wait_s: (count > 0).then(|| wait_s / count as f64),
+        }
+    }
+
+    /// Images a second; a clock that did not move forward tells none, and a time that is not finite has no rate.
+    fn rate(&self, images: u64) -> Option<f64> {
+        let rate = if self.time_s.is_finite() { images as f64 / self.time_s } else { f64::NAN };
+        (!self.times_s.is_empty() && (self.time_s > 0.0 || rate.is_nan())).then_some(rate)
+    }
+}
+
+fn steady(rank: &RankRecord) -> impl Iterator<Item = &StepRecord> {
+    rank.steps.iter().filter(|step| !step.warm_up)
+}
+
+fn epochs(ranks: &[RankRecord]) -> Vec<EpochSummary> {
+    let trained = ranks.iter().flat_map(|rank| rank.epochs.iter().map(|epoch| epoch.epoch));
+    let tested = ranks.iter().flat_map(|rank| rank.evaluations.iter().map(|evaluation| evaluation.epoch));
+    let mut numbers: Vec<u32> = trained.chain(tested).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.into_iter().map(|epoch| one_epoch(ranks, epoch)).collect()
+}
+
+fn one_epoch(ranks: &[RankRecord], epoch: u32) -> EpochSummary {
+    let records = || ranks.iter().flat_map(|rank| &rank.epochs).filter(|record| record.epoch == epoch);
+    // Each rank's test counts the images of all, so that any rank's tells it.
+    let test = ranks.iter().flat_map(|rank| &rank.evaluations).find(|test| test.epoch == epoch);
+    let images: u64 = records().map(|record| record.images).sum();
+    let loss = records().map(|record| record.train_loss * record.images as f64).sum::<f64>() / images as f64;
+    EpochSummary {
+        epoch,
+        duration_s: records().map(|record| record.duration_s).max_by(f64::total_cmp),
+        warm_up: ranks.iter().flat_map(|rank| &rank.steps).any(|step| step.epoch == epoch && step.warm_up),
+        train_loss: (images > 0).then_some(loss),
+        test_loss: test.map(|test| test.test_loss),
+        accuracy: test.map(|test| test.accuracy),
+    }
+}
+
+/// The median epoch, and whether warm-up steps are in it because no epoch is without.
+fn epoch_time(epochs: &[EpochSummary]) -> (Option<f64>, bool) {
+    let times = |warm_up_too: bool| -> Vec<f64> {
+        let counted = epochs.iter().filter(|epoch| warm_up_too || !epoch.warm_up);
+        counted.filter_map(|epoch| epoch.duration_s).collect()
+    };
+    let steady = times(false);
+    if !steady.is_empty() {
+        return (Some(median(&steady)), false);
+    }
+    let all = times(true);
+    ((!all.is_empty()).then(|| median(&all)), !all.is_empty())
+}
+
+fn total_time(record: &RunRecord) -> Option<f64> {
+    let by_launcher = record.started_time_s.zip(record.ended_time_s).map(|(started, ended)| ended - started);
+    let by_ranks = || record.ranks.iter().filter_map(|rank| rank.duration_s).max_by(f64::total_cmp);
+    // A clock that was set back between start and end tells nothing.
+    by_launcher.filter(|time_s| *time_s >= 0.0).or_else(by_ranks)
+}
+
+fn marks(record: &RunRecord) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    let mut add = |mark: Mark| {
+        if !marks.contains(&mark) {
+            marks.push(mark);
+        }
+    };
+    if record.state.is_final() && record.state != RunState::Finished {
+        let by_rank = record.ranks.iter().find_map(|rank| rank.failure.as_ref()).map(|(_, message)| message.as_str());
+        let reason = record.reason.as_deref().or(by_rank);
+        let state = record.state.name();
+        add(Mark::Failed(reason.map_or(state.to_owned(), |reason| format!("{state}: {reason}"))));
+    }
+    if !record.telemetry.throttle_reasons.is_empty() {
+        add(Mark::Throttled(record.telemetry.throttle_reasons.clone()));
+    }
+    if record.telemetry.shared {
+        add(Mark::Shared);
+    }
+    for evidence in record.ranks.iter().flat_map(|rank| &rank.evidence).filter(|evidence| !evidence.in_effect) {
+        add(Mark::FactorNotInEffect {
+            factor: evidence.factor.clone(),
+            asked: evidence.asked.clone(),
+            seen: evidence.seen.clone(),
+        });
+    }
+    // All ranks skip together: the count of the one that skipped most is the run's.
+    let skipped = record.ranks.iter().map(|rank| rank.epochs.iter().map(|epoch| epoch.skipped_updates).sum());
+    if let Some(skipped) = skipped.max().filter(|skipped| *skipped > 0) {
+        add(Mark::SkippedUpdates(skipped));
+    }
+    if let Some(hole_s) = record.telemetry.longest_hole_s.filter(|hole_s| *hole_s > 0.0) {
+        add(Mark::TelemetryHole(hole_s));
+    }
+    for message in record.ranks.iter().flat_map(|rank| &rank.warnings) {
+        add(Mark::Warned(message.clone()));
+    }
+    marks
+}
+
+/// Takes out measures that are not finite, and says so.
+fn refuse_not_finite(summary: &mut RunSummary) {
+    let marks = &mut summary.marks;
+    let mut refuse = |key: &'static str, value: &mut Option<f64>| {
+        if value.is_some_and(|value| !value.is_finite()) {
+            *value = None;
+            if !marks.contains(&Mark::NotFinite(key)) {
+                marks.push(Mark::NotFinite(key));
+            }
+        }
+    };
+    refuse("step_time_s", &mut summary.step_time_s);
+    refuse("epoch_time_s", &mut summary.epoch_time_s);
+    refuse("total_time_s", &mut summary.total_time_s);
+    refuse("images_per_s", &mut summary.images_per_s);
+    refuse("processed_images_per_s", &mut summary.processed_images_per_s);
+    refuse("load_wait_s", &mut summary.load_wait_s);
+    refuse("train_loss", &mut summary.train_loss);
+    refuse("test_loss", &mut summary.test_loss);
+    refuse("accuracy", &mut summary.accuracy);
+    refuse("energy_j", &mut summary.energy_j);
+    for epoch in &mut summary.epochs {
+        refuse("epoch_time_s", &mut epoch.duration_s);
+        refuse("train_loss", &mut epoch.train_loss);
+        refuse("test_loss", &mut epoch.test_loss);
+        refuse("accuracy", &mut epoch.accuracy);
+    }
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,15 @@
+//! Tables for screen and paper: one value, a few presets, four formats.
+
+mod csv;
+mod json;
+mod latex;
+mod markdown;
+mod notes;
+mod number;
+mod preset;
+mod render;
+mod table;
+
+pub use preset::{PRESETS, Preset, UnknownPreset, preset};
+pub use render::{Format, UnknownFormat, render};
+pub use table::{CellValue, Column, Row, Table, table};

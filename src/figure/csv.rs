@@ -1,0 +1,61 @@
+//! A table as CSV (RFC 4180 with plain newlines): full precision, one column for each part of a value.
+
+use super::{CellValue, Table};
+
+/// Writes the cell's id, data set and every factor, then the counts and measures, then the marks.
+pub(super) fn render(table: &Table) -> String {
+    let mut factors: Vec<&str> = Vec::new();
+    for (key, _) in table.rows.iter().flat_map(|row| row.levels.iter()) {
+        if !factors.contains(&key) {
+            factors.push(key);
+        }
+    }
+    let is_level = |key: &str| ["cell", "data"].contains(&key) || factors.contains(&key);
+    let mut head = vec!["cell".to_owned(), "data".to_owned()];
+    head.extend(factors.iter().map(ToString::to_string));
+    for column in table.columns.iter().filter(|column| !is_level(column.key)) {
+        if column.is_measure {
+            head.extend(["median", "low", "high", "n", "method"].map(|part| format!("{}_{part}", column.key)));
+        } else {
+            head.push(column.key.to_owned());
+        }
+    }
+    head.push("marks".to_owned());
+    let mut text = line(&head);
+    for row in &table.rows {
+        let mut fields = vec![row.cell.clone(), row.data.clone()];
+        fields.extend(factors.iter().map(|key| row.levels.get(key).map_or(String::new(), ToString::to_string)));
+        for (column, value) in table.columns.iter().zip(&row.values).filter(|pair| !is_level(pair.0.key)) {
+            match value {
+                CellValue::Level(level) => fields.push(level.to_string()),
+                CellValue::Count(count) => fields.push(count.to_string()),
+                CellValue::Measure(value) => {
+                    let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
+                    fields.push(value.median.to_string());
+                    fields.push(end(value.interval.map(|interval| interval.low)));
+                    fields.push(end(value.interval.map(|interval| interval.high)));
+                    fields.push(value.n.to_string());
+                    fields.push(value.method.name().to_owned());
+                }
+                CellValue::Missing => {
+                    fields.extend(std::iter::repeat_n(String::new(), if column.is_measure { 5 } else { 1 }));
+                }
+            }
+        }
+        fields.push(row.marks.join("; "));
+        text += &line(&fields);
+    }
+    text
+}
+
+fn line(fields: &[String]) -> String {
+    fields.iter().map(|field| quote(field)).collect::<Vec<_>>().join(",") + "\n"
+}
+
+fn quote(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}

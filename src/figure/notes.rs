@@ -1,0 +1,124 @@
+//! What stands under a table: what all rows share, how values were made, what is not in them.
+
+use super::table::{Baseline, CellValue, Column, Row, finished};
+use crate::analysis::{Cell, Method, RunState, held, varying};
+
+/// The notes of a table, one sentence each.
+pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<String> {
+    if cells.is_empty() {
+        return vec!["no runs".to_owned()];
+    }
+    let mut notes = vec![held_note(cells), method_note(rows)];
+    let shows = |key: &str| columns.iter().any(|column| column.key == key);
+    if shows("step_time_s") {
+        notes.push("warm-up steps are left out; step times are of the slowest rank".to_owned());
+    }
+    if shows("speedup") {
+        notes.push(baseline_note(cells, baseline));
+    }
+    if columns.iter().any(|column| column.shown_unit == "GB") {
+        notes.push("1 GB is 10^9 bytes; peaks are of the rank or GPU with the most".to_owned());
+    }
+    notes.extend(device_note(cells));
+    notes.extend(mark_notes(cells));
+    notes.extend(unfinished_note(cells));
+    notes
+}
+
+fn held_note(cells: &[Cell]) -> String {
+    let held: Vec<String> = held(cells)
+        .iter()
+        .map(|(setting, level)| {
+            let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) };
+            format!("{} = {level}{unit}", setting.key)
+        })
+        .collect();
+    format!("held: {}", if held.is_empty() { "nothing".to_owned() } else { held.join(", ") })
+}
+
+/// Says for each method and count in the table what the brackets are.
+fn method_note(rows: &[Row]) -> String {
+    let values = rows.iter().flat_map(|row| &row.values).filter_map(|value| match value {
+        CellValue::Measure(value) => Some((value.method, value.n)),
+        CellValue::Level(_) | CellValue::Count(_) | CellValue::Missing => None,
+    });
+    // A value over itself has several repeats and no interval: the baseline's note tells.
+    let mut methods: Vec<(Method, usize)> = values.filter(|(method, n)| *method != Method::One || *n == 1).collect();
+    methods.sort_unstable();
+    methods.dedup();
+    let described: Vec<String> = methods
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|same| {
+            let counts: Vec<String> = same.iter().map(|(_, n)| n.to_string()).collect();
+            let counts = counts.join(" or ");
+            match same[0].0 {
+                Method::One => "none for n = 1".to_owned(),
+                Method::Range => format!("range of {counts} repeats"),
+                Method::Bca => format!("95 % BCa bootstrap of the median of {counts} repeats"),
+            }
+        })
+        .collect();
+    if described.is_empty() {
+        return "no values yet".to_owned();
+    }
+    format!("values are medians of repeats; intervals: {}", described.join("; "))
+}
+
+fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
+    if let Some(unknown) = baseline.unknown {
+        return format!(
+            "speed-ups are left out: baseline {unknown:?} matches no cell; give a cell's id or levels such as \
+             precision=fp32,gpus=1"
+        );
+    }
+    let Some(cell) = baseline.cell else {
+        return "speed-ups are left out: no run has a throughput".to_owned();
+    };
+    let levels = varying(cells).into_iter().filter_map(|setting| Some((setting.key, cell.level(setting.key)?)));
+    let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
+    let name = if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") };
+    format!("speed-up: distinct images per second over those of {name}")
+}
+
+fn device_note(cells: &[Cell]) -> Option<String> {
+    let mut devices: Vec<&str> = cells.iter().flat_map(finished).filter_map(|run| run.device.as_deref()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    match devices.as_slice() {
+        [] => None,
+        [device] => Some(format!("device: {device}")),
+        several => Some(format!("runs are of different devices and may not compare: {}", several.join(", "))),
+    }
+}
+
+/// Each thing to know of finished runs, with the runs it holds for.
+fn mark_notes(cells: &[Cell]) -> Vec<String> {
+    let mut stories: Vec<(&str, String, Vec<&str>)> = Vec::new();
+    for run in cells.iter().flat_map(finished) {
+        for mark in &run.marks {
+            let story = mark.to_string();
+            match stories.iter_mut().find(|known| known.0 == mark.label() && known.1 == story) {
+                Some(known) => known.2.push(&run.run),
+                None => stories.push((mark.label(), story, vec![&run.run])),
+            }
+        }
+    }
+    stories.sort_by_key(|story| story.0);
+    let note = |(label, story, runs): (&str, String, Vec<&str>)| format!("{label}: {story} ({})", runs.join(", "));
+    stories.into_iter().map(note).collect()
+}
+
+fn unfinished_note(cells: &[Cell]) -> Option<String> {
+    let unfinished = cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.state != RunState::Finished);
+    let listed: Vec<String> = unfinished
+        .map(|run| {
+            let failed = run.marks.iter().find(|mark| mark.label() == "not finished");
+            format!("{} {}", run.run, failed.map_or(run.state.name().to_owned(), ToString::to_string))
+        })
+        .collect();
+    match listed.len() {
+        0 => None,
+        1 => Some(format!("1 run is not in the values: {}", listed[0])),
+        count => Some(format!("{count} runs are not in the values: {}", listed.join("; "))),
+    }
+}

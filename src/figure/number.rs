@@ -1,0 +1,70 @@
+//! Numbers for readers: three significant digits, integers whole.
+
+/// A number with three significant digits in plain ASCII; whole from 100 on, `1.23e-7` below 0.0001.
+pub(super) fn significant(value: f64) -> String {
+    let scientific = format!("{value:.2e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    match exponent {
+        _ if value == 0.0 => "0".to_owned(),
+        ..-4 | 15.. => format!("{mantissa}e{exponent}"),
+        // The exponent is that of the rounded number, so that 99.96 has no decimal too many.
+        _ => format!("{value:.*}", usize::try_from(2 - exponent).unwrap_or(0)),
+    }
+}
+
+/// The same for Markdown: narrow no-break spaces between thousands from five digits on, powers as `×10`.
+pub(super) fn markdown(value: f64) -> String {
+    let text = significant(value).replace('-', "\u{2212}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => format!("{mantissa}×10<sup>{exponent}</sup>"),
+        None => group(&text),
+    }
+}
+
+fn group(text: &str) -> String {
+    let (sign, digits) = text.strip_prefix('\u{2212}').map_or(("", text), |digits| ("\u{2212}", digits));
+    if digits.contains('.') || digits.len() < 5 {
+        return text.to_owned();
+    }
+    let mut grouped = sign.to_owned();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_kept_and_integers_stay_whole() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1.00"),
+            (41.25, "41.2"),
+            (99.96, "100"),
+            (0.04125, "0.0413"),
+            (14_981.4, "14981"),
+            (-0.99961, "-1.00"),
+            (0.000_041_2, "4.12e-5"),
+            (0.000_123_4, "0.000123"),
+            (1.0e15, "1.00e15"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn thousands_stand_apart_from_five_digits_on() {
+        assert_eq!(markdown(1_234.0), "1234");
+        assert_eq!(markdown(14_981.4), "14\u{202f}981");
+        assert_eq!(markdown(-1_234_567.0), "\u{2212}1\u{202f}234\u{202f}567");
+        assert_eq!(markdown(4.12e-5), "4.12×10<sup>\u{2212}5</sup>");
+    }
+}

@@ -1,0 +1,238 @@
+//! The table as a value: columns with units, rows of cells, notes.
+
+use super::Preset;
+use super::notes::notes;
+use crate::analysis::{
+    Cell, EpochSummary, Level, Levels, Method, RunState, RunSummary, Setting, Value, cells, measure, ratio, summarise,
+    varying,
+};
+
+/// Seeds the bootstrap, so that the same runs always give the same table.
+const SEED: u64 = 1;
+
+/// One column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// The key in files.
+    pub key: &'static str,
+    /// The name on paper and on screen.
+    pub name: &'static str,
+    /// The unit of its values; empty for a plain number.
+    pub unit: &'static str,
+    /// The unit on paper and on screen.
+    pub shown_unit: &'static str,
+    /// Times this, a value in `unit` is one in `shown_unit`.
+    pub shown_factor: f64,
+    /// Its values are measures over repeats; else they are levels and counts.
+    pub is_measure: bool,
+}
+
+/// What stands in one place of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CellValue {
+    /// The level of a factor.
+    Level(Level),
+    /// A count: epochs, repeats.
+    Count(u64),
+    /// A measure over repeats, in the column's `unit`.
+    Measure(Value),
+    /// Not known.
+    Missing,
+}
+
+/// One row: a cell, or one epoch of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The cell's id.
+    pub cell: String,
+    /// The cell's data set, in words.
+    pub data: String,
+    /// The level of every factor, those that all rows share too.
+    pub levels: Levels,
+    /// How many finished runs it joins.
+    pub runs: usize,
+    /// One for each column.
+    pub values: Vec<CellValue>,
+    /// What a reader must know of the row's runs, in a few words each.
+    pub marks: Vec<String>,
+}
+
+impl Row {
+    /// The count of a value, where it is not that of the row's finished runs.
+    pub(super) fn other_n(&self, value: &Value) -> Option<usize> {
+        (value.n != self.runs).then_some(value.n)
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The preset that made it.
+    pub preset: &'static str,
+    /// Varying factors, counts, measures.
+    pub columns: Vec<Column>,
+    /// In the order of the factor registry, default levels first.
+    pub rows: Vec<Row>,
+    /// What all rows share, how values were made, and what is not in them; one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Table {
+    /// Whether a column holds names, which stand to the left; numbers stand to the right.
+    pub(super) fn is_text(&self, column: usize) -> bool {
+        let is_name = |row: &Row| matches!(&row.values[column], CellValue::Level(level) if level.as_text().is_some());
+        self.rows.iter().any(is_name)
+    }
+}
+
+/// The cell that speed-ups are over.
+pub(super) struct Baseline<'a> {
+    pub(super) cell: Option<&'a Cell<'a>>,
+    /// What was asked for, where no cell matches it.
+    pub(super) unknown: Option<&'a str>,
+}
+
+impl<'a> Baseline<'a> {
+    fn find(cells: &'a [Cell<'a>], asked: Option<&'a str>) -> Self {
+        let Some(asked) = asked else {
+            let has_rate = |cell: &&Cell| finished(cell).any(|run| run.images_per_s.is_some());
+            return Self { cell: cells.iter().find(has_rate), unknown: None };
+        };
+        let by_id = || cells.iter().find(|cell| cell.id == asked);
+        let by_levels = || cells.iter().find(|cell| has_levels(cell, asked));
+        let cell = by_id().or_else(by_levels);
+        Self { cell, unknown: cell.is_none().then_some(asked) }
+    }
+}
+
+/// Whether the cell has levels written as `precision=fp32,gpus=1`.
+fn has_levels(cell: &Cell, asked: &str) -> bool {
+    asked.split(',').all(|pair| {
+        let asked = pair.split_once('=').map(|(key, level)| (key.trim(), level.trim()));
+        asked.is_some_and(|(key, level)| cell.level(key).is_some_and(|own| own.to_string() == level))
+    })
+}
+
+/// Joins runs into the rows of a preset.
+///
+/// Only finished runs enter values; the others are named in the notes, and their cells have a row all the same.
+/// `baseline` names the cell that speed-ups are over: its id, or levels as `precision=fp32,gpus=1` (the first row
+/// that has them). Without one it is the first row with a throughput; one that matches no cell leaves speed-ups out.
+pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Table {
+    let cells = cells(runs);
+    let baseline = Baseline::find(&cells, baseline);
+    let varying = if cells.is_empty() { Vec::new() } else { varying(&cells) };
+    let columns = columns(preset, &varying);
+    let row = |cell: &Cell, epoch: Option<u32>| Row {
+        cell: cell.id.to_owned(),
+        data: cell.data.to_owned(),
+        levels: cell.levels.clone(),
+        runs: finished(cell).count(),
+        values: columns.iter().map(|column| cell_value(column.key, cell, epoch, &baseline)).collect(),
+        marks: marks(cell),
+    };
+    let rows = cells.iter().flat_map(|cell| {
+        let epochs = if preset.by_epoch { epochs(cell) } else { Vec::new() };
+        let epochs = if epochs.is_empty() { vec![None] } else { epochs };
+        epochs.into_iter().map(|epoch| row(cell, epoch)).collect::<Vec<_>>()
+    });
+    let rows: Vec<Row> = rows.collect();
+    let notes = notes(&cells, &columns, &rows, &baseline);
+    Table { preset: preset.id, columns, rows, notes }
+}
+
+fn columns(preset: Preset, varying: &[Setting]) -> Vec<Column> {
+    let plain = |key, name, unit| Column { key, name, unit, shown_unit: unit, shown_factor: 1.0, is_measure: false };
+    let mut columns: Vec<Column> =
+        varying.iter().map(|setting| plain(setting.key, setting.name, setting.unit)).collect();
+    if preset.by_epoch {
+        columns.push(plain("epoch", "Epoch", ""));
+    }
+    columns.push(plain("runs", "Runs", ""));
+    columns.extend(preset.measures.iter().map(|key| match measure(key) {
+        Some(measure) => Column {
+            key: measure.key,
+            name: measure.name,
+            unit: measure.unit,
+            shown_unit: measure.shown_unit,
+            shown_factor: measure.shown_factor,
+            is_measure: true,
+        },
+        None => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
+    }));
+    columns
+}
+
+/// The finished runs of a cell: those whose numbers count.
+pub(super) fn finished<'a>(cell: &'a Cell<'a>) -> impl Iterator<Item = &'a RunSummary> {
+    cell.runs.iter().copied().filter(|run| run.state == RunState::Finished)
+}
+
+fn epochs(cell: &Cell) -> Vec<Option<u32>> {
+    let mut epochs: Vec<u32> = finished(cell).flat_map(|run| &run.epochs).map(|epoch| epoch.epoch).collect();
+    epochs.sort_unstable();
+    epochs.dedup();
+    epochs.into_iter().map(Some).collect()
+}
+
+fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -> CellValue {
+    let value = match (key, epoch.zip(epoch_measure(key))) {
+        ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
+        ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
+        ("speedup", _) => speedup(cell, baseline.cell),
+        (_, Some((epoch, of))) => {
+            let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
+            summarise(&values.filter_map(of).collect::<Vec<_>>(), SEED)
+        }
+        _ => match measure(key) {
+            Some(measure) => summarise(&finished(cell).filter_map(measure.of).collect::<Vec<_>>(), SEED),
+            None => return cell.level(key).map_or(CellValue::Missing, CellValue::Level),
+        },
+    };
+    value.map_or(CellValue::Missing, CellValue::Measure)
+}
+
+/// The measures that an epoch has too.
+fn epoch_measure(key: &str) -> Option<fn(&EpochSummary) -> Option<f64>> {
+    match key {
+        "train_loss" => Some(|epoch| epoch.train_loss),
+        "test_loss" => Some(|epoch| epoch.test_loss),
+        "accuracy" => Some(|epoch| epoch.accuracy),
+        _ => None,
+    }
+}
+
+/// Distinct images a second over the baseline's: right for any batch size and any number of GPUs.
+fn speedup(cell: &Cell, baseline: Option<&Cell>) -> Option<Value> {
+    let rates = |cell: &Cell| -> Vec<(u32, f64)> {
+        finished(cell).filter_map(|run| Some((run.repeat, run.images_per_s?))).collect()
+    };
+    let baseline = baseline?;
+    let own = rates(cell);
+    if baseline.id == cell.id {
+        // Over itself it is 1 by definition: an interval would only show its own spread.
+        return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
+    }
+    ratio(&own, &rates(baseline), SEED)
+}
+
+/// The labels of a row's runs, each once, and how many of them did not finish.
+fn marks(cell: &Cell) -> Vec<String> {
+    let mut marks: Vec<String> = Vec::new();
+    for mark in finished(cell).flat_map(|run| &run.marks) {
+        if marks.iter().all(|known| known != mark.label()) {
+            marks.push(mark.label().to_owned());
+        }
+    }
+    let mut states: Vec<RunState> = cell.runs.iter().map(|run| run.state).collect();
+    states.retain(|state| *state != RunState::Finished);
+    states.sort_unstable();
+    for same in states.chunk_by(|a, b| a == b) {
+        marks.push(format!("{} {}", same.len(), same[0].name()));
+    }
+    marks
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

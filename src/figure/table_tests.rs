@@ -1,0 +1,77 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::analysis::{fixture, summarise_run};
+use crate::figure::preset;
+
+fn runs(steps: &[(&str, i64, u32, f64)]) -> Vec<RunSummary> {
+    let run = |(precision, gpus, repeat, step_time_s): &(&str, i64, u32, f64)| {
+        summarise_run(&fixture::run(&fixture::cell(precision, *gpus, "ddp-ds"), *repeat, *step_time_s))
+    };
+    steps.iter().map(run).collect()
+}
+
+fn value(table: &Table, row: usize, key: &str) -> Option<Value> {
+    let column = table.columns.iter().position(|column| column.key == key).unwrap();
+    match &table.rows[row].values[column] {
+        CellValue::Measure(value) => Some(*value),
+        _ => None,
+    }
+}
+
+#[test]
+fn repeats_of_a_cell_are_joined_whatever_their_order() {
+    let runs = runs(&[("fp16", 1, 2, 0.03), ("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01), ("fp16", 1, 3, 0.02)]);
+    let table = table(preset("times").unwrap(), &runs, None);
+    assert_eq!(table.rows.len(), 2);
+    let step = value(&table, 1, "step_time_s").unwrap();
+    assert_eq!((step.median, step.n, step.method), (0.02, 3, Method::Range));
+    assert_eq!(value(&table, 0, "step_time_s").unwrap().interval, None);
+}
+
+#[test]
+fn the_speedup_is_over_the_first_row_unless_another_is_named() {
+    let runs = runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01)]);
+    let speedup = |baseline, row| value(&table(preset("times").unwrap(), &runs, baseline), row, "speedup");
+    assert_eq!(speedup(None, 0).unwrap().median, 1.0);
+    assert!((speedup(None, 1).unwrap().median - 4.0).abs() < 1e-9);
+    for baseline in ["fp16-1-ddp-ds", "precision=fp16", "precision = fp16, gpus = 1"] {
+        assert!((speedup(Some(baseline), 0).unwrap().median - 0.25).abs() < 1e-9, "{baseline}");
+    }
+}
+
+#[test]
+fn a_baseline_that_matches_no_cell_leaves_speedups_out_and_says_so() {
+    let table = table(preset("times").unwrap(), &runs(&[("fp32", 1, 1, 0.04)]), Some("precision=fp8"));
+    assert_eq!(value(&table, 0, "speedup"), None);
+    assert!(table.notes.iter().any(|note| note.contains("\"precision=fp8\" matches no cell")), "{:?}", table.notes);
+}
+
+#[test]
+fn runs_that_did_not_finish_enter_no_value_and_are_named() {
+    let mut runs = runs(&[("fp32", 1, 1, 0.04), ("fp32", 1, 2, 0.02), ("fp16", 1, 1, 0.01)]);
+    runs[1].state = RunState::Queued;
+    runs[2].state = RunState::TimedOut;
+    runs[2].marks.push(crate::analysis::Mark::Failed("timed out: after 10 s".to_owned()));
+    let table = table(preset("loss").unwrap(), &runs, None);
+    assert_eq!(value(&table, 0, "train_loss").unwrap().n, 1);
+    assert_eq!(table.rows[0].marks, ["1 queued"]);
+    let last = table.rows.last().unwrap();
+    assert_eq!((last.cell.as_str(), last.marks.as_slice()), ("fp16-1-ddp-ds", &["1 timed out".to_owned()][..]));
+    let expected = "2 runs are not in the values: fp32-1-ddp-ds-r2 queued; fp16-1-ddp-ds-r1 timed out: after 10 s";
+    assert_eq!(table.notes.last().unwrap(), expected);
+}
+
+#[test]
+fn the_loss_table_has_a_row_for_each_cell_and_epoch() {
+    let table = table(preset("loss").unwrap(), &runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01)]), None);
+    assert_eq!(table.rows.len(), 4);
+    assert_eq!(value(&table, 1, "accuracy").unwrap().median, 0.95);
+    assert_eq!(value(&table, 2, "test_loss").unwrap().median, 0.4);
+}
+
+#[test]
+fn a_table_of_no_runs_says_so() {
+    let table = table(preset("memory").unwrap(), &[], None);
+    assert_eq!((table.rows.len(), table.notes), (0, vec!["no runs".to_owned()]));
+}
