@@ -11,6 +11,8 @@
 //!
 //! The modules, in the order data flows. Who may use whom is enforced by `tests/architecture.rs`.
 
+/// Runs on this machine: the worker binary, placement of ranks, the queue, and the launcher that starts, follows and ends groups.
+pub mod launch;
 /// What to run: factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
 pub mod plan;
 /// What crosses process boundaries: jobs in, events and samples out, as versioned JSON lines.
