@@ -2,12 +2,15 @@
 //!
 //! A job is one file, `job.json`; each rank appends one [`EventLine`] a line to `rank-<r>.jsonl`. Both carry
 //! [`PROTOCOL_VERSION`]: a reader refuses a version that it does not know, by name.
+//! The group that holds the ranks keeps a log of its own, one [`GroupLine`] a line.
 
 mod event;
+mod group;
 mod job;
 mod sample;
 
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
+pub use group::{Exit, GROUP_LOG, GroupEvent, GroupLine};
 pub use job::{Job, JobLimits, RankPlace};
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
 

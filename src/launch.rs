@@ -1,0 +1,22 @@
+//! Runs on this machine: which worker, which rank where, which run next, and the processes themselves.
+//!
+//! [`find_worker`] finds the program, [`place`] gives each rank its GPU or threads, [`Queue`] says which run is
+//! next, and [`Launcher`] starts a run's group, follows its logs and its end, and says all of it as [`Update`]s.
+
+mod follower;
+mod launcher;
+mod outcome;
+mod placement;
+mod process;
+mod queue;
+mod tail;
+mod worker;
+
+#[cfg(test)]
+mod misbehaviour;
+
+pub use launcher::{LaunchError, Launcher, LauncherOptions, Update};
+pub use placement::place;
+pub use process::is_alive;
+pub use queue::{Queue, QueueError};
+pub use worker::{WorkerCommand, find_worker};

@@ -1,0 +1,329 @@
+//! Follows one run from its start to its end: its logs, its processes, its limits.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde::de::DeserializeOwned;
+
+use crate::plan::RunState;
+use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
+
+use super::launcher::{LauncherOptions, Update};
+use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
+use super::process::{self, Group};
+use super::tail::Tail;
+
+/// What the processes of a run print, beside their logs.
+pub(super) const STDOUT_FILE: &str = "group.out";
+/// What they complain.
+pub(super) const STDERR_FILE: &str = "stderr.log";
+
+/// What a killed process may take to be gone before it is given up.
+const STUCK_LIMIT: Duration = Duration::from_secs(30);
+
+/// A line that cannot be understood is shown up to here.
+const SHOWN_CHARS: usize = 200;
+
+/// What the launcher tells a follower.
+#[derive(Default)]
+pub(super) struct Control {
+    /// End the run.
+    pub cancel: AtomicBool,
+    /// Nobody may be left to take updates: do not wait for room in the channel.
+    pub closing: AtomicBool,
+}
+
+/// One run that is followed.
+pub(super) struct Follower {
+    job: Job,
+    group: Group,
+    updates: SyncSender<Update>,
+    control: Arc<Control>,
+    options: LauncherOptions,
+    /// The ranks' logs by the rank's position in the job, then the supervisor's, so that a rank's own word is known before
+    /// its end.
+    logs: Vec<(Option<usize>, Tail)>,
+    facts: Facts,
+    state: RunState,
+    begun: Instant,
+    heard: Instant,
+    printed_bytes: u64,
+    told: Option<Instant>,
+}
+
+impl Follower {
+    pub(super) fn new(
+        job: Job,
+        group: Group,
+        updates: SyncSender<Update>,
+        control: Arc<Control>,
+        options: LauncherOptions,
+    ) -> Self {
+        let log = |(position, place): (usize, &RankPlace)| {
+            (Some(position), Tail::new(job.folder.join(format!("rank-{}.jsonl", place.rank))))
+        };
+        let group_log = (None, Tail::new(job.folder.join(GROUP_LOG)));
+        let now = Instant::now();
+        Self {
+            logs: job.ranks.iter().enumerate().map(log).chain([group_log]).collect(),
+            facts: Facts { ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(), ..Facts::default() },
+            job,
+            group,
+            updates,
+            control,
+            options,
+            state: RunState::Starting,
+            begun: now,
+            heard: now,
+            printed_bytes: 0,
+            told: None,
+        }
+    }
+
+    /// Until the run has ended and its last update is sent. `process_start` is when its group started.
+    pub(super) fn follow(mut self, process_start: u64) {
+        if let (Group::Found { .. }, Some(age)) = (&self.group, process::age(process_start)) {
+            self.begun = self.begun.checked_sub(age).unwrap_or(self.begun);
+        }
+        let (run, pid) = (self.job.run.clone(), self.group.pid());
+        self.send_state(None);
+        self.send(Update::Started { run, pid, process_start });
+        let leader = loop {
+            // The end is asked for before the logs are read: what was written until then is read below.
+            if let Some(leader) = self.group.ended() {
+                break leader;
+            }
+            let more = self.read_logs();
+            self.watch();
+            if self.is_stuck() {
+                // It was killed, even if it is not gone.
+                break Some(Exit::Signal(Signal::KILL.as_raw()));
+            }
+            if !more {
+                thread::park_timeout(self.options.poll);
+            }
+        };
+        while self.read_logs() {}
+        self.read_cut_lines();
+        let stderr = last_lines(&self.job.folder.join(STDERR_FILE));
+        let (state, reason) = self.facts.outcome(leader, &stderr);
+        self.state = state;
+        self.send_state(reason);
+    }
+
+    /// Reads a piece of every log. Says whether there was anything.
+    fn read_logs(&mut self) -> bool {
+        let mut lines = Vec::new();
+        let mut more = false;
+        let mut unreadable = None;
+        for (rank, log) in &mut self.logs {
+            match log.read(|place, line| lines.push((*rank, place, line.to_owned()))) {
+                Ok(read) => more |= read,
+                Err(error) => unreadable = Some(format!("cannot read {}: {error}", log.place())),
+            }
+        }
+        let printed_bytes = [STDOUT_FILE, STDERR_FILE]
+            .iter()
+            .filter_map(|name| fs::metadata(self.job.folder.join(name)).ok())
+            .map(|metadata| metadata.len())
+            .sum();
+        if more || printed_bytes != self.printed_bytes {
+            self.heard = Instant::now();
+            self.printed_bytes = printed_bytes;
+        }
+        for (rank, place, line) in lines {
+            self.take(rank, &place, &line);
+        }
+        if let Some(reason) = unreadable {
+            self.end(RunState::Failed, reason);
+        }
+        more
+    }
+
+    /// A process that was killed may leave half a line.
+    fn read_cut_lines(&mut self) {
+        let mut lines = Vec::new();
+        for (rank, log) in &mut self.logs {
+            log.finish(|place, line| lines.push((*rank, place, line.to_owned())));
+        }
+        for (rank, place, line) in lines {
+            self.take(rank, &place, &line);
+        }
+    }
+
+    /// Takes one line of a rank's log, or of the supervisor's.
+    fn take(&mut self, rank: Option<usize>, place: &str, line: &str) {
+        let understood = match rank {
+            Some(rank) => self.take_event(rank, line),
+            None => self.take_group_line(line),
+        };
+        if understood {
+            self.facts.understood += 1;
+            return;
+        }
+        self.facts.noise += 1;
+        let shown: String = line.chars().take(SHOWN_CHARS).collect();
+        self.facts.first_noise.get_or_insert_with(|| shown.clone());
+        self.send(Update::Noise { run: self.job.run.clone(), file_line: format!("{place}: {shown}") });
+    }
+
+    fn take_event(&mut self, rank: usize, line: &str) -> bool {
+        if let Some(version) = other_version(line) {
+            let reason = format!(
+                "rank {rank} speaks protocol {version}, this workbench speaks {PROTOCOL_VERSION}: use the worker of this version"
+            );
+            self.end(RunState::Failed, reason);
+            return true;
+        }
+        let known =
+            parse::<EventLine>(line).filter(|line| line.run == self.job.run && line.rank == self.job.ranks[rank].rank);
+        let Some(line) = known else { return false };
+        let facts = &mut self.facts.ranks[rank];
+        facts.stepping = matches!(line.event, Event::Step { .. });
+        match &line.event {
+            Event::Started { pid, .. } => {
+                facts.started = true;
+                let pid = *pid;
+                self.rank_up(rank, pid);
+            }
+            Event::Finished { .. } => facts.finished = true,
+            Event::Failed { kind, message } if facts.failure.is_none() => {
+                facts.failure = Some(Failure { time_s: line.time_s, kind: *kind, message: message.clone() });
+            }
+            _ => {}
+        }
+        self.send(Update::Event(line));
+        if self.state == RunState::Starting && self.facts.ranks.iter().all(|rank| rank.started) {
+            self.state = RunState::Running;
+            self.send_state(None);
+        }
+        true
+    }
+
+    fn take_group_line(&mut self, line: &str) -> bool {
+        let Some(GroupLine { time_s, event }) = parse(line) else { return false };
+        let position = |wanted: u32| self.job.ranks.iter().position(|place| place.rank == wanted);
+        match event {
+            GroupEvent::RankStarted { rank, pid } => {
+                let Some(rank) = position(rank) else { return false };
+                self.rank_up(rank, pid);
+            }
+            GroupEvent::RankNotStarted { rank, reason } => self.facts.not_started.push((rank, reason)),
+            GroupEvent::RankExited { rank, exit, told_to, .. } => {
+                let Some(rank) = position(rank) else { return false };
+                self.facts.ranks[rank].death = Some(Death { time_s, exit, told_to });
+            }
+            GroupEvent::Interrupted { signal } => self.facts.interrupted = Some(signal),
+        }
+        true
+    }
+
+    fn rank_up(&mut self, rank: usize, pid: u32) {
+        if !std::mem::replace(&mut self.facts.ranks[rank].up, true) {
+            self.send(Update::RankUp { run: self.job.run.clone(), rank: self.job.ranks[rank].rank, pid });
+        }
+    }
+
+    /// Ends the run where its user or its limits say so, and kills it where it does not obey.
+    fn watch(&mut self) {
+        if self.control.cancel.load(Ordering::Relaxed) {
+            self.end(RunState::Cancelled, "cancelled".into());
+        }
+        if let Some(limit_s) = self.job.limits.run_time_s
+            && self.begun.elapsed().as_secs_f64() > limit_s
+        {
+            self.end(RunState::TimedOut, format!("it took longer than the plan's limit, run_time_s = {limit_s}"));
+        }
+        let limit = self.silence_limit();
+        if self.heard.elapsed() > limit {
+            self.end(RunState::Failed, format!("it hung: no rank said anything for {} s", limit.as_secs_f64()));
+        }
+        if let (Some(told), Some(ending)) = (self.told, &mut self.facts.ending)
+            && told.elapsed() > self.options.grace
+        {
+            ending.killed = true;
+            self.group.signal(Signal::KILL);
+        }
+    }
+
+    /// A process that waits in the kernel, such as for a driver that hangs, cannot be killed. It is left behind, and that is said.
+    fn is_stuck(&mut self) -> bool {
+        let stuck = self.told.is_some_and(|told| told.elapsed() > self.options.grace + STUCK_LIMIT);
+        if let (true, Some(ending)) = (stuck, &mut self.facts.ending) {
+            let pid = self.group.pid();
+            ending.reason =
+                format!("{}; process group {pid} cannot be killed and may still hold its GPUs", ending.reason);
+        }
+        stuck
+    }
+
+    /// Steps follow each other closely; starting, loading, an evaluation and a first step may take long.
+    fn silence_limit(&self) -> Duration {
+        let ranks = &self.facts.ranks;
+        let brisk = ranks.iter().all(|rank| rank.stepping) || ranks.iter().all(|rank| rank.finished);
+        if brisk { self.options.silence_limit } else { self.options.start_silence_limit }
+    }
+
+    /// Tells the group to end; the first reason stays.
+    fn end(&mut self, state: RunState, reason: String) {
+        if self.facts.ending.is_none() {
+            self.facts.ending = Some(Ending { state, reason, killed: false });
+            self.told = Some(Instant::now());
+            self.group.signal(Signal::TERM);
+        }
+    }
+
+    fn send_state(&self, reason: Option<String>) {
+        self.send(Update::State { run: self.job.run.clone(), state: self.state, reason });
+    }
+
+    /// Waits for room in the channel, so that nothing is lost; gives up when nobody listens any more.
+    fn send(&self, update: Update) {
+        let mut update = update;
+        loop {
+            match self.updates.try_send(update) {
+                Ok(()) | Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full(_)) if self.control.closing.load(Ordering::Relaxed) => return,
+                Err(TrySendError::Full(back)) => update = back,
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(line: &str) -> Option<T> {
+    serde_json::from_str(line).ok()
+}
+
+/// The protocol version of a first line, where it is not ours. The rest of the line may be anything then.
+fn other_version(line: &str) -> Option<u64> {
+    if !line.contains("\"protocol_version\"") {
+        return None;
+    }
+    let version = parse::<serde_json::Value>(line)?.get("protocol_version")?.as_u64()?;
+    (version != u64::from(PROTOCOL_VERSION)).then_some(version)
+}
+
+/// The last lines of a file that have something on them, at most five.
+fn last_lines(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|mut file| {
+        let start = file.metadata()?.len().saturating_sub(4096);
+        file.seek(SeekFrom::Start(start))?;
+        file.take(4096).read_to_end(&mut bytes)
+    });
+    if read.is_err() {
+        return String::new();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(5).collect();
+    lines.reverse();
+    lines.join(" | ")
+}

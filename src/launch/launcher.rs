@@ -1,0 +1,276 @@
+//! Starts, follows and ends the process groups of runs on this machine.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::plan::RunState;
+use crate::protocol::{EventLine, GROUP_LOG, Job};
+
+use super::follower::{Control, Follower, STDERR_FILE, STDOUT_FILE};
+use super::process::{self, Group};
+use super::worker::WorkerCommand;
+
+/// What the launcher says of its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Update {
+    /// A run came to a state. After a final one nothing more comes of the run.
+    State {
+        /// The run's id.
+        run: String,
+        /// Where it stands now.
+        state: RunState,
+        /// Why, where there is more to say than the state's name.
+        reason: Option<String>,
+    },
+    /// The run's group has a process: enough to find it again with [`super::is_alive`] and [`Launcher::follow`].
+    Started {
+        /// The run's id.
+        run: String,
+        /// The group's leader, and the id of its process group.
+        pid: u32,
+        /// When it started, in clock ticks since boot.
+        process_start: u64,
+    },
+    /// A rank has a process. Comes once a rank.
+    RankUp {
+        /// The run's id.
+        run: String,
+        /// The rank.
+        rank: u32,
+        /// Its process id.
+        pid: u32,
+    },
+    /// A rank said something.
+    Event(EventLine),
+    /// A line of a log cannot be understood.
+    Noise {
+        /// The run's id.
+        run: String,
+        /// Where it stands and how it begins: `rank-0.jsonl:12: Segmentation fault`.
+        file_line: String,
+    },
+}
+
+/// Why a run could not be launched. Nothing was started then and no update comes.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The run is followed already.
+    #[error("run {0:?} is already running")]
+    AlreadyRunning(String),
+    /// The job names no rank.
+    #[error("run {0:?} has no rank: place at least one")]
+    NoRank(String),
+    /// The folder holds a log: a run's log is never written twice.
+    #[error("{} is there already: give the run another folder", .0.display())]
+    HasLog(PathBuf),
+    /// The run's folder could not be prepared.
+    #[error("cannot write {}: {source}: check the disk's space and the folder's permissions", path.display())]
+    Folder {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The worker could not be executed.
+    #[error("failed to start the worker {}: {source}: check that the file is there and may be executed", path.display())]
+    Execute {
+        /// The worker.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The thread that follows the run could not be started.
+    #[error("cannot start a thread to follow the run: {0}")]
+    Thread(io::Error),
+}
+
+/// How patient the launcher is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LauncherOptions {
+    /// Between two looks at logs and processes.
+    pub poll: Duration,
+    /// A run whose ranks are stepping, or are all finished, hangs when it is silent for so long.
+    pub silence_limit: Duration,
+    /// The same while any rank starts, loads, evaluates or prepares its first step.
+    pub start_silence_limit: Duration,
+    /// What a run may take to end when told to, before it is killed.
+    pub grace: Duration,
+}
+
+impl Default for LauncherOptions {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_millis(20),
+            silence_limit: Duration::from_secs(120),
+            start_silence_limit: Duration::from_secs(600),
+            // The supervisor kills its ranks after 5 s; it is left the time to say so.
+            grace: Duration::from_secs(6),
+        }
+    }
+}
+
+struct Followed {
+    control: Arc<Control>,
+    thread: JoinHandle<()>,
+}
+
+/// Launches runs and follows each with one thread. Dropping it cancels all runs and waits for their ends.
+pub struct Launcher {
+    worker: WorkerCommand,
+    updates: SyncSender<Update>,
+    options: LauncherOptions,
+    runs: Mutex<HashMap<String, Followed>>,
+}
+
+impl Launcher {
+    /// A launcher that says everything through `updates`. It waits for room there, so the receiver must keep receiving.
+    pub fn new(worker: WorkerCommand, updates: SyncSender<Update>) -> Self {
+        Self::with_options(worker, updates, LauncherOptions::default())
+    }
+
+    /// A launcher of another patience.
+    pub fn with_options(worker: WorkerCommand, updates: SyncSender<Update>, options: LauncherOptions) -> Self {
+        Self { worker, updates, options, runs: Mutex::default() }
+    }
+
+    /// Writes `job.json` into the run's folder and starts the run's group there.
+    ///
+    /// # Errors
+    /// When the folder holds logs or cannot be written, when the worker cannot be executed, when the run is running already.
+    pub fn start(&self, job: Job) -> Result<(), LaunchError> {
+        let mut runs = self.vacancy(&job)?;
+        let job_path = prepare_folder(&job)?;
+        let child = self.spawn(&job, &job_path)?;
+        let start = process::process_start(child.id()).unwrap_or(0);
+        self.add(&mut runs, job, Group::Child(child), start)
+    }
+
+    /// Follows a group that runs already, from the beginning of its logs: every update comes as if it had just been started. It
+    /// may have ended: then its logs alone say how.
+    ///
+    /// # Errors
+    /// When the run is followed already.
+    pub fn follow(&self, job: Job, pid: u32, process_start: u64) -> Result<(), LaunchError> {
+        let mut runs = self.vacancy(&job)?;
+        self.add(&mut runs, job, Group::Found { pid, start: process_start, seen: false }, process_start)
+    }
+
+    /// Tells a run to end: its processes get SIGTERM, and SIGKILL where they do not obey. Does nothing to a run that has ended.
+    pub fn cancel(&self, run: &str) {
+        if let Some(followed) = self.lock().get(run) {
+            cancel(followed);
+        }
+    }
+
+    /// Waits until all runs have ended. They can be cancelled meanwhile.
+    pub fn wait_all(&self) {
+        while !self.lock().values().all(|followed| followed.thread.is_finished()) {
+            thread::sleep(self.options.poll);
+        }
+        let ended: Vec<_> = self.lock().drain().collect();
+        for (_, followed) in ended {
+            // A panic of a follower has been printed where it happened.
+            let _ = followed.thread.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Followed>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn vacancy(&self, job: &Job) -> Result<MutexGuard<'_, HashMap<String, Followed>>, LaunchError> {
+        if job.ranks.is_empty() {
+            return Err(LaunchError::NoRank(job.run.clone()));
+        }
+        let mut runs = self.lock();
+        runs.retain(|_, followed| !followed.thread.is_finished());
+        if runs.contains_key(&job.run) { Err(LaunchError::AlreadyRunning(job.run.clone())) } else { Ok(runs) }
+    }
+
+    fn spawn(&self, job: &Job, job_path: &Path) -> Result<Child, LaunchError> {
+        let file = |name: &str| {
+            let path = job.folder.join(name);
+            File::create(&path).map_err(|source| LaunchError::Folder { path, source })
+        };
+        let mut command = self.worker.command();
+        command.arg("group").arg(job_path).process_group(0);
+        command.stdin(Stdio::null()).stdout(file(STDOUT_FILE)?).stderr(file(STDERR_FILE)?);
+        command.spawn().map_err(|source| LaunchError::Execute { path: self.worker.path.clone(), source })
+    }
+
+    fn add(
+        &self,
+        runs: &mut HashMap<String, Followed>,
+        job: Job,
+        group: Group,
+        process_start: u64,
+    ) -> Result<(), LaunchError> {
+        let control = Arc::<Control>::default();
+        let run = job.run.clone();
+        let pid = group.pid();
+        let ours = matches!(group, Group::Child(_));
+        let follower = Follower::new(job, group, self.updates.clone(), Arc::clone(&control), self.options.clone());
+        let thread = thread::Builder::new().name(format!("follow-{run}")).spawn(move || follower.follow(process_start));
+        let thread = thread.map_err(|error| {
+            if ours {
+                process::kill_group(pid);
+            }
+            LaunchError::Thread(error)
+        })?;
+        runs.insert(run, Followed { control, thread });
+        Ok(())
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        for followed in self.lock().values() {
+            followed.control.closing.store(true, Ordering::Relaxed);
+            cancel(followed);
+        }
+        self.wait_all();
+    }
+}
+
+fn cancel(followed: &Followed) {
+    followed.control.cancel.store(true, Ordering::Relaxed);
+    followed.thread.thread().unpark();
+}
+
+/// Makes the run's folder and writes the job into it; gives the job's path, which does not depend on the current folder.
+fn prepare_folder(job: &Job) -> Result<PathBuf, LaunchError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LaunchError::Folder { path, source }
+    };
+    let folder = std::path::absolute(&job.folder).map_err(failed(&job.folder))?;
+    fs::create_dir_all(&folder).map_err(failed(&folder))?;
+    for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
+        let entry = entry.map_err(failed(&folder))?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name == GROUP_LOG || (name.starts_with("rank-") && name.ends_with(".jsonl")) {
+            return Err(LaunchError::HasLog(entry.path()));
+        }
+    }
+    let path = folder.join("job.json");
+    let unfinished = folder.join("job.json.tmp");
+    let text = serde_json::to_vec_pretty(job).map_err(|error| failed(&path)(error.into()))?;
+    // Written aside and renamed, so that nobody ever reads half a job.
+    let write = File::create(&unfinished).and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
+    write.and_then(|()| fs::rename(&unfinished, &path)).map_err(failed(&path))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+#[path = "launcher_tests.rs"]
+mod tests;

@@ -1,0 +1,263 @@
+//! What became of a run, from everything that was seen of it. Pure.
+
+use crate::plan::RunState;
+use crate::protocol::{Exit, FailureKind};
+
+use super::process::LeaderExit;
+
+/// A rank may notice through its sockets that another died before the supervisor does: a death within this time of a
+/// failure comes first.
+const NOTICE_S: f64 = 0.5;
+
+/// A rank's own word that it gave up.
+pub(super) struct Failure {
+    pub time_s: f64,
+    pub kind: FailureKind,
+    pub message: String,
+}
+
+/// How a rank's process ended, in the supervisor's words.
+pub(super) struct Death {
+    pub time_s: f64,
+    pub exit: Exit,
+    pub told_to: bool,
+}
+
+/// What was seen of one rank.
+#[derive(Default)]
+pub(super) struct RankFacts {
+    /// Its process id is known.
+    pub up: bool,
+    pub started: bool,
+    /// Its latest event is a step: the next should follow soon.
+    pub stepping: bool,
+    pub finished: bool,
+    pub failure: Option<Failure>,
+    pub death: Option<Death>,
+}
+
+/// Why the launcher ended a run.
+pub(super) struct Ending {
+    pub state: RunState,
+    pub reason: String,
+    /// It did not end when told to and was killed.
+    pub killed: bool,
+}
+
+/// What was seen of a run.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub ranks: Vec<RankFacts>,
+    /// Ranks that could not be started, and why.
+    pub not_started: Vec<(u32, String)>,
+    /// The signal that told the supervisor to end, whoever sent it.
+    pub interrupted: Option<i32>,
+    /// Lines that were events.
+    pub understood: u64,
+    /// Lines that were not, and the first of them.
+    pub noise: u64,
+    pub first_noise: Option<String>,
+    pub ending: Option<Ending>,
+}
+
+impl Facts {
+    /// The state that a run comes to and why, if there is more to say. `stderr` is the end of what its processes complained.
+    pub(super) fn outcome(&self, leader: LeaderExit, stderr: &str) -> (RunState, Option<String>) {
+        let ended_well = leader.is_none_or(Exit::is_success)
+            && self.ranks.iter().filter_map(|rank| rank.death.as_ref()).all(|death| death.exit.is_success());
+        if ended_well && self.ranks.iter().all(|rank| rank.finished) {
+            return (RunState::Finished, None);
+        }
+        if let Some(ending) = &self.ending {
+            let killed = if ending.killed { "; it did not end when told to and was killed" } else { "" };
+            return (ending.state, Some(format!("{}{killed}", ending.reason)));
+        }
+        if let Some(reason) = self.first_failure(stderr) {
+            return (RunState::Failed, Some(reason));
+        }
+        let (state, reason) = self.unexplained(leader);
+        (state, Some(with_stderr(reason, stderr)))
+    }
+
+    /// What went wrong first in a rank, by its own word or by its process's end.
+    fn first_failure(&self, stderr: &str) -> Option<String> {
+        if let Some((rank, reason)) = self.not_started.first() {
+            return Some(format!("rank {rank} could not be started: {reason}"));
+        }
+        let mut found: Vec<(f64, String)> = Vec::new();
+        let mut peers: Vec<(f64, String)> = Vec::new();
+        for (rank, facts) in self.ranks.iter().enumerate() {
+            match (&facts.failure, &facts.death) {
+                (Some(failure), _) => {
+                    let list = if failure.kind == FailureKind::Peer { &mut peers } else { &mut found };
+                    list.push((failure.time_s, format!("rank {rank}: {}", failure.message)));
+                }
+                // A rank that was told to end, or that ended well, is no reason.
+                (None, Some(death)) if !(death.told_to || death.exit.is_success() && facts.finished) => {
+                    let reason = format!("rank {rank} {}", without_a_word(death.exit));
+                    found.push((death.time_s - NOTICE_S, with_stderr(reason, stderr)));
+                }
+                (None, _) => {}
+            }
+        }
+        let first = |list: Vec<(f64, String)>| list.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        first(found).or_else(|| first(peers)).map(|(_, reason)| reason)
+    }
+
+    fn unexplained(&self, leader: LeaderExit) -> (RunState, String) {
+        if let Some(signal) = self.interrupted {
+            return (
+                RunState::Failed,
+                format!("something outside the workbench ended it with {}", signal_name(signal)),
+            );
+        }
+        if self.understood == 0 && self.noise > 0 {
+            let first = self.first_noise.as_deref().unwrap_or_default();
+            let reason = format!(
+                "the worker wrote {} lines and none is an event (the first: {first}): use the worker of this version",
+                self.noise
+            );
+            return (RunState::Failed, reason);
+        }
+        let unfinished: Vec<_> = (0..).zip(&self.ranks).filter(|(_, rank)| !rank.finished).collect();
+        let unfinished = unfinished.iter().map(|(rank, _): &(u32, _)| rank.to_string()).collect::<Vec<_>>().join(", ");
+        match leader {
+            None => {
+                let reason = format!("it ended unwatched, and rank {unfinished} had not finished: retry it");
+                (RunState::Interrupted, reason)
+            }
+            Some(exit) if exit.is_success() => {
+                let reason =
+                    format!("the worker exited with code 0, but rank {unfinished} never said that it finished");
+                (RunState::Failed, reason)
+            }
+            Some(exit) => (RunState::Failed, format!("the worker {}", without_a_word(exit))),
+        }
+    }
+}
+
+fn without_a_word(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exited with code {code} without saying why"),
+        Exit::Signal(9) => {
+            "was killed by SIGKILL: maybe by the kernel's out-of-memory killer (the kernel's log says so)".into()
+        }
+        Exit::Signal(signal) => format!("was killed by {}", signal_name(signal)),
+    }
+}
+
+fn with_stderr(reason: String, stderr: &str) -> String {
+    if stderr.is_empty() { reason } else { format!("{reason}; its last words: {stderr}") }
+}
+
+/// The name of a signal, as in signal(7).
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL (an instruction that this CPU lacks)",
+        6 => "SIGABRT (it gave up on an internal error)",
+        7 => "SIGBUS (often a full /dev/shm)",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV (a bad memory access)",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU (the limit of CPU time)",
+        25 => "SIGXFSZ (the limit of file size)",
+        other => return format!("signal {other}"),
+    };
+    name.into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn facts(ranks: Vec<RankFacts>) -> Facts {
+        Facts { ranks, understood: 1, ..Facts::default() }
+    }
+
+    fn failed(time_s: f64, kind: FailureKind, message: &str) -> RankFacts {
+        RankFacts { failure: Some(Failure { time_s, kind, message: message.into() }), ..RankFacts::default() }
+    }
+
+    fn died(time_s: f64, exit: Exit, told_to: bool) -> RankFacts {
+        RankFacts { death: Some(Death { time_s, exit, told_to }), ..RankFacts::default() }
+    }
+
+    fn finished() -> RankFacts {
+        RankFacts { finished: true, ..died(1.0, Exit::Code(0), false) }
+    }
+
+    fn reason(facts: &Facts, leader: LeaderExit) -> String {
+        let (state, reason) = facts.outcome(leader, "boom");
+        assert_eq!(state, RunState::Failed);
+        reason.unwrap()
+    }
+
+    #[test]
+    fn a_run_is_finished_only_when_every_rank_said_so_and_all_exited_with_zero() {
+        let both = facts(vec![finished(), finished()]);
+        assert_eq!(both.outcome(Some(Exit::Code(0)), "noise of a library").0, RunState::Finished);
+        assert_eq!(both.outcome(None, "").0, RunState::Finished);
+        assert_eq!(both.outcome(Some(Exit::Code(1)), "").0, RunState::Failed);
+        let one = facts(vec![finished(), RankFacts::default()]);
+        assert!(reason(&one, Some(Exit::Code(0))).contains("rank 1 never said"));
+        let crashed_at_exit =
+            RankFacts { death: Some(Death { time_s: 1.0, exit: Exit::Signal(11), told_to: false }), ..finished() };
+        assert!(reason(&facts(vec![crashed_at_exit]), Some(Exit::Code(1))).contains("SIGSEGV"));
+    }
+
+    #[test]
+    fn the_first_failure_is_the_reason_and_a_peers_failure_never_hides_it() {
+        let facts = facts(vec![
+            failed(1.0, FailureKind::Peer, "rank 1 is gone"),
+            failed(2.0, FailureKind::OutOfMemory, "out of memory"),
+            failed(3.0, FailureKind::Engine, "connection closed"),
+        ]);
+        assert_eq!(reason(&facts, Some(Exit::Code(1))), "rank 1: out of memory");
+    }
+
+    #[test]
+    fn a_death_comes_before_the_failures_it_causes_and_after_those_that_cause_it() {
+        let killed = || died(10.02, Exit::Signal(9), false);
+        let consequence = facts(vec![failed(10.0, FailureKind::Engine, "connection closed"), killed()]);
+        let text = reason(&consequence, Some(Exit::Code(1)));
+        assert!(text.contains("rank 1") && text.contains("out-of-memory killer") && text.contains("boom"), "{text}");
+        let cause = facts(vec![failed(5.0, FailureKind::Input, "no such file"), killed()]);
+        assert_eq!(reason(&cause, Some(Exit::Code(1))), "rank 0: no such file");
+        let told = facts(vec![died(10.0, Exit::Signal(15), true), died(10.1, Exit::Code(3), false)]);
+        assert!(reason(&told, Some(Exit::Code(1))).contains("rank 1 exited with code 3"));
+    }
+
+    #[test]
+    fn what_the_launcher_ended_keeps_its_reason_unless_it_had_finished() {
+        let end = |ranks| {
+            let ending = Ending { state: RunState::Cancelled, reason: "cancelled".into(), killed: true };
+            Facts { ending: Some(ending), ..facts(ranks) }
+        };
+        let (state, text) = end(vec![RankFacts::default()]).outcome(Some(Exit::Signal(9)), "");
+        assert_eq!(state, RunState::Cancelled);
+        assert!(text.unwrap().contains("was killed"));
+        assert_eq!(end(vec![finished()]).outcome(Some(Exit::Code(0)), "").0, RunState::Finished);
+    }
+
+    #[test]
+    fn noise_interruption_and_an_unwatched_end_are_told_apart() {
+        let noise =
+            Facts { understood: 0, noise: 3, first_noise: Some("hello".into()), ..facts(vec![RankFacts::default()]) };
+        let text = reason(&noise, Some(Exit::Code(0)));
+        assert!(text.contains("3 lines") && text.contains("hello"), "{text}");
+        let interrupted = Facts { interrupted: Some(15), ..facts(vec![died(1.0, Exit::Signal(15), true)]) };
+        assert!(reason(&interrupted, Some(Exit::Code(1))).contains("SIGTERM"));
+        let (state, _) = facts(vec![RankFacts::default()]).outcome(None, "");
+        assert_eq!(state, RunState::Interrupted);
+        let unstarted = Facts { not_started: vec![(1, "too many processes".into())], ..facts(vec![]) };
+        let unstarted = Facts { ranks: vec![RankFacts::default()], ..unstarted };
+        assert_eq!(reason(&unstarted, Some(Exit::Code(1))), "rank 1 could not be started: too many processes");
+    }
+}

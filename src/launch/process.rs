@@ -1,0 +1,178 @@
+//! A run's process group: whether it lives, how it ended, and signals to all of it.
+
+use std::fs;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use crate::protocol::Exit;
+
+/// How long processes that were killed may take to be gone.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+/// Whether the very process that started at `process_start` (clock ticks since boot) still lives.
+pub fn is_alive(pid: u32, process_start: u64) -> bool {
+    stat(pid).is_some_and(|stat| stat.start == process_start && stat.lives())
+}
+
+/// When a process started, in clock ticks since boot.
+pub(super) fn process_start(pid: u32) -> Option<u64> {
+    stat(pid).map(|stat| stat.start)
+}
+
+/// How long ago a moment was that is given in clock ticks since boot.
+pub(super) fn age(process_start: u64) -> Option<Duration> {
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let uptime_s: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let start_s = process_start as f64 / rustix::param::clock_ticks_per_second() as f64;
+    Duration::try_from_secs_f64((uptime_s - start_s).max(0.0)).ok()
+}
+
+/// What `/proc/<pid>/stat` says of a process, see proc(5).
+struct Stat {
+    state: char,
+    group: i32,
+    start: u64,
+}
+
+impl Stat {
+    /// It runs, or could: what has ended and waits for its parent to notice does not.
+    fn lives(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    // The name in parentheses may hold anything, so fields are counted after the last one.
+    let fields: Vec<_> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        group: fields.get(2)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// How a group's leader ended, as far as it can be known.
+pub(super) type LeaderExit = Option<Exit>;
+
+/// A process group, by its leader.
+pub(super) enum Group {
+    /// Started by this process.
+    Child(Child),
+    /// Found running: its exit status belongs to somebody else.
+    Found {
+        /// Its leader.
+        pid: u32,
+        /// When that started, in clock ticks since boot.
+        start: u64,
+        /// It has been seen alive, so that its id was not another group's since.
+        seen: bool,
+    },
+}
+
+impl Group {
+    pub(super) fn pid(&self) -> u32 {
+        match self {
+            Self::Child(child) => child.id(),
+            Self::Found { pid, .. } => *pid,
+        }
+    }
+
+    /// Whether the leader has ended, and how. Whatever it left behind is killed, and gone when this returns.
+    pub(super) fn ended(&mut self) -> Option<LeaderExit> {
+        let Some(group) = pid_of(self.pid()) else { return Some(None) };
+        match self {
+            Self::Child(child) => {
+                // The leader is left unreaped while its group is killed: until then nobody else gets its id.
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+                if let Ok(None) = rustix::process::waitid(WaitId::Pid(group), options) {
+                    return None;
+                }
+                let _ = rustix::process::kill_process_group(group, Signal::KILL);
+                let exit = child.wait().ok().map(Exit::from);
+                wait_until_gone(group);
+                Some(exit)
+            }
+            Self::Found { pid, start, seen } => {
+                if is_alive(*pid, *start) {
+                    *seen = true;
+                    return None;
+                }
+                // A group without its leader keeps its id from being used again; an id in use means that it is gone.
+                if *seen && stat(*pid).is_none_or(|stat| stat.start == *start) {
+                    let _ = rustix::process::kill_process_group(group, Signal::KILL);
+                    wait_until_gone(group);
+                }
+                Some(None)
+            }
+        }
+    }
+
+    /// Sends a signal to every process of the group.
+    pub(super) fn signal(&self, signal: Signal) {
+        let found_dead = match self {
+            Self::Child(_) => false,
+            Self::Found { pid, start, .. } => !is_alive(*pid, *start),
+        };
+        if let (Some(group), false) = (pid_of(self.pid()), found_dead) {
+            // An error means that nobody is left, which the next look finds out.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+}
+
+/// Kills a group whose leader is a child that nobody has waited for.
+pub(super) fn kill_group(pid: u32) {
+    if let Some(group) = pid_of(pid) {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+}
+
+fn pid_of(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+/// Killed processes write nothing more once they are gone, so that the logs read after this are complete.
+fn wait_until_gone(group: Pid) {
+    let deadline = Instant::now() + KILL_LIMIT;
+    while has_living(group) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether a process of the group lives. Asked only when a group has been killed: it looks at every process of the machine.
+fn has_living(group: Pid) -> bool {
+    let member = |pid: u32| stat(pid).is_some_and(|stat| stat.group == group.as_raw_pid() && stat.lives());
+    let pids = || fs::read_dir("/proc").into_iter().flatten().flatten();
+    rustix::process::test_kill_process_group(group).is_ok()
+        && pids().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).any(member)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_from_another_with_its_id_and_from_a_dead_one() {
+        let mut child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+        let start = process_start(child.id()).unwrap();
+        assert!(is_alive(child.id(), start));
+        assert!(!is_alive(child.id(), start + 1));
+        assert!(age(start).unwrap() < Duration::from_secs(600));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_alive(child.id(), start));
+    }
+
+    #[test]
+    fn this_process_started_before_now() {
+        assert!(is_alive(std::process::id(), process_start(std::process::id()).unwrap()));
+    }
+}

@@ -1,0 +1,325 @@
+//! Finds the worker binary and asks what it is.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::plan::Worker;
+use crate::protocol::{Exit, PROTOCOL_VERSION};
+
+use super::process;
+
+/// The worker's file name.
+const NAME: &str = "multicard-worker";
+
+/// The libtorch that the worker is built for: its C++ interface is stable within one version only.
+const TORCH_VERSION: &str = "2.11.0";
+
+/// How long a worker may take to describe itself: loading CUDA's libraries from a cold disk takes seconds.
+const DESCRIBE_LIMIT: Duration = Duration::from_secs(30);
+
+/// A worker that has described itself, ready to be executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerCommand {
+    /// The binary.
+    pub path: PathBuf,
+    /// What its environment needs beside the workbench's.
+    pub environment: Vec<(String, String)>,
+    /// What it said of itself.
+    pub description: Worker,
+}
+
+impl WorkerCommand {
+    /// The command, without arguments.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
+        command
+    }
+}
+
+/// Finds the worker: `$MULTICARD_WORKER`, else `multicard-worker` beside this program or one folder above. Where
+/// `$MULTICARD_TORCH` names a torch folder (`…/site-packages/torch`), the worker gets the libraries from there.
+///
+/// # Errors
+/// When there is none, or it cannot be executed, or does not describe itself within 30 s as a worker that speaks this
+/// workbench's protocol; what was tried, what happened and what to do.
+pub fn find_worker() -> Result<WorkerCommand, String> {
+    let exe = env::current_exe().unwrap_or_default();
+    let folders: Vec<_> = exe.ancestors().skip(1).take(2).map(Path::to_owned).collect();
+    Search {
+        worker: set("MULTICARD_WORKER").map(PathBuf::from),
+        folders,
+        torch: set("MULTICARD_TORCH").map(PathBuf::from),
+        library_path: set("LD_LIBRARY_PATH"),
+        limit: DESCRIBE_LIMIT,
+    }
+    .find()
+}
+
+fn set(variable: &str) -> Option<OsString> {
+    env::var_os(variable).filter(|value| !value.is_empty())
+}
+
+/// Where to look, and with what environment.
+struct Search {
+    worker: Option<PathBuf>,
+    folders: Vec<PathBuf>,
+    torch: Option<PathBuf>,
+    library_path: Option<OsString>,
+    limit: Duration,
+}
+
+impl Search {
+    fn find(&self) -> Result<WorkerCommand, String> {
+        let path = self.locate()?;
+        let environment = self.environment()?;
+        let description = describe(&path, &environment, self.limit)?;
+        Ok(WorkerCommand { description: Worker { path: path.clone(), ..description }, path, environment })
+    }
+
+    fn locate(&self) -> Result<PathBuf, String> {
+        if let Some(path) = &self.worker {
+            return std::path::absolute(path).ok().filter(|path| path.is_file()).ok_or_else(|| {
+                format!("MULTICARD_WORKER names {}, which is no file: correct or unset it", path.display())
+            });
+        }
+        let tried: Vec<_> = self.folders.iter().map(|folder| folder.join(NAME)).collect();
+        tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+            let tried: Vec<_> = tried.iter().map(|path| path.display().to_string()).collect();
+            format!(
+                "no worker: tried {}: build it with `cargo build --features torch --bin {NAME}`, or name it in MULTICARD_WORKER",
+                tried.join(" and ")
+            )
+        })
+    }
+
+    /// The libraries' folders of the torch that is named, before those that are searched already.
+    fn environment(&self) -> Result<Vec<(String, String)>, String> {
+        let Some(torch) = &self.torch else { return Ok(Vec::new()) };
+        let version = torch_version(torch)?;
+        if version.split('+').next() != Some(TORCH_VERSION) {
+            return Err(format!(
+                "MULTICARD_TORCH names torch {version} ({}), the worker needs torch {TORCH_VERSION}: install that one",
+                torch.display()
+            ));
+        }
+        let mut folders = vec![torch.join("lib")];
+        let packages = torch.parent().map(|parent| parent.join("nvidia"));
+        let packages = packages.and_then(|nvidia| fs::read_dir(nvidia).ok()).into_iter().flatten().flatten();
+        let mut libraries: Vec<_> =
+            packages.map(|entry| entry.path().join("lib")).filter(|path| path.is_dir()).collect();
+        libraries.sort();
+        folders.append(&mut libraries);
+        folders.extend(self.library_path.iter().flat_map(env::split_paths));
+        let joined = env::join_paths(&folders).ok().and_then(|joined| joined.into_string().ok());
+        let joined = joined.ok_or_else(|| {
+            format!("MULTICARD_TORCH ({}): a library path with a colon or not in UTF-8: move it", torch.display())
+        })?;
+        Ok(vec![("LD_LIBRARY_PATH".into(), joined)])
+    }
+}
+
+/// The version that a torch folder's `version.py` says.
+fn torch_version(torch: &Path) -> Result<String, String> {
+    let path = torch.join("version.py");
+    let text = fs::read_to_string(&path).map_err(|error| {
+        format!(
+            "MULTICARD_TORCH: cannot read {}: {error}: name the folder of an installed torch {TORCH_VERSION}",
+            path.display()
+        )
+    })?;
+    let version = text.lines().find_map(|line| line.strip_prefix("__version__")?.trim_start().strip_prefix('='));
+    let version = version.map(|version| version.trim().trim_matches(['\'', '"']).to_owned());
+    version.ok_or_else(|| format!("MULTICARD_TORCH: {} says no __version__: is that torch's folder?", path.display()))
+}
+
+/// Runs `multicard-worker describe` and reads its answer.
+fn describe(path: &Path, environment: &[(String, String)], limit: Duration) -> Result<Worker, String> {
+    let shown = path.display();
+    let mut command = Command::new(path);
+    command.arg("describe").envs(environment.iter().map(|(key, value)| (key, value))).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("the worker {shown} is not executable ({error}): make it so with `chmod +x`")
+        }
+        _ => format!("the worker {shown} cannot be started: {error}: build it again for this machine"),
+    })?;
+    let deadline = Instant::now() + limit;
+    let stdout = collect("describe-stdout", child.stdout.take());
+    let stderr = collect("describe-stderr", child.stderr.take());
+    let exit = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Exit::from(status),
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
+            Ok(None) | Err(_) => {
+                process::kill_group(child.id());
+                let _ = child.wait();
+                let seconds = limit.as_secs_f64();
+                return Err(format!(
+                    "the worker {shown} did not describe itself within {seconds} s and was killed: run `{shown} describe` to see why"
+                ));
+            }
+        }
+    };
+    let stdout = received(&stdout, deadline);
+    let stderr = received(&stderr, deadline);
+    if !exit.is_success() {
+        return Err(crashed(path, exit, &stderr));
+    }
+    understand(path, &stdout)
+}
+
+fn crashed(path: &Path, exit: Exit, stderr: &str) -> String {
+    let how = match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    };
+    let first: Vec<_> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+    let said = if first.is_empty() { "nothing on stderr".into() } else { first.join(" | ") };
+    let remedy = if stderr.contains("cannot open shared object file") {
+        format!("name the folder of torch {TORCH_VERSION} in MULTICARD_TORCH, such as …/site-packages/torch")
+    } else {
+        format!("run `{} describe` to see more", path.display())
+    };
+    format!("the worker {} crashed ({how}): {said}: {remedy}", path.display())
+}
+
+fn understand(path: &Path, stdout: &str) -> Result<Worker, String> {
+    let shown = path.display();
+    let value = serde_json::from_str::<serde_json::Value>(stdout.trim()).ok();
+    let version = value.as_ref().and_then(|value| value.get("protocol_version")?.as_u64());
+    match (value, version) {
+        (_, Some(version)) if version != u64::from(PROTOCOL_VERSION) => Err(format!(
+            "the worker {shown} speaks protocol {version}, but this workbench speaks {PROTOCOL_VERSION}: build both from one version"
+        )),
+        (Some(value), Some(_)) => serde_json::from_value(value).map_err(|error| {
+            format!("the worker {shown} described itself in a way that this workbench does not know: {error}: build both from one version")
+        }),
+        _ => {
+            let start: String = stdout.trim().chars().take(200).collect();
+            Err(format!("{shown} is no worker of multicard: `describe` printed {start:?}: correct MULTICARD_WORKER or build it again"))
+        }
+    }
+}
+
+/// Reads a pipe on a thread of its own, so that a full one never blocks the process: at most 1 MiB.
+fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let read = move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            let _ = pipe.take(1 << 20).read_to_end(&mut bytes);
+        }
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    };
+    // Without the thread nothing is received, which reads as an empty answer.
+    let _ = thread::Builder::new().name(name.into()).spawn(read);
+    receiver
+}
+
+fn received(pipe: &Receiver<String>, deadline: Instant) -> String {
+    let left = deadline.saturating_duration_since(Instant::now());
+    pipe.recv_timeout(left.max(Duration::from_millis(100))).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::misbehaviour::{describing, script};
+    use super::*;
+
+    fn search(worker: Option<PathBuf>) -> Search {
+        let limit = Duration::from_secs(60);
+        Search { worker, folders: Vec::new(), torch: None, library_path: None, limit }
+    }
+
+    fn refusal(body: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        search(Some(script(folder.path(), body))).find().unwrap_err()
+    }
+
+    #[test]
+    fn a_worker_beside_the_program_is_found_and_described() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = script(folder.path(), &describing(PROTOCOL_VERSION));
+        let folders = vec![folder.path().join("deps"), folder.path().to_owned()];
+        let found = Search { folders, ..search(None) }.find().unwrap();
+        assert_eq!((found.path, found.environment), (path.clone(), vec![]));
+        assert_eq!((found.description.path, found.description.torch_version.as_str()), (path, "2.11.0"));
+    }
+
+    #[test]
+    fn a_missing_worker_is_named_with_every_place_tried() {
+        let folders = vec!["/nowhere/deps".into(), "/nowhere".into()];
+        let text = Search { folders, ..search(None) }.find().unwrap_err();
+        assert!(text.contains("/nowhere/deps/multicard-worker and /nowhere/multicard-worker"), "{text}");
+        let text = search(Some("/nowhere/worker".into())).find().unwrap_err();
+        assert!(text.contains("MULTICARD_WORKER") && text.contains("/nowhere/worker"), "{text}");
+    }
+
+    #[test]
+    fn a_worker_that_may_not_be_executed_is_told_from_one_that_crashes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plain");
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        let text = search(Some(path)).find().unwrap_err();
+        assert!(text.contains("not executable"), "{text}");
+        let text = refusal(
+            "echo 'worker: error while loading shared libraries: libtorch_cpu.so: cannot open shared object file' >&2; exit 127",
+        );
+        assert!(text.contains("127") && text.contains("libtorch_cpu.so") && text.contains("MULTICARD_TORCH"), "{text}");
+        let text = refusal("kill -SEGV $$");
+        assert!(text.contains("signal 11") && text.contains("nothing on stderr"), "{text}");
+    }
+
+    #[test]
+    fn another_protocol_and_noise_are_refused() {
+        let text = refusal(&describing(7));
+        assert!(text.contains("speaks protocol 7") && text.contains(&format!("speaks {PROTOCOL_VERSION}")), "{text}");
+        let text = refusal("echo hello; echo world");
+        assert!(text.contains("no worker") && text.contains("hello"), "{text}");
+        let text = refusal(&format!("echo '{{\"protocol_version\":{PROTOCOL_VERSION}}}'"));
+        assert!(text.contains("does not know"), "{text}");
+    }
+
+    #[test]
+    fn a_worker_that_never_answers_is_killed_and_one_that_prints_for_ever_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let worker = Some(script(folder.path(), "sleep 600"));
+        let text = Search { limit: Duration::from_millis(50), ..search(worker) }.find().unwrap_err();
+        assert!(text.contains("did not describe itself within 0.05 s"), "{text}");
+        assert!(refusal("yes").contains("crashed"));
+    }
+
+    #[test]
+    fn the_named_torch_extends_the_library_path_and_another_version_is_refused() {
+        let site = tempfile::tempdir().unwrap();
+        let torch = site.path().join("torch");
+        for folder in ["torch/lib", "nvidia/cu13/lib", "nvidia/nccl/lib", "nvidia/empty"] {
+            fs::create_dir_all(site.path().join(folder)).unwrap();
+        }
+        let with = |version: &str| {
+            fs::write(torch.join("version.py"), format!("debug = False\n__version__ = '{version}'\n")).unwrap();
+            let library_path = Some("/usr/a:/usr/b".into());
+            Search { torch: Some(torch.clone()), library_path, ..search(None) }.environment()
+        };
+        let at = |folder: &str| site.path().join(folder).display().to_string();
+        let expected =
+            [at("torch/lib"), at("nvidia/cu13/lib"), at("nvidia/nccl/lib"), "/usr/a:/usr/b".into()].join(":");
+        assert_eq!(with("2.11.0+cu130"), Ok(vec![("LD_LIBRARY_PATH".into(), expected)]));
+        let text = with("2.10.1").unwrap_err();
+        assert!(text.contains("2.10.1") && text.contains("2.11.0"), "{text}");
+        fs::remove_file(torch.join("version.py")).unwrap();
+        let missing = Search { torch: Some(torch), ..search(None) }.environment().unwrap_err();
+        assert!(missing.contains("version.py"), "{missing}");
+    }
+}

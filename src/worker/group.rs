@@ -1,0 +1,188 @@
+//! Supervises the ranks of one run: starts them, watches them, ends the others when one ends badly.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use multicard::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
+use rustix::process::{Pid, Signal};
+use rustix::thread::CpuSet;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// What ranks may take to end when told to, before they are killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Between two looks at the ranks: rare enough not to disturb what they measure.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Tells a rank who started it.
+const PARENT_VARIABLE: &str = "MULTICARD_GROUP_PID";
+
+/// Runs the job in the file: one process a rank, `rank JOB R` of this very program. Succeeds when all ranks do.
+pub fn run(job_path: &Path) -> ExitCode {
+    match supervise(job_path) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("multicard-worker: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Asks the kernel to kill this rank when its supervisor dies, however that happens. For a rank, first of all it does.
+pub fn die_with_parent() {
+    // Without it a rank could outlive its supervisor; the launcher kills such ranks with their process group.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let expected = std::env::var(PARENT_VARIABLE).ok().and_then(|pid| pid.parse::<i32>().ok());
+    let parent = rustix::process::getppid().map(Pid::as_raw_pid);
+    // The supervisor may have died before the kernel was asked.
+    if expected.is_some() && expected != parent {
+        eprintln!("multicard-worker: the group that started this rank is gone");
+        std::process::exit(1);
+    }
+}
+
+fn supervise(job_path: &Path) -> Result<bool, String> {
+    let shown = job_path.display();
+    let text = fs::read(job_path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
+    let job: Job =
+        serde_json::from_slice(&text).map_err(|error| format!("the job {shown} cannot be understood: {error}"))?;
+    if job.version != PROTOCOL_VERSION {
+        return Err(format!("the job {shown} is of protocol {}, this worker speaks {PROTOCOL_VERSION}", job.version));
+    }
+    let log = job.folder.join(GROUP_LOG);
+    let log = OpenOptions::new().create(true).append(true).open(&log);
+    let log = log.map_err(|error| format!("cannot write {GROUP_LOG} in {}: {error}", job.folder.display()))?;
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in [SIGTERM, SIGINT] {
+        let value = usize::try_from(number).unwrap_or_default();
+        signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
+            .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
+    }
+    Ok(Group { log, ranks: Vec::new(), told: None, well: true }.supervise(&job, job_path, &signal))
+}
+
+struct Rank {
+    rank: u32,
+    child: Child,
+}
+
+struct Group {
+    log: File,
+    /// The ranks that have not ended.
+    ranks: Vec<Rank>,
+    /// When they were told to end.
+    told: Option<Instant>,
+    well: bool,
+}
+
+impl Group {
+    fn supervise(mut self, job: &Job, job_path: &Path, signal: &AtomicUsize) -> bool {
+        for place in &job.ranks {
+            match spawn(place, job_path) {
+                Ok(child) => {
+                    self.note(GroupEvent::RankStarted { rank: place.rank, pid: child.id() });
+                    self.ranks.push(Rank { rank: place.rank, child });
+                }
+                Err(error) => {
+                    self.note(GroupEvent::RankNotStarted { rank: place.rank, reason: error.to_string() });
+                    self.end();
+                    break;
+                }
+            }
+        }
+        while !self.ranks.is_empty() {
+            let ended = self.reap();
+            // After the look at the ranks, so that ranks which the same signal ended were told to end.
+            let number = signal.swap(0, Ordering::Relaxed);
+            if number != 0 {
+                self.note(GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
+                self.end();
+            }
+            let told_to = self.told.is_some();
+            for (rank, pid, exit) in ended {
+                self.note(GroupEvent::RankExited { rank, pid, exit, told_to });
+                if !exit.is_success() {
+                    self.end();
+                }
+            }
+            if self.told.is_some_and(|told| told.elapsed() > GRACE) {
+                self.signal(Signal::KILL);
+            }
+            thread::sleep(POLL);
+        }
+        self.well
+    }
+
+    /// The ranks that have ended since the last look: rank, process id, how.
+    fn reap(&mut self) -> Vec<(u32, u32, Exit)> {
+        let mut ended = Vec::new();
+        self.ranks.retain_mut(|rank| match rank.child.try_wait() {
+            Ok(None) => true,
+            Ok(Some(status)) => {
+                ended.push((rank.rank, rank.child.id(), Exit::from(status)));
+                false
+            }
+            Err(error) => {
+                eprintln!("multicard-worker: lost sight of rank {}: {error}", rank.rank);
+                ended.push((rank.rank, rank.child.id(), Exit::Code(-1)));
+                false
+            }
+        });
+        ended
+    }
+
+    /// Tells the ranks to end, once.
+    fn end(&mut self) {
+        self.well = false;
+        if self.told.is_none() {
+            self.told = Some(Instant::now());
+            self.signal(Signal::TERM);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        for rank in &self.ranks {
+            // It has not been waited for, so its id is still its own.
+            let _ = rustix::process::kill_process(Pid::from_child(&rank.child), signal);
+        }
+    }
+
+    fn note(&mut self, event: GroupEvent) {
+        let time_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let line = serde_json::to_string(&GroupLine { time_s, event });
+        let written = line.map_err(io::Error::from).and_then(|line| self.log.write_all(format!("{line}\n").as_bytes()));
+        if let Err(error) = written {
+            eprintln!("multicard-worker: cannot write {GROUP_LOG}: {error}");
+        }
+    }
+}
+
+fn spawn(place: &RankPlace, job_path: &Path) -> io::Result<Child> {
+    let threads = place.compute_threads.to_string();
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("rank").arg(job_path).arg(place.rank.to_string()).stdin(Stdio::null());
+    command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuid.as_deref().unwrap_or_default());
+    command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
+    command.env(PARENT_VARIABLE, std::process::id().to_string());
+    if place.cpus.is_empty() {
+        return command.spawn();
+    }
+    // A child inherits the CPUs of the thread that starts it, so that all its threads and first pages are bound from the start.
+    let own = rustix::thread::sched_getaffinity(None)?;
+    let mut cpus = CpuSet::new();
+    for cpu in place.cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).filter(|cpu| *cpu < CpuSet::MAX_CPU) {
+        cpus.set(cpu);
+    }
+    rustix::thread::sched_setaffinity(None, &cpus)
+        .map_err(|error| io::Error::other(format!("cannot bind to CPUs {:?}: {error}", place.cpus)))?;
+    let child = command.spawn();
+    rustix::thread::sched_setaffinity(None, &own)?;
+    child
+}
