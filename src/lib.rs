@@ -11,6 +11,8 @@
 //!
 //! The modules, in the order data flows. Who may use whom is enforced by `tests/architecture.rs`.
 
+/// Image data sets as bytes: IDX files, the procedural digits, the download of MNIST.
+pub mod dataset;
 /// What to run: factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
 pub mod plan;
 /// What crosses process boundaries: jobs in, events and samples out, as versioned JSON lines.

@@ -1,0 +1,75 @@
+//! Where data sets live, and loading one from there.
+
+use std::env;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+
+use super::{DatasetError, ImageSet, idx, make};
+use crate::plan::DataSet;
+
+/// Where the files of `set` are or will be: a plan's own folder, else `digits` or `mnist` in `$MULTICARD_DATA`, else in
+/// `multicard/data` of the XDG data directory.
+pub fn data_folder(set: &DataSet) -> Result<PathBuf, DatasetError> {
+    let name = match set {
+        DataSet::Mnist { folder: Some(folder) } | DataSet::Folder { folder } => return Ok(folder.clone()),
+        DataSet::Mnist { folder: None } => "mnist",
+        DataSet::Digits => "digits",
+    };
+    let root = match env::var_os("MULTICARD_DATA") {
+        Some(root) if !root.is_empty() => PathBuf::from(root),
+        _ => {
+            let base = etcetera::choose_base_strategy().map_err(|_| DatasetError::NoDataFolder)?;
+            base.data_dir().join("multicard").join("data")
+        }
+    };
+    Ok(root.join(name))
+}
+
+/// Reads a set from `folder` (see [`data_folder`]). The digits are made first where they are absent or damaged, which takes
+/// seconds; MNIST must have been fetched or put there.
+pub fn load(set: &DataSet, folder: &Path) -> Result<ImageSet, DatasetError> {
+    let remedy = match set {
+        DataSet::Digits => {
+            make::make_digits(folder, &mut |_, _| ControlFlow::Continue(()))?;
+            "run `multicard data make digits`"
+        }
+        DataSet::Mnist { folder: None } => "run `multicard data fetch mnist`",
+        DataSet::Mnist { folder: Some(_) } => {
+            "put MNIST's four IDX files there, or leave the plan's folder out and run `multicard data fetch mnist`"
+        }
+        DataSet::Folder { folder } => return Err(DatasetError::NotBytes(folder.clone())),
+    };
+    idx::read_set(folder, remedy)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plans_own_folder_wins() {
+        let folder = PathBuf::from("/data/mine");
+        assert_eq!(data_folder(&DataSet::Mnist { folder: Some(folder.clone()) }).unwrap(), folder);
+        assert_eq!(data_folder(&DataSet::Folder { folder: folder.clone() }).unwrap(), folder);
+        assert!(data_folder(&DataSet::Digits).unwrap().ends_with("digits"));
+        assert!(data_folder(&DataSet::Mnist { folder: None }).unwrap().ends_with("mnist"));
+    }
+
+    #[test]
+    fn absent_mnist_says_what_to_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = load(&DataSet::Mnist { folder: None }, folder.path()).unwrap_err().to_string();
+        assert!(error.contains("train-images-idx3-ubyte"), "{error}");
+        assert!(error.contains("run `multicard data fetch mnist`"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_of_files_is_not_read_as_bytes() {
+        let folder = PathBuf::from("/data/mine");
+        let error = load(&DataSet::Folder { folder: folder.clone() }, &folder).unwrap_err();
+        assert!(matches!(error, DatasetError::NotBytes(_)), "{error}");
+    }
+}
