@@ -16,7 +16,7 @@ mod shim {
     const SHIM: &str = "src/worker/shim";
 
     pub fn build() {
-        println!("cargo:rerun-if-changed={SHIM}");
+        println!("cargo:rerun-if-changed={SHIM}/guard.h");
         println!("cargo:rerun-if-env-changed=MULTICARD_BUILD_CUDA");
         // torch-sys tells its dependents where it found libtorch.
         let lib = std::env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys tells libtorch's folder");
@@ -33,7 +33,7 @@ mod shim {
     }
 
     fn check_version(torch: &Path) {
-        let header = torch.join("include/torch/version.h");
+        let header = torch.join("include/torch/headeronly/version.h");
         println!("cargo:rerun-if-changed={}", header.display());
         let text = std::fs::read_to_string(&header)
             .unwrap_or_else(|error| panic!("libtorch's version: {}: {error}", header.display()));
@@ -66,6 +66,7 @@ mod shim {
         let paths = entries.map(|entry| entry.expect("a folder can be listed").path());
         let mut sources: Vec<_> = paths.filter(|path| path.extension().is_some_and(|kind| kind == "cpp")).collect();
         sources.sort();
+        sources.iter().for_each(|source| println!("cargo:rerun-if-changed={}", source.display()));
         sources
     }
 

@@ -1,6 +1,9 @@
 // SGD with momentum over a fixed list of parameters, and dynamic loss scaling on the device.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "guard.h"

@@ -1,9 +1,9 @@
 // What needs libtorch_cuda: the device, events, the caching allocator.
-#include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 
 #include <cstdio>
 
@@ -36,55 +36,70 @@ SHIM_API int mcc_synchronize() {
 // `uuid` gets 41 bytes: the form NVML prints, and its end.
 SHIM_API int mcc_device_info(int device, char* name, size_t name_length, char* uuid, int64_t* memory_bytes) {
   GUARD(-1, {
-    auto* properties = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
-    std::snprintf(name, name_length, "%s", properties->name);
-    const auto* b = reinterpret_cast<const unsigned char*>(properties->uuid.bytes);
+    cudaDeviceProp properties;
+    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+    std::snprintf(name, name_length, "%s", properties.name);
+    const auto* b = reinterpret_cast<const unsigned char*>(properties.uuid.bytes);
     std::snprintf(uuid, 41, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
                   b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-    *memory_bytes = static_cast<int64_t>(properties->totalGlobalMem);
+    *memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
     return 0;
   })
 }
 
 // ---------- events, on the current stream ----------
 
-SHIM_API at::cuda::CUDAEvent* mcc_event_new(int timing) {
-  GUARD(nullptr, { return new at::cuda::CUDAEvent(timing ? cudaEventDefault : cudaEventDisableTiming); })
+SHIM_API cudaEvent_t mcc_event_new(int timing) {
+  GUARD(nullptr, {
+    cudaEvent_t event = nullptr;
+    C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, timing ? cudaEventDefault : cudaEventDisableTiming));
+    return event;
+  })
 }
 
-SHIM_API void mcc_event_free(at::cuda::CUDAEvent* event) { delete event; }
+SHIM_API void mcc_event_free(cudaEvent_t event) { (void)cudaEventDestroy(event); }
 
-SHIM_API int mcc_event_record(at::cuda::CUDAEvent* event) {
+SHIM_API int mcc_event_record(cudaEvent_t event) {
   GUARD(-1, {
-    event->record();
+    C10_CUDA_CHECK(cudaEventRecord(event, c10::cuda::getCurrentCUDAStream()));
     return 0;
   })
 }
 
 // 1: everything before it is done; 0: not yet.
-SHIM_API int mcc_event_query(at::cuda::CUDAEvent* event) {
-  GUARD(-1, { return event->query() ? 1 : 0; })
+SHIM_API int mcc_event_query(cudaEvent_t event) {
+  GUARD(-1, {
+    cudaError_t state = cudaEventQuery(event);
+    if (state == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // an answer, not a failure
+      return 0;
+    }
+    C10_CUDA_CHECK(state);
+    return 1;
+  })
 }
 
 // The host waits.
-SHIM_API int mcc_event_synchronize(at::cuda::CUDAEvent* event) {
+SHIM_API int mcc_event_synchronize(cudaEvent_t event) {
   GUARD(-1, {
-    event->synchronize();
+    C10_CUDA_CHECK(cudaEventSynchronize(event));
     return 0;
   })
 }
 
 // The current stream waits.
-SHIM_API int mcc_event_block(at::cuda::CUDAEvent* event) {
+SHIM_API int mcc_event_block(cudaEvent_t event) {
   GUARD(-1, {
-    event->block(c10::cuda::getCurrentCUDAStream());
+    C10_CUDA_CHECK(cudaStreamWaitEvent(c10::cuda::getCurrentCUDAStream(), event, 0));
     return 0;
   })
 }
 
-SHIM_API int mcc_event_elapsed_ms(at::cuda::CUDAEvent* from, at::cuda::CUDAEvent* to, double* milliseconds) {
+SHIM_API int mcc_event_elapsed_ms(cudaEvent_t from, cudaEvent_t to, double* milliseconds) {
   GUARD(-1, {
-    *milliseconds = from->elapsed_time(*to);
+    float elapsed = 0;
+    C10_CUDA_CHECK(cudaEventElapsedTime(&elapsed, from, to));
+    *milliseconds = elapsed;
     return 0;
   })
 }
