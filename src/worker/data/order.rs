@@ -1,0 +1,100 @@
+//! Which images a rank sees in an epoch, and in which order.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// What the batches are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Shuffled anew each epoch; a last batch that is not full is left out.
+    Train,
+    /// In the order of the set, each image once; the last batch may be smaller.
+    Evaluate,
+}
+
+/// A rank's share of the images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// The rank, from 0.
+    pub rank: usize,
+    /// Ranks that share the images, at least 1.
+    pub world_size: usize,
+}
+
+impl Shard {
+    /// All images.
+    pub const ALL: Self = Self { rank: 0, world_size: 1 };
+}
+
+/// The indices that a rank sees in one epoch, as PyTorch's DistributedSampler deals them: every `world_size`th, and for
+/// training the list is first filled up from its start, so that all ranks take the same number of steps. The order depends on
+/// the seed and the epoch alone, so all ranks agree on it.
+pub fn indices(count: usize, mode: Mode, shard: Shard, seed: u64, epoch: u32) -> Vec<u32> {
+    let mut all: Vec<u32> = (0..count as u32).collect();
+    if mode == Mode::Train {
+        shuffle(&mut all, seed, epoch);
+        let even = count.next_multiple_of(shard.world_size);
+        all = all.iter().copied().cycle().take(even).collect();
+    }
+    all.into_iter().skip(shard.rank).step_by(shard.world_size).collect()
+}
+
+/// Fisher and Yates' shuffle. Written out, so that an order once recorded stays the same with every version of every library.
+fn shuffle(list: &mut [u32], seed: u64, epoch: u32) {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    let mut generator = ChaCha8Rng::from_seed(key);
+    generator.set_stream(u64::from(epoch));
+    for last in (1..list.len()).rev() {
+        let chosen = (u128::from(generator.next_u64()) * (last as u128 + 1)) >> 64;
+        list.swap(last, chosen as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_holds_every_index_once_and_epochs_and_seeds_differ() {
+        let first = indices(1000, Mode::Train, Shard::ALL, 1, 0);
+        let mut sorted = first.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..1000).collect::<Vec<_>>());
+        assert_ne!(first, sorted);
+        assert_eq!(first, indices(1000, Mode::Train, Shard::ALL, 1, 0));
+        assert_ne!(first, indices(1000, Mode::Train, Shard::ALL, 1, 1));
+        assert_ne!(first, indices(1000, Mode::Train, Shard::ALL, 2, 0));
+    }
+
+    #[test]
+    fn shuffling_favours_no_place() {
+        // Where index 0 lands over many epochs: each of four places a quarter of the time.
+        let mut places = [0; 4];
+        for epoch in 0..4000 {
+            let order = indices(4, Mode::Train, Shard::ALL, 7, epoch);
+            places[order.iter().position(|&index| index == 0).expect("every index is there")] += 1;
+        }
+        assert!(places.iter().all(|place| (880..=1120).contains(place)), "{places:?}");
+    }
+
+    #[test]
+    fn shards_of_training_are_of_one_length_and_cover_all() {
+        let shards: Vec<_> = (0..3).map(|rank| indices(10, Mode::Train, Shard { rank, world_size: 3 }, 1, 0)).collect();
+        assert!(shards.iter().all(|shard| shard.len() == 4));
+        let mut union = shards.concat();
+        union.sort_unstable();
+        union.dedup();
+        assert_eq!(union.len(), 10);
+        assert!(indices(0, Mode::Train, Shard { rank: 1, world_size: 3 }, 1, 0).is_empty());
+        // More ranks than images: filled up from the start.
+        assert_eq!(indices(1, Mode::Train, Shard { rank: 2, world_size: 3 }, 1, 0), [0]);
+    }
+
+    #[test]
+    fn shards_of_evaluation_count_each_image_once() {
+        let shards: Vec<_> =
+            (0..3).map(|rank| indices(10, Mode::Evaluate, Shard { rank, world_size: 3 }, 1, 0)).collect();
+        assert_eq!(shards, [vec![0, 3, 6, 9], vec![1, 4, 7], vec![2, 5, 8]]);
+    }
+}

@@ -1,0 +1,151 @@
+//! Buffers on the host in which batches wait for the device, and their way there.
+
+use std::sync::Arc;
+
+use tch::{Device, Kind, TchError, Tensor};
+
+use super::upsample::{CHANNELS, Pixel};
+use super::{PIXEL_DEVIATION, PIXEL_MEAN};
+
+/// Tells when a copy that does not block has left its buffer: an event of the device.
+pub trait CopyFence {
+    /// Marks the work that the current stream has been given so far; called by the trainer's thread.
+    fn record(&self) -> Result<(), String>;
+    /// Waits until the marked work is done, at once where nothing was marked; called by a loader's thread.
+    fn wait(&self) -> Result<(), String>;
+}
+
+/// Makes a fence for the current device; none where there are no events.
+pub type NewFence = fn() -> Option<Box<dyn CopyFence + Send>>;
+
+/// For devices without events: every copy blocks.
+pub fn no_fence() -> Option<Box<dyn CopyFence + Send>> {
+    None
+}
+
+/// What the batches of a loader are like, and where they go.
+#[derive(Clone, Debug)]
+pub struct Format {
+    /// Images a full batch.
+    pub batch_size: usize,
+    /// Width and height, in pixels.
+    pub size: usize,
+    /// Strides of images: channels last, or contiguous.
+    pub channels_last: bool,
+    /// The type in which images travel.
+    pub wire: Kind,
+    /// The type that the model is given.
+    pub model: Kind,
+    /// Buffers are page-locked.
+    pub pinned: bool,
+    /// Where the model is.
+    pub device: Device,
+}
+
+/// The tensors of one batch on the host.
+struct Tensors {
+    /// `[batch, 3, size, size]`, or `[batch, size, size, 3]` with channels last; contiguous.
+    images: Tensor,
+    /// `[batch]`, i64.
+    labels: Tensor,
+}
+
+/// A place for one batch on the host. It goes round between a loader's thread, which fills it, and the trainer's, which sends
+/// its content to the device.
+pub struct Slot {
+    format: Arc<Format>,
+    tensors: Option<Tensors>,
+    fence: Option<Box<dyn CopyFence + Send>>,
+}
+
+impl Slot {
+    /// An empty place; its memory is taken when it is first filled, by the thread that fills it.
+    pub fn new(format: &Arc<Format>, new_fence: NewFence) -> Self {
+        let fence = if format.pinned { new_fence() } else { None };
+        Self { format: Arc::clone(format), tensors: None, fence }
+    }
+
+    /// Room for a full batch's pixels and labels, as soon as an earlier copy has left it.
+    pub fn room<P: Pixel>(&mut self) -> Result<(&mut [P], &mut [i64]), String> {
+        if let Some(fence) = &self.fence {
+            fence.wait()?;
+        }
+        let format = Arc::clone(&self.format);
+        let tensors = match &mut self.tensors {
+            Some(tensors) => tensors,
+            empty => empty.insert(Tensors::new(&format).map_err(|error| {
+                let kind = if format.pinned { "page-locked " } else { "" };
+                format!("taking {kind}memory for a batch failed: {error}")
+            })?),
+        };
+        Ok((elements(&mut tensors.images, P::KIND)?, elements(&mut tensors.labels, Kind::Int64)?))
+    }
+
+    /// Sends the first `count` images and labels to the device and gives them as the model wants them: `[count, 3, size, size]`
+    /// and `[count]`. The slot may be given back to be filled at once.
+    pub fn send(&mut self, count: usize) -> Result<(Tensor, Tensor), String> {
+        let tensors = self.tensors.as_ref().ok_or("a batch was sent before it was filled")?;
+        let failed = |error: TchError| format!("copying a batch to the device failed: {error}");
+        // Without a fence nobody would know when the buffer may be filled again, so the copy blocks.
+        let (images, labels) = tensors.copy(count as i64, &self.format, self.fence.is_some()).map_err(failed)?;
+        if let Some(fence) = &self.fence {
+            fence.record()?;
+        }
+        if self.format.device == Device::Cpu {
+            // Nothing was copied: the batch keeps this memory, and the slot will take new one.
+            self.tensors = None;
+        }
+        Ok((self.format.present(images).map_err(failed)?, labels))
+    }
+}
+
+impl Format {
+    /// The images that arrived, as the model wants them.
+    fn present(&self, images: Tensor) -> Result<Tensor, TchError> {
+        let images = if self.channels_last { images.f_permute([0, 3, 1, 2])? } else { images };
+        let mut images = images.f_to_kind(self.model)?;
+        if self.wire == Kind::Uint8 {
+            let _ = images.f_mul_scalar_(1.0 / (255.0 * PIXEL_DEVIATION))?;
+            let _ = images.f_sub_scalar_(PIXEL_MEAN / PIXEL_DEVIATION)?;
+        }
+        Ok(images)
+    }
+}
+
+impl Tensors {
+    fn new(format: &Format) -> Result<Self, TchError> {
+        let [batch, channels, size] = [format.batch_size, CHANNELS, format.size].map(|count| count as i64);
+        let shape = if format.channels_last { [batch, size, size, channels] } else { [batch, channels, size, size] };
+        let images = Tensor::f_empty(shape, (format.wire, Device::Cpu))?;
+        let labels = Tensor::f_empty([batch], (Kind::Int64, Device::Cpu))?;
+        if format.pinned {
+            return Ok(Self {
+                images: images.f_pin_memory(format.device)?,
+                labels: labels.f_pin_memory(format.device)?,
+            });
+        }
+        Ok(Self { images, labels })
+    }
+
+    /// The first `count` images and labels on the device; the very memory where that is the host.
+    fn copy(&self, count: i64, format: &Format, non_blocking: bool) -> Result<(Tensor, Tensor), TchError> {
+        let to_device = |tensor: &Tensor| {
+            tensor.f_narrow(0, 0, count)?.f_to_device_(format.device, tensor.kind(), non_blocking, false)
+        };
+        Ok((to_device(&self.images)?, to_device(&self.labels)?))
+    }
+}
+
+/// The elements of a contiguous tensor on the host, whose type must be `kind` and as wide as `T`.
+fn elements<T: Copy>(tensor: &mut Tensor, kind: Kind) -> Result<&mut [T], String> {
+    let fits = tensor.kind() == kind && kind.elt_size_in_bytes() == size_of::<T>();
+    if !fits || tensor.device() != Device::Cpu || !tensor.is_contiguous() {
+        return Err(format!("a buffer of {:?} was used as one of {kind:?}", tensor.kind()));
+    }
+    // SAFETY: the tensor is contiguous, on the host and of elements as wide as `T`, a number for which all bits are valid and
+    // whose alignment libtorch's allocators exceed; so this is exactly its memory, which it owns for as long as the borrow
+    // lasts. Nobody else reads or writes it meanwhile: a tensor that shares it lives only in `send`, copies that do not block
+    // have been waited for in `room`, and on the CPU the memory has left the slot.
+    #[allow(unsafe_code)]
+    Ok(unsafe { std::slice::from_raw_parts_mut(tensor.data_ptr().cast::<T>(), tensor.numel()) })
+}

@@ -1,0 +1,249 @@
+//! Turns an image of bytes into what the model sees: upsampled, normalised, three equal channels.
+//!
+//! Bilinear upsampling is linear and its weights depend on rows and columns apart, so the few bytes are normalised first,
+//! widened row by row, and each output row is then a blend of two wide rows.
+
+use std::ops::{Add, Mul, Sub};
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use tch::Kind;
+
+use super::{PIXEL_DEVIATION, PIXEL_MEAN};
+
+/// Channels of an image that the model sees.
+pub const CHANNELS: usize = 3;
+
+/// The arithmetic of upsampling.
+pub trait Real:
+    Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Send + 'static
+{
+    /// The nearest value.
+    fn of(value: f64) -> Self;
+    /// The value's whole part, of a value that is not negative.
+    fn whole(self) -> usize;
+    /// The quotient of two counts.
+    fn ratio(of: usize, to: usize) -> Self;
+}
+
+macro_rules! real {
+    ($($real:ty),+) => { $(impl Real for $real {
+        fn of(value: f64) -> Self { value as Self }
+        fn whole(self) -> usize { self as usize }
+        fn ratio(of: usize, to: usize) -> Self { of as Self / to as Self }
+    })+ };
+}
+real!(f32, f64);
+
+/// The type of a pixel on its way to the device.
+pub trait Pixel: Copy + Default + Send + 'static {
+    /// Its name in libtorch. (tch's own `Element` takes bf16 for fp16.)
+    const KIND: Kind;
+    /// What it is computed in.
+    type Real: Real;
+    /// What a byte counts as: normalised, unless the device normalises.
+    fn value(byte: u8) -> f64 {
+        (f64::from(byte) / 255.0 - PIXEL_MEAN) / PIXEL_DEVIATION
+    }
+    /// Rounds a row.
+    fn convert(from: &[Self::Real], to: &mut [Self]);
+}
+
+impl Pixel for f64 {
+    const KIND: Kind = Kind::Double;
+    type Real = f64;
+    fn convert(from: &[f64], to: &mut [Self]) {
+        to.copy_from_slice(from);
+    }
+}
+
+impl Pixel for f32 {
+    const KIND: Kind = Kind::Float;
+    type Real = f32;
+    fn convert(from: &[f32], to: &mut [Self]) {
+        to.copy_from_slice(from);
+    }
+}
+
+impl Pixel for f16 {
+    const KIND: Kind = Kind::Half;
+    type Real = f32;
+    fn convert(from: &[f32], to: &mut [Self]) {
+        to.convert_from_f32_slice(from);
+    }
+}
+
+impl Pixel for bf16 {
+    const KIND: Kind = Kind::BFloat16;
+    type Real = f32;
+    fn convert(from: &[f32], to: &mut [Self]) {
+        to.convert_from_f32_slice(from);
+    }
+}
+
+impl Pixel for u8 {
+    const KIND: Kind = Kind::Uint8;
+    type Real = f32;
+    fn value(byte: u8) -> f64 {
+        f64::from(byte)
+    }
+    fn convert(from: &[f32], to: &mut [Self]) {
+        for (to, &from) in to.iter_mut().zip(from) {
+            *to = (from + 0.5) as u8;
+        }
+    }
+}
+
+/// One axis of bilinear upsampling: output `i` is `(1 - weight[i]) * input[low[i]] + weight[i] * input[high[i]]`.
+struct Axis<R> {
+    low: Vec<usize>,
+    high: Vec<usize>,
+    weight: Vec<R>,
+}
+
+impl<R: Real> Axis<R> {
+    /// As `torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`, in the same arithmetic.
+    fn new(from: usize, to: usize) -> Self {
+        let (half, zero, scale) = (R::of(0.5), R::default(), R::ratio(from, to));
+        let mut axis = Self { low: Vec::new(), high: Vec::new(), weight: Vec::new() };
+        for index in 0..to {
+            let source = scale * (R::ratio(index, 1) + half) - half;
+            let source = if source < zero { zero } else { source };
+            let low = source.whole().min(from - 1);
+            axis.low.push(low);
+            axis.high.push((low + 1).min(from - 1));
+            axis.weight.push(source - R::ratio(low, 1));
+        }
+        axis
+    }
+}
+
+/// Upsamples images of one size to another; holds the weights and the scratch space of one thread.
+pub struct Upsampler<P: Pixel> {
+    columns_in: usize,
+    rows: Axis<P::Real>,
+    columns: Axis<P::Real>,
+    values: Vec<P::Real>,
+    channels_last: bool,
+    /// The input rows at output width.
+    wide: Vec<P::Real>,
+    row: Vec<P::Real>,
+    rounded: Vec<P>,
+}
+
+impl<P: Pixel> Upsampler<P> {
+    /// From `rows`×`columns` to `size`×`size`, all at least 1.
+    pub fn new(rows: usize, columns: usize, size: usize, channels_last: bool) -> Self {
+        Self {
+            columns_in: columns,
+            rows: Axis::new(rows, size),
+            columns: Axis::new(columns, size),
+            values: (0..=u8::MAX).map(|byte| P::Real::of(P::value(byte))).collect(),
+            channels_last,
+            wide: vec![P::Real::default(); rows * size],
+            row: vec![P::Real::default(); size],
+            rounded: vec![P::default(); size],
+        }
+    }
+
+    /// Elements that an image fills.
+    pub fn output_len(&self) -> usize {
+        CHANNELS * self.row.len() * self.row.len()
+    }
+
+    /// Upsamples one image, row by row in `bytes`, into `output`: `[3, size, size]`, or `[size, size, 3]` with channels last.
+    pub fn upsample(&mut self, bytes: &[u8], output: &mut [P]) {
+        let size = self.row.len();
+        let one = P::Real::of(1.0);
+        for (bytes, wide) in bytes.chunks_exact(self.columns_in).zip(self.wide.chunks_exact_mut(size)) {
+            let axis = self.columns.low.iter().zip(&self.columns.high).zip(&self.columns.weight);
+            for (((&low, &high), &weight), wide) in axis.zip(wide) {
+                let (low, high) = (self.values[usize::from(bytes[low])], self.values[usize::from(bytes[high])]);
+                *wide = (one - weight) * low + weight * high;
+            }
+        }
+        for y in 0..size {
+            let upper = &self.wide[self.rows.low[y] * size..][..size];
+            let lower = &self.wide[self.rows.high[y] * size..][..size];
+            let weight = self.rows.weight[y];
+            for ((row, &upper), &lower) in self.row.iter_mut().zip(upper).zip(lower) {
+                *row = (one - weight) * upper + weight * lower;
+            }
+            P::convert(&self.row, &mut self.rounded);
+            if self.channels_last {
+                let pixels = output[y * CHANNELS * size..][..CHANNELS * size].as_chunks_mut::<CHANNELS>().0;
+                for (pixel, &value) in pixels.iter_mut().zip(&self.rounded) {
+                    *pixel = [value; CHANNELS];
+                }
+            } else {
+                for plane in output.chunks_exact_mut(size * size) {
+                    plane[y * size..][..size].copy_from_slice(&self.rounded);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::Tensor;
+
+    use super::*;
+
+    fn bytes(rows: usize, columns: usize) -> Vec<u8> {
+        (0..rows * columns).map(|index| (index * index * 31 + index * 7) as u8).collect()
+    }
+
+    /// What PyTorch makes of the same bytes: `[3, size, size]`.
+    fn expected(bytes: &[u8], rows: i64, columns: i64, size: i64, kind: Kind) -> Tensor {
+        let image = Tensor::from_slice(bytes).to_kind(kind).view([1, 1, rows, columns]) / 255.0;
+        let image = image.upsample_bilinear2d([size, size], false, None, None);
+        ((image - PIXEL_MEAN) / PIXEL_DEVIATION).repeat([1, 3, 1, 1]).squeeze_dim(0)
+    }
+
+    fn upsampled<P: Pixel>(
+        bytes: &[u8],
+        [rows, columns, size]: [usize; 3],
+        channels_last: bool,
+        value: fn(P) -> f64,
+    ) -> Tensor {
+        let mut upsampler = Upsampler::<P>::new(rows, columns, size, channels_last);
+        let mut output = vec![P::default(); upsampler.output_len()];
+        upsampler.upsample(bytes, &mut output);
+        let side = size as i64;
+        let tensor = Tensor::from_slice(&output.into_iter().map(value).collect::<Vec<_>>());
+        if channels_last { tensor.view([side, side, 3]).permute([2, 0, 1]) } else { tensor.view([3, side, side]) }
+    }
+
+    fn difference(a: &Tensor, b: &Tensor) -> f64 {
+        assert_eq!(a.size(), b.size());
+        (a.to_kind(Kind::Double) - b.to_kind(Kind::Double)).abs().max().double_value(&[])
+    }
+
+    #[test]
+    fn pixels_equal_pytorchs() {
+        for shape in [[28, 28, 28], [28, 28, 100], [28, 28, 300], [28, 28, 20], [5, 9, 31], [1, 1, 3]] {
+            let bytes = bytes(shape[0], shape[1]);
+            let [rows, columns, size] = shape.map(|count| count as i64);
+            let expect = |kind| expected(&bytes, rows, columns, size, kind);
+            for channels_last in [false, true] {
+                let single = upsampled::<f32>(&bytes, shape, channels_last, f64::from);
+                assert!(difference(&single, &expect(Kind::Float)) < 1e-5, "{shape:?}");
+                let double = upsampled::<f64>(&bytes, shape, channels_last, f64::from);
+                assert!(difference(&double, &expect(Kind::Double)) < 1e-12, "{shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn narrow_types_round_what_fp32_gives() {
+        let (bytes, shape) = (bytes(28, 28), [28, 28, 100]);
+        let single = upsampled::<f32>(&bytes, shape, false, f64::from);
+        let half = upsampled::<f16>(&bytes, shape, false, f64::from);
+        assert_eq!(difference(&half, &single.to_kind(Kind::Float).to_kind(Kind::Half)), 0.0);
+        let brain = upsampled::<bf16>(&bytes, shape, true, f64::from);
+        assert_eq!(difference(&brain, &single.to_kind(Kind::Float).to_kind(Kind::BFloat16)), 0.0);
+        let normalised = (upsampled::<u8>(&bytes, shape, false, f64::from) / 255.0 - PIXEL_MEAN) / PIXEL_DEVIATION;
+        assert!(difference(&normalised, &single) < 0.5001 / 255.0 / PIXEL_DEVIATION);
+    }
+}
