@@ -1,6 +1,11 @@
 //! What a rank says while it runs.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// JSON has no word for a loss that is no number: it is written as null, and read back as NaN.
+fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -100,6 +105,7 @@ pub enum Event {
         /// How long the host waited for its batch.
         load_wait_s: f64,
         /// The loss of this rank's batch, averaged over its images, before any loss scaling.
+        #[serde(deserialize_with = "number_or_null")]
         loss: f64,
         /// The images of this rank's batch.
         images: u32,
@@ -113,6 +119,7 @@ pub enum Event {
         /// From the first batch asked for to the last step done, by the host's clock with one synchronisation.
         duration_s: f64,
         /// The mean of the steps' losses, weighted by images.
+        #[serde(deserialize_with = "number_or_null")]
         train_loss: f64,
         /// Images this rank processed.
         images: u64,
@@ -130,6 +137,7 @@ pub enum Event {
         /// How long it took.
         duration_s: f64,
         /// The mean loss over all test images.
+        #[serde(deserialize_with = "number_or_null")]
         test_loss: f64,
         /// Correct test images over all test images, from 0 to 1.
         accuracy: f64,
@@ -178,4 +186,29 @@ pub struct EventLine {
     /// What.
     #[serde(flatten)]
     pub event: Event,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_that_is_no_number_survives_the_log() {
+        let event = Event::Epoch {
+            epoch: 1,
+            duration_s: 1.0,
+            train_loss: f64::INFINITY,
+            images: 2,
+            received_bytes: 3,
+            loader_start_s: 0.5,
+            skipped_updates: 0,
+        };
+        let line = EventLine { run: "run".into(), rank: 0, time_s: 1.0, event };
+        let text = serde_json::to_string(&line).unwrap();
+        let Event::Epoch { train_loss, images, .. } = serde_json::from_str::<EventLine>(&text).unwrap().event else {
+            panic!("another event: {text}")
+        };
+        assert!(train_loss.is_nan() && images == 2);
+    }
 }

@@ -52,6 +52,11 @@ impl RankDevice {
         Ok(Self { device: Device::Cuda(0), described })
     }
 
+    /// Waits until the device has done everything it was told.
+    pub fn synchronize(&self) -> Result<(), TchError> {
+        if self.device.is_cuda() { cuda::synchronize() } else { Ok(()) }
+    }
+
     /// The peaks of memory since the last call, as an event.
     pub fn memory(&self) -> Result<Event, TchError> {
         if let Device::Cuda(index) = self.device {

@@ -24,6 +24,7 @@ pub fn gather(settings: &ImageSettings, trainer: &Trainer, batch: &Batch) -> Res
         precision(settings.precision, trainer, &convolution),
         layout(settings.layout, &batch.images, &convolution)?,
         wire_dtype(settings, batch),
+        pin_memory(settings.pin_memory, batch.pinned),
         loader(settings),
         optimizer(settings.optimizer_impl, trainer),
     ];
@@ -66,6 +67,11 @@ fn wire_dtype(settings: &ImageSettings, batch: &Batch) -> Evidence {
     evidence(WireDtype::KEY, settings.wire_dtype.name(), seen, batch.bytes as usize == values * bytes + labels)
 }
 
+fn pin_memory(asked: bool, pinned: bool) -> Evidence {
+    let seen = format!("batches travel from {} memory", if pinned { "page-locked" } else { "pageable" });
+    evidence("pin_memory", on_off(asked), seen, asked == pinned)
+}
+
 fn loader(settings: &ImageSettings) -> Evidence {
     let threads = loader_threads();
     let seen = format!("{threads} loader threads");
@@ -97,8 +103,7 @@ fn switches(settings: &ImageSettings, flags: Flags, cuda: bool) -> Vec<Evidence>
     let asked = crate::precision::flags(settings);
     let deterministic = on_off(settings.deterministic);
     let seen = format!("deterministic algorithms {}", on_off(flags.deterministic));
-    let mut found =
-        vec![evidence("deterministic", deterministic, seen, flags.deterministic == asked.deterministic)];
+    let mut found = vec![evidence("deterministic", deterministic, seen, flags.deterministic == asked.deterministic)];
     if cuda {
         let seen = format!("convolutions {}, matrix products {}", on_off(flags.tf32_conv), on_off(flags.tf32_matmul));
         let in_effect = (flags.tf32_conv, flags.tf32_matmul) == (asked.tf32_conv, asked.tf32_matmul);

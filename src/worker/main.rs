@@ -10,6 +10,8 @@ mod models;
 mod precision;
 mod report;
 mod shim;
+#[cfg(test)]
+mod testing;
 mod train;
 mod trainer;
 
@@ -21,7 +23,7 @@ use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use multicard::plan::{ImageSettings, Worker};
-use multicard::protocol::{self, Event, FailureKind, Job, PROTOCOL_VERSION, RankPlace};
+use multicard::protocol::{self, Event, Job, PROTOCOL_VERSION, RankPlace};
 
 use crate::device::RankDevice;
 use crate::report::{Report, Stop};

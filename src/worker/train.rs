@@ -61,9 +61,7 @@ pub fn run(
     report.event(Event::Phase { phase: Phase::Load })?;
     let set = load(job, settings)?;
     let shard = Shard { rank: rank as usize, world_size: job.ranks.len() };
-    let loader = |images, mode| {
-        HostLoader::new(images, settings, device.device, job.seed, mode, shard, fence::new)
-    };
+    let loader = |images, mode| HostLoader::new(images, settings, device.device, job.seed, mode, shard, fence::new);
     let mut train = loader(Arc::new(set.train), Mode::Train);
     let mut test = loader(Arc::new(set.test), Mode::Evaluate);
     let steps = (train.batches() * settings.epochs) as u64;
@@ -92,7 +90,8 @@ pub fn run(
 fn load(job: &Job, settings: &ImageSettings) -> Result<ImageSet, Stop> {
     let loaded = dataset::load(&job.data, &job.data_folder);
     let mut set = loaded.map_err(|error| Stop::failed(FailureKind::Input, error.to_string()))?;
-    let parts = [("train_images", settings.train_images, &mut set.train), ("test_images", settings.test_images, &mut set.test)];
+    let parts =
+        [("train_images", settings.train_images, &mut set.train), ("test_images", settings.test_images, &mut set.test)];
     for (factor, count, images) in parts {
         if images.len() < count {
             let message = format!("{factor} = {count}, but the data set has {}: ask for fewer", images.len());
@@ -125,6 +124,7 @@ impl Run<'_> {
         let mut sums = Sums::default();
         let mut kept = None;
         self.enter(if self.warm_up(self.step + 1) { Phase::WarmUp } else { Phase::Steady })?;
+        self.device.synchronize()?;
         let begin = Instant::now();
         self.clock.begin()?;
         let mut batches = loader.epoch(epoch);

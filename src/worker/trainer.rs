@@ -49,8 +49,7 @@ impl Trainer {
         let width = settings.width_multiplier;
         let model = MobileNetV2::new(CLASSES, width, device, arithmetic.weights(), channels_last)?;
         tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);
-        let optimizer =
-            Sgd::new(&model.parameters(), settings.learning_rate, MOMENTUM, settings.optimizer_impl)?;
+        let optimizer = Sgd::new(&model.parameters(), settings.learning_rate, MOMENTUM, settings.optimizer_impl)?;
         Ok(Self { device, arithmetic, model, optimizer })
     }
 

@@ -103,7 +103,8 @@ impl InvertedResidual {
     }
 
     fn forward(&self, input: &Tensor, train: bool) -> Result<Tensor, TchError> {
-        let (first, rest) = self.layers.split_first().ok_or_else(|| TchError::Torch("a block without layers".into()))?;
+        let (first, rest) =
+            self.layers.split_first().ok_or_else(|| TchError::Torch("a block without layers".into()))?;
         let mut output = first.forward(input, train)?;
         for layer in rest {
             output = layer.forward(&output, train)?;
@@ -175,13 +176,20 @@ impl MobileNetV2 {
 
     /// Logits `[images, classes]` of images `[images, 3, height, width]`.
     pub fn forward(&self, images: &Tensor, train: bool) -> Result<Tensor, TchError> {
+        self.classify(&self.features(images, train)?.f_dropout(DROPOUT, train)?)
+    }
+
+    /// Mean of the last feature maps, `[images, channels]`.
+    fn features(&self, images: &Tensor, train: bool) -> Result<Tensor, TchError> {
         let mut values = self.stem.forward(images, train)?;
         for block in &self.blocks {
             values = block.forward(&values, train)?;
         }
-        let values = self.tail.forward(&values, train)?;
-        let values = values.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1)?.f_dropout(DROPOUT, train)?;
-        values.f_linear(&self.classifier_weight, Some(&self.classifier_bias))
+        self.tail.forward(&values, train)?.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1)
+    }
+
+    fn classify(&self, features: &Tensor) -> Result<Tensor, TchError> {
+        features.f_linear(&self.classifier_weight, Some(&self.classifier_bias))
     }
 
     /// What the first convolution makes of images: shows the type and the layout in effect.

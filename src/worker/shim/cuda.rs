@@ -24,7 +24,7 @@ macro_rules! functions {
         impl Functions {
             fn find(library: &Library) -> Result<Self, String> {
                 // SAFETY: the names belong to our own shim, whose signatures are those of the table.
-                Ok(Self { $($name: unsafe { *library.get(stringify!($name).as_bytes()) }.map_err(first_line)?),+ })
+                Ok(Self { $($name: *unsafe { library.get(stringify!($name).as_bytes()) }.map_err(first_line)?),+ })
             }
         }
     };
@@ -41,7 +41,6 @@ functions! {
     mcc_event_record(RawEvent) -> c_int;
     mcc_event_query(RawEvent) -> c_int;
     mcc_event_synchronize(RawEvent) -> c_int;
-    mcc_event_block(RawEvent) -> c_int;
     mcc_event_elapsed_ms(RawEvent, RawEvent, *mut f64) -> c_int;
     mcc_memory_peaks(c_int, *mut i64, *mut i64, *mut i64) -> c_int;
     mcc_reset_memory_peaks(c_int) -> c_int;
@@ -71,7 +70,9 @@ fn open_libraries() -> Result<Functions, String> {
     let cuda = torch_folder().map(|folder| folder.join("libtorch_cuda.so")).filter(|path| path.exists());
     let cuda = cuda.unwrap_or_else(|| "libtorch_cuda.so".into());
     open_library(&cuda).map_err(|error| {
-        format!("libtorch's CUDA part could not be opened: {error}; install a libtorch with CUDA and NVIDIA's libraries")
+        format!(
+            "libtorch's CUDA part could not be opened: {error}; install a libtorch with CUDA and NVIDIA's libraries"
+        )
     })?;
     let shim = shim_path();
     let library = open_library(&shim).map_err(|error| {
@@ -179,8 +180,7 @@ pub fn memory_peaks(index: usize, reset: bool) -> Result<MemoryPeaks, TchError> 
     let functions = functions()?;
     let (mut allocated, mut reserved, mut active) = (0, 0, 0);
     // SAFETY: three places that live through the call.
-    let status =
-        unsafe { (functions.mcc_memory_peaks)(index as c_int, &mut allocated, &mut reserved, &mut active) };
+    let status = unsafe { (functions.mcc_memory_peaks)(index as c_int, &mut allocated, &mut reserved, &mut active) };
     check(functions, status)?;
     if reset {
         // SAFETY: plain values.
@@ -244,13 +244,6 @@ impl Event {
     pub fn wait(&self) -> Result<(), TchError> {
         // SAFETY: see `record`.
         check(self.functions, unsafe { (self.functions.mcc_event_synchronize)(self.raw) })?;
-        Ok(())
-    }
-
-    /// What the current stream is told from now on waits for it.
-    pub fn block(&self) -> Result<(), TchError> {
-        // SAFETY: see `record`.
-        check(self.functions, unsafe { (self.functions.mcc_event_block)(self.raw) })?;
         Ok(())
     }
 

@@ -29,13 +29,6 @@ SHIM_API int mc_place(at::Tensor* tensor, int cuda_index, int scalar_type, int c
   })
 }
 
-SHIM_API at::Tensor* mc_to_format(at::Tensor* tensor, int channels_last) {
-  GUARD(nullptr, {
-    auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-    return new at::Tensor(tensor->contiguous(format));
-  })
-}
-
 SHIM_API int mc_is_channels_last(at::Tensor* tensor) {
   GUARD(-1, { return tensor->is_contiguous(at::MemoryFormat::ChannelsLast) ? 1 : 0; })
 }

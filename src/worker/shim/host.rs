@@ -14,7 +14,6 @@ unsafe extern "C" {
     fn mc_last_error() -> *const c_char;
     fn mc_torch_version() -> *const c_char;
     fn mc_place(tensor: *const C_tensor, cuda_index: c_int, scalar_type: c_int, channels_last: c_int) -> c_int;
-    fn mc_to_format(tensor: *const C_tensor, channels_last: c_int) -> *mut C_tensor;
     fn mc_is_channels_last(tensor: *const C_tensor) -> c_int;
     fn mc_pinned_zeros(length: i64, scalar_type: c_int) -> *mut C_tensor;
     fn mc_copy(to: *const C_tensor, from: *const C_tensor, non_blocking: c_int) -> c_int;
@@ -69,12 +68,6 @@ pub fn place(tensor: &Tensor, device: Device, kind: Kind, channels_last: bool) -
     // SAFETY: the tensor lives through the call.
     check(unsafe { mc_place(tensor.as_ptr(), cuda_index(device), scalar_type(kind), channels_last.into()) })?;
     Ok(())
-}
-
-/// The tensor in a memory format: itself where it already is.
-pub fn to_format(tensor: &Tensor, channels_last: bool) -> Result<Tensor, TchError> {
-    // SAFETY: the tensor lives through the call.
-    own(unsafe { mc_to_format(tensor.as_ptr(), channels_last.into()) })
 }
 
 /// Whether the tensor lies in memory as channels last.

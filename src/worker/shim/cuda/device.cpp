@@ -87,14 +87,6 @@ SHIM_API int mcc_event_synchronize(cudaEvent_t event) {
   })
 }
 
-// The current stream waits.
-SHIM_API int mcc_event_block(cudaEvent_t event) {
-  GUARD(-1, {
-    C10_CUDA_CHECK(cudaStreamWaitEvent(c10::cuda::getCurrentCUDAStream(), event, 0));
-    return 0;
-  })
-}
-
 SHIM_API int mcc_event_elapsed_ms(cudaEvent_t from, cudaEvent_t to, double* milliseconds) {
   GUARD(-1, {
     float elapsed = 0;
