@@ -2,7 +2,7 @@
 
 use multicard::plan::{ImageSettings, Layout, Loader, OptimizerImpl, Precision, Tf32, WireDtype};
 use multicard::protocol::Evidence;
-use tch::{Kind, TchError, Tensor};
+use tch::{TchError, Tensor};
 
 use crate::data::Batch;
 use crate::shim::{self, Flags};
@@ -34,12 +34,7 @@ pub fn gather(settings: &ImageSettings, trainer: &Trainer, batch: &Batch) -> Res
 
 fn precision(asked: Precision, trainer: &Trainer, convolution: &Tensor) -> Evidence {
     let weight = trainer.model().first_weight().kind();
-    let (weights, convolutions) = match asked {
-        Precision::Fp32 => (Kind::Float, Kind::Float),
-        Precision::Fp64 => (Kind::Double, Kind::Double),
-        Precision::Fp16 => (Kind::Float, Kind::Half),
-        Precision::Bf16 => (Kind::Float, Kind::BFloat16),
-    };
+    let (weights, convolutions) = (trainer.arithmetic().weights(), trainer.arithmetic().convolutions());
     let seen = format!("weights {weight:?}, output of a convolution {:?}", convolution.kind());
     evidence(Precision::KEY, asked.name(), seen, weight == weights && convolution.kind() == convolutions)
 }

@@ -102,10 +102,6 @@ fn load(job: &Job, settings: &ImageSettings) -> Result<ImageSet, Stop> {
     Ok(set)
 }
 
-fn loader_failed(message: String) -> Stop {
-    Stop::engine(&message)
-}
-
 impl Run<'_> {
     fn enter(&mut self, phase: Phase) -> Result<(), Stop> {
         if self.phase == phase {
@@ -128,7 +124,7 @@ impl Run<'_> {
         let begin = Instant::now();
         self.clock.begin()?;
         let mut batches = loader.epoch(epoch);
-        while let Some(batch) = batches.next().map_err(loader_failed)? {
+        while let Some(batch) = batches.next().map_err(|error| Stop::engine(&error))? {
             self.step += 1;
             let warm_up = self.warm_up(self.step);
             if !warm_up {
@@ -203,7 +199,7 @@ impl Run<'_> {
         let begin = Instant::now();
         let mut totals = self.trainer.totals()?;
         let mut batches: Epoch = loader.epoch(epoch);
-        while let Some(batch) = batches.next().map_err(loader_failed)? {
+        while let Some(batch) = batches.next().map_err(|error| Stop::engine(&error))? {
             self.trainer.evaluate(&batch.images, &batch.labels, &mut totals)?;
         }
         let score = totals.score()?;

@@ -10,7 +10,7 @@ import torch
 import torchvision
 from torch.nn.functional import cross_entropy
 
-CLASSES, IMAGES, SIZE, RATE = 10, 4, 40, 0.01
+CLASSES, IMAGES, SIZE, RATE = 10, 4, 40, 0.0005
 
 
 def noise(count, place):

@@ -78,7 +78,7 @@ fn near(found: f64, wanted: f64, relative: f64, what: &str) {
 fn train(width: f64, kind: Kind, channels_last: bool) -> (Vec<f64>, BTreeMap<String, f64>) {
     let (model, variables) = filled(width, kind, channels_last);
     let labels = Tensor::from_slice(&(0..IMAGES as i64).map(|index| index * 3 % 10).collect::<Vec<_>>());
-    let mut sgd = Sgd::new(&model.parameters(), 0.01, 0.9, OptimizerImpl::Fused).unwrap();
+    let mut sgd = Sgd::new(&model.parameters(), 0.0005, 0.9, OptimizerImpl::Fused).unwrap();
     let (mut losses, mut norms) = (Vec::new(), BTreeMap::new());
     for step in 0..3 {
         sgd.zero().unwrap();
