@@ -7,7 +7,7 @@ mod upsample;
 
 pub use host::{Batch, Epoch, HostLoader};
 pub use order::{Mode, Shard};
-pub use staging::{CopyFence, NewFence, no_fence};
+pub use staging::CopyFence;
 
 /// Mean of MNIST's pixels, bytes / 255: what the papers' scripts normalise with.
 pub const PIXEL_MEAN: f64 = 0.1307;

@@ -1,18 +1,165 @@
-//! The worker: a process group's supervisor, and its ranks.
-mod group;
+//! The worker: trains the ranks of one run. It is started by the workbench, which reads the logs that it writes.
 
-use std::path::Path;
+mod clock;
+mod data;
+mod device;
+mod evidence;
+mod fence;
+mod group;
+mod job;
+mod models;
+mod precision;
+mod report;
+mod shim;
+#[cfg(test)]
+mod testing;
+mod train;
+mod trainer;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use multicard::plan::{ImageSettings, Worker};
+use multicard::protocol::{self, Event, Job, PROTOCOL_VERSION, RankPlace};
+
+use crate::device::RankDevice;
+use crate::report::{Report, Stop};
+
+/// The rank failed; its log says why.
+const FAILED: u8 = 1;
+/// The job was not taken.
+const BAD_JOB: u8 = 2;
+
+/// Trains the ranks of one run; started by multicard.
+#[derive(Parser)]
+#[command(name = "multicard-worker", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print what this worker is and whether it can use CUDA, as JSON.
+    Describe,
+    /// Start the ranks of a job, watch them, end them together.
+    Group {
+        /// The job's file.
+        job: PathBuf,
+    },
+    /// Run one rank of a job.
+    Rank {
+        /// The job's file.
+        job: PathBuf,
+        /// The rank, from 0.
+        rank: u32,
+    },
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    match arguments.as_slice() {
-        [verb, job] if verb == "group" => group::run(Path::new(job)),
-        [verb, ..] if verb == "rank" => {
+    let started = Instant::now();
+    match Arguments::parse().command {
+        Command::Describe => describe(),
+        Command::Group { job } => group::run(&job),
+        Command::Rank { job, rank } => {
             group::die_with_parent();
-            eprintln!("this build cannot train yet");
-            ExitCode::FAILURE
+            run_rank(&job, rank, started)
         }
-        _ => ExitCode::from(2),
     }
+}
+
+fn describe() -> ExitCode {
+    let worker = Worker {
+        path: std::env::current_exe().unwrap_or_default(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        protocol_version: PROTOCOL_VERSION,
+        torch_version: shim::torch_version(),
+        cuda: device::cuda_state(),
+    };
+    match serde_json::to_string(&worker) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("multicard-worker: describing it failed: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
+    let (job, settings) = match job::read(path) {
+        Ok(job) => job,
+        Err(error) => {
+            eprintln!("multicard-worker: {error}");
+            return ExitCode::from(BAD_JOB);
+        }
+    };
+    let Some(place) = job::place(&job, rank) else {
+        eprintln!("multicard-worker: {} has no rank {rank}", path.display());
+        return ExitCode::from(BAD_JOB);
+    };
+    match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
+        remember_panics();
+        let work = AssertUnwindSafe(|| train(&job, place, &settings, &mut report));
+        let outcome = catch_unwind(work).unwrap_or_else(|_| Err(Stop::engine(&last_panic())));
+        tell_end(outcome, &mut report, started)
+    }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => {
+            eprintln!("multicard-worker: rank {rank}: {stop}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn train(job: &Job, place: &RankPlace, settings: &ImageSettings, report: &mut Report) -> Result<(), Stop> {
+    let device = RankDevice::open(place, job.limits.memory_limit_bytes);
+    let unavailable = protocol::Device { name: "unavailable".into(), gpu_uuid: place.gpu_uuid.clone() };
+    report.event(Event::Started {
+        protocol_version: PROTOCOL_VERSION,
+        pid: std::process::id(),
+        torch_version: shim::torch_version(),
+        device: device.as_ref().map_or(unavailable, |device| device.described.clone()),
+        world_size: job.ranks.len() as u32,
+        seed: job.seed,
+    })?;
+    let device = device?;
+    precision::flags(settings).set()?;
+    // One chain of operations: threads between operations would only take CPUs from those within.
+    shim::set_threads(place.compute_threads.max(1), 1)?;
+    train::run(job, place.rank, settings, &device, report)
+}
+
+/// The last words of a log.
+fn tell_end(outcome: Result<(), Stop>, report: &mut Report, started: Instant) -> Result<(), Stop> {
+    let stop = match outcome {
+        Ok(()) => return report.event(Event::Finished { duration_s: started.elapsed().as_secs_f64() }),
+        Err(stop) => stop,
+    };
+    if let Stop::Failed { kind, message } = &stop {
+        report.event(Event::Failed { kind: *kind, message: message.clone() })?;
+    }
+    Err(stop)
+}
+
+/// What the last panic said, and where.
+static PANIC: Mutex<String> = Mutex::new(String::new());
+
+fn remember_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("multicard-worker: {panic}");
+        if let Ok(mut text) = PANIC.lock() {
+            *text = panic.to_string();
+        }
+    }));
+}
+
+fn last_panic() -> String {
+    PANIC.lock().map_or_else(|_| "the worker panicked".into(), |text| text.clone())
 }

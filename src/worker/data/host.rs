@@ -35,6 +35,8 @@ pub struct Batch {
     pub wait_s: f64,
     /// Bytes of images and labels on their way to the device.
     pub bytes: u64,
+    /// Whether it travelled from page-locked memory.
+    pub pinned: bool,
 }
 
 /// Prepares batches of images on threads of the host.
@@ -171,11 +173,12 @@ impl Epoch<'_> {
         self.start_s.get_or_insert_with(|| self.begin.elapsed().as_secs_f64());
         let mut slot = ready.map_err(|error| format!("loader thread {thread}: {error}"))?;
         let count = self.task.batch(self.next).len();
+        let pinned = slot.is_pinned();
         let (images, labels) = slot.send(count)?;
         // A thread that has ended says why with its next batch.
         let _ = hand.free.send(slot);
         let bytes = count * (3 * self.loader.format.size.pow(2) * self.loader.format.wire.elt_size_in_bytes() + 8);
-        Ok(Batch { images, labels, count, wait_s, bytes: bytes as u64 })
+        Ok(Batch { images, labels, count, wait_s, bytes: bytes as u64, pinned })
     }
 }
 

@@ -19,6 +19,7 @@ pub trait CopyFence {
 pub type NewFence = fn() -> Option<Box<dyn CopyFence + Send>>;
 
 /// For devices without events: every copy blocks.
+#[cfg(test)]
 pub fn no_fence() -> Option<Box<dyn CopyFence + Send>> {
     None
 }
@@ -48,6 +49,8 @@ struct Tensors {
     images: Tensor,
     /// `[batch]`, i64.
     labels: Tensor,
+    /// Whether the images are page-locked, as libtorch sees it.
+    pinned: bool,
 }
 
 /// A place for one batch on the host. It goes round between a loader's thread, which fills it, and the trainer's, which sends
@@ -79,6 +82,11 @@ impl Slot {
             })?),
         };
         Ok((elements(&mut tensors.images, P::KIND)?, elements(&mut tensors.labels, Kind::Int64)?))
+    }
+
+    /// Whether its memory is page-locked.
+    pub fn is_pinned(&self) -> bool {
+        self.tensors.as_ref().is_some_and(|tensors| tensors.pinned)
     }
 
     /// Sends the first `count` images and labels to the device and gives them as the model wants them: `[count, 3, size, size]`
@@ -118,13 +126,12 @@ impl Tensors {
         let shape = if format.channels_last { [batch, size, size, channels] } else { [batch, channels, size, size] };
         let images = Tensor::f_empty(shape, (format.wire, Device::Cpu))?;
         let labels = Tensor::f_empty([batch], (Kind::Int64, Device::Cpu))?;
-        if format.pinned {
-            return Ok(Self {
-                images: images.f_pin_memory(format.device)?,
-                labels: labels.f_pin_memory(format.device)?,
-            });
+        if !format.pinned {
+            return Ok(Self { images, labels, pinned: false });
         }
-        Ok(Self { images, labels })
+        let (images, labels) = (images.f_pin_memory(format.device)?, labels.f_pin_memory(format.device)?);
+        let pinned = images.f_is_pinned(format.device)?;
+        Ok(Self { images, labels, pinned })
     }
 
     /// The first `count` images and labels on the device; the very memory where that is the host.

@@ -1,0 +1,109 @@
+//! Compiles the worker's C++ shim over libtorch. Without the feature `torch` it does nothing.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    #[cfg(feature = "torch")]
+    shim::build();
+}
+
+#[cfg(feature = "torch")]
+mod shim {
+    use std::path::{Path, PathBuf};
+
+    /// The libtorch that tch 0.24 is made for: another one has other function signatures.
+    const TORCH_VERSION: &str = "2.11.0";
+    const WORKER: &str = "multicard-worker";
+    const SHIM: &str = "src/worker/shim";
+
+    pub fn build() {
+        println!("cargo:rerun-if-changed={SHIM}/guard.h");
+        println!("cargo:rerun-if-env-changed=MULTICARD_BUILD_CUDA");
+        // torch-sys tells its dependents where it found libtorch.
+        let lib = std::env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys tells libtorch's folder");
+        let lib = PathBuf::from(&lib).canonicalize().unwrap_or_else(|error| panic!("libtorch's folder {lib}: {error}"));
+        let torch = lib.parent().expect("libtorch's lib folder has a parent").to_path_buf();
+        let nvidia = torch.parent().expect("libtorch's folder has a parent").join("nvidia");
+        check_version(&torch);
+
+        build_host_part(&torch);
+        link_worker(&lib, &nvidia);
+        if std::env::var("MULTICARD_BUILD_CUDA").is_ok_and(|value| value == "1") {
+            build_cuda_part(&torch, &nvidia);
+        }
+    }
+
+    fn check_version(torch: &Path) {
+        let header = torch.join("include/torch/headeronly/version.h");
+        println!("cargo:rerun-if-changed={}", header.display());
+        let text = std::fs::read_to_string(&header)
+            .unwrap_or_else(|error| panic!("libtorch's version: {}: {error}", header.display()));
+        let number = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix("#define ")?.strip_prefix(name));
+            lines.next().and_then(|rest| rest.trim().parse::<u32>().ok())
+        };
+        let parts = [number("TORCH_VERSION_MAJOR "), number("TORCH_VERSION_MINOR "), number("TORCH_VERSION_PATCH ")];
+        let found: Vec<_> = parts.iter().map(|part| part.map_or("?".into(), |value| value.to_string())).collect();
+        let found = found.join(".");
+        assert!(
+            found == TORCH_VERSION,
+            "multicard-worker needs libtorch {TORCH_VERSION}, {} is {found}: set LIBTORCH to a libtorch {TORCH_VERSION}",
+            torch.display()
+        );
+    }
+
+    fn compiler(torch: &Path) -> cc::Build {
+        let mut build = cc::Build::new();
+        build.cpp(true).std("c++17").pic(true).warnings(false);
+        build.define("_GLIBCXX_USE_CXX11_ABI", "1").flag("-fvisibility=hidden");
+        // libtorch's headers alone need 30 s to optimise and lend the shim no hot code.
+        build.opt_level(1).debug(false);
+        build.include(SHIM).include(torch.join("include")).include(torch.join("include/torch/csrc/api/include"));
+        build
+    }
+
+    fn sources(folder: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
+        let paths = entries.map(|entry| entry.expect("a folder can be listed").path());
+        let mut sources: Vec<_> = paths.filter(|path| path.extension().is_some_and(|kind| kind == "cpp")).collect();
+        sources.sort();
+        sources.iter().for_each(|source| println!("cargo:rerun-if-changed={}", source.display()));
+        sources
+    }
+
+    fn out() -> PathBuf {
+        PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"))
+    }
+
+    fn build_host_part(torch: &Path) {
+        // Linked by `link_worker`: cargo's own line would give the archive to the workbench too.
+        compiler(torch).files(sources(SHIM)).cargo_metadata(false).compile("multicard_shim");
+    }
+
+    fn link_worker(lib: &Path, nvidia: &Path) {
+        let link = |argument: String| println!("cargo:rustc-link-arg-bin={WORKER}={argument}");
+        link(out().join("libmulticard_shim.a").display().to_string());
+        link(format!("-L{}", lib.display()));
+        // libtorch_cuda is opened at run time, where there is a driver.
+        for library in ["torch_cpu", "c10", "stdc++"] {
+            link(format!("-l{library}"));
+        }
+        link(format!("-Wl,-rpath,{}", lib.display()));
+        link(format!("-Wl,-rpath,{}", nvidia.join("cu13/lib").display()));
+    }
+
+    /// A shared library beside the binaries, whose symbols of libtorch_cuda stay open until the worker has opened that.
+    fn build_cuda_part(torch: &Path, nvidia: &Path) {
+        let mut build = compiler(torch);
+        build.include(nvidia.join("cu13/include")).include(nvidia.join("cu13/include/cccl"));
+        build.include(nvidia.join("nccl/include"));
+        let objects = build.files(sources(&format!("{SHIM}/cuda"))).cargo_metadata(false).compile_intermediates();
+        // OUT_DIR is target/<profile>/build/<package>/out.
+        let out = out();
+        let beside = out.ancestors().nth(3).expect("OUT_DIR lies in the profile's folder");
+        let library = beside.join("libmulticard_cuda.so");
+        let mut linker = build.get_compiler().to_command();
+        linker.arg("-shared").arg("-o").arg(&library).args(&objects);
+        let status = linker.status().unwrap_or_else(|error| panic!("linking {}: {error}", library.display()));
+        assert!(status.success(), "linking {}: {status}", library.display());
+    }
+}

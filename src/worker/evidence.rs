@@ -1,0 +1,113 @@
+//! What is seen of the factors while they should be in effect.
+
+use multicard::plan::{ImageSettings, Layout, Loader, OptimizerImpl, Precision, Tf32, WireDtype};
+use multicard::protocol::Evidence;
+use tch::{TchError, Tensor};
+
+use crate::data::Batch;
+use crate::shim::{self, Flags};
+use crate::trainer::Trainer;
+
+fn evidence(factor: &str, asked: &str, seen: String, in_effect: bool) -> Evidence {
+    Evidence { factor: factor.into(), asked: asked.into(), seen, in_effect }
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// Looks at a batch of training, at what the model makes of it and at libtorch's switches. Waits for the device.
+pub fn gather(settings: &ImageSettings, trainer: &Trainer, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
+    let first = || trainer.model().first_convolution(&batch.images);
+    let convolution = tch::no_grad(|| trainer.arithmetic().forward(first))?;
+    let mut found = vec![
+        precision(settings.precision, trainer, &convolution),
+        layout(settings.layout, &batch.images, &convolution)?,
+        wire_dtype(settings, batch),
+        pin_memory(settings.pin_memory, batch.pinned),
+        loader(settings),
+        optimizer(settings.optimizer_impl, trainer),
+    ];
+    found.extend(switches(settings, Flags::in_effect()?, batch.images.device().is_cuda()));
+    Ok(found)
+}
+
+fn precision(asked: Precision, trainer: &Trainer, convolution: &Tensor) -> Evidence {
+    let weight = trainer.model().first_weight().kind();
+    let (weights, convolutions) = (trainer.arithmetic().weights(), trainer.arithmetic().convolutions());
+    let seen = format!("weights {weight:?}, output of a convolution {:?}", convolution.kind());
+    evidence(Precision::KEY, asked.name(), seen, weight == weights && convolution.kind() == convolutions)
+}
+
+fn layout(asked: Layout, images: &Tensor, convolution: &Tensor) -> Result<Evidence, TchError> {
+    let strides = |tensor: &Tensor| tensor.stride().iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+    let seen = format!("batch strides {}; output of a convolution {}", strides(images), strides(convolution));
+    let is = |tensor: &Tensor| match asked {
+        Layout::Nchw => Ok(tensor.is_contiguous()),
+        Layout::Nhwc => shim::is_channels_last(tensor),
+    };
+    Ok(evidence(Layout::KEY, asked.name(), seen, is(images)? && is(convolution)?))
+}
+
+fn wire_dtype(settings: &ImageSettings, batch: &Batch) -> Evidence {
+    let bytes = match (settings.wire_dtype, settings.precision) {
+        (WireDtype::Uint8, _) => 1,
+        (WireDtype::Run, Precision::Fp16 | Precision::Bf16) => 2,
+        (WireDtype::Fp32, _) | (WireDtype::Run, Precision::Fp32) => 4,
+        (WireDtype::Run, Precision::Fp64) => 8,
+    };
+    let labels = batch.count * 8;
+    let values = batch.images.numel();
+    let seen = format!("{} bytes for {values} values and {} labels", batch.bytes, batch.count);
+    evidence(WireDtype::KEY, settings.wire_dtype.name(), seen, batch.bytes as usize == values * bytes + labels)
+}
+
+fn pin_memory(asked: bool, pinned: bool) -> Evidence {
+    let seen = format!("batches travel from {} memory", if pinned { "page-locked" } else { "pageable" });
+    evidence("pin_memory", on_off(asked), seen, asked == pinned)
+}
+
+fn loader(settings: &ImageSettings) -> Evidence {
+    let threads = loader_threads();
+    let seen = format!("{threads} loader threads");
+    let in_effect = settings.loader == Loader::Host && threads >= settings.loader_workers;
+    evidence(Loader::KEY, settings.loader.name(), seen, in_effect)
+}
+
+/// Threads of this process that call themselves loaders.
+fn loader_threads() -> usize {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return 0 };
+    let names = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("loader-")).count()
+}
+
+fn optimizer(asked: OptimizerImpl, trainer: &Trainer) -> Evidence {
+    let count = trainer.model().parameters().len();
+    let calls = match asked {
+        OptimizerImpl::Fused => "one call of _fused_sgd_".to_owned(),
+        OptimizerImpl::Foreach => "three calls of _foreach_ functions".to_owned(),
+        OptimizerImpl::Loop => format!("{} calls", 3 * count),
+    };
+    let relaid = trainer.relaid_gradients();
+    let seen = format!("{calls} for {count} parameters, {relaid} gradients copied into their parameter's strides");
+    evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0)
+}
+
+/// libtorch's switches, where they mean something.
+fn switches(settings: &ImageSettings, flags: Flags, cuda: bool) -> Vec<Evidence> {
+    let asked = crate::precision::flags(settings);
+    let deterministic = on_off(settings.deterministic);
+    let seen = format!("deterministic algorithms {}", on_off(flags.deterministic));
+    let mut found = vec![evidence("deterministic", deterministic, seen, flags.deterministic == asked.deterministic)];
+    if cuda {
+        let seen = format!("convolutions {}, matrix products {}", on_off(flags.tf32_conv), on_off(flags.tf32_matmul));
+        let in_effect = (flags.tf32_conv, flags.tf32_matmul) == (asked.tf32_conv, asked.tf32_matmul);
+        found.push(evidence(Tf32::KEY, settings.tf32.name(), seen, in_effect));
+        let seen = format!("cuDNN's benchmark {}", on_off(flags.cudnn_benchmark));
+        let in_effect = flags.cudnn_benchmark == settings.cudnn_benchmark;
+        found.push(evidence("cudnn_benchmark", on_off(settings.cudnn_benchmark), seen, in_effect));
+    } else if settings.tf32 != Tf32::Off {
+        found.push(evidence(Tf32::KEY, settings.tf32.name(), "a CPU, which has no TF32".into(), false));
+    }
+    found
+}

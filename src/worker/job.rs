@@ -1,0 +1,116 @@
+//! Reading a job, and refusing what this worker cannot do, by name.
+
+use std::path::{Path, PathBuf};
+
+use multicard::plan::{ImageSettings, Loader, Scenario, Workload};
+use multicard::protocol::{Job, PROTOCOL_VERSION, RankPlace};
+use serde::Deserialize;
+use thiserror::Error;
+
+/// Why a job is not taken.
+#[derive(Debug, Error)]
+pub enum JobError {
+    /// The file cannot be read.
+    #[error("reading {path} failed: {source}")]
+    Read {
+        /// The job.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no job.
+    #[error("{path}: {source}")]
+    Syntax {
+        /// The job.
+        path: PathBuf,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// Another workbench wrote it.
+    #[error(
+        "{path} is of protocol version {found}, this worker speaks {PROTOCOL_VERSION}: \
+         use the worker that came with the workbench"
+    )]
+    Version {
+        /// The job.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Its parts contradict each other.
+    #[error("{path}: {message}")]
+    Wrong {
+        /// The job.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// Reads and checks a job.
+pub fn read(path: &Path) -> Result<(Job, ImageSettings), JobError> {
+    let text = std::fs::read_to_string(path).map_err(|source| JobError::Read { path: path.into(), source })?;
+    let syntax = |source| JobError::Syntax { path: path.into(), source };
+    // The version first: fields of another version may be unknown here.
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let Version { version: found } = serde_json::from_str(&text).map_err(syntax)?;
+    if found != PROTOCOL_VERSION {
+        return Err(JobError::Version { path: path.into(), found });
+    }
+    let job: Job = serde_json::from_str(&text).map_err(syntax)?;
+    let settings = check(&job).map_err(|message| JobError::Wrong { path: path.into(), message })?;
+    Ok((job, settings))
+}
+
+/// The place of a rank.
+pub fn place(job: &Job, rank: u32) -> Option<&RankPlace> {
+    job.ranks.iter().find(|place| place.rank == rank)
+}
+
+fn check(job: &Job) -> Result<ImageSettings, String> {
+    if job.workload != Workload::Image {
+        return Err(format!("workload {} is not there yet: this worker trains image", job.workload.name()));
+    }
+    let settings = ImageSettings::from_levels(&job.levels)?;
+    if settings.gpus != job.ranks.len() {
+        return Err(format!("gpus = {}, but there are places for {} ranks", settings.gpus, job.ranks.len()));
+    }
+    if let Some(missing) = (0..job.ranks.len() as u32).find(|&rank| place(job, rank).is_none()) {
+        return Err(format!("rank {missing} of {} has no place", job.ranks.len()));
+    }
+    let positive = [
+        ("batch_size", settings.batch_size),
+        ("epochs", settings.epochs),
+        ("image_size", settings.image_size.max(0) as usize),
+        ("loader_workers", settings.loader_workers),
+        ("train_images", settings.train_images),
+        ("test_images", settings.test_images),
+    ];
+    if let Some((factor, _)) = positive.iter().find(|(_, value)| *value == 0) {
+        return Err(format!("{factor} must be at least 1"));
+    }
+    not_there_yet(&settings).map_or(Ok(settings), Err)
+}
+
+/// Levels that the contract has and this worker has not.
+fn not_there_yet(settings: &ImageSettings) -> Option<String> {
+    let level = if settings.loader != Loader::Host {
+        format!("loader = {}", settings.loader.name())
+    } else if settings.scenario != Scenario::A {
+        format!("scenario = {}", settings.scenario.name())
+    } else if settings.cuda_graph {
+        "cuda_graph = on".to_owned()
+    } else if settings.gpus > 1 {
+        format!("strategy = {} over {} ranks", settings.strategy.name(), settings.gpus)
+    } else {
+        return None;
+    };
+    Some(format!("{level} is not there yet in this worker"))
+}
+
+#[cfg(test)]
+#[path = "job_tests.rs"]
+mod tests;

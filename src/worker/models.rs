@@ -1,0 +1,5 @@
+//! The models that can be trained.
+
+mod mobilenet_v2;
+
+pub use mobilenet_v2::MobileNetV2;

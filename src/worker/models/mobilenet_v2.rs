@@ -1,0 +1,214 @@
+//! MobileNetV2 as torchvision 0.26 builds it: same layers, same parameter names, same initial distributions.
+//!
+//! Source: Sandler et al., arXiv 1801.04381, Table 2; `torchvision.models.mobilenet_v2`.
+
+use tch::nn::{Init, Path, VarStore};
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::shim;
+
+/// Of running statistics, as torch.nn.BatchNorm2d.
+const MOMENTUM: f64 = 0.1;
+/// Added to variances, as torch.nn.BatchNorm2d.
+const EPSILON: f64 = 1e-5;
+const DROPOUT: f64 = 0.2;
+/// Expansion, channels, repeats and stride of each stage.
+const STAGES: [(i64, i64, usize, i64); 7] =
+    [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
+
+/// A convolution without bias, batch normalisation and, but for projections, ReLU6.
+struct ConvNorm {
+    weight: Tensor,
+    stride: i64,
+    padding: i64,
+    groups: i64,
+    scale: Tensor,
+    shift: Tensor,
+    running_mean: Tensor,
+    running_variance: Tensor,
+    relu6: bool,
+}
+
+/// Where a [`ConvNorm`] keeps its parameters.
+struct Names<'a> {
+    convolution: Path<'a>,
+    norm: Path<'a>,
+}
+
+impl ConvNorm {
+    /// From `input` to `output` channels with square kernels of `size`.
+    fn new(names: &Names, channels: (i64, i64), size: i64, stride: i64, groups: i64) -> Result<Self, TchError> {
+        let (input, output) = channels;
+        let fan_out = output * size * size;
+        let init = Init::Randn { mean: 0.0, stdev: (2.0 / fan_out as f64).sqrt() };
+        Ok(Self {
+            weight: names.convolution.f_var("weight", &[output, input / groups, size, size], init)?,
+            stride,
+            padding: (size - 1) / 2,
+            groups,
+            scale: names.norm.f_ones("weight", &[output])?,
+            shift: names.norm.f_zeros("bias", &[output])?,
+            running_mean: names.norm.f_zeros_no_train("running_mean", &[output])?,
+            running_variance: names.norm.f_ones_no_train("running_var", &[output])?,
+            relu6: true,
+        })
+    }
+
+    fn without_activation(mut self) -> Self {
+        self.relu6 = false;
+        self
+    }
+
+    fn convolve(&self, input: &Tensor) -> Result<Tensor, TchError> {
+        let (stride, padding) = ([self.stride; 2], [self.padding; 2]);
+        input.f_conv2d(&self.weight, None::<&Tensor>, stride, padding, [1, 1], self.groups)
+    }
+
+    fn forward(&self, input: &Tensor, train: bool) -> Result<Tensor, TchError> {
+        let mut output = self.convolve(input)?.f_batch_norm(
+            Some(&self.scale),
+            Some(&self.shift),
+            Some(&self.running_mean),
+            Some(&self.running_variance),
+            train,
+            MOMENTUM,
+            EPSILON,
+            true,
+        )?;
+        if self.relu6 { output.f_relu6_() } else { Ok(output) }
+    }
+}
+
+/// Expansion, depthwise convolution, projection; added to its input where shapes allow.
+struct InvertedResidual {
+    layers: Vec<ConvNorm>,
+    residual: bool,
+}
+
+impl InvertedResidual {
+    fn new(path: &Path, channels: (i64, i64), stride: i64, expansion: i64) -> Result<Self, TchError> {
+        let (input, output) = channels;
+        let hidden = input * expansion;
+        let path = path / "conv";
+        let activated = |index: usize| Names { convolution: &path / index / 0, norm: &path / index / 1 };
+        let mut layers = Vec::with_capacity(3);
+        if expansion != 1 {
+            layers.push(ConvNorm::new(&activated(0), (input, hidden), 1, 1, 1)?);
+        }
+        layers.push(ConvNorm::new(&activated(layers.len()), (hidden, hidden), 3, stride, hidden)?);
+        // The projection is no block of its own: its layers stand beside the blocks.
+        let projection = Names { convolution: &path / layers.len(), norm: &path / (layers.len() + 1) };
+        layers.push(ConvNorm::new(&projection, (hidden, output), 1, 1, 1)?.without_activation());
+        Ok(Self { layers, residual: stride == 1 && input == output })
+    }
+
+    fn forward(&self, input: &Tensor, train: bool) -> Result<Tensor, TchError> {
+        let (first, rest) =
+            self.layers.split_first().ok_or_else(|| TchError::Torch("a block without layers".into()))?;
+        let mut output = first.forward(input, train)?;
+        for layer in rest {
+            output = layer.forward(&output, train)?;
+        }
+        if self.residual { input.f_add(&output) } else { Ok(output) }
+    }
+}
+
+/// The network.
+pub struct MobileNetV2 {
+    variables: VarStore,
+    stem: ConvNorm,
+    blocks: Vec<InvertedResidual>,
+    tail: ConvNorm,
+    classifier_weight: Tensor,
+    classifier_bias: Tensor,
+}
+
+impl MobileNetV2 {
+    /// With random weights from torch's generator of the CPU, so that a seed gives the same weights on every device.
+    ///
+    /// `width_multiplier` scales the channels of all stages. Weights are in `kind`; `channels_last` lays the
+    /// convolutions' out that way.
+    pub fn new(
+        classes: i64,
+        width_multiplier: f64,
+        device: Device,
+        kind: Kind,
+        channels_last: bool,
+    ) -> Result<Self, TchError> {
+        let variables = VarStore::new(Device::Cpu);
+        let root = variables.root();
+        let features = &root / "features";
+        let activated = |index: usize| Names { convolution: &features / index / 0, norm: &features / index / 1 };
+
+        let mut channels = divisible(32.0 * width_multiplier);
+        let stem = ConvNorm::new(&activated(0), (3, channels), 3, 2, 1)?;
+        let mut blocks = Vec::new();
+        for (expansion, output, repeats, stride) in STAGES {
+            let output = divisible(output as f64 * width_multiplier);
+            for repeat in 0..repeats {
+                let path = &features / (blocks.len() + 1);
+                let stride = if repeat == 0 { stride } else { 1 };
+                blocks.push(InvertedResidual::new(&path, (channels, output), stride, expansion)?);
+                channels = output;
+            }
+        }
+        let last = divisible(1280.0 * width_multiplier.max(1.0));
+        let tail = ConvNorm::new(&activated(blocks.len() + 1), (channels, last), 1, 1, 1)?;
+        let classifier = &root / "classifier" / 1;
+        let classifier_weight = classifier.f_var("weight", &[classes, last], Init::Randn { mean: 0.0, stdev: 0.01 })?;
+        let classifier_bias = classifier.f_zeros("bias", &[classes])?;
+
+        for variable in variables.variables().values() {
+            shim::place(variable, device, kind, channels_last)?;
+        }
+        Ok(Self { variables, stem, blocks, tail, classifier_weight, classifier_bias })
+    }
+
+    /// Trainable parameters.
+    pub fn parameters(&self) -> Vec<Tensor> {
+        self.variables.trainable_variables()
+    }
+
+    /// How many numbers are trained.
+    pub fn parameter_count(&self) -> u64 {
+        self.parameters().iter().map(|parameter| parameter.numel() as u64).sum()
+    }
+
+    /// Logits `[images, classes]` of images `[images, 3, height, width]`.
+    pub fn forward(&self, images: &Tensor, train: bool) -> Result<Tensor, TchError> {
+        self.classify(&self.features(images, train)?.f_dropout(DROPOUT, train)?)
+    }
+
+    /// Mean of the last feature maps, `[images, channels]`.
+    fn features(&self, images: &Tensor, train: bool) -> Result<Tensor, TchError> {
+        let mut values = self.stem.forward(images, train)?;
+        for block in &self.blocks {
+            values = block.forward(&values, train)?;
+        }
+        self.tail.forward(&values, train)?.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1)
+    }
+
+    fn classify(&self, features: &Tensor) -> Result<Tensor, TchError> {
+        features.f_linear(&self.classifier_weight, Some(&self.classifier_bias))
+    }
+
+    /// What the first convolution makes of images: shows the type and the layout in effect.
+    pub fn first_convolution(&self, images: &Tensor) -> Result<Tensor, TchError> {
+        self.stem.convolve(images)
+    }
+
+    /// The first convolution's weight.
+    pub fn first_weight(&self) -> &Tensor {
+        &self.stem.weight
+    }
+}
+
+/// The multiple of 8 next to a number of channels, never 10 % below it (torchvision's `_make_divisible`).
+fn divisible(channels: f64) -> i64 {
+    let rounded = ((channels + 4.0) as i64 / 8 * 8).max(8);
+    if (rounded as f64) < 0.9 * channels { rounded + 8 } else { rounded }
+}
+
+#[cfg(test)]
+#[path = "mobilenet_v2_tests.rs"]
+mod tests;

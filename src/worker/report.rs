@@ -1,0 +1,134 @@
+//! The rank's log: one event a line, and how a rank gives up.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use multicard::protocol::{Event, EventLine, FailureKind};
+use tch::TchError;
+use thiserror::Error;
+
+/// A step waits at most so long in memory while steps go on.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Why a rank ends before its work is done.
+#[derive(Debug, Error)]
+pub enum Stop {
+    /// Something that the log will tell.
+    #[error("{message}")]
+    Failed {
+        /// Of which kind.
+        kind: FailureKind,
+        /// What was tried, what was found, what to do.
+        message: String,
+    },
+    /// The log itself cannot be written.
+    #[error("writing {path} failed: {source}; make room or choose another folder for the session")]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Stop {
+    /// A failure with its message.
+    pub fn failed(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self::Failed { kind, message: message.into() }
+    }
+
+    /// A failure of libtorch or a library, by the text of its error.
+    pub fn engine(text: &str) -> Self {
+        // What follows is the C++ stack.
+        let message = text.lines().take(3).collect::<Vec<_>>().join("\n");
+        let out_of_memory = text.contains("out of memory") || text.contains("can't allocate memory");
+        Self::Failed { kind: if out_of_memory { FailureKind::OutOfMemory } else { FailureKind::Engine }, message }
+    }
+}
+
+impl From<TchError> for Stop {
+    fn from(error: TchError) -> Self {
+        match error {
+            TchError::Torch(text) => Self::engine(&text),
+            other => Self::engine(&other.to_string()),
+        }
+    }
+}
+
+/// Where the log of a rank is.
+pub fn log_path(folder: &Path, rank: u32) -> PathBuf {
+    folder.join(format!("rank-{rank}.jsonl"))
+}
+
+/// Appends events to the log of a rank.
+pub struct Report {
+    path: PathBuf,
+    file: BufWriter<File>,
+    run: String,
+    rank: u32,
+    flushed: Instant,
+}
+
+impl Report {
+    /// Opens the log of `rank` in the run's folder.
+    pub fn open(folder: &Path, run: &str, rank: u32) -> Result<Self, Stop> {
+        let path = log_path(folder, rank);
+        let opened = std::fs::create_dir_all(folder)
+            .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
+            .map_err(|source| Stop::Log { path: path.clone(), source })?;
+        Ok(Self { path, file: BufWriter::new(opened), run: run.into(), rank, flushed: Instant::now() })
+    }
+
+    /// Writes an event. All but steps are on their way to the disk when it returns; steps follow within 200 ms.
+    pub fn event(&mut self, event: Event) -> Result<(), Stop> {
+        let may_wait = matches!(event, Event::Step { .. }) && self.flushed.elapsed() < FLUSH_INTERVAL;
+        let time_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let line = EventLine { run: std::mem::take(&mut self.run), rank: self.rank, time_s, event };
+        let written = serde_json::to_writer(&mut self.file, &line).map_err(io::Error::from);
+        self.run = line.run;
+        let written = written.and_then(|()| self.file.write_all(b"\n"));
+        let written = if may_wait { written } else { written.and_then(|()| self.file.flush()) };
+        if !may_wait {
+            self.flushed = Instant::now();
+        }
+        written.map_err(|source| Stop::Log { path: self.path.clone(), source })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_apart_and_lose_the_stack() {
+        let text = "CUDA out of memory. Tried to allocate 2 GiB\na\nb\nframe #0: c10::Error\nframe #1";
+        let Stop::Failed { kind, message } = Stop::from(TchError::Torch(text.into())) else { panic!("not failed") };
+        assert_eq!(kind, FailureKind::OutOfMemory);
+        assert_eq!(message, "CUDA out of memory. Tried to allocate 2 GiB\na\nb");
+        let Stop::Failed { kind, .. } = Stop::from(TchError::Torch("bad shape".into())) else { panic!("not failed") };
+        assert_eq!(kind, FailureKind::Engine);
+    }
+
+    #[test]
+    fn an_event_is_in_the_file_at_once_and_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = Report::open(folder.path(), "run-1", 2).unwrap();
+        report.event(Event::Warning { message: "so".into() }).unwrap();
+        let text = std::fs::read_to_string(log_path(folder.path(), 2)).unwrap();
+        let line: EventLine = serde_json::from_str(&text).unwrap();
+        assert_eq!((line.run.as_str(), line.rank), ("run-1", 2));
+        assert_eq!(line.event, Event::Warning { message: "so".into() });
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = Report::open(folder.path(), "run", 0).unwrap();
+        report.file = BufWriter::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let error = report.event(Event::Warning { message: "so".into() }).unwrap_err();
+        assert!(matches!(&error, Stop::Log { .. }) && error.to_string().contains("rank-0.jsonl"), "{error}");
+    }
+}

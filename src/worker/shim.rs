@@ -1,0 +1,38 @@
+//! What tch lacks, from the C++ shim over libtorch: the one place of the worker with unsafe code.
+//!
+//! `host` needs libtorch_cpu alone and is linked; `cuda` is a shared library that is opened at run time, so that one
+//! worker serves machines with and without GPUs. No function of the shim throws: each keeps its error's text for the
+//! calling thread and returns a bad value, which becomes a [`TchError`] here.
+#![allow(unsafe_code)]
+
+pub mod cuda;
+mod host;
+
+pub use host::{
+    Autocast, Flags, LossScale, NvtxRange, Sgd, copy, is_channels_last, pinned_zeros, place, set_threads, torch_version,
+};
+
+use std::ffi::{CStr, c_char, c_int};
+
+use tch::{Device, Kind, TchError};
+
+/// The text that a shim library keeps for the calling thread.
+fn error_from(text: unsafe extern "C" fn() -> *const c_char) -> TchError {
+    // SAFETY: the function returns the thread's own string, which lives and stays unchanged until the next shim call
+    // of this thread.
+    let text = unsafe { CStr::from_ptr(text()) };
+    TchError::Torch(text.to_string_lossy().into_owned())
+}
+
+/// The index that the shim takes for a device: below 0 is the CPU.
+fn cuda_index(device: Device) -> c_int {
+    match device {
+        Device::Cuda(index) => index as c_int,
+        _ => -1,
+    }
+}
+
+/// libtorch's number of a type.
+fn scalar_type(kind: Kind) -> c_int {
+    kind as c_int
+}

@@ -1,0 +1,265 @@
+//! The part of the shim that needs libtorch_cuda: opened at run time, before the first use of libtorch.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use tch::TchError;
+
+use super::error_from;
+
+/// The shim's file, beside the worker.
+const SHIM: &str = "libmulticard_cuda.so";
+/// Where another shim is, if not beside the worker.
+const SHIM_VARIABLE: &str = "MULTICARD_CUDA_SHIM";
+
+type RawEvent = *mut c_void;
+
+/// A table of the shared library's functions, each under its own name.
+macro_rules! functions {
+    ($($name:ident($($argument:ty),*) -> $result:ty;)+) => {
+        struct Functions { $($name: unsafe extern "C" fn($($argument),*) -> $result),+ }
+
+        impl Functions {
+            fn find(library: &Library) -> Result<Self, String> {
+                // SAFETY: the names belong to our own shim, whose signatures are those of the table.
+                Ok(Self { $($name: *unsafe { library.get(stringify!($name).as_bytes()) }.map_err(first_line)?),+ })
+            }
+        }
+    };
+}
+
+functions! {
+    mcc_last_error() -> *const c_char;
+    mcc_device_count() -> c_int;
+    mcc_set_device(c_int) -> c_int;
+    mcc_synchronize() -> c_int;
+    mcc_device_info(c_int, *mut c_char, usize, *mut c_char, *mut i64) -> c_int;
+    mcc_event_new(c_int) -> RawEvent;
+    mcc_event_free(RawEvent) -> ();
+    mcc_event_record(RawEvent) -> c_int;
+    mcc_event_query(RawEvent) -> c_int;
+    mcc_event_synchronize(RawEvent) -> c_int;
+    mcc_event_elapsed_ms(RawEvent, RawEvent, *mut f64) -> c_int;
+    mcc_memory_peaks(c_int, *mut i64, *mut i64, *mut i64) -> c_int;
+    mcc_reset_memory_peaks(c_int) -> c_int;
+    mcc_set_memory_fraction(c_int, f64) -> c_int;
+}
+
+static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+
+/// Opens libtorch_cuda and the shim's CUDA part; the error says why CUDA cannot be used and what to do.
+///
+/// Must come before anything else of libtorch, which looks for its CUDA part once.
+pub fn open() -> Result<(), String> {
+    FUNCTIONS.get_or_init(open_libraries).as_ref().map(|_| ()).map_err(Clone::clone)
+}
+
+fn functions() -> Result<&'static Functions, TchError> {
+    match FUNCTIONS.get() {
+        Some(Ok(functions)) => Ok(functions),
+        Some(Err(reason)) => Err(TchError::Torch(reason.clone())),
+        None => Err(TchError::Torch("libtorch's CUDA part was not opened".into())),
+    }
+}
+
+fn open_libraries() -> Result<Functions, String> {
+    // Loading libtorch_cuda takes seconds and hundreds of megabytes: not for a machine that cannot use it.
+    open_library(Path::new("libcuda.so.1")).map_err(|error| format!("no NVIDIA driver: {error}"))?;
+    let cuda = torch_folder().map(|folder| folder.join("libtorch_cuda.so")).filter(|path| path.exists());
+    let cuda = cuda.unwrap_or_else(|| "libtorch_cuda.so".into());
+    open_library(&cuda).map_err(|error| {
+        format!(
+            "libtorch's CUDA part could not be opened: {error}; install a libtorch with CUDA and NVIDIA's libraries"
+        )
+    })?;
+    let shim = shim_path();
+    let library = open_library(&shim).map_err(|error| {
+        format!(
+            "the worker's CUDA part could not be opened: {error}; build it with MULTICARD_BUILD_CUDA=1 or name it \
+             in {SHIM_VARIABLE}"
+        )
+    })?;
+    let functions = Functions::find(&library)?;
+    // Libraries of CUDA cannot be closed again: their threads and exit handlers stay.
+    std::mem::forget(library);
+    // SAFETY: no arguments.
+    if unsafe { (functions.mcc_device_count)() } < 1 {
+        return Err(first_line(error_from(functions.mcc_last_error)));
+    }
+    Ok(functions)
+}
+
+fn open_library(path: &Path) -> Result<Library, String> {
+    // SAFETY: initialisers of the driver, libtorch and our own shim run: the very libraries that this program is for.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
+    library.map_err(first_line)
+}
+
+fn first_line(error: impl std::error::Error) -> String {
+    // libloading keeps the linker's message in the source.
+    let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The folder that libtorch_cpu was loaded from.
+fn torch_folder() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("/libtorch_cpu.so"))?;
+    Some(Path::new(&line[line.find('/')?..]).parent()?.to_path_buf())
+}
+
+fn shim_path() -> PathBuf {
+    if let Some(path) = std::env::var_os(SHIM_VARIABLE) {
+        return path.into();
+    }
+    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(SHIM)));
+    beside.unwrap_or_else(|| SHIM.into())
+}
+
+fn check(functions: &Functions, status: c_int) -> Result<c_int, TchError> {
+    if status < 0 { Err(error_from(functions.mcc_last_error)) } else { Ok(status) }
+}
+
+/// A GPU as CUDA sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuInfo {
+    /// The product name.
+    pub name: String,
+    /// The identity, as NVML prints it.
+    pub uuid: String,
+    /// All of its memory.
+    pub memory_bytes: u64,
+}
+
+/// What CUDA says of a GPU.
+pub fn gpu_info(index: usize) -> Result<GpuInfo, TchError> {
+    let functions = functions()?;
+    let (mut name, mut uuid, mut memory) = ([0 as c_char; 256], [0 as c_char; 41], 0);
+    // SAFETY: the shim writes at most 256 and 41 bytes, ends included, and one number.
+    let status = unsafe {
+        let name_length = name.len();
+        (functions.mcc_device_info)(index as c_int, name.as_mut_ptr(), name_length, uuid.as_mut_ptr(), &mut memory)
+    };
+    check(functions, status)?;
+    // SAFETY: both are strings that the shim ended.
+    let text = |characters: &[c_char]| unsafe { CStr::from_ptr(characters.as_ptr()) }.to_string_lossy().into_owned();
+    Ok(GpuInfo { name: text(&name), uuid: text(&uuid), memory_bytes: memory.unsigned_abs() })
+}
+
+/// Makes a GPU the calling thread's own.
+pub fn set_device(index: usize) -> Result<(), TchError> {
+    let functions = functions()?;
+    // SAFETY: plain values.
+    check(functions, unsafe { (functions.mcc_set_device)(index as c_int) })?;
+    Ok(())
+}
+
+/// Waits until the GPU has done everything it was told.
+pub fn synchronize() -> Result<(), TchError> {
+    let functions = functions()?;
+    // SAFETY: no arguments.
+    check(functions, unsafe { (functions.mcc_synchronize)() })?;
+    Ok(())
+}
+
+/// At most so much since the last reset, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPeaks {
+    /// In tensors.
+    pub allocated_bytes: u64,
+    /// Taken from the device.
+    pub reserved_bytes: u64,
+    /// In blocks that are in use or waiting for a stream.
+    pub active_bytes: u64,
+}
+
+/// The caching allocator's peaks; `reset` begins anew.
+pub fn memory_peaks(index: usize, reset: bool) -> Result<MemoryPeaks, TchError> {
+    let functions = functions()?;
+    let (mut allocated, mut reserved, mut active) = (0, 0, 0);
+    // SAFETY: three places that live through the call.
+    let status = unsafe { (functions.mcc_memory_peaks)(index as c_int, &mut allocated, &mut reserved, &mut active) };
+    check(functions, status)?;
+    if reset {
+        // SAFETY: plain values.
+        check(functions, unsafe { (functions.mcc_reset_memory_peaks)(index as c_int) })?;
+    }
+    let [allocated_bytes, reserved_bytes, active_bytes] = [allocated, reserved, active].map(i64::unsigned_abs);
+    Ok(MemoryPeaks { allocated_bytes, reserved_bytes, active_bytes })
+}
+
+/// Lets the caching allocator take at most this share of the GPU's memory, from 0 to 1.
+pub fn set_memory_fraction(index: usize, fraction: f64) -> Result<(), TchError> {
+    let functions = functions()?;
+    // SAFETY: plain values.
+    check(functions, unsafe { (functions.mcc_set_memory_fraction)(index as c_int, fraction) })?;
+    Ok(())
+}
+
+/// A point in the current stream.
+pub struct Event {
+    raw: RawEvent,
+    functions: &'static Functions,
+}
+
+// SAFETY: CUDA events may be used from any thread, also at the same time.
+unsafe impl Send for Event {}
+// SAFETY: as above; the handle itself never changes.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// An event that keeps its time.
+    pub fn timed() -> Result<Self, TchError> {
+        Self::new(true)
+    }
+
+    /// An event for order only: cheaper.
+    pub fn untimed() -> Result<Self, TchError> {
+        Self::new(false)
+    }
+
+    fn new(timing: bool) -> Result<Self, TchError> {
+        let functions = functions()?;
+        // SAFETY: plain values.
+        let raw = unsafe { (functions.mcc_event_new)(timing.into()) };
+        if raw.is_null() { Err(error_from(functions.mcc_last_error)) } else { Ok(Self { raw, functions }) }
+    }
+
+    /// Marks the end of what the current stream was told so far.
+    pub fn record(&self) -> Result<(), TchError> {
+        // SAFETY: made in `new`, freed only in `drop`; likewise below.
+        check(self.functions, unsafe { (self.functions.mcc_event_record)(self.raw) })?;
+        Ok(())
+    }
+
+    /// Whether the device has reached it.
+    pub fn is_done(&self) -> Result<bool, TchError> {
+        // SAFETY: see `record`.
+        Ok(check(self.functions, unsafe { (self.functions.mcc_event_query)(self.raw) })? == 1)
+    }
+
+    /// The host waits until the device has reached it.
+    pub fn wait(&self) -> Result<(), TchError> {
+        // SAFETY: see `record`.
+        check(self.functions, unsafe { (self.functions.mcc_event_synchronize)(self.raw) })?;
+        Ok(())
+    }
+
+    /// The device's time from `earlier` to this one, in seconds; both must be done and timed.
+    pub fn since_s(&self, earlier: &Self) -> Result<f64, TchError> {
+        let mut milliseconds = 0.0;
+        // SAFETY: see `record`; the place lives through the call.
+        let status = unsafe { (self.functions.mcc_event_elapsed_ms)(earlier.raw, self.raw, &mut milliseconds) };
+        check(self.functions, status)?;
+        Ok(milliseconds / 1e3)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, freed once.
+        unsafe { (self.functions.mcc_event_free)(self.raw) };
+    }
+}

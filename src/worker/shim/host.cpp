@@ -1,0 +1,123 @@
+// What tch lacks and what needs libtorch_cpu alone: memory formats, autocast, global flags, NVTX.
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/profiler/stubs/base.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+
+#include "guard.h"
+
+SHIM_API const char* mc_last_error() { return shim_error.c_str(); }
+
+SHIM_API const char* mc_torch_version() { return TORCH_VERSION; }
+
+// ---------- memory format ----------
+
+// A parameter keeps its identity and gets storage of the given device, type and format; only images and
+// convolutions' weights (4 dimensions) have a channels-last form.
+SHIM_API int mc_place(at::Tensor* tensor, int cuda_index, int scalar_type, int channels_last) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    auto device = cuda_index >= 0 ? at::Device(at::kCUDA, cuda_index) : at::Device(at::kCPU);
+    auto placed = tensor->detach().to(device, static_cast<at::ScalarType>(scalar_type));
+    bool last = channels_last && placed.dim() == 4;
+    tensor->set_data(placed.contiguous(last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+    return 0;
+  })
+}
+
+SHIM_API int mc_is_channels_last(at::Tensor* tensor) {
+  GUARD(-1, { return tensor->is_contiguous(at::MemoryFormat::ChannelsLast) ? 1 : 0; })
+}
+
+// Host memory that the GPU reads and writes by itself.
+SHIM_API at::Tensor* mc_pinned_zeros(int64_t length, int scalar_type) {
+  GUARD(nullptr, {
+    auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(scalar_type)).pinned_memory(true);
+    return new at::Tensor(at::zeros({length}, options));
+  })
+}
+
+SHIM_API int mc_copy(at::Tensor* to, at::Tensor* from, int non_blocking) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    to->copy_(*from, non_blocking != 0);
+    return 0;
+  })
+}
+
+// ---------- autocast ----------
+
+SHIM_API int mc_autocast_enter(int cuda, int scalar_type) {
+  GUARD(-1, {
+    auto device = cuda ? at::kCUDA : at::kCPU;
+    at::autocast::set_autocast_enabled(device, true);
+    at::autocast::set_autocast_dtype(device, static_cast<at::ScalarType>(scalar_type));
+    at::autocast::increment_nesting();
+    return 0;
+  })
+}
+
+SHIM_API int mc_autocast_leave(int cuda) {
+  GUARD(-1, {
+    // Weights cast once for a pass are cast anew for the next: the optimizer changes them in between.
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(cuda ? at::kCUDA : at::kCPU, false);
+    return 0;
+  })
+}
+
+// ---------- global flags ----------
+
+SHIM_API int mc_set_flags(int benchmark, int tf32_conv, int tf32_matmul, int deterministic) {
+  GUARD(-1, {
+    auto& context = at::globalContext();
+    context.setBenchmarkCuDNN(benchmark != 0);
+    context.setAllowTF32CuDNN(tf32_conv != 0);
+    context.setAllowTF32CuBLAS(tf32_matmul != 0);
+    context.setDeterministicCuDNN(deterministic != 0);
+    context.setDeterministicAlgorithms(deterministic != 0, false);
+    // cuBLAS is deterministic only with a fixed workspace; it reads this when it is first used.
+    if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1);
+    return 0;
+  })
+}
+
+// What is in effect: 1 benchmark, 2 tf32 in convolutions, 4 tf32 in matrix products, 8 deterministic.
+SHIM_API int mc_flags() {
+  GUARD(-1, {
+    auto& context = at::globalContext();
+    return (context.benchmarkCuDNN() ? 1 : 0) | (context.allowTF32CuDNN() ? 2 : 0) |
+           (context.allowTF32CuBLAS() ? 4 : 0) |
+           (context.deterministicCuDNN() && context.deterministicAlgorithms() ? 8 : 0);
+  })
+}
+
+SHIM_API int mc_set_threads(int compute, int interop) {
+  GUARD(-1, {
+    at::set_num_threads(compute);
+    at::set_num_interop_threads(interop);
+    return 0;
+  })
+}
+
+// ---------- NVTX, through libtorch's own binding: nothing without libtorch_cuda ----------
+
+SHIM_API int mc_nvtx_push(const char* name) {
+  GUARD(-1, {
+    auto* stubs = torch::profiler::impl::cudaStubs();
+    if (stubs->enabled()) stubs->rangePush(name);
+    return 0;
+  })
+}
+
+SHIM_API int mc_nvtx_pop() {
+  GUARD(-1, {
+    auto* stubs = torch::profiler::impl::cudaStubs();
+    if (stubs->enabled()) stubs->rangePop();
+    return 0;
+  })
+}

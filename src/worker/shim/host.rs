@@ -1,0 +1,255 @@
+//! The part of the shim that libtorch_cpu suffices for.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+
+use multicard::plan::OptimizerImpl;
+use tch::{Device, Kind, TchError, Tensor};
+use torch_sys::C_tensor;
+
+use super::{cuda_index, error_from, scalar_type};
+
+unsafe extern "C" {
+    fn mc_last_error() -> *const c_char;
+    fn mc_torch_version() -> *const c_char;
+    fn mc_place(tensor: *const C_tensor, cuda_index: c_int, scalar_type: c_int, channels_last: c_int) -> c_int;
+    fn mc_is_channels_last(tensor: *const C_tensor) -> c_int;
+    fn mc_pinned_zeros(length: i64, scalar_type: c_int) -> *mut C_tensor;
+    fn mc_copy(to: *const C_tensor, from: *const C_tensor, non_blocking: c_int) -> c_int;
+    fn mc_autocast_enter(cuda: c_int, scalar_type: c_int) -> c_int;
+    fn mc_autocast_leave(cuda: c_int) -> c_int;
+    fn mc_set_flags(benchmark: c_int, tf32_conv: c_int, tf32_matmul: c_int, deterministic: c_int) -> c_int;
+    fn mc_flags() -> c_int;
+    fn mc_set_threads(compute: c_int, interop: c_int) -> c_int;
+    fn mc_nvtx_push(name: *const c_char) -> c_int;
+    fn mc_nvtx_pop() -> c_int;
+    fn mc_sgd_new(
+        parameters: *const *const C_tensor,
+        count: usize,
+        learning_rate: f64,
+        momentum: f64,
+        implementation: c_int,
+    ) -> *mut c_void;
+    fn mc_sgd_free(sgd: *mut c_void);
+    fn mc_sgd_zero(sgd: *mut c_void) -> c_int;
+    fn mc_sgd_step(sgd: *mut c_void, scale: *mut c_void) -> c_int;
+    fn mc_sgd_relaid(sgd: *mut c_void) -> i64;
+    fn mc_scale_new(cuda_index: c_int) -> *mut c_void;
+    fn mc_scale_free(scale: *mut c_void);
+    fn mc_scale_apply(scale: *mut c_void, loss: *const C_tensor) -> *mut C_tensor;
+    fn mc_scale_read(scale: *mut c_void, value: *mut f64, skipped: *mut f64) -> c_int;
+}
+
+fn check(status: c_int) -> Result<c_int, TchError> {
+    if status < 0 { Err(error_from(mc_last_error)) } else { Ok(status) }
+}
+
+fn check_pointer(pointer: *mut c_void) -> Result<*mut c_void, TchError> {
+    if pointer.is_null() { Err(error_from(mc_last_error)) } else { Ok(pointer) }
+}
+
+fn own(pointer: *mut C_tensor) -> Result<Tensor, TchError> {
+    if pointer.is_null() {
+        return Err(error_from(mc_last_error));
+    }
+    // SAFETY: the shim returns a tensor made with `new`, which nobody else owns.
+    Ok(unsafe { Tensor::from_ptr(pointer) })
+}
+
+/// The version of libtorch that the worker was built against.
+pub fn torch_version() -> String {
+    // SAFETY: a string literal of the shim.
+    unsafe { CStr::from_ptr(mc_torch_version()) }.to_string_lossy().into_owned()
+}
+
+/// Gives a parameter or buffer storage of another device, type and memory format; it stays the same leaf of autograd.
+pub fn place(tensor: &Tensor, device: Device, kind: Kind, channels_last: bool) -> Result<(), TchError> {
+    // SAFETY: the tensor lives through the call.
+    check(unsafe { mc_place(tensor.as_ptr(), cuda_index(device), scalar_type(kind), channels_last.into()) })?;
+    Ok(())
+}
+
+/// Whether the tensor lies in memory as channels last.
+pub fn is_channels_last(tensor: &Tensor) -> Result<bool, TchError> {
+    // SAFETY: the tensor lives through the call.
+    Ok(check(unsafe { mc_is_channels_last(tensor.as_ptr()) })? == 1)
+}
+
+/// Page-locked zeros on the host. Needs CUDA.
+pub fn pinned_zeros(length: i64, kind: Kind) -> Result<Tensor, TchError> {
+    // SAFETY: plain values.
+    own(unsafe { mc_pinned_zeros(length, scalar_type(kind)) })
+}
+
+/// Copies values; without blocking where both sides allow it.
+pub fn copy(to: &Tensor, from: &Tensor, non_blocking: bool) -> Result<(), TchError> {
+    // SAFETY: both live through the call; libtorch keeps their storage alive until a copy on the device is done.
+    check(unsafe { mc_copy(to.as_ptr(), from.as_ptr(), non_blocking.into()) })?;
+    Ok(())
+}
+
+/// Threads for arithmetic on the CPU. Once in a process, before any arithmetic.
+pub fn set_threads(compute: u32, interop: u32) -> Result<(), TchError> {
+    // SAFETY: plain values.
+    check(unsafe { mc_set_threads(compute as c_int, interop as c_int) })?;
+    Ok(())
+}
+
+/// Mixed precision for the operations of this thread, while the value lives.
+pub struct Autocast {
+    cuda: bool,
+    // The state belongs to the thread that entered.
+    thread: PhantomData<*const ()>,
+}
+
+impl Autocast {
+    /// Enters autocast to `kind` on the device.
+    pub fn enter(device: Device, kind: Kind) -> Result<Self, TchError> {
+        let cuda = device.is_cuda();
+        // SAFETY: plain values.
+        check(unsafe { mc_autocast_enter(cuda.into(), scalar_type(kind)) })?;
+        Ok(Self { cuda, thread: PhantomData })
+    }
+}
+
+impl Drop for Autocast {
+    fn drop(&mut self) {
+        // SAFETY: plain values; the shim lets no exception through.
+        unsafe { mc_autocast_leave(self.cuda.into()) };
+    }
+}
+
+/// libtorch's switches for the whole process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags {
+    /// cuDNN tries its algorithms.
+    pub cudnn_benchmark: bool,
+    /// TF32 in cuDNN's convolutions.
+    pub tf32_conv: bool,
+    /// TF32 in matrix products.
+    pub tf32_matmul: bool,
+    /// Only algorithms that give the same bits each time.
+    pub deterministic: bool,
+}
+
+impl Flags {
+    /// Puts them in effect. Before the device is first used, for cuBLAS reads its workspace's size only then.
+    pub fn set(self) -> Result<(), TchError> {
+        let Self { cudnn_benchmark, tf32_conv, tf32_matmul, deterministic } = self;
+        let (conv, matmul) = (tf32_conv.into(), tf32_matmul.into());
+        // SAFETY: plain values. It sets an environment variable: ranks call it before they start a thread.
+        check(unsafe { mc_set_flags(cudnn_benchmark.into(), conv, matmul, deterministic.into()) })?;
+        Ok(())
+    }
+
+    /// Those in effect.
+    pub fn in_effect() -> Result<Self, TchError> {
+        // SAFETY: no arguments.
+        let bits = check(unsafe { mc_flags() })?;
+        let bit = |value: c_int| bits & value != 0;
+        Ok(Self { cudnn_benchmark: bit(1), tf32_conv: bit(2), tf32_matmul: bit(4), deterministic: bit(8) })
+    }
+}
+
+/// A named range in a profiler's timeline, while the value lives. Costs nearly nothing where no profiler listens.
+pub struct NvtxRange(PhantomData<*const ()>);
+
+impl NvtxRange {
+    /// Begins a range on this thread.
+    pub fn new(name: &CStr) -> Self {
+        // SAFETY: the name lives through the call. A failure only leaves the timeline without the range.
+        unsafe { mc_nvtx_push(name.as_ptr()) };
+        Self(PhantomData)
+    }
+}
+
+impl Drop for NvtxRange {
+    fn drop(&mut self) {
+        // SAFETY: no arguments; begun by this thread, for the value cannot leave it.
+        unsafe { mc_nvtx_pop() };
+    }
+}
+
+/// Dynamic loss scaling as torch.amp.GradScaler, held on the device.
+pub struct LossScale(*mut c_void);
+
+impl LossScale {
+    /// The scale a run begins with.
+    pub fn new(device: Device) -> Result<Self, TchError> {
+        // SAFETY: plain values.
+        Ok(Self(check_pointer(unsafe { mc_scale_new(cuda_index(device)) })?))
+    }
+
+    /// The loss times the scale.
+    pub fn apply(&self, loss: &Tensor) -> Result<Tensor, TchError> {
+        // SAFETY: made by `mc_scale_new`, freed only in `drop`; the loss lives through the call.
+        own(unsafe { mc_scale_apply(self.0, loss.as_ptr()) })
+    }
+
+    /// The scale and the number of updates skipped so far. Waits for the device.
+    pub fn read(&self) -> Result<(f64, u64), TchError> {
+        let (mut scale, mut skipped) = (0.0, 0.0);
+        // SAFETY: as in `apply`; both places live through the call.
+        check(unsafe { mc_scale_read(self.0, &mut scale, &mut skipped) })?;
+        Ok((scale, skipped as u64))
+    }
+}
+
+impl Drop for LossScale {
+    fn drop(&mut self) {
+        // SAFETY: made by `mc_scale_new`, freed once.
+        unsafe { mc_scale_free(self.0) };
+    }
+}
+
+/// SGD with momentum over a fixed list of parameters.
+pub struct Sgd(*mut c_void);
+
+impl Sgd {
+    /// Over parameters as they are placed now: moving them later would leave the optimizer with the old storage.
+    pub fn new(
+        parameters: &[Tensor],
+        learning_rate: f64,
+        momentum: f64,
+        implementation: OptimizerImpl,
+    ) -> Result<Self, TchError> {
+        let pointers: Vec<_> = parameters.iter().map(Tensor::as_ptr).collect();
+        let implementation = match implementation {
+            OptimizerImpl::Fused => 0,
+            OptimizerImpl::Foreach => 1,
+            OptimizerImpl::Loop => 2,
+        };
+        // SAFETY: `pointers` holds that many tensors that live through the call; the shim keeps its own references.
+        let sgd = unsafe { mc_sgd_new(pointers.as_ptr(), pointers.len(), learning_rate, momentum, implementation) };
+        Ok(Self(check_pointer(sgd)?))
+    }
+
+    /// Drops the gradients: the next backward pass writes them instead of adding to them.
+    pub fn zero(&mut self) -> Result<(), TchError> {
+        // SAFETY: made by `mc_sgd_new`, freed only in `drop`.
+        check(unsafe { mc_sgd_zero(self.0) })?;
+        Ok(())
+    }
+
+    /// One update. With a scale, the gradients are those of the scaled loss.
+    pub fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
+        let scale = scale.map_or(ptr::null_mut(), |scale| scale.0);
+        // SAFETY: both made by the shim and alive.
+        check(unsafe { mc_sgd_step(self.0, scale) })?;
+        Ok(())
+    }
+
+    /// How many gradients had to be copied because their strides were not their parameter's.
+    pub fn relaid(&self) -> i64 {
+        // SAFETY: made by `mc_sgd_new`, freed only in `drop`.
+        unsafe { mc_sgd_relaid(self.0) }
+    }
+}
+
+impl Drop for Sgd {
+    fn drop(&mut self) {
+        // SAFETY: made by `mc_sgd_new`, freed once.
+        unsafe { mc_sgd_free(self.0) };
+    }
+}

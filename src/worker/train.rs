@@ -1,0 +1,215 @@
+//! The loop: next batch, step, report. One for every strategy and precision.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use multicard::dataset::{self, ImageSet};
+use multicard::plan::ImageSettings;
+use multicard::protocol::{Event, FailureKind, Job, Phase};
+
+use crate::clock::{StepClock, StepDone, StepInfo};
+use crate::data::{Epoch, HostLoader, Mode, Shard};
+use crate::device::RankDevice;
+use crate::evidence;
+use crate::fence;
+use crate::report::{Report, Stop};
+use crate::shim::NvtxRange;
+use crate::trainer::Trainer;
+
+/// So many losses in a row that are no numbers end a run.
+const NOT_FINITE: u32 = 5;
+/// With loss scaling it takes this many halvings until the scale is useless.
+const NOT_FINITE_SCALED: u32 = 40;
+
+/// What the loop works on.
+struct Run<'a> {
+    job: &'a Job,
+    settings: &'a ImageSettings,
+    device: &'a RankDevice,
+    report: &'a mut Report,
+    trainer: Trainer,
+    clock: StepClock,
+    phase: Phase,
+    /// Steps given to the device so far, and in the whole run.
+    step: u64,
+    steps: u64,
+    not_finite: u32,
+}
+
+/// What the steps of an epoch add up to.
+#[derive(Default)]
+struct Sums {
+    loss: f64,
+    images: u64,
+    bytes: u64,
+}
+
+/// Trains one rank as its job says, and tells its log. `Started` is already told.
+pub fn run(
+    job: &Job,
+    rank: u32,
+    settings: &ImageSettings,
+    device: &RankDevice,
+    report: &mut Report,
+) -> Result<(), Stop> {
+    report.event(Event::Phase { phase: Phase::Start })?;
+    let trainer = Trainer::new(settings, device.device, job.seed, rank)?;
+    let model = trainer.model();
+    report.event(Event::Model { name: "mobilenet_v2".into(), parameters: model.parameter_count() })?;
+    let clock = StepClock::new(device.device, trainer.arithmetic().weights())?;
+
+    report.event(Event::Phase { phase: Phase::Load })?;
+    let set = load(job, settings)?;
+    let shard = Shard { rank: rank as usize, world_size: job.ranks.len() };
+    let loader = |images, mode| HostLoader::new(images, settings, device.device, job.seed, mode, shard, fence::new);
+    let mut train = loader(Arc::new(set.train), Mode::Train);
+    let mut test = loader(Arc::new(set.test), Mode::Evaluate);
+    let steps = (train.batches() * settings.epochs) as u64;
+    if steps == 0 {
+        let message = format!(
+            "train_images = {} gives {} ranks no full batch of {}: lower batch_size or take more images",
+            settings.train_images,
+            job.ranks.len(),
+            settings.batch_size
+        );
+        return Err(Stop::failed(FailureKind::Input, message));
+    }
+
+    let (phase, not_finite) = (Phase::Load, 0);
+    let mut run = Run { job, settings, device, report, trainer, clock, phase, step: 0, steps, not_finite };
+    for epoch in 1..=settings.epochs as u32 {
+        run.train(epoch, &mut train)?;
+        run.evaluate(epoch, &mut test)?;
+        let memory = device.memory()?;
+        run.report.event(memory)?;
+    }
+    Ok(())
+}
+
+/// The images that the cell asks for.
+fn load(job: &Job, settings: &ImageSettings) -> Result<ImageSet, Stop> {
+    let loaded = dataset::load(&job.data, &job.data_folder);
+    let mut set = loaded.map_err(|error| Stop::failed(FailureKind::Input, error.to_string()))?;
+    let parts =
+        [("train_images", settings.train_images, &mut set.train), ("test_images", settings.test_images, &mut set.test)];
+    for (factor, count, images) in parts {
+        if images.len() < count {
+            let message = format!("{factor} = {count}, but the data set has {}: ask for fewer", images.len());
+            return Err(Stop::failed(FailureKind::Input, message));
+        }
+        images.truncate(count);
+    }
+    Ok(set)
+}
+
+impl Run<'_> {
+    fn enter(&mut self, phase: Phase) -> Result<(), Stop> {
+        if self.phase == phase {
+            return Ok(());
+        }
+        self.phase = phase;
+        self.report.event(Event::Phase { phase })
+    }
+
+    fn warm_up(&self, step: u64) -> bool {
+        step <= self.job.warm_up_steps
+    }
+
+    fn train(&mut self, epoch: u32, loader: &mut HostLoader) -> Result<(), Stop> {
+        let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
+        let mut sums = Sums::default();
+        let mut kept = None;
+        self.enter(if self.warm_up(self.step + 1) { Phase::WarmUp } else { Phase::Steady })?;
+        self.device.synchronize()?;
+        let begin = Instant::now();
+        self.clock.begin()?;
+        let mut batches = loader.epoch(epoch);
+        while let Some(batch) = batches.next().map_err(|error| Stop::engine(&error))? {
+            self.step += 1;
+            let warm_up = self.warm_up(self.step);
+            if !warm_up {
+                self.enter(Phase::Steady)?;
+            }
+            let loss = {
+                let _range = NvtxRange::new(c"step");
+                self.trainer.step(&batch.images, &batch.labels)?
+            };
+            let info = StepInfo { step: self.step, load_wait_s: batch.wait_s, images: batch.count as u32 };
+            self.clock.end_step(info, &loss)?;
+            sums.bytes += batch.bytes;
+            self.report_steps(epoch, false, &mut sums)?;
+            if self.step == 1 {
+                // Looking costs time: in the warm-up, or else after the epoch.
+                if warm_up { self.tell_evidence(&batch)? } else { kept = Some(batch) }
+            }
+        }
+        self.report_steps(epoch, true, &mut sums)?;
+        let duration_s = begin.elapsed().as_secs_f64();
+        if let Some(batch) = kept {
+            self.tell_evidence(&batch)?;
+        }
+        let (skipped, usable) = self.trainer.arithmetic().skipped()?;
+        self.report.event(Event::Epoch {
+            epoch,
+            duration_s,
+            train_loss: sums.loss / sums.images.max(1) as f64,
+            images: sums.images,
+            received_bytes: sums.bytes,
+            loader_start_s: batches.start_s().unwrap_or_default(),
+            skipped_updates: skipped - skipped_before,
+        })?;
+        if usable { Ok(()) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
+    }
+
+    /// Tells the steps that are over; with `all`, waits for those that are not.
+    fn report_steps(&mut self, epoch: u32, all: bool, sums: &mut Sums) -> Result<(), Stop> {
+        while let Some(StepDone { info, duration_s, loss }) = self.clock.next_done(all)? {
+            sums.loss += loss * f64::from(info.images);
+            sums.images += u64::from(info.images);
+            self.report.event(Event::Step {
+                epoch,
+                step: info.step,
+                steps: self.steps,
+                duration_s,
+                load_wait_s: info.load_wait_s,
+                loss,
+                images: info.images,
+                warm_up: self.warm_up(info.step),
+            })?;
+            self.not_finite = if loss.is_finite() { 0 } else { self.not_finite + 1 };
+            let scaled = self.trainer.arithmetic().scale().is_some();
+            if self.not_finite >= if scaled { NOT_FINITE_SCALED } else { NOT_FINITE } {
+                let message = format!("{} losses in a row were no numbers", self.not_finite);
+                return Err(not_finite(info.step, &message));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_evidence(&mut self, batch: &crate::data::Batch) -> Result<(), Stop> {
+        for evidence in evidence::gather(self.settings, &self.trainer, batch)? {
+            self.report.event(Event::Evidence(evidence))?;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, epoch: u32, loader: &mut HostLoader) -> Result<(), Stop> {
+        self.enter(Phase::Evaluate)?;
+        let _range = NvtxRange::new(c"evaluate");
+        let begin = Instant::now();
+        let mut totals = self.trainer.totals()?;
+        let mut batches: Epoch = loader.epoch(epoch);
+        while let Some(batch) = batches.next().map_err(|error| Stop::engine(&error))? {
+            self.trainer.evaluate(&batch.images, &batch.labels, &mut totals)?;
+        }
+        let score = totals.score()?;
+        let duration_s = begin.elapsed().as_secs_f64();
+        let (test_loss, accuracy, images) = (score.loss, score.accuracy, score.images);
+        self.report.event(Event::Evaluation { epoch, duration_s, test_loss, accuracy, images })
+    }
+}
+
+fn not_finite(step: u64, found: &str) -> Stop {
+    let message = format!("training diverged by step {step}: {found}; lower learning_rate or choose a wider precision");
+    Stop::failed(FailureKind::NotFinite, message)
+}

@@ -1,0 +1,129 @@
+//! One step of training and of evaluation: the model, its arithmetic and its optimizer on one device.
+
+use multicard::plan::{ImageSettings, Layout};
+use tch::{Device, Kind, Reduction, TchError, Tensor};
+
+use crate::models::MobileNetV2;
+use crate::precision::Arithmetic;
+use crate::shim::Sgd;
+
+/// Digits.
+const CLASSES: i64 = 10;
+/// Of SGD.
+const MOMENTUM: f64 = 0.9;
+/// What cross entropy skips; no label has this value.
+const IGNORED_LABEL: i64 = -100;
+
+/// What steps work on.
+pub struct Trainer {
+    device: Device,
+    arithmetic: Arithmetic,
+    model: MobileNetV2,
+    optimizer: Sgd,
+}
+
+/// What evaluation steps add up, on the device.
+pub struct Totals {
+    loss: Tensor,
+    correct: Tensor,
+    images: u64,
+}
+
+/// What an evaluation found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    /// The mean over all images.
+    pub loss: f64,
+    /// Correct images over all images.
+    pub accuracy: f64,
+    /// How many images there were.
+    pub images: u64,
+}
+
+impl Trainer {
+    /// A model with the seed's weights, on a device. Every rank gets the same weights, and its own dropout.
+    pub fn new(settings: &ImageSettings, device: Device, seed: u64, rank: u32) -> Result<Self, TchError> {
+        let arithmetic = Arithmetic::new(settings.precision, device)?;
+        let channels_last = settings.layout == Layout::Nhwc;
+        tch::manual_seed(seed as i64);
+        let width = settings.width_multiplier;
+        let model = MobileNetV2::new(CLASSES, width, device, arithmetic.weights(), channels_last)?;
+        tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);
+        let optimizer = Sgd::new(&model.parameters(), settings.learning_rate, MOMENTUM, settings.optimizer_impl)?;
+        Ok(Self { device, arithmetic, model, optimizer })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &MobileNetV2 {
+        &self.model
+    }
+
+    /// Its arithmetic.
+    pub fn arithmetic(&self) -> &Arithmetic {
+        &self.arithmetic
+    }
+
+    /// Gradients so far that had to be copied into their parameter's strides.
+    pub fn relaid_gradients(&self) -> i64 {
+        self.optimizer.relaid()
+    }
+
+    /// Forward, backward, update. The loss of the batch before the update, on the device.
+    pub fn step(&mut self, images: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
+        self.optimizer.zero()?;
+        let loss = self.loss(images, labels, true, Reduction::Mean)?.0;
+        match self.arithmetic.scale() {
+            None => loss.f_backward()?,
+            Some(scale) => scale.apply(&loss)?.f_backward()?,
+        }
+        self.optimizer.step(self.arithmetic.scale())?;
+        loss.f_detach()
+    }
+
+    /// Nothing evaluated yet.
+    pub fn totals(&self) -> Result<Totals, TchError> {
+        let zero = |kind| Tensor::f_zeros([0i64; 0], (kind, self.device));
+        Ok(Totals { loss: zero(Kind::Double)?, correct: zero(Kind::Int64)?, images: 0 })
+    }
+
+    /// Evaluates a batch, with running statistics and without dropout.
+    pub fn evaluate(&self, images: &Tensor, labels: &Tensor, totals: &mut Totals) -> Result<(), TchError> {
+        tch::no_grad(|| {
+            let (loss, logits) = self.loss(images, labels, false, Reduction::Sum)?;
+            let _ = totals.loss.f_add_(&loss.f_to_kind(Kind::Double)?)?;
+            let correct = logits.f_argmax(1, false)?.f_eq_tensor(labels)?.f_sum(Kind::Int64)?;
+            let _ = totals.correct.f_add_(&correct)?;
+            totals.images += labels.size1()? as u64;
+            Ok(())
+        })
+    }
+
+    fn loss(
+        &self,
+        images: &Tensor,
+        labels: &Tensor,
+        train: bool,
+        reduction: Reduction,
+    ) -> Result<(Tensor, Tensor), TchError> {
+        let logits = self.arithmetic.forward(|| self.model.forward(images, train))?;
+        let logits = self.arithmetic.logits(logits)?;
+        let loss = logits.f_cross_entropy_loss(labels, None::<&Tensor>, reduction, IGNORED_LABEL, 0.0)?;
+        Ok((loss, logits))
+    }
+}
+
+impl Totals {
+    /// Reads the totals: waits for the device.
+    pub fn score(&self) -> Result<Score, TchError> {
+        let images = self.images.max(1) as f64;
+        Ok(Score {
+            loss: self.loss.f_double_value(&[])? / images,
+            accuracy: self.correct.f_int64_value(&[])? as f64 / images,
+            images: self.images,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "trainer_tests.rs"]
+mod tests;
