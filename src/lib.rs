@@ -11,24 +11,24 @@
 //!
 //! The modules, in the order data flows. Who may use whom is enforced by `tests/architecture.rs`.
 
+/// What runs say together: summaries, medians with intervals, ratios. Pure functions on records.
+pub mod analysis;
+/// The subcommands.
+pub mod cli;
+/// Image data sets as bytes: IDX files, the procedural digits, the download of MNIST.
+pub mod dataset;
+/// Tables for screen and paper: presets, and how they are written as Markdown, CSV, LaTeX and JSON.
+pub mod figure;
+/// Runs on this machine: the worker binary, placement of ranks, the queue, and the launcher that starts, follows
+/// and ends groups.
+pub mod launch;
 /// What to run: factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
 pub mod plan;
 /// What crosses process boundaries: jobs in, events and samples out, as versioned JSON lines.
 pub mod protocol;
-/// Image data sets as bytes: IDX files, the procedural digits, the download of MNIST.
-pub mod dataset;
-/// Runs on this machine: the worker binary, placement of ranks, the queue, and the launcher that starts, follows
-/// and ends groups.
-pub mod launch;
-/// What the machine says of itself while runs go on: node facts, and samples of GPUs, host and ranks.
-pub mod telemetry;
-/// The session folder: its logs, the index made from them, the one writer and the readers.
-pub mod store;
 /// The conductor: the one object that the window, the command line and the tests drive.
 pub mod session;
-/// What runs say together: summaries, medians with intervals, ratios. Pure functions on records.
-pub mod analysis;
-/// Tables for screen and paper: presets, and how they are written as Markdown, CSV, LaTeX and JSON.
-pub mod figure;
-/// The subcommands.
-pub mod cli;
+/// The session folder: its logs, the index made from them, the one writer and the readers.
+pub mod store;
+/// What the machine says of itself while runs go on: node facts, and samples of GPUs, host and ranks.
+pub mod telemetry;

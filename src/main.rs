@@ -1,2 +1,7 @@
 //! The workbench: no argument opens the window, a subcommand works without one.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    multicard::cli::main()
+}

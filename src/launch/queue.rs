@@ -55,6 +55,16 @@ impl Queue {
         Ok(())
     }
 
+    /// Takes in a run that an earlier workbench started and that may still be running.
+    ///
+    /// # Errors
+    /// When the id is taken.
+    pub fn adopt(&mut self, run: &str) -> Result<(), QueueError> {
+        self.push(run)?;
+        self.entry(run)?.state = RunState::Starting;
+        Ok(())
+    }
+
     /// The run whose turn it is, now starting. None while another is starting or running, while the queue is paused, and
     /// when nothing is queued.
     #[allow(clippy::should_implement_trait)] // A queue is no iterator: more may come after `None`.
@@ -129,6 +139,11 @@ impl Queue {
         let place = self.entries.iter().enumerate().filter(queued).nth(position).map(|(index, _)| index);
         self.entries.insert(place.unwrap_or(self.entries.len()), entry);
         Ok(())
+    }
+
+    /// Whether nothing is running and nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.entries.iter().all(|entry| entry.state.is_final())
     }
 
     /// Hands out no further run; one that is running goes on.

@@ -1,0 +1,168 @@
+//! The subcommands. Data goes to stdout, progress and messages to stderr.
+//!
+//! Exit codes: 0 all well, 1 some run failed, 2 bad input or usage, 130 interrupted.
+
+mod data;
+mod node;
+mod plan;
+mod run;
+mod session;
+mod table;
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Everything asked for was done.
+const OK: u8 = 0;
+/// Some run did not finish.
+const SOME_RUN_FAILED: u8 = 1;
+/// The input or the usage was wrong.
+const BAD_INPUT: u8 = 2;
+/// The user interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// A workbench for performance experiments on multi-GPU machines.
+#[derive(Parser)]
+#[command(name = "multicard", version, arg_required_else_help = false)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say what this machine offers: GPUs, CPUs, memory, the worker.
+    Node(node::Arguments),
+    /// Say what a plan would run here: its cells, time and memory, and what cannot run and why.
+    Plan(plan::Arguments),
+    /// Run a plan and keep what happens in a session.
+    Run(run::Arguments),
+    /// Print a table of a session's results.
+    Table(table::Arguments),
+    /// Make or fetch data sets.
+    #[command(subcommand)]
+    Data(data::Command),
+    /// Look after a session's folder.
+    #[command(subcommand)]
+    Session(session::Command),
+    /// Print the completion script of a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, in roff.
+    Man,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TableFormat {
+    /// For reading.
+    Md,
+    /// For spreadsheets: all digits, units and intervals in columns of their own.
+    Csv,
+    /// For papers: booktabs and siunitx.
+    Latex,
+    /// For programs.
+    Json,
+}
+
+impl From<TableFormat> for crate::figure::Format {
+    fn from(format: TableFormat) -> Self {
+        match format {
+            TableFormat::Md => Self::Markdown,
+            TableFormat::Csv => Self::Csv,
+            TableFormat::Latex => Self::Latex,
+            TableFormat::Json => Self::Json,
+        }
+    }
+}
+
+/// What a subcommand ends in: the exit code, or the message for bad input.
+type Outcome = Result<u8, Box<dyn Error>>;
+
+/// Runs what the command line says.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command {
+        Some(Command::Node(arguments)) => node::run(&arguments),
+        Some(Command::Plan(arguments)) => plan::run(&arguments),
+        Some(Command::Run(arguments)) => run::run(&arguments),
+        Some(Command::Table(arguments)) => table::run(&arguments),
+        Some(Command::Data(command)) => data::run(command),
+        Some(Command::Session(command)) => session::run(command),
+        Some(Command::Completions { shell }) => completions(shell),
+        Some(Command::Man) => man(),
+        None => Err("this version has no window yet: use a subcommand (`multicard --help` lists them)".into()),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) if is_closed_pipe(error.as_ref()) => ExitCode::from(OK),
+        Err(error) => {
+            say(format_args!("multicard: {error}"));
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+/// Writes data to stdout.
+fn print(text: &str) -> Result<(), std::io::Error> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        stdout.write_all(b"\n")?;
+    }
+    stdout.flush()
+}
+
+/// Writes a message to stderr; if even that is closed, nobody reads it.
+fn say(message: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// The reader of a pipe (`head`, say) has seen enough: not an error.
+fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+fn completions(shell: clap_complete::Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "multicard", &mut script);
+    print(&String::from_utf8(script)?)?;
+    Ok(OK)
+}
+
+fn man() -> Outcome {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+    print(&String::from_utf8(page)?)?;
+    Ok(OK)
+}
+
+/// The session folder that an argument means: a path, or the name of a session in the default place.
+fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = if argument.exists() || argument.components().count() > 1 {
+        argument.clone()
+    } else {
+        crate::session::default_sessions_folder()?.join(argument)
+    };
+    if folder.join("session.toml").exists() {
+        return Ok(folder);
+    }
+    Err(format!("{} holds no session (no session.toml in it)", folder.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,68 @@
+//! `multicard node`: what this machine offers.
+
+use clap::{Args, ValueEnum};
+
+use super::{OK, Outcome, print};
+use crate::plan::{CudaState, Node};
+use crate::session::Machine;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// How to write it.
+    #[arg(long, value_enum, default_value_t = Format::Md)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For reading.
+    Md,
+    /// For programs.
+    Json,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let Machine { node, .. } = Machine::look();
+    match arguments.format {
+        Format::Md => print(&describe(&node))?,
+        Format::Json => print(&serde_json::to_string_pretty(&node)?)?,
+    }
+    Ok(OK)
+}
+
+fn describe(node: &Node) -> String {
+    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let mut lines = vec![
+        format!("# {}", node.hostname),
+        String::new(),
+        format!("- system: {}", node.system),
+        format!("- processor: {}; {} CPUs usable, {} NUMA nodes", node.cpu_model, node.cpus, node.numa_nodes),
+        format!("- memory: {} usable", gigabytes(node.memory_bytes)),
+        format!("- NVIDIA driver: {}", node.driver.as_deref().unwrap_or("none")),
+    ];
+    for gpu in &node.gpus {
+        let numa = gpu.numa_node.map_or(String::new(), |numa| format!(", NUMA node {numa}"));
+        let mig = if gpu.mig { ", MIG on: not usable as a whole" } else { "" };
+        lines.push(format!(
+            "- GPU {}: {}, {}{numa}, {}{mig}",
+            gpu.index,
+            gpu.name,
+            gigabytes(gpu.memory_bytes),
+            gpu.uuid
+        ));
+    }
+    if node.gpus.is_empty() {
+        lines.push(format!("- GPUs: none ({})", node.no_gpu_reason.as_deref().unwrap_or("no reason known")));
+    }
+    match &node.worker {
+        Ok(worker) => {
+            lines.push(format!("- worker: {}, libtorch {}", worker.path.display(), worker.torch_version));
+            match &worker.cuda {
+                CudaState::Available => lines.push("- CUDA in the worker: available".into()),
+                CudaState::Unavailable { reason } => lines.push(format!("- CUDA in the worker: off ({reason})")),
+            }
+        }
+        Err(reason) => lines.push(format!("- worker: none: {reason}")),
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,112 @@
+//! `multicard plan`: what a plan would run here.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{OK, Outcome, print};
+use crate::plan::{Levels, Matrix, Plan, expand};
+use crate::session::Machine;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The plan file.
+    plan: PathBuf,
+    /// How to write it.
+    #[arg(long, value_enum, default_value_t = Format::Md)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For reading.
+    Md,
+    /// For programs.
+    Json,
+}
+
+#[derive(Serialize)]
+struct CellOut<'a> {
+    id: &'a str,
+    levels: &'a Levels,
+    estimated_s: f64,
+    estimated_peak_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct InvalidOut<'a> {
+    levels: &'a Levels,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct MatrixOut<'a> {
+    cells: Vec<CellOut<'a>>,
+    invalid: Vec<InvalidOut<'a>>,
+    runs: usize,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let plan = Plan::read(&arguments.plan)?;
+    let Machine { node, .. } = Machine::look();
+    let matrix = expand(&plan, &node);
+    let runs = matrix.cells.len() * plan.repeats as usize;
+    match arguments.format {
+        Format::Md => print(&describe(&plan, &matrix, runs))?,
+        Format::Json => print(&serde_json::to_string_pretty(&json(&matrix, runs))?)?,
+    }
+    Ok(OK)
+}
+
+fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
+    let cells = matrix.cells.iter().map(|cell| CellOut {
+        id: &cell.id,
+        levels: &cell.levels,
+        estimated_s: cell.estimate.duration_s,
+        estimated_peak_bytes: cell.estimate.peak_bytes,
+    });
+    let invalid = matrix.invalid.iter().map(|cell| InvalidOut { levels: &cell.levels, reason: &cell.reason });
+    MatrixOut { cells: cells.collect(), invalid: invalid.collect(), runs }
+}
+
+fn describe(plan: &Plan, matrix: &Matrix, runs: usize) -> String {
+    let varied: Vec<&str> = plan.varied().collect();
+    let values = |levels: &Levels| {
+        let level = |key: &&str| levels.get(key).map_or(String::new(), |level| format!(" {level} |"));
+        varied.iter().map(level).collect::<String>()
+    };
+    let duration_s: f64 =
+        matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
+    let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
+    let mut lines = vec![
+        format!("# {}", plan.name),
+        String::new(),
+        format!(
+            "{runs} runs: {} cells × {} repeats; about {}, peak about {:.1} GB a rank (rough estimates).",
+            matrix.cells.len(),
+            plan.repeats,
+            super::run::duration_text(duration_s),
+            peak_bytes as f64 / 1e9
+        ),
+        String::new(),
+        format!(
+            "| cell |{} estimated s | estimated peak GB |",
+            varied.iter().map(|key| format!(" {key} |")).collect::<String>()
+        ),
+        format!("|---|{}---:|---:|", "---|".repeat(varied.len())),
+    ];
+    for cell in &matrix.cells {
+        let peak_gb = cell.estimate.peak_bytes as f64 / 1e9;
+        lines.push(format!("| {} |{} {:.1} | {peak_gb:.1} |", cell.id, values(&cell.levels), cell.estimate.duration_s));
+    }
+    if !matrix.invalid.is_empty() {
+        lines.push(String::new());
+        lines.push(format!("{} cells cannot run here:", matrix.invalid.len()));
+        lines.push(String::new());
+        lines.push(format!("|{} reason |", varied.iter().map(|key| format!(" {key} |")).collect::<String>()));
+        lines.push(format!("|{}---|", "---|".repeat(varied.len())));
+        lines.extend(matrix.invalid.iter().map(|cell| format!("|{} {} |", values(&cell.levels), cell.reason)));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,188 @@
+//! `multicard run`: run a plan, show how far it is, keep everything in a session.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
+use crate::plan::{Plan, RunState};
+use crate::session::{Added, Machine, Notice, Session, default_sessions_folder, runnable};
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The plan file.
+    plan: PathBuf,
+    /// The session's folder; made if it is not there. By default, one named after the plan and the time.
+    #[arg(long)]
+    session: Option<PathBuf>,
+    /// Run only the repeats that the session does not hold as finished.
+    #[arg(long)]
+    resume: bool,
+    /// What to write to stdout: nothing, or each event as a line of JSON.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One event a line.
+    Json,
+}
+
+/// How often the bar is drawn and an interrupt is looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let plan = Plan::read(&arguments.plan)?;
+    let folder = match &arguments.session {
+        Some(folder) => folder.clone(),
+        None => default_sessions_folder()?.join(default_name(&plan)),
+    };
+    // All that can be wrong is looked for before anything is written.
+    let machine = Machine::look();
+    runnable(&plan, &machine.node)?;
+    super::data::prepare(&plan.data)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let mut session = Session::open_or_create(&folder, machine)?;
+    let added = session.add_plan(&plan, arguments.resume)?;
+    say_added(&plan, &added, session.folder());
+    let mut outcomes = Outcomes::default();
+    let bar = bar();
+    let mut cancelled = false;
+    while !session.is_idle() {
+        for notice in session.advance(TICK)? {
+            outcomes.count(&notice);
+            show(&notice, &session, &bar, arguments.format)?;
+        }
+        draw(&bar, &session);
+        if interrupted.load(Ordering::Relaxed) && !cancelled {
+            bar.suspend(|| say("interrupted: ending what runs"));
+            session.cancel_all()?;
+            cancelled = true;
+        }
+    }
+    session.flush()?;
+    bar.finish_and_clear();
+    say(format_args!(
+        "{} finished, {} did not. Results: multicard table {}",
+        outcomes.finished + added.kept,
+        outcomes.unfinished,
+        session.folder().display()
+    ));
+    Ok(match (cancelled, outcomes.unfinished) {
+        (true, _) => INTERRUPTED,
+        (false, 0) => OK,
+        (false, _) => SOME_RUN_FAILED,
+    })
+}
+
+#[derive(Default)]
+struct Outcomes {
+    finished: usize,
+    unfinished: usize,
+}
+
+impl Outcomes {
+    fn count(&mut self, notice: &Notice) {
+        match notice {
+            Notice::State { state: RunState::Finished, .. } => self.finished += 1,
+            Notice::State { state, .. } if state.is_final() => self.unfinished += 1,
+            Notice::State { .. } | Notice::Event(_) | Notice::Noise { .. } => {}
+        }
+    }
+}
+
+fn say_added(plan: &Plan, added: &Added, folder: &Path) {
+    say(format_args!("{}: {} runs queued, session {}", plan.name, added.queued, folder.display()));
+    if added.kept > 0 {
+        say(format_args!("{} runs are there already and are kept", added.kept));
+    }
+    for invalid in added.invalid.iter().take(5) {
+        let levels: Vec<String> =
+            plan.varied().filter_map(|key| invalid.levels.get(key).map(|level| format!("{key} {level}"))).collect();
+        say(format_args!("not run here: {}: {}", levels.join(", "), invalid.reason));
+    }
+    if added.invalid.len() > 5 {
+        say(format_args!("… and {} more cells; `multicard plan` lists them", added.invalid.len() - 5));
+    }
+}
+
+fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Format>) -> Result<(), std::io::Error> {
+    match notice {
+        Notice::Event(line) if format == Some(Format::Json) => print(&serde_json::to_string(line)?)?,
+        Notice::Event(_) => {}
+        Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable: {message}"))),
+        Notice::State { run, state, reason } if state.is_final() => {
+            let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));
+            let log = if reason.is_empty() {
+                String::new()
+            } else {
+                format!(" (log: {})", session.folder().join("runs").join(run).join("stderr.log").display())
+            };
+            bar.suspend(|| say(format_args!("run {run} {}{reason}{log}", state.name())));
+        }
+        Notice::State { .. } => {}
+    }
+    Ok(())
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    // The template is a constant that the crate accepts; without it the bar is plain.
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn draw(bar: &ProgressBar, session: &Session) {
+    let progress = session.progress();
+    bar.set_length(progress.queued as u64);
+    bar.set_position(progress.ended as u64);
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let running = progress.running.iter().map(|(run, at)| {
+        let loss = at.loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
+        format!("{run} step {}/{}{loss}  ", at.step, at.steps)
+    });
+    let message = format!("{}ETA {}", running.collect::<String>(), duration_text(progress.remaining_s(now_s)));
+    bar.set_message(message);
+}
+
+/// A duration for reading: `8 s`, `4 min 5 s`, `2 h 3 min`.
+pub(super) fn duration_text(duration_s: f64) -> String {
+    let seconds = duration_s.round() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn default_name(plan: &Plan) -> String {
+    let name: String =
+        plan.name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    format!("{name}-{}", jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration_text;
+
+    #[test]
+    fn durations_read_in_the_two_greatest_units() {
+        assert_eq!(duration_text(8.4), "8 s");
+        assert_eq!(duration_text(245.0), "4 min 5 s");
+        assert_eq!(duration_text(7400.0), "2 h 3 min");
+    }
+}

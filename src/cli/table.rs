@@ -1,0 +1,40 @@
+//! `multicard table`: a table of a session's results.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{OK, Outcome, TableFormat, print, session_folder};
+use crate::analysis::summarise_run;
+use crate::figure;
+use crate::store::Reader;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The session's folder, or the name of one in the default place.
+    session: PathBuf,
+    /// Which table: times, loss, memory.
+    #[arg(long, default_value = "times")]
+    preset: String,
+    /// The cell that speed-ups are relative to; by default the first row.
+    #[arg(long)]
+    baseline: Option<String>,
+    /// How to write it.
+    #[arg(long, value_enum, default_value_t = TableFormat::Md)]
+    format: TableFormat,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let preset = figure::preset(&arguments.preset)?;
+    let reader = Reader::open(&session_folder(&arguments.session)?)?;
+    let mut summaries = Vec::new();
+    for listed in reader.runs()? {
+        // With its steps, one run at a time: a session may be larger than memory.
+        if let Some(record) = reader.run(&listed.run)? {
+            summaries.push(summarise_run(&record));
+        }
+    }
+    let table = figure::table(preset, &summaries, arguments.baseline.as_deref());
+    print(&figure::render(&table, arguments.format.into()))?;
+    Ok(OK)
+}

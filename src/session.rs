@@ -1,0 +1,304 @@
+//! The conductor: plan → queue → groups → events and samples → store.
+//!
+//! The window, the command line and the tests all drive this one object. It does nothing by itself: whoever
+//! owns it calls [`Session::advance`], which waits a moment, takes what arrived, keeps it, starts what may
+//! start, and returns what the owner may want to show. So there is one order of things, and no lock.
+
+mod error;
+mod progress;
+mod queueing;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use error::SessionError;
+pub use progress::Progress;
+pub use queueing::{Added, runnable};
+
+use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
+use crate::plan::{Node, RunState};
+use crate::protocol::{EventLine, Job, Sample};
+use crate::store::{Decision, Reader, Store};
+use crate::telemetry::{self, Sampler, Watch};
+
+/// Updates that may wait before the followers of runs must wait too.
+const UPDATES_IN_FLIGHT: usize = 4096;
+/// Samples that may wait before the sampler drops some and marks the hole.
+const SAMPLES_IN_FLIGHT: usize = 1024;
+
+/// Something that happened, for whoever shows it.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// A run changed its state.
+    State {
+        /// Which run.
+        run: String,
+        /// Where it stands now.
+        state: RunState,
+        /// Why, where it did not finish.
+        reason: Option<String>,
+    },
+    /// A rank said something.
+    Event(EventLine),
+    /// A line of a rank's log that could not be read, with file and line.
+    Noise {
+        /// Which run.
+        run: String,
+        /// What and where.
+        message: String,
+    },
+}
+
+/// A session that is open for running.
+pub struct Session {
+    store: Store,
+    node: Node,
+    launcher: Option<Launcher>,
+    sampler: Sampler,
+    queue: Queue,
+    jobs: BTreeMap<String, QueuedJob>,
+    progress: Progress,
+    watched_ranks: BTreeMap<String, Vec<(u32, u32)>>,
+    next_run: u32,
+    next_plan: u32,
+    updates: Receiver<Update>,
+    samples: Receiver<(String, Sample)>,
+}
+
+/// A run that may be started (again).
+#[derive(Clone)]
+struct QueuedJob {
+    job: Job,
+    origin: Origin,
+    estimate_s: f64,
+}
+
+/// Which repeat of which cell of which plan a run is.
+#[derive(Clone)]
+struct Origin {
+    plan: String,
+    cell: String,
+    repeat: u32,
+}
+
+/// This machine: what it offers, and the worker found on it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// What it offers.
+    pub node: Node,
+    /// What to launch with, if there is something.
+    pub worker: Option<WorkerCommand>,
+}
+
+impl Machine {
+    /// Asks the hardware and the worker; takes seconds, so not for the window's thread.
+    pub fn look() -> Self {
+        let found = launch::find_worker();
+        let mut node = telemetry::read_node();
+        node.worker = found.as_ref().map(|worker| worker.description.clone()).map_err(Clone::clone);
+        Self { node, worker: found.ok() }
+    }
+}
+
+impl Session {
+    /// Opens the session in `folder`, or makes one there.
+    pub fn open_or_create(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
+        let Machine { node, worker } = machine;
+        let store =
+            if folder.join("session.toml").exists() { Store::open(folder)? } else { Store::create(folder, &node)? };
+        let (update_sender, updates) = sync_channel(UPDATES_IN_FLIGHT);
+        let (sample_sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
+        let mut session = Self {
+            sampler: Sampler::start(telemetry::DEFAULT_INTERVAL, sample_sender)?,
+            launcher: worker.map(|worker| Launcher::new(worker, update_sender)),
+            store,
+            node,
+            queue: Queue::default(),
+            jobs: BTreeMap::new(),
+            progress: Progress::default(),
+            watched_ranks: BTreeMap::new(),
+            next_run: 1,
+            next_plan: 1,
+            updates,
+            samples,
+        };
+        session.take_up_earlier_runs()?;
+        Ok(session)
+    }
+
+    /// The session's folder.
+    pub fn folder(&self) -> &Path {
+        self.store.folder()
+    }
+
+    /// The machine that runs are launched on.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// A reader of all that is kept; it never waits for this session.
+    pub fn reader(&self) -> Result<Reader, SessionError> {
+        Ok(self.store.reader()?)
+    }
+
+    /// How far the queue is.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Whether nothing is running and nothing may start.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
+    /// Lets no further run start until [`Session::resume_queue`].
+    pub fn pause_queue(&mut self) {
+        self.queue.pause();
+    }
+
+    /// Lets runs start again.
+    pub fn resume_queue(&mut self) {
+        self.queue.resume();
+    }
+
+    /// Ends a run, or takes it out of the queue.
+    pub fn cancel(&mut self, run: &str) -> Result<(), SessionError> {
+        match self.queue.state(run) {
+            Some(RunState::Queued) => {
+                self.queue.cancel(run)?;
+                self.store.decide(ended(run, RunState::Cancelled, None))?;
+                self.progress.ended(run, now_s());
+            }
+            Some(state) if !state.is_final() => {
+                if let Some(launcher) = &self.launcher {
+                    launcher.cancel(run);
+                }
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Ends what runs and takes out of the queue what waits.
+    pub fn cancel_all(&mut self) -> Result<(), SessionError> {
+        // The waiting ones first, so that none starts in the place of one that ends.
+        let (waiting, running): (Vec<_>, Vec<_>) = self
+            .queue
+            .states()
+            .filter(|(_, state)| !state.is_final())
+            .map(|(run, state)| (run.to_owned(), state))
+            .partition(|(_, state)| *state == RunState::Queued);
+        for (run, _) in waiting.into_iter().chain(running) {
+            self.cancel(&run)?;
+        }
+        Ok(())
+    }
+
+    /// Waits up to `patience` for something to happen, keeps it, starts what may start.
+    pub fn advance(&mut self, patience: Duration) -> Result<Vec<Notice>, SessionError> {
+        let mut notices = Vec::new();
+        self.start_next(&mut notices)?;
+        match self.updates.recv_timeout(patience) {
+            Ok(update) => self.take(update, &mut notices)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            // Without a worker there is no launcher and nobody to wait for.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(patience),
+        }
+        while let Ok(update) = self.updates.try_recv() {
+            self.take(update, &mut notices)?;
+        }
+        while let Ok((run, sample)) = self.samples.try_recv() {
+            self.store.sample(&run, sample)?;
+        }
+        self.start_next(&mut notices)?;
+        Ok(notices)
+    }
+
+    /// Drives the session until nothing is left to do, handing each notice to `show`.
+    pub fn run_to_end(&mut self, mut show: impl FnMut(&Notice)) -> Result<(), SessionError> {
+        while !self.is_idle() {
+            for notice in self.advance(Duration::from_millis(100))? {
+                show(&notice);
+            }
+        }
+        self.store.flush()?;
+        Ok(())
+    }
+
+    /// Waits until everything said so far is in the index.
+    pub fn flush(&self) -> Result<(), SessionError> {
+        Ok(self.store.flush()?)
+    }
+
+    fn start_next(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
+        let Some(launcher) = &self.launcher else { return Ok(()) };
+        while let Some(run) = self.queue.next() {
+            let Some(queued) = self.jobs.get(&run) else {
+                return Err(SessionError::UnknownRun { run });
+            };
+            self.progress.started(&run, queued.estimate_s, now_s());
+            if let Err(error) = launcher.start(queued.job.clone()) {
+                let reason = Some(error.to_string());
+                self.queue.set(&run, RunState::Failed)?;
+                self.store.decide(ended(&run, RunState::Failed, reason.clone()))?;
+                self.progress.ended(&run, now_s());
+                notices.push(Notice::State { run, state: RunState::Failed, reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, update: Update, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
+        match update {
+            Update::Started { run, pid, process_start } => {
+                self.store.decide(Decision::RunStarted { run: run.clone(), pid, process_start })?;
+                self.watch(&run, None);
+            }
+            Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),
+            Update::Event(line) => {
+                self.progress.event(&line, now_s());
+                self.store.event(line.clone())?;
+                notices.push(Notice::Event(line));
+            }
+            Update::Noise { run, file_line } => notices.push(Notice::Noise { run, message: file_line }),
+            Update::State { run, state, reason } => {
+                self.queue.set(&run, state)?;
+                if state.is_final() {
+                    self.sampler.unwatch(&run);
+                    self.watched_ranks.remove(&run);
+                    self.store.decide(ended(&run, state, reason.clone()))?;
+                    self.progress.ended(&run, now_s());
+                }
+                notices.push(Notice::State { run, state, reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the sampler which processes and GPUs belong to a run.
+    fn watch(&mut self, run: &str, rank: Option<(u32, u32)>) {
+        let Some(queued) = self.jobs.get(run) else { return };
+        let ranks = self.watched_ranks.entry(run.to_owned()).or_default();
+        ranks.extend(rank);
+        let gpu_uuids = queued.job.ranks.iter().filter_map(|place| place.gpu_uuid.clone()).collect();
+        self.sampler.watch(Watch { run: run.to_owned(), gpu_uuids, ranks: ranks.clone(), samples_after: None });
+    }
+}
+
+fn ended(run: &str, state: RunState, reason: Option<String>) -> Decision {
+    Decision::RunEnded { run: run.to_owned(), state, reason }
+}
+
+/// Seconds since the Unix epoch.
+fn now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// Where sessions are kept unless the user says otherwise: `multicard/sessions` in the XDG data folder.
+pub fn default_sessions_folder() -> Result<PathBuf, SessionError> {
+    use etcetera::BaseStrategy;
+    let places = etcetera::choose_base_strategy().map_err(|error| SessionError::NoHome(error.to_string()))?;
+    Ok(places.data_dir().join("multicard").join("sessions"))
+}

@@ -1,0 +1,164 @@
+//! From a plan to queued runs, and from an earlier workbench's runs to where they stand now.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::{Origin, QueuedJob, Session, SessionError, ended};
+use crate::dataset;
+use crate::launch;
+use crate::plan::{Cell, InvalidCell, Level, Matrix, Node, Plan, RunState, expand, order};
+use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, RankPlace};
+use crate::store::Decision;
+
+/// What came of adding a plan.
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// Runs that were queued.
+    pub queued: usize,
+    /// Runs that were there already and finished.
+    pub kept: usize,
+    /// Cells that cannot run here, with their reasons.
+    pub invalid: Vec<InvalidCell>,
+}
+
+/// The cells of a plan on this machine; an error where nothing could be launched at all.
+pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
+    if let Err(reason) = &node.worker {
+        return Err(SessionError::NoWorker(reason.clone()));
+    }
+    let matrix = expand(plan, node);
+    match (matrix.cells.as_slice(), matrix.invalid.first()) {
+        ([], Some(first)) => {
+            Err(SessionError::NoValidCell { cells: matrix.invalid.len(), reason: first.reason.clone() })
+        }
+        _ => Ok(matrix),
+    }
+}
+
+impl Session {
+    /// Queues the runs of a plan.
+    ///
+    /// With `only_missing`, repeats that this session already holds as finished are kept; without, all repeats
+    /// are run anew and counted on from those that are there.
+    pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
+        let matrix = runnable(plan, &self.node)?;
+        let data_folder = dataset::data_folder(&plan.data)?;
+        let places = self.places(&matrix.cells)?;
+        let earlier = self.finished_repeats()?;
+        let decided = format!("p{}", self.next_plan);
+        self.next_plan += 1;
+        self.store.decide(Decision::PlanAdded {
+            plan: decided.clone(),
+            name: plan.name.clone(),
+            toml: plan.to_toml(),
+        })?;
+        let (mut queued, mut kept) = (0, 0);
+        for planned in order(plan, &matrix.cells) {
+            let cell = &matrix.cells[planned.cell];
+            let finished = earlier.get(&cell.id).map_or(&[][..], Vec::as_slice);
+            let repeat = if only_missing {
+                if finished.contains(&planned.repeat) {
+                    kept += 1;
+                    continue;
+                }
+                planned.repeat
+            } else {
+                planned.repeat + finished.iter().max().copied().unwrap_or(0)
+            };
+            let job = Job {
+                version: PROTOCOL_VERSION,
+                run: String::new(),
+                workload: plan.workload,
+                levels: cell.levels.clone(),
+                data: plan.data.clone(),
+                data_folder: data_folder.clone(),
+                // All cells of a repeat start from the same weights and see the images in the same order.
+                seed: plan.seed.wrapping_add(u64::from(repeat) - 1),
+                warm_up_steps: plan.warm_up_steps,
+                folder: PathBuf::new(),
+                ranks: places[planned.cell].clone(),
+                limits: JobLimits {
+                    run_time_s: plan.limits.run_time_s,
+                    memory_limit_bytes: plan.limits.memory_limit_bytes(),
+                },
+            };
+            let origin = Origin { plan: decided.clone(), cell: cell.id.clone(), repeat };
+            self.queue_job(QueuedJob { job, origin, estimate_s: cell.estimate.duration_s })?;
+            queued += 1;
+        }
+        Ok(Added { queued, kept, invalid: matrix.invalid })
+    }
+
+    /// Queues a run again that did not finish, as a new run with a folder of its own; the old one keeps its logs.
+    pub fn retry(&mut self, run: &str) -> Result<(), SessionError> {
+        let unknown = || SessionError::UnknownRun { run: run.to_owned() };
+        let queued = self.jobs.get(run).cloned().ok_or_else(unknown)?;
+        self.queue_job(queued)
+    }
+
+    /// Gives a job an id and a folder, and queues it.
+    fn queue_job(&mut self, mut queued: QueuedJob) -> Result<(), SessionError> {
+        let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
+        self.next_run += 1;
+        queued.job.run.clone_from(&run);
+        queued.job.folder = self.store.run_folder(&run);
+        self.store.decide(Decision::RunQueued {
+            run: run.clone(),
+            plan: queued.origin.plan.clone(),
+            cell: queued.origin.cell.clone(),
+            levels: queued.job.levels.clone(),
+            data: queued.job.data.clone(),
+            repeat: queued.origin.repeat,
+            seed: queued.job.seed,
+        })?;
+        self.queue.push(run.as_str())?;
+        self.progress.queued(queued.estimate_s);
+        self.jobs.insert(run, queued);
+        Ok(())
+    }
+
+    fn places(&self, cells: &[Cell]) -> Result<Vec<Vec<RankPlace>>, SessionError> {
+        let gpus = |cell: &Cell| cell.levels.get("gpus").and_then(Level::as_integer).unwrap_or(1);
+        let place = |cell| launch::place(gpus(cell) as usize, &self.node).map_err(SessionError::Placement);
+        cells.iter().map(place).collect()
+    }
+
+    /// The finished repeats of each cell.
+    fn finished_repeats(&self) -> Result<BTreeMap<String, Vec<u32>>, SessionError> {
+        self.store.flush()?;
+        let mut repeats: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for run in self.store.reader()?.runs()? {
+            if run.state == RunState::Finished {
+                repeats.entry(run.cell).or_default().push(run.repeat);
+            }
+        }
+        Ok(repeats)
+    }
+
+    /// Numbers on from what is there, and settles runs that an earlier workbench left behind: a group that still
+    /// runs is followed, one that is gone is judged by its logs, a run that never started is cancelled.
+    pub(super) fn take_up_earlier_runs(&mut self) -> Result<(), SessionError> {
+        self.store.flush()?;
+        let reader = self.store.reader()?;
+        self.next_plan = 1 + reader.plans()?.len() as u32;
+        let processes = reader.processes()?;
+        let runs = reader.runs()?;
+        self.next_run = 1 + runs.len() as u32;
+        for record in runs.iter().filter(|record| !record.state.is_final()) {
+            let run = &record.run;
+            let job = std::fs::read(self.store.run_folder(run).join("job.json")).ok();
+            let job = job.and_then(|bytes| serde_json::from_slice::<Job>(&bytes).ok());
+            let process = processes.iter().find(|process| process.run == *run);
+            if let (Some(job), Some(process), Some(launcher)) = (job, process, &self.launcher) {
+                self.queue.adopt(run)?;
+                launcher.follow(job.clone(), process.pid, process.process_start)?;
+                let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
+                self.jobs.insert(run.clone(), QueuedJob { job, origin, estimate_s: 0.0 });
+            } else {
+                let reason = "the workbench that queued it ended before it started";
+                self.store.decide(ended(run, RunState::Interrupted, Some(reason.into())))?;
+            }
+        }
+        Ok(())
+    }
+}

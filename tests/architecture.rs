@@ -1,0 +1,152 @@
+//! Who may use whom: reads the paths in `src/` and enforces the map in `src/lib.rs`.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Each room and the rooms it may use.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("plan", &[]),
+    ("protocol", &["plan"]),
+    ("dataset", &["plan"]),
+    ("launch", &["plan", "protocol"]),
+    ("telemetry", &["plan", "protocol"]),
+    ("store", &["plan", "protocol"]),
+    ("analysis", &["plan", "protocol", "store"]),
+    ("figure", &["plan", "analysis"]),
+    ("session", &["plan", "protocol", "dataset", "launch", "telemetry", "store"]),
+    ("cli", &["plan", "protocol", "dataset", "launch", "telemetry", "store", "analysis", "figure", "session"]),
+    ("worker", &["plan", "protocol", "dataset"]),
+];
+
+/// Crates that only some rooms may use.
+const CRATES: &[(&str, &[&str])] = &[
+    ("rusqlite", &["store"]),
+    ("nvml_wrapper", &["telemetry"]),
+    ("tch", &["worker"]),
+    ("torch_sys", &["worker"]),
+    ("clap", &["cli"]),
+    ("indicatif", &["cli"]),
+    ("ureq", &["dataset"]),
+];
+
+fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Every file of `src/` with the room it belongs to.
+fn files_by_room() -> Vec<(String, PathBuf)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&source, &mut files);
+    let room = |file: &PathBuf| {
+        let first = file.strip_prefix(&source).unwrap().components().next().unwrap();
+        first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+    };
+    files.into_iter().map(|file| (room(&file), file)).collect()
+}
+
+/// The code of a file without its comments.
+fn code(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+}
+
+/// The first segments of paths that start with `prefix`, such as `plan` in `crate::plan::Level`; braces after
+/// the prefix are looked into.
+fn used(code: &str, prefix: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (start, _) in code.match_indices(prefix) {
+        let before = code[..start].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let rest = &code[start + prefix.len()..];
+        let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+        if let Some(list) = rest.strip_prefix('{') {
+            let mut depth = 0;
+            let mut fresh = true;
+            for (at, c) in list.char_indices() {
+                match c {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => fresh = true,
+                    c if fresh && !c.is_whitespace() => {
+                        names.insert(word(&list[at..]));
+                        fresh = false;
+                    }
+                    _ => {}
+                }
+            }
+        } else {
+            names.insert(word(rest));
+        }
+    }
+    names
+}
+
+#[test]
+fn rooms_use_only_the_rooms_they_may() {
+    let mut offences = Vec::new();
+    for (room, file) in files_by_room() {
+        let Some((_, allowed)) = ROOMS.iter().find(|(name, _)| *name == room) else { continue };
+        // The worker is a binary of its own: to it, the library is `multicard`, and `crate` is itself.
+        let prefix = if room == "worker" { "multicard::" } else { "crate::" };
+        for name in used(&code(&file), prefix) {
+            let is_room = ROOMS.iter().any(|(other, _)| *other == name);
+            if is_room && name != room && !allowed.contains(&name.as_str()) {
+                offences.push(format!("{}: {room} may not use {name}", file.display()));
+            }
+        }
+    }
+    assert!(offences.is_empty(), "{}", offences.join("\n"));
+}
+
+#[test]
+fn every_file_belongs_to_a_room() {
+    for (room, file) in files_by_room() {
+        let known = room == "lib" || room == "main" || ROOMS.iter().any(|(name, _)| *name == room);
+        assert!(known, "{} belongs to no room that this test knows", file.display());
+    }
+}
+
+#[test]
+fn crates_stay_in_their_rooms() {
+    let mut offences = Vec::new();
+    for (room, file) in files_by_room() {
+        let code = code(&file);
+        for (name, rooms) in CRATES {
+            let uses = !used(&code, &format!("{name}::")).is_empty() || code.contains(&format!("use {name};"));
+            if uses && !rooms.contains(&room.as_str()) {
+                offences.push(format!("{}: {name} belongs to {}", file.display(), rooms.join(", ")));
+            }
+        }
+    }
+    assert!(offences.is_empty(), "{}", offences.join("\n"));
+}
+
+#[test]
+fn the_workbench_does_not_need_libtorch() {
+    let output = Command::new("readelf").args(["-d", env!("CARGO_BIN_EXE_multicard")]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("NEEDED"), "readelf says nothing: {}", String::from_utf8_lossy(&output.stderr));
+    let torch: Vec<_> = text.lines().filter(|line| line.contains("NEEDED") && line.contains("torch")).collect();
+    assert!(torch.is_empty(), "{torch:?}");
+}
+
+#[test]
+fn used_names_are_found_in_lists_and_paths() {
+    let names =
+        used("use crate::{plan::{Level, Node}, store};\nlet a = crate::launch::place();\nmy_crate::x();", "crate::");
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["launch", "plan", "store"]);
+}

@@ -1,0 +1,244 @@
+//! The whole chain with the real worker: a plan becomes training runs, a session, and tables.
+#![cfg(feature = "torch")]
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Long enough for a slow machine; reaching it is a failure.
+const DEADLINE: Duration = Duration::from_secs(240);
+
+/// A small plan: two precisions, two layouts, a few steps of tiny images.
+const SMALL: &str = r#"
+version = 1
+name = "small"
+workload = "image"
+repeats = 1
+[measure]
+warm_up_steps = 1
+[data]
+set = "digits"
+[factors]
+precision = ["fp32", "bf16"]
+layout = ["nchw", "nhwc"]
+image_size = 32
+batch_size = 16
+train_images = 96
+test_images = 32
+loader_workers = 1
+epochs = 2
+"#;
+
+/// One data folder for all tests: the digits are made once.
+fn data_folder() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| TempDir::new().unwrap()).path()
+}
+
+fn multicard(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    command.args(arguments).env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker"));
+    command.env("MULTICARD_DATA", data_folder());
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    multicard(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a plan into a session of its own.
+fn run_plan(folder: &TempDir, plan: &str, more: &[&str]) -> (Output, String) {
+    let file = folder.path().join("plan.toml");
+    fs::write(&file, plan).unwrap();
+    let session = folder.path().join("session").display().to_string();
+    let mut arguments = vec!["run", file.to_str().unwrap(), "--session", &session];
+    arguments.extend(more);
+    (output(&arguments), session)
+}
+
+fn table(session: &str, preset: &str) -> Value {
+    let output = output(&["table", session, "--preset", preset, "--format", "json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_plan_becomes_finished_runs_and_tables() {
+    let folder = TempDir::new().unwrap();
+    let (output, session) = run_plan(&folder, SMALL, &["--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let events: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let count = |name: &str| events.iter().filter(|event| event["event"] == name).count();
+    assert_eq!(count("started"), 4);
+    assert_eq!(count("finished"), 4);
+    // Four cells, two epochs, 96 images in batches of 16.
+    assert_eq!(count("step"), 4 * 2 * 6);
+    assert_eq!(count("evaluation"), 4 * 2);
+    let model = events.iter().find(|event| event["event"] == "model").unwrap();
+    assert_eq!(model["parameters"], 2_236_682);
+    let not_in_effect: Vec<_> =
+        events.iter().filter(|event| event["event"] == "evidence" && event["in_effect"] == false).collect();
+    assert!(not_in_effect.is_empty(), "{not_in_effect:?}");
+
+    let times = table(&session, "times");
+    let rows = times["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert!(row["step_time_s"]["median"].as_f64().unwrap() > 0.0);
+        assert_eq!(row["step_time_s"]["n"], 1);
+        assert!(row["step_time_s"]["low"].is_null(), "one repeat shows no interval");
+    }
+    for preset in ["loss", "memory"] {
+        assert!(!table(&session, preset)["rows"].as_array().unwrap().is_empty(), "{preset}");
+    }
+
+    let before = [table(&session, "times"), table(&session, "loss"), table(&session, "memory")];
+    for file in ["session.sqlite", "session.sqlite-wal", "session.sqlite-shm"] {
+        let _ = fs::remove_file(Path::new(&session).join(file));
+    }
+    let rebuilt = self::output(&["session", "rebuild", &session]);
+    assert!(rebuilt.status.success(), "{}", text(&rebuilt.stderr));
+    assert_eq!(before, [table(&session, "times"), table(&session, "loss"), table(&session, "memory")]);
+}
+
+#[test]
+fn resuming_runs_only_what_is_missing() {
+    let folder = TempDir::new().unwrap();
+    let one = SMALL.replace(r#"["fp32", "bf16"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, r#""nchw""#);
+    let (first, _) = run_plan(&folder, &one, &[]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let more = one.replace("repeats = 1", "repeats = 2");
+    let (second, session) = run_plan(&folder, &more, &["--resume"]);
+    assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
+    assert_eq!(fs::read_dir(Path::new(&session).join("runs")).unwrap().count(), 2);
+    let rows = table(&session, "times");
+    assert_eq!(rows["rows"][0]["step_time_s"]["n"], 2);
+    assert_eq!(rows["rows"][0]["step_time_s"]["method"], "range");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_losses_bit_for_bit() {
+    let folder = TempDir::new().unwrap();
+    let one = SMALL.replace(r#"["fp32", "bf16"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, r#""nchw""#);
+    let losses = |output: &Output| -> Vec<String> {
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let lines = text(&output.stdout);
+        let steps = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        steps.filter(|event| event["event"] == "step").map(|event| event["loss"].to_string()).collect()
+    };
+    let (first, _) = run_plan(&folder, &one, &["--format", "json"]);
+    let other = TempDir::new().unwrap();
+    let (second, _) = run_plan(&other, &one, &["--format", "json"]);
+    let (first, second) = (losses(&first), losses(&second));
+    assert_eq!(first.len(), 12);
+    assert_eq!(first, second);
+}
+
+#[test]
+fn an_interrupt_ends_the_whole_group_and_exits_130() {
+    let folder = TempDir::new().unwrap();
+    let plan = SMALL.replace("epochs = 2", "epochs = 10000");
+    let file = folder.path().join("plan.toml");
+    fs::write(&file, plan).unwrap();
+    let session = folder.path().join("session");
+    let mut child =
+        multicard(&["run", file.to_str().unwrap(), "--session", session.to_str().unwrap()]).spawn().unwrap();
+    let pid = wait_for(|| {
+        let run = fs::read_dir(session.join("runs")).ok()?.next()?.ok()?.path();
+        let log = fs::read_to_string(run.join("rank-0.jsonl")).ok()?;
+        if !log.contains("\"step\"") {
+            return None;
+        }
+        let started: Value = serde_json::from_str(log.lines().next()?).ok()?;
+        started["pid"].as_u64()
+    });
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    wait_for(|| (!Path::new(&format!("/proc/{pid}")).exists()).then_some(()));
+}
+
+#[test]
+fn a_rank_that_is_killed_fails_its_run_and_the_queue_goes_on() {
+    let folder = TempDir::new().unwrap();
+    let plan = SMALL.replace(r#"["nchw", "nhwc"]"#, r#""nchw""#).replace("epochs = 2", "epochs = 20");
+    let file = folder.path().join("plan.toml");
+    fs::write(&file, plan).unwrap();
+    let session = folder.path().join("session");
+    let mut child =
+        multicard(&["run", file.to_str().unwrap(), "--session", session.to_str().unwrap()]).spawn().unwrap();
+    let pid = wait_for(|| {
+        let run = fs::read_dir(session.join("runs")).ok()?.next()?.ok()?.path();
+        let log = fs::read_to_string(run.join("rank-0.jsonl")).ok()?;
+        let started: Value = serde_json::from_str(log.lines().next()?).ok()?;
+        started["pid"].as_u64()
+    });
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
+    let ended: Vec<Value> = journal
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["decision"] == "run_ended")
+        .collect();
+    let states: Vec<_> = ended.iter().map(|line| line["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["failed", "finished"]);
+    assert!(ended[0]["reason"].as_str().unwrap().contains("SIGKILL"), "{}", ended[0]["reason"]);
+}
+
+#[test]
+fn bad_input_is_named_and_exits_2_with_nothing_written() {
+    let cases = [
+        ("misspelt key", SMALL.replace("precision =", "precison ="), "precision"),
+        ("unknown level", SMALL.replace("\"fp32\"", "\"fp23\""), "fp32"),
+        ("wrong type", SMALL.replace("image_size = 32", "image_size = \"big\""), "image_size"),
+        ("empty factor", SMALL.replace(r#"["fp32", "bf16"]"#, "[]"), "precision"),
+        ("newer version", SMALL.replace("version = 1", "version = 99"), "99"),
+        ("absent data", SMALL.replace("\"digits\"", "\"mnist\""), "mnist"),
+    ];
+    for (name, plan, expected) in cases {
+        let folder = TempDir::new().unwrap();
+        let (output, session) = run_plan(&folder, &plan, &[]);
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(expected), "{name}: {}", text(&output.stderr));
+        assert!(!Path::new(&session).exists(), "{name} left a session behind");
+    }
+}
+
+#[test]
+fn without_a_worker_the_message_says_what_to_do() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("plan.toml");
+    fs::write(&file, SMALL).unwrap();
+    let session = folder.path().join("session");
+    let output = multicard(&["run", file.to_str().unwrap(), "--session", session.to_str().unwrap()])
+        .env("MULTICARD_WORKER", folder.path().join("absent"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("absent"), "{}", text(&output.stderr));
+    assert!(!session.exists());
+}
+
+/// Waits for a condition, not for a time.
+fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(start.elapsed() < DEADLINE, "the condition did not come true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
