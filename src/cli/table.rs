@@ -35,6 +35,13 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         }
     }
     let table = figure::table(preset, &summaries, arguments.baseline.as_deref());
+    if let Some(baseline) = &table.unmatched_baseline {
+        return Err(format!("--baseline {baseline}: no row has this cell id or these levels").into());
+    }
+    if arguments.format == TableFormat::Csv {
+        // A file of rows has no place for them.
+        table.notes.iter().for_each(say);
+    }
     print(&figure::render(&table, arguments.format.into()))?;
     Ok(OK)
 }

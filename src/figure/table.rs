@@ -75,6 +75,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// What all rows share, how values were made, and what is not in them; one sentence each.
     pub notes: Vec<String>,
+    /// The baseline that was asked for, where no row matches it; a note says so too.
+    pub unmatched_baseline: Option<String>,
 }
 
 impl Table {
@@ -138,7 +140,8 @@ pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Tab
     });
     let rows: Vec<Row> = rows.collect();
     let notes = notes(&cells, &columns, &rows, &baseline);
-    Table { preset: preset.id, columns, rows, notes }
+    let unmatched_baseline = baseline.unknown.map(str::to_owned);
+    Table { preset: preset.id, columns, rows, notes, unmatched_baseline }
 }
 
 fn columns(preset: Preset, varying: &[Setting]) -> Vec<Column> {
