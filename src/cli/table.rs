@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{OK, Outcome, TableFormat, print, session_folder};
+use super::{OK, Outcome, TableFormat, print, say, session_folder};
 use crate::analysis::summarise_run;
 use crate::figure;
 use crate::store::Reader;
