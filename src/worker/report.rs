@@ -42,7 +42,8 @@ impl Stop {
     /// A failure of libtorch or a library, by the text of its error.
     pub fn engine(text: &str) -> Self {
         // What follows is the C++ stack.
-        let message = text.lines().take(3).collect::<Vec<_>>().join("\n");
+        let told = text.lines().take_while(|line| !line.starts_with("Exception raised from"));
+        let message = told.take(3).collect::<Vec<_>>().join("\n");
         let out_of_memory = text.contains("out of memory") || text.contains("can't allocate memory");
         Self::Failed { kind: if out_of_memory { FailureKind::OutOfMemory } else { FailureKind::Engine }, message }
     }
@@ -104,10 +105,11 @@ mod tests {
 
     #[test]
     fn errors_are_told_apart_and_lose_the_stack() {
-        let text = "CUDA out of memory. Tried to allocate 2 GiB\na\nb\nframe #0: c10::Error\nframe #1";
+        let text = "CUDA out of memory. Tried to allocate 2 GiB\na\nException raised from malloc\nframe #0: c10::Error";
         let Stop::Failed { kind, message } = Stop::from(TchError::Torch(text.into())) else { panic!("not failed") };
         assert_eq!(kind, FailureKind::OutOfMemory);
-        assert_eq!(message, "CUDA out of memory. Tried to allocate 2 GiB\na\nb");
+        assert_eq!(message, "CUDA out of memory. Tried to allocate 2 GiB\na");
+        assert_eq!(Stop::engine("1\n2\n3\n4").to_string(), "1\n2\n3");
         let Stop::Failed { kind, .. } = Stop::from(TchError::Torch("bad shape".into())) else { panic!("not failed") };
         assert_eq!(kind, FailureKind::Engine);
     }

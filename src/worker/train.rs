@@ -33,7 +33,24 @@ struct Run<'a> {
     /// Steps given to the device so far, and in the whole run.
     step: u64,
     steps: u64,
+    losses: Losses,
+}
+
+/// Losses in a row that were no numbers.
+struct Losses {
     not_finite: u32,
+    limit: u32,
+}
+
+impl Losses {
+    /// Takes the next loss. With loss scaling some may overflow; more than that in a row are an error.
+    fn see(&mut self, loss: f64) -> Result<(), String> {
+        self.not_finite = if loss.is_finite() { 0 } else { self.not_finite + 1 };
+        if self.not_finite < self.limit {
+            return Ok(());
+        }
+        Err(format!("{} losses in a row were no numbers", self.not_finite))
+    }
 }
 
 /// What the steps of an epoch add up to.
@@ -75,8 +92,9 @@ pub fn run(
         return Err(Stop::failed(FailureKind::Input, message));
     }
 
-    let (phase, not_finite) = (Phase::Load, 0);
-    let mut run = Run { job, settings, device, report, trainer, clock, phase, step: 0, steps, not_finite };
+    let limit = if trainer.arithmetic().scale().is_some() { NOT_FINITE_SCALED } else { NOT_FINITE };
+    let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
+    let mut run = Run { job, settings, device, report, trainer, clock, phase, step: 0, steps, losses };
     for epoch in 1..=settings.epochs as u32 {
         run.train(epoch, &mut train)?;
         run.evaluate(epoch, &mut test)?;
@@ -176,12 +194,7 @@ impl Run<'_> {
                 images: info.images,
                 warm_up: self.warm_up(info.step),
             })?;
-            self.not_finite = if loss.is_finite() { 0 } else { self.not_finite + 1 };
-            let scaled = self.trainer.arithmetic().scale().is_some();
-            if self.not_finite >= if scaled { NOT_FINITE_SCALED } else { NOT_FINITE } {
-                let message = format!("{} losses in a row were no numbers", self.not_finite);
-                return Err(not_finite(info.step, &message));
-            }
+            self.losses.see(loss).map_err(|found| not_finite(info.step, &found))?;
         }
         Ok(())
     }
@@ -213,3 +226,7 @@ fn not_finite(step: u64, found: &str) -> Stop {
     let message = format!("training diverged by step {step}: {found}; lower learning_rate or choose a wider precision");
     Stop::failed(FailureKind::NotFinite, message)
 }
+
+#[cfg(test)]
+#[path = "train_tests.rs"]
+mod tests;

@@ -1,0 +1,147 @@
+//! Whole ranks on the CPU over a small data set: the log they leave, and what ends them.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use multicard::plan::{DataSet, Level};
+use multicard::protocol::{EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
+
+use super::*;
+use crate::report::log_path;
+use crate::testing::{generator, levels};
+
+/// One IDX file: a header of big-endian sizes, then bytes.
+fn idx(path: &Path, sizes: &[u32], bytes: impl Iterator<Item = u8>) {
+    let mut file = vec![0, 0, 8, sizes.len() as u8];
+    sizes.iter().for_each(|size| file.extend(size.to_be_bytes()));
+    file.extend(bytes);
+    std::fs::write(path, file).unwrap();
+}
+
+/// A set in MNIST's form: the class is where the bright rows are.
+fn make_set(folder: &Path, train: u32, test: u32) {
+    for (part, count) in [("train", train), ("t10k", test)] {
+        let pixel = |index: u32| {
+            let (image, row) = (index / 784, index % 784 / 28);
+            if row * 10 / 28 == image % 10 { 255 } else { 0 }
+        };
+        idx(&folder.join(format!("{part}-images-idx3-ubyte")), &[count, 28, 28], (0..count * 784).map(pixel));
+        idx(&folder.join(format!("{part}-labels-idx1-ubyte")), &[count], (0..count).map(|image| (image % 10) as u8));
+    }
+}
+
+fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
+    make_set(folder, 60, 25);
+    let mut all = vec![
+        ("width_multiplier", Level::Number(0.35)),
+        ("image_size", Level::Integer(32)),
+        ("batch_size", Level::Integer(16)),
+        ("loader_workers", Level::Integer(2)),
+        ("epochs", Level::Integer(2)),
+        ("train_images", Level::Integer(60)),
+        ("test_images", Level::Integer(25)),
+    ];
+    all.retain(|(key, _)| changed.iter().all(|(other, _)| key != other));
+    all.extend_from_slice(changed);
+    Job {
+        version: PROTOCOL_VERSION,
+        run: "run".into(),
+        workload: multicard::plan::Workload::Image,
+        levels: levels(&all),
+        data: DataSet::Mnist { folder: Some(folder.into()) },
+        data_folder: folder.into(),
+        seed: 1,
+        warm_up_steps: 4,
+        folder: folder.join("run"),
+        ranks: vec![RankPlace { rank: 0, gpu_uuid: None, cpus: Vec::new(), compute_threads: 1 }],
+        limits: JobLimits::default(),
+    }
+}
+
+fn run_job(job: &Job) -> (Result<(), Stop>, Vec<Event>) {
+    let _generator = generator();
+    let settings = ImageSettings::from_levels(&job.levels).unwrap();
+    let mut report = Report::open(&job.folder, &job.run, 0).unwrap();
+    let device = RankDevice::open(&job.ranks[0], None).unwrap();
+    let outcome = run(job, 0, &settings, &device, &mut report);
+    drop(report);
+    let text = std::fs::read_to_string(log_path(&job.folder, 0)).unwrap();
+    (outcome, text.lines().map(|line| serde_json::from_str::<EventLine>(line).unwrap().event).collect())
+}
+
+fn losses(events: &[Event]) -> Vec<u64> {
+    let loss = |event: &Event| match event {
+        Event::Step { loss, .. } => Some(loss.to_bits()),
+        _ => None,
+    };
+    events.iter().filter_map(loss).collect()
+}
+
+#[test]
+fn a_rank_tells_every_step_phase_and_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let (outcome, events) = run_job(&job(folder.path(), &[]));
+    outcome.unwrap();
+    let steps: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Step { epoch, step, steps, images, warm_up, duration_s, .. } => {
+                assert!(*duration_s > 0.0);
+                Some((*epoch, *step, *steps, *images, *warm_up))
+            }
+            _ => None,
+        })
+        .collect();
+    let expected = |step: u64| (1 + (step as u32 - 1) / 3, step, 6, 16, step <= 4);
+    assert_eq!(steps, (1..=6).map(expected).collect::<Vec<_>>());
+    let phases: Vec<_> = events
+        .iter()
+        .filter_map(|event| if let Event::Phase { phase } = event { Some(*phase) } else { None })
+        .collect();
+    use Phase::{Evaluate, Load, Start, Steady, WarmUp};
+    assert_eq!(phases, [Start, Load, WarmUp, Evaluate, WarmUp, Steady, Evaluate]);
+    let tested = |event: &&Event| matches!(event, Event::Evaluation { images: 25, .. });
+    assert_eq!(events.iter().filter(tested).count(), 2);
+    let trained = |event: &&Event| matches!(event, Event::Epoch { images: 48, skipped_updates: 0, .. });
+    assert_eq!(events.iter().filter(trained).count(), 2);
+    let seen: Vec<_> =
+        events.iter().filter_map(|event| if let Event::Evidence(e) = event { Some(e) } else { None }).collect();
+    assert!(seen.len() >= 6 && seen.iter().all(|evidence| evidence.in_effect), "{seen:?}");
+}
+
+#[test]
+fn the_same_job_gives_the_same_losses_bit_for_bit() {
+    let run_once = |workers: i64| {
+        let folder = tempfile::tempdir().unwrap();
+        let changed = [("deterministic", Level::text("on")), ("loader_workers", Level::Integer(workers))];
+        let (outcome, events) = run_job(&job(folder.path(), &changed));
+        outcome.unwrap();
+        losses(&events)
+    };
+    let first = run_once(2);
+    assert_eq!(first.len(), 6);
+    assert_eq!(first, run_once(2));
+    assert_eq!(first, run_once(3), "the number of loader threads must not change the order");
+}
+
+#[test]
+fn a_set_that_is_too_small_is_an_input_error_that_names_the_factor() {
+    for (factor, count, words) in
+        [("train_images", 61, "has 60"), ("test_images", 26, "has 25"), ("batch_size", 61, "no full batch")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let (outcome, _) = run_job(&job(folder.path(), &[(factor, Level::Integer(count))]));
+        let Err(Stop::Failed { kind, message }) = outcome else { panic!("it ran") };
+        assert_eq!(kind, FailureKind::Input);
+        assert!(message.contains(words) && message.contains(factor), "{message}");
+    }
+}
+
+#[test]
+fn losses_that_are_no_numbers_end_a_run_only_in_a_row() {
+    let mut losses = Losses { not_finite: 0, limit: 3 };
+    for loss in [f64::NAN, f64::INFINITY, 1.0, f64::NAN, f64::NAN] {
+        losses.see(loss).unwrap();
+    }
+    assert!(losses.see(f64::NEG_INFINITY).unwrap_err().contains("3 losses"));
+}
