@@ -102,7 +102,7 @@ pub struct CudaClock {
 
 impl CudaClock {
     fn new(loss: Kind) -> Result<Self, TchError> {
-        let slots = shim::pinned_zeros(AHEAD as i64, loss)?;
+        let slots = shim::pinned_empty(&[AHEAD as i64], loss)?;
         Ok(Self {
             events: (0..=AHEAD).map(|_| cuda::Event::timed()).collect::<Result<_, _>>()?,
             losses: (0..AHEAD as i64).map(|slot| slots.f_get(slot)).collect::<Result<_, _>>()?,

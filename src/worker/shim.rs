@@ -9,7 +9,8 @@ pub mod cuda;
 mod host;
 
 pub use host::{
-    Autocast, Flags, LossScale, NvtxRange, Sgd, copy, is_channels_last, pinned_zeros, place, set_threads, torch_version,
+    Autocast, Flags, LossScale, NvtxRange, Sgd, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
+    torch_version,
 };
 
 use std::ffi::{CStr, c_char, c_int};

@@ -6,6 +6,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::upsample::{CHANNELS, Pixel};
 use super::{PIXEL_DEVIATION, PIXEL_MEAN};
+use crate::shim;
 
 /// Tells when a copy that does not block has left its buffer: an event of the device.
 pub trait CopyFence {
@@ -124,13 +125,11 @@ impl Tensors {
     fn new(format: &Format) -> Result<Self, TchError> {
         let [batch, channels, size] = [format.batch_size, CHANNELS, format.size].map(|count| count as i64);
         let shape = if format.channels_last { [batch, size, size, channels] } else { [batch, channels, size, size] };
-        let images = Tensor::f_empty(shape, (format.wire, Device::Cpu))?;
-        let labels = Tensor::f_empty([batch], (Kind::Int64, Device::Cpu))?;
-        if !format.pinned {
-            return Ok(Self { images, labels, pinned: false });
-        }
-        let (images, labels) = (images.f_pin_memory(format.device)?, labels.f_pin_memory(format.device)?);
-        let pinned = images.f_is_pinned(format.device)?;
+        let empty = |shape: &[i64], kind| {
+            if format.pinned { shim::pinned_empty(shape, kind) } else { Tensor::f_empty(shape, (kind, Device::Cpu)) }
+        };
+        let (images, labels) = (empty(&shape, format.wire)?, empty(&[batch], Kind::Int64)?);
+        let pinned = format.pinned && shim::is_pinned(&images)?;
         Ok(Self { images, labels, pinned })
     }
 

@@ -34,11 +34,15 @@ SHIM_API int mc_is_channels_last(at::Tensor* tensor) {
 }
 
 // Host memory that the GPU reads and writes by itself.
-SHIM_API at::Tensor* mc_pinned_zeros(int64_t length, int scalar_type) {
+SHIM_API at::Tensor* mc_pinned_empty(const int64_t* shape, size_t dimensions, int scalar_type) {
   GUARD(nullptr, {
     auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(scalar_type)).pinned_memory(true);
-    return new at::Tensor(at::zeros({length}, options));
+    return new at::Tensor(at::empty(at::IntArrayRef(shape, dimensions), options));
   })
+}
+
+SHIM_API int mc_is_pinned(at::Tensor* tensor) {
+  GUARD(-1, { return tensor->is_pinned() ? 1 : 0; })
 }
 
 SHIM_API int mc_copy(at::Tensor* to, at::Tensor* from, int non_blocking) {

@@ -15,7 +15,8 @@ unsafe extern "C" {
     fn mc_torch_version() -> *const c_char;
     fn mc_place(tensor: *const C_tensor, cuda_index: c_int, scalar_type: c_int, channels_last: c_int) -> c_int;
     fn mc_is_channels_last(tensor: *const C_tensor) -> c_int;
-    fn mc_pinned_zeros(length: i64, scalar_type: c_int) -> *mut C_tensor;
+    fn mc_pinned_empty(shape: *const i64, dimensions: usize, scalar_type: c_int) -> *mut C_tensor;
+    fn mc_is_pinned(tensor: *const C_tensor) -> c_int;
     fn mc_copy(to: *const C_tensor, from: *const C_tensor, non_blocking: c_int) -> c_int;
     fn mc_autocast_enter(cuda: c_int, scalar_type: c_int) -> c_int;
     fn mc_autocast_leave(cuda: c_int) -> c_int;
@@ -76,10 +77,16 @@ pub fn is_channels_last(tensor: &Tensor) -> Result<bool, TchError> {
     Ok(check(unsafe { mc_is_channels_last(tensor.as_ptr()) })? == 1)
 }
 
-/// Page-locked zeros on the host. Needs CUDA.
-pub fn pinned_zeros(length: i64, kind: Kind) -> Result<Tensor, TchError> {
-    // SAFETY: plain values.
-    own(unsafe { mc_pinned_zeros(length, scalar_type(kind)) })
+/// Page-locked memory on the host, not yet filled. Needs CUDA. (tch's own `pin_memory` copies, and warns each time.)
+pub fn pinned_empty(shape: &[i64], kind: Kind) -> Result<Tensor, TchError> {
+    // SAFETY: the shape lives through the call.
+    own(unsafe { mc_pinned_empty(shape.as_ptr(), shape.len(), scalar_type(kind)) })
+}
+
+/// Whether the tensor lies in page-locked memory.
+pub fn is_pinned(tensor: &Tensor) -> Result<bool, TchError> {
+    // SAFETY: the tensor lives through the call.
+    Ok(check(unsafe { mc_is_pinned(tensor.as_ptr()) })? == 1)
 }
 
 /// Copies values; without blocking where both sides allow it.
