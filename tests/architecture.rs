@@ -27,7 +27,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("nvml_wrapper", &["telemetry"]),
     ("tch", &["worker"]),
     ("torch_sys", &["worker"]),
-    ("clap", &["cli"]),
+    ("clap", &["cli", "worker"]),
     ("indicatif", &["cli"]),
     ("ureq", &["dataset"]),
 ];

@@ -104,7 +104,11 @@ fn mark_notes(cells: &[Cell]) -> Vec<String> {
         }
     }
     stories.sort_by_key(|story| story.0);
-    let note = |(label, story, runs): (&str, String, Vec<&str>)| format!("{label}: {story} ({})", runs.join(", "));
+    let all = cells.iter().flat_map(finished).count();
+    let note = |(label, story, runs): (&str, String, Vec<&str>)| match runs.len() {
+        count if count == all && all > 1 => format!("{label}: {story} (all {all} runs)"),
+        _ => format!("{label}: {story} ({})", runs.join(", ")),
+    };
     stories.into_iter().map(note).collect()
 }
 
