@@ -17,12 +17,11 @@ mod train;
 mod trainer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use clap::{Parser, Subcommand};
 use multicard::plan::{ImageSettings, Worker};
 use multicard::protocol::{self, Event, Job, PROTOCOL_VERSION, RankPlace};
 
@@ -31,43 +30,40 @@ use crate::report::{Report, Stop};
 
 /// The rank failed; its log says why.
 const FAILED: u8 = 1;
-/// The job was not taken.
+/// The job or the command line was not taken.
 const BAD_JOB: u8 = 2;
 
-/// Trains the ranks of one run; started by multicard.
-#[derive(Parser)]
-#[command(name = "multicard-worker", version)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Print what this worker is and whether it can use CUDA, as JSON.
-    Describe,
-    /// Start the ranks of a job, watch them, end them together.
-    Group {
-        /// The job's file.
-        job: PathBuf,
-    },
-    /// Run one rank of a job.
-    Rank {
-        /// The job's file.
-        job: PathBuf,
-        /// The rank, from 0.
-        rank: u32,
-    },
-}
+const USAGE: &str = "\
+usage: multicard-worker describe        what this worker is and whether it can use CUDA, as JSON
+       multicard-worker group JOB       start the ranks of a job, watch them, end them together
+       multicard-worker rank JOB RANK   run one rank of a job";
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    match Arguments::parse().command {
-        Command::Describe => describe(),
-        Command::Group { job } => group::run(&job),
-        Command::Rank { job, rank } => {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    match words[..] {
+        ["describe"] => describe(),
+        ["group", _] => group::run(Path::new(&arguments[1])),
+        ["rank", _, rank] => {
+            let Ok(rank) = rank.parse() else {
+                eprintln!("multicard-worker: rank {rank:?} is no number from 0\n{USAGE}");
+                return ExitCode::from(BAD_JOB);
+            };
             group::die_with_parent();
-            run_rank(&job, rank, started)
+            run_rank(Path::new(&arguments[1]), rank, started)
+        }
+        ["--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        ["--version" | "-V"] => {
+            println!("multicard-worker {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(BAD_JOB)
         }
     }
 }
