@@ -87,8 +87,11 @@ mod shim {
         for library in ["torch_cpu", "c10", "stdc++"] {
             link(format!("-l{library}"));
         }
-        link(format!("-Wl,-rpath,{}", lib.display()));
-        link(format!("-Wl,-rpath,{}", nvidia.join("cu13/lib").display()));
+        for folder in [lib.to_owned(), nvidia.join("cu13/lib")] {
+            link(format!("-Wl,-rpath,{}", folder.display()));
+            // Benchmarks of the worker's parts load libtorch too.
+            println!("cargo:rustc-link-arg-benches=-Wl,-rpath,{}", folder.display());
+        }
     }
 
     /// A shared library beside the binaries, whose symbols of libtorch_cuda stay open until the worker has opened that.

@@ -27,7 +27,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("nvml_wrapper", &["telemetry"]),
     ("tch", &["worker"]),
     ("torch_sys", &["worker"]),
-    ("clap", &["cli", "worker"]),
+    ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("ureq", &["dataset"]),
 ];
