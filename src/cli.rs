@@ -30,6 +30,9 @@ const INTERRUPTED: u8 = 130;
 #[derive(Parser)]
 #[command(name = "multicard", version, arg_required_else_help = false)]
 struct Arguments {
+    /// The session that the window opens; made if it is not there. By default the one that was open last.
+    #[arg(long, value_name = "DIR")]
+    session: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -98,7 +101,7 @@ pub fn main() -> ExitCode {
         Some(Command::Session(command)) => session::run(command),
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Man) => man(),
-        None => Err("this version has no window yet: use a subcommand (`multicard --help` lists them)".into()),
+        None => window(arguments.session),
     };
     match outcome {
         Ok(code) => ExitCode::from(code),
@@ -108,6 +111,17 @@ pub fn main() -> ExitCode {
             ExitCode::from(BAD_INPUT)
         }
     }
+}
+
+#[cfg(feature = "window")]
+fn window(session: Option<PathBuf>) -> Outcome {
+    crate::app::open(session)?;
+    Ok(OK)
+}
+
+#[cfg(not(feature = "window"))]
+fn window(_session: Option<PathBuf>) -> Outcome {
+    Err("built without the feature `window`: use a subcommand (`multicard --help` lists them)".into())
 }
 
 /// Writes data to stdout.

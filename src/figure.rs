@@ -10,6 +10,7 @@ mod preset;
 mod render;
 mod table;
 
+pub use number::{grouped, significant};
 pub use preset::{PRESETS, Preset, UnknownPreset, preset};
 pub use render::{Format, UnknownFormat, render};
 pub use table::{CellValue, Column, Row, Table, table};

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! plan ──▶ matrix ──▶ queue ──▶ rank group ──▶ events ┐
-//!                                   GPU, host ──▶ samples ┼─▶ store ─▶ analysis ─▶ table, figure
+//!                                   GPU, host ──▶ samples ┼─▶ store ─▶ analysis ─▶ table, figure, window
 //!                                                         ┘
 //! ```
 //!
@@ -13,6 +13,9 @@
 
 /// What runs say together: summaries, medians with intervals, ratios. Pure functions on records.
 pub mod analysis;
+/// The window.
+#[cfg(feature = "window")]
+pub mod app;
 /// The subcommands.
 pub mod cli;
 /// Image data sets as bytes: IDX files, the procedural digits, the download of MNIST.

@@ -28,6 +28,9 @@ const UPDATES_IN_FLIGHT: usize = 4096;
 /// Samples that may wait before the sampler drops some and marks the hole.
 const SAMPLES_IN_FLIGHT: usize = 1024;
 
+/// The name under which the sampler watches the machine itself; no run can have it.
+const WHOLE_NODE: &str = "";
+
 /// Something that happened, for whoever shows it.
 #[derive(Clone, Debug)]
 pub enum Notice {
@@ -42,6 +45,15 @@ pub enum Notice {
     },
     /// A rank said something.
     Event(EventLine),
+    /// What telemetry read while a run was under way.
+    Sample {
+        /// Which run.
+        run: String,
+        /// What.
+        sample: Box<Sample>,
+    },
+    /// What telemetry read of the machine as a whole; see [`Session::watch_node`].
+    NodeSample(Box<Sample>),
     /// A line of a rank's log that could not be read, with file and line.
     Noise {
         /// Which run.
@@ -163,6 +175,32 @@ impl Session {
         self.queue.resume();
     }
 
+    /// Whether the queue is paused.
+    pub fn is_paused(&self) -> bool {
+        self.queue.is_paused()
+    }
+
+    /// All runs of the queue in order, and where they stand.
+    pub fn states(&self) -> impl Iterator<Item = (&str, RunState)> {
+        self.queue.states()
+    }
+
+    /// Moves a queued run so that it is the `position`th of the queued ones, from 0.
+    pub fn reorder(&mut self, run: &str, position: usize) -> Result<(), SessionError> {
+        Ok(self.queue.reorder(run, position)?)
+    }
+
+    /// Samples of the whole machine as notices, runs or no runs; they are shown, not kept.
+    pub fn watch_node(&self, on: bool) {
+        if on {
+            let gpu_uuids = self.node.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+            let (run, ranks) = (WHOLE_NODE.to_owned(), Vec::new());
+            self.sampler.watch(Watch { run, gpu_uuids, ranks, samples_after: None });
+        } else {
+            self.sampler.unwatch(WHOLE_NODE);
+        }
+    }
+
     /// Ends a run, or takes it out of the queue.
     pub fn cancel(&mut self, run: &str) -> Result<(), SessionError> {
         match self.queue.state(run) {
@@ -210,7 +248,12 @@ impl Session {
             self.take(update, &mut notices)?;
         }
         while let Ok((run, sample)) = self.samples.try_recv() {
-            self.store.sample(&run, sample)?;
+            if run == WHOLE_NODE {
+                notices.push(Notice::NodeSample(Box::new(sample)));
+                continue;
+            }
+            self.store.sample(&run, sample.clone())?;
+            notices.push(Notice::Sample { run, sample: Box::new(sample) });
         }
         self.start_next(&mut notices)?;
         Ok(notices)

@@ -17,7 +17,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("analysis", &["plan", "protocol", "store"]),
     ("figure", &["plan", "analysis"]),
     ("session", &["plan", "protocol", "dataset", "launch", "telemetry", "store"]),
-    ("cli", &["plan", "protocol", "dataset", "launch", "telemetry", "store", "analysis", "figure", "session"]),
+    ("app", &["plan", "protocol", "dataset", "launch", "telemetry", "store", "analysis", "figure", "session"]),
+    ("cli", &["app", "plan", "protocol", "dataset", "launch", "telemetry", "store", "analysis", "figure", "session"]),
     ("worker", &["plan", "protocol", "dataset"]),
 ];
 
@@ -30,6 +31,11 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("ureq", &["dataset"]),
+    ("eframe", &["app"]),
+    ("egui_plot", &["app"]),
+    ("egui_table", &["app"]),
+    ("poll_promise", &["app"]),
+    ("rfd", &["app"]),
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {

@@ -1,7 +1,7 @@
 //! Numbers for readers: three significant digits, integers whole.
 
 /// A number with three significant digits in plain ASCII; whole from 100 on, `1.23e-7` below 0.0001.
-pub(super) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     let scientific = format!("{value:.2e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -18,11 +18,12 @@ pub(super) fn markdown(value: f64) -> String {
     let text = significant(value).replace('-', "\u{2212}");
     match text.split_once('e') {
         Some((mantissa, exponent)) => format!("{mantissa}×10<sup>{exponent}</sup>"),
-        None => group(&text),
+        None => grouped(&text),
     }
 }
 
-fn group(text: &str) -> String {
+/// A number's text with narrow no-break spaces between thousands, from five digits on; decimals are left alone.
+pub fn grouped(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('\u{2212}').map_or(("", text), |digits| ("\u{2212}", digits));
     if digits.contains('.') || digits.len() < 5 {
         return text.to_owned();

@@ -1,0 +1,141 @@
+//! The window: compose by ticking, launch, watch, compare.
+//!
+//! ```text
+//! conductor (owns the session) ─┐                 ┌─▶ State::take ─▶ State
+//! librarian (reads sessions)   ─┴─▶ Report ──▶ logic()                │
+//!          ▲                                       ▲                   ▼
+//!          └──────────── Request ◀── State::execute ◀── Command ◀── ui(&State)
+//! ```
+//!
+//! Drawing reads [`State`] and returns [`Command`]s; menus, keys, the palette and tests send the same ones. Nothing
+//! here waits: what takes time happens on the engine's threads, which wake the window when there is something new.
+
+mod command;
+mod compare;
+mod engine;
+mod keys;
+mod live;
+mod node;
+mod palette;
+mod plan;
+mod runs;
+mod settings;
+mod shell;
+mod state;
+mod theme;
+mod widgets;
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+pub use command::{Command, Screen};
+pub use compare::CompareCommand;
+pub use engine::Request;
+pub use live::LiveCommand;
+pub use node::NodeCommand;
+pub use plan::PlanCommand;
+pub use runs::RunsCommand;
+pub use settings::{Settings, Theme};
+pub use state::State;
+
+use engine::Engine;
+
+/// Why there is no window.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The system gave no window or no drawing surface.
+    #[error(
+        "no window can be opened: {0}; set DISPLAY or WAYLAND_DISPLAY and see that OpenGL works (Debian: libgl1, \
+             libegl1, libgl1-mesa-dri), or use a subcommand (`multicard --help` lists them)"
+    )]
+    Window(String),
+}
+
+/// The window's content: the state, and the engine that works for it.
+pub struct App {
+    state: State,
+    engine: Engine,
+    /// What was asked for while drawing, executed before the next frame.
+    commands: Vec<Command>,
+}
+
+impl App {
+    /// The content of a window of `context`. `session` is opened; without one, the last one that was open.
+    pub fn new(context: &eframe::egui::Context, settings: Settings, session: Option<PathBuf>) -> Self {
+        theme::install(context);
+        let waker = context.clone();
+        let engine = Engine::start(move || waker.request_repaint());
+        let app = Self { state: State::new(settings), engine, commands: Vec::new() };
+        let last = || app.state.settings.last_session().map(PathBuf::from);
+        if let Some(folder) = session.or_else(last) {
+            app.engine.ask(Request::OpenSession(folder));
+        }
+        app.state.settings.apply(context);
+        app
+    }
+
+    /// What the window shows.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Does what was asked for, as if it had been clicked.
+    pub fn send(&mut self, command: Command) {
+        self.commands.push(command);
+    }
+
+    /// Takes what arrived, and executes what was asked for.
+    fn logic(&mut self, context: &eframe::egui::Context) {
+        for report in self.engine.reports() {
+            self.state.take(report);
+        }
+        let mut requests = Vec::new();
+        for command in std::mem::take(&mut self.commands) {
+            self.state.execute(command, context, &mut requests);
+        }
+        self.state.poll(context, &mut requests);
+        for request in requests {
+            self.engine.ask(request);
+        }
+    }
+}
+
+impl eframe::App for App {
+    fn logic(&mut self, context: &eframe::egui::Context, _frame: &mut eframe::Frame) {
+        self.logic(context);
+    }
+
+    fn ui(&mut self, ui: &mut eframe::egui::Ui, _frame: &mut eframe::Frame) {
+        keys::commands(ui.ctx(), &self.state, &mut self.commands);
+        shell::shell_ui(ui, &self.state, &mut self.commands);
+        if !self.commands.is_empty() {
+            ui.ctx().request_repaint();
+        }
+    }
+
+    fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
+        self.state.settings.save();
+    }
+}
+
+/// Opens the window and returns when it is closed.
+pub fn open(session: Option<PathBuf>) -> Result<(), OpenError> {
+    use eframe::egui::ViewportBuilder;
+    let (settings, unreadable) = Settings::load();
+    let viewport = ViewportBuilder::default()
+        .with_title("multicard")
+        .with_app_id("multicard")
+        .with_inner_size(settings.window_size())
+        .with_min_inner_size([800.0, 500.0])
+        .with_drag_and_drop(true);
+    let options = eframe::NativeOptions { viewport, ..Default::default() };
+    let content = move |context: &eframe::CreationContext| -> Result<Box<dyn eframe::App>, _> {
+        let mut app = App::new(&context.egui_ctx, settings, session);
+        if let Some(message) = unreadable {
+            app.state.problem(Screen::Plan, message);
+        }
+        Ok(Box::new(app))
+    };
+    eframe::run_native("multicard", options, Box::new(content)).map_err(|error| OpenError::Window(error.to_string()))
+}

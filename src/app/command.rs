@@ -1,0 +1,68 @@
+//! Everything a person can ask the window for.
+
+use std::path::PathBuf;
+
+use super::{CompareCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, Theme};
+
+/// A screen of the rail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Screen {
+    /// What to run.
+    #[default]
+    Plan,
+    /// The queue and single runs.
+    Runs,
+    /// Curves of what runs now.
+    Live,
+    /// Cells beside each other.
+    Compare,
+    /// This machine.
+    Node,
+}
+
+impl Screen {
+    /// All screens in the order of the rail; the keys 1, 2, … show them.
+    pub const ALL: [Self; 5] = [Self::Plan, Self::Runs, Self::Live, Self::Compare, Self::Node];
+
+    /// The name on the rail.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plan => "Plan",
+            Self::Runs => "Runs",
+            Self::Live => "Live",
+            Self::Compare => "Compare",
+            Self::Node => "Node",
+        }
+    }
+}
+
+/// One thing that was asked for. Clicks, keys, the palette and tests send the same ones.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Show a screen.
+    Show(Screen),
+    /// Use another theme.
+    Theme(Theme),
+    /// Draw everything larger or smaller by so many steps of 10 %; 0 is back to 100 %.
+    Zoom(i32),
+    /// Open or close the palette of all commands.
+    Palette(bool),
+    /// Open or close the list of keys.
+    Help(bool),
+    /// Open a session, or make one in this folder.
+    OpenSession(PathBuf),
+    /// Take away the message of this number.
+    Dismiss(u64),
+    /// Files dropped on the window.
+    Dropped(Vec<PathBuf>),
+    /// Of the Plan screen.
+    Plan(PlanCommand),
+    /// Of the Runs screen.
+    Runs(RunsCommand),
+    /// Of the Live screen.
+    Live(LiveCommand),
+    /// Of the Compare screen.
+    Compare(CompareCommand),
+    /// Of the Node screen.
+    Node(NodeCommand),
+}

@@ -1,0 +1,140 @@
+//! The thread that reads sessions for the window: all runs, one run's page, one run's curves.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use super::{Outbox, Records, Report, Request, RunCurves, RunPage, WindowClosed};
+use crate::analysis::{RunSummary, summarise_run};
+use crate::app::Screen;
+use crate::store::{Reader, StoreError};
+
+/// While measures of many runs are being worked out, those that are ready are shown so often.
+const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
+/// How much of a log is shown.
+const LOG_BYTES: usize = 64 << 10;
+
+/// Works until the window is gone.
+pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
+    let mut librarian = Librarian { outbox, shelves: HashMap::new() };
+    while let Ok(request) = requests.recv() {
+        let answered = match request {
+            Request::Read(folder) => librarian.read(&folder),
+            Request::Page(folder, run) => librarian.page(&folder, &run),
+            Request::Curves(folder, run) => librarian.curves(&folder, &run),
+            _ => Ok(()),
+        };
+        if let Err(WindowClosed) = answered {
+            return;
+        }
+    }
+}
+
+/// What is kept of a session: measures of runs that have ended do not change.
+#[derive(Default)]
+struct Shelf {
+    summaries: HashMap<String, RunSummary>,
+}
+
+struct Librarian<'a> {
+    outbox: &'a Outbox,
+    shelves: HashMap<PathBuf, Shelf>,
+}
+
+impl Librarian<'_> {
+    fn read(&mut self, folder: &Path) -> Result<(), WindowClosed> {
+        match self.try_read(folder) {
+            Ok(told) => told,
+            Err(error) => self.outbox.problem(Screen::Runs, format!("reading a session: {error}")),
+        }
+    }
+
+    fn try_read(&mut self, folder: &Path) -> Result<Result<(), WindowClosed>, StoreError> {
+        let reader = Reader::open(folder)?;
+        let runs = reader.runs()?;
+        let shelf = self.shelves.entry(folder.to_owned()).or_default();
+        let ended: Vec<String> = runs.iter().filter(|run| run.state.is_final()).map(|run| run.run.clone()).collect();
+        let records = |shelf: &Shelf, pending: usize| {
+            let summaries = runs.iter().filter_map(|run| shelf.summaries.get(&run.run).cloned()).collect();
+            Report::Records(Arc::new(Records { folder: folder.to_owned(), runs: runs.clone(), summaries, pending }))
+        };
+        let missing: Vec<&String> = ended.iter().filter(|run| !shelf.summaries.contains_key(*run)).collect();
+        let mut told = Instant::now();
+        if missing.len() > 20
+            && let Err(closed) = self.outbox.send(records(shelf, missing.len()))
+        {
+            return Ok(Err(closed));
+        }
+        for (done, run) in missing.iter().enumerate() {
+            if let Some(record) = reader.run(run)? {
+                shelf.summaries.insert((*run).clone(), summarise_run(&record));
+            }
+            if told.elapsed() > PARTIAL_INTERVAL {
+                told = Instant::now();
+                if let Err(closed) = self.outbox.send(records(shelf, missing.len() - done - 1)) {
+                    return Ok(Err(closed));
+                }
+            }
+        }
+        Ok(self.outbox.send(records(shelf, 0)))
+    }
+
+    fn page(&self, folder: &Path, run: &str) -> Result<(), WindowClosed> {
+        match read_page(folder, run) {
+            Ok(Some(page)) => self.outbox.send(Report::Page(Box::new(page))),
+            Ok(None) => self.outbox.problem(Screen::Runs, format!("{}: run {run} is not in it", folder.display())),
+            Err(error) => self.outbox.problem(Screen::Runs, format!("reading run {run}: {error}")),
+        }
+    }
+
+    fn curves(&self, folder: &Path, run: &str) -> Result<(), WindowClosed> {
+        match read_curves(folder, run) {
+            Ok(curves) => self.outbox.send(Report::Curves(Box::new(curves))),
+            Err(error) => self.outbox.problem(Screen::Live, format!("reading the curves of run {run}: {error}")),
+        }
+    }
+}
+
+fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {
+    let reader = Reader::open(folder)?;
+    let Some(record) = reader.run(run)? else { return Ok(None) };
+    let files = folder.join("runs").join(run);
+    let mut events = Vec::new();
+    for rank in &record.ranks {
+        let text = tail(&files.join(format!("rank-{}.jsonl", rank.rank)));
+        events.extend(text.lines().map(str::to_owned));
+    }
+    let plan = reader.plans()?.into_iter().find(|(_, name, _)| *name == record.plan).map(|(_, _, text)| text);
+    Ok(Some(RunPage {
+        summary: summarise_run(&record),
+        record,
+        log: tail(&files.join("stderr.log")),
+        events,
+        job: std::fs::read_to_string(files.join("job.json")).unwrap_or_default(),
+        node: reader.node().ok(),
+        plan: plan.unwrap_or_default(),
+    }))
+}
+
+fn read_curves(folder: &Path, run: &str) -> Result<RunCurves, StoreError> {
+    let _reader = Reader::open(folder)?;
+    Ok(RunCurves { run: run.to_owned(), steps: Vec::new(), samples: Vec::new() })
+}
+
+/// The end of a file, from the start of a line; empty where there is none.
+fn tail(path: &Path) -> String {
+    use std::io::{Read, Seek, SeekFrom};
+    let read = || -> std::io::Result<String> {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        let from = length.saturating_sub(LOG_BYTES as u64);
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES as u64).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(if from == 0 { text } else { text.split_once('\n').map_or(String::new(), |(_, rest)| rest.to_owned()) })
+    };
+    read().unwrap_or_default()
+}

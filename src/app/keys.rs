@@ -1,0 +1,95 @@
+//! Keys: each sends the command that a click would send.
+
+use eframe::egui::{Context, Grid, Id, Key, Modal, Modifiers};
+
+use super::widgets::strong;
+use super::{Command, CompareCommand, PlanCommand, RunsCommand, Screen, State};
+
+/// Keys, what they do, and the command of those that mean the same on every screen.
+const HELP: &[(&str, &str)] = &[
+    ("1 – 5", "show a screen"),
+    ("Space", "launch the plan; elsewhere: pause or resume the queue"),
+    ("Ctrl Enter", "launch the plan"),
+    ("/", "filter runs or cells"),
+    ("B", "next baseline (Compare)"),
+    ("Ctrl Z, Ctrl Shift Z", "undo, redo an edit of the plan"),
+    ("Ctrl O, Ctrl S", "open, save a plan"),
+    ("Ctrl K", "all commands by name"),
+    ("Ctrl +, Ctrl -, Ctrl 0", "larger, smaller, normal size"),
+    ("Tab, Shift Tab, Enter", "go through all controls, use one"),
+    ("?", "this list"),
+    ("Esc", "close what is open"),
+];
+
+/// The commands of the keys that were pressed.
+pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
+    let dropped: Vec<_> =
+        context.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_path_buf()).collect());
+    if !dropped.is_empty() {
+        commands.push(Command::Dropped(dropped));
+    }
+    let mut on = |modifiers: Modifiers, key: Key, command: Command| {
+        if context.input_mut(|input| input.consume_key(modifiers, key)) {
+            commands.push(command);
+        }
+    };
+    on(Modifiers::COMMAND, Key::K, Command::Palette(!state.palette));
+    on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, Command::Plan(PlanCommand::Redo));
+    on(Modifiers::COMMAND, Key::Z, Command::Plan(PlanCommand::Undo));
+    on(Modifiers::COMMAND, Key::O, Command::Plan(PlanCommand::Open));
+    on(Modifiers::COMMAND, Key::S, Command::Plan(PlanCommand::Save));
+    on(Modifiers::COMMAND, Key::Plus, Command::Zoom(1));
+    on(Modifiers::COMMAND, Key::Equals, Command::Zoom(1));
+    on(Modifiers::COMMAND, Key::Minus, Command::Zoom(-1));
+    on(Modifiers::COMMAND, Key::Num0, Command::Zoom(0));
+    on(Modifiers::COMMAND, Key::Enter, Command::Plan(PlanCommand::Launch));
+    if state.palette || state.help {
+        on(Modifiers::NONE, Key::Escape, if state.palette { Command::Palette(false) } else { Command::Help(false) });
+        return;
+    }
+    // Single keys belong to text fields while one has the focus, and Space to a focused control.
+    if context.egui_wants_keyboard_input() {
+        return;
+    }
+    let digits = [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5];
+    for (key, screen) in digits.into_iter().zip(Screen::ALL) {
+        on(Modifiers::NONE, key, Command::Show(screen));
+    }
+    on(Modifiers::SHIFT, Key::Slash, Command::Help(true));
+    on(Modifiers::NONE, Key::Questionmark, Command::Help(true));
+    match state.screen {
+        Screen::Compare => {
+            on(Modifiers::NONE, Key::B, Command::Compare(CompareCommand::NextBaseline));
+            on(Modifiers::NONE, Key::Slash, Command::Compare(CompareCommand::FocusFilter));
+        }
+        Screen::Runs => on(Modifiers::NONE, Key::Slash, Command::Runs(RunsCommand::FocusFilter)),
+        Screen::Plan | Screen::Live | Screen::Node => {}
+    }
+    if context.memory(|memory| memory.focused().is_none()) {
+        let command = match state.screen {
+            Screen::Plan => Command::Plan(PlanCommand::Launch),
+            _ => Command::Runs(RunsCommand::Pause(!state.queue.paused)),
+        };
+        on(Modifiers::NONE, Key::Space, command);
+    }
+}
+
+/// The list of keys.
+pub fn help_ui(context: &Context, commands: &mut Vec<Command>) {
+    let modal = Modal::new(Id::unique("keys")).show(context, |ui| {
+        ui.heading("Keys");
+        Grid::new("keys-grid").num_columns(2).spacing([24.0, 8.0]).show(ui, |ui| {
+            for (keys, meaning) in HELP {
+                ui.label(strong(*keys));
+                ui.label(*meaning);
+                ui.end_row();
+            }
+        });
+        if ui.button("Close").clicked() {
+            commands.push(Command::Help(false));
+        }
+    });
+    if modal.should_close() {
+        commands.push(Command::Help(false));
+    }
+}

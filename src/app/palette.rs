@@ -1,0 +1,96 @@
+//! The palette: every command by name, narrowed by typing.
+
+use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea, TextEdit};
+
+use super::{Command, PlanCommand, RunsCommand, Screen, State, Theme};
+
+/// All commands that make sense now, with their names.
+fn entries(state: &State) -> Vec<(String, Command)> {
+    let mut entries: Vec<(String, Command)> = Vec::new();
+    let mut add = |name: &str, command: Command| entries.push((name.to_owned(), command));
+    for screen in Screen::ALL {
+        add(&format!("Show {}", screen.name()), Command::Show(screen));
+    }
+    add("Launch the plan", Command::Plan(PlanCommand::Launch));
+    add("Open a plan …", Command::Plan(PlanCommand::Open));
+    add("Save the plan …", Command::Plan(PlanCommand::Save));
+    add("Undo the last edit of the plan", Command::Plan(PlanCommand::Undo));
+    add("Redo the edit of the plan", Command::Plan(PlanCommand::Redo));
+    if state.queue.is_active() {
+        let name = if state.queue.paused { "Resume the queue" } else { "Pause the queue" };
+        add(name, Command::Runs(RunsCommand::Pause(!state.queue.paused)));
+        add("Cancel all runs", Command::Runs(RunsCommand::CancelAll));
+    }
+    for theme in Theme::ALL {
+        add(theme.name(), Command::Theme(theme));
+    }
+    add("Larger", Command::Zoom(1));
+    add("Smaller", Command::Zoom(-1));
+    add("Normal size", Command::Zoom(0));
+    add("Keys", Command::Help(true));
+    for folder in &state.settings.recent {
+        add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));
+    }
+    entries
+}
+
+/// Whether all words of the query are in the name.
+fn matches(name: &str, query: &str) -> bool {
+    let name = name.to_lowercase();
+    query.to_lowercase().split_whitespace().all(|word| name.contains(word))
+}
+
+/// Draws the palette.
+pub fn palette_ui(context: &Context, state: &State, commands: &mut Vec<Command>) {
+    let (query_id, chosen_id) = (Id::unique("palette-query"), Id::unique("palette-chosen"));
+    // What is typed here is nobody else's business: it lives in egui's own memory.
+    let mut query: String = context.data(|data| data.get_temp(query_id)).unwrap_or_default();
+    let mut chosen: usize = context.data(|data| data.get_temp(chosen_id)).unwrap_or_default();
+    let found: Vec<_> = entries(state).into_iter().filter(|(name, _)| matches(name, &query)).collect();
+    let pressed = |key| context.input_mut(|input| input.consume_key(Modifiers::NONE, key));
+    if pressed(Key::ArrowDown) {
+        chosen += 1;
+    }
+    if pressed(Key::ArrowUp) {
+        chosen = chosen.saturating_sub(1);
+    }
+    chosen = chosen.min(found.len().saturating_sub(1));
+    let mut picked = if pressed(Key::Enter) { Some(chosen) } else { None };
+    let area = Modal::default_area(Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 80.0]);
+    let modal = Modal::new(Id::unique("palette")).area(area).show(context, |ui| {
+        ui.set_width(440.0);
+        let field = TextEdit::singleline(&mut query).hint_text("What do you want to do?").desired_width(f32::INFINITY);
+        let response = ui.add(field);
+        response.request_focus();
+        if response.changed() {
+            chosen = 0;
+        }
+        ScrollArea::vertical().max_height(320.0).show(ui, |ui| {
+            for (index, (name, _)) in found.iter().enumerate() {
+                let row = ui.selectable_label(index == chosen, name);
+                if index == chosen {
+                    row.scroll_to_me(None);
+                }
+                if row.clicked() {
+                    picked = Some(index);
+                }
+            }
+            if found.is_empty() {
+                ui.weak("Nothing has such a name");
+            }
+        });
+    });
+    let done = picked.and_then(|index| found.into_iter().nth(index));
+    let close = done.is_some() || modal.should_close();
+    if let Some((_, command)) = done {
+        commands.push(command);
+    }
+    if close {
+        commands.push(Command::Palette(false));
+        (query, chosen) = (String::new(), 0);
+    }
+    context.data_mut(|data| {
+        data.insert_temp(query_id, query);
+        data.insert_temp(chosen_id, chosen);
+    });
+}

@@ -1,0 +1,146 @@
+//! What surrounds every screen: the bar above, the rail on the left, messages, the palette and the list of keys.
+
+use eframe::egui::{Align, Button, CentralPanel, Frame, Layout, Margin, Panel, RichText, ScrollArea, Ui};
+
+use super::theme::{GRID, palette};
+use super::widgets::{duration_text, muted, strong};
+use super::{Command, RunsCommand, Screen, State, Theme, keys, runs};
+
+/// Draws the window.
+pub fn shell_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let bar = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(12, 6));
+    Panel::top("bar").frame(bar).show(ui, |ui| bar_ui(ui, state, commands));
+    let rail = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(8, 8));
+    Panel::left("rail").frame(rail).resizable(false).exact_size(104.0).show(ui, |ui| rail_ui(ui, state, commands));
+    let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::same(12));
+    CentralPanel::default().frame(screen).show(ui, |ui| {
+        problems_ui(ui, state, commands);
+        match state.screen {
+            Screen::Plan => super::plan::plan_ui(ui, state, commands),
+            Screen::Runs => runs::runs_ui(ui, state, commands),
+            Screen::Live => super::live::live_ui(ui, state, commands),
+            Screen::Compare => super::compare::compare_ui(ui, state, commands),
+            Screen::Node => super::node::node_ui(ui, state, commands),
+        }
+    });
+    if state.palette {
+        super::palette::palette_ui(ui.ctx(), state, commands);
+    }
+    if state.help {
+        keys::help_ui(ui.ctx(), commands);
+    }
+}
+
+fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.horizontal(|ui| {
+        ui.label(strong("multicard"));
+        ui.separator();
+        runs::session_menu_ui(ui, state, commands);
+        ui.separator();
+        ui.label(muted(ui, node_text(state)));
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            theme_ui(ui, state, commands);
+            ui.separator();
+            progress_ui(ui, state, commands);
+        });
+    });
+}
+
+fn node_text(state: &State) -> String {
+    let Some(node) = &state.node else { return "looking at this machine …".to_owned() };
+    let Some(gpu) = node.gpus.first() else { return format!("{} CPUs, no GPU", node.cpus) };
+    let memory_gb = gpu.memory_bytes as f64 / 1e9;
+    let driver = node.driver.as_deref().map_or(String::new(), |driver| format!(" · driver {driver}"));
+    format!("{}× {} {memory_gb:.0} GB{driver}", node.gpus.len(), gpu.name.trim_start_matches("NVIDIA "))
+}
+
+fn theme_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let menu = ui.menu_button("◐", |ui| {
+        for theme in Theme::ALL {
+            if ui.radio(state.settings.theme == theme, theme.name()).clicked() {
+                commands.push(Command::Theme(theme));
+                ui.close();
+            }
+        }
+        ui.separator();
+        let zoom = (state.settings.zoom_factor() * 100.0).round();
+        for (name, steps) in [("Larger", 1), ("Smaller", -1), ("Normal size", 0)] {
+            if ui.button(name).on_hover_text(format!("now {zoom} %")).clicked() {
+                commands.push(Command::Zoom(steps));
+            }
+        }
+    });
+    menu.response.widget_info(|| named("Theme and size"));
+    if ui.button("?").on_hover_text("All keys").clicked() {
+        commands.push(Command::Help(true));
+    }
+}
+
+/// The accessible name of a button that shows a symbol.
+fn named(name: &str) -> eframe::egui::WidgetInfo {
+    eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, name)
+}
+
+fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let queue = &state.queue;
+    if !queue.is_active() {
+        return;
+    }
+    let (symbol, name) = if queue.paused { ("▶", "Resume the queue") } else { ("⏸", "Pause the queue") };
+    let button = ui.button(symbol).on_hover_text(format!("{name} (Space)"));
+    button.widget_info(|| named(name));
+    if button.clicked() {
+        commands.push(Command::Runs(RunsCommand::Pause(!queue.paused)));
+    }
+    let paused = if queue.paused { "paused · " } else { "" };
+    let eta = duration_text(queue.remaining_s);
+    ui.label(format!("{paused}{} of {} runs · ETA {eta}", queue.ended, queue.queued));
+}
+
+fn rail_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.take_available_width();
+    ui.spacing_mut().item_spacing.y = GRID;
+    for (index, screen) in Screen::ALL.into_iter().enumerate() {
+        let chosen = state.screen == screen;
+        let text = RichText::new(format!("{}{}", screen.name(), badge(state, screen)));
+        let button = Button::selectable(chosen, text).min_size([ui.available_width(), 30.0].into());
+        let response = ui.add(button).on_hover_text(format!("{} ({})", screen.name(), index + 1));
+        response
+            .widget_info(|| eframe::egui::WidgetInfo::selected(eframe::egui::Role::Tab, true, chosen, screen.name()));
+        if response.clicked() {
+            commands.push(Command::Show(screen));
+        }
+    }
+}
+
+fn badge(state: &State, screen: Screen) -> String {
+    match screen {
+        Screen::Runs if !state.records.runs.is_empty() => format!("  {}", state.records.runs.len()),
+        Screen::Live if state.queue.is_running() => "  ●".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn problems_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let here: Vec<_> = state.problems.iter().filter(|problem| problem.screen == state.screen).collect();
+    if here.is_empty() {
+        return;
+    }
+    let palette = palette(ui.visuals());
+    let frame = super::widgets::card(ui).stroke(eframe::egui::Stroke::new(1.0, palette.bad));
+    frame.show(ui, |ui| {
+        ui.take_available_width();
+        ScrollArea::vertical().id_salt("problems").max_height(120.0).show(ui, |ui| {
+            for problem in here {
+                ui.horizontal_wrapped(|ui| {
+                    ui.colored_label(palette.bad, "⚠");
+                    ui.label(&problem.message);
+                    if ui.small_button("Dismiss").clicked() {
+                        commands.push(Command::Dismiss(problem.number));
+                    }
+                });
+            }
+        });
+    });
+    ui.add_space(2.0 * GRID);
+}

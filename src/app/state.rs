@@ -1,0 +1,192 @@
+//! All that the window shows, and how commands and reports change it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eframe::egui::Context;
+
+use super::compare::CompareState;
+use super::engine::{QueueView, Records, Report, Request};
+use super::live::LiveState;
+use super::node::NodeState;
+use super::plan::PlanState;
+use super::runs::RunsState;
+use super::{Command, Screen, Settings};
+use crate::plan::Node;
+
+/// A message where something was asked for and could not be done, or deserves to be known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    /// Tells messages apart.
+    pub number: u64,
+    /// Where the action was taken.
+    pub screen: Screen,
+    /// What was tried, what was found, what to do.
+    pub message: String,
+}
+
+/// The session that is open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenSession {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Why nothing can be launched in it, where another workbench writes it.
+    pub read_only: Option<String>,
+}
+
+impl OpenSession {
+    /// The name people know it by.
+    pub fn name(&self) -> String {
+        self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy().into_owned()
+    }
+}
+
+/// All that the window shows.
+#[derive(Default)]
+pub struct State {
+    /// What is kept between windows.
+    pub settings: Settings,
+    /// The screen that is shown.
+    pub screen: Screen,
+    /// This machine; none while it is being looked at.
+    pub node: Option<Arc<Node>>,
+    /// The session that is open.
+    pub session: Option<OpenSession>,
+    /// Runs of this workbench, where they stand.
+    pub queue: Arc<QueueView>,
+    /// All runs of the open session.
+    pub records: Arc<Records>,
+    /// The palette is open.
+    pub palette: bool,
+    /// The list of keys is open.
+    pub help: bool,
+    /// Messages, oldest first.
+    pub problems: Vec<Problem>,
+    /// The Plan screen.
+    pub plan: PlanState,
+    /// The Runs screen.
+    pub runs: RunsState,
+    /// The Live screen.
+    pub live: LiveState,
+    /// The Compare screen.
+    pub compare: CompareState,
+    /// The Node screen.
+    pub machine: NodeState,
+    next_problem: u64,
+}
+
+impl State {
+    /// The state of a window that was just opened.
+    pub fn new(settings: Settings) -> Self {
+        Self { plan: PlanState::default(), settings, ..Self::default() }
+    }
+
+    /// Says something on a screen.
+    pub fn problem(&mut self, screen: Screen, message: String) {
+        // The same message twice would only hide others.
+        self.problems.retain(|problem| problem.message != message || problem.screen != screen);
+        self.problems.push(Problem { number: self.next_problem, screen, message });
+        self.next_problem += 1;
+    }
+
+    /// Does one thing that was asked for.
+    pub fn execute(&mut self, command: Command, context: &Context, requests: &mut Vec<Request>) {
+        match command {
+            Command::Show(screen) => self.show(screen, requests),
+            Command::Theme(theme) => {
+                self.settings.theme = theme;
+                self.settings.apply(context);
+            }
+            Command::Zoom(steps) => {
+                self.settings.zoom(steps);
+                self.settings.apply(context);
+            }
+            Command::Palette(open) => self.palette = open,
+            Command::Help(open) => self.help = open,
+            Command::OpenSession(folder) => requests.push(Request::OpenSession(folder)),
+            Command::Dismiss(number) => self.problems.retain(|problem| problem.number != number),
+            Command::Dropped(paths) => self.dropped(paths, context, requests),
+            Command::Plan(command) => self.execute_plan(command, context, requests),
+            Command::Runs(command) => self.execute_runs(command, context, requests),
+            Command::Live(command) => self.execute_live(command, context, requests),
+            Command::Compare(command) => self.execute_compare(command, context, requests),
+            Command::Node(command) => self.execute_node(command, context, requests),
+        }
+    }
+
+    /// Takes over what an engine's thread says.
+    pub fn take(&mut self, report: Report) {
+        match report {
+            Report::Node(node) => {
+                self.node = Some(node);
+                self.plan.node_changed();
+            }
+            Report::Session { folder, read_only } => {
+                self.settings.opened(&folder);
+                self.session = Some(OpenSession { folder, read_only });
+                self.queue = Arc::default();
+                self.records = Arc::default();
+                self.live.session_changed();
+            }
+            Report::Queue(queue) => self.queue = queue,
+            Report::Records(records) => self.take_records(records),
+            Report::Live(batch) => self.live.take(batch),
+            Report::NodeSample(sample) => self.machine.take_sample(*sample),
+            Report::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),
+            Report::Problem { screen, message } => self.problem(screen, message),
+            Report::Page(page) => self.runs.take_page(*page),
+            Report::Curves(curves) => self.live.take_curves(*curves),
+        }
+    }
+
+    /// Takes over what background work of the screens has done.
+    pub fn poll(&mut self, context: &Context, requests: &mut Vec<Request>) {
+        self.poll_plan(context, requests);
+        self.poll_compare(context, requests);
+        self.poll_node(context, requests);
+    }
+
+    fn show(&mut self, screen: Screen, requests: &mut Vec<Request>) {
+        if (self.screen == Screen::Node) != (screen == Screen::Node) {
+            requests.push(Request::WatchNode(screen == Screen::Node));
+        }
+        self.screen = screen;
+    }
+
+    fn take_records(&mut self, records: Arc<Records>) {
+        // What was read of a session that is no longer open is compared with it, or nobody wants it any more.
+        if self.session.as_ref().is_some_and(|session| session.folder == records.folder) {
+            self.records = records;
+            self.compare.records_changed();
+        } else {
+            self.compare.take_other(records);
+        }
+    }
+
+    fn launched(&mut self, queued: usize, kept: usize, invalid: usize) {
+        self.runs.launched(queued, kept, invalid);
+        self.screen = Screen::Runs;
+    }
+
+    /// Plans are edited, sessions opened; anything else is refused with what would be taken.
+    fn dropped(&mut self, paths: Vec<PathBuf>, context: &Context, requests: &mut Vec<Request>) {
+        for path in paths {
+            let session = if path.is_dir() { Some(path.clone()) } else { path.parent().map(PathBuf::from) };
+            let session = session.filter(|folder| folder.join("session.toml").exists());
+            let is_plan = path.extension().is_some_and(|extension| extension == "toml");
+            match session {
+                Some(folder) if !is_plan || path.ends_with("session.toml") => {
+                    requests.push(Request::OpenSession(folder));
+                }
+                _ if is_plan => self.execute_plan(super::PlanCommand::OpenFile(path), context, requests),
+                _ => {
+                    let message = format!(
+                        "{}: neither a plan (a .toml file) nor a session (a folder with session.toml): drop one of these",
+                        path.display()
+                    );
+                    self.problem(self.screen, message);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! How the window looks: typeface, sizes, spacing, two themes with one accent colour.
+
+use std::sync::Arc;
+
+use eframe::egui::{
+    Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Stroke, Style, TextStyle, Theme,
+    Visuals,
+};
+
+/// The semibold face.
+pub const STRONG: &str = "strong";
+/// Sizes of text in points: small, body, title.
+pub const SMALL: f32 = 11.5;
+/// Running text.
+pub const BODY: f32 = 13.5;
+/// Headings.
+pub const TITLE: f32 = 17.0;
+
+/// Spacing is a multiple of this.
+pub const GRID: f32 = 4.0;
+
+/// Installs typefaces and both themes.
+pub fn install(context: &Context) {
+    let mut fonts = FontDefinitions::default();
+    let mut add = |name: &str, bytes: &'static [u8]| {
+        fonts.font_data.insert(name.to_owned(), Arc::new(FontData::from_static(bytes)));
+    };
+    add("inter", include_bytes!("../../assets/fonts/Inter-Regular.otf"));
+    add("inter-strong", include_bytes!("../../assets/fonts/Inter-SemiBold.otf"));
+    // Behind Inter stand egui's own faces, for symbols that Inter lacks.
+    let others = fonts.families.get(&FontFamily::Proportional).cloned().unwrap_or_default();
+    let with = |first: &str| std::iter::once(first.to_owned()).chain(others.iter().cloned()).collect::<Vec<_>>();
+    fonts.families.insert(FontFamily::Proportional, with("inter"));
+    fonts.families.insert(FontFamily::Name(STRONG.into()), with("inter-strong"));
+    context.set_fonts(fonts);
+    context.all_styles_mut(|style| {
+        style.text_styles = [
+            (TextStyle::Small, FontId::proportional(SMALL)),
+            (TextStyle::Body, FontId::proportional(BODY)),
+            (TextStyle::Button, FontId::proportional(BODY)),
+            (TextStyle::Monospace, FontId::monospace(12.5)),
+            (TextStyle::Heading, FontId::new(TITLE, FontFamily::Name(STRONG.into()))),
+        ]
+        .into();
+        style.spacing.item_spacing = [2.0 * GRID, 1.5 * GRID].into();
+        style.spacing.button_padding = [2.0 * GRID, GRID].into();
+        style.spacing.interact_size.y = 6.0 * GRID;
+        style.animation_time = 0.0;
+    });
+    context.style_mut_of(Theme::Light, light);
+    context.style_mut_of(Theme::Dark, dark);
+}
+
+/// The colours that egui's own visuals lack.
+#[derive(Clone, Copy, Debug)]
+pub struct Palette {
+    /// What can be acted on, and what is chosen.
+    pub accent: Color32,
+    /// Text on the accent.
+    pub on_accent: Color32,
+    /// Cards.
+    pub card: Color32,
+    /// Lines around cards.
+    pub line: Color32,
+    /// Secondary text.
+    pub muted: Color32,
+    /// Good news.
+    pub good: Color32,
+    /// A reason to look.
+    pub warning: Color32,
+    /// Failed.
+    pub bad: Color32,
+}
+
+/// The palette of the theme in use.
+pub fn palette(visuals: &Visuals) -> Palette {
+    if visuals.dark_mode {
+        Palette {
+            accent: Color32::from_rgb(0x4c, 0x9b, 0xe8),
+            on_accent: Color32::from_rgb(0x08, 0x12, 0x1c),
+            card: Color32::from_rgb(0x20, 0x24, 0x2a),
+            line: Color32::from_rgb(0x38, 0x3e, 0x46),
+            muted: Color32::from_rgb(0xa0, 0xa8, 0xb2),
+            good: Color32::from_rgb(0x3f, 0xc0, 0x9a),
+            warning: Color32::from_rgb(0xf0, 0xb4, 0x40),
+            bad: Color32::from_rgb(0xf0, 0x7c, 0x4c),
+        }
+    } else {
+        Palette {
+            accent: Color32::from_rgb(0x00, 0x5f, 0xa8),
+            on_accent: Color32::WHITE,
+            card: Color32::WHITE,
+            line: Color32::from_rgb(0xd8, 0xdc, 0xe2),
+            muted: Color32::from_rgb(0x5a, 0x62, 0x6c),
+            good: Color32::from_rgb(0x00, 0x7a, 0x5a),
+            warning: Color32::from_rgb(0x96, 0x60, 0x00),
+            bad: Color32::from_rgb(0xb8, 0x44, 0x00),
+        }
+    }
+}
+
+fn light(style: &mut Style) {
+    style.visuals = Visuals::light();
+    let visuals = &mut style.visuals;
+    visuals.panel_fill = Color32::from_rgb(0xf6, 0xf7, 0xf9);
+    visuals.window_fill = Color32::WHITE;
+    visuals.extreme_bg_color = Color32::WHITE;
+    visuals.faint_bg_color = Color32::from_rgb(0xee, 0xf0, 0xf3);
+    for widget in [&mut visuals.widgets.noninteractive, &mut visuals.widgets.inactive] {
+        widget.fg_stroke.color = Color32::from_rgb(0x1b, 0x20, 0x27);
+    }
+    visuals.widgets.inactive.weak_bg_fill = Color32::from_rgb(0xe6, 0xe9, 0xee);
+    visuals.widgets.inactive.bg_fill = Color32::from_rgb(0xdd, 0xe1, 0xe7);
+    common(style);
+}
+
+fn dark(style: &mut Style) {
+    style.visuals = Visuals::dark();
+    let visuals = &mut style.visuals;
+    visuals.panel_fill = Color32::from_rgb(0x17, 0x1a, 0x1f);
+    visuals.window_fill = Color32::from_rgb(0x20, 0x24, 0x2a);
+    visuals.extreme_bg_color = Color32::from_rgb(0x10, 0x12, 0x16);
+    visuals.faint_bg_color = Color32::from_rgb(0x1e, 0x22, 0x28);
+    for widget in [&mut visuals.widgets.noninteractive, &mut visuals.widgets.inactive] {
+        widget.fg_stroke.color = Color32::from_rgb(0xe2, 0xe6, 0xea);
+    }
+    visuals.widgets.inactive.weak_bg_fill = Color32::from_rgb(0x2c, 0x32, 0x3a);
+    visuals.widgets.inactive.bg_fill = Color32::from_rgb(0x36, 0x3d, 0x46);
+    common(style);
+}
+
+fn common(style: &mut Style) {
+    let palette = palette(&style.visuals);
+    let visuals = &mut style.visuals;
+    visuals.selection.bg_fill = palette.accent;
+    visuals.selection.stroke = Stroke::new(1.0, palette.on_accent);
+    visuals.hyperlink_color = palette.accent;
+    visuals.warn_fg_color = palette.warning;
+    visuals.error_fg_color = palette.bad;
+    visuals.weak_text_color = Some(palette.muted);
+    visuals.widgets.noninteractive.bg_stroke = Stroke::new(1.0, palette.line);
+    visuals.window_stroke = Stroke::new(1.0, palette.line);
+    let widgets = &mut visuals.widgets;
+    let states = [
+        &mut widgets.noninteractive,
+        &mut widgets.inactive,
+        &mut widgets.hovered,
+        &mut widgets.active,
+        &mut widgets.open,
+    ];
+    for widget in states {
+        widget.corner_radius = CornerRadius::same(4);
+    }
+}

@@ -1,0 +1,54 @@
+//! Small pieces that several screens draw in the same way.
+
+use eframe::egui::{Button, FontFamily, Frame, Margin, Response, RichText, Stroke, Ui, Widget as _};
+
+use super::theme::{GRID, STRONG, palette};
+
+/// Text in the semibold face.
+pub fn strong(text: impl Into<String>) -> RichText {
+    RichText::new(text).family(FontFamily::Name(STRONG.into()))
+}
+
+/// Secondary text.
+pub fn muted(ui: &Ui, text: impl Into<String>) -> RichText {
+    RichText::new(text).color(palette(ui.visuals()).muted)
+}
+
+/// The frame of a card.
+pub fn card(ui: &Ui) -> Frame {
+    let palette = palette(ui.visuals());
+    Frame::new()
+        .fill(palette.card)
+        .stroke(Stroke::new(1.0, palette.line))
+        .corner_radius(6)
+        .inner_margin(Margin::same((3.0 * GRID) as i8))
+}
+
+/// The one button of a screen that does its main job.
+pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Response {
+    let palette = palette(ui.visuals());
+    let text = strong(text).color(if enabled { palette.on_accent } else { palette.muted });
+    let button = if enabled { Button::new(text).fill(palette.accent) } else { Button::new(text) };
+    ui.add_enabled_ui(enabled, |ui| button.ui(ui)).inner
+}
+
+/// A duration for reading: `8 s`, `4 min 5 s`, `2 h 3 min`.
+pub fn duration_text(duration_s: f64) -> String {
+    let seconds = duration_s.max(0.0).round() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// Bytes for reading, in decimal units with three digits: `1.20 GB`.
+pub fn bytes_text(bytes: f64) -> String {
+    let (value, unit) = match bytes {
+        1e9.. => (bytes / 1e9, "GB"),
+        1e6.. => (bytes / 1e6, "MB"),
+        1e3.. => (bytes / 1e3, "kB"),
+        _ => return format!("{bytes:.0} B"),
+    };
+    format!("{} {unit}", crate::figure::significant(value))
+}
