@@ -71,7 +71,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The index failed. The logs hold everything all the same.
-    #[error("index {path}: {source}; {}", index_advice(.source))]
+    #[error("index {path}: {source}; {}", index_advice(.source, .path))]
     Index {
         /// The index.
         path: PathBuf,
@@ -121,9 +121,19 @@ fn io_advice(error: &io::Error) -> &'static str {
     }
 }
 
-fn index_advice(error: &rusqlite::Error) -> &'static str {
+const FULL_DISK: &str = "there is no room left: free space on that disk and go on, the index then catches up";
+
+/// Whether the file system that a file is on has less room than SQLite wants for its smallest files.
+fn has_no_room(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(path);
+    rustix::fs::statvfs(folder).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < 1 << 20)
+}
+
+fn index_advice(error: &rusqlite::Error, path: &Path) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => "free space on that disk and go on, the index then catches up",
+        Some(ErrorCode::DiskFull) => FULL_DISK,
+        // Of the file that readers and the writer share, SQLite only says that reading or writing failed.
+        Some(ErrorCode::SystemIoFailure) if has_no_room(path) => FULL_DISK,
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             "allow writing there, or choose another folder with --session"
         }

@@ -125,8 +125,28 @@ pub(super) fn create(folder: &Path, node: &Node) -> Result<File, StoreError> {
         File::create(journal(folder))?.sync_all()?;
         File::open(folder)?.sync_all()
     };
-    write().map_err(StoreError::io("writing a session into", folder))?;
+    write().inspect_err(|_| unmake(folder)).map_err(StoreError::io("writing a session into", folder))?;
     Ok(lock)
+}
+
+/// Takes back what [`create`] made, and the index, as far as that goes. The folder itself stays: somebody may have
+/// made it on purpose.
+pub(super) fn unmake(folder: &Path) {
+    let index = index_path(folder);
+    let beside = |ending: &str| PathBuf::from(format!("{}{ending}", index.display()));
+    let files = [
+        session_file(folder),
+        journal(folder),
+        index.clone(),
+        beside("-wal"),
+        beside("-shm"),
+        beside(".new"),
+        folder.join(LOCK),
+    ];
+    for file in files {
+        let _ = fs::remove_file(file);
+    }
+    let _ = fs::remove_dir(runs(folder));
 }
 
 /// The exclusive lock on a session, held as long as the file is open.

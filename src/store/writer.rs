@@ -53,7 +53,8 @@ impl Store {
     /// Makes a session of a new or empty folder and opens it. `node` is the machine it is made on.
     pub fn create(folder: &Path, node: &Node) -> Result<Self, StoreError> {
         let lock = folder::create(folder, node)?;
-        Self::open_locked(folder, lock)
+        // A session that cannot be written from the start is none: nothing half-made stays behind.
+        Self::open_locked(folder, lock).inspect_err(|_| folder::unmake(folder))
     }
 
     /// Opens a session to write it; [`StoreError::InUse`] where another does. An index that lacks something of the

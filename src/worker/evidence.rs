@@ -103,8 +103,10 @@ fn switches(settings: &ImageSettings, flags: Flags, cuda: bool) -> Vec<Evidence>
         let seen = format!("convolutions {}, matrix products {}", on_off(flags.tf32_conv), on_off(flags.tf32_matmul));
         let in_effect = (flags.tf32_conv, flags.tf32_matmul) == (asked.tf32_conv, asked.tf32_matmul);
         found.push(evidence(Tf32::KEY, settings.tf32.name(), seen, in_effect));
-        let seen = format!("cuDNN's benchmark {}", on_off(flags.cudnn_benchmark));
-        let in_effect = flags.cudnn_benchmark == settings.cudnn_benchmark;
+        // Deterministic runs never benchmark: that is what the factor's help says, not a failure.
+        let reason = if settings.deterministic { ", as deterministic = on asks" } else { "" };
+        let seen = format!("cuDNN's benchmark {}{reason}", on_off(flags.cudnn_benchmark));
+        let in_effect = flags.cudnn_benchmark == asked.cudnn_benchmark;
         found.push(evidence("cudnn_benchmark", on_off(settings.cudnn_benchmark), seen, in_effect));
     } else if settings.tf32 != Tf32::Off {
         found.push(evidence(Tf32::KEY, settings.tf32.name(), "a CPU, which has no TF32".into(), false));
