@@ -15,16 +15,24 @@ unexport LIBTORCH_BYPASS_VERSION_CHECK
 TORCH_CARGO = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: run test lint build build-cuda bench clean help packages libtorch
+.PHONY: run window test lint build build-cuda bench clean help packages test-packages libtorch
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
-run: build ## build, run sessions/quickstart.toml (what it has done already is kept) and print its table
+run: build ## build, run sessions/quickstart.toml (what it has done already is kept), print its table, open the window
 	$(BUILT)/release/multicard run sessions/quickstart.toml --session "$(SESSION)" --resume
 	$(BUILT)/release/multicard table "$(SESSION)" --preset times
+	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then \
+		$(BUILT)/release/multicard --session "$(SESSION)"; \
+	else \
+		echo "no display here; where there is one: $(BUILT)/release/multicard --session \"$(SESSION)\""; \
+	fi
 
-test: libtorch ## run every test: library, both binaries, end to end
+window: build ## build and open the window
+	$(BUILT)/release/multicard
+
+test: libtorch test-packages ## run every test: library, window, both binaries, end to end
 	$(TORCH_CARGO) test --features torch
 
 lint: libtorch ## check form, lints and dependencies
@@ -47,6 +55,9 @@ clean: ## remove what was built; downloads and sessions stay
 
 packages: # Debian packages that are missing
 	@.ci/packages
+
+test-packages: packages # and those that only tests need
+	@.ci/packages --test
 
 libtorch: packages # target/libtorch, downloaded once into the user's cache
 	@.ci/libtorch
