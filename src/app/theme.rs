@@ -29,6 +29,7 @@ pub fn install(context: &Context) {
     add("inter-strong", include_bytes!("../../assets/fonts/Inter-SemiBold.otf"));
     // Behind Inter stand egui's own faces, for symbols that Inter lacks.
     let others = fonts.families.get(&FontFamily::Proportional).cloned().unwrap_or_default();
+    let others: Vec<String> = others.into_iter().chain(["Hack".to_owned()]).collect();
     let with = |first: &str| std::iter::once(first.to_owned()).chain(others.iter().cloned()).collect::<Vec<_>>();
     fonts.families.insert(FontFamily::Proportional, with("inter"));
     fonts.families.insert(FontFamily::Name(STRONG.into()), with("inter-strong"));
