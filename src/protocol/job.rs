@@ -12,12 +12,27 @@ use crate::plan::{DataSet, Levels, Workload};
 pub struct RankPlace {
     /// The rank, from 0.
     pub rank: u32,
-    /// The identity of its GPU; none for a CPU rank.
+    /// The identity of its GPU, the first one where it has several; none for a CPU rank.
     pub gpu_uuid: Option<String>,
+    /// The identities of its other GPUs: only a rank that spreads its work over threads has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_gpu_uuids: Vec<String>,
     /// CPUs it may use; empty for all that its parent may use.
     pub cpus: Vec<u32>,
     /// Threads for arithmetic on the CPU.
     pub compute_threads: u32,
+}
+
+impl RankPlace {
+    /// A rank without a GPU, on all CPUs that its parent may use.
+    pub fn on_cpu(rank: u32, compute_threads: u32) -> Self {
+        Self { rank, gpu_uuid: None, more_gpu_uuids: Vec::new(), cpus: Vec::new(), compute_threads }
+    }
+
+    /// The identities of all its GPUs, in order.
+    pub fn gpu_uuids(&self) -> impl Iterator<Item = &str> {
+        self.gpu_uuid.iter().chain(&self.more_gpu_uuids).map(String::as_str)
+    }
 }
 
 /// What a run may take.

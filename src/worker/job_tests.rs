@@ -8,7 +8,6 @@ use super::*;
 use crate::testing::levels;
 
 fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
-    let place = |rank| RankPlace { rank, gpu_uuid: None, cpus: Vec::new(), compute_threads: 1 };
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
@@ -19,7 +18,7 @@ fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
         seed: 1,
         warm_up_steps: 0,
         folder: "/nowhere".into(),
-        ranks: (0..ranks).map(place).collect(),
+        ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         limits: JobLimits::default(),
     }
 }
