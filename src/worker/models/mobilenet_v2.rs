@@ -201,6 +201,8 @@ impl MobileNetV2 {
 
     /// The same; with a group, training normalises with the statistics of all its ranks.
     pub fn forward_over(&self, images: &Tensor, train: bool, group: Option<&ProcessGroup>) -> Result<Tensor, TchError> {
+        #[cfg(test)]
+        let train = train && !frozen::ALL.load(std::sync::atomic::Ordering::Relaxed);
         let norm = if train { group.map_or(Norm::Batch, Norm::Ranks) } else { Norm::Running };
         self.classify(&self.features(images, norm)?.f_dropout(DROPOUT, train)?)
     }
@@ -233,6 +235,13 @@ impl MobileNetV2 {
 fn divisible(channels: f64) -> i64 {
     let rounded = ((channels + 4.0) as i64 / 8 * 8).max(8);
     if (rounded as f64) < 0.9 * channels { rounded + 8 } else { rounded }
+}
+
+/// Lets a test compare ways to spread a batch, which differ in the statistics of batches and in what is dropped out.
+#[cfg(test)]
+pub mod frozen {
+    /// Models of this process train with their running statistics and drop nothing out.
+    pub static ALL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 }
 
 #[cfg(test)]
