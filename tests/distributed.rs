@@ -243,9 +243,13 @@ const ENDLESS: (&str, Level) = ("epochs", Level::Integer(100_000));
 
 #[test]
 fn a_rank_that_is_killed_ends_its_group_and_is_the_reason() {
-    let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
-    let reason = run.end_after(run.training(1), |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap());
-    assert!(reason.starts_with("rank 1 was killed by SIGKILL"), "{reason}");
+    // The first rank, too: what the others meet in is not its own.
+    for killed in [0, 2] {
+        let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
+        let kill = |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        let reason = run.end_after(run.training(killed), kill);
+        assert!(reason.starts_with(&format!("rank {killed} was killed by SIGKILL")), "{reason}");
+    }
 }
 
 #[test]
