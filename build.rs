@@ -16,7 +16,9 @@ mod shim {
     const SHIM: &str = "src/worker/shim";
 
     pub fn build() {
-        println!("cargo:rerun-if-changed={SHIM}/guard.h");
+        for header in ["guard.h", "group.h", "stand_in"] {
+            println!("cargo:rerun-if-changed={SHIM}/{header}");
+        }
         println!("cargo:rerun-if-env-changed=MULTICARD_BUILD_CUDA");
         // torch-sys tells its dependents where it found libtorch.
         let lib = std::env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys tells libtorch's folder");
@@ -57,6 +59,9 @@ mod shim {
         build.define("_GLIBCXX_USE_CXX11_ABI", "1").flag("-fvisibility=hidden");
         // libtorch's headers alone need 30 s to optimise and lend the shim no hot code.
         build.opt_level(1).debug(false);
+        build.define("USE_DISTRIBUTED", None).define("USE_C10D_GLOO", None);
+        // Last of all, so that the real headers are taken where they are installed.
+        build.flag("-idirafter").flag(format!("{SHIM}/stand_in"));
         build.include(SHIM).include(torch.join("include")).include(torch.join("include/torch/csrc/api/include"));
         build
     }
@@ -98,7 +103,7 @@ mod shim {
     fn build_cuda_part(torch: &Path, nvidia: &Path) {
         let mut build = compiler(torch);
         build.include(nvidia.join("cu13/include")).include(nvidia.join("cu13/include/cccl"));
-        build.include(nvidia.join("nccl/include"));
+        build.include(nvidia.join("nccl/include")).define("USE_C10D_NCCL", None);
         let objects = build.files(sources(&format!("{SHIM}/cuda"))).cargo_metadata(false).compile_intermediates();
         // OUT_DIR is target/<profile>/build/<package>/out.
         let out = out();

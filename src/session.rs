@@ -19,7 +19,7 @@ pub use queueing::{Added, runnable};
 
 use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState};
-use crate::protocol::{EventLine, Job, Sample};
+use crate::protocol::{EventLine, Job, RankPlace, Sample};
 use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
 
@@ -325,7 +325,7 @@ impl Session {
         let Some(queued) = self.jobs.get(run) else { return };
         let ranks = self.watched_ranks.entry(run.to_owned()).or_default();
         ranks.extend(rank);
-        let gpu_uuids = queued.job.ranks.iter().filter_map(|place| place.gpu_uuid.clone()).collect();
+        let gpu_uuids = queued.job.ranks.iter().flat_map(RankPlace::gpu_uuids).map(str::to_owned).collect();
         self.sampler.watch(Watch { run: run.to_owned(), gpu_uuids, ranks: ranks.clone(), samples_after: None });
     }
 }

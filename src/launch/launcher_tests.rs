@@ -89,7 +89,6 @@ fn command(path: PathBuf) -> WorkerCommand {
 }
 
 fn job(folder: PathBuf, ranks: u32) -> Job {
-    let place = |rank| RankPlace { rank, gpu_uuid: None, cpus: Vec::new(), compute_threads: 1 };
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
@@ -100,7 +99,7 @@ fn job(folder: PathBuf, ranks: u32) -> Job {
         seed: 1,
         warm_up_steps: 0,
         folder,
-        ranks: (0..ranks).map(place).collect(),
+        ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         limits: JobLimits::default(),
     }
 }

@@ -21,14 +21,15 @@ type Constraint = fn(&Candidate) -> Option<String>;
 const CONSTRAINTS: &[Constraint] = &[
     not_available,
     single_has_one_rank,
+    sync_batch_norm_acts_over_ranks,
     tf32_acts_on_fp32_alone,
     data_set_is_large_enough,
     first_batch_is_full,
     fp16_needs_cuda,
     cuda_levels_need_cuda,
+    deterministic_replicas_need_cuda,
     gpus_exist,
     cpus_exist,
-    several_ranks_not_available,
     memory_suffices,
 ];
 
@@ -48,12 +49,6 @@ fn not_available(candidate: &Candidate) -> Option<String> {
         (settings.numa != Numa::Off, "binding to NUMA nodes", "use numa = off"),
         (settings.data_copy == DataCopy::Shared, "data_copy = shared", "use data_copy = per_rank"),
         (settings.cuda_graph, "cuda_graph = on", "use cuda_graph = off"),
-        (settings.batch_norm.synchronised, "sync_batch_norm = on", "use sync_batch_norm = off"),
-        (
-            matches!(settings.strategy, Strategy::Dp | Strategy::Ddp | Strategy::DdpRr),
-            settings.strategy.name(),
-            "use strategy = ddp-ds or single",
-        ),
     ];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
     Some(format!("{what} is not available in this version: {remedy}"))
@@ -63,6 +58,16 @@ fn single_has_one_rank(candidate: &Candidate) -> Option<String> {
     let ranks = candidate.settings.gpus;
     (candidate.settings.strategy == Strategy::Single && ranks > 1)
         .then(|| format!("strategy = single uses one GPU, not {ranks}: use gpus = 1 or strategy = ddp-ds"))
+}
+
+fn sync_batch_norm_acts_over_ranks(candidate: &Candidate) -> Option<String> {
+    let strategy = candidate.settings.strategy;
+    (candidate.settings.batch_norm.synchronised && matches!(strategy, Strategy::Single | Strategy::Dp)).then(|| {
+        let name = strategy.name();
+        format!(
+            "sync_batch_norm = on has no effect on strategy = {name}: use sync_batch_norm = off or strategy = ddp-ds"
+        )
+    })
 }
 
 fn tf32_acts_on_fp32_alone(candidate: &Candidate) -> Option<String> {
@@ -84,7 +89,9 @@ fn data_set_is_large_enough(candidate: &Candidate) -> Option<String> {
 
 fn first_batch_is_full(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
-    let step_images = settings.batch_size.saturating_mul(settings.gpus);
+    // Under `ddp` each rank takes a whole batch of its own from the whole set.
+    let shares = if settings.strategy == Strategy::Ddp { 1 } else { settings.gpus };
+    let step_images = settings.batch_size.saturating_mul(shares);
     // Batches that are not full are dropped.
     (settings.train_images < step_images).then(|| {
         let images = settings.train_images;
@@ -110,6 +117,19 @@ fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
     Some(format!("{what} needs CUDA ({}): {remedy}", no_cuda(candidate.node)?))
 }
 
+fn deterministic_replicas_need_cuda(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    if settings.strategy != Strategy::Dp || !settings.deterministic || settings.gpus < 2 {
+        return None;
+    }
+    let reason = no_cuda(candidate.node)?;
+    // Which replica draws first is not determined.
+    Some(format!(
+        "strategy = dp with deterministic = on needs CUDA ({reason}), for replicas on CPUs share one generator of random numbers: \
+         use deterministic = off or strategy = ddp-ds"
+    ))
+}
+
 fn gpus_exist(candidate: &Candidate) -> Option<String> {
     let (node, wanted) = (candidate.node, candidate.settings.gpus);
     let usable = usable_gpus(node).count();
@@ -129,11 +149,6 @@ fn cpus_exist(candidate: &Candidate) -> Option<String> {
     (!node.has_cuda() && wanted > node.cpus as usize).then(|| {
         format!("{} has no GPUs to use and {} CPUs for {wanted} CPU ranks: use fewer", node.hostname, node.cpus)
     })
-}
-
-fn several_ranks_not_available(candidate: &Candidate) -> Option<String> {
-    (candidate.settings.gpus > 1)
-        .then(|| "distribution over several ranks is not available in this version: use gpus = 1".to_owned())
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
@@ -208,9 +223,6 @@ mod tests {
             ("numa", "local"),
             ("data_copy", "shared"),
             ("cuda_graph", "on"),
-            ("sync_batch_norm", "on"),
-            ("strategy", "ddp"),
-            ("gpus", "2"),
         ] {
             refused(&[setting], &gpu_node(2), "not available in this version");
         }
@@ -244,6 +256,29 @@ mod tests {
     }
 
     #[test]
+    fn every_strategy_runs_over_several_devices() {
+        for strategy in ["dp", "ddp", "ddp-rr", "ddp-ds"] {
+            accepted(&[("strategy", strategy), ("gpus", "2")], &gpu_node(2));
+            accepted(&[("strategy", strategy), ("gpus", "2")], &cpu_node());
+        }
+    }
+
+    #[test]
+    fn sync_batch_norm_is_for_ranks() {
+        accepted(&[("sync_batch_norm", "on"), ("gpus", "2")], &gpu_node(2));
+        for strategy in ["single", "dp"] {
+            refused(&[("sync_batch_norm", "on"), ("strategy", strategy)], &gpu_node(2), "has no effect on strategy");
+        }
+    }
+
+    #[test]
+    fn deterministic_replicas_share_no_generator() {
+        let settings = [("strategy", "dp"), ("gpus", "2"), ("deterministic", "on")];
+        refused(&settings, &cpu_node(), "share one generator");
+        accepted(&settings, &gpu_node(2));
+    }
+
+    #[test]
     fn tf32_without_fp32_is_refused() {
         refused(&[("tf32", "all"), ("precision", "bf16")], &gpu_node(1), "tf32 = all has no effect on bf16");
     }
@@ -271,6 +306,9 @@ mod tests {
     fn a_set_smaller_than_a_batch_or_larger_than_the_data_is_refused() {
         refused(&[("train_images", "63")], &cpu_node(), "63 training images do not fill a batch of 64");
         accepted(&[("train_images", "64")], &cpu_node());
+        let two = |strategy| [("train_images", "64"), ("gpus", "2"), ("strategy", strategy)];
+        refused(&two("ddp-ds"), &cpu_node(), "64 training images do not fill a batch of 128");
+        accepted(&two("ddp"), &cpu_node());
         refused(&[("train_images", "60001")], &cpu_node(), "use 60000 or fewer");
         refused(&[("test_images", "10001")], &cpu_node(), "use 10000 or fewer");
     }

@@ -84,7 +84,9 @@ fn duration_s(settings: &ImageSettings, node: &Node, gpu: Option<&Gpu>) -> f64 {
     };
     // The last batch of training is dropped where it is not full; that of the test is not.
     let ranks = settings.gpus.max(1);
-    let steps = (settings.train_images / settings.batch_size.max(1).saturating_mul(ranks)) as f64;
+    // Under `ddp` each rank trains on the whole set.
+    let shares = if settings.strategy == super::Strategy::Ddp { 1 } else { ranks };
+    let steps = (settings.train_images / settings.batch_size.max(1).saturating_mul(shares)) as f64;
     let test_steps = (settings.test_images as f64 / batch).ceil() * FORWARD_SHARE / ranks as f64;
     let start_s = if gpu.is_some() { 6.0 } else { 2.0 };
     start_s + settings.epochs as f64 * (steps + test_steps) * step_s
@@ -256,6 +258,15 @@ mod tests {
         assert!(peak(&[("image_size", "224"), ("precision", "fp64")]) > base * 3 / 2);
         assert!(peak(&[("image_size", "224"), ("precision", "bf16")]) < base);
         assert!(peak(&[("image_size", "448")]) > base * 3);
+    }
+
+    #[test]
+    fn ranks_divide_the_time_unless_each_trains_on_everything() {
+        let of = |strategy: &'static str| {
+            let settings = [("strategy", strategy), ("gpus", "2"), ("train_images", "6400"), ("test_images", "1")];
+            estimate(&gpu_node(2), &settings).duration_s - 6.0
+        };
+        assert!((of("ddp") / of("ddp-ds") - 2.0).abs() < 0.01, "{} {}", of("ddp"), of("ddp-ds"));
     }
 
     #[test]

@@ -12,12 +12,27 @@ use crate::plan::{DataSet, Levels, Workload};
 pub struct RankPlace {
     /// The rank, from 0.
     pub rank: u32,
-    /// The identity of its GPU; none for a CPU rank.
+    /// The identity of its GPU, the first one where it has several; none for a CPU rank.
     pub gpu_uuid: Option<String>,
+    /// The identities of its other GPUs: only a rank that spreads its work over threads has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_gpu_uuids: Vec<String>,
     /// CPUs it may use; empty for all that its parent may use.
     pub cpus: Vec<u32>,
     /// Threads for arithmetic on the CPU.
     pub compute_threads: u32,
+}
+
+impl RankPlace {
+    /// A rank without a GPU, on all CPUs that its parent may use.
+    pub fn on_cpu(rank: u32, compute_threads: u32) -> Self {
+        Self { rank, gpu_uuid: None, more_gpu_uuids: Vec::new(), cpus: Vec::new(), compute_threads }
+    }
+
+    /// The identities of all its GPUs, in order.
+    pub fn gpu_uuids(&self) -> impl Iterator<Item = &str> {
+        self.gpu_uuid.iter().chain(&self.more_gpu_uuids).map(String::as_str)
+    }
 }
 
 /// What a run may take.
@@ -56,4 +71,21 @@ pub struct Job {
     pub ranks: Vec<RankPlace>,
     /// What the run may take.
     pub limits: JobLimits,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_one_gpu_are_written_as_ever_and_those_of_several_name_all() {
+        let text = r#"{"rank":1,"gpu_uuid":"GPU-a","cpus":[],"compute_threads":2}"#;
+        let mut place: RankPlace = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&place).unwrap(), text);
+        place.more_gpu_uuids = vec!["GPU-b".into()];
+        let read: RankPlace = serde_json::from_str(&serde_json::to_string(&place).unwrap()).unwrap();
+        assert_eq!(read.gpu_uuids().collect::<Vec<_>>(), ["GPU-a", "GPU-b"]);
+        assert_eq!(RankPlace::on_cpu(0, 1).gpu_uuids().count(), 0);
+    }
 }

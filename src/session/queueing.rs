@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::launch;
-use crate::plan::{Cell, InvalidCell, Level, Matrix, Node, Plan, RunState, expand, order};
+use crate::plan::{Cell, InvalidCell, Matrix, Node, Plan, RunState, expand, order};
 use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, RankPlace};
 use crate::store::Decision;
 
@@ -118,8 +118,7 @@ impl Session {
     }
 
     fn places(&self, cells: &[Cell]) -> Result<Vec<Vec<RankPlace>>, SessionError> {
-        let gpus = |cell: &Cell| cell.levels.get("gpus").and_then(Level::as_integer).unwrap_or(1);
-        let place = |cell| launch::place(gpus(cell) as usize, &self.node).map_err(SessionError::Placement);
+        let place = |cell: &Cell| launch::place(&cell.levels, &self.node).map_err(SessionError::Placement);
         cells.iter().map(place).collect()
     }
 

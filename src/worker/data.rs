@@ -6,7 +6,7 @@ mod staging;
 mod upsample;
 
 pub use host::{Batch, Epoch, HostLoader};
-pub use order::{Mode, Shard};
+pub use order::{Deal, Mode, Shard};
 pub use staging::CopyFence;
 
 /// Mean of MNIST's pixels, bytes / 255: what the papers' scripts normalise with.

@@ -12,8 +12,10 @@ use crate::shim::cuda;
 /// What a rank computes on.
 #[derive(Clone, Debug)]
 pub struct RankDevice {
-    /// As libtorch names it.
+    /// As libtorch names it; the first one of several.
     pub device: Device,
+    /// All of them: a model is put on each.
+    pub devices: Vec<Device>,
     /// As the log names it.
     pub described: protocol::Device,
 }
@@ -27,29 +29,23 @@ pub fn cuda_state() -> CudaState {
 }
 
 impl RankDevice {
-    /// Opens the place's device. A GPU must be the only one that CUDA shows this process.
-    pub fn open(place: &RankPlace, memory_limit_bytes: Option<u64>) -> Result<Self, Stop> {
-        let Some(asked) = &place.gpu_uuid else {
+    /// Opens the place's device, or all of them. CUDA must show this process its GPUs alone, in the place's order. A CPU
+    /// stands for each of `models`.
+    pub fn open(place: &RankPlace, models: usize, memory_limit_bytes: Option<u64>) -> Result<Self, Stop> {
+        let Some(first) = &place.gpu_uuid else {
             let described = protocol::Device { name: "cpu".into(), gpu_uuid: None };
-            return Ok(Self { device: Device::Cpu, described });
+            return Ok(Self { device: Device::Cpu, devices: vec![Device::Cpu; models], described });
         };
         cuda::open()
-            .map_err(|reason| Stop::failed(FailureKind::Engine, format!("{asked} cannot be used: {reason}")))?;
-        let gpu = cuda::gpu_info(0)?;
-        if gpu.uuid != *asked {
-            let message = format!(
-                "rank {} belongs on {asked}, CUDA shows it {} first: CUDA_VISIBLE_DEVICES must name its GPU alone",
-                place.rank, gpu.uuid
-            );
-            return Err(Stop::failed(FailureKind::Input, message));
+            .map_err(|reason| Stop::failed(FailureKind::Engine, format!("{first} cannot be used: {reason}")))?;
+        for (index, asked) in place.gpu_uuids().enumerate() {
+            open_gpu(place.rank, index, asked, memory_limit_bytes)?;
         }
         cuda::set_device(0)?;
-        if let Some(limit) = memory_limit_bytes {
-            let fraction = limit as f64 / gpu.memory_bytes.max(1) as f64;
-            cuda::set_memory_fraction(0, fraction.min(1.0))?;
-        }
+        let gpu = cuda::gpu_info(0)?;
         let described = protocol::Device { name: gpu.name, gpu_uuid: Some(gpu.uuid) };
-        Ok(Self { device: Device::Cuda(0), described })
+        let devices = place.gpu_uuids().enumerate().map(|(index, _)| Device::Cuda(index)).collect();
+        Ok(Self { device: Device::Cuda(0), devices, described })
     }
 
     /// Waits until the device has done everything it was told.
@@ -57,14 +53,17 @@ impl RankDevice {
         if self.device.is_cuda() { cuda::synchronize() } else { Ok(()) }
     }
 
-    /// The peaks of memory since the last call, as an event.
+    /// The peaks of memory since the last call, as an event: those of the fullest device.
     pub fn memory(&self) -> Result<Event, TchError> {
-        if let Device::Cuda(index) = self.device {
-            let peaks = cuda::memory_peaks(index, true)?;
+        if self.device.is_cuda() {
+            let peaks = (0..self.devices.len()).map(|index| cuda::memory_peaks(index, true));
+            let peaks = peaks.collect::<Result<Vec<_>, _>>()?;
+            // Memory is short where the most is needed.
+            let most = |of: fn(&cuda::MemoryPeaks) -> u64| peaks.iter().map(of).max().unwrap_or(0);
             return Ok(Event::Memory {
-                peak_allocated_bytes: peaks.allocated_bytes,
-                peak_reserved_bytes: peaks.reserved_bytes,
-                peak_active_bytes: peaks.active_bytes,
+                peak_allocated_bytes: most(|peaks| peaks.allocated_bytes),
+                peak_reserved_bytes: most(|peaks| peaks.reserved_bytes),
+                peak_active_bytes: most(|peaks| peaks.active_bytes),
             });
         }
         let peak = peak_resident_bytes().unwrap_or(0);
@@ -72,6 +71,24 @@ impl RankDevice {
         let _ = std::fs::write(Path::new("/proc/self/clear_refs"), "5");
         Ok(Event::Memory { peak_allocated_bytes: peak, peak_reserved_bytes: peak, peak_active_bytes: peak })
     }
+}
+
+fn open_gpu(rank: u32, index: usize, asked: &str, memory_limit_bytes: Option<u64>) -> Result<(), Stop> {
+    let gpu = cuda::gpu_info(index)?;
+    if gpu.uuid != asked {
+        let message = format!(
+            "GPU {index} of rank {rank} should be {asked}, CUDA shows it {}: CUDA_VISIBLE_DEVICES must name its GPUs alone",
+            gpu.uuid
+        );
+        return Err(Stop::failed(FailureKind::Input, message));
+    }
+    // The allocator knows a device once it has been the current one.
+    cuda::set_device(index)?;
+    if let Some(limit) = memory_limit_bytes {
+        let fraction = limit as f64 / gpu.memory_bytes.max(1) as f64;
+        cuda::set_memory_fraction(index, fraction.min(1.0))?;
+    }
+    Ok(())
 }
 
 fn peak_resident_bytes() -> Option<u64> {

@@ -93,6 +93,12 @@ fn optimizer(asked: OptimizerImpl, trainer: &Trainer) -> Evidence {
     evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0)
 }
 
+/// How many models compute. Seen after an epoch of training.
+pub fn gpus(settings: &ImageSettings, trainer: &Trainer) -> Result<Evidence, TchError> {
+    let (models, seen) = trainer.strategy().seen()?;
+    Ok(evidence("gpus", &settings.gpus.to_string(), seen, models as usize == settings.gpus))
+}
+
 /// libtorch's switches, where they mean something.
 fn switches(settings: &ImageSettings, flags: Flags, cuda: bool) -> Vec<Evidence> {
     let asked = crate::precision::flags(settings);

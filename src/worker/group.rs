@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::parallel::{STORE_VARIABLE, serve_store};
 use multicard::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
@@ -19,6 +20,14 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Between two looks at the ranks: rare enough not to disturb what they measure.
 const POLL: Duration = Duration::from_millis(20);
+
+/// NCCL's watchdog aborts communicators that fail or time out, and the rank, which asks, says so in its log. Left to itself it
+/// would end the process without a word, and first wait a minute to dump what it knows.
+const NCCL_WATCHDOG: [(&str, &str); 3] = [
+    ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"),
+    ("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"),
+    ("TORCH_NCCL_ENABLE_MONITORING", "0"),
+];
 
 /// Tells a rank who started it.
 const PARENT_VARIABLE: &str = "MULTICARD_GROUP_PID";
@@ -65,7 +74,10 @@ fn supervise(job_path: &Path) -> Result<bool, String> {
         signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
             .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
     }
-    Ok(Group { log, ranks: Vec::new(), told: None, well: true }.supervise(&job, job_path, &signal))
+    let store = if job.ranks.len() > 1 { Some(serve_store()) } else { None };
+    let store = store.transpose().map_err(|error| format!("cannot open the store where ranks meet: {error}"))?;
+    let port = store.as_ref().map(|(_, port)| *port);
+    Ok(Group { log, ranks: Vec::new(), told: None, well: true, port }.supervise(&job, job_path, &signal))
 }
 
 struct Rank {
@@ -80,12 +92,14 @@ struct Group {
     /// When they were told to end.
     told: Option<Instant>,
     well: bool,
+    /// Of the store where the ranks meet.
+    port: Option<u16>,
 }
 
 impl Group {
     fn supervise(mut self, job: &Job, job_path: &Path, signal: &AtomicUsize) -> bool {
         for place in &job.ranks {
-            match spawn(place, job_path) {
+            match spawn(place, job_path, self.port) {
                 Ok(child) => {
                     self.note(GroupEvent::RankStarted { rank: place.rank, pid: child.id() });
                     self.ranks.push(Rank { rank: place.rank, child });
@@ -98,7 +112,11 @@ impl Group {
             }
         }
         while !self.ranks.is_empty() {
-            let ended = self.reap();
+            let mut ended = self.reap();
+            if !ended.is_empty() {
+                // A rank that died first may have been looked at just before it did: its peers' ends are not the first.
+                ended.extend(self.reap());
+            }
             // After the look at the ranks, so that ranks which the same signal ended were told to end.
             let number = signal.swap(0, Ordering::Relaxed);
             if number != 0 {
@@ -144,6 +162,8 @@ impl Group {
         if self.told.is_none() {
             self.told = Some(Instant::now());
             self.signal(Signal::TERM);
+            // A stopped process takes the signal only when it goes on.
+            self.signal(Signal::CONT);
         }
     }
 
@@ -164,13 +184,16 @@ impl Group {
     }
 }
 
-fn spawn(place: &RankPlace, job_path: &Path) -> io::Result<Child> {
+fn spawn(place: &RankPlace, job_path: &Path, port: Option<u16>) -> io::Result<Child> {
     let threads = place.compute_threads.to_string();
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("rank").arg(job_path).arg(place.rank.to_string()).stdin(Stdio::null());
-    command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuid.as_deref().unwrap_or_default());
+    command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuids().collect::<Vec<_>>().join(","));
     command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
     command.env(PARENT_VARIABLE, std::process::id().to_string());
+    if let Some(port) = port {
+        command.env(STORE_VARIABLE, port.to_string()).envs(NCCL_WATCHDOG);
+    }
     if place.cpus.is_empty() {
         return command.spawn();
     }

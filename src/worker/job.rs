@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use multicard::plan::{ImageSettings, Loader, Scenario, Workload};
+use multicard::plan::{ImageSettings, Loader, Scenario, Strategy, Workload};
 use multicard::protocol::{Job, PROTOCOL_VERSION, RankPlace};
 use serde::Deserialize;
 use thiserror::Error;
@@ -75,8 +75,21 @@ fn check(job: &Job) -> Result<ImageSettings, String> {
         return Err(format!("workload {} is not there yet: this worker trains image", job.workload.name()));
     }
     let settings = ImageSettings::from_levels(&job.levels)?;
-    if settings.gpus != job.ranks.len() {
+    // Threads of one process share its place.
+    let ranks = if settings.strategy == Strategy::Dp { 1 } else { settings.gpus };
+    if ranks != job.ranks.len() {
         return Err(format!("gpus = {}, but there are places for {} ranks", settings.gpus, job.ranks.len()));
+    }
+    if settings.strategy == Strategy::Single && settings.gpus > 1 {
+        return Err(format!("strategy = single has one rank, not {}", settings.gpus));
+    }
+    let uneven = |place: &&RankPlace| place.gpu_uuid.is_some() && place.gpu_uuids().count() * ranks != settings.gpus;
+    if let Some(place) = job.ranks.iter().find(uneven) {
+        let found = place.gpu_uuids().count();
+        return Err(format!(
+            "rank {} has a place on {found} GPUs, gpus = {} over {ranks} ranks",
+            place.rank, settings.gpus
+        ));
     }
     if let Some(missing) = (0..job.ranks.len() as u32).find(|&rank| place(job, rank).is_none()) {
         return Err(format!("rank {missing} of {} has no place", job.ranks.len()));
@@ -103,8 +116,6 @@ fn not_there_yet(settings: &ImageSettings) -> Option<String> {
         format!("scenario = {}", settings.scenario.name())
     } else if settings.cuda_graph {
         "cuda_graph = on".to_owned()
-    } else if settings.gpus > 1 {
-        format!("strategy = {} over {} ranks", settings.strategy.name(), settings.gpus)
     } else {
         return None;
     };

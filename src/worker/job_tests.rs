@@ -8,7 +8,6 @@ use super::*;
 use crate::testing::levels;
 
 fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
-    let place = |rank| RankPlace { rank, gpu_uuid: None, cpus: Vec::new(), compute_threads: 1 };
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
@@ -19,7 +18,7 @@ fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
         seed: 1,
         warm_up_steps: 0,
         folder: "/nowhere".into(),
-        ranks: (0..ranks).map(place).collect(),
+        ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         limits: JobLimits::default(),
     }
 }
@@ -60,6 +59,21 @@ fn what_contradicts_itself_is_refused() {
     assert!(refusal(&twice).contains("rank 1 of 2 has no place"));
     assert!(refusal(&job(&[("batch_size", Level::Integer(0))], 1)).contains("batch_size must be at least 1"));
     assert!(refusal(&job(&[("layout", Level::text("chwn"))], 1)).contains("layout = chwn"));
+}
+
+#[test]
+fn a_strategy_must_fit_its_places() {
+    let two = |strategy: &'static str| [("strategy", Level::text(strategy)), ("gpus", Level::Integer(2))];
+    for (strategy, ranks) in [("ddp-ds", 2), ("ddp-rr", 2), ("ddp", 2), ("dp", 1)] {
+        read_back(&serde_json::to_string(&job(&two(strategy), ranks)).unwrap()).unwrap();
+    }
+    assert!(refusal(&job(&two("dp"), 2)).contains("places for 2 ranks"));
+    assert!(refusal(&job(&two("single"), 2)).contains("strategy = single has one rank, not 2"));
+    let mut short = job(&two("dp"), 1);
+    short.ranks[0].gpu_uuid = Some("GPU-a".into());
+    assert!(refusal(&short).contains("a place on 1 GPUs, gpus = 2"));
+    short.ranks[0].more_gpu_uuids = vec!["GPU-b".into()];
+    read_back(&serde_json::to_string(&short).unwrap()).unwrap();
 }
 
 #[test]

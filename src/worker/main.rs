@@ -8,6 +8,7 @@ mod fence;
 mod group;
 mod job;
 mod models;
+mod parallel;
 mod precision;
 mod report;
 mod shim;
@@ -26,6 +27,7 @@ use multicard::plan::{ImageSettings, Worker};
 use multicard::protocol::{self, Event, Job, PROTOCOL_VERSION, RankPlace};
 
 use crate::device::RankDevice;
+use crate::parallel::Peers;
 use crate::report::{Report, Stop};
 
 /// The rank failed; its log says why.
@@ -109,13 +111,16 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
             eprintln!("multicard-worker: rank {rank}: {stop}");
+            if job.ranks.len() > 1 {
+                shim::exit_now(FAILED);
+            }
             ExitCode::from(FAILED)
         }
     }
 }
 
 fn train(job: &Job, place: &RankPlace, settings: &ImageSettings, report: &mut Report) -> Result<(), Stop> {
-    let device = RankDevice::open(place, job.limits.memory_limit_bytes);
+    let device = RankDevice::open(place, settings.gpus / job.ranks.len(), job.limits.memory_limit_bytes);
     let unavailable = protocol::Device { name: "unavailable".into(), gpu_uuid: place.gpu_uuid.clone() };
     report.event(Event::Started {
         protocol_version: PROTOCOL_VERSION,
@@ -129,7 +134,11 @@ fn train(job: &Job, place: &RankPlace, settings: &ImageSettings, report: &mut Re
     precision::flags(settings).set()?;
     // One chain of operations: threads between operations would only take CPUs from those within.
     shim::set_threads(place.compute_threads.max(1), 1)?;
-    train::run(job, place.rank, settings, &device, report)
+    let Some(peers) = Peers::join(place.rank, job.ranks.len() as u32, device.device)? else {
+        return train::run(job, place.rank, settings, &device, None, report);
+    };
+    train::run(job, place.rank, settings, &device, Some(&peers), report).map_err(|stop| peers.explain(stop))?;
+    peers.leave()
 }
 
 /// The last words of a log.

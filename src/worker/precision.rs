@@ -44,10 +44,14 @@ impl Arithmetic {
         self.scale.as_ref()
     }
 
+    /// The type that autocast casts to, where it does.
+    pub fn mixed(&self) -> Option<Kind> {
+        self.mixed
+    }
+
     /// Computes a forward pass in the run's precision.
     pub fn forward(&self, pass: impl FnOnce() -> Result<Tensor, TchError>) -> Result<Tensor, TchError> {
-        let _autocast = self.mixed.map(|kind| Autocast::enter(self.device, kind)).transpose()?;
-        pass()
+        forward(self.device, self.mixed, pass)
     }
 
     /// Logits as losses want them: half precision would round the loss itself.
@@ -62,6 +66,16 @@ impl Arithmetic {
             Some(scale) => scale.read().map(|(scale, skipped)| (skipped, scale > COLLAPSED_SCALE)),
         }
     }
+}
+
+/// Computes a forward pass on this thread, under autocast where there is a type for it.
+pub fn forward(
+    device: Device,
+    mixed: Option<Kind>,
+    pass: impl FnOnce() -> Result<Tensor, TchError>,
+) -> Result<Tensor, TchError> {
+    let _autocast = mixed.map(|kind| Autocast::enter(device, kind)).transpose()?;
+    pass()
 }
 
 /// The process's switches that a cell asks for.

@@ -12,6 +12,23 @@ use thiserror::Error;
 /// A step waits at most so long in memory while steps go on.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 
+/// How gloo, NCCL and c10d's store say that another rank is gone or does not answer.
+const PEER_GONE: &[&str] = &[
+    "Timed out waiting",
+    "timed out",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Connection refused",
+    "caused pair closure",
+    "Socket closed",
+    "communicator failed",
+    "communicator was aborted",
+    "ncclRemoteError",
+    "wait timeout",
+    "Gloo connectFullMesh failed",
+];
+
 /// Why a rank ends before its work is done.
 #[derive(Debug, Error)]
 pub enum Stop {
@@ -44,8 +61,15 @@ impl Stop {
         // What follows is the C++ stack.
         let told = text.lines().take_while(|line| !line.starts_with("Exception raised from"));
         let message = told.take(3).collect::<Vec<_>>().join("\n");
-        let out_of_memory = text.contains("out of memory") || text.contains("can't allocate memory");
-        Self::Failed { kind: if out_of_memory { FailureKind::OutOfMemory } else { FailureKind::Engine }, message }
+        let says = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
+        let kind = if says(&["out of memory", "can't allocate memory"]) {
+            FailureKind::OutOfMemory
+        } else if says(PEER_GONE) {
+            FailureKind::Peer
+        } else {
+            FailureKind::Engine
+        };
+        Self::Failed { kind, message }
     }
 }
 
@@ -110,8 +134,15 @@ mod tests {
         assert_eq!(kind, FailureKind::OutOfMemory);
         assert_eq!(message, "CUDA out of memory. Tried to allocate 2 GiB\na");
         assert_eq!(Stop::engine("1\n2\n3\n4").to_string(), "1\n2\n3");
-        let Stop::Failed { kind, .. } = Stop::from(TchError::Torch("bad shape".into())) else { panic!("not failed") };
-        assert_eq!(kind, FailureKind::Engine);
+        for (text, expected) in [
+            ("bad shape", FailureKind::Engine),
+            ("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:2000", FailureKind::Peer),
+            ("[unbound_buffer.cc:82] Timed out waiting 20000ms for recv operation to complete", FailureKind::Peer),
+            ("NCCL: a collective timed out", FailureKind::Peer),
+        ] {
+            let Stop::Failed { kind, .. } = Stop::from(TchError::Torch(text.into())) else { panic!("not failed") };
+            assert_eq!(kind, expected, "{text}");
+        }
     }
 
     #[test]

@@ -5,9 +5,11 @@
 //! calling thread and returns a bad value, which becomes a [`TchError`] here.
 #![allow(unsafe_code)]
 
+mod c10d;
 pub mod cuda;
 mod host;
 
+pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
     Autocast, Flags, LossScale, NvtxRange, Sgd, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
     torch_version,

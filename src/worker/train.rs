@@ -1,5 +1,6 @@
 //! The loop: next batch, step, report. One for every strategy and precision.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,10 +9,11 @@ use multicard::plan::ImageSettings;
 use multicard::protocol::{Event, FailureKind, Job, Phase};
 
 use crate::clock::{StepClock, StepDone, StepInfo};
-use crate::data::{Epoch, HostLoader, Mode, Shard};
+use crate::data::{Epoch, HostLoader, Mode};
 use crate::device::RankDevice;
 use crate::evidence;
 use crate::fence;
+use crate::parallel::{self, Coverage, Peers};
 use crate::report::{Report, Stop};
 use crate::shim::NvtxRange;
 use crate::trainer::Trainer;
@@ -26,6 +28,7 @@ struct Run<'a> {
     job: &'a Job,
     settings: &'a ImageSettings,
     device: &'a RankDevice,
+    peers: Option<&'a Rc<Peers>>,
     report: &'a mut Report,
     trainer: Trainer,
     clock: StepClock,
@@ -59,47 +62,55 @@ struct Sums {
     loss: f64,
     images: u64,
     bytes: u64,
+    /// Kept in the first epoch.
+    coverage: Option<Coverage>,
 }
 
-/// Trains one rank as its job says, and tells its log. `Started` is already told.
+/// Trains one rank as its job says, beside its peers where there are some, and tells its log. `Started` is already told.
 pub fn run(
     job: &Job,
     rank: u32,
     settings: &ImageSettings,
     device: &RankDevice,
+    peers: Option<&Rc<Peers>>,
     report: &mut Report,
 ) -> Result<(), Stop> {
     report.event(Event::Phase { phase: Phase::Start })?;
-    let trainer = Trainer::new(settings, device.device, job.seed, rank)?;
+    let mut trainer = Trainer::new(settings, device.device, job.seed, rank)?;
+    trainer.spread(parallel::strategy(settings, &trainer, &device.devices, peers)?);
     let model = trainer.model();
     report.event(Event::Model { name: "mobilenet_v2".into(), parameters: model.parameter_count() })?;
     let clock = StepClock::new(device.device, trainer.arithmetic().weights())?;
 
     report.event(Event::Phase { phase: Phase::Load })?;
     let set = load(job, settings)?;
-    let shard = Shard { rank: rank as usize, world_size: job.ranks.len() };
-    let loader = |images, mode| HostLoader::new(images, settings, device.device, job.seed, mode, shard, fence::new);
+    let shard = parallel::shard(settings, peers);
+    // Models of one process are fed from one loader.
+    let fed = ImageSettings { batch_size: settings.batch_size * device.devices.len(), ..settings.clone() };
+    let loader = |images, mode| HostLoader::new(images, &fed, device.device, job.seed, mode, shard, fence::new);
     let mut train = loader(Arc::new(set.train), Mode::Train);
     let mut test = loader(Arc::new(set.test), Mode::Evaluate);
     let steps = (train.batches() * settings.epochs) as u64;
     if steps == 0 {
         let message = format!(
-            "train_images = {} gives {} ranks no full batch of {}: lower batch_size or take more images",
-            settings.train_images,
-            job.ranks.len(),
-            settings.batch_size
+            "train_images = {} gives {} devices no full batch of {}: lower batch_size or take more images",
+            settings.train_images, settings.gpus, settings.batch_size
         );
         return Err(Stop::failed(FailureKind::Input, message));
     }
 
     let limit = if trainer.arithmetic().scale().is_some() { NOT_FINITE_SCALED } else { NOT_FINITE };
     let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
-    let mut run = Run { job, settings, device, report, trainer, clock, phase, step: 0, steps, losses };
+    let mut run = Run { job, settings, device, peers, report, trainer, clock, phase, step: 0, steps, losses };
     for epoch in 1..=settings.epochs as u32 {
         run.train(epoch, &mut train)?;
         run.evaluate(epoch, &mut test)?;
         let memory = device.memory()?;
         run.report.event(memory)?;
+    }
+    if let Some(peers) = peers {
+        let evidence = parallel::weights(settings, run.trainer.model(), peers)?;
+        run.report.event(Event::Evidence(evidence))?;
     }
     Ok(())
 }
@@ -135,7 +146,8 @@ impl Run<'_> {
 
     fn train(&mut self, epoch: u32, loader: &mut HostLoader) -> Result<(), Stop> {
         let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
-        let mut sums = Sums::default();
+        let coverage = (epoch == 1).then(|| Coverage::new(self.settings.train_images));
+        let mut sums = Sums { coverage, ..Sums::default() };
         let mut kept = None;
         self.enter(if self.warm_up(self.step + 1) { Phase::WarmUp } else { Phase::Steady })?;
         self.device.synchronize()?;
@@ -154,7 +166,10 @@ impl Run<'_> {
             };
             let info = StepInfo { step: self.step, load_wait_s: batch.wait_s, images: batch.count as u32 };
             self.clock.end_step(info, &loss)?;
-            sums.bytes += batch.bytes;
+            sums.bytes += batch.bytes * batch.received_batches as u64;
+            if let Some(coverage) = &mut sums.coverage {
+                coverage.see(&batch.indices, batch.count * batch.received_batches);
+            }
             self.report_steps(epoch, false, &mut sums)?;
             if self.step == 1 {
                 // Looking costs time: in the warm-up, or else after the epoch.
@@ -176,6 +191,10 @@ impl Run<'_> {
             loader_start_s: batches.start_s().unwrap_or_default(),
             skipped_updates: skipped - skipped_before,
         })?;
+        if let Some(coverage) = sums.coverage {
+            self.report.event(Event::Evidence(coverage.evidence(self.settings, self.peers)?))?;
+            self.report.event(Event::Evidence(evidence::gpus(self.settings, &self.trainer)?))?;
+        }
         if usable { Ok(()) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
     }
 
@@ -215,7 +234,7 @@ impl Run<'_> {
         while let Some(batch) = batches.next().map_err(|error| Stop::engine(&error))? {
             self.trainer.evaluate(&batch.images, &batch.labels, &mut totals)?;
         }
-        let score = totals.score()?;
+        let score = self.trainer.score(&totals)?;
         let duration_s = begin.elapsed().as_secs_f64();
         let (test_loss, accuracy, images) = (score.loss, score.accuracy, score.images);
         self.report.event(Event::Evaluation { epoch, duration_s, test_loss, accuracy, images })

@@ -53,7 +53,7 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
         seed: 1,
         warm_up_steps: 4,
         folder: folder.join("run"),
-        ranks: vec![RankPlace { rank: 0, gpu_uuid: None, cpus: Vec::new(), compute_threads: 1 }],
+        ranks: vec![RankPlace::on_cpu(0, 1)],
         limits: JobLimits::default(),
     }
 }
@@ -62,8 +62,8 @@ fn run_job(job: &Job) -> (Result<(), Stop>, Vec<Event>) {
     let _generator = generator();
     let settings = ImageSettings::from_levels(&job.levels).unwrap();
     let mut report = Report::open(&job.folder, &job.run, 0).unwrap();
-    let device = RankDevice::open(&job.ranks[0], None).unwrap();
-    let outcome = run(job, 0, &settings, &device, &mut report);
+    let device = RankDevice::open(&job.ranks[0], 1, None).unwrap();
+    let outcome = run(job, 0, &settings, &device, None, &mut report);
     drop(report);
     let text = std::fs::read_to_string(log_path(&job.folder, 0)).unwrap();
     (outcome, text.lines().map(|line| serde_json::from_str::<EventLine>(line).unwrap().event).collect())

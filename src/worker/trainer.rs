@@ -4,6 +4,7 @@ use multicard::plan::{ImageSettings, Layout};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
 use crate::models::MobileNetV2;
+use crate::parallel::{Pass, Single, Strategy};
 use crate::precision::Arithmetic;
 use crate::shim::Sgd;
 
@@ -20,9 +21,15 @@ pub struct Trainer {
     arithmetic: Arithmetic,
     model: MobileNetV2,
     optimizer: Sgd,
+    strategy: Box<dyn Strategy>,
 }
 
-/// What evaluation steps add up, on the device.
+/// The cell's model on a device, with weights from torch's generator.
+pub fn build_model(settings: &ImageSettings, device: Device, weights: Kind) -> Result<MobileNetV2, TchError> {
+    MobileNetV2::new(CLASSES, settings.width_multiplier, device, weights, settings.layout == Layout::Nhwc)
+}
+
+/// What this rank's evaluation steps add up, on the device.
 pub struct Totals {
     loss: Tensor,
     correct: Tensor,
@@ -44,13 +51,21 @@ impl Trainer {
     /// A model with the seed's weights, on a device. Every rank gets the same weights, and its own dropout.
     pub fn new(settings: &ImageSettings, device: Device, seed: u64, rank: u32) -> Result<Self, TchError> {
         let arithmetic = Arithmetic::new(settings.precision, device)?;
-        let channels_last = settings.layout == Layout::Nhwc;
         tch::manual_seed(seed as i64);
-        let width = settings.width_multiplier;
-        let model = MobileNetV2::new(CLASSES, width, device, arithmetic.weights(), channels_last)?;
+        let model = build_model(settings, device, arithmetic.weights())?;
         tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);
         let optimizer = Sgd::new(&model.parameters(), settings.learning_rate, MOMENTUM, settings.optimizer_impl)?;
-        Ok(Self { device, arithmetic, model, optimizer })
+        Ok(Self { device, arithmetic, model, optimizer, strategy: Box::new(Single) })
+    }
+
+    /// Spreads all further steps as the strategy does.
+    pub fn spread(&mut self, strategy: Box<dyn Strategy>) {
+        self.strategy = strategy;
+    }
+
+    /// How the work is spread.
+    pub fn strategy(&self) -> &dyn Strategy {
+        &*self.strategy
     }
 
     /// The model.
@@ -76,18 +91,20 @@ impl Trainer {
             None => loss.f_backward()?,
             Some(scale) => scale.apply(&loss)?.f_backward()?,
         }
+        self.strategy.after_backward(&self.model)?;
         self.optimizer.step(self.arithmetic.scale())?;
         loss.f_detach()
     }
 
-    /// Nothing evaluated yet.
-    pub fn totals(&self) -> Result<Totals, TchError> {
+    /// Begins an evaluation: nothing evaluated yet.
+    pub fn totals(&mut self) -> Result<Totals, TchError> {
+        self.strategy.before_evaluation(&self.model)?;
         let zero = |kind| Tensor::f_zeros([0i64; 0], (kind, self.device));
         Ok(Totals { loss: zero(Kind::Double)?, correct: zero(Kind::Int64)?, images: 0 })
     }
 
     /// Evaluates a batch, with running statistics and without dropout.
-    pub fn evaluate(&self, images: &Tensor, labels: &Tensor, totals: &mut Totals) -> Result<(), TchError> {
+    pub fn evaluate(&mut self, images: &Tensor, labels: &Tensor, totals: &mut Totals) -> Result<(), TchError> {
         tch::no_grad(|| {
             let (loss, logits) = self.loss(images, labels, false, Reduction::Sum)?;
             let _ = totals.loss.f_add_(&loss.f_to_kind(Kind::Double)?)?;
@@ -98,29 +115,29 @@ impl Trainer {
         })
     }
 
+    /// What all ranks' totals come to: waits for the device, and for the other ranks.
+    pub fn score(&self, totals: &Totals) -> Result<Score, TchError> {
+        let images = Tensor::f_full([0i64; 0], totals.images as f64, (Kind::Double, self.device))?;
+        // Counts are exact in fp64.
+        let sums = Tensor::f_stack(&[totals.loss.shallow_clone(), totals.correct.f_to_kind(Kind::Double)?, images], 0)?;
+        self.strategy.sum(&sums)?;
+        let sums = Vec::<f64>::try_from(&sums.f_to_device(Device::Cpu)?)?;
+        let images = sums[2].max(1.0);
+        Ok(Score { loss: sums[0] / images, accuracy: sums[1] / images, images: sums[2] as u64 })
+    }
+
     fn loss(
-        &self,
+        &mut self,
         images: &Tensor,
         labels: &Tensor,
         train: bool,
         reduction: Reduction,
     ) -> Result<(Tensor, Tensor), TchError> {
-        let logits = self.arithmetic.forward(|| self.model.forward(images, train))?;
+        let pass = Pass { model: &self.model, arithmetic: &self.arithmetic, train };
+        let logits = self.strategy.forward(&pass, images)?;
         let logits = self.arithmetic.logits(logits)?;
         let loss = logits.f_cross_entropy_loss(labels, None::<&Tensor>, reduction, IGNORED_LABEL, 0.0)?;
         Ok((loss, logits))
-    }
-}
-
-impl Totals {
-    /// Reads the totals: waits for the device.
-    pub fn score(&self) -> Result<Score, TchError> {
-        let images = self.images.max(1) as f64;
-        Ok(Score {
-            loss: self.loss.f_double_value(&[])? / images,
-            accuracy: self.correct.f_int64_value(&[])? as f64 / images,
-            images: self.images,
-        })
     }
 }
 

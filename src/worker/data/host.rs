@@ -15,7 +15,7 @@ use multicard::dataset::Images;
 use multicard::plan::{ImageSettings, Layout, Precision, WireDtype};
 use tch::{Device, Kind, Tensor};
 
-use super::order::{Mode, Shard, indices};
+use super::order::{Deal, Mode, Shard, indices};
 use super::staging::{Format, NewFence, Slot};
 use super::upsample::{Pixel, Upsampler};
 
@@ -31,10 +31,14 @@ pub struct Batch {
     pub labels: Tensor,
     /// Images in this batch.
     pub count: usize,
+    /// Where its images are in the set.
+    pub indices: Vec<u32>,
     /// How long the trainer waited for the host to prepare it, in seconds; the copy is not part of it.
     pub wait_s: f64,
     /// Bytes of images and labels on their way to the device.
     pub bytes: u64,
+    /// Batches that came to the device for this one, itself included.
+    pub received_batches: usize,
     /// Whether it travelled from page-locked memory.
     pub pinned: bool,
 }
@@ -87,12 +91,16 @@ impl HostLoader {
         }
     }
 
-    /// Batches an epoch.
+    /// Batches that the rank processes in an epoch; all ranks of a training process as many.
     pub fn batches(&self) -> usize {
         let (count, ranks) = (self.images.len(), self.shard.world_size);
-        match self.mode {
-            Mode::Train => count.div_ceil(ranks) / self.format.batch_size,
-            Mode::Evaluate => count.saturating_sub(self.shard.rank).div_ceil(ranks).div_ceil(self.format.batch_size),
+        match (self.mode, self.shard.deal) {
+            (Mode::Train, Deal::Sampled) => count.div_ceil(ranks) / self.format.batch_size,
+            (Mode::Train, Deal::Repeated) => count / self.format.batch_size,
+            (Mode::Train, Deal::RoundRobin) => count / self.format.batch_size / ranks,
+            (Mode::Evaluate, _) => {
+                count.saturating_sub(self.shard.rank).div_ceil(ranks).div_ceil(self.format.batch_size)
+            }
         }
     }
 
@@ -101,7 +109,8 @@ impl HostLoader {
     pub fn epoch(&mut self, epoch: u32) -> Epoch<'_> {
         let begin = Instant::now();
         let order = indices(self.images.len(), self.mode, self.shard, self.seed, epoch);
-        let task = Arc::new(Task { order, batches: self.batches(), batch_size: self.format.batch_size });
+        let batches = self.batches() * self.shard.received_batches(self.mode);
+        let task = Arc::new(Task { order, batches, batch_size: self.format.batch_size });
         let failure = self.begin(&task).err();
         Epoch { loader: self, task, next: 0, begin, start_s: None, failure }
     }
@@ -144,13 +153,10 @@ impl Epoch<'_> {
         let batch = match &self.failure {
             Some(failure) => Err(failure.clone()),
             None if self.next == self.task.batches => return Ok(None),
-            None => self.receive(),
+            None => self.receive_round(),
         };
         match batch {
-            Ok(batch) => {
-                self.next += 1;
-                Ok(Some(batch))
-            }
+            Ok(batch) => Ok(Some(batch)),
             Err(failure) => {
                 self.failure = Some(failure.clone());
                 Err(failure)
@@ -163,6 +169,15 @@ impl Epoch<'_> {
         self.start_s
     }
 
+    /// The batch that is this rank's to process, and those that come with it.
+    fn receive_round(&mut self) -> Result<Batch, String> {
+        let count = self.loader.shard.received_batches(self.loader.mode);
+        let mut batches = (0..count).map(|_| self.receive()).collect::<Result<Vec<_>, _>>()?;
+        let wait_s = batches.iter().map(|batch| batch.wait_s).sum();
+        let own = batches.swap_remove(if count > 1 { self.loader.shard.rank } else { 0 });
+        Ok(Batch { wait_s, received_batches: count, ..own })
+    }
+
     fn receive(&mut self) -> Result<Batch, String> {
         let Some(crew) = &self.loader.crew else { return Err("the loader has no threads".into()) };
         let thread = self.next % crew.hands.len();
@@ -172,13 +187,15 @@ impl Epoch<'_> {
         let wait_s = asked.elapsed().as_secs_f64();
         self.start_s.get_or_insert_with(|| self.begin.elapsed().as_secs_f64());
         let mut slot = ready.map_err(|error| format!("loader thread {thread}: {error}"))?;
-        let count = self.task.batch(self.next).len();
+        let indices = self.task.batch(self.next).to_vec();
+        let count = indices.len();
         let pinned = slot.is_pinned();
         let (images, labels) = slot.send(count)?;
         // A thread that has ended says why with its next batch.
         let _ = hand.free.send(slot);
         let bytes = count * (3 * self.loader.format.size.pow(2) * self.loader.format.wire.elt_size_in_bytes() + 8);
-        Ok(Batch { images, labels, count, wait_s, bytes: bytes as u64, pinned })
+        self.next += 1;
+        Ok(Batch { images, labels, count, indices, wait_s, bytes: bytes as u64, received_batches: 1, pinned })
     }
 }
 

@@ -174,7 +174,7 @@ fn batches_that_are_kept_are_not_overwritten() {
 fn shards_share_the_images() {
     let seen: Vec<_> = (0..3)
         .map(|rank| {
-            let shard = Shard { rank, world_size: 3 };
+            let shard = Shard { rank, world_size: 3, deal: Deal::Sampled };
             let mut loader = HostLoader::new(images(50), &settings(), Device::Cpu, 1, Mode::Evaluate, shard, no_fence);
             let order = order(&mut loader, 0);
             assert_eq!(order.len().div_ceil(8), loader.batches());
@@ -184,6 +184,26 @@ fn shards_share_the_images() {
     let mut union = seen.concat();
     union.sort_unstable();
     assert_eq!(union, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn ranks_that_deal_batches_in_turn_receive_all_and_process_their_own() {
+    let whole: Vec<_> = {
+        let shard = Shard { rank: 0, world_size: 3, deal: Deal::Repeated };
+        let mut loader = HostLoader::new(images(60), &settings(), Device::Cpu, 1, Mode::Train, shard, no_fence);
+        all(&mut loader.epoch(1)).into_iter().map(|batch| batch.indices).collect()
+    };
+    // Of 60 images in batches of 8, seven are full; three ranks take two each.
+    assert_eq!(whole.len(), 7);
+    for rank in 0..3 {
+        let shard = Shard { rank, world_size: 3, deal: Deal::RoundRobin };
+        let mut loader = HostLoader::new(images(60), &settings(), Device::Cpu, 1, Mode::Train, shard, no_fence);
+        assert_eq!(loader.batches(), 2);
+        let own = all(&mut loader.epoch(1));
+        assert!(own.iter().all(|batch| batch.received_batches == 3));
+        let indices: Vec<_> = own.iter().map(|batch| batch.indices.clone()).collect();
+        assert_eq!(indices, [whole[rank].clone(), whole[rank + 3].clone()]);
+    }
 }
 
 /// Threads of this process that load for `rank`.
@@ -199,7 +219,7 @@ fn threads_of(rank: usize) -> usize {
 fn dropping_ends_every_thread() {
     for (rank, persistent_workers) in [(71, false), (72, true)] {
         let settings = ImageSettings { loader_workers: 3, persistent_workers, ..settings() };
-        let shard = Shard { rank, world_size: 100 };
+        let shard = Shard { rank, world_size: 100, deal: Deal::Sampled };
         let mut loader = HostLoader::new(images(100), &settings, Device::Cpu, 1, Mode::Train, shard, no_fence);
         drop(loader.epoch(0));
         all(&mut loader.epoch(0));

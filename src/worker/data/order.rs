@@ -12,6 +12,17 @@ pub enum Mode {
     Evaluate,
 }
 
+/// How training images are dealt to ranks. Images of evaluation are always [`Deal::Sampled`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deal {
+    /// Each rank loads a share of its own, as PyTorch's DistributedSampler deals them.
+    Sampled,
+    /// Each rank loads and processes all images, in one order.
+    Repeated,
+    /// Each rank loads all batches, and processes those whose index modulo the number of ranks is its own.
+    RoundRobin,
+}
+
 /// A rank's share of the images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
@@ -19,21 +30,31 @@ pub struct Shard {
     pub rank: usize,
     /// Ranks that share the images, at least 1.
     pub world_size: usize,
+    /// How they share those of training.
+    pub deal: Deal,
 }
 
 impl Shard {
     /// All images.
     #[cfg(test)]
-    pub const ALL: Self = Self { rank: 0, world_size: 1 };
+    pub const ALL: Self = Self { rank: 0, world_size: 1, deal: Deal::Sampled };
+
+    /// Batches that come to the device for each that is processed there.
+    pub fn received_batches(self, mode: Mode) -> usize {
+        if mode == Mode::Train && self.deal == Deal::RoundRobin { self.world_size } else { 1 }
+    }
 }
 
-/// The indices that a rank sees in one epoch, as PyTorch's DistributedSampler deals them: every `world_size`th, and for
+/// The indices that a rank loads in one epoch: all, or as PyTorch's DistributedSampler deals them every `world_size`th, where for
 /// training the list is first filled up from its start, so that all ranks take the same number of steps. The order depends on
 /// the seed and the epoch alone, so all ranks agree on it.
 pub fn indices(count: usize, mode: Mode, shard: Shard, seed: u64, epoch: u32) -> Vec<u32> {
     let mut all: Vec<u32> = (0..count as u32).collect();
     if mode == Mode::Train {
         shuffle(&mut all, seed, epoch);
+        if shard.deal != Deal::Sampled {
+            return all;
+        }
         let even = count.next_multiple_of(shard.world_size);
         all = all.iter().copied().cycle().take(even).collect();
     }
@@ -55,6 +76,20 @@ fn shuffle(list: &mut [u32], seed: u64, epoch: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn sampled(rank: usize) -> Shard {
+        Shard { rank, world_size: 3, deal: Deal::Sampled }
+    }
+
+    #[test]
+    fn ranks_that_load_everything_do_so_in_one_order_and_share_evaluation() {
+        for deal in [Deal::Repeated, Deal::RoundRobin] {
+            let of = |rank, mode| indices(10, mode, Shard { rank, world_size: 3, deal }, 1, 0);
+            assert_eq!(of(0, Mode::Train), of(2, Mode::Train));
+            assert_eq!(of(0, Mode::Train), indices(10, Mode::Train, Shard::ALL, 1, 0));
+            assert_eq!(of(2, Mode::Evaluate), [2, 5, 8]);
+        }
+    }
 
     #[test]
     fn an_epoch_holds_every_index_once_and_epochs_and_seeds_differ() {
@@ -81,21 +116,20 @@ mod tests {
 
     #[test]
     fn shards_of_training_are_of_one_length_and_cover_all() {
-        let shards: Vec<_> = (0..3).map(|rank| indices(10, Mode::Train, Shard { rank, world_size: 3 }, 1, 0)).collect();
+        let shards: Vec<_> = (0..3).map(|rank| indices(10, Mode::Train, sampled(rank), 1, 0)).collect();
         assert!(shards.iter().all(|shard| shard.len() == 4));
         let mut union = shards.concat();
         union.sort_unstable();
         union.dedup();
         assert_eq!(union.len(), 10);
-        assert!(indices(0, Mode::Train, Shard { rank: 1, world_size: 3 }, 1, 0).is_empty());
+        assert!(indices(0, Mode::Train, sampled(1), 1, 0).is_empty());
         // More ranks than images: filled up from the start.
-        assert_eq!(indices(1, Mode::Train, Shard { rank: 2, world_size: 3 }, 1, 0), [0]);
+        assert_eq!(indices(1, Mode::Train, sampled(2), 1, 0), [0]);
     }
 
     #[test]
     fn shards_of_evaluation_count_each_image_once() {
-        let shards: Vec<_> =
-            (0..3).map(|rank| indices(10, Mode::Evaluate, Shard { rank, world_size: 3 }, 1, 0)).collect();
+        let shards: Vec<_> = (0..3).map(|rank| indices(10, Mode::Evaluate, sampled(rank), 1, 0)).collect();
         assert_eq!(shards, [vec![0, 3, 6, 9], vec![1, 4, 7], vec![2, 5, 8]]);
     }
 }

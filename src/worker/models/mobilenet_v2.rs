@@ -5,7 +5,7 @@
 use tch::nn::{Init, Path, VarStore};
 use tch::{Device, Kind, TchError, Tensor};
 
-use crate::shim;
+use crate::shim::{self, ProcessGroup};
 
 /// Of running statistics, as torch.nn.BatchNorm2d.
 const MOMENTUM: f64 = 0.1;
@@ -15,6 +15,17 @@ const DROPOUT: f64 = 0.2;
 /// Expansion, channels, repeats and stride of each stage.
 const STAGES: [(i64, i64, usize, i64); 7] =
     [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
+
+/// Whose statistics normalise.
+#[derive(Clone, Copy)]
+enum Norm<'a> {
+    /// The running ones.
+    Running,
+    /// This batch's.
+    Batch,
+    /// Those of all ranks' batches.
+    Ranks(&'a ProcessGroup),
+}
 
 /// A convolution without bias, batch normalisation and, but for projections, ReLU6.
 struct ConvNorm {
@@ -64,18 +75,19 @@ impl ConvNorm {
         input.f_conv2d(&self.weight, None::<&Tensor>, stride, padding, [1, 1], self.groups)
     }
 
-    fn forward(&self, input: &Tensor, train: bool) -> Result<Tensor, TchError> {
-        let mut output = self.convolve(input)?.f_batch_norm(
-            Some(&self.scale),
-            Some(&self.shift),
-            Some(&self.running_mean),
-            Some(&self.running_variance),
-            train,
-            MOMENTUM,
-            EPSILON,
-            true,
-        )?;
+    fn forward(&self, input: &Tensor, norm: Norm) -> Result<Tensor, TchError> {
+        let mut output = self.normalise(&self.convolve(input)?, norm)?;
         if self.relu6 { output.f_relu6_() } else { Ok(output) }
+    }
+
+    fn normalise(&self, input: &Tensor, norm: Norm) -> Result<Tensor, TchError> {
+        let Self { scale, shift, running_mean, running_variance, .. } = self;
+        if let Norm::Ranks(group) = norm {
+            return group.batch_norm(input, [scale, shift, running_mean, running_variance], MOMENTUM, EPSILON);
+        }
+        let (mean, variance) = (Some(running_mean), Some(running_variance));
+        let train = matches!(norm, Norm::Batch);
+        input.f_batch_norm(Some(scale), Some(shift), mean, variance, train, MOMENTUM, EPSILON, true)
     }
 }
 
@@ -102,12 +114,12 @@ impl InvertedResidual {
         Ok(Self { layers, residual: stride == 1 && input == output })
     }
 
-    fn forward(&self, input: &Tensor, train: bool) -> Result<Tensor, TchError> {
+    fn forward(&self, input: &Tensor, norm: Norm) -> Result<Tensor, TchError> {
         let (first, rest) =
             self.layers.split_first().ok_or_else(|| TchError::Torch("a block without layers".into()))?;
-        let mut output = first.forward(input, train)?;
+        let mut output = first.forward(input, norm)?;
         for layer in rest {
-            output = layer.forward(&output, train)?;
+            output = layer.forward(&output, norm)?;
         }
         if self.residual { input.f_add(&output) } else { Ok(output) }
     }
@@ -169,6 +181,14 @@ impl MobileNetV2 {
         self.variables.trainable_variables()
     }
 
+    /// Running statistics, in the order of their names.
+    pub fn buffers(&self) -> Vec<Tensor> {
+        let mut buffers: Vec<_> = self.variables.variables().into_iter().collect();
+        buffers.retain(|(_, tensor)| !tensor.requires_grad());
+        buffers.sort_by(|a, b| a.0.cmp(&b.0));
+        buffers.into_iter().map(|(_, tensor)| tensor).collect()
+    }
+
     /// How many numbers are trained.
     pub fn parameter_count(&self) -> u64 {
         self.parameters().iter().map(|parameter| parameter.numel() as u64).sum()
@@ -176,16 +196,24 @@ impl MobileNetV2 {
 
     /// Logits `[images, classes]` of images `[images, 3, height, width]`.
     pub fn forward(&self, images: &Tensor, train: bool) -> Result<Tensor, TchError> {
-        self.classify(&self.features(images, train)?.f_dropout(DROPOUT, train)?)
+        self.forward_over(images, train, None)
+    }
+
+    /// The same; with a group, training normalises with the statistics of all its ranks.
+    pub fn forward_over(&self, images: &Tensor, train: bool, group: Option<&ProcessGroup>) -> Result<Tensor, TchError> {
+        #[cfg(test)]
+        let train = train && !frozen::ALL.load(std::sync::atomic::Ordering::Relaxed);
+        let norm = if train { group.map_or(Norm::Batch, Norm::Ranks) } else { Norm::Running };
+        self.classify(&self.features(images, norm)?.f_dropout(DROPOUT, train)?)
     }
 
     /// Mean of the last feature maps, `[images, channels]`.
-    fn features(&self, images: &Tensor, train: bool) -> Result<Tensor, TchError> {
-        let mut values = self.stem.forward(images, train)?;
+    fn features(&self, images: &Tensor, norm: Norm) -> Result<Tensor, TchError> {
+        let mut values = self.stem.forward(images, norm)?;
         for block in &self.blocks {
-            values = block.forward(&values, train)?;
+            values = block.forward(&values, norm)?;
         }
-        self.tail.forward(&values, train)?.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1)
+        self.tail.forward(&values, norm)?.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1)
     }
 
     fn classify(&self, features: &Tensor) -> Result<Tensor, TchError> {
@@ -207,6 +235,13 @@ impl MobileNetV2 {
 fn divisible(channels: f64) -> i64 {
     let rounded = ((channels + 4.0) as i64 / 8 * 8).max(8);
     if (rounded as f64) < 0.9 * channels { rounded + 8 } else { rounded }
+}
+
+/// Lets a test compare ways to spread a batch, which differ in the statistics of batches and in what is dropped out.
+#[cfg(test)]
+pub mod frozen {
+    /// Models of this process train with their running statistics and drop nothing out.
+    pub static ALL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 }
 
 #[cfg(test)]

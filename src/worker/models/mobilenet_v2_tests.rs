@@ -82,7 +82,7 @@ fn train(width: f64, kind: Kind, channels_last: bool) -> (Vec<f64>, BTreeMap<Str
     let (mut losses, mut norms) = (Vec::new(), BTreeMap::new());
     for step in 0..3 {
         sgd.zero().unwrap();
-        let pooled = model.features(&images(kind, channels_last), true).unwrap();
+        let pooled = model.features(&images(kind, channels_last), Norm::Batch).unwrap();
         let logits = model.classify(&pooled).unwrap();
         let loss = logits.cross_entropy_loss::<Tensor>(&labels, None, Reduction::Mean, -100, 0.0);
         loss.backward();

@@ -45,6 +45,7 @@ functions! {
     mcc_memory_peaks(c_int, *mut i64, *mut i64, *mut i64) -> c_int;
     mcc_reset_memory_peaks(c_int) -> c_int;
     mcc_set_memory_fraction(c_int, f64) -> c_int;
+    mcc_group_nccl(*mut c_void, c_int, c_int, c_int, i64) -> *mut c_void;
 }
 
 static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
@@ -196,6 +197,20 @@ pub fn set_memory_fraction(index: usize, fraction: f64) -> Result<(), TchError> 
     // SAFETY: plain values.
     check(functions, unsafe { (functions.mcc_set_memory_fraction)(index as c_int, fraction) })?;
     Ok(())
+}
+
+/// A group of ranks over NCCL. `store` points to c10d's own pointer.
+pub(super) fn group(
+    store: *mut c_void,
+    rank: c_int,
+    world_size: c_int,
+    device: usize,
+    timeout_ms: i64,
+) -> Result<*mut c_void, TchError> {
+    let functions = functions()?;
+    // SAFETY: the caller's store lives through the call, in which the shim takes a reference of its own.
+    let group = unsafe { (functions.mcc_group_nccl)(store, rank, world_size, device as c_int, timeout_ms) };
+    if group.is_null() { Err(error_from(functions.mcc_last_error)) } else { Ok(group) }
 }
 
 /// A point in the current stream.

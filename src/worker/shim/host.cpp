@@ -23,8 +23,10 @@ SHIM_API int mc_place(at::Tensor* tensor, int cuda_index, int scalar_type, int c
     at::NoGradGuard no_grad;
     auto device = cuda_index >= 0 ? at::Device(at::kCUDA, cuda_index) : at::Device(at::kCPU);
     auto placed = tensor->detach().to(device, static_cast<at::ScalarType>(scalar_type));
-    bool last = channels_last && placed.dim() == 4;
-    tensor->set_data(placed.contiguous(last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+    auto format = channels_last && placed.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    // Dimensions of size 1 get the format's own strides too, which `contiguous` would leave as they are: gradients have them.
+    auto laid_out = at::empty(placed.sizes(), placed.options().memory_format(format));
+    tensor->set_data(laid_out.copy_(placed));
     return 0;
   })
 }

@@ -42,15 +42,15 @@ unsafe extern "C" {
     fn mc_scale_read(scale: *mut c_void, value: *mut f64, skipped: *mut f64) -> c_int;
 }
 
-fn check(status: c_int) -> Result<c_int, TchError> {
+pub(super) fn check(status: c_int) -> Result<c_int, TchError> {
     if status < 0 { Err(error_from(mc_last_error)) } else { Ok(status) }
 }
 
-fn check_pointer(pointer: *mut c_void) -> Result<*mut c_void, TchError> {
+pub(super) fn check_pointer(pointer: *mut c_void) -> Result<*mut c_void, TchError> {
     if pointer.is_null() { Err(error_from(mc_last_error)) } else { Ok(pointer) }
 }
 
-fn own(pointer: *mut C_tensor) -> Result<Tensor, TchError> {
+pub(super) fn own(pointer: *mut C_tensor) -> Result<Tensor, TchError> {
     if pointer.is_null() {
         return Err(error_from(mc_last_error));
     }

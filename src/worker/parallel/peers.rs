@@ -1,0 +1,147 @@
+//! The other ranks of the run: meeting them, collectives with them, and saying which of them is gone.
+
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use multicard::protocol::FailureKind;
+use tch::{Device, TchError, Tensor};
+
+use crate::report::Stop;
+use crate::shim::{Backend, Combine, ProcessGroup, Store};
+
+/// Tells a rank the port of its group's store.
+pub const STORE_VARIABLE: &str = "MULTICARD_STORE_PORT";
+
+/// A rank that does not come to a collective for so long is taken for dead. With the time to find out who it was and to end
+/// it, a hanging rank ends its group within 30 s.
+pub const PEER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Ranks that live notice a failed collective about together; those that say nothing for so long are the cause.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Between two looks at the store.
+const POLL: Duration = Duration::from_millis(50);
+
+/// A rank's view of its group.
+pub struct Peers {
+    /// This rank, from 0.
+    pub rank: u32,
+    /// Ranks in all.
+    pub world_size: u32,
+    device: Device,
+    meeting: Meeting,
+    group: Rc<ProcessGroup>,
+}
+
+/// Where ranks find each other, and say that they are alive when one of them is not.
+struct Meeting {
+    store: Store,
+    rank: u32,
+    world_size: u32,
+}
+
+/// Opens the store of a group in the supervisor, which outlives every rank; gives its port.
+pub fn serve_store() -> Result<(Store, u16), TchError> {
+    Store::serve(PEER_TIMEOUT)
+}
+
+impl Peers {
+    /// Meets the other ranks; none where there are no others.
+    pub fn join(rank: u32, world_size: u32, device: Device) -> Result<Option<Rc<Self>>, Stop> {
+        if world_size < 2 {
+            return Ok(None);
+        }
+        let port = std::env::var(STORE_VARIABLE).ok().and_then(|port| port.parse().ok()).ok_or_else(|| {
+            let message = format!("{STORE_VARIABLE} names no port: ranks of several are started by their group");
+            Stop::failed(FailureKind::Input, message)
+        })?;
+        Ok(Some(Rc::new(Self::join_at(port, rank, world_size, device)?)))
+    }
+
+    /// Meets the other ranks in the store at the port.
+    pub fn join_at(port: u16, rank: u32, world_size: u32, device: Device) -> Result<Self, Stop> {
+        let meeting = Meeting { store: Store::connect(port, PEER_TIMEOUT)?, rank, world_size };
+        let backend = match device {
+            Device::Cuda(index) => Backend::Nccl(index),
+            _ => Backend::Gloo,
+        };
+        let group = ProcessGroup::new(&meeting.store, backend, rank, world_size, PEER_TIMEOUT);
+        let group = group.map_err(|error| meeting.explain(error.into()))?;
+        let peers = Self { rank, world_size, device, meeting, group: Rc::new(group) };
+        // NCCL makes its communicator with the first collective: here, and not within the first step.
+        let ranks = peers.combine(&[1], Combine::Sum).map_err(|error| peers.explain(error.into()))?;
+        if ranks != [i64::from(world_size)] {
+            let message = format!("{ranks:?} ranks came together instead of {world_size}");
+            return Err(Stop::failed(FailureKind::Engine, message));
+        }
+        Ok(peers)
+    }
+
+    /// The group itself.
+    pub fn group(&self) -> &Rc<ProcessGroup> {
+        &self.group
+    }
+
+    /// What carries the collectives.
+    pub fn backend(&self) -> &'static str {
+        if self.device.is_cuda() { "NCCL" } else { "gloo" }
+    }
+
+    /// Combines a list of numbers of all ranks.
+    pub fn combine(&self, numbers: &[i64], combine: Combine) -> Result<Vec<i64>, TchError> {
+        let tensor = Tensor::from_slice(numbers).f_to_device(self.device)?;
+        self.group.reduce(&tensor, combine)?;
+        let numbers = Vec::<i64>::try_from(&tensor.f_to_device(Device::Cpu)?)?;
+        // The communicator of a dead peer is aborted, which leaves anything in the tensor.
+        self.check()?;
+        Ok(numbers)
+    }
+
+    /// Whether collectives given to the device have failed since.
+    pub fn check(&self) -> Result<(), TchError> {
+        self.group.error()?.map_or(Ok(()), |error| Err(TchError::Torch(error.into())))
+    }
+
+    /// Says which ranks caused a failure that this rank saw through them alone.
+    pub fn explain(&self, stop: Stop) -> Stop {
+        self.meeting.explain(stop)
+    }
+
+    /// Ends the group; all ranks come to this point.
+    pub fn leave(self: Rc<Self>) -> Result<(), Stop> {
+        self.combine(&[0], Combine::Sum).map_err(|error| self.explain(error.into()))?;
+        let in_use = || TchError::Torch("the group is still in use".into());
+        let peers = Rc::into_inner(self).ok_or_else(in_use)?;
+        Ok(Rc::into_inner(peers.group).ok_or_else(in_use)?.leave()?)
+    }
+}
+
+impl Meeting {
+    fn explain(&self, stop: Stop) -> Stop {
+        let Stop::Failed { kind: FailureKind::Peer, message } = stop else { return stop };
+        let silent = self.silent();
+        let who = match &silent[..] {
+            [] => "all ranks answer".to_owned(),
+            [one] => format!("rank {one} does not answer"),
+            several => {
+                format!("ranks {} do not answer", several.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+            }
+        };
+        Stop::failed(FailureKind::Peer, format!("working together with the other ranks failed, {who}: {message}"))
+    }
+
+    /// The ranks that do not notice the failure too.
+    fn silent(&self) -> Vec<u32> {
+        let key = |rank: u32| format!("answers/{rank}");
+        // The store is the supervisor's; if that is gone too, nobody answers.
+        let _ = self.store.mark(&key(self.rank));
+        let begin = Instant::now();
+        let mut silent: Vec<_> = (0..self.world_size).filter(|rank| *rank != self.rank).collect();
+        loop {
+            silent.retain(|rank| !self.store.has(&key(*rank)).unwrap_or(false));
+            if silent.is_empty() || begin.elapsed() > ANSWER_TIMEOUT {
+                return silent;
+            }
+            thread::sleep(POLL);
+        }
+    }
+}

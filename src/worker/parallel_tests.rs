@@ -1,0 +1,190 @@
+//! Processes that train one batch together against one process that trains it alone.
+//!
+//! A rank is this very test program again, told by its environment to be one. Batch normalisation is frozen and nothing is
+//! dropped out where losses and gradients are compared: both depend on how the batch is cut, not on how it is computed.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+
+use multicard::plan::Layout;
+use tch::Kind;
+
+use super::*;
+use crate::models::frozen;
+use crate::testing::{channels_last, settings};
+
+/// Tells a process which part it has: task, rank, world size, port of the store, folder.
+const PART_VARIABLE: &str = "MULTICARD_TEST_PART";
+const STEPS: usize = 4;
+const IMAGES: i64 = 12;
+
+/// The processes of one task, over `world_size` ranks, and what each of them found, by name.
+fn run(task: &str, world_size: u32) -> Vec<Vec<(String, Tensor)>> {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, port) = serve_store().unwrap();
+    let children: Vec<_> = (0..world_size).map(|rank| start(task, rank, world_size, port, folder.path())).collect();
+    let of = |(rank, mut child): (usize, Child)| {
+        assert!(child.wait().unwrap().success(), "rank {rank} of {task} failed");
+        Tensor::load_multi(found(folder.path(), rank as u32)).unwrap()
+    };
+    children.into_iter().enumerate().map(of).collect()
+}
+
+fn start(task: &str, rank: u32, world_size: u32, port: u16, folder: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "parallel::tests::part_of_another_test", "--ignored"]).stdout(Stdio::null());
+    let part = format!("{task} {rank} {world_size} {port} {}", folder.display());
+    command.env(PART_VARIABLE, part).env("OMP_NUM_THREADS", "1").spawn().unwrap()
+}
+
+fn found(folder: &Path, rank: u32) -> PathBuf {
+    folder.join(format!("{rank}.pt"))
+}
+
+#[test]
+#[ignore = "other tests start it as a process"]
+fn part_of_another_test() {
+    let part = std::env::var(PART_VARIABLE).unwrap();
+    let mut words = part.splitn(5, ' ');
+    let task = words.next().unwrap();
+    let mut number = || words.next().unwrap().parse::<u32>().unwrap();
+    let (rank, world_size, port) = (number(), number(), number() as u16);
+    let folder = Path::new(words.next().unwrap());
+    let join = || Rc::new(Peers::join_at(port, rank, world_size, Device::Cpu).unwrap());
+    let (peers, found_here) = match task {
+        "single" => (None, train(1, None)),
+        "replicas" => (None, train(3, None)),
+        "ranks" => {
+            let peers = join();
+            let found = train(1, Some(&peers));
+            (Some(peers), found)
+        }
+        "norm" => {
+            let peers = join();
+            let found = normalise(Some(&peers));
+            (Some(peers), found)
+        }
+        other => panic!("{other} is no task"),
+    };
+    Tensor::save_multi(&found_here, found(folder, rank)).unwrap();
+    if let Some(peers) = peers {
+        peers.leave().unwrap();
+    }
+}
+
+/// This rank's part of a tensor over all images.
+fn part(tensor: &Tensor, peers: Option<&Rc<Peers>>) -> Tensor {
+    let parts = peers.map_or(1, |peers| i64::from(peers.world_size));
+    let length = tensor.size()[0] / parts;
+    tensor.narrow(0, peers.map_or(0, |peers| i64::from(peers.rank)) * length, length)
+}
+
+/// Some steps on one batch. Losses, the last gradients and weights.
+fn train(devices: usize, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
+    frozen::ALL.store(true, Ordering::Relaxed);
+    // Activations that nothing normalises are small, so that a step must be large.
+    let settings = ImageSettings { layout: Layout::Nhwc, learning_rate: 0.5, ..settings() };
+    let rank = peers.map_or(0, |peers| peers.rank);
+    // Ranks begin with other weights, which rank 0's replace.
+    let mut trainer = Trainer::new(&settings, Device::Cpu, 1 + u64::from(rank), rank).unwrap();
+    trainer.spread(strategy(&settings, &trainer, &vec![Device::Cpu; devices], peers).unwrap());
+    tch::manual_seed(7);
+    let images = part(&Tensor::randn([IMAGES, 3, 32, 32], (Kind::Float, Device::Cpu)), peers);
+    let labels = part(&Tensor::randint(10, [IMAGES], (Kind::Int64, Device::Cpu)), peers);
+    let images = channels_last(&images);
+    let losses: Vec<_> = (0..STEPS).map(|_| trainer.step(&images, &labels).unwrap()).collect();
+    let flat = |tensors: Vec<Tensor>| Tensor::cat(&tensors.iter().map(|t| t.reshape([-1])).collect::<Vec<_>>(), 0);
+    let parameters = trainer.model().parameters();
+    assert_eq!(trainer.relaid_gradients(), 0);
+    vec![
+        ("losses".into(), Tensor::stack(&losses, 0)),
+        ("gradients".into(), flat(parameters.iter().map(Tensor::grad).collect())),
+        ("weights".into(), flat(parameters.iter().map(Tensor::detach).collect())),
+    ]
+}
+
+/// Batch normalisation forward and backward, over ranks or alone.
+fn normalise(peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
+    let options = (Kind::Double, Device::Cpu);
+    tch::manual_seed(7);
+    // Far from zero, where a sum of squares would lose its digits.
+    let images = Tensor::randn([IMAGES, 5, 4, 3], options) * 3.0 + 50.0;
+    let weights = part(&Tensor::randn([IMAGES, 5, 4, 3], options), peers);
+    let images = part(&images, peers).copy().set_requires_grad(true);
+    let scale = (Tensor::arange(5, options) + 0.5).set_requires_grad(true);
+    let shift = Tensor::arange(5, options).set_requires_grad(true);
+    let (mean, variance) = (Tensor::zeros([5], options), Tensor::ones([5], options));
+    let output = match peers {
+        Some(peers) => peers.group().batch_norm(&images, [&scale, &shift, &mean, &variance], 0.1, 1e-5).unwrap(),
+        None => images.batch_norm(Some(&scale), Some(&shift), Some(&mean), Some(&variance), true, 0.1, 1e-5, false),
+    };
+    (&output * weights).sum(Kind::Double).backward();
+    vec![
+        ("output".into(), output.detach()),
+        ("image gradients".into(), images.grad()),
+        ("scale gradient".into(), scale.grad()),
+        ("shift gradient".into(), shift.grad()),
+        ("mean".into(), mean),
+        ("variance".into(), variance),
+    ]
+}
+
+fn get<'a>(found: &'a [(String, Tensor)], name: &str) -> &'a Tensor {
+    &found.iter().find(|(other, _)| other == name).unwrap().1
+}
+
+/// The greatest difference, over the greatest value.
+fn difference(a: &Tensor, b: &Tensor) -> f64 {
+    (a - b).abs().max().double_value(&[]) / b.abs().max().double_value(&[])
+}
+
+#[test]
+fn ranks_and_replicas_take_the_steps_of_one_process_with_the_whole_batch() {
+    /// Of the greatest value: sums in another order, over four steps in fp32.
+    const TOLERANCE: f64 = 1e-5;
+    let alone = &run("single", 1)[0];
+    let losses = get(alone, "losses");
+    assert!(losses.get(3).double_value(&[]) < 0.95 * losses.get(0).double_value(&[]), "it must learn: {losses:?}");
+    let replicas = &run("replicas", 1)[0];
+    for name in ["losses", "gradients", "weights"] {
+        let found = difference(get(replicas, name), get(alone, name));
+        assert!(found < TOLERANCE, "{name} of replicas differ by {found}");
+    }
+    for world_size in [2, 3] {
+        let ranks = run("ranks", world_size);
+        let all: Vec<_> = ranks.iter().map(|rank| get(rank, "losses")).collect();
+        let mean = Tensor::stack(&all, 0).mean_dim(0, false, Kind::Float);
+        assert!(difference(&mean, losses) < TOLERANCE, "{mean:?} {losses:?}");
+        for rank in &ranks {
+            for name in ["gradients", "weights"] {
+                assert_eq!(get(rank, name), get(&ranks[0], name), "{name} of ranks must be the same bits");
+                let found = difference(get(rank, name), get(alone, name));
+                assert!(found < TOLERANCE, "{name} of {world_size} ranks differ by {found}");
+            }
+            let own = get(rank, "losses");
+            let found = difference(own, losses);
+            assert!(found > 10.0 * TOLERANCE, "a rank has images of its own, yet its losses differ by {found} only");
+        }
+    }
+}
+
+#[test]
+fn synchronised_batch_norm_is_that_of_the_whole_batch() {
+    const TOLERANCE: f64 = 1e-12;
+    let alone = normalise(None);
+    let ranks = run("norm", 3);
+    let of = |name: &str| ranks.iter().map(|rank| get(rank, name)).collect::<Vec<_>>();
+    for name in ["output", "image gradients"] {
+        assert!(difference(&Tensor::cat(&of(name), 0), get(&alone, name)) < TOLERANCE, "{name}");
+    }
+    // Each rank has the part that its images give.
+    for name in ["scale gradient", "shift gradient"] {
+        let sum = Tensor::stack(&of(name), 0).sum_dim_intlist(0, false, Kind::Double);
+        assert!(difference(&sum, get(&alone, name)) < TOLERANCE, "{name}");
+    }
+    for name in ["mean", "variance"] {
+        assert!(of(name).iter().all(|found| difference(found, get(&alone, name)) < TOLERANCE), "{name}");
+    }
+}

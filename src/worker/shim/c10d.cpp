@@ -1,0 +1,227 @@
+// Ranks that work together: the store where they meet, the group over gloo, collectives, and c10d's Reducer.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "group.h"
+#include "guard.h"
+
+namespace {
+
+struct Store {
+  c10::intrusive_ptr<c10d::Store> store;
+};
+
+struct GradientReducer {
+  std::unique_ptr<c10d::Reducer> reducer;
+};
+
+std::vector<at::Tensor> list(at::Tensor** tensors, size_t count) {
+  std::vector<at::Tensor> all;
+  all.reserve(count);
+  for (size_t i = 0; i < count; i++) all.push_back(*tensors[i]);
+  return all;
+}
+
+std::vector<at::Tensor> detached(at::Tensor** tensors, size_t count) {
+  std::vector<at::Tensor> all;
+  all.reserve(count);
+  for (size_t i = 0; i < count; i++) all.push_back(tensors[i]->detach());
+  return all;
+}
+
+Store* open_store(c10d::TCPStoreOptions options, int64_t timeout_ms) {
+  options.timeout = std::chrono::milliseconds(timeout_ms);
+  options.waitWorkers = false;
+  return new Store{c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options)};
+}
+
+}  // namespace
+
+// ---------- the store ----------
+
+// Serves on a socket that listens on the loopback already, and takes it over.
+SHIM_API Store* mc_store_serve(int listener, int port, int64_t timeout_ms) {
+  GUARD(nullptr, {
+    c10d::TCPStoreOptions options;
+    options.isServer = true;
+    options.masterListenFd = listener;
+    options.port = static_cast<uint16_t>(port);
+    return open_store(options, timeout_ms);
+  })
+}
+
+SHIM_API Store* mc_store_connect(int port, int64_t timeout_ms) {
+  GUARD(nullptr, {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(port);
+    return open_store(options, timeout_ms);
+  })
+}
+
+SHIM_API void mc_store_free(Store* store) { delete store; }
+
+// For the CUDA part, which makes groups of its own.
+SHIM_API c10::intrusive_ptr<c10d::Store>* mc_store_c10d(Store* store) { return &store->store; }
+
+SHIM_API int mc_store_mark(Store* store, const char* key) {
+  GUARD(-1, {
+    store->store->set(std::string(key), std::vector<uint8_t>{1});
+    return 0;
+  })
+}
+
+SHIM_API int mc_store_has(Store* store, const char* key) {
+  GUARD(-1, { return store->store->check({std::string(key)}) ? 1 : 0; })
+}
+
+// ---------- the group ----------
+
+SHIM_API Group* mc_group_gloo(Store* store, int rank, int world_size, int64_t timeout_ms) {
+  GUARD(nullptr, {
+    auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::milliseconds(timeout_ms));
+    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+    options->threads = 2;
+    auto keys = keys_of(store->store, "gloo/");
+    auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(keys, rank, world_size, options);
+    backend->setSequenceNumberForGroup();
+    return group_of(store->store, rank, world_size, backend, at::kCPU, c10d::ProcessGroup::BackendType::GLOO);
+  })
+}
+
+// All ranks must be here: nothing of the group is in use any more when it returns.
+SHIM_API int mc_group_leave(Group* group) {
+  std::unique_ptr<Group> owned(group);
+  GUARD(-1, {
+    if (owned->backend->getBackendName() == "nccl") owned->backend->shutdown();
+    owned.reset();
+    return 0;
+  })
+}
+
+SHIM_API int mc_group_size(Group* group) {
+  GUARD(-1, { return group->group->getSize(); })
+}
+
+// 0 all is well, 1 a collective timed out, 2 a communicator failed, 3 another rank's did. Only NCCL keeps its errors.
+SHIM_API int mc_group_error(Group* group) {
+  GUARD(-1, {
+    if (group->backend->getBackendName() != "nccl") return 0;
+    return static_cast<int>(group->backend->getError());
+  })
+}
+
+enum Operation { SUM = 0, MIN = 1, MAX = 2 };
+
+SHIM_API int mc_group_reduce(Group* group, at::Tensor* tensor, int operation) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    c10d::AllreduceOptions options;
+    options.reduceOp = operation == SUM   ? c10d::ReduceOp::SUM
+                       : operation == MIN ? c10d::ReduceOp::MIN
+                                          : c10d::ReduceOp::MAX;
+    std::vector<at::Tensor> tensors{tensor->detach()};
+    group->group->allreduce(tensors, options)->wait();
+    return 0;
+  })
+}
+
+// Rank 0's values replace the others'.
+SHIM_API int mc_group_broadcast(Group* group, at::Tensor** tensors, size_t count) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    // The bucket size of DistributedDataParallel's own broadcasts.
+    c10d::broadcast_coalesced(group->group, detached(tensors, count), 250 * 1024 * 1024, 0);
+    return 0;
+  })
+}
+
+// ---------- the reducer ----------
+
+// As DistributedDataParallel makes it: the same parameters on all ranks; one bucket until the order of gradients is known.
+SHIM_API GradientReducer* mc_reducer_new(Group* group, at::Tensor** tensors, size_t count, int64_t bucket_bytes,
+                                         int64_t first_bucket_bytes) {
+  GUARD(nullptr, {
+    auto parameters = list(tensors, count);
+    c10d::verify_params_across_processes(group->group, parameters, {});
+    std::vector<bool> sparse(count, false);
+    std::vector<size_t> limits{std::numeric_limits<size_t>::max() / 2};
+    auto assignment = c10d::compute_bucket_assignment_by_size(parameters, limits, sparse, {}, {});
+    auto buckets = std::get<0>(assignment);
+    std::reverse(buckets.begin(), buckets.end());
+    std::unordered_map<size_t, std::string> names;
+    for (size_t i = 0; i < count; i++) names[i] = "parameter " + std::to_string(i);
+    auto reducer = std::make_unique<c10d::Reducer>(
+        parameters, buckets, group->group, sparse, bucket_bytes, /*find_unused_parameters=*/false,
+        /*gradient_as_bucket_view=*/true, names, first_bucket_bytes, /*skip_all_reduce_unused_params=*/false,
+        /*use_python_reducer=*/false, std::vector<int64_t>{});
+    return new GradientReducer{std::move(reducer)};
+  })
+}
+
+SHIM_API void mc_reducer_free(GradientReducer* reducer) {
+  GUARD(, { delete reducer; })
+}
+
+SHIM_API int mc_reducer_before_forward(GradientReducer* reducer) {
+  GUARD(-1, {
+    reducer->reducer->prepare_for_forward();
+    return reducer->reducer->rebuild_buckets() ? 1 : 0;
+  })
+}
+
+SHIM_API int mc_reducer_before_backward(GradientReducer* reducer) {
+  GUARD(-1, {
+    reducer->reducer->prepare_for_backward({});
+    return 0;
+  })
+}
+
+SHIM_API int mc_reducer_buckets(GradientReducer* reducer) {
+  GUARD(-1, { return static_cast<int>(reducer->reducer->get_grad_buckets(true).size()); })
+}
+
+// ---------- replicas within one process ----------
+
+// Values of one model become those of another, on whatever device.
+SHIM_API int mc_copy_all(at::Tensor** to, at::Tensor** from, size_t count) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    for (size_t i = 0; i < count; i++) to[i]->detach().copy_(*from[i], /*non_blocking=*/true);
+    return 0;
+  })
+}
+
+// Gradients of `from` are added to those of `to` and dropped. A replica that had no images has none.
+SHIM_API int mc_add_gradients(at::Tensor** to, at::Tensor** from, size_t count) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    std::vector<at::Tensor> sums, parts;
+    for (size_t i = 0; i < count; i++) {
+      const at::Tensor part = from[i]->grad();
+      from[i]->mutable_grad().reset();
+      if (!part.defined()) continue;
+      TORCH_CHECK(to[i]->grad().defined(), "parameter ", i, " has no gradient on the first replica");
+      sums.push_back(to[i]->grad());
+      parts.push_back(part.to(to[i]->device(), /*non_blocking=*/true));
+    }
+    if (!sums.empty()) at::_foreach_add_(sums, parts, 1);
+    return 0;
+  })
+}
+
+// ---------- ending ----------
+
+// Without destructors: those of a group whose peers are gone may wait for ever.
+SHIM_API void mc_exit(int code) { _exit(code); }

@@ -1,0 +1,279 @@
+//! Ranks that work together: the store where they meet, their process group, and c10d's Reducer.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::IntoRawFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tch::{TchError, Tensor};
+use torch_sys::C_tensor;
+
+use super::cuda;
+use super::host::{check, check_pointer, own};
+
+unsafe extern "C" {
+    fn mc_store_serve(listener: c_int, port: c_int, timeout_ms: i64) -> *mut c_void;
+    fn mc_store_connect(port: c_int, timeout_ms: i64) -> *mut c_void;
+    fn mc_store_free(store: *mut c_void);
+    fn mc_store_c10d(store: *mut c_void) -> *mut c_void;
+    fn mc_store_mark(store: *mut c_void, key: *const c_char) -> c_int;
+    fn mc_store_has(store: *mut c_void, key: *const c_char) -> c_int;
+    fn mc_group_gloo(store: *mut c_void, rank: c_int, world_size: c_int, timeout_ms: i64) -> *mut c_void;
+    fn mc_group_leave(group: *mut c_void) -> c_int;
+    fn mc_group_size(group: *mut c_void) -> c_int;
+    fn mc_group_error(group: *mut c_void) -> c_int;
+    fn mc_group_reduce(group: *mut c_void, tensor: *const C_tensor, operation: c_int) -> c_int;
+    fn mc_group_broadcast(group: *mut c_void, tensors: *const *const C_tensor, count: usize) -> c_int;
+    fn mc_reducer_new(
+        group: *mut c_void,
+        parameters: *const *const C_tensor,
+        count: usize,
+        bucket_bytes: i64,
+        first_bucket_bytes: i64,
+    ) -> *mut c_void;
+    fn mc_reducer_free(reducer: *mut c_void);
+    fn mc_reducer_before_forward(reducer: *mut c_void) -> c_int;
+    fn mc_reducer_before_backward(reducer: *mut c_void) -> c_int;
+    fn mc_reducer_buckets(reducer: *mut c_void) -> c_int;
+    fn mc_sync_batch_norm(
+        group: *mut c_void,
+        input: *const C_tensor,
+        scale: *const C_tensor,
+        shift: *const C_tensor,
+        running_mean: *const C_tensor,
+        running_variance: *const C_tensor,
+        momentum: f64,
+        epsilon: f64,
+    ) -> *mut C_tensor;
+    fn mc_copy_all(to: *const *const C_tensor, from: *const *const C_tensor, count: usize) -> c_int;
+    fn mc_add_gradients(to: *const *const C_tensor, from: *const *const C_tensor, count: usize) -> c_int;
+    fn mc_exit(code: c_int) -> !;
+}
+
+fn pointers(tensors: &[Tensor]) -> Vec<*const C_tensor> {
+    tensors.iter().map(|tensor| tensor.as_ptr()).collect()
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A TCPStore on this machine's loopback: where ranks find each other and leave marks.
+pub struct Store(*mut c_void);
+
+impl Store {
+    /// Opens a store that serves the others until it is dropped, and gives its port.
+    pub fn serve(timeout: Duration) -> Result<(Self, u16), TchError> {
+        let failed = |error: std::io::Error| TchError::Torch(format!("opening a port on the loopback failed: {error}"));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        // SAFETY: the socket becomes the store's own.
+        let store = unsafe { mc_store_serve(listener.into_raw_fd(), port.into(), milliseconds(timeout)) };
+        Ok((Self(check_pointer(store)?), port))
+    }
+
+    /// Connects to the store that serves at the port.
+    pub fn connect(port: u16, timeout: Duration) -> Result<Self, TchError> {
+        // SAFETY: plain values.
+        Ok(Self(check_pointer(unsafe { mc_store_connect(port.into(), milliseconds(timeout)) })?))
+    }
+
+    /// Leaves a mark.
+    pub fn mark(&self, key: &str) -> Result<(), TchError> {
+        let key = CString::new(key).map_err(|_| TchError::Torch(format!("{key:?} is no key")))?;
+        // SAFETY: made by the shim, freed only in `drop`; the key lives through the call.
+        check(unsafe { mc_store_mark(self.0, key.as_ptr()) })?;
+        Ok(())
+    }
+
+    /// Whether somebody has left the mark.
+    pub fn has(&self, key: &str) -> Result<bool, TchError> {
+        let key = CString::new(key).map_err(|_| TchError::Torch(format!("{key:?} is no key")))?;
+        // SAFETY: as in `mark`.
+        Ok(check(unsafe { mc_store_has(self.0, key.as_ptr()) })? == 1)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // SAFETY: made by the shim, freed once. Groups hold references of their own.
+        unsafe { mc_store_free(self.0) };
+    }
+}
+
+/// How [`ProcessGroup::reduce`] combines values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// Adds them.
+    Sum,
+    /// Takes the least.
+    Min,
+    /// Takes the greatest.
+    Max,
+}
+
+/// Where a group's tensors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// On the CPU.
+    Gloo,
+    /// On the GPU of this index.
+    Nccl(usize),
+}
+
+/// The ranks of a run, as one of them sees them. All must call the same collectives in the same order.
+///
+/// It is not freed when dropped, only by [`ProcessGroup::leave`]: freeing it beside peers that are gone may wait for ever.
+pub struct ProcessGroup(*mut c_void);
+
+impl ProcessGroup {
+    /// Meets the other ranks in the store. A collective that takes longer than `timeout` fails.
+    pub fn new(
+        store: &Store,
+        backend: Backend,
+        rank: u32,
+        world_size: u32,
+        timeout: Duration,
+    ) -> Result<Self, TchError> {
+        let (rank, size, timeout_ms) = (rank as c_int, world_size as c_int, milliseconds(timeout));
+        let group = match backend {
+            // SAFETY: the store is alive; the group keeps a reference of its own.
+            Backend::Gloo => check_pointer(unsafe { mc_group_gloo(store.0, rank, size, timeout_ms) })?,
+            // SAFETY: as above; the pointer within the store is only read in the call.
+            Backend::Nccl(device) => cuda::group(unsafe { mc_store_c10d(store.0) }, rank, size, device, timeout_ms)?,
+        };
+        Ok(Self(group))
+    }
+
+    /// Frees the group. All ranks must have come to this point.
+    pub fn leave(self) -> Result<(), TchError> {
+        // SAFETY: made by the shim, and given up here by its only owner.
+        check(unsafe { mc_group_leave(self.0) })?;
+        Ok(())
+    }
+
+    /// How many ranks there are, as c10d says.
+    pub fn size(&self) -> Result<u32, TchError> {
+        // SAFETY: made by the shim and not freed; likewise below.
+        Ok(check(unsafe { mc_group_size(self.0) })?.unsigned_abs())
+    }
+
+    /// What the watchdog of NCCL found, if something.
+    pub fn error(&self) -> Result<Option<&'static str>, TchError> {
+        // SAFETY: see `size`.
+        Ok(match check(unsafe { mc_group_error(self.0) })? {
+            0 => None,
+            1 => Some("NCCL: a collective timed out"),
+            3 => Some("NCCL: another rank's communicator failed"),
+            _ => Some("NCCL: a communicator failed"),
+        })
+    }
+
+    /// Combines the values of all ranks, in place.
+    pub fn reduce(&self, tensor: &Tensor, combine: Combine) -> Result<(), TchError> {
+        let operation = match combine {
+            Combine::Sum => 0,
+            Combine::Min => 1,
+            Combine::Max => 2,
+        };
+        // SAFETY: see `size`; the tensor lives through the call.
+        check(unsafe { mc_group_reduce(self.0, tensor.as_ptr(), operation) })?;
+        Ok(())
+    }
+
+    /// Rank 0's values replace those of the others.
+    pub fn broadcast(&self, tensors: &[Tensor]) -> Result<(), TchError> {
+        let pointers = pointers(tensors);
+        // SAFETY: see `size`; the tensors live through the call.
+        check(unsafe { mc_group_broadcast(self.0, pointers.as_ptr(), pointers.len()) })?;
+        Ok(())
+    }
+
+    /// Batch normalisation in training, over the images of all ranks: `[images, channels, height, width]`.
+    pub fn batch_norm(
+        &self,
+        input: &Tensor,
+        [scale, shift, running_mean, running_variance]: [&Tensor; 4],
+        momentum: f64,
+        epsilon: f64,
+    ) -> Result<Tensor, TchError> {
+        let [scale, shift] = [scale.as_ptr(), shift.as_ptr()];
+        let [mean, variance] = [running_mean.as_ptr(), running_variance.as_ptr()];
+        // SAFETY: see `size`; the tensors live through the call. Autograd keeps the group's address until the backward pass of
+        // the same step, and the group is only freed after the last.
+        own(unsafe { mc_sync_batch_norm(self.0, input.as_ptr(), scale, shift, mean, variance, momentum, epsilon) })
+    }
+}
+
+/// Averages gradients over ranks in buckets, while the backward pass goes on.
+pub struct Reducer {
+    raw: *mut c_void,
+    // Outlives the reducer.
+    _group: Rc<ProcessGroup>,
+}
+
+impl Reducer {
+    /// For parameters that are the same on all ranks, which is checked. Gradients become views of the buckets.
+    pub fn new(
+        group: &Rc<ProcessGroup>,
+        parameters: &[Tensor],
+        bucket_bytes: i64,
+        first_bucket_bytes: i64,
+    ) -> Result<Self, TchError> {
+        let pointers = pointers(parameters);
+        // SAFETY: the group and the tensors are alive; the shim keeps references of its own.
+        let raw =
+            unsafe { mc_reducer_new(group.0, pointers.as_ptr(), pointers.len(), bucket_bytes, first_bucket_bytes) };
+        Ok(Self { raw: check_pointer(raw)?, _group: Rc::clone(group) })
+    }
+
+    /// Before each forward pass of training. Before the second one it lays buckets in the order in which gradients came.
+    pub fn before_forward(&self) -> Result<(), TchError> {
+        // SAFETY: made in `new`, freed only in `drop`; likewise below.
+        check(unsafe { mc_reducer_before_forward(self.raw) })?;
+        Ok(())
+    }
+
+    /// Between a forward and its backward pass, which averages the gradients.
+    pub fn before_backward(&self) -> Result<(), TchError> {
+        // SAFETY: see `before_forward`.
+        check(unsafe { mc_reducer_before_backward(self.raw) })?;
+        Ok(())
+    }
+
+    /// How many buckets there are.
+    pub fn buckets(&self) -> Result<u32, TchError> {
+        // SAFETY: see `before_forward`.
+        Ok(check(unsafe { mc_reducer_buckets(self.raw) })?.unsigned_abs())
+    }
+}
+
+impl Drop for Reducer {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, freed once.
+        unsafe { mc_reducer_free(self.raw) };
+    }
+}
+
+/// Copies the values of one model to another of the same shapes, on whatever device. The lists must be of one length.
+pub fn copy_all(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
+    let (to, from) = (pointers(to), pointers(from));
+    // SAFETY: both lists hold as many tensors as the shorter one, all of which live through the call.
+    check(unsafe { mc_copy_all(to.as_ptr(), from.as_ptr(), to.len().min(from.len())) })?;
+    Ok(())
+}
+
+/// Adds the gradients of one model's parameters to another's, and drops them from the first.
+pub fn add_gradients(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
+    let (to, from) = (pointers(to), pointers(from));
+    // SAFETY: as in `copy_all`.
+    check(unsafe { mc_add_gradients(to.as_ptr(), from.as_ptr(), to.len().min(from.len())) })?;
+    Ok(())
+}
+
+/// Ends the process at once. For a rank that failed among others: destructors of their group may wait for ever.
+pub fn exit_now(code: u8) -> ! {
+    // SAFETY: no destructor runs, and none is counted on: the log is flushed.
+    unsafe { mc_exit(code.into()) }
+}

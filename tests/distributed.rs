@@ -1,0 +1,293 @@
+//! Ranks that work together over gloo: real processes, what each of them does, and how a group ends when one of them fails.
+#![cfg(feature = "torch")]
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use multicard::launch::{Launcher, Update, WorkerCommand};
+use multicard::plan::{CudaState, DataSet, Level, Levels, RunState, Worker, Workload, factors};
+use multicard::protocol::{Event, EventLine, Evidence, Job, JobLimits, PROTOCOL_VERSION, RankPlace};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use tempfile::TempDir;
+
+/// Long enough for a slow machine; reaching it is a failure.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// What a group may take to end once a rank does not work any more.
+const END_LIMIT: Duration = Duration::from_secs(30);
+
+const TRAIN_IMAGES: u32 = 96;
+const TEST_IMAGES: u32 = 25;
+const BATCH: u32 = 8;
+/// An image of 28×28 in fp32 with three channels, and its label.
+const IMAGE_BYTES: u64 = 28 * 28 * 3 * 4 + 8;
+
+/// One run with the real worker.
+struct Run {
+    folder: TempDir,
+    launcher: Launcher,
+    updates: Receiver<Update>,
+}
+
+impl Run {
+    fn start(
+        strategy: &'static str,
+        gpus: u32,
+        changed: &[(&'static str, Level)],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let folder = TempDir::new().unwrap();
+        let ranks = if strategy == "dp" { 1 } else { gpus };
+        make_set(folder.path());
+        let (sender, updates) = sync_channel(10_000);
+        let run = Self { launcher: Launcher::new(worker(environment), sender), folder, updates };
+        run.launcher.start(job(run.folder.path(), strategy, gpus, ranks, changed)).unwrap();
+        run
+    }
+
+    fn log(&self, rank: u32) -> Vec<Event> {
+        let text = fs::read_to_string(self.run_folder().join(format!("rank-{rank}.jsonl"))).unwrap_or_default();
+        // The last line may be half written.
+        text.lines().filter_map(|line| Some(serde_json::from_str::<EventLine>(line).ok()?.event)).collect()
+    }
+
+    fn run_folder(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// Waits for the end: the state and its reason.
+    fn end(&self) -> (RunState, String) {
+        let begin = Instant::now();
+        loop {
+            let left = DEADLINE.saturating_sub(begin.elapsed());
+            match self.updates.recv_timeout(left).expect("the run ends") {
+                Update::State { state, reason, .. } if state.is_final() => return (state, reason.unwrap_or_default()),
+                _ => {}
+            }
+        }
+    }
+
+    fn finished(&self) {
+        let (state, reason) = self.end();
+        assert_eq!(state, RunState::Finished, "{reason}");
+    }
+
+    /// Waits until a rank has trained some steps, and gives its process.
+    fn training(&self, rank: u32) -> Pid {
+        self.process(rank, |log| log.iter().filter(|event| matches!(event, Event::Step { .. })).count() > 3)
+    }
+
+    /// Waits until a rank has come so far, and gives its process.
+    fn process(&self, rank: u32, far_enough: impl Fn(&[Event]) -> bool) -> Pid {
+        let begin = Instant::now();
+        loop {
+            let log = self.log(rank);
+            if let (Some(Event::Started { pid, .. }), true) = (log.first(), far_enough(&log)) {
+                return Pid::from_raw(*pid as i32).unwrap();
+            }
+            assert!(begin.elapsed() < DEADLINE, "rank {rank} does not come so far: {log:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// How the run ends once `harm` has come to a rank; it must do so soon.
+    fn end_after(&self, pid: Pid, harm: impl FnOnce(Pid)) -> String {
+        let begin = Instant::now();
+        harm(pid);
+        let (state, reason) = self.end();
+        assert_eq!(state, RunState::Failed, "{reason}");
+        assert!(begin.elapsed() < END_LIMIT, "the group took {:?} to end", begin.elapsed());
+        reason
+    }
+}
+
+fn worker(environment: &[(&str, &str)]) -> WorkerCommand {
+    let path = PathBuf::from(env!("CARGO_BIN_EXE_multicard-worker"));
+    let description = Worker {
+        path: path.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        protocol_version: PROTOCOL_VERSION,
+        torch_version: String::new(),
+        cuda: CudaState::Unavailable { reason: "these ranks are on CPUs".into() },
+    };
+    let environment = environment.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    WorkerCommand { path, environment, description }
+}
+
+fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[(&'static str, Level)]) -> Job {
+    let mut all = vec![
+        ("strategy", Level::text(strategy)),
+        ("gpus", Level::Integer(gpus.into())),
+        ("width_multiplier", Level::Number(0.35)),
+        ("image_size", Level::Integer(28)),
+        ("batch_size", Level::Integer(BATCH.into())),
+        ("loader_workers", Level::Integer(1)),
+        ("epochs", Level::Integer(1)),
+        ("train_images", Level::Integer(TRAIN_IMAGES.into())),
+        ("test_images", Level::Integer(TEST_IMAGES.into())),
+    ];
+    all.retain(|(key, _)| changed.iter().all(|(other, _)| key != other));
+    all.extend_from_slice(changed);
+    let level = |key: &str| all.iter().find(|(name, _)| *name == key).map(|(_, level)| level.clone());
+    let factors = factors(Workload::Image).iter();
+    let levels = factors.map(|factor| (factor.key, level(factor.key).unwrap_or_else(|| factor.default_level())));
+    Job {
+        version: PROTOCOL_VERSION,
+        run: "run".into(),
+        workload: Workload::Image,
+        levels: Levels::new(levels.collect()),
+        data: DataSet::Mnist { folder: Some(folder.into()) },
+        data_folder: folder.into(),
+        seed: 1,
+        warm_up_steps: 1,
+        folder: folder.join("run"),
+        ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        limits: JobLimits::default(),
+    }
+}
+
+/// A set in MNIST's form: the class is where the bright rows are.
+fn make_set(folder: &Path) {
+    let idx = |name: &str, sizes: &[u32], bytes: Vec<u8>| {
+        let mut file = vec![0, 0, 8, sizes.len() as u8];
+        sizes.iter().for_each(|size| file.extend(size.to_be_bytes()));
+        file.extend(bytes);
+        fs::write(folder.join(name), file).unwrap();
+    };
+    for (part, count) in [("train", TRAIN_IMAGES), ("t10k", TEST_IMAGES)] {
+        let pixel = |index: u32| if index % 784 / 28 * 10 / 28 == index / 784 % 10 { 255 } else { 0 };
+        idx(&format!("{part}-images-idx3-ubyte"), &[count, 28, 28], (0..count * 784).map(pixel).collect());
+        idx(&format!("{part}-labels-idx1-ubyte"), &[count], (0..count).map(|image| (image % 10) as u8).collect());
+    }
+}
+
+fn evidence<'a>(log: &'a [Event], factor: &str) -> Vec<&'a Evidence> {
+    let of = |event: &'a Event| if let Event::Evidence(evidence) = event { Some(evidence) } else { None };
+    log.iter().filter_map(of).filter(|evidence| factor.is_empty() || evidence.factor == factor).collect()
+}
+
+/// Images processed and bytes received in the first epoch.
+fn first_epoch(log: &[Event]) -> (u32, u64) {
+    let of = |event: &Event| match event {
+        Event::Epoch { images, received_bytes, .. } => Some((*images as u32, *received_bytes)),
+        _ => None,
+    };
+    log.iter().find_map(of).expect("an epoch")
+}
+
+/// Checks what all ranks of a run say of it, and that nothing complained.
+fn agrees(run: &Run, ranks: u32) {
+    let logs: Vec<_> = (0..ranks).map(|rank| run.log(rank)).collect();
+    for log in &logs {
+        let all = evidence(log, "");
+        assert!(all.iter().all(|evidence| evidence.in_effect), "{all:?}");
+        assert_eq!(evidence(log, "gpus").len(), 1);
+    }
+    let tests: Vec<_> = logs
+        .iter()
+        .map(|log| log.iter().find(|event| matches!(event, Event::Evaluation { .. })).expect("an evaluation"))
+        .map(|event| match event {
+            Event::Evaluation { test_loss, accuracy, images, .. } => (*test_loss, *accuracy, *images),
+            _ => unreachable!(),
+        })
+        .collect();
+    let (_, accuracy, images) = tests[0];
+    assert_eq!(images, u64::from(TEST_IMAGES));
+    assert!((accuracy * 25.0 - (accuracy * 25.0).round()).abs() < 1e-9, "{accuracy} is no share of 25 images");
+    assert!(tests.iter().all(|test| *test == tests[0]), "{tests:?}");
+    let weights: Vec<_> = logs.iter().map(|log| evidence(log, "strategy").last().unwrap().seen.clone()).collect();
+    assert!(weights.iter().all(|seen| *seen == weights[0]), "{weights:?}");
+    assert!(ranks == 1 || weights[0].contains(&format!("equal on all {ranks} ranks")), "{weights:?}");
+    assert_eq!(fs::read_to_string(run.run_folder().join("stderr.log")).unwrap(), "");
+}
+
+#[test]
+fn each_strategy_processes_and_receives_what_it_says() {
+    let all = TRAIN_IMAGES;
+    for (strategy, processed, received) in
+        [("ddp-ds", all / 2, all / 2), ("ddp", all, all), ("ddp-rr", all / 2, all), ("dp", all, all)]
+    {
+        let run = Run::start(strategy, 2, &[("layout", Level::text("nhwc"))], &[]);
+        run.finished();
+        let ranks = if strategy == "dp" { 1 } else { 2 };
+        for rank in 0..ranks {
+            let log = run.log(rank);
+            assert_eq!(first_epoch(&log), (processed, u64::from(received) * IMAGE_BYTES), "{strategy}");
+            let times = if strategy == "ddp" { "2 to 2 times" } else { "1 to 1 times" };
+            assert!(evidence(&log, "strategy")[0].seen.ends_with(times), "{:?}", evidence(&log, "strategy"));
+        }
+        agrees(&run, ranks);
+    }
+}
+
+#[test]
+fn three_ranks_with_uneven_shares_hold_equal_weights_and_count_each_test_image_once() {
+    for (synchronised, layout) in [("off", "nchw"), ("on", "nhwc")] {
+        let levels = [
+            ("train_images", Level::Integer(95)),
+            ("sync_batch_norm", Level::text(synchronised)),
+            ("layout", Level::text(layout)),
+            ("epochs", Level::Integer(2)),
+        ];
+        let run = Run::start("ddp-ds", 3, &levels, &[]);
+        run.finished();
+        agrees(&run, 3);
+        assert_eq!(first_epoch(&run.log(2)).0, 32);
+    }
+}
+
+/// So many epochs that only a failure ends the run.
+const ENDLESS: (&str, Level) = ("epochs", Level::Integer(100_000));
+
+#[test]
+fn a_rank_that_is_killed_ends_its_group_and_is_the_reason() {
+    // The first rank, too: what the others meet in is not its own.
+    for killed in [0, 2] {
+        let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
+        let kill = |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        let reason = run.end_after(run.training(killed), kill);
+        assert!(reason.starts_with(&format!("rank {killed} was killed by SIGKILL")), "{reason}");
+    }
+}
+
+#[test]
+fn a_rank_that_hangs_ends_its_group_and_is_the_reason() {
+    let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
+    let reason = run.end_after(run.training(1), |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
+    assert!(reason.contains("rank 1 does not answer"), "{reason}");
+}
+
+#[test]
+fn a_rank_that_hangs_while_it_starts_ends_its_group_and_is_the_reason() {
+    let run = Run::start("ddp-ds", 2, &[ENDLESS], &[]);
+    let begun = run.process(1, |_| true);
+    let reason = run.end_after(begun, |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
+    assert!(reason.contains("rank 1 does not answer"), "{reason}");
+}
+
+#[test]
+fn a_rank_that_runs_out_of_memory_ends_its_group_and_is_the_reason() {
+    // Every tensor of some size is taken from the system, so that none comes from memory that the process holds already.
+    let environment = [("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_TOP_PAD_", "0")];
+    // Nor does a new thread ask for memory first.
+    let levels = [ENDLESS, ("image_size", Level::Integer(96)), ("persistent_workers", Level::text("on"))];
+    let run = Run::start("ddp-ds", 2, &levels, &environment);
+    let reason = run.end_after(run.training(1), |pid| {
+        // Less than a step's activations above the least that it holds between steps: small objects still find room.
+        let held = (0..100).map(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            virtual_bytes(pid)
+        });
+        let limit = Some(held.min().unwrap() + (2 << 20));
+        rustix::process::prlimit(Some(pid), Resource::As, Rlimit { current: limit, maximum: limit }).unwrap();
+    });
+    assert!(reason.starts_with("rank 1: ") && reason.contains("can't allocate memory"), "{reason}");
+}
+
+fn virtual_bytes(pid: Pid) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1024
+}
