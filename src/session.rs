@@ -28,9 +28,6 @@ const UPDATES_IN_FLIGHT: usize = 4096;
 /// Samples that may wait before the sampler drops some and marks the hole.
 const SAMPLES_IN_FLIGHT: usize = 1024;
 
-/// The name under which the sampler watches the machine itself; no run can have it.
-const WHOLE_NODE: &str = "";
-
 /// Something that happened, for whoever shows it.
 #[derive(Clone, Debug)]
 pub enum Notice {
@@ -52,8 +49,6 @@ pub enum Notice {
         /// What.
         sample: Box<Sample>,
     },
-    /// What telemetry read of the machine as a whole; see [`Session::watch_node`].
-    NodeSample(Box<Sample>),
     /// A line of a rank's log that could not be read, with file and line.
     Noise {
         /// Which run.
@@ -190,15 +185,13 @@ impl Session {
         Ok(self.queue.reorder(run, position)?)
     }
 
-    /// Samples of the whole machine as notices, runs or no runs; they are shown, not kept.
-    pub fn watch_node(&self, on: bool) {
-        if on {
-            let gpu_uuids = self.node.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-            let (run, ranks) = (WHOLE_NODE.to_owned(), Vec::new());
-            self.sampler.watch(Watch { run, gpu_uuids, ranks, samples_after: None });
-        } else {
-            self.sampler.unwatch(WHOLE_NODE);
+    /// Closes the session and lets runs that are under way go on: whoever opens it next finds them again, and says of
+    /// those still queued that they never started.
+    pub fn leave(mut self) -> Result<(), SessionError> {
+        if let Some(launcher) = self.launcher.take() {
+            launcher.leave();
         }
+        self.flush()
     }
 
     /// Ends a run, or takes it out of the queue.
@@ -248,10 +241,6 @@ impl Session {
             self.take(update, &mut notices)?;
         }
         while let Ok((run, sample)) = self.samples.try_recv() {
-            if run == WHOLE_NODE {
-                notices.push(Notice::NodeSample(Box::new(sample)));
-                continue;
-            }
             self.store.sample(&run, sample.clone())?;
             notices.push(Notice::Sample { run, sample: Box::new(sample) });
         }

@@ -20,6 +20,9 @@ pub struct NodeState {
 }
 
 impl NodeState {
+    /// The machine was looked at.
+    pub fn node_changed(&mut self) {}
+
     /// A sample of the whole machine.
     pub fn take_sample(&mut self, sample: Sample) {
         self.sample = Some(sample);
