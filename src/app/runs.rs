@@ -319,7 +319,7 @@ impl State {
 
 /// Keys of the Runs screen, where no text field has the focus.
 pub fn keys(context: &Context, state: &State, commands: &mut Vec<Command>) {
-    let mut pressed = |modifiers: Modifiers, key: Key| context.input_mut(|input| input.consume_key(modifiers, key));
+    let pressed = |modifiers: Modifiers, key: Key| context.input_mut(|input| input.consume_key(modifiers, key));
     let mut send = |command: RunsCommand| commands.push(Command::Runs(command));
     let selected = state.runs.selected_row();
     if let Some(row) = selected {

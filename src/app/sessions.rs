@@ -158,7 +158,7 @@ fn title(state: &State) -> String {
 pub fn session_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let title = title(state);
-    let (response, _) = MenuButton::new(format!("{title} ▾")).config(config).ui(ui, |ui| menu_ui(ui, state, commands));
+    let (response, _) = MenuButton::new(format!("{title} ⏷")).config(config).ui(ui, |ui| menu_ui(ui, state, commands));
     let name = format!("Session: {title}");
     response.widget_info(|| {
         eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, &name)

@@ -1,7 +1,7 @@
 //! The list of runs: only the lines that are seen are drawn.
 
 use eframe::egui::{
-    Align, Align2, Color32, CornerRadius, FontId, Id, Label, Layout, Pos2, Rect, Response, RichText, Role, Sense,
+    Align, Align2, Button, Color32, CornerRadius, FontId, Id, Label, Layout, Pos2, Rect, Response, RichText, Role, Sense,
     TextStyle, Ui, UiBuilder, Vec2, WidgetInfo,
 };
 use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
@@ -96,11 +96,6 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    fn row(&self, place: u64) -> Option<&Row> {
-        let index = *self.state.runs.shown.get(usize::try_from(place).ok()?)?;
-        self.state.runs.rows.get(index)
-    }
-
     fn column(&self, field: Field) -> egui_table::Column {
         let width = match field {
             Field::Number => 44.0,
@@ -119,7 +114,8 @@ impl List<'_> {
             Field::Level(index) => Id::unique(("runs-level", self.state.runs.columns[index].key)),
             other => Id::unique(("runs-column", self.title(other))),
         };
-        egui_table::Column::new(width).range(36.0..=900.0).id(id)
+        // Below this a column would be narrowed to what is in sight when it is first drawn.
+        egui_table::Column::new(width).range(width..=900.0).id(id)
     }
 
     fn title(&self, field: Field) -> &'static str {
@@ -190,7 +186,7 @@ impl List<'_> {
             return;
         };
         let why_not = locked(self.state);
-        let response = ui.add_enabled(why_not.is_none(), eframe::egui::Button::new(text).small());
+        let response = ui.add_enabled(why_not.is_none(), Button::new(text).small());
         let response = response.on_disabled_hover_text(why_not.unwrap_or_default());
         response.widget_info(|| WidgetInfo::labeled(Role::Button, why_not.is_none(), &name));
         if response.clicked() {
@@ -210,7 +206,7 @@ impl List<'_> {
             ("Down", "Alt ↓", queued, RunsCommand::Move(run(), Move::Down)),
         ];
         for (name, keys, enabled, command) in entries {
-            let button = eframe::egui::Button::new(name).shortcut_text(keys);
+            let button = Button::new(name).shortcut_text(keys);
             let response = ui.add_enabled(enabled && unlocked, button);
             if response.on_disabled_hover_text(locked(self.state).unwrap_or("Not in this state")).clicked() {
                 self.send(command);
@@ -245,9 +241,8 @@ impl TableDelegate for List<'_> {
     }
 
     fn row_ui(&mut self, ui: &mut Ui, place: u64) {
-        let Some(index) = usize::try_from(place).ok().and_then(|place| self.state.runs.shown.get(place)) else { return };
         let state = self.state;
-        let row = &state.runs.rows[*index];
+        let Some(row) = row_at(state, place) else { return };
         let selected = state.runs.selected.as_ref() == Some(&row.run);
         let rect = ui.max_rect();
         let response = ui.interact(rect, Id::unique(("run-row", &row.run)), Sense::click());
@@ -272,14 +267,19 @@ impl TableDelegate for List<'_> {
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(field) = self.fields.get(cell.col_nr).copied() else { return };
         let state = self.state;
-        let Some(index) = usize::try_from(cell.row_nr).ok().and_then(|place| state.runs.shown.get(place)) else { return };
-        let row = &state.runs.rows[*index];
+        let Some(row) = row_at(state, cell.row_nr) else { return };
         inside(ui, |ui| self.field_ui(ui, field, row));
     }
 
     fn default_row_height(&self) -> f32 {
         ROW_HEIGHT
     }
+}
+
+/// The run in a line of the list.
+fn row_at(state: &State, place: u64) -> Option<&Row> {
+    let index = *state.runs.shown.get(usize::try_from(place).ok()?)?;
+    state.runs.rows.get(index)
 }
 
 /// Draws inside a cell, a little away from its edges.

@@ -6,7 +6,7 @@ use super::row::Row;
 use super::text::{Lines, text_ui};
 use super::{RunsCommand, Tab, advice, list, locked, summary};
 use crate::app::engine::RunPage;
-use crate::app::theme::{GRID, palette};
+use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, strong};
 use crate::app::{Command, State};
 
