@@ -207,8 +207,11 @@ fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>
 fn titled(ui: &mut Ui, title: &str, add: impl FnOnce(&mut Ui)) {
     card(ui).show(ui, |ui| {
         ui.take_available_width();
-        ui.label(strong(title));
-        add(ui);
+        // Columns justify what is in them, which tears words of wrapped text apart.
+        ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
+            ui.label(strong(title));
+            add(ui);
+        });
     });
     ui.add_space(2.0 * GRID);
 }

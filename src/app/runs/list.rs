@@ -243,6 +243,10 @@ impl TableDelegate for List<'_> {
     fn row_ui(&mut self, ui: &mut Ui, place: u64) {
         let state = self.state;
         let Some(row) = row_at(state, place) else { return };
+        // The table draws each row once more for columns that stay while others scroll; there are none.
+        if !ui.clip_rect().is_positive() {
+            return;
+        }
         let selected = state.runs.selected.as_ref() == Some(&row.run);
         let rect = ui.max_rect();
         let response = ui.interact(rect, Id::unique(("run-row", &row.run)), Sense::click());
