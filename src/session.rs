@@ -8,7 +8,7 @@ mod error;
 mod progress;
 mod queueing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -68,6 +68,8 @@ pub struct Session {
     jobs: BTreeMap<String, QueuedJob>,
     progress: Progress,
     watched_ranks: BTreeMap<String, Vec<(u32, u32)>>,
+    /// Runs of an earlier workbench that are followed and have not said yet that they started.
+    found_again: BTreeSet<String>,
     next_run: u32,
     next_plan: u32,
     updates: Receiver<Update>,
@@ -126,6 +128,7 @@ impl Session {
             jobs: BTreeMap::new(),
             progress: Progress::default(),
             watched_ranks: BTreeMap::new(),
+            found_again: BTreeSet::new(),
             next_run: 1,
             next_plan: 1,
             updates,
@@ -285,7 +288,10 @@ impl Session {
     fn take(&mut self, update: Update, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
         match update {
             Update::Started { run, pid, process_start } => {
-                self.store.decide(Decision::RunStarted { run: run.clone(), pid, process_start })?;
+                // Of a run that was found again it is recorded already, with the time when it really started.
+                if !self.found_again.remove(&run) {
+                    self.store.decide(Decision::RunStarted { run: run.clone(), pid, process_start })?;
+                }
                 self.watch(&run, None);
             }
             Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),

@@ -94,8 +94,9 @@ fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         commands.push(Command::Runs(RunsCommand::Pause(!queue.paused)));
     }
     let paused = if queue.paused { "paused · " } else { "" };
-    let eta = duration_text(queue.remaining_s);
-    ui.label(format!("{paused}{} of {} runs · ETA {eta}", queue.ended, queue.queued));
+    // Of runs that were found again nothing is known until they have done some steps.
+    let eta = if queue.remaining_s > 0.0 { format!(" · ETA {}", duration_text(queue.remaining_s)) } else { String::new() };
+    ui.label(format!("{paused}{} of {} runs{eta}", queue.ended, queue.queued));
 }
 
 fn rail_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {

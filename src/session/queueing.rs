@@ -186,6 +186,7 @@ impl Session {
             if let (Some(job), Some(process), Some(launcher)) = (job, process, &self.launcher) {
                 self.queue.adopt(run)?;
                 launcher.follow(job.clone(), process.pid, process.process_start)?;
+                self.found_again.insert(run.clone());
                 self.progress.queued(0.0);
                 self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };

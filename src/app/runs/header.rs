@@ -34,7 +34,9 @@ fn progress_ui(ui: &mut Ui, state: &State) {
     }
     let share = queue.ended as f32 / queue.queued.max(1) as f32;
     let palette = palette(ui.visuals());
-    ui.add(ProgressBar::new(share).desired_width(120.0).desired_height(8.0).fill(palette.accent));
+    if queue.queued > 1 {
+        ui.add(ProgressBar::new(share).desired_width(120.0).desired_height(8.0).fill(palette.accent));
+    }
     let eta = if queue.remaining_s > 0.0 { format!(" · {} left", duration_text(queue.remaining_s)) } else { String::new() };
     let paused = if queue.paused { " · paused" } else { "" };
     let text = format!("{} of {} ended{eta}{paused}", queue.ended, queue.queued);
