@@ -377,8 +377,10 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.label(strong("No runs yet").size(super::theme::TITLE));
         let next = match &state.session {
             Some(_) => "Tick at least one level of each factor on the Plan screen, then launch.",
-            None => "Tick levels on the Plan screen and launch: a session is made by itself. Or open an earlier \
-                     session in the bar above.",
+            None => {
+                "Tick levels on the Plan screen and launch: a session is made by itself. Or open an earlier \
+                     session in the bar above."
+            }
         };
         ui.label(muted(ui, next));
         ui.add_space(2.0 * GRID);

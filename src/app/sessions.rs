@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use eframe::egui::{Context, Id, Key, PopupCloseBehavior, TextEdit, Ui, containers::menu::{MenuButton, MenuConfig}};
+use eframe::egui::{
+    Context, Id, Key, PopupCloseBehavior, TextEdit, Ui,
+    containers::menu::{MenuButton, MenuConfig},
+};
 use poll_promise::Promise;
 
 use super::theme::{GRID, palette};
@@ -160,9 +163,7 @@ pub fn session_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
     let title = title(state);
     let (response, _) = MenuButton::new(format!("{title} ⏷")).config(config).ui(ui, |ui| menu_ui(ui, state, commands));
     let name = format!("Session: {title}");
-    response.widget_info(|| {
-        eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, &name)
-    });
+    response.widget_info(|| eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, &name));
     if response.clicked() {
         commands.push(Command::Sessions(SessionsCommand::LookAtRecent));
     }
@@ -269,9 +270,10 @@ pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>)
         );
         note(ui, palette.bad, &message, |_| {});
     }
-    if let Some(reason) = &session.read_only {
-        let message = format!("Read only: {reason}. What it writes is followed here.");
-        note(ui, palette.warning, &message, |ui| {
+    if session.read_only.is_some() {
+        let message = "Read only: another multicard is writing this session, so nothing can be launched, cancelled or \
+                       retried here. What it writes is followed. Close it there to go on here.";
+        note(ui, palette.warning, message, |ui| {
             if ui.button("Open for writing").on_hover_text("Once the other workbench is closed").clicked() {
                 commands.push(Command::Sessions(SessionsCommand::TryAgain));
             }
@@ -290,4 +292,3 @@ fn note(ui: &mut Ui, color: eframe::egui::Color32, message: &str, add: impl FnOn
     });
     ui.add_space(2.0 * GRID);
 }
-

@@ -95,7 +95,8 @@ fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     }
     let paused = if queue.paused { "paused · " } else { "" };
     // Of runs that were found again nothing is known until they have done some steps.
-    let eta = if queue.remaining_s > 0.0 { format!(" · ETA {}", duration_text(queue.remaining_s)) } else { String::new() };
+    let eta =
+        if queue.remaining_s > 0.0 { format!(" · ETA {}", duration_text(queue.remaining_s)) } else { String::new() };
     ui.label(format!("{paused}{} of {} runs{eta}", queue.ended, queue.queued));
 }
 

@@ -105,7 +105,8 @@ impl Session {
         self.store.flush()?;
         let reader = self.store.reader()?;
         let record = reader.run(run)?.ok_or_else(unknown)?;
-        let (plan, _, text) = reader.plans()?.into_iter().rfind(|(_, name, _)| *name == record.plan).ok_or_else(unknown)?;
+        let (plan, _, text) =
+            reader.plans()?.into_iter().rfind(|(_, name, _)| *name == record.plan).ok_or_else(unknown)?;
         let plan_file = Plan::parse(&text, &record.plan)
             .map_err(|error| SessionError::EarlierPlan { run: run.to_owned(), reason: error.to_string() })?;
         let gpus = record.levels.get("gpus").and_then(Level::as_integer).unwrap_or(1);

@@ -71,9 +71,7 @@ pub fn host_ui(ui: &mut Ui, node: &Node, sample: Option<&Sample>) {
         let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(memory_bytes)));
         let share = used.filter(|_| memory_bytes > 0.0).map(|used| used / memory_bytes);
         line_ui(ui, line("Memory", share, text, true, "In use by everybody, of what this process may use"));
-        for (name, rate) in
-            [("Disk read", host.disk_read_bytes_per_s), ("Disk write", host.disk_write_bytes_per_s)]
-        {
+        for (name, rate) in [("Disk read", host.disk_read_bytes_per_s), ("Disk write", host.disk_write_bytes_per_s)] {
             ui.label(muted(ui, name));
             ui.label("");
             ui.label(rate.map_or("–".to_owned(), |rate| format!("{}/s", bytes_text(rate))));
@@ -94,7 +92,10 @@ pub fn gpu_ui(ui: &mut Ui, gpu: &Gpu, sample: Option<&GpuSample>) {
         let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(all)));
         let share = used.filter(|_| all > 0.0).map(|used| used / all);
         line_ui(ui, line("Memory", share, text, true, "In use by everybody (NVML)"));
-        line_ui(ui, line("Busy", told.busy, told.busy.map(percent), false, "Share of time in which a kernel ran (NVML)"));
+        line_ui(
+            ui,
+            line("Busy", told.busy, told.busy.map(percent), false, "Share of time in which a kernel ran (NVML)"),
+        );
         let activity = told.sm_activity;
         let hover = "Share of multiprocessor cycles with a warp on them (GPM, Hopper and newer)";
         line_ui(ui, line("SM activity", activity, activity.map(percent), false, hover));

@@ -95,7 +95,8 @@ pub fn disks_ui(ui: &mut Ui, places: Option<&Places>) {
             ui.label(muted(ui, disk.folder.display().to_string()).small());
         });
         if little {
-            let text = "⚠ Less than 5 GB: recording stops when the disk is full. Free some space, or keep this elsewhere.";
+            let text =
+                "⚠ Less than 5 GB: recording stops when the disk is full. Free some space, or keep this elsewhere.";
             ui.add(Label::new(eframe::egui::RichText::new(text).color(warning)).wrap());
         }
     }

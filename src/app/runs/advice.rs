@@ -31,7 +31,9 @@ pub fn advice(record: &RunRecord) -> Option<&'static str> {
             Some(FailureKind::NotFinite) => {
                 "Take a smaller learning rate or a precision with more range (bf16, fp32). Retrying gives the same."
             }
-            Some(FailureKind::Input) => "Mend the plan or the data set (the Node screen shows the data sets), then retry.",
+            Some(FailureKind::Input) => {
+                "Mend the plan or the data set (the Node screen shows the data sets), then retry."
+            }
             Some(FailureKind::Peer) => "Another rank failed first: the log and the events tell which and why.",
             Some(FailureKind::Engine) | None => "The log has the whole story. Retry queues it again as a new run.",
         },

@@ -37,7 +37,8 @@ fn progress_ui(ui: &mut Ui, state: &State) {
     if queue.queued > 1 {
         ui.add(ProgressBar::new(share).desired_width(120.0).desired_height(8.0).fill(palette.accent));
     }
-    let eta = if queue.remaining_s > 0.0 { format!(" · {} left", duration_text(queue.remaining_s)) } else { String::new() };
+    let eta =
+        if queue.remaining_s > 0.0 { format!(" · {} left", duration_text(queue.remaining_s)) } else { String::new() };
     let paused = if queue.paused { " · paused" } else { "" };
     let text = format!("{} of {} ended{eta}{paused}", queue.ended, queue.queued);
     ui.label(muted(ui, text)).on_hover_text("The plan's estimate, corrected by what runs took so far");
@@ -145,9 +146,7 @@ fn chips_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             chip = chip.stroke(Stroke::new(1.5, color));
         }
         let response = ui.add(chip).on_hover_text("Lists only these; again: all");
-        response.widget_info(|| {
-            WidgetInfo::selected(Role::CheckBox, true, on, format!("Only {}", run_state.name()))
-        });
+        response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, format!("Only {}", run_state.name())));
         if response.clicked() {
             commands.push(Command::Runs(RunsCommand::Filter(filter::toggled(&state.runs.filter_text, &pair))));
         }

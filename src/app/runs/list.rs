@@ -1,8 +1,8 @@
 //! The list of runs: only the lines that are seen are drawn.
 
 use eframe::egui::{
-    Align, Align2, Button, Color32, CornerRadius, FontId, Id, Label, Layout, Pos2, Rect, Response, RichText, Role, Sense,
-    TextStyle, Ui, UiBuilder, Vec2, WidgetInfo,
+    Align, Align2, Button, Color32, CornerRadius, FontId, Id, Label, Layout, Pos2, Rect, Response, RichText, Role,
+    Sense, TextStyle, Ui, UiBuilder, Vec2, WidgetInfo,
 };
 use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 
@@ -172,7 +172,8 @@ impl List<'_> {
             Field::Left => right(ui, &time(row.remaining_s(now_s))).on_hover_text("By the run's own pace"),
             Field::Reason => {
                 let Some(reason) = &row.reason else { return };
-                ui.add(Label::new(muted(ui, reason.lines().next().unwrap_or_default())).truncate()).on_hover_text(reason)
+                ui.add(Label::new(muted(ui, reason.lines().next().unwrap_or_default())).truncate())
+                    .on_hover_text(reason)
             }
         };
     }
@@ -333,8 +334,9 @@ fn progress_ui(ui: &mut Ui, row: &Row) -> Response {
             row.epoch,
             row.loss.map_or(String::new(), |loss| format!(", loss {}", significant(loss)))
         )),
-        None => response.on_hover_text(row.elapsed_s(0.0).map_or("finished".to_owned(), |elapsed_s| {
-            format!("finished in {}", duration_text(elapsed_s))
-        })),
+        None => response.on_hover_text(
+            row.elapsed_s(0.0)
+                .map_or("finished".to_owned(), |elapsed_s| format!("finished in {}", duration_text(elapsed_s))),
+        ),
     }
 }

@@ -98,7 +98,8 @@ fn reason_ui(ui: &mut Ui, row: &Row, page: Option<&Page>) {
     card(ui).stroke(Stroke::new(1.0, color)).show(ui, |ui| {
         ui.take_available_width();
         ui.label(strong(heading).color(color));
-        let by_rank = || record.ranks.iter().find_map(|rank| rank.failure.as_ref()).map(|(_, message)| message.as_str());
+        let by_rank =
+            || record.ranks.iter().find_map(|rank| rank.failure.as_ref()).map(|(_, message)| message.as_str());
         if let Some(reason) = record.reason.as_deref().or_else(by_rank).filter(|reason| *reason != "cancelled") {
             ScrollArea::vertical().id_salt("run-reason").max_height(140.0).show(ui, |ui| {
                 ui.add(Label::new(reason).wrap().selectable(true));

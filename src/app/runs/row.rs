@@ -140,7 +140,8 @@ impl Row {
         let started_s = self.started_time_s?;
         let end_s = match self.ended_time_s {
             Some(ended_s) => ended_s,
-            None if self.state.is_under_way() => now_s,
+            // Of another workbench's runs nobody tells the time.
+            None if self.state.is_under_way() && now_s >= started_s => now_s,
             None => return None,
         };
         Some((end_s - started_s).max(0.0))
@@ -194,5 +195,8 @@ pub fn columns(records: &Records) -> Vec<Column> {
 /// The name of a factor on screen.
 pub fn factor_name(key: &'static str) -> &'static str {
     use crate::plan::{Workload, factor};
-    [Workload::Image, Workload::Llm].iter().find_map(|workload| factor(*workload, key)).map_or(key, |factor| factor.name)
+    [Workload::Image, Workload::Llm]
+        .iter()
+        .find_map(|workload| factor(*workload, key))
+        .map_or(key, |factor| factor.name)
 }

@@ -112,7 +112,12 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
     evidence.dedup();
     let mut seen = Vec::new();
     // Ranks mostly see the same: each thing is said once.
-    evidence.retain(|item| !seen.contains(item) && { seen.push(item); true });
+    evidence.retain(|item| {
+        !seen.contains(item) && {
+            seen.push(item);
+            true
+        }
+    });
     if evidence.is_empty() {
         return;
     }
@@ -138,11 +143,8 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
 fn levels_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     let record = &page.record;
     section(ui, "Levels");
-    let mut pairs: Vec<(String, String)> = record
-        .levels
-        .iter()
-        .map(|(key, level)| (factor_name(key).to_owned(), level.to_string()))
-        .collect();
+    let mut pairs: Vec<(String, String)> =
+        record.levels.iter().map(|(key, level)| (factor_name(key).to_owned(), level.to_string())).collect();
     let mut add = |name: &str, value: String| pairs.push((name.to_owned(), value));
     add("Data", page.summary.data.clone());
     add("Seed", record.seed.to_string());

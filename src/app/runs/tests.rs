@@ -107,9 +107,8 @@ fn a_running_run_fills_its_bar() {
     let records = vec![record(1, "fp32", RunState::Starting), record(2, "fp16", RunState::Queued)];
     let rows = |step| vec![row(1, RunState::Running, step), row(2, RunState::Queued, 0)];
     let mut harness = window(state(records, rows(100)), runs_ui);
-    let share = |harness: &Harness<'_, Window>| {
-        harness.get_by_label("Progress of run 1").accesskit_node().numeric_value()
-    };
+    let share =
+        |harness: &Harness<'_, Window>| harness.get_by_label("Progress of run 1").accesskit_node().numeric_value();
     assert_eq!(share(&harness), Some(0.25));
     harness.state_mut().state.take(Report::Queue(Arc::new(queue(rows(300)))));
     harness.run();
@@ -147,7 +146,8 @@ fn all_that_failed_and_was_not_retried_is_retried_at_once() {
     // Run 2 is the retry of run 1, and finished.
     let mut again = record(2, "fp16", RunState::Finished);
     again.repeat = 1;
-    let records = vec![failed(1), again, record(3, "fp32", RunState::Interrupted), record(4, "fp32", RunState::Cancelled)];
+    let records =
+        vec![failed(1), again, record(3, "fp32", RunState::Interrupted), record(4, "fp32", RunState::Cancelled)];
     let mut harness = window(state(records, Vec::new()), runs_ui);
     click(&mut harness, "Retry 1 failed");
     assert_eq!(harness.state().requests, [Request::Retry("0003-cell-3".into())]);
@@ -158,7 +158,8 @@ fn the_filter_narrows_by_typing_and_by_chips() {
     let records = vec![failed(1), record(2, "fp16", RunState::Finished), record(3, "fp32", RunState::Finished)];
     let mut harness = window(state(records, Vec::new()), runs_ui);
     let listed = |harness: &Harness<'_, Window>| {
-        let all = harness.query_all_by_label_contains("Run ").filter(|node| node.accesskit_node().role() == Role::Button);
+        let all =
+            harness.query_all_by_label_contains("Run ").filter(|node| node.accesskit_node().role() == Role::Button);
         all.count()
     };
     assert_eq!(listed(&harness), 3);
