@@ -26,7 +26,7 @@ const LOOK_INTERVAL_S: f64 = 5.0;
 const TWO_COLUMNS: f32 = 900.0;
 
 /// What can be asked for on the Node screen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NodeCommand {
     /// Look at the machine anew.
     LookAgain,

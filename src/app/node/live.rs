@@ -24,9 +24,9 @@ struct Line<'a> {
     hover: &'a str,
 }
 
-fn line_ui(ui: &mut Ui, line: Line<'_>) {
+fn line_ui(ui: &mut Ui, line: &Line<'_>) {
     ui.label(muted(ui, line.name)).on_hover_text(line.hover);
-    bar_ui(ui, &line).on_hover_text(line.hover);
+    bar_ui(ui, line).on_hover_text(line.hover);
     ui.label(line.text.as_deref().unwrap_or("–"));
     ui.end_row();
 }
@@ -66,11 +66,11 @@ pub fn host_ui(ui: &mut Ui, node: &Node, sample: Option<&Sample>) {
         let busy = host.cpus_busy;
         let text = busy.map(|busy| format!("{busy:.1} of {cpus}"));
         let hover = "CPUs kept busy by everybody, of those this process may use";
-        line_ui(ui, line("CPUs busy", busy.map(|busy| busy / cpus), text, false, hover));
+        line_ui(ui, &line("CPUs busy", busy.map(|busy| busy / cpus), text, false, hover));
         let used = host.memory_used_bytes.map(|bytes| bytes as f64);
         let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(memory_bytes)));
         let share = used.filter(|_| memory_bytes > 0.0).map(|used| used / memory_bytes);
-        line_ui(ui, line("Memory", share, text, true, "In use by everybody, of what this process may use"));
+        line_ui(ui, &line("Memory", share, text, true, "In use by everybody, of what this process may use"));
         for (name, rate) in [("Disk read", host.disk_read_bytes_per_s), ("Disk write", host.disk_write_bytes_per_s)] {
             ui.label(muted(ui, name));
             ui.label("");
@@ -91,17 +91,17 @@ pub fn gpu_ui(ui: &mut Ui, gpu: &Gpu, sample: Option<&GpuSample>) {
         let used = told.memory_used_bytes.map(|bytes| bytes as f64);
         let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(all)));
         let share = used.filter(|_| all > 0.0).map(|used| used / all);
-        line_ui(ui, line("Memory", share, text, true, "In use by everybody (NVML)"));
+        line_ui(ui, &line("Memory", share, text, true, "In use by everybody (NVML)"));
         line_ui(
             ui,
-            line("Busy", told.busy, told.busy.map(percent), false, "Share of time in which a kernel ran (NVML)"),
+            &line("Busy", told.busy, told.busy.map(percent), false, "Share of time in which a kernel ran (NVML)"),
         );
         let activity = told.sm_activity;
         let hover = "Share of multiprocessor cycles with a warp on them (GPM, Hopper and newer)";
-        line_ui(ui, line("SM activity", activity, activity.map(percent), false, hover));
+        line_ui(ui, &line("SM activity", activity, activity.map(percent), false, hover));
         let tensor = told.tensor_activity;
         let hover = "Share of cycles in which tensor cores worked (GPM, Hopper and newer)";
-        line_ui(ui, line("Tensor cores", tensor, tensor.map(percent), false, hover));
+        line_ui(ui, &line("Tensor cores", tensor, tensor.map(percent), false, hover));
         let mhz = |clock: Option<u32>| clock.map_or("–".to_owned(), |clock| format!("{clock} MHz"));
         let clocks_told = told.sm_clock_mhz.is_some() || told.memory_clock_mhz.is_some();
         let throttled = match told.throttle_reasons.as_slice() {

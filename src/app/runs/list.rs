@@ -140,42 +140,46 @@ impl List<'_> {
     fn field_ui(&mut self, ui: &mut Ui, field: Field, row: &Row) {
         let now_s = self.state.queue.time_s;
         let time = |duration_s: Option<f64>| duration_s.map_or("–".to_owned(), clock_text);
-        match field {
-            Field::Number => right(ui, &row.number).on_hover_text(&row.run),
+        let (response, hover) = match field {
+            Field::Action => {
+                self.action_ui(ui, row);
+                return;
+            }
+            Field::Progress => (progress_ui(ui, row), String::new()),
+            Field::Number => (right(ui, &row.number), row.run.clone()),
             Field::State => {
                 let (symbol, color) = sign(ui, row.state);
-                ui.label(RichText::new(format!("{symbol} {}", row.state.name())).color(color))
+                let text = RichText::new(format!("{symbol} {}", row.state.name())).color(color);
+                (ui.label(text), String::new())
             }
-            Field::Progress => progress_ui(ui, row),
-            Field::Action => return self.action_ui(ui, row),
             Field::Level(index) => {
                 let text = row.cells.get(index).map_or("…", String::as_str);
-                ui.add(Label::new(text).truncate())
+                (ui.add(Label::new(text).truncate()), String::new())
             }
-            Field::Repeat => right(ui, &row.repeat.map_or("…".to_owned(), |repeat| repeat.to_string())),
+            Field::Repeat => {
+                let text = row.repeat.map_or("…".to_owned(), |repeat| repeat.to_string());
+                (right(ui, text), String::new())
+            }
             Field::Loss => {
-                let response = right(ui, &row.loss.map_or("–".to_owned(), significant));
-                if let Some(loss) = row.loss {
-                    let whose = if row.steps.is_some() { "the latest step's" } else { "the last epoch's mean" };
-                    response.on_hover_text(format!("{loss}, {whose}"));
-                }
-                return;
+                let whose = if row.steps.is_some() { "the latest step's" } else { "the last epoch's mean" };
+                let hover = row.loss.map_or(String::new(), |loss| format!("{loss}, {whose}"));
+                (right(ui, row.loss.map_or("–".to_owned(), significant)), hover)
             }
             Field::Elapsed => {
                 let elapsed_s = row.elapsed_s(now_s);
-                let response = right(ui, &time(elapsed_s));
-                if let Some(elapsed_s) = elapsed_s {
-                    response.on_hover_text(format!("{elapsed_s:.3} s since its processes were started"));
-                }
-                return;
+                let hover = elapsed_s.map(|elapsed_s| format!("{elapsed_s:.3} s since its processes were started"));
+                (right(ui, time(elapsed_s)), hover.unwrap_or_default())
             }
-            Field::Left => right(ui, &time(row.remaining_s(now_s))).on_hover_text("By the run's own pace"),
+            Field::Left => (right(ui, time(row.remaining_s(now_s))), "By the run's own pace".to_owned()),
             Field::Reason => {
                 let Some(reason) = &row.reason else { return };
-                ui.add(Label::new(muted(ui, reason.lines().next().unwrap_or_default())).truncate())
-                    .on_hover_text(reason)
+                let first = muted(ui, reason.lines().next().unwrap_or_default());
+                (ui.add(Label::new(first).truncate()), reason.clone())
             }
         };
+        if !hover.is_empty() {
+            response.on_hover_text(hover);
+        }
     }
 
     fn action_ui(&mut self, ui: &mut Ui, row: &Row) {
