@@ -10,6 +10,7 @@
 //! Drawing reads [`State`] and returns [`Command`]s; menus, keys, the palette and tests send the same ones. Nothing
 //! here waits: what takes time happens on the engine's threads, which wake the window when there is something new.
 
+mod closing;
 mod command;
 mod compare;
 mod engine;
@@ -19,6 +20,7 @@ mod node;
 mod palette;
 mod plan;
 mod runs;
+mod sessions;
 mod settings;
 mod shell;
 mod state;
@@ -29,6 +31,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+pub use closing::CloseCommand;
 pub use command::{Command, Screen};
 pub use compare::CompareCommand;
 pub use engine::Request;
@@ -36,6 +39,7 @@ pub use live::LiveCommand;
 pub use node::NodeCommand;
 pub use plan::PlanCommand;
 pub use runs::RunsCommand;
+pub use sessions::SessionsCommand;
 pub use settings::{Settings, Theme};
 pub use state::State;
 
@@ -66,10 +70,10 @@ impl App {
         theme::install(context);
         let waker = context.clone();
         let engine = Engine::start(move || waker.request_repaint());
-        let app = Self { state: State::new(settings), engine, commands: Vec::new() };
-        let last = || app.state.settings.last_session().map(PathBuf::from);
-        if let Some(folder) = session.or_else(last) {
-            app.engine.ask(Request::OpenSession(folder));
+        let mut app = Self { state: State::new(settings), engine, commands: Vec::new() };
+        let last = app.state.settings.last_session().map(PathBuf::from);
+        if let Some(folder) = session.or(last) {
+            app.send(Command::OpenSession(folder));
         }
         app.state.settings.apply(context);
         app
@@ -93,6 +97,9 @@ impl App {
         let mut requests = Vec::new();
         for command in std::mem::take(&mut self.commands) {
             self.state.execute(command, context, &mut requests);
+        }
+        if context.input(|input| input.viewport().close_requested()) {
+            self.state.close_requested(context);
         }
         self.state.poll(context, &mut requests);
         for request in requests {

@@ -11,6 +11,6 @@ mod make;
 
 pub use error::DatasetError;
 pub use fetch::{MNIST_URLS, fetch_mnist};
-pub use folder::{data_folder, load};
+pub use folder::{data_folder, load, present};
 pub use images::{ImageSet, Images};
 pub use make::make_digits;

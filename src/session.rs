@@ -8,7 +8,7 @@ mod error;
 mod progress;
 mod queueing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,9 +27,6 @@ use crate::telemetry::{self, Sampler, Watch};
 const UPDATES_IN_FLIGHT: usize = 4096;
 /// Samples that may wait before the sampler drops some and marks the hole.
 const SAMPLES_IN_FLIGHT: usize = 1024;
-
-/// The name under which the sampler watches the machine itself; no run can have it.
-const WHOLE_NODE: &str = "";
 
 /// Something that happened, for whoever shows it.
 #[derive(Clone, Debug)]
@@ -52,8 +49,6 @@ pub enum Notice {
         /// What.
         sample: Box<Sample>,
     },
-    /// What telemetry read of the machine as a whole; see [`Session::watch_node`].
-    NodeSample(Box<Sample>),
     /// A line of a rank's log that could not be read, with file and line.
     Noise {
         /// Which run.
@@ -73,6 +68,8 @@ pub struct Session {
     jobs: BTreeMap<String, QueuedJob>,
     progress: Progress,
     watched_ranks: BTreeMap<String, Vec<(u32, u32)>>,
+    /// Runs of an earlier workbench that are followed and have not said yet that they started.
+    found_again: BTreeSet<String>,
     next_run: u32,
     next_plan: u32,
     updates: Receiver<Update>,
@@ -131,6 +128,7 @@ impl Session {
             jobs: BTreeMap::new(),
             progress: Progress::default(),
             watched_ranks: BTreeMap::new(),
+            found_again: BTreeSet::new(),
             next_run: 1,
             next_plan: 1,
             updates,
@@ -190,15 +188,13 @@ impl Session {
         Ok(self.queue.reorder(run, position)?)
     }
 
-    /// Samples of the whole machine as notices, runs or no runs; they are shown, not kept.
-    pub fn watch_node(&self, on: bool) {
-        if on {
-            let gpu_uuids = self.node.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-            let (run, ranks) = (WHOLE_NODE.to_owned(), Vec::new());
-            self.sampler.watch(Watch { run, gpu_uuids, ranks, samples_after: None });
-        } else {
-            self.sampler.unwatch(WHOLE_NODE);
+    /// Closes the session and lets runs that are under way go on: whoever opens it next finds them again, and says of
+    /// those still queued that they never started.
+    pub fn leave(mut self) -> Result<(), SessionError> {
+        if let Some(launcher) = self.launcher.take() {
+            launcher.leave();
         }
+        self.flush()
     }
 
     /// Ends a run, or takes it out of the queue.
@@ -248,10 +244,6 @@ impl Session {
             self.take(update, &mut notices)?;
         }
         while let Ok((run, sample)) = self.samples.try_recv() {
-            if run == WHOLE_NODE {
-                notices.push(Notice::NodeSample(Box::new(sample)));
-                continue;
-            }
             self.store.sample(&run, sample.clone())?;
             notices.push(Notice::Sample { run, sample: Box::new(sample) });
         }
@@ -296,7 +288,10 @@ impl Session {
     fn take(&mut self, update: Update, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
         match update {
             Update::Started { run, pid, process_start } => {
-                self.store.decide(Decision::RunStarted { run: run.clone(), pid, process_start })?;
+                // Of a run that was found again it is recorded already, with the time when it really started.
+                if !self.found_again.remove(&run) {
+                    self.store.decide(Decision::RunStarted { run: run.clone(), pid, process_start })?;
+                }
                 self.watch(&run, None);
             }
             Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),

@@ -16,8 +16,10 @@ mod proc_text;
 mod roots;
 mod sampler;
 mod ticker;
+mod topology;
 mod visible;
 
 pub use board::Watch;
 pub use node::read_node;
 pub use sampler::{DEFAULT_INTERVAL, Sampler, TelemetryError};
+pub use topology::{Link, LinkKind, NumaNode, Topology, read_topology};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{CompareCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, Theme};
+use super::{CloseCommand, CompareCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, SessionsCommand, Theme};
 
 /// A screen of the rail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,6 +55,10 @@ pub enum Command {
     Dismiss(u64),
     /// Files dropped on the window.
     Dropped(Vec<PathBuf>),
+    /// Of sessions.
+    Sessions(SessionsCommand),
+    /// Of closing the window while runs are under way.
+    Close(CloseCommand),
     /// Of the Plan screen.
     Plan(PlanCommand),
     /// Of the Runs screen.

@@ -8,6 +8,8 @@ mod librarian;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::Screen;
 use crate::analysis::RunSummary;
@@ -19,12 +21,26 @@ use crate::store::{RunRecord, StepRecord};
 const REPORTS_IN_FLIGHT: usize = 256;
 /// Requests that may wait for a thread.
 const REQUESTS_IN_FLIGHT: usize = 256;
+/// What the conductor may take to close the session when the window closes.
+const CLOSING_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the window asks of its threads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Open a session, or make one in this folder.
     OpenSession(PathBuf),
+    /// Open the session that is in this folder.
+    OpenExisting(PathBuf),
+    /// Make a session in this folder.
+    NewSession(PathBuf),
+    /// See about once a second whether the open session is still there and, where another workbench writes it, whether
+    /// there is something new.
+    Follow {
+        /// The session's folder.
+        folder: PathBuf,
+        /// Another workbench writes it.
+        read_only: bool,
+    },
     /// Queue the runs of a plan; a session is made where none is open.
     Launch {
         /// What to run.
@@ -65,6 +81,15 @@ pub enum Report {
         /// Why it can only be read.
         read_only: Option<String>,
     },
+    /// A session was not opened; the one before stays.
+    NotOpened {
+        /// Its folder.
+        folder: PathBuf,
+        /// Why; none where it is open already.
+        reason: Option<String>,
+    },
+    /// The folder of the open session is gone, or there again.
+    SessionGone(bool),
     /// Where the runs of this workbench stand.
     Queue(Arc<QueueView>),
     /// All runs of a session.
@@ -212,6 +237,7 @@ pub struct Engine {
     librarian: SyncSender<Request>,
     reports: Receiver<Report>,
     own: SyncSender<Report>,
+    conducting: Option<JoinHandle<()>>,
 }
 
 /// Sends reports and wakes the window. It waits while the window has too many to take.
@@ -243,18 +269,25 @@ impl Engine {
         let (to_conductor, conductor_requests) = sync_channel(REQUESTS_IN_FLIGHT);
         let (to_librarian, librarian_requests) = sync_channel(REQUESTS_IN_FLIGHT);
         let outbox = Outbox { sender: sender.clone(), wake: Arc::new(wake) };
-        let engine = Self { conductor: to_conductor, librarian: to_librarian.clone(), reports, own: sender };
+        let librarian = to_librarian.clone();
+        let mut engine = Self { conductor: to_conductor, librarian, reports, own: sender, conducting: None };
         let for_librarian = outbox.clone();
         engine.thread("librarian", move || librarian::run(&librarian_requests, &for_librarian));
-        engine.thread("conductor", move || conductor::run(&conductor_requests, &to_librarian, &outbox));
+        let conduct = move || conductor::run(&conductor_requests, &to_librarian, &outbox);
+        engine.conducting = engine.thread("conductor", conduct);
         engine
     }
 
-    fn thread(&self, name: &str, work: impl FnOnce() + Send + 'static) {
-        if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(work) {
-            let message = format!("the {name} thread could not be started ({error}): end other programs, then restart");
-            // The channel is empty and has room.
-            let _ = self.own.try_send(Report::Problem { screen: Screen::Plan, message });
+    fn thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+        match std::thread::Builder::new().name(name.to_owned()).spawn(work) {
+            Ok(thread) => Some(thread),
+            Err(error) => {
+                let message =
+                    format!("the {name} thread could not be started ({error}): end other programs, then restart");
+                // The channel is empty and has room.
+                let _ = self.own.try_send(Report::Problem { screen: Screen::Plan, message });
+                None
+            }
         }
     }
 
@@ -275,5 +308,20 @@ impl Engine {
     /// What arrived since the last time.
     pub fn reports(&self) -> Vec<Report> {
         self.reports.try_iter().collect()
+    }
+}
+
+/// Lets the conductor close the session: runs under way go on, and what they said until now is in the index.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Without their other ends the threads know that the window is gone.
+        let (nobody, _) = sync_channel(0);
+        (self.conductor, self.librarian) = (nobody.clone(), nobody);
+        self.reports = sync_channel(0).1;
+        let deadline = Instant::now() + CLOSING_LIMIT;
+        // It may be waiting for a worker that does not describe itself: nothing is lost then.
+        while self.conducting.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }

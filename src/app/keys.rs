@@ -11,6 +11,8 @@ const HELP: &[(&str, &str)] = &[
     ("Space", "launch the plan; elsewhere: pause or resume the queue"),
     ("Ctrl Enter", "launch the plan"),
     ("/", "filter runs or cells"),
+    ("↑ ↓, Del, R", "choose a run, cancel it, retry it (Runs)"),
+    ("Alt ↑ ↓, Alt Home", "move a queued run, to the top (Runs)"),
     ("B", "next baseline (Compare)"),
     ("Ctrl Z, Ctrl Shift Z", "undo, redo an edit of the plan"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
@@ -62,7 +64,9 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
             on(Modifiers::NONE, Key::B, Command::Compare(CompareCommand::NextBaseline));
             on(Modifiers::NONE, Key::Slash, Command::Compare(CompareCommand::FocusFilter));
         }
-        Screen::Runs => on(Modifiers::NONE, Key::Slash, Command::Runs(RunsCommand::FocusFilter)),
+        Screen::Runs => {
+            on(Modifiers::NONE, Key::Slash, Command::Runs(RunsCommand::FocusFilter));
+        }
         Screen::Plan | Screen::Live | Screen::Node => {}
     }
     if context.memory(|memory| memory.focused().is_none()) {
@@ -71,6 +75,9 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
             _ => Command::Runs(RunsCommand::Pause(!state.queue.paused)),
         };
         on(Modifiers::NONE, Key::Space, command);
+        if state.screen == Screen::Runs {
+            super::runs::keys(context, state, commands);
+        }
     }
 }
 

@@ -1,15 +1,39 @@
 //! The Node screen: what this machine offers and what it does right now.
 
-use eframe::egui::{Context, Ui};
+mod data;
+mod live;
+mod place;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+mod topology;
 
-use super::{Command, Request, State};
+use eframe::egui::{Align, Button, Context, Grid, Label, Layout, ScrollArea, Ui};
+use poll_promise::Promise;
+
+use super::theme::{GRID, palette};
+use super::widgets::{bytes_text, card, muted, strong};
+use super::{Command, Request, Screen, State};
+use crate::plan::{CudaState, Node};
 use crate::protocol::Sample;
 
+use data::{Set, Work};
+use place::Places;
+
+/// What is around the machine is looked at so often while it is shown, in seconds.
+const LOOK_INTERVAL_S: f64 = 5.0;
+/// Narrower, everything stands in one column.
+const TWO_COLUMNS: f32 = 900.0;
+
 /// What can be asked for on the Node screen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NodeCommand {
     /// Look at the machine anew.
     LookAgain,
+    /// Make or fetch a data set.
+    Get(Set),
+    /// Make or fetch it no longer.
+    CancelGet,
 }
 
 /// The Node screen.
@@ -17,28 +41,218 @@ pub enum NodeCommand {
 pub struct NodeState {
     /// The latest sample of the whole machine.
     pub sample: Option<Sample>,
+    /// The machine is being looked at again.
+    looking_again: bool,
+    /// Topology, data sets and disks.
+    places: Option<Places>,
+    looking: Option<Promise<Places>>,
+    /// When `places` was asked for, by the samples' clock; none where it is to be asked for.
+    looked_time_s: Option<f64>,
+    /// A data set that is being made or fetched.
+    work: Option<Work>,
+    /// What came of the last one.
+    outcome: Option<(Set, Result<String, String>)>,
 }
 
 impl NodeState {
     /// A sample of the whole machine.
     pub fn take_sample(&mut self, sample: Sample) {
+        if self.looked_time_s.is_some_and(|time_s| (sample.time_s - time_s).abs() >= LOOK_INTERVAL_S) {
+            self.looked_time_s = None;
+        }
         self.sample = Some(sample);
+    }
+
+    /// The machine was looked at.
+    pub fn node_changed(&mut self) {
+        self.looking_again = false;
+        self.looked_time_s = None;
     }
 }
 
 impl State {
     /// Does what was asked for on the Node screen.
-    pub fn execute_node(&mut self, command: NodeCommand, _context: &Context, requests: &mut Vec<Request>) {
+    pub fn execute_node(&mut self, command: NodeCommand, context: &Context, requests: &mut Vec<Request>) {
         match command {
-            NodeCommand::LookAgain => requests.push(Request::LookAgain),
+            NodeCommand::LookAgain => {
+                self.machine.looking_again = true;
+                requests.push(Request::LookAgain);
+            }
+            NodeCommand::Get(set) if self.machine.work.is_none() => {
+                self.machine.outcome = None;
+                match Work::start(set, context) {
+                    Ok(work) => self.machine.work = Some(work),
+                    Err(reason) => self.machine.outcome = Some((set, Err(reason))),
+                }
+            }
+            NodeCommand::Get(_) => {}
+            NodeCommand::CancelGet => {
+                if let Some(work) = &self.machine.work {
+                    work.cancel();
+                }
+            }
         }
     }
 
     /// Takes over what background work has done.
-    pub fn poll_node(&mut self, _context: &Context, _requests: &mut Vec<Request>) {}
+    pub fn poll_node(&mut self, context: &Context, _requests: &mut Vec<Request>) {
+        let machine = &mut self.machine;
+        match machine.work.take().map(Work::result) {
+            Some(Ok((set, outcome))) => {
+                machine.outcome = Some((set, outcome));
+                machine.looked_time_s = None;
+            }
+            Some(Err(working)) => machine.work = Some(working),
+            None => {}
+        }
+        match machine.looking.take().map(Promise::try_take) {
+            Some(Ok(places)) => machine.places = Some(places),
+            Some(Err(looking)) => machine.looking = Some(looking),
+            None => {}
+        }
+        if self.screen != Screen::Node || machine.looked_time_s.is_some() || machine.looking.is_some() {
+            return;
+        }
+        if let Some(node) = &self.node {
+            let session = self.session.as_ref().map(|session| session.folder.clone());
+            machine.looked_time_s = Some(machine.sample.as_ref().map_or(0.0, |sample| sample.time_s));
+            machine.looking = Some(place::look(node.clone(), session, context));
+        }
+    }
 }
 
 /// Draws the Node screen.
-pub fn node_ui(ui: &mut Ui, _state: &State, _commands: &mut Vec<Command>) {
-    ui.heading("Node");
+pub fn node_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.horizontal(|ui| {
+        ui.heading("Node");
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let looking = state.machine.looking_again || state.node.is_none();
+            let text = if looking { "Looking …" } else { "Look again" };
+            let response = ui.add_enabled(!looking, Button::new(text));
+            if response.on_hover_text("Asks the driver and the worker anew; takes seconds").clicked() {
+                commands.push(Command::Node(NodeCommand::LookAgain));
+            }
+        });
+    });
+    ui.add_space(GRID);
+    let Some(node) = &state.node else {
+        ui.label(muted(ui, "This machine is being looked at: its driver and the worker are asked what they offer."));
+        return;
+    };
+    ScrollArea::vertical().id_salt("node").auto_shrink(false).show(ui, |ui| {
+        let gap = 2.0 * GRID;
+        if ui.available_width() < TWO_COLUMNS {
+            left_ui(ui, state, node);
+            ui.add_space(gap);
+            right_ui(ui, state, node, commands);
+            return;
+        }
+        ui.columns(2, |columns| {
+            left_ui(&mut columns[0], state, node);
+            right_ui(&mut columns[1], state, node, commands);
+        });
+    });
+}
+
+fn left_ui(ui: &mut Ui, state: &State, node: &Node) {
+    let sample = state.machine.sample.as_ref();
+    titled(ui, "Host", |ui| {
+        pairs_ui(
+            ui,
+            "node-host",
+            &[
+                ("Name", node.hostname.clone()),
+                ("System", node.system.clone()),
+                ("Processor", node.cpu_model.clone()),
+                ("Usable", format!("{} CPUs, {}", node.cpus, bytes_text(node.memory_bytes as f64))),
+                ("Driver", node.driver.clone().unwrap_or_else(|| "none".to_owned())),
+            ],
+        );
+        ui.add_space(GRID);
+        live::host_ui(ui, node, sample);
+    });
+    if node.gpus.is_empty() {
+        titled(ui, "GPUs", |ui| {
+            ui.label("No GPU can be used here; runs use the CPU.");
+            let reason = node.no_gpu_reason.as_deref().unwrap_or("The machine does not say why.");
+            ui.add(Label::new(muted(ui, reason)).wrap());
+        });
+    }
+    for gpu in &node.gpus {
+        titled(ui, &format!("GPU {}: {}", gpu.index, gpu.name), |ui| {
+            let numa = gpu.numa_node.map_or(String::new(), |numa| format!(" · NUMA node {numa}"));
+            ui.add(Label::new(muted(ui, format!("{}{numa}", gpu.uuid)).small()).selectable(true));
+            if gpu.mig {
+                ui.colored_label(palette(ui.visuals()).warning, "MIG mode is on: the GPU as a whole cannot be used");
+            }
+            let of_gpu = sample.and_then(|sample| sample.gpus.iter().find(|other| other.uuid == gpu.uuid));
+            live::gpu_ui(ui, gpu, of_gpu);
+        });
+    }
+}
+
+fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>) {
+    titled(ui, "Worker", |ui| worker_ui(ui, node));
+    titled(ui, "Data sets", |ui| data::data_ui(ui, state, commands));
+    titled(ui, "Disk space", |ui| place::disks_ui(ui, state.machine.places.as_ref()));
+    titled(ui, "Topology", |ui| match &state.machine.places {
+        Some(places) => topology::topology_ui(ui, node, &places.topology),
+        None => {
+            ui.weak("looking …");
+        }
+    });
+}
+
+/// A card with a title.
+fn titled(ui: &mut Ui, title: &str, add: impl FnOnce(&mut Ui)) {
+    card(ui).show(ui, |ui| {
+        ui.take_available_width();
+        // Columns justify what is in them, which tears words of wrapped text apart.
+        ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
+            ui.label(strong(title));
+            add(ui);
+        });
+    });
+    ui.add_space(2.0 * GRID);
+}
+
+fn pairs_ui(ui: &mut Ui, id: &str, pairs: &[(&str, String)]) {
+    Grid::new(id).num_columns(2).spacing([16.0, 4.0]).show(ui, |ui| {
+        for (name, value) in pairs {
+            ui.label(muted(ui, *name));
+            ui.add(Label::new(value).wrap().selectable(true));
+            ui.end_row();
+        }
+    });
+}
+
+fn worker_ui(ui: &mut Ui, node: &Node) {
+    let palette = palette(ui.visuals());
+    match &node.worker {
+        Ok(worker) => {
+            ui.colored_label(palette.good, "✓ found");
+            let cuda = match &worker.cuda {
+                CudaState::Available => "available".to_owned(),
+                CudaState::Unavailable { reason } => format!("off: {reason}"),
+            };
+            pairs_ui(
+                ui,
+                "node-worker",
+                &[
+                    ("Path", worker.path.display().to_string()),
+                    ("Version", format!("{}, protocol {}", worker.version, worker.protocol_version)),
+                    ("libtorch", worker.torch_version.clone()),
+                    ("CUDA", cuda),
+                ],
+            );
+        }
+        Err(reason) => {
+            ui.colored_label(palette.bad, "✗ not found: nothing can be launched");
+            ui.add(Label::new(reason).wrap().selectable(true));
+            ui.add_space(GRID);
+            let how = "How to get it: run `make build` in the source folder, which builds it beside this program; or set \
+                       MULTICARD_WORKER to the path of one and start again. Then “Look again”.";
+            ui.add(Label::new(muted(ui, how)).wrap());
+        }
+    }
 }

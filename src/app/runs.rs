@@ -1,50 +1,391 @@
-//! The Runs screen: the queue, all runs, one run's page; and the session they are in.
+//! The Runs screen: the queue, all runs of the session, and one run's page beside them.
 
-use eframe::egui::{Context, Ui};
+mod advice;
+mod filter;
+mod header;
+mod list;
+mod page;
+mod row;
+mod summary;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+mod text;
 
-use super::engine::RunPage;
-use super::{Command, Request, State};
+use std::collections::HashMap;
+
+use eframe::egui::{Context, Frame, Id, Key, Modifiers, Panel, Ui};
+
+use super::engine::{QueueView, Records, RunPage};
+use super::theme::GRID;
+use super::widgets::{main_button, muted, strong};
+use super::{Command, Request, Screen, State};
+use crate::plan::RunState;
+
+use filter::Filter;
+use page::Page;
+use row::{Column, Row};
+
+/// While a run is under way its page is read so often, in seconds.
+const PAGE_INTERVAL_S: f64 = 2.0;
+
+/// A part of a run's page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tab {
+    /// Levels, places, measures, epochs, evidence.
+    #[default]
+    Summary,
+    /// What its processes wrote to stderr.
+    Log,
+    /// The last lines of its ranks' event logs.
+    Events,
+    /// The job as it was handed to the group.
+    Job,
+    /// The plan's text.
+    Plan,
+}
+
+impl Tab {
+    /// All parts, in order.
+    pub const ALL: [Self; 5] = [Self::Summary, Self::Log, Self::Events, Self::Job, Self::Plan];
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Summary => "Summary",
+            Self::Log => "Log",
+            Self::Events => "Events",
+            Self::Job => "Job",
+            Self::Plan => "Plan",
+        }
+    }
+}
+
+/// Where a queued run is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// One place earlier.
+    Up,
+    /// One place later.
+    Down,
+    /// Next.
+    Top,
+}
 
 /// What can be asked for on the Runs screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunsCommand {
     /// Let no further run start, or let them start again.
     Pause(bool),
-    /// End all runs.
+    /// Ask whether to end all runs.
     CancelAll,
+    /// End all runs, or do not after all.
+    AnswerCancelAll(bool),
+    /// End a run or take it out of the queue.
+    Cancel(String),
+    /// Queue a run again that did not finish.
+    Retry(String),
+    /// Queue all runs again that failed, took too long or were interrupted, and have not been retried.
+    RetryFailed,
+    /// Move a queued run.
+    Move(String, Move),
     /// Put the cursor into the filter.
     FocusFilter,
+    /// List the runs that a text admits.
+    Filter(String),
+    /// Show a run's page, or none.
+    Select(Option<String>),
+    /// Show a part of the page.
+    Show(Tab),
+    /// Take away what came of the last launch.
+    DismissLaunched,
+}
+
+/// What came of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Launched {
+    queued: usize,
+    kept: usize,
+    invalid: usize,
 }
 
 /// The Runs screen.
 #[derive(Default)]
-pub struct RunsState {}
+pub struct RunsState {
+    columns: Vec<Column>,
+    /// All runs, in the order they were queued.
+    rows: Vec<Row>,
+    index: HashMap<String, usize>,
+    /// Places in `rows` of the runs that are listed: what is under way, what waits, what ended last.
+    shown: Vec<usize>,
+    /// How many runs are in each state of [`RunState::ALL`].
+    counts: [usize; 8],
+    /// What [`RunsCommand::RetryFailed`] retries.
+    failed: Vec<String>,
+    filter_text: String,
+    filter: Filter,
+    selected: Option<String>,
+    tab: Tab,
+    page: Option<Page>,
+    /// The run whose page was asked for, where it stood then, and when.
+    asked: Option<(String, RunState, u32, f64)>,
+    asking_cancel_all: bool,
+    launched: Option<Launched>,
+}
 
 impl RunsState {
     /// A plan was queued.
-    pub fn launched(&mut self, _queued: usize, _kept: usize, _invalid: usize) {}
+    pub fn launched(&mut self, queued: usize, kept: usize, invalid: usize) {
+        self.launched = Some(Launched { queued, kept, invalid });
+    }
 
     /// A run's page was read.
-    pub fn take_page(&mut self, _page: RunPage) {}
+    pub fn take_page(&mut self, page: RunPage) {
+        if self.selected.as_ref() == Some(&page.record.run) {
+            self.page = Some(Page::new(page));
+        }
+    }
+
+    /// Another session is open.
+    pub fn session_changed(&mut self) {
+        let tab = self.tab;
+        *self = Self { tab, ..Self::default() };
+    }
+
+    /// The session's records were read.
+    pub fn records_changed(&mut self, records: &Records, queue: &QueueView) {
+        self.columns = row::columns(records);
+        self.rows = records.runs.iter().map(|record| Row::of(record, &self.columns)).collect();
+        self.index = self.rows.iter().enumerate().map(|(index, row)| (row.run.clone(), index)).collect();
+        self.queue_changed(queue);
+    }
+
+    /// The queue went on.
+    pub fn queue_changed(&mut self, queue: &QueueView) {
+        let mut waiting = 0;
+        for queued in &queue.rows {
+            let place = (queued.state == RunState::Queued).then_some(waiting);
+            waiting += usize::from(place.is_some());
+            let index = *self.index.entry(queued.run.clone()).or_insert_with(|| {
+                self.rows.push(Row::unknown(&queued.run));
+                self.rows.len() - 1
+            });
+            self.rows[index].overlay(queued, place);
+        }
+        self.asking_cancel_all &= queue.is_active();
+        self.refresh();
+    }
+
+    /// Counts and lists anew.
+    fn refresh(&mut self) {
+        self.counts = RunState::ALL.map(|state| self.rows.iter().filter(|row| row.state == state).count());
+        let admitted = |index: &usize| self.filter.admits(&self.rows[*index]);
+        let mut shown: Vec<usize> = (0..self.rows.len()).filter(admitted).collect();
+        shown.sort_by(|a, b| activity(&self.rows[*a], *a).cmp(&activity(&self.rows[*b], *b)));
+        self.shown = shown;
+        let mut latest: HashMap<_, usize> = HashMap::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            latest.insert((&row.plan, &row.data, row.repeat, &row.levels), index);
+        }
+        let mut failed: Vec<usize> = latest.into_values().filter(|index| self.rows[*index].has_failed()).collect();
+        failed.sort_unstable();
+        self.failed = failed.into_iter().map(|index| self.rows[index].run.clone()).collect();
+    }
+
+    fn row(&self, run: &str) -> Option<&Row> {
+        self.index.get(run).and_then(|index| self.rows.get(*index))
+    }
+
+    fn selected_row(&self) -> Option<&Row> {
+        self.row(self.selected.as_deref()?)
+    }
+
+    /// The run that is listed so many lines below the selected one.
+    fn neighbour(&self, down: bool) -> Option<String> {
+        let is_selected = |index: &usize| Some(&self.rows[*index].run) == self.selected.as_ref();
+        let place = match (self.shown.iter().position(is_selected), down) {
+            (Some(place), true) => (place + 1).min(self.shown.len().saturating_sub(1)),
+            (Some(place), false) => place.saturating_sub(1),
+            (None, _) => 0,
+        };
+        self.shown.get(place).map(|index| self.rows[*index].run.clone())
+    }
+}
+
+impl Row {
+    fn has_failed(&self) -> bool {
+        matches!(self.state, RunState::Failed | RunState::TimedOut | RunState::Interrupted)
+    }
+}
+
+/// What sorts the list: under way, then waiting in the queue's order, then ended, the latest first.
+fn activity(row: &Row, index: usize) -> (u8, usize, u64, usize) {
+    if row.state.is_under_way() {
+        return (0, 0, 0, index);
+    }
+    if !row.state.is_final() {
+        return (1, row.place.unwrap_or(usize::MAX), 0, index);
+    }
+    // One that has just ended has no time yet; milliseconds are fine enough for an order.
+    let ended_ms = row.ended_time_s.map_or(u64::MAX, |time_s| (time_s * 1e3) as u64);
+    (2, 0, u64::MAX - ended_ms, usize::MAX - index)
+}
+
+/// The field of the filter.
+fn filter_id() -> Id {
+    Id::unique("runs-filter")
+}
+
+/// Why runs cannot be launched, cancelled or moved, where they cannot.
+fn locked(state: &State) -> Option<&str> {
+    state.session.as_ref().and_then(|session| session.read_only.as_deref())
 }
 
 impl State {
     /// Does what was asked for on the Runs screen.
-    pub fn execute_runs(&mut self, command: RunsCommand, _context: &Context, requests: &mut Vec<Request>) {
+    pub fn execute_runs(&mut self, command: RunsCommand, context: &Context, requests: &mut Vec<Request>) {
+        let changes_runs = !matches!(
+            command,
+            RunsCommand::FocusFilter
+                | RunsCommand::Filter(_)
+                | RunsCommand::Select(_)
+                | RunsCommand::Show(_)
+                | RunsCommand::DismissLaunched
+                | RunsCommand::AnswerCancelAll(false)
+        );
+        if changes_runs && let Some(reason) = locked(self) {
+            let reason = reason.to_owned();
+            return self.problem(self.screen, reason);
+        }
         match command {
             RunsCommand::Pause(pause) => requests.push(Request::Pause(pause)),
-            RunsCommand::CancelAll => requests.push(Request::CancelAll),
-            RunsCommand::FocusFilter => {}
+            RunsCommand::CancelAll if self.queue.is_active() => {
+                self.runs.asking_cancel_all = true;
+                self.screen = Screen::Runs;
+            }
+            RunsCommand::CancelAll => {}
+            RunsCommand::AnswerCancelAll(yes) => {
+                self.runs.asking_cancel_all = false;
+                requests.extend(yes.then_some(Request::CancelAll));
+            }
+            RunsCommand::Cancel(run) => requests.push(Request::Cancel(run)),
+            RunsCommand::Retry(run) => requests.push(Request::Retry(run)),
+            RunsCommand::RetryFailed => requests.extend(self.runs.failed.iter().cloned().map(Request::Retry)),
+            RunsCommand::Move(run, to) => {
+                let place = self.runs.row(&run).and_then(|row| row.place);
+                let target = place.map(|place| match to {
+                    Move::Up => place.saturating_sub(1),
+                    Move::Down => place + 1,
+                    Move::Top => 0,
+                });
+                requests.extend(target.map(|target| Request::Reorder(run, target)));
+            }
+            RunsCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
+            RunsCommand::Filter(text) => {
+                self.runs.filter = Filter::parse(&text);
+                self.runs.filter_text = text;
+                self.runs.refresh();
+            }
+            RunsCommand::Select(run) => {
+                if self.runs.selected != run {
+                    (self.runs.page, self.runs.asked) = (None, None);
+                }
+                self.runs.selected = run;
+            }
+            RunsCommand::Show(tab) => self.runs.tab = tab,
+            RunsCommand::DismissLaunched => self.runs.launched = None,
+        }
+    }
+
+    /// Asks for the page of the selected run where what is shown of it is old.
+    pub fn poll_runs(&mut self, requests: &mut Vec<Request>) {
+        let (Some(session), Some(row)) = (&self.session, self.runs.selected_row()) else { return };
+        // Before the session's records hold it there is nothing to read.
+        if row.plan.is_empty() {
+            return;
+        }
+        let now_s = self.queue.time_s;
+        let is_fresh = |(run, state, epoch, time_s): &(String, RunState, u32, f64)| {
+            let old = row.state.is_under_way() && now_s - time_s >= PAGE_INTERVAL_S;
+            *run == row.run && *state == row.state && *epoch == row.epoch && !old
+        };
+        if !self.runs.asked.as_ref().is_some_and(is_fresh) {
+            let asked = (row.run.clone(), row.state, row.epoch, now_s);
+            requests.push(Request::Page(session.folder.clone(), row.run.clone()));
+            self.runs.asked = Some(asked);
         }
     }
 }
 
-/// The session's name, and what can be done with sessions.
-pub fn session_menu_ui(ui: &mut Ui, state: &State, _commands: &mut Vec<Command>) {
-    ui.label(state.session.as_ref().map_or("no session yet".to_owned(), |session| session.name()));
+/// Keys of the Runs screen, where no text field has the focus.
+pub fn keys(context: &Context, state: &State, commands: &mut Vec<Command>) {
+    let pressed = |modifiers: Modifiers, key: Key| context.input_mut(|input| input.consume_key(modifiers, key));
+    let mut send = |command: RunsCommand| commands.push(Command::Runs(command));
+    let selected = state.runs.selected_row();
+    if let Some(row) = selected {
+        let run = || row.run.clone();
+        for (key, to) in [(Key::ArrowUp, Move::Up), (Key::ArrowDown, Move::Down), (Key::Home, Move::Top)] {
+            if pressed(Modifiers::ALT, key) && row.place.is_some() {
+                send(RunsCommand::Move(run(), to));
+            }
+        }
+        if pressed(Modifiers::NONE, Key::Delete) && !row.state.is_final() {
+            send(RunsCommand::Cancel(run()));
+        }
+        if pressed(Modifiers::NONE, Key::R) && row.can_retry() {
+            send(RunsCommand::Retry(run()));
+        }
+        if pressed(Modifiers::NONE, Key::Escape) {
+            send(RunsCommand::Select(None));
+        }
+    }
+    for (key, down) in [(Key::ArrowDown, true), (Key::ArrowUp, false)] {
+        if pressed(Modifiers::NONE, key) && !state.runs.shown.is_empty() {
+            send(RunsCommand::Select(state.runs.neighbour(down)));
+        }
+    }
 }
 
 /// Draws the Runs screen.
-pub fn runs_ui(ui: &mut Ui, _state: &State, _commands: &mut Vec<Command>) {
-    ui.heading("Runs");
+pub fn runs_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    super::sessions::session_notes_ui(ui, state, commands);
+    header::header_ui(ui, state, commands);
+    ui.add_space(GRID);
+    if state.runs.rows.is_empty() {
+        empty_ui(ui, state, commands);
+        return;
+    }
+    if let Some(row) = state.runs.selected_row() {
+        let width = ui.available_width();
+        let frame = Frame::new().inner_margin(eframe::egui::Margin { left: 12, ..Default::default() });
+        Panel::right("run-page")
+            .frame(frame)
+            .resizable(true)
+            .default_size((width * 0.42).clamp(320.0, 620.0))
+            .size_range(280.0..=(width - 240.0).max(300.0))
+            .show(ui, |ui| {
+                ui.take_available_width();
+                page::page_ui(ui, state, row, commands);
+            });
+    }
+    list::list_ui(ui, state, commands);
+}
+
+fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.add_space(12.0 * GRID);
+    ui.vertical_centered(|ui| {
+        ui.label(strong("No runs yet").size(super::theme::TITLE));
+        let next = match &state.session {
+            Some(_) => "Tick at least one level of each factor on the Plan screen, then launch.",
+            None => {
+                "Tick levels on the Plan screen and launch: a session is made by itself. Or open an earlier \
+                     session in the bar above."
+            }
+        };
+        ui.label(muted(ui, next));
+        ui.add_space(2.0 * GRID);
+        if main_button(ui, true, "Show Plan").clicked() {
+            commands.push(Command::Show(Screen::Plan));
+        }
+    });
 }

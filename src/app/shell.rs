@@ -4,12 +4,13 @@ use eframe::egui::{Align, Button, CentralPanel, Frame, Layout, Margin, Panel, Ri
 
 use super::theme::{GRID, palette};
 use super::widgets::{duration_text, muted, strong};
-use super::{Command, RunsCommand, Screen, State, Theme, keys, runs};
+use super::{Command, RunsCommand, Screen, State, Theme, closing, keys, runs, sessions};
 
 /// Draws the window.
 pub fn shell_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let bar = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(12, 6));
     Panel::top("bar").frame(bar).show(ui, |ui| bar_ui(ui, state, commands));
+    closing::close_ui(ui, state, commands);
     let rail = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(8, 8));
     Panel::left("rail").frame(rail).resizable(false).exact_size(104.0).show(ui, |ui| rail_ui(ui, state, commands));
     let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::same(12));
@@ -35,7 +36,7 @@ fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         ui.label(strong("multicard"));
         ui.separator();
-        runs::session_menu_ui(ui, state, commands);
+        sessions::session_menu_ui(ui, state, commands);
         ui.separator();
         ui.label(muted(ui, node_text(state)));
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
@@ -93,8 +94,10 @@ fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         commands.push(Command::Runs(RunsCommand::Pause(!queue.paused)));
     }
     let paused = if queue.paused { "paused · " } else { "" };
-    let eta = duration_text(queue.remaining_s);
-    ui.label(format!("{paused}{} of {} runs · ETA {eta}", queue.ended, queue.queued));
+    // Of runs that were found again nothing is known until they have done some steps.
+    let eta =
+        if queue.remaining_s > 0.0 { format!(" · ETA {}", duration_text(queue.remaining_s)) } else { String::new() };
+    ui.label(format!("{paused}{} of {} runs{eta}", queue.ended, queue.queued));
 }
 
 fn rail_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {

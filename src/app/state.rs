@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use eframe::egui::Context;
 
+use super::closing::Closing;
 use super::compare::CompareState;
 use super::engine::{QueueView, Records, Report, Request};
 use super::live::LiveState;
 use super::node::NodeState;
 use super::plan::PlanState;
 use super::runs::RunsState;
+use super::sessions::SessionsState;
 use super::{Command, Screen, Settings};
 use crate::plan::Node;
 
@@ -62,6 +64,10 @@ pub struct State {
     pub help: bool,
     /// Messages, oldest first.
     pub problems: Vec<Problem>,
+    /// Opening and making sessions.
+    pub sessions: SessionsState,
+    /// Whether the window is about to close.
+    pub closing: Closing,
     /// The Plan screen.
     pub plan: PlanState,
     /// The Runs screen.
@@ -103,7 +109,9 @@ impl State {
             }
             Command::Palette(open) => self.palette = open,
             Command::Help(open) => self.help = open,
-            Command::OpenSession(folder) => requests.push(Request::OpenSession(folder)),
+            Command::OpenSession(folder) => self.open_session(Request::OpenSession(folder), requests),
+            Command::Sessions(command) => self.execute_sessions(command, context, requests),
+            Command::Close(command) => self.execute_close(command, context, requests),
             Command::Dismiss(number) => self.problems.retain(|problem| problem.number != number),
             Command::Dropped(paths) => self.dropped(paths, context, requests),
             Command::Plan(command) => self.execute_plan(command, context, requests),
@@ -120,6 +128,7 @@ impl State {
             Report::Node(node) => {
                 self.node = Some(node);
                 self.plan.node_changed();
+                self.machine.node_changed();
             }
             Report::Session { folder, read_only } => {
                 self.settings.opened(&folder);
@@ -127,8 +136,15 @@ impl State {
                 self.queue = Arc::default();
                 self.records = Arc::default();
                 self.live.session_changed();
+                self.sessions.opened();
+                self.runs.session_changed();
             }
-            Report::Queue(queue) => self.queue = queue,
+            Report::NotOpened { folder, reason } => self.not_opened(&folder, reason),
+            Report::SessionGone(gone) => self.sessions.gone = gone,
+            Report::Queue(queue) => {
+                self.queue = queue;
+                self.runs.queue_changed(&self.queue);
+            }
             Report::Records(records) => self.take_records(records),
             Report::Live(batch) => self.live.take(batch),
             Report::NodeSample(sample) => self.machine.take_sample(*sample),
@@ -141,7 +157,10 @@ impl State {
 
     /// Takes over what background work of the screens has done.
     pub fn poll(&mut self, context: &Context, requests: &mut Vec<Request>) {
+        self.poll_sessions(context, requests);
+        self.poll_closing(context);
         self.poll_plan(context, requests);
+        self.poll_runs(requests);
         self.poll_compare(context, requests);
         self.poll_node(context, requests);
     }
@@ -157,6 +176,7 @@ impl State {
         // What was read of a session that is no longer open is compared with it, or nobody wants it any more.
         if self.session.as_ref().is_some_and(|session| session.folder == records.folder) {
             self.records = records;
+            self.runs.records_changed(&self.records, &self.queue);
             self.compare.records_changed();
         } else {
             self.compare.take_other(records);
@@ -176,7 +196,7 @@ impl State {
             let is_plan = path.extension().is_some_and(|extension| extension == "toml");
             match session {
                 Some(folder) if !is_plan || path.ends_with("session.toml") => {
-                    requests.push(Request::OpenSession(folder));
+                    self.open_session(Request::OpenExisting(folder), requests);
                 }
                 _ if is_plan => self.execute_plan(super::PlanCommand::OpenFile(path), context, requests),
                 _ => {

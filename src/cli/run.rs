@@ -96,7 +96,7 @@ impl Outcomes {
             Notice::State { state: RunState::Finished, .. } => self.finished += 1,
             Notice::State { state, .. } if state.is_final() => self.unfinished += 1,
             Notice::State { .. } => {}
-            Notice::Event(_) | Notice::Sample { .. } | Notice::NodeSample(_) | Notice::Noise { .. } => {}
+            Notice::Event(_) | Notice::Sample { .. } | Notice::Noise { .. } => {}
         }
     }
 }
@@ -119,7 +119,7 @@ fn say_added(plan: &Plan, added: &Added, folder: &Path) {
 fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Format>) -> Result<(), std::io::Error> {
     match notice {
         Notice::Event(line) if format == Some(Format::Json) => print(&serde_json::to_string(line)?)?,
-        Notice::Event(_) | Notice::Sample { .. } | Notice::NodeSample(_) => {}
+        Notice::Event(_) | Notice::Sample { .. } => {}
         Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable: {message}"))),
         Notice::State { run, state, reason } if state.is_final() => {
             let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));

@@ -27,6 +27,13 @@ pub fn data_folder(set: &DataSet) -> Result<PathBuf, DatasetError> {
     Ok(root.join(name))
 }
 
+/// The bytes that the files of a set of IDX files take in `folder`, where all of them are there. Their content is not
+/// looked at: [`load`] does that.
+pub fn present(folder: &Path) -> Option<u64> {
+    let bytes = |name: &&'static str| Some(idx::find(folder, name)?.metadata().ok()?.len());
+    idx::NAMES.as_flattened().iter().map(bytes).sum()
+}
+
 /// Reads a set from `folder` (see [`data_folder`]). The digits are made first where they are absent or damaged, which takes
 /// seconds; MNIST must have been fetched or put there.
 pub fn load(set: &DataSet, folder: &Path) -> Result<ImageSet, DatasetError> {
@@ -56,6 +63,18 @@ mod tests {
         assert_eq!(data_folder(&DataSet::Folder { folder: folder.clone() }).unwrap(), folder);
         assert!(data_folder(&DataSet::Digits).unwrap().ends_with("digits"));
         assert!(data_folder(&DataSet::Mnist { folder: None }).unwrap().ends_with("mnist"));
+    }
+
+    #[test]
+    fn a_set_is_present_when_all_its_files_are_plain_or_gzipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = idx::NAMES.as_flattened();
+        for (index, name) in names.iter().enumerate() {
+            assert_eq!(present(folder.path()), None, "{index} of {}", names.len());
+            let name = if index % 2 == 0 { (*name).to_owned() } else { format!("{name}.gz") };
+            std::fs::write(folder.path().join(name), "12345").unwrap();
+        }
+        assert_eq!(present(folder.path()), Some(20));
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn read_part(folder: &Path, names: [&'static str; 2], remedy: &'static str) -> R
     Ok(images)
 }
 
-fn find(folder: &Path, file: &str) -> Option<PathBuf> {
+pub(super) fn find(folder: &Path, file: &str) -> Option<PathBuf> {
     [folder.join(file), folder.join(format!("{file}.gz"))].into_iter().find(|path| path.is_file())
 }
 

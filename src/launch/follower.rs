@@ -38,6 +38,8 @@ pub(super) struct Control {
     pub cancel: AtomicBool,
     /// Nobody may be left to take updates: do not wait for room in the channel.
     pub closing: AtomicBool,
+    /// Follow no longer, and let the run go on.
+    pub leave: AtomicBool,
 }
 
 /// One run that is followed.
@@ -96,6 +98,9 @@ impl Follower {
         self.send_state(None);
         self.send(Update::Started { run, pid, process_start });
         let leader = loop {
+            if self.control.leave.load(Ordering::Relaxed) {
+                return;
+            }
             // The end is asked for before the logs are read: what was written until then is read below.
             if let Some(leader) = self.group.ended() {
                 break leader;
@@ -111,6 +116,10 @@ impl Follower {
             }
         };
         while self.read_logs() {}
+        if self.control.leave.load(Ordering::Relaxed) {
+            // Updates may be missing from here on; the logs tell all to whoever follows the run next.
+            return;
+        }
         self.read_cut_lines();
         let stderr = last_lines(&self.job.folder.join(STDERR_FILE));
         let (state, reason) = self.facts.outcome(leader, &stderr);
@@ -284,13 +293,17 @@ impl Follower {
         self.send(Update::State { run: self.job.run.clone(), state: self.state, reason });
     }
 
+    fn is_unheard(&self) -> bool {
+        self.control.closing.load(Ordering::Relaxed) || self.control.leave.load(Ordering::Relaxed)
+    }
+
     /// Waits for room in the channel, so that nothing is lost; gives up when nobody listens any more.
     fn send(&self, update: Update) {
         let mut update = update;
         loop {
             match self.updates.try_send(update) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => return,
-                Err(TrySendError::Full(_)) if self.control.closing.load(Ordering::Relaxed) => return,
+                Err(TrySendError::Full(_)) if self.is_unheard() => return,
                 Err(TrySendError::Full(back)) => update = back,
             }
             thread::sleep(Duration::from_millis(1));

@@ -183,6 +183,16 @@ impl Launcher {
         }
     }
 
+    /// Leaves all runs to themselves: they go on, and a later launcher can [`follow`](Self::follow) them.
+    pub fn leave(self) {
+        for followed in self.lock().values() {
+            followed.control.leave.store(true, Ordering::Relaxed);
+            followed.thread.thread().unpark();
+        }
+        // It drains the list, so that the drop of this launcher finds nothing to cancel.
+        self.wait_all();
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Followed>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }

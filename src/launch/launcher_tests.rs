@@ -336,3 +336,28 @@ fn a_followed_group_can_be_cancelled() {
     assert_eq!(end(&scene.rest()).0, RunState::Cancelled);
     child.wait().unwrap();
 }
+
+#[test]
+fn a_run_that_is_left_goes_on_and_is_followed_to_its_end_by_the_next_launcher() {
+    let scene = Scene::new("started 0; while [ ! -e $F/go ]; do sleep 0.02; done; finished 0");
+    let job = scene.job(1);
+    scene.launcher.start(job.clone()).unwrap();
+    let (pid, process_start) = loop {
+        if let Update::Started { pid, process_start, .. } = scene.next() {
+            break (pid, process_start);
+        }
+    };
+    scene.until(RunState::Running);
+    let Scene { folder, launcher, updates } = scene;
+    let worker = launcher.worker.clone();
+    launcher.leave();
+    assert!(process::is_alive(pid, process_start));
+    let said: Vec<_> = updates.try_iter().collect();
+    assert!(!said.iter().any(|update| matches!(update, Update::State { state, .. } if state.is_final())), "{said:?}");
+    let (sender, updates) = mpsc::sync_channel(64);
+    let scene = Scene { folder, launcher: Launcher::new(worker, sender), updates };
+    scene.launcher.follow(job.clone(), pid, process_start).unwrap();
+    scene.until(RunState::Running);
+    fs::write(job.folder.join("go"), "").unwrap();
+    scene.until(RunState::Finished);
+}

@@ -30,6 +30,23 @@ impl RunState {
         !matches!(self, Self::Queued | Self::Starting | Self::Running)
     }
 
+    /// Whether it has processes, or is getting them.
+    pub fn is_under_way(self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+
+    /// All states, in the order of a run's life.
+    pub const ALL: [Self; 8] = [
+        Self::Queued,
+        Self::Starting,
+        Self::Running,
+        Self::Finished,
+        Self::Failed,
+        Self::Cancelled,
+        Self::TimedOut,
+        Self::Interrupted,
+    ];
+
     /// The name in tables and messages.
     pub fn name(self) -> &'static str {
         match self {

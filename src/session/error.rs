@@ -45,6 +45,14 @@ pub enum SessionError {
         /// Which.
         run: String,
     },
+    /// The plan of a run that an earlier workbench queued cannot be read.
+    #[error("run {run} cannot be queued again: its plan as it is kept: {reason}")]
+    EarlierPlan {
+        /// Which run.
+        run: String,
+        /// What is wrong with the plan.
+        reason: String,
+    },
     /// No home folder.
     #[error("cannot find a place for sessions: {0}; give one with --session")]
     NoHome(String),

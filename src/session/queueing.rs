@@ -91,9 +91,44 @@ impl Session {
 
     /// Queues a run again that did not finish, as a new run with a folder of its own; the old one keeps its logs.
     pub fn retry(&mut self, run: &str) -> Result<(), SessionError> {
-        let unknown = || SessionError::UnknownRun { run: run.to_owned() };
-        let queued = self.jobs.get(run).cloned().ok_or_else(unknown)?;
+        let known = self.jobs.get(run).cloned();
+        let queued = match known {
+            Some(queued) => queued,
+            None => self.earlier_job(run)?,
+        };
         self.queue_job(queued)
+    }
+
+    /// The job of a run that an earlier workbench queued, made anew from what the session keeps of it.
+    fn earlier_job(&self, run: &str) -> Result<QueuedJob, SessionError> {
+        let unknown = || SessionError::UnknownRun { run: run.to_owned() };
+        self.store.flush()?;
+        let reader = self.store.reader()?;
+        let record = reader.run(run)?.ok_or_else(unknown)?;
+        let (plan, _, text) =
+            reader.plans()?.into_iter().rfind(|(_, name, _)| *name == record.plan).ok_or_else(unknown)?;
+        let plan_file = Plan::parse(&text, &record.plan)
+            .map_err(|error| SessionError::EarlierPlan { run: run.to_owned(), reason: error.to_string() })?;
+        let gpus = record.levels.get("gpus").and_then(Level::as_integer).unwrap_or(1);
+        let job = Job {
+            version: PROTOCOL_VERSION,
+            run: String::new(),
+            workload: plan_file.workload,
+            levels: record.levels,
+            data_folder: dataset::data_folder(&record.data)?,
+            data: record.data,
+            seed: record.seed,
+            warm_up_steps: plan_file.warm_up_steps,
+            folder: PathBuf::new(),
+            ranks: launch::place(gpus as usize, &self.node).map_err(SessionError::Placement)?,
+            limits: JobLimits {
+                run_time_s: plan_file.limits.run_time_s,
+                memory_limit_bytes: plan_file.limits.memory_limit_bytes(),
+            },
+        };
+        let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
+        let origin = Origin { plan, cell: record.cell, repeat: record.repeat };
+        Ok(QueuedJob { job, origin, estimate_s: estimate_s.max(0.0) })
     }
 
     /// Gives a job an id and a folder, and queues it.
@@ -151,6 +186,9 @@ impl Session {
             if let (Some(job), Some(process), Some(launcher)) = (job, process, &self.launcher) {
                 self.queue.adopt(run)?;
                 launcher.follow(job.clone(), process.pid, process.process_start)?;
+                self.found_again.insert(run.clone());
+                self.progress.queued(0.0);
+                self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
                 self.jobs.insert(run.clone(), QueuedJob { job, origin, estimate_s: 0.0 });
             } else {

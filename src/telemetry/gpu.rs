@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSensor, TopologyLevel};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
@@ -15,6 +15,8 @@ use nvml_wrapper::gpm::gpm_metrics_get;
 use nvml_wrapper::{Device, GpmSample, Nvml};
 
 use super::gpu_memory::GpuProcess;
+use super::roots::{Roots, read_text};
+use super::topology::LinkKind;
 use super::visible::Identity;
 use crate::protocol::GpuSample;
 
@@ -70,6 +72,59 @@ fn listed(device: &Device<'_>) -> Result<Listed, NvmlError> {
         bus_id: device.pci_info().ok().map(|info| info.bus_id),
         mig,
     })
+}
+
+/// More NVLinks than any GPU has.
+const MOST_NVLINKS: u32 = 36;
+
+/// The way between two GPUs; `None` where the driver does not tell.
+pub(super) fn link(nvml: &Nvml, uuid: &str, other: &str) -> Option<LinkKind> {
+    let (a, b) = (nvml.device_by_uuid(uuid).ok()?, nvml.device_by_uuid(other).ok()?);
+    if let Some(links) = nvlinks(&a, &b) {
+        return Some(LinkKind::NvLink(links));
+    }
+    Some(match a.topology_common_ancestor(b).ok()? {
+        TopologyLevel::Internal | TopologyLevel::Single => LinkKind::Pix,
+        TopologyLevel::Multiple => LinkKind::Pxb,
+        TopologyLevel::HostBridge => LinkKind::Phb,
+        TopologyLevel::Node => LinkKind::Node,
+        TopologyLevel::System => LinkKind::Sys,
+    })
+}
+
+/// NVLinks between two GPUs: those that end at the other, or else, where both have links to switches, the smaller count,
+/// because a switch passes on to all.
+fn nvlinks(a: &Device<'_>, b: &Device<'_>) -> Option<u32> {
+    let target = b.pci_info().ok()?.bus_id;
+    let there = link_ends(a);
+    let straight = there.iter().filter(|end| **end == target).count();
+    let switched = |ends: &[String]| ends.iter().filter(|end| !is_display_device(end)).count();
+    let links = if straight > 0 { straight } else { switched(&there).min(switched(&link_ends(b))) };
+    u32::try_from(links).ok().filter(|links| *links > 0)
+}
+
+/// The buses of the devices at which the active NVLinks of a GPU end.
+fn link_ends(device: &Device<'_>) -> Vec<String> {
+    let end = |number| {
+        let link = device.link_wrapper_for(number);
+        // The wrapper's `remote_device_type` says "unknown" of every device, so the kernel is asked what it is.
+        link.is_active().unwrap_or(false).then(|| link.remote_pci_info().map(|info| info.bus_id).ok()).flatten()
+    };
+    (0..MOST_NVLINKS).filter_map(end).collect()
+}
+
+/// Whether the kernel knows a GPU on this bus. A switch is a bridge, and mostly hidden from containers and guests.
+fn is_display_device(bus_id: &str) -> bool {
+    let folder = Roots::default().sys.join("bus/pci/devices");
+    let class = sysfs_bus_id(bus_id).and_then(|name| read_text(&folder.join(name).join("class")));
+    class.is_some_and(|class| class.trim().starts_with("0x03"))
+}
+
+/// The kernel writes `0000:1b:00.0` for NVML's `00000000:1B:00.0`.
+pub(super) fn sysfs_bus_id(bus_id: &str) -> Option<String> {
+    let (domain, rest) = bus_id.split_once(':')?;
+    let domain = u32::from_str_radix(domain, 16).ok()?;
+    Some(format!("{domain:04x}:{}", rest.to_ascii_lowercase()))
 }
 
 /// A value that is asked for again and again, until the machine says that it does not have it.

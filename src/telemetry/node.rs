@@ -63,15 +63,8 @@ fn visible_gpus(roots: &Roots, listed: &[gpu::Listed], variable: Option<&str>) -
 
 /// The NUMA node of a PCI device; the kernel writes -1 where it does not know.
 fn numa_node(roots: &Roots, bus_id: &str) -> Option<u32> {
-    let folder = roots.sys.join("bus/pci/devices").join(sysfs_bus_id(bus_id)?);
+    let folder = roots.sys.join("bus/pci/devices").join(gpu::sysfs_bus_id(bus_id)?);
     read_text(&folder.join("numa_node"))?.trim().parse().ok()
-}
-
-/// The kernel writes `0000:1b:00.0` for NVML's `00000000:1B:00.0`.
-fn sysfs_bus_id(bus_id: &str) -> Option<String> {
-    let (domain, rest) = bus_id.split_once(':')?;
-    let domain = u32::from_str_radix(domain, 16).ok()?;
-    Some(format!("{domain:04x}:{}", rest.to_ascii_lowercase()))
 }
 
 /// Everything but GPUs.
@@ -180,7 +173,7 @@ mod tests {
         let gpus = visible_gpus(&roots, &machine, Some("1,0")).unwrap();
         let seen: Vec<_> = gpus.iter().map(|gpu| (gpu.index, gpu.uuid.as_str(), gpu.numa_node)).collect();
         assert_eq!(seen, [(0, "GPU-b", None), (1, "GPU-a", Some(1))]);
-        assert_eq!(sysfs_bus_id("00010002:1B:00.0").as_deref(), Some("10002:1b:00.0"));
+        assert_eq!(gpu::sysfs_bus_id("00010002:1B:00.0").as_deref(), Some("10002:1b:00.0"));
     }
 
     #[test]

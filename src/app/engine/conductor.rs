@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{LiveBatch, LiveStep, Outbox, QueueRow, QueueView, Report, Request, WindowClosed};
 use crate::app::Screen;
 use crate::plan::Plan;
-use crate::protocol::{Event, EventLine};
+use crate::protocol::{Event, EventLine, Sample};
 use crate::session::{Machine, Notice, Session, SessionError, default_sessions_folder};
 use crate::store::{StepRecord, StoreError};
+use crate::telemetry::{Sampler, Watch};
 
 /// How long the session may wait for something to happen before requests are looked at again.
 const PATIENCE: Duration = Duration::from_millis(30);
@@ -20,29 +21,60 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Records are read anew at most so often while runs end.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Works until the window is gone.
+/// While runs are under way the window is told at least so often, so that elapsed times go on.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
+/// While somebody looks at the machine it is sampled so often.
+const NODE_INTERVAL: Duration = Duration::from_millis(500);
+/// Samples of the machine that may wait.
+const NODE_SAMPLES_IN_FLIGHT: usize = 8;
+
+/// Why nothing can be done to the runs of another workbench.
+const READ_ONLY: &str = "the session is open for reading only, because another workbench writes it: close that one and \
+     open the session again, or open another session";
+
+/// Works until the window is gone; runs that are under way then go on.
 pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>, outbox: &Outbox) {
     let machine = Machine::look();
     let Ok(()) = outbox.send(Report::Node(Arc::new(machine.node.clone()))) else { return };
     let mut conductor = Conductor {
         machine,
         session: None,
-        watch_node: false,
+        read_only: false,
+        node_watch: None,
         librarian,
         outbox,
         live: BTreeMap::new(),
         told: Instant::now(),
         last_queue: QueueView::default(),
         stale_since: None,
+        trouble: None,
     };
     // Whichever way it ends, the window is gone.
     let _ = conductor.work(requests);
+    if let Some(session) = conductor.session.take() {
+        // Nobody is left to be told; the logs hold everything.
+        let _ = session.leave();
+    }
+}
+
+/// How a folder is to be opened.
+#[derive(Clone, Copy, PartialEq)]
+enum Opening {
+    /// The session in it, or a new one.
+    Either,
+    /// The session in it.
+    Existing,
+    /// A new one.
+    New,
 }
 
 struct Conductor<'a> {
     machine: Machine,
     session: Option<Session>,
-    watch_node: bool,
+    /// The window shows a session that another workbench writes.
+    read_only: bool,
+    /// Samples of the whole machine, while somebody looks.
+    node_watch: Option<(Sampler, Receiver<(String, Sample)>)>,
     librarian: &'a SyncSender<Request>,
     outbox: &'a Outbox,
     live: BTreeMap<String, LiveBatch>,
@@ -50,22 +82,42 @@ struct Conductor<'a> {
     last_queue: QueueView,
     /// The records that the window has lack something since then.
     stale_since: Option<Instant>,
+    /// What could not be kept, as it was told.
+    trouble: Option<String>,
 }
 
 impl Conductor<'_> {
     fn work(&mut self, requests: &Receiver<Request>) -> Result<(), WindowClosed> {
         loop {
             let busy = self.session.as_ref().is_some_and(|session| !session.is_idle());
-            if busy || self.stale_since.is_some() || self.watch_node && self.session.is_some() {
-                while let Ok(request) = requests.try_recv() {
-                    self.execute(request)?;
+            if busy || self.stale_since.is_some() {
+                loop {
+                    match requests.try_recv() {
+                        Ok(request) => self.execute(request)?,
+                        Err(TryRecvError::Empty) => break,
+                        Err(TryRecvError::Disconnected) => return Err(WindowClosed),
+                    }
                 }
                 self.advance()?;
+            } else if self.node_watch.is_some() {
+                match requests.recv_timeout(NODE_INTERVAL / 2) {
+                    Ok(request) => {
+                        self.execute(request)?;
+                        self.tell(true)?;
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return Err(WindowClosed),
+                }
             } else {
                 // Nothing can happen but a request.
                 let request = requests.recv().map_err(|_| WindowClosed)?;
                 self.execute(request)?;
                 self.tell(true)?;
+            }
+            if let Some((_, samples)) = &self.node_watch
+                && let Some((_, sample)) = samples.try_iter().last()
+            {
+                self.outbox.send(Report::NodeSample(Box::new(sample)))?;
             }
         }
     }
@@ -78,17 +130,22 @@ impl Conductor<'_> {
                     self.take(notice)?;
                 }
             }
-            Err(error) => self.outbox.problem(Screen::Runs, format!("keeping what runs say: {error}"))?,
+            Err(error) => {
+                let trouble = format!("keeping what runs say: {error}");
+                // A full disk says the same many times a second.
+                if self.trouble.as_ref() != Some(&trouble) {
+                    self.outbox.problem(Screen::Runs, trouble.as_str())?;
+                    self.trouble = Some(trouble);
+                }
+            }
         }
         self.tell(false)
     }
 
     fn take(&mut self, notice: Notice) -> Result<(), WindowClosed> {
         match notice {
-            Notice::State { state, .. } => {
-                if state.is_final() {
-                    self.stale_since.get_or_insert_with(Instant::now);
-                }
+            Notice::State { .. } => {
+                self.stale_since.get_or_insert_with(Instant::now);
                 Ok(())
             }
             Notice::Event(line) => {
@@ -99,7 +156,6 @@ impl Conductor<'_> {
                 self.batch(&run).samples.push(*sample);
                 Ok(())
             }
-            Notice::NodeSample(sample) => self.outbox.send(Report::NodeSample(sample)),
             Notice::Noise { message, .. } => self.outbox.problem(Screen::Runs, format!("unreadable: {message}")),
         }
     }
@@ -127,7 +183,8 @@ impl Conductor<'_> {
         let view = queue_view(session);
         let same =
             QueueView { time_s: self.last_queue.time_s, remaining_s: self.last_queue.remaining_s, ..view.clone() };
-        if same != self.last_queue {
+        let ticks = view.is_running() && view.time_s - self.last_queue.time_s >= CLOCK_INTERVAL.as_secs_f64();
+        if same != self.last_queue || ticks {
             self.last_queue = view.clone();
             self.outbox.send(Report::Queue(Arc::new(view)))?;
         }
@@ -157,18 +214,19 @@ impl Conductor<'_> {
             _ => Screen::Runs,
         };
         match request {
-            Request::OpenSession(folder) => return self.open(folder),
+            Request::OpenSession(folder) => return self.open(folder, Opening::Either),
+            Request::OpenExisting(folder) => return self.open(folder, Opening::Existing),
+            Request::NewSession(folder) => return self.open(folder, Opening::New),
             Request::Launch { plan, only_missing } => return self.launch(&plan, only_missing),
             Request::WatchNode(on) => return self.watch_node(on),
             Request::LookAgain => return self.look_again(),
             // The librarian's; the engine does not send them here.
-            Request::Read(_) | Request::Page(..) | Request::Curves(..) => return Ok(()),
+            Request::Read(_) | Request::Page(..) | Request::Curves(..) | Request::Follow { .. } => return Ok(()),
             Request::Pause(_) | Request::Cancel(_) | Request::CancelAll | Request::Retry(_) | Request::Reorder(..) => {}
         }
         let Some(session) = &mut self.session else {
-            return self
-                .outbox
-                .problem(screen, "this session is open for reading only: its runs belong to another workbench");
+            let message = if self.read_only { READ_ONLY } else { "no session is open: open or make one first" };
+            return self.outbox.problem(screen, message);
         };
         let done = match request {
             Request::Pause(true) => {
@@ -192,37 +250,57 @@ impl Conductor<'_> {
         }
     }
 
-    fn open(&mut self, folder: PathBuf) -> Result<(), WindowClosed> {
-        if self.session.as_ref().is_some_and(|session| session.folder() == folder) {
-            return Ok(());
+    fn open(&mut self, folder: PathBuf, opening: Opening) -> Result<(), WindowClosed> {
+        let is_open = |session: &Session| is_same(session.folder(), &folder);
+        if self.session.as_ref().is_some_and(is_open) {
+            return self.outbox.send(Report::NotOpened { folder, reason: None });
         }
-        if self.session.as_ref().is_some_and(|session| !session.is_idle()) {
-            let message =
-                format!("{}: runs are under way in the open session; end or finish them first", folder.display());
-            return self.outbox.problem(Screen::Runs, message);
+        let known = folder.join("session.toml").exists();
+        let refused = match opening {
+            _ if self.session.as_ref().is_some_and(|session| !session.is_idle()) => {
+                Some("runs are under way in the open session; end or finish them first")
+            }
+            Opening::Existing if !known => Some("no session is here (session.toml is missing); check the path"),
+            Opening::New if known => Some("a session is here already; open it, or choose another name"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            let reason = Some(format!("{}: {why}", folder.display()));
+            return self.outbox.send(Report::NotOpened { folder, reason });
         }
-        self.session = None;
-        self.live.clear();
-        self.last_queue = QueueView::default();
-        match Session::open_or_create(&folder, self.machine.clone()) {
+        let read_only = match Session::open_or_create(&folder, self.machine.clone()) {
             Ok(session) => {
-                session.watch_node(self.watch_node);
                 self.session = Some(session);
-                self.outbox.send(Report::Session { folder: folder.clone(), read_only: None })?;
+                None
             }
             Err(error @ SessionError::Store(StoreError::InUse { .. })) => {
-                self.outbox.send(Report::Session { folder: folder.clone(), read_only: Some(error.to_string()) })?;
+                self.session = None;
+                Some(error.to_string())
             }
-            Err(error) => return self.outbox.problem(Screen::Runs, format!("opening a session: {error}")),
-        }
+            // The session before stays open.
+            Err(error) => {
+                return self.outbox.send(Report::NotOpened { folder, reason: Some(error.to_string()) });
+            }
+        };
+        self.live.clear();
+        self.last_queue = QueueView::default();
+        self.stale_since = None;
+        self.trouble = None;
+        self.read_only = read_only.is_some();
+        self.outbox.send(Report::Session { folder: folder.clone(), read_only })?;
         self.tell(true)?;
+        let follow = Request::Follow { folder: folder.clone(), read_only: self.read_only };
+        self.librarian.send(follow).map_err(|_| WindowClosed)?;
         self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
     }
 
     fn launch(&mut self, plan: &Plan, only_missing: bool) -> Result<(), WindowClosed> {
+        if self.read_only {
+            return self.outbox.problem(Screen::Plan, READ_ONLY);
+        }
         if self.session.is_none() {
             match default_sessions_folder() {
-                Ok(sessions) => self.open(new_session_folder(&sessions, &plan.name))?,
+                Ok(sessions) => self.open(new_session_folder(&sessions, &plan.name), Opening::New)?,
                 Err(error) => return self.outbox.problem(Screen::Plan, error.to_string()),
             }
         }
@@ -240,17 +318,34 @@ impl Conductor<'_> {
     }
 
     fn watch_node(&mut self, on: bool) -> Result<(), WindowClosed> {
-        self.watch_node = on;
-        if let Some(session) = &self.session {
-            session.watch_node(on);
+        if !on {
+            self.node_watch = None;
+            return Ok(());
         }
-        Ok(())
+        let (sink, samples) = sync_channel(NODE_SAMPLES_IN_FLIGHT);
+        match Sampler::start(NODE_INTERVAL, sink) {
+            Ok(sampler) => {
+                let gpu_uuids = self.machine.node.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+                sampler.watch(Watch { gpu_uuids, ..Watch::default() });
+                self.node_watch = Some((sampler, samples));
+                Ok(())
+            }
+            Err(error) => self.outbox.problem(Screen::Node, error.to_string()),
+        }
     }
 
     fn look_again(&mut self) -> Result<(), WindowClosed> {
         self.machine = Machine::look();
+        if self.node_watch.is_some() {
+            self.watch_node(true)?;
+        }
         self.outbox.send(Report::Node(Arc::new(self.machine.node.clone())))
     }
+}
+
+/// Whether two paths lead to one folder.
+fn is_same(a: &Path, b: &Path) -> bool {
+    a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
 fn queue_view(session: &Session) -> QueueView {

@@ -3,25 +3,41 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::{Outbox, Records, Report, Request, RunCurves, RunPage, WindowClosed};
 use crate::analysis::{RunSummary, summarise_run};
 use crate::app::Screen;
-use crate::store::{Reader, StoreError};
+use crate::store::{Reader, StoreError, index_path};
 
 /// While measures of many runs are being worked out, those that are ready are shown so often.
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
 /// How much of a log is shown.
 const LOG_BYTES: usize = 64 << 10;
 
+/// The open session is looked at so often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Works until the window is gone.
 pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
-    let mut librarian = Librarian { outbox, shelves: HashMap::new() };
-    while let Ok(request) = requests.recv() {
+    let mut librarian = Librarian { outbox, shelves: HashMap::new(), followed: None, told: None };
+    loop {
+        let request = match requests.recv_timeout(LOOK_INTERVAL) {
+            Ok(request) => request,
+            Err(RecvTimeoutError::Timeout) => match librarian.look() {
+                Ok(()) => continue,
+                Err(WindowClosed) => return,
+            },
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let answered = match request {
-            Request::Read(folder) => librarian.read(&folder),
+            Request::Read(folder) => librarian.read(&folder, false),
+            Request::Follow { folder, read_only } => {
+                librarian.told = None;
+                librarian.followed = Some(Followed { print: print(&folder), folder, read_only, gone: false });
+                Ok(())
+            }
             Request::Page(folder, run) => librarian.page(&folder, &run),
             Request::Curves(folder, run) => librarian.curves(&folder, &run),
             _ => Ok(()),
@@ -38,20 +54,66 @@ struct Shelf {
     summaries: HashMap<String, RunSummary>,
 }
 
+/// The session that is open.
+struct Followed {
+    folder: PathBuf,
+    /// Another workbench writes it.
+    read_only: bool,
+    /// Its folder was not there at the last look.
+    gone: bool,
+    /// What its files looked like when it was last read.
+    print: Print,
+}
+
+/// Lengths and times of the files that change when a session is written.
+type Print = [Option<(u64, SystemTime)>; 3];
+
+fn print(folder: &Path) -> Print {
+    let index = index_path(folder);
+    let mut log = index.clone().into_os_string();
+    log.push("-wal");
+    let log = PathBuf::from(log);
+    [folder.join("journal.jsonl"), index, log].map(|path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.len(), metadata.modified().ok()?))
+    })
+}
+
 struct Librarian<'a> {
     outbox: &'a Outbox,
     shelves: HashMap<PathBuf, Shelf>,
+    followed: Option<Followed>,
+    /// What the window was told last.
+    told: Option<Arc<Records>>,
 }
 
 impl Librarian<'_> {
-    fn read(&mut self, folder: &Path) -> Result<(), WindowClosed> {
-        match self.try_read(folder) {
+    /// Sees whether the open session is still there, and follows what another workbench writes to it.
+    fn look(&mut self) -> Result<(), WindowClosed> {
+        let Some(followed) = &mut self.followed else { return Ok(()) };
+        let gone = !followed.folder.join("session.toml").exists();
+        if gone != followed.gone {
+            followed.gone = gone;
+            self.outbox.send(Report::SessionGone(gone))?;
+        }
+        let print = print(&followed.folder);
+        if gone || !followed.read_only || print == followed.print {
+            return Ok(());
+        }
+        followed.print = print;
+        let folder = followed.folder.clone();
+        self.read(&folder, true)
+    }
+
+    /// Tells all runs of a session; with `only_new`, where that is not what was told last.
+    fn read(&mut self, folder: &Path, only_new: bool) -> Result<(), WindowClosed> {
+        match self.try_read(folder, only_new) {
             Ok(told) => told,
             Err(error) => self.outbox.problem(Screen::Runs, format!("reading a session: {error}")),
         }
     }
 
-    fn try_read(&mut self, folder: &Path) -> Result<Result<(), WindowClosed>, StoreError> {
+    fn try_read(&mut self, folder: &Path, only_new: bool) -> Result<Result<(), WindowClosed>, StoreError> {
         let reader = Reader::open(folder)?;
         let runs = reader.runs()?;
         let shelf = self.shelves.entry(folder.to_owned()).or_default();
@@ -62,6 +124,9 @@ impl Librarian<'_> {
         };
         let missing: Vec<&String> = ended.iter().filter(|run| !shelf.summaries.contains_key(*run)).collect();
         let mut told = Instant::now();
+        if !missing.is_empty() {
+            self.told = None;
+        }
         if missing.len() > 20
             && let Err(closed) = self.outbox.send(records(shelf, missing.len()))
         {
@@ -78,7 +143,13 @@ impl Librarian<'_> {
                 }
             }
         }
-        Ok(self.outbox.send(records(shelf, 0)))
+        let Report::Records(read) = records(shelf, 0) else { return Ok(Ok(())) };
+        // Nothing is drawn anew where nothing changed.
+        if only_new && self.told.as_ref().is_some_and(|told| is_same(told, &read)) {
+            return Ok(Ok(()));
+        }
+        self.told = Some(Arc::clone(&read));
+        Ok(self.outbox.send(Report::Records(read)))
     }
 
     fn page(&self, folder: &Path, run: &str) -> Result<(), WindowClosed> {
@@ -95,6 +166,10 @@ impl Librarian<'_> {
             Err(error) => self.outbox.problem(Screen::Live, format!("reading the curves of run {run}: {error}")),
         }
     }
+}
+
+fn is_same(a: &Records, b: &Records) -> bool {
+    (&a.folder, a.pending, &a.runs, &a.summaries) == (&b.folder, b.pending, &b.runs, &b.summaries)
 }
 
 fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {

@@ -1,0 +1,186 @@
+//! Data sets: which are there, and making or fetching those that are not.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use eframe::egui::{Context, Label, ProgressBar, Ui};
+use poll_promise::Promise;
+
+use super::NodeCommand;
+use crate::app::theme::palette;
+use crate::app::widgets::{bytes_text, muted, strong};
+use crate::app::{Command, State};
+use crate::dataset::{self, DatasetError};
+use crate::figure::grouped;
+use crate::plan::DataSet;
+
+/// The window is told how far it is so often.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A data set that can be got here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// The procedural digits.
+    Digits,
+    /// MNIST.
+    Mnist,
+}
+
+impl Set {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Digits, Self::Mnist];
+
+    /// As plans name it.
+    pub fn of_plan(self) -> DataSet {
+        match self {
+            Self::Digits => DataSet::Digits,
+            Self::Mnist => DataSet::Mnist { folder: None },
+        }
+    }
+
+    /// What gets it.
+    fn button(self) -> &'static str {
+        match self {
+            Self::Digits => "Make digits",
+            Self::Mnist => "Fetch MNIST",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Digits => "70 000 procedural digits of 28×28 pixels; made by itself when first needed",
+            Self::Mnist => "70 000 handwritten digits of 28×28 pixels; 12 MB from the network",
+        }
+    }
+}
+
+/// What the window and the thread that works share.
+#[derive(Default)]
+struct Shared {
+    done: AtomicU64,
+    total: AtomicU64,
+    cancel: AtomicBool,
+}
+
+/// A data set that is being made or fetched.
+pub struct Work {
+    set: Set,
+    shared: Arc<Shared>,
+    promise: Promise<Result<String, String>>,
+}
+
+impl Work {
+    /// Begins.
+    pub fn start(set: Set, context: &Context) -> Result<Self, String> {
+        let folder = dataset::data_folder(&set.of_plan()).map_err(|error| error.to_string())?;
+        let shared = Arc::<Shared>::default();
+        let (theirs, waker) = (Arc::clone(&shared), context.clone());
+        let promise = Promise::spawn_thread("data-set", move || {
+            let mut told: Option<Instant> = None;
+            let mut progress = |done, total| {
+                theirs.done.store(done, Ordering::Relaxed);
+                theirs.total.store(total, Ordering::Relaxed);
+                if told.is_none_or(|told| told.elapsed() >= TELL_INTERVAL) {
+                    told = Some(Instant::now());
+                    waker.request_repaint();
+                }
+                if theirs.cancel.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let got = match set {
+                Set::Digits => dataset::make_digits(&folder, &mut progress),
+                Set::Mnist => dataset::fetch_mnist(&folder, dataset::MNIST_URLS, &mut progress),
+            };
+            let outcome = match got {
+                Ok(()) => Ok(format!("{} is there", set.of_plan().name())),
+                Err(DatasetError::Cancelled) => Ok("cancelled; what arrived is kept and used the next time".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            waker.request_repaint();
+            outcome
+        });
+        Ok(Self { set, shared, promise })
+    }
+
+    /// Ends it at the next step.
+    pub fn cancel(&self) {
+        self.shared.cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// What came of it, once it has ended.
+    pub fn result(self) -> Result<(Set, Result<String, String>), Self> {
+        let Self { set, shared, promise } = self;
+        match promise.try_take() {
+            Ok(outcome) => Ok((set, outcome)),
+            Err(promise) => Err(Self { set, shared, promise }),
+        }
+    }
+}
+
+/// Draws the data sets.
+pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let machine = &state.machine;
+    let palette = palette(ui.visuals());
+    let found = machine.places.as_ref().map_or(&[][..], |places| &places.sets);
+    for (index, set) in Set::ALL.into_iter().enumerate() {
+        let known = found.get(index);
+        let bytes = known.and_then(|(_, bytes)| *bytes);
+        ui.horizontal_wrapped(|ui| {
+            ui.label(strong(set.of_plan().name()));
+            match (known, bytes) {
+                (None, _) => ui.label(muted(ui, "looking …")),
+                (Some(_), Some(bytes)) => ui.colored_label(palette.good, format!("✓ {}", bytes_text(bytes as f64))),
+                (Some(_), None) => ui.label(muted(ui, "not there yet")),
+            };
+            let idle = machine.work.is_none();
+            if known.is_some() && bytes.is_none() && ui.add_enabled(idle, button(set)).clicked() {
+                commands.push(Command::Node(NodeCommand::Get(set)));
+            }
+        });
+        ui.add(Label::new(muted(ui, set.about()).small()).wrap());
+        match known {
+            Some((Ok(folder), _)) => {
+                ui.add(Label::new(muted(ui, folder.display().to_string()).small()).wrap().selectable(true));
+            }
+            Some((Err(reason), _)) => {
+                ui.colored_label(palette.bad, reason);
+            }
+            None => {}
+        }
+        if let Some(work) = machine.work.as_ref().filter(|work| work.set == set) {
+            work_ui(ui, work, commands);
+        }
+        match machine.outcome.as_ref().filter(|(of, _)| *of == set) {
+            Some((_, Ok(text))) => {
+                ui.label(muted(ui, text));
+            }
+            Some((_, Err(reason))) => {
+                ui.add(Label::new(eframe::egui::RichText::new(format!("⚠ {reason}")).color(palette.bad)).wrap());
+            }
+            None => {}
+        }
+        ui.add_space(4.0);
+    }
+}
+
+fn button(set: Set) -> eframe::egui::Button<'static> {
+    eframe::egui::Button::new(set.button())
+}
+
+fn work_ui(ui: &mut Ui, work: &Work, commands: &mut Vec<Command>) {
+    let (done, total) = (work.shared.done.load(Ordering::Relaxed), work.shared.total.load(Ordering::Relaxed));
+    let text = match (total, work.set) {
+        (0, _) => "waiting for another process that gets the same …".to_owned(),
+        (_, Set::Digits) => format!("{} of {} images", grouped(&done.to_string()), grouped(&total.to_string())),
+        (_, Set::Mnist) => format!("{} of {}", bytes_text(done as f64), bytes_text(total as f64)),
+    };
+    ui.horizontal(|ui| {
+        let share = done as f32 / total.max(1) as f32;
+        ui.add(ProgressBar::new(share).desired_width(160.0).desired_height(10.0));
+        ui.label(text);
+        if ui.button("Cancel").clicked() {
+            commands.push(Command::Node(NodeCommand::CancelGet));
+        }
+    });
+}

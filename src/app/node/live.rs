@@ -1,0 +1,129 @@
+//! What the machine does right now, as bars. What it does not tell is “–”, never 0.
+
+use eframe::egui::{Color32, Grid, Response, Role, Sense, Ui, Vec2, WidgetInfo};
+
+use crate::app::theme::palette;
+use crate::app::widgets::{bytes_text, muted};
+use crate::plan::{Gpu, Node};
+use crate::protocol::{GpuSample, Sample};
+
+const BAR: Vec2 = Vec2::new(160.0, 10.0);
+/// From here on a bar warns.
+const NEARLY_FULL: f64 = 0.9;
+
+/// One line: a name, a bar where there is a whole, the value.
+struct Line<'a> {
+    /// What screen readers and tests call the bar.
+    owner: &'a str,
+    name: &'a str,
+    /// From 0 to 1.
+    share: Option<f64>,
+    text: Option<String>,
+    /// A full bar is a reason to look.
+    warns: bool,
+    hover: &'a str,
+}
+
+fn line_ui(ui: &mut Ui, line: &Line<'_>) {
+    ui.label(muted(ui, line.name)).on_hover_text(line.hover);
+    bar_ui(ui, line).on_hover_text(line.hover);
+    ui.label(line.text.as_deref().unwrap_or("–"));
+    ui.end_row();
+}
+
+fn bar_ui(ui: &mut Ui, line: &Line<'_>) -> Response {
+    let (rect, response) = ui.allocate_exact_size(BAR, Sense::hover());
+    let palette = palette(ui.visuals());
+    let painter = ui.painter();
+    painter.rect_filled(rect, 3, ui.visuals().widgets.inactive.bg_fill);
+    if let Some(share) = line.share.filter(|share| share.is_finite()) {
+        let mut done = rect;
+        done.set_width(rect.width() * share.clamp(0.0, 1.0) as f32);
+        let color: Color32 = if line.warns && share >= NEARLY_FULL { palette.warning } else { palette.accent };
+        painter.rect_filled(done, 3, color);
+    }
+    let name = format!("{} {}", line.owner, line.name);
+    response.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::ProgressIndicator, true, &name);
+        info.value = line.share;
+        info.current_text_value = Some(line.text.clone().unwrap_or_else(|| "–".to_owned()));
+        info
+    });
+    response
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// Bars of the host.
+pub fn host_ui(ui: &mut Ui, node: &Node, sample: Option<&Sample>) {
+    let host = sample.map(|sample| sample.host.clone()).unwrap_or_default();
+    let cpus = f64::from(node.cpus.max(1));
+    let memory_bytes = node.memory_bytes as f64;
+    let line = |name, share, text, warns, hover| Line { owner: "Host", name, share, text, warns, hover };
+    Grid::new("node-host-live").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
+        let busy = host.cpus_busy;
+        let text = busy.map(|busy| format!("{busy:.1} of {cpus}"));
+        let hover = "CPUs kept busy by everybody, of those this process may use";
+        line_ui(ui, &line("CPUs busy", busy.map(|busy| busy / cpus), text, false, hover));
+        let used = host.memory_used_bytes.map(|bytes| bytes as f64);
+        let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(memory_bytes)));
+        let share = used.filter(|_| memory_bytes > 0.0).map(|used| used / memory_bytes);
+        line_ui(ui, &line("Memory", share, text, true, "In use by everybody, of what this process may use"));
+        for (name, rate) in [("Disk read", host.disk_read_bytes_per_s), ("Disk write", host.disk_write_bytes_per_s)] {
+            ui.label(muted(ui, name));
+            ui.label("");
+            ui.label(rate.map_or("–".to_owned(), |rate| format!("{}/s", bytes_text(rate))));
+            ui.end_row();
+        }
+    });
+}
+
+/// Bars of one GPU.
+pub fn gpu_ui(ui: &mut Ui, gpu: &Gpu, sample: Option<&GpuSample>) {
+    let none = GpuSample::default();
+    let told = sample.unwrap_or(&none);
+    let owner = format!("GPU {}", gpu.index);
+    let line = |name, share, text, warns, hover| Line { owner: &owner, name, share, text, warns, hover };
+    Grid::new(("node-gpu", &gpu.uuid)).num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
+        let all = gpu.memory_bytes as f64;
+        let used = told.memory_used_bytes.map(|bytes| bytes as f64);
+        let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(all)));
+        let share = used.filter(|_| all > 0.0).map(|used| used / all);
+        line_ui(ui, &line("Memory", share, text, true, "In use by everybody (NVML)"));
+        line_ui(
+            ui,
+            &line("Busy", told.busy, told.busy.map(percent), false, "Share of time in which a kernel ran (NVML)"),
+        );
+        let activity = told.sm_activity;
+        let hover = "Share of multiprocessor cycles with a warp on them (GPM, Hopper and newer)";
+        line_ui(ui, &line("SM activity", activity, activity.map(percent), false, hover));
+        let tensor = told.tensor_activity;
+        let hover = "Share of cycles in which tensor cores worked (GPM, Hopper and newer)";
+        line_ui(ui, &line("Tensor cores", tensor, tensor.map(percent), false, hover));
+        let mhz = |clock: Option<u32>| clock.map_or("–".to_owned(), |clock| format!("{clock} MHz"));
+        let clocks_told = told.sm_clock_mhz.is_some() || told.memory_clock_mhz.is_some();
+        let throttled = match told.throttle_reasons.as_slice() {
+            [] if clocks_told => "nothing".to_owned(),
+            [] => "–".to_owned(),
+            reasons => reasons.join(", "),
+        };
+        let texts = [
+            ("Power", told.power_w.map_or("–".to_owned(), |power_w| format!("{power_w:.0} W"))),
+            ("Temperature", told.temperature_c.map_or("–".to_owned(), |degrees| format!("{degrees:.0} °C"))),
+            ("Clocks", format!("SM {}, memory {}", mhz(told.sm_clock_mhz), mhz(told.memory_clock_mhz))),
+            ("Held down by", throttled),
+        ];
+        for (name, text) in texts {
+            ui.label(muted(ui, name));
+            let slow = name == "Held down by" && !told.throttle_reasons.is_empty();
+            if slow {
+                ui.colored_label(palette(ui.visuals()).warning, text);
+            } else {
+                ui.label(text);
+            }
+            ui.end_row();
+        }
+    });
+}

@@ -1,0 +1,144 @@
+//! The Node screen, by accessible names.
+
+use std::sync::Arc;
+
+use eframe::egui::Vec2;
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+use super::*;
+use crate::app::engine::Report;
+use crate::app::{Settings, theme};
+use crate::plan::{Gpu, Worker};
+use crate::protocol::{GpuSample, HostSample};
+use crate::telemetry::{Link, LinkKind, NumaNode, Topology};
+
+struct Window {
+    state: State,
+    commands: Vec<Command>,
+    requests: Vec<Request>,
+    dressed: bool,
+}
+
+fn node(gpus: u32) -> Node {
+    let gpu = |index| Gpu {
+        index,
+        uuid: format!("GPU-{index}"),
+        name: "NVIDIA H100".to_owned(),
+        memory_bytes: 80_000_000_000,
+        numa_node: Some(index),
+        mig: false,
+    };
+    Node {
+        hostname: "node7".to_owned(),
+        system: "Debian".to_owned(),
+        cpu_model: "EPYC".to_owned(),
+        cpus: 16,
+        memory_bytes: 64_000_000_000,
+        numa_nodes: 2,
+        driver: (gpus > 0).then(|| "550.90".to_owned()),
+        no_gpu_reason: (gpus == 0).then(|| "no NVIDIA driver found: install the driver".to_owned()),
+        gpus: (0..gpus).map(gpu).collect(),
+        worker: Err("no worker: tried /opt/multicard-worker".to_owned()),
+    }
+}
+
+fn places(topology: Topology) -> Places {
+    let set = |bytes| (Ok("/data/digits".into()), bytes);
+    let disk = place::Disk { name: "Data", folder: "/data".into(), space: Some((4_000_000_000, 1 << 40)) };
+    Places { topology, sets: vec![set(Some(55_000_000)), set(None)], disks: vec![disk] }
+}
+
+fn window(node: Node, places: Places) -> Harness<'static, Window> {
+    let mut state = State::new(Settings::default());
+    state.take(Report::Node(Arc::new(node)));
+    state.screen = Screen::Node;
+    state.machine.places = Some(places);
+    let window = Window { state, commands: Vec::new(), requests: Vec::new(), dressed: false };
+    let show = |ui: &mut Ui, window: &mut Window| {
+        if !window.dressed {
+            theme::install(ui.ctx());
+            window.dressed = true;
+            ui.ctx().request_repaint();
+            return;
+        }
+        node_ui(ui, &window.state, &mut window.commands);
+        for command in std::mem::take(&mut window.commands) {
+            window.state.execute(command, ui.ctx(), &mut window.requests);
+            ui.ctx().request_repaint();
+        }
+    };
+    let mut harness = Harness::builder().with_size(Vec2::new(1200.0, 1400.0)).build_ui_state(show, window);
+    harness.run();
+    harness
+}
+
+fn sees(harness: &Harness<'_, Window>, text: &str) -> bool {
+    harness.query_all_by_label_contains(text).next().is_some()
+}
+
+#[test]
+fn a_machine_without_gpus_and_worker_says_why_and_lists_its_data() {
+    let topology = Topology { links: Vec::new(), numa: vec![NumaNode { cpus: 16, ..NumaNode::default() }] };
+    let mut harness = window(node(0), places(topology));
+    assert!(sees(&harness, "no NVIDIA driver found"));
+    assert!(sees(&harness, "tried /opt/multicard-worker") && sees(&harness, "make build"));
+    assert!(sees(&harness, "✓ 55.0 MB") && sees(&harness, "not there yet"));
+    assert!(sees(&harness, "Fetch MNIST") && !sees(&harness, "Make digits"));
+    assert!(sees(&harness, "Less than 5 GB"));
+    assert!(sees(&harness, "NUMA node 0") && sees(&harness, "memory –"));
+    harness.get_by_label("Look again").click();
+    harness.run();
+    assert_eq!(harness.state().requests, [Request::LookAgain]);
+    assert!(harness.get_by_label("Looking …").accesskit_node().is_disabled());
+}
+
+#[test]
+fn a_worker_that_is_found_says_what_it_is() {
+    let worker = Worker {
+        path: "/opt/multicard-worker".into(),
+        version: "0.1.0".to_owned(),
+        protocol_version: 1,
+        torch_version: "2.11.0".to_owned(),
+        cuda: CudaState::Unavailable { reason: "libcuda.so.1 is missing".to_owned() },
+    };
+    let harness = window(Node { worker: Ok(worker), ..node(0) }, places(Topology::default()));
+    assert!(sees(&harness, "✓ found") && sees(&harness, "2.11.0") && sees(&harness, "off: libcuda.so.1 is missing"));
+}
+
+#[test]
+fn bars_show_what_is_told_and_a_dash_for_what_is_not() {
+    let mut harness = window(node(2), places(Topology::default()));
+    let value = |harness: &Harness<'_, Window>, name: &str| {
+        let node = harness.get_by_label(name).accesskit_node();
+        (node.numeric_value(), node.value())
+    };
+    let dash = Some("–".to_owned());
+    assert_eq!(value(&harness, "GPU 0 Memory"), (None, dash.clone()), "before the first sample");
+    let told = GpuSample {
+        uuid: "GPU-1".to_owned(),
+        memory_used_bytes: Some(20_000_000_000),
+        busy: Some(0.5),
+        throttle_reasons: vec!["sw_power_cap".to_owned()],
+        ..GpuSample::default()
+    };
+    let host = HostSample { cpus_busy: Some(4.0), ..HostSample::default() };
+    let sample = Sample { gpus: vec![told], host, ..Sample::default() };
+    harness.state_mut().state.take(Report::NodeSample(Box::new(sample)));
+    harness.run();
+    assert_eq!(value(&harness, "GPU 1 Memory"), (Some(0.25), Some("20.0 GB of 80.0 GB".to_owned())));
+    assert_eq!(value(&harness, "GPU 1 Busy").0, Some(0.5));
+    assert_eq!(value(&harness, "GPU 1 SM activity"), (None, dash.clone()));
+    assert_eq!(value(&harness, "GPU 0 Memory"), (None, dash));
+    assert_eq!(value(&harness, "Host CPUs busy").0, Some(0.25));
+    assert!(sees(&harness, "sw_power_cap"));
+}
+
+#[test]
+fn the_ways_between_gpus_are_drawn_beside_the_numa_nodes() {
+    let numa = |id| NumaNode { id, cpus: 8, cpu_list: "0-7".to_owned(), memory_bytes: None, gpus: vec![id] };
+    let links = vec![Link { a: 0, b: 1, kind: LinkKind::NvLink(18) }];
+    let harness = window(node(3), places(Topology { links, numa: vec![numa(0), numa(1)] }));
+    assert_eq!(harness.query_all_by_label("NV18").count(), 2, "there and back");
+    assert!(sees(&harness, "8 CPUs (0-7)") && sees(&harness, "does not tell the NUMA node of GPU 2"));
+}

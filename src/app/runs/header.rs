@@ -1,0 +1,154 @@
+//! Above the list: what came of a launch, how far the queue is, states as chips, the filter, what can be done to all.
+
+use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, Stroke, TextEdit, Ui, WidgetInfo};
+
+use super::{RunsCommand, filter, filter_id, list, locked};
+use crate::app::closing::runs_text;
+use crate::app::theme::palette;
+use crate::app::widgets::{duration_text, muted, strong};
+use crate::app::{Command, State};
+use crate::plan::RunState;
+
+/// Draws it.
+pub fn header_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.horizontal(|ui| {
+        ui.heading("Runs");
+        progress_ui(ui, state);
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| all_ui(ui, state, commands));
+    });
+    launched_ui(ui, state, commands);
+    cancel_all_ui(ui, state, commands);
+    if state.runs.rows.is_empty() {
+        return;
+    }
+    ui.horizontal_wrapped(|ui| {
+        filter_ui(ui, state, commands);
+        chips_ui(ui, state, commands);
+    });
+}
+
+fn progress_ui(ui: &mut Ui, state: &State) {
+    let queue = &state.queue;
+    if !queue.is_active() {
+        return;
+    }
+    let share = queue.ended as f32 / queue.queued.max(1) as f32;
+    let palette = palette(ui.visuals());
+    if queue.queued > 1 {
+        ui.add(ProgressBar::new(share).desired_width(120.0).desired_height(8.0).fill(palette.accent));
+    }
+    let eta =
+        if queue.remaining_s > 0.0 { format!(" · {} left", duration_text(queue.remaining_s)) } else { String::new() };
+    let paused = if queue.paused { " · paused" } else { "" };
+    let text = format!("{} of {} ended{eta}{paused}", queue.ended, queue.queued);
+    ui.label(muted(ui, text)).on_hover_text("The plan's estimate, corrected by what runs took so far");
+}
+
+fn all_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let mut button = |ui: &mut Ui, enabled: bool, text: String, hover: &str, command: RunsCommand| {
+        let why_not = locked(state);
+        let response = ui.add_enabled(enabled && why_not.is_none(), Button::new(text)).on_hover_text(hover);
+        if response.on_disabled_hover_text(why_not.unwrap_or("There is nothing to do this to")).clicked() {
+            commands.push(Command::Runs(command));
+        }
+    };
+    let (active, paused) = (state.queue.is_active(), state.queue.paused);
+    let failed = state.runs.failed.len();
+    if failed > 0 {
+        let hover = "Queues again what failed, took too long or was interrupted, each as a new run";
+        button(ui, true, format!("Retry {failed} failed"), hover, RunsCommand::RetryFailed);
+    }
+    button(ui, active, "Cancel all …".to_owned(), "Ends all runs; asks first", RunsCommand::CancelAll);
+    let (text, hover) = if paused {
+        ("▶ Resume", "Lets runs start again (Space)")
+    } else {
+        ("⏸ Pause", "Lets no further run start; what is under way goes on (Space)")
+    };
+    button(ui, active || paused, text.to_owned(), hover, RunsCommand::Pause(!paused));
+}
+
+fn launched_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let Some(launched) = state.runs.launched else { return };
+    let mut parts = vec![format!("{} queued", runs_text(launched.queued))];
+    if launched.kept > 0 {
+        parts.push(format!("{} kept", launched.kept));
+    }
+    match launched.invalid {
+        0 => {}
+        1 => parts.push("1 cell cannot run here".to_owned()),
+        invalid => parts.push(format!("{invalid} cells cannot run here")),
+    }
+    ui.horizontal(|ui| {
+        let palette = palette(ui.visuals());
+        ui.colored_label(palette.good, "✓");
+        ui.label(parts.join(", "));
+        if ui.small_button("×").on_hover_text("Take this line away").clicked() {
+            commands.push(Command::Runs(RunsCommand::DismissLaunched));
+        }
+    });
+}
+
+fn cancel_all_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    if !state.runs.asking_cancel_all {
+        return;
+    }
+    let active = state.queue.rows.iter().filter(|row| !row.state.is_final()).count();
+    ui.horizontal(|ui| {
+        let palette = palette(ui.visuals());
+        ui.colored_label(palette.warning, "⚠");
+        ui.label(strong(format!("Cancel {}?", runs_text(active))));
+        for (text, yes) in [("Yes, cancel", true), ("No", false)] {
+            if ui.button(text).clicked() {
+                commands.push(Command::Runs(RunsCommand::AnswerCancelAll(yes)));
+            }
+        }
+    });
+}
+
+fn filter_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let mut text = state.runs.filter_text.clone();
+    let field = TextEdit::singleline(&mut text)
+        .id(filter_id())
+        .hint_text("Filter: state=failed precision=fp16 …")
+        .desired_width(250.0);
+    let response = ui.add(field).on_hover_text(
+        "Words, or key=value: state, plan, data, repeat, run, or a factor such as precision. All must fit; two values \
+         of one key mean either. Key: /",
+    );
+    response.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::TextInput, true, "Filter runs");
+        info.current_text_value = Some(text.clone());
+        info
+    });
+    if response.changed() {
+        commands.push(Command::Runs(RunsCommand::Filter(text)));
+    }
+    if !state.runs.filter_text.is_empty() {
+        let (shown, all) = (state.runs.shown.len(), state.runs.rows.len());
+        ui.label(muted(ui, format!("{shown} of {all}")));
+        if ui.small_button("Clear filter").clicked() {
+            commands.push(Command::Runs(RunsCommand::Filter(String::new())));
+        }
+    }
+}
+
+fn chips_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    for (run_state, count) in RunState::ALL.into_iter().zip(state.runs.counts) {
+        let pair = format!("state={}", run_state.name().replace(' ', "-"));
+        let on = filter::holds(&state.runs.filter_text, &pair);
+        if count == 0 && !on {
+            continue;
+        }
+        let (symbol, color) = list::sign(ui, run_state);
+        let text = RichText::new(format!("{symbol} {count} {}", run_state.name())).color(color);
+        let mut chip = Button::new(text).corner_radius(12).selected(false);
+        if on {
+            chip = chip.stroke(Stroke::new(1.5, color));
+        }
+        let response = ui.add(chip).on_hover_text("Lists only these; again: all");
+        response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, format!("Only {}", run_state.name())));
+        if response.clicked() {
+            commands.push(Command::Runs(RunsCommand::Filter(filter::toggled(&state.runs.filter_text, &pair))));
+        }
+    }
+}

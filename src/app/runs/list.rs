@@ -1,0 +1,346 @@
+//! The list of runs: only the lines that are seen are drawn.
+
+use eframe::egui::{
+    Align, Align2, Button, Color32, CornerRadius, FontId, Id, Label, Layout, Pos2, Rect, Response, RichText, Role,
+    Sense, TextStyle, Ui, UiBuilder, Vec2, WidgetInfo,
+};
+use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
+
+use super::row::Row;
+use super::{Move, RunsCommand, locked};
+use crate::app::theme::{BODY, GRID, palette};
+use crate::app::widgets::{duration_text, muted, strong};
+use crate::app::{Command, State};
+use crate::figure::significant;
+use crate::plan::RunState;
+
+const ROW_HEIGHT: f32 = 28.0;
+const HEADER_HEIGHT: f32 = 26.0;
+
+/// The symbol and the colour of a state.
+pub fn sign(ui: &Ui, state: RunState) -> (&'static str, Color32) {
+    let palette = palette(ui.visuals());
+    match state {
+        RunState::Queued => ("…", palette.muted),
+        RunState::Starting => ("▶", palette.muted),
+        RunState::Running => ("▶", palette.accent),
+        RunState::Finished => ("✓", palette.good),
+        RunState::Failed => ("✗", palette.bad),
+        RunState::Cancelled => ("×", palette.muted),
+        RunState::TimedOut => ("✗", palette.warning),
+        RunState::Interrupted => ("⚠", palette.warning),
+    }
+}
+
+/// A duration in columns: `0:21`, `12:05`, `1:02:03`.
+pub fn clock_text(duration_s: f64) -> String {
+    let seconds = duration_s.max(0.0).round() as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// What stands in a column.
+#[derive(Clone, Copy)]
+enum Field {
+    Number,
+    State,
+    Action,
+    Progress,
+    Level(usize),
+    Repeat,
+    Loss,
+    Elapsed,
+    Left,
+    Reason,
+}
+
+/// Draws the list.
+pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    if state.runs.shown.is_empty() {
+        ui.add_space(6.0 * GRID);
+        ui.vertical_centered(|ui| ui.label(muted(ui, "No run fits the filter")));
+        return;
+    }
+    let first = [Field::Number, Field::State, Field::Progress, Field::Action];
+    let levels = (0..state.runs.columns.len()).map(Field::Level);
+    let last = [Field::Repeat, Field::Loss, Field::Elapsed, Field::Left, Field::Reason];
+    let fields: Vec<Field> = first.into_iter().chain(levels).chain(last).collect();
+    let mut list = List { state, commands, fields };
+    let columns: Vec<_> = list.fields.iter().map(|field| list.column(*field)).collect();
+    let mut table = Table::new()
+        .id_salt("runs")
+        .num_rows(state.runs.shown.len() as u64)
+        .columns(columns)
+        .headers([HeaderRow::new(HEADER_HEIGHT)]);
+    // The selected run is brought into sight when it changes, not while somebody scrolls.
+    let memory = Id::unique("runs-last-selected");
+    let last: Option<String> = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
+    if last != state.runs.selected {
+        let is_selected = |index: &usize| Some(&state.runs.rows[*index].run) == state.runs.selected.as_ref();
+        if let Some(place) = state.runs.shown.iter().position(is_selected) {
+            table = table.scroll_to_row(place as u64, None);
+        }
+        ui.data_mut(|data| data.insert_temp(memory, state.runs.selected.clone()));
+    }
+    ui.scope(|ui| {
+        // Text that can be selected would take the clicks that select a run.
+        ui.style_mut().interaction.selectable_labels = false;
+        table.show(ui, &mut list);
+    });
+}
+
+struct List<'a> {
+    state: &'a State,
+    commands: &'a mut Vec<Command>,
+    fields: Vec<Field>,
+}
+
+impl List<'_> {
+    fn column(&self, field: Field) -> egui_table::Column {
+        let width = match field {
+            Field::Number => 44.0,
+            Field::State => 104.0,
+            Field::Progress => 136.0,
+            Field::Action => 68.0,
+            Field::Level(index) => {
+                let column = &self.state.runs.columns[index];
+                if matches!(column.key, "plan" | "data") { 120.0 } else { 16.0 + 7.5 * column.name.len().max(7) as f32 }
+            }
+            Field::Repeat | Field::Left => 64.0,
+            Field::Loss | Field::Elapsed => 68.0,
+            Field::Reason => 320.0,
+        };
+        let id = match field {
+            Field::Level(index) => Id::unique(("runs-level", self.state.runs.columns[index].key)),
+            other => Id::unique(("runs-column", self.title(other))),
+        };
+        // Below this a column would be narrowed to what is in sight when it is first drawn.
+        egui_table::Column::new(width).range(width..=900.0).id(id)
+    }
+
+    fn title(&self, field: Field) -> &'static str {
+        match field {
+            Field::Number => "#",
+            Field::State => "State",
+            Field::Progress => "Progress",
+            Field::Action => "",
+            Field::Level(index) => self.state.runs.columns[index].name,
+            Field::Repeat => "Repeat",
+            Field::Loss => "Loss",
+            Field::Elapsed => "Time",
+            Field::Left => "Left",
+            Field::Reason => "Reason",
+        }
+    }
+
+    fn send(&mut self, command: RunsCommand) {
+        self.commands.push(Command::Runs(command));
+    }
+
+    fn field_ui(&mut self, ui: &mut Ui, field: Field, row: &Row) {
+        let now_s = self.state.queue.time_s;
+        let time = |duration_s: Option<f64>| duration_s.map_or("–".to_owned(), clock_text);
+        let (response, hover) = match field {
+            Field::Action => {
+                self.action_ui(ui, row);
+                return;
+            }
+            Field::Progress => (progress_ui(ui, row), String::new()),
+            Field::Number => (right(ui, &row.number), row.run.clone()),
+            Field::State => {
+                let (symbol, color) = sign(ui, row.state);
+                let text = RichText::new(format!("{symbol} {}", row.state.name())).color(color);
+                (ui.label(text), String::new())
+            }
+            Field::Level(index) => {
+                let text = row.cells.get(index).map_or("…", String::as_str);
+                (ui.add(Label::new(text).truncate()), String::new())
+            }
+            Field::Repeat => {
+                let text = row.repeat.map_or("…".to_owned(), |repeat| repeat.to_string());
+                (right(ui, text), String::new())
+            }
+            Field::Loss => {
+                let whose = if row.steps.is_some() { "the latest step's" } else { "the last epoch's mean" };
+                let hover = row.loss.map_or(String::new(), |loss| format!("{loss}, {whose}"));
+                (right(ui, row.loss.map_or("–".to_owned(), significant)), hover)
+            }
+            Field::Elapsed => {
+                let elapsed_s = row.elapsed_s(now_s);
+                let hover = elapsed_s.map(|elapsed_s| format!("{elapsed_s:.3} s since its processes were started"));
+                (right(ui, time(elapsed_s)), hover.unwrap_or_default())
+            }
+            Field::Left => (right(ui, time(row.remaining_s(now_s))), "By the run's own pace".to_owned()),
+            Field::Reason => {
+                let Some(reason) = &row.reason else { return };
+                let first = muted(ui, reason.lines().next().unwrap_or_default());
+                (ui.add(Label::new(first).truncate()), reason.clone())
+            }
+        };
+        if !hover.is_empty() {
+            response.on_hover_text(hover);
+        }
+    }
+
+    fn action_ui(&mut self, ui: &mut Ui, row: &Row) {
+        let (text, name, command) = if !row.state.is_final() {
+            ("Cancel", format!("Cancel run {}", row.number), RunsCommand::Cancel(row.run.clone()))
+        } else if row.can_retry() {
+            ("Retry", format!("Retry run {}", row.number), RunsCommand::Retry(row.run.clone()))
+        } else {
+            return;
+        };
+        let why_not = locked(self.state);
+        let response = ui.add_enabled(why_not.is_none(), Button::new(text).small());
+        let response = response.on_disabled_hover_text(why_not.unwrap_or_default());
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, why_not.is_none(), &name));
+        if response.clicked() {
+            self.send(command);
+        }
+    }
+
+    fn menu_ui(&mut self, ui: &mut Ui, row: &Row) {
+        let unlocked = locked(self.state).is_none();
+        let run = || row.run.clone();
+        let queued = row.place.is_some();
+        let entries = [
+            ("Cancel", "Del", !row.state.is_final(), RunsCommand::Cancel(run())),
+            ("Retry", "R", row.can_retry(), RunsCommand::Retry(run())),
+            ("To the top", "Alt Home", queued, RunsCommand::Move(run(), Move::Top)),
+            ("Up", "Alt ↑", queued, RunsCommand::Move(run(), Move::Up)),
+            ("Down", "Alt ↓", queued, RunsCommand::Move(run(), Move::Down)),
+        ];
+        for (name, keys, enabled, command) in entries {
+            let button = Button::new(name).shortcut_text(keys);
+            let response = ui.add_enabled(enabled && unlocked, button);
+            if response.on_disabled_hover_text(locked(self.state).unwrap_or("Not in this state")).clicked() {
+                self.send(command);
+                ui.close();
+            }
+        }
+        ui.separator();
+        if ui.button("Copy id").clicked() {
+            ui.ctx().copy_text(row.run.clone());
+            ui.close();
+        }
+    }
+}
+
+impl TableDelegate for List<'_> {
+    fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
+        let Some(field) = self.fields.get(cell.group_index).copied() else { return };
+        let numeric = matches!(field, Field::Number | Field::Repeat | Field::Loss | Field::Elapsed | Field::Left);
+        let hover = match field {
+            Field::Elapsed => "How long it has been under way or was, in minutes and seconds",
+            Field::Left => "How long still, by the run's own pace",
+            Field::Loss => "Training loss: the latest step's while it runs, then the last epoch's mean",
+            _ => "",
+        };
+        let title = strong(self.title(field)).color(palette(ui.visuals()).muted);
+        let response = inside(ui, |ui| if numeric { right(ui, title) } else { ui.add(Label::new(title).truncate()) });
+        if !hover.is_empty() {
+            response.on_hover_text(hover);
+        }
+        let line = palette(ui.visuals()).line;
+        ui.painter().hline(ui.max_rect().x_range(), ui.max_rect().bottom(), (1.0, line));
+    }
+
+    fn row_ui(&mut self, ui: &mut Ui, place: u64) {
+        let state = self.state;
+        let Some(row) = row_at(state, place) else { return };
+        // The table draws each row once more for columns that stay while others scroll; there are none.
+        if !ui.clip_rect().is_positive() {
+            return;
+        }
+        let selected = state.runs.selected.as_ref() == Some(&row.run);
+        let rect = ui.max_rect();
+        let response = ui.interact(rect, Id::unique(("run-row", &row.run)), Sense::click());
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, selected, row.spoken()));
+        let visuals = ui.visuals();
+        let fill = if selected {
+            palette(visuals).accent.gamma_multiply(0.18)
+        } else if response.hovered() {
+            palette(visuals).accent.gamma_multiply(0.08)
+        } else if place % 2 == 1 {
+            visuals.faint_bg_color
+        } else {
+            Color32::TRANSPARENT
+        };
+        ui.painter().rect_filled(rect, CornerRadius::ZERO, fill);
+        if response.clicked() {
+            self.send(RunsCommand::Select((!selected).then(|| row.run.clone())));
+        }
+        response.context_menu(|ui| self.menu_ui(ui, row));
+    }
+
+    fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
+        let Some(field) = self.fields.get(cell.col_nr).copied() else { return };
+        let state = self.state;
+        let Some(row) = row_at(state, cell.row_nr) else { return };
+        inside(ui, |ui| self.field_ui(ui, field, row));
+    }
+
+    fn default_row_height(&self) -> f32 {
+        ROW_HEIGHT
+    }
+}
+
+/// The run in a line of the list.
+fn row_at(state: &State, place: u64) -> Option<&Row> {
+    let index = *state.runs.shown.get(usize::try_from(place).ok()?)?;
+    state.runs.rows.get(index)
+}
+
+/// Draws inside a cell, a little away from its edges.
+fn inside<R>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> R) -> R {
+    let rect = ui.max_rect().shrink2(Vec2::new(1.5 * GRID, 0.0));
+    let builder = UiBuilder::new().max_rect(rect).layout(Layout::left_to_right(Align::Center));
+    ui.scope_builder(builder, add).inner
+}
+
+/// A number at the right edge.
+fn right(ui: &mut Ui, text: impl Into<eframe::egui::WidgetText>) -> Response {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text)).inner
+}
+
+/// The bar of a run: filled by its share, with steps on it.
+fn progress_ui(ui: &mut Ui, row: &Row) -> Response {
+    let Some(share) = row.share() else { return ui.label("") };
+    let palette = palette(ui.visuals());
+    let (rect, response) = ui.allocate_exact_size(Vec2::new(ui.available_width(), 16.0), Sense::hover());
+    let fill = if row.state == RunState::Finished { palette.good.gamma_multiply(0.35) } else { palette.accent };
+    let text = match row.steps {
+        Some((step, steps)) => format!("{step} / {steps}"),
+        None => "100 %".to_owned(),
+    };
+    let name = format!("Progress of run {}", row.number);
+    response.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::ProgressIndicator, true, &name);
+        info.value = Some(f64::from(share));
+        info.current_text_value = Some(text.clone());
+        info
+    });
+    let painter = ui.painter();
+    painter.rect_filled(rect, 4, ui.visuals().widgets.inactive.bg_fill);
+    let done = Rect::from_min_size(rect.min, Vec2::new(rect.width() * share, rect.height()));
+    painter.rect_filled(done, 4, fill);
+    let font = FontId::new(BODY - 2.0, TextStyle::Body.resolve(ui.style()).family);
+    let draw = |clip: Rect, color: Color32| {
+        let clip = painter.with_clip_rect(clip.intersect(painter.clip_rect()));
+        clip.text(rect.center(), Align2::CENTER_CENTER, &text, font.clone(), color);
+    };
+    let filled_text = if row.state == RunState::Finished { ui.visuals().text_color() } else { palette.on_accent };
+    draw(done, filled_text);
+    draw(Rect::from_min_max(Pos2::new(done.right(), rect.top()), rect.max), ui.visuals().text_color());
+    match row.steps {
+        Some((step, steps)) => response.on_hover_text(format!(
+            "step {step} of {steps}, epoch {}{}",
+            row.epoch,
+            row.loss.map_or(String::new(), |loss| format!(", loss {}", significant(loss)))
+        )),
+        None => response.on_hover_text(
+            row.elapsed_s(0.0)
+                .map_or("finished".to_owned(), |elapsed_s| format!("finished in {}", duration_text(elapsed_s))),
+        ),
+    }
+}

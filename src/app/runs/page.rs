@@ -1,0 +1,128 @@
+//! One run's page: how it stands and why, and its parts as tabs.
+
+use eframe::egui::{Align, Button, Label, Layout, Role, ScrollArea, Stroke, Ui, WidgetInfo};
+
+use super::row::Row;
+use super::text::{Lines, text_ui};
+use super::{RunsCommand, Tab, advice, list, locked, summary};
+use crate::app::engine::RunPage;
+use crate::app::theme::GRID;
+use crate::app::widgets::{card, muted, strong};
+use crate::app::{Command, State};
+
+/// All that is known of one run, its long texts prepared for drawing.
+pub struct Page {
+    /// What was read.
+    pub read: RunPage,
+    log: Lines,
+    events: Lines,
+    job: Lines,
+    plan: Lines,
+}
+
+impl Page {
+    /// Prepares what was read.
+    pub fn new(mut read: RunPage) -> Self {
+        let log = Lines::new(std::mem::take(&mut read.log));
+        let events = Lines::new(std::mem::take(&mut read.events).join("\n"));
+        let job = Lines::new(std::mem::take(&mut read.job));
+        let plan = Lines::new(std::mem::take(&mut read.plan));
+        Self { read, log, events, job, plan }
+    }
+}
+
+/// Draws the page of the selected run.
+pub fn page_ui(ui: &mut Ui, state: &State, row: &Row, commands: &mut Vec<Command>) {
+    title_ui(ui, state, row, commands);
+    let page = state.runs.page.as_ref();
+    reason_ui(ui, row, page);
+    tabs_ui(ui, state.runs.tab, commands);
+    ui.add_space(GRID);
+    let Some(page) = page else {
+        ui.weak("reading …");
+        return;
+    };
+    match state.runs.tab {
+        Tab::Summary => {
+            ScrollArea::vertical().id_salt("run-summary").auto_shrink(false).show(ui, |ui| {
+                summary::summary_ui(ui, row, &page.read);
+            });
+        }
+        Tab::Log => text_ui(ui, "log", &page.log, "Its processes wrote nothing to stderr.", true),
+        Tab::Events => text_ui(ui, "events", &page.events, "Its ranks have said nothing yet.", true),
+        Tab::Job => text_ui(ui, "job", &page.job, "It was never started, so it has no job file.", false),
+        Tab::Plan => text_ui(ui, "plan", &page.plan, "The session does not keep its plan.", false),
+    }
+}
+
+fn title_ui(ui: &mut Ui, state: &State, row: &Row, commands: &mut Vec<Command>) {
+    let mut send = |command: RunsCommand| commands.push(Command::Runs(command));
+    ui.horizontal(|ui| {
+        let (symbol, color) = list::sign(ui, row.state);
+        ui.label(strong(format!("Run {}", row.number)).size(crate::app::theme::TITLE)).on_hover_text(&row.run);
+        ui.colored_label(color, format!("{symbol} {}", row.state.name()));
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let close = ui.button("×").on_hover_text("Close the page (Esc)");
+            close.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Close the page"));
+            if close.clicked() {
+                send(RunsCommand::Select(None));
+            }
+            let why_not = locked(state);
+            let mut button = |ui: &mut Ui, text: &str, command: RunsCommand| {
+                let response = ui.add_enabled(why_not.is_none(), Button::new(text));
+                if response.on_disabled_hover_text(why_not.unwrap_or_default()).clicked() {
+                    send(command);
+                }
+            };
+            if row.can_retry() {
+                button(ui, "Retry this run", RunsCommand::Retry(row.run.clone()));
+            }
+            if !row.state.is_final() {
+                button(ui, "Cancel this run", RunsCommand::Cancel(row.run.clone()));
+            }
+        });
+    });
+    if !row.cells.is_empty() {
+        let repeat = row.repeat.map_or(String::new(), |repeat| format!("repeat {repeat}"));
+        let named = state.runs.columns.iter().zip(&row.cells).map(|(column, cell)| format!("{} {cell}", column.name));
+        let text = named.chain([repeat]).collect::<Vec<_>>().join(" · ");
+        ui.add(Label::new(muted(ui, text)).wrap());
+    }
+}
+
+/// Why it did not finish, and what to do.
+fn reason_ui(ui: &mut Ui, row: &Row, page: Option<&Page>) {
+    let Some(record) = page.map(|page| &page.read.record).filter(|record| record.state == row.state) else { return };
+    let Some(heading) = advice::heading(record) else { return };
+    let color = list::sign(ui, row.state).1;
+    card(ui).stroke(Stroke::new(1.0, color)).show(ui, |ui| {
+        ui.take_available_width();
+        ui.label(strong(heading).color(color));
+        let by_rank =
+            || record.ranks.iter().find_map(|rank| rank.failure.as_ref()).map(|(_, message)| message.as_str());
+        if let Some(reason) = record.reason.as_deref().or_else(by_rank).filter(|reason| *reason != "cancelled") {
+            ScrollArea::vertical().id_salt("run-reason").max_height(140.0).show(ui, |ui| {
+                ui.add(Label::new(reason).wrap().selectable(true));
+            });
+        }
+        if let Some(advice) = advice::advice(record) {
+            ui.add(Label::new(muted(ui, advice)).wrap());
+        }
+    });
+    ui.add_space(GRID);
+}
+
+fn tabs_ui(ui: &mut Ui, chosen: Tab, commands: &mut Vec<Command>) {
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = GRID;
+        for tab in Tab::ALL {
+            let response = ui.add(Button::selectable(chosen == tab, tab.name()));
+            let name = format!("{} of the run", tab.name());
+            response.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen == tab, &name));
+            if response.clicked() {
+                commands.push(Command::Runs(RunsCommand::Show(tab)));
+            }
+        }
+    });
+    ui.separator();
+}

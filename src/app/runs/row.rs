@@ -1,0 +1,202 @@
+//! One line of the list of runs: what the session keeps of a run, overlaid by where this workbench's queue has it.
+
+use crate::app::engine::{QueueRow, Records};
+use crate::plan::{Levels, RunState};
+use crate::store::RunRecord;
+
+/// A column of levels in which runs differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// The factor's key, or `plan` or `data`.
+    pub key: &'static str,
+    /// The name on screen.
+    pub name: &'static str,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its id.
+    pub run: String,
+    /// Its number within the session, as in its id; the id where it has none.
+    pub number: String,
+    /// The name of its plan; empty while the session's records lack the run.
+    pub plan: String,
+    /// The name of its data set.
+    pub data: String,
+    /// All levels.
+    pub levels: Levels,
+    /// What stands in the columns of levels.
+    pub cells: Vec<String>,
+    /// Which repeat of its cell.
+    pub repeat: Option<u32>,
+    /// Where it stands.
+    pub state: RunState,
+    /// Steps done and to do, where it is running.
+    pub steps: Option<(u64, u64)>,
+    /// The epoch it is in, from 1; 0 where it is in none.
+    pub epoch: u32,
+    /// The latest loss.
+    pub loss: Option<f64>,
+    /// When its processes were started.
+    pub started_time_s: Option<f64>,
+    /// When it ended.
+    pub ended_time_s: Option<f64>,
+    /// Why it did not finish.
+    pub reason: Option<String>,
+    /// Its place among the queued runs of this workbench, from 0.
+    pub place: Option<usize>,
+    /// It is in this workbench's queue.
+    pub ours: bool,
+    /// Lower-case words that the filter looks at.
+    pub words: String,
+}
+
+impl Row {
+    /// The row of a run that the session keeps.
+    pub fn of(record: &RunRecord, columns: &[Column]) -> Self {
+        let mut row = Self::unknown(&record.run);
+        row.plan.clone_from(&record.plan);
+        row.data = record.data.name().to_owned();
+        row.levels = record.levels.clone();
+        row.cells = columns.iter().map(|column| row.level(column.key).unwrap_or_else(|| "–".to_owned())).collect();
+        row.repeat = Some(record.repeat);
+        row.state = record.state;
+        row.loss = last_loss(record);
+        row.started_time_s = record.started_time_s;
+        row.ended_time_s = record.ended_time_s;
+        row.reason = record.reason.clone().filter(|reason| !reason.trim().is_empty());
+        let levels = record.levels.iter().map(|(_, level)| level.to_string());
+        let mut words: Vec<String> = levels.collect();
+        words.extend([row.plan.clone(), row.data.clone(), row.run.clone()]);
+        words.extend(row.reason.clone());
+        row.words = words.join("\n").to_lowercase();
+        row
+    }
+
+    /// The row of a run of which only the id is known yet.
+    pub fn unknown(run: &str) -> Self {
+        let digits = run.split('-').next().unwrap_or_default().trim_start_matches('0');
+        let number = if digits.parse::<u32>().is_ok() { digits } else { run };
+        Self {
+            run: run.to_owned(),
+            number: number.to_owned(),
+            plan: String::new(),
+            data: String::new(),
+            levels: Levels::default(),
+            cells: Vec::new(),
+            repeat: None,
+            state: RunState::Queued,
+            steps: None,
+            epoch: 0,
+            loss: None,
+            started_time_s: None,
+            ended_time_s: None,
+            reason: None,
+            place: None,
+            ours: false,
+            words: run.to_lowercase(),
+        }
+    }
+
+    /// Takes over where the queue has it.
+    pub fn overlay(&mut self, queued: &QueueRow, place: Option<usize>) {
+        // An end that is recorded is newer than what the queue said before it.
+        if !self.state.is_final() {
+            self.state = queued.state;
+        }
+        self.ours = true;
+        self.place = place;
+        let live = self.state.is_under_way() && queued.steps > 0;
+        self.steps = live.then_some((queued.step, queued.steps));
+        self.epoch = if live { queued.epoch } else { 0 };
+        if live {
+            self.loss = queued.loss.or(self.loss);
+        }
+    }
+
+    /// The level of a factor, or the plan, the data set or the repeat, as text.
+    pub fn level(&self, key: &str) -> Option<String> {
+        match key {
+            "plan" => Some(self.plan.clone()),
+            "data" => Some(self.data.clone()),
+            "repeat" => self.repeat.map(|repeat| repeat.to_string()),
+            "run" => Some(self.number.clone()),
+            _ => self.levels.get(key).map(ToString::to_string),
+        }
+    }
+
+    /// How much is done, from 0 to 1, where that is known.
+    pub fn share(&self) -> Option<f32> {
+        match (self.state, self.steps) {
+            (RunState::Finished, _) => Some(1.0),
+            (_, Some((step, steps))) => Some((step as f32 / steps.max(1) as f32).clamp(0.0, 1.0)),
+            _ => None,
+        }
+    }
+
+    /// How long it has been under way or was, in seconds.
+    pub fn elapsed_s(&self, now_s: f64) -> Option<f64> {
+        let started_s = self.started_time_s?;
+        let end_s = match self.ended_time_s {
+            Some(ended_s) => ended_s,
+            // Of another workbench's runs nobody tells the time.
+            None if self.state.is_under_way() && now_s >= started_s => now_s,
+            None => return None,
+        };
+        Some((end_s - started_s).max(0.0))
+    }
+
+    /// How long still, by the run's own pace, once that tells something.
+    pub fn remaining_s(&self, now_s: f64) -> Option<f64> {
+        let share = f64::from(self.share().filter(|share| *share > 0.02 && self.state.is_under_way())?);
+        self.elapsed_s(now_s).map(|elapsed_s| elapsed_s * (1.0 - share) / share)
+    }
+
+    /// Whether it can be queued again.
+    pub fn can_retry(&self) -> bool {
+        self.state.is_final() && self.state != RunState::Finished
+    }
+
+    /// What a screen reader says of it.
+    pub fn spoken(&self) -> String {
+        format!("Run {}: {}, {}", self.number, self.cells.join(", "), self.state.name())
+    }
+}
+
+fn last_loss(record: &RunRecord) -> Option<f64> {
+    record.ranks.first()?.epochs.last().map(|epoch| epoch.train_loss).filter(|loss| loss.is_finite())
+}
+
+/// The columns in which runs differ: the plan, the data set, and factors in the order of their registry.
+pub fn columns(records: &Records) -> Vec<Column> {
+    let Some(first) = records.runs.first() else { return Vec::new() };
+    let mut columns = Vec::new();
+    if records.runs.iter().any(|run| run.plan != first.plan) {
+        columns.push(Column { key: "plan", name: "Plan" });
+    }
+    if records.runs.iter().any(|run| run.data != first.data) {
+        columns.push(Column { key: "data", name: "Data" });
+    }
+    let mut keys: Vec<&'static str> = Vec::new();
+    for (key, _) in records.runs.iter().flat_map(|run| run.levels.iter()) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    for key in keys {
+        if records.runs.iter().any(|run| run.levels.get(key) != first.levels.get(key)) {
+            columns.push(Column { key, name: factor_name(key) });
+        }
+    }
+    columns
+}
+
+/// The name of a factor on screen.
+pub fn factor_name(key: &'static str) -> &'static str {
+    use crate::plan::{Workload, factor};
+    [Workload::Image, Workload::Llm]
+        .iter()
+        .find_map(|workload| factor(*workload, key))
+        .map_or(key, |factor| factor.name)
+}

@@ -1,0 +1,217 @@
+//! The summary on a run's page: what it is, where it ran, what it measured, what was proven.
+
+use eframe::egui::{Align, Grid, Label, Layout, Ui, WidgetText};
+
+use super::list::clock_text;
+use super::row::{Row, factor_name};
+use crate::analysis::{MEASURES, Mark};
+use crate::app::engine::RunPage;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{bytes_text, muted, strong};
+use crate::figure::{grouped, significant};
+use crate::plan::{CudaState, Node};
+
+/// Draws it.
+pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
+    marks_ui(ui, page);
+    measures_ui(ui, page);
+    epochs_ui(ui, page);
+    evidence_ui(ui, page);
+    levels_ui(ui, row, page);
+    places_ui(ui, page);
+    times_ui(ui, page);
+    if let Some(node) = &page.node {
+        node_ui(ui, node);
+    }
+}
+
+/// A heading, with air above it.
+fn section(ui: &mut Ui, title: &str) {
+    ui.add_space(2.0 * GRID);
+    ui.label(strong(title));
+}
+
+/// A number at the right edge of its column.
+fn right(ui: &mut Ui, text: impl Into<WidgetText>) -> eframe::egui::Response {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text)).inner
+}
+
+/// Names and values in two columns.
+fn pairs_ui(ui: &mut Ui, id: &str, pairs: &[(String, String)]) {
+    Grid::new(id).num_columns(2).spacing([16.0, 4.0]).show(ui, |ui| {
+        for (name, value) in pairs {
+            ui.label(muted(ui, name));
+            ui.add(Label::new(value).wrap().selectable(true));
+            ui.end_row();
+        }
+    });
+}
+
+fn marks_ui(ui: &mut Ui, page: &RunPage) {
+    // Why it did not finish stands above the tabs.
+    let marks: Vec<&Mark> = page.summary.marks.iter().filter(|mark| !matches!(mark, Mark::Failed(_))).collect();
+    if marks.is_empty() {
+        return;
+    }
+    let warning = palette(ui.visuals()).warning;
+    section(ui, "To be known");
+    for mark in marks {
+        ui.horizontal_wrapped(|ui| {
+            ui.colored_label(warning, format!("⚠ {}", mark.label()));
+            ui.label(mark.to_string());
+        });
+    }
+}
+
+fn measures_ui(ui: &mut Ui, page: &RunPage) {
+    let told: Vec<_> = MEASURES.iter().filter_map(|measure| Some((measure, (measure.of)(&page.summary)?))).collect();
+    section(ui, "Measures");
+    if told.is_empty() {
+        ui.weak("None yet: they are worked out from steps and epochs.");
+        return;
+    }
+    Grid::new("run-measures").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
+        for (measure, value) in told {
+            ui.label(muted(ui, measure.name)).on_hover_text(measure.key);
+            let shown = grouped(&significant(value * measure.shown_factor));
+            right(ui, shown).on_hover_text(format!("{} = {value} {}", measure.key, measure.unit));
+            ui.label(muted(ui, measure.shown_unit));
+            ui.end_row();
+        }
+    });
+}
+
+fn epochs_ui(ui: &mut Ui, page: &RunPage) {
+    if page.summary.epochs.is_empty() {
+        return;
+    }
+    section(ui, "Epochs");
+    Grid::new("run-epochs").num_columns(6).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
+        for title in ["Epoch", "Train loss", "Test loss", "Accuracy %", "Duration s"] {
+            right(ui, muted(ui, title));
+        }
+        ui.label("");
+        ui.end_row();
+        for epoch in &page.summary.epochs {
+            right(ui, epoch.epoch.to_string());
+            let accuracy = epoch.accuracy.map(|accuracy| accuracy * 100.0);
+            for value in [epoch.train_loss, epoch.test_loss, accuracy, epoch.duration_s] {
+                let response = right(ui, value.map_or("–".to_owned(), significant));
+                if let Some(value) = value {
+                    response.on_hover_text(value.to_string());
+                }
+            }
+            ui.label(muted(ui, if epoch.warm_up { "holds warm-up" } else { "" }));
+            ui.end_row();
+        }
+    });
+}
+
+fn evidence_ui(ui: &mut Ui, page: &RunPage) {
+    let mut evidence: Vec<_> = page.record.ranks.iter().flat_map(|rank| &rank.evidence).collect();
+    evidence.dedup();
+    let mut seen = Vec::new();
+    // Ranks mostly see the same: each thing is said once.
+    evidence.retain(|item| {
+        !seen.contains(item) && {
+            seen.push(item);
+            true
+        }
+    });
+    if evidence.is_empty() {
+        return;
+    }
+    section(ui, "Evidence");
+    let palette = palette(ui.visuals());
+    Grid::new("run-evidence").num_columns(4).spacing([16.0, 4.0]).show(ui, |ui| {
+        for title in ["", "Factor", "Asked", "Seen"] {
+            ui.label(muted(ui, title));
+        }
+        ui.end_row();
+        for item in evidence {
+            let (symbol, color) = if item.in_effect { ("✓", palette.good) } else { ("✗", palette.bad) };
+            let hover = if item.in_effect { "in effect" } else { "not in effect" };
+            ui.colored_label(color, symbol).on_hover_text(hover);
+            ui.label(&item.factor);
+            ui.label(&item.asked);
+            ui.add(Label::new(&item.seen).wrap());
+            ui.end_row();
+        }
+    });
+}
+
+fn levels_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
+    let record = &page.record;
+    section(ui, "Levels");
+    let mut pairs: Vec<(String, String)> =
+        record.levels.iter().map(|(key, level)| (factor_name(key).to_owned(), level.to_string())).collect();
+    let mut add = |name: &str, value: String| pairs.push((name.to_owned(), value));
+    add("Data", page.summary.data.clone());
+    add("Seed", record.seed.to_string());
+    add("Repeat", record.repeat.to_string());
+    add("Plan", record.plan.clone());
+    add("Cell", record.cell.clone());
+    add("Id", row.run.clone());
+    pairs_ui(ui, "run-levels", &pairs);
+}
+
+fn places_ui(ui: &mut Ui, page: &RunPage) {
+    if page.record.ranks.is_empty() {
+        return;
+    }
+    section(ui, "Placement");
+    for rank in &page.record.ranks {
+        let mut parts = Vec::new();
+        if let Some(device) = &rank.device {
+            parts.push(device.name.clone());
+            parts.extend(device.gpu_uuid.clone());
+        }
+        parts.extend(rank.torch_version.as_ref().map(|version| format!("libtorch {version}")));
+        parts.extend(rank.parameters.map(|count| format!("{} parameters", grouped(&count.to_string()))));
+        parts.extend(rank.peak_allocated_bytes.map(|bytes| format!("peak {}", bytes_text(bytes as f64))));
+        ui.horizontal_wrapped(|ui| {
+            ui.label(muted(ui, format!("Rank {}", rank.rank)));
+            ui.add(Label::new(parts.join(" · ")).selectable(true));
+        });
+    }
+}
+
+fn times_ui(ui: &mut Ui, page: &RunPage) {
+    let record = &page.record;
+    section(ui, "Times");
+    let at = |time_s: f64| {
+        let time = jiff::Timestamp::from_millisecond((time_s * 1e3) as i64).ok()?;
+        Some(time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string())
+    };
+    let mut pairs = vec![("Queued".to_owned(), at(record.queued_time_s).unwrap_or_default())];
+    for (name, time_s) in [("Started", record.started_time_s), ("Ended", record.ended_time_s)] {
+        pairs.push((name.to_owned(), time_s.and_then(at).unwrap_or("–".to_owned())));
+    }
+    if let Some((started_s, ended_s)) = record.started_time_s.zip(record.ended_time_s) {
+        pairs.push(("Took".to_owned(), clock_text(ended_s - started_s)));
+    }
+    let samples = record.telemetry.samples;
+    pairs.push(("Telemetry".to_owned(), format!("{} samples", grouped(&samples.to_string()))));
+    pairs_ui(ui, "run-times", &pairs);
+}
+
+fn node_ui(ui: &mut Ui, node: &Node) {
+    section(ui, "Node");
+    let mut pairs = vec![
+        ("Name".to_owned(), node.hostname.clone()),
+        ("System".to_owned(), node.system.clone()),
+        ("Processor".to_owned(), format!("{}, {} CPUs", node.cpu_model, node.cpus)),
+        ("Memory".to_owned(), bytes_text(node.memory_bytes as f64)),
+    ];
+    for gpu in &node.gpus {
+        pairs.push((format!("GPU {}", gpu.index), format!("{}, {}", gpu.name, gpu.uuid)));
+    }
+    pairs.extend(node.driver.clone().map(|driver| ("Driver".to_owned(), driver)));
+    if let Ok(worker) = &node.worker {
+        let cuda = if worker.cuda == CudaState::Available { "with CUDA" } else { "without CUDA" };
+        let text = format!("{}, libtorch {}, {cuda}", worker.version, worker.torch_version);
+        pairs.push(("Worker".to_owned(), text));
+        pairs.push(("Worker's path".to_owned(), worker.path.display().to_string()));
+    }
+    pairs_ui(ui, "run-node", &pairs);
+}

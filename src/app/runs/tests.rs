@@ -1,0 +1,369 @@
+//! The Runs screen, sessions and closing, by accessible names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eframe::egui::accesskit::Role;
+use eframe::egui::{Context, Vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+use super::*;
+use crate::analysis::{fixture, summarise_run};
+use crate::app::closing::{self, CloseCommand, Closing};
+use crate::app::engine::{QueueRow, Report};
+use crate::app::sessions::{self, SessionsCommand};
+use crate::app::{Settings, theme};
+use crate::protocol::FailureKind;
+use crate::store::RunRecord;
+
+fn record(number: u32, precision: &str, state: RunState) -> RunRecord {
+    let cell = fixture::cell(precision, 1, "single");
+    let mut record = fixture::run(&cell, number, 0.01);
+    record.run = format!("{number:04}-cell-{number}");
+    record.state = state;
+    record.ended_time_s = state.is_final().then_some(2_000.0 + f64::from(number));
+    record.started_time_s = (state != RunState::Queued).then_some(1_000.0);
+    record
+}
+
+fn failed(number: u32) -> RunRecord {
+    let mut record = record(number, "fp16", RunState::Failed);
+    record.reason = Some("rank 0: CUDA out of memory: tried to allocate 2 GB".to_owned());
+    record.ranks[0].failure = Some((FailureKind::OutOfMemory, "out of memory".to_owned()));
+    record
+}
+
+fn row(number: u32, state: RunState, step: u64) -> QueueRow {
+    let run = format!("{number:04}-cell-{number}");
+    QueueRow { run, state, step, steps: 400, epoch: 1, loss: Some(0.5) }
+}
+
+fn queue(rows: Vec<QueueRow>) -> QueueView {
+    let queued = rows.len();
+    QueueView { rows, queued, time_s: 1_030.0, remaining_s: 60.0, ..QueueView::default() }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from("/sessions/study")
+}
+
+fn state(records: Vec<RunRecord>, rows: Vec<QueueRow>) -> State {
+    let mut state = State::new(Settings::default());
+    state.take(Report::Session { folder: folder(), read_only: None });
+    state.take(Report::Records(Arc::new(Records { folder: folder(), runs: records, ..Records::default() })));
+    state.take(Report::Queue(Arc::new(queue(rows))));
+    state.screen = Screen::Runs;
+    state
+}
+
+/// A window with a screen in it; what is asked for is done after each frame.
+struct Window {
+    state: State,
+    commands: Vec<Command>,
+    requests: Vec<Request>,
+    dressed: bool,
+}
+
+type Draw = fn(&mut Ui, &State, &mut Vec<Command>);
+
+fn window(state: State, draw: Draw) -> Harness<'static, Window> {
+    let window = Window { state, commands: Vec::new(), requests: Vec::new(), dressed: false };
+    let show = move |ui: &mut Ui, window: &mut Window| {
+        if !window.dressed {
+            theme::install(ui.ctx());
+            window.dressed = true;
+            // Fonts are there from the next frame on.
+            ui.ctx().request_repaint();
+            return;
+        }
+        draw(ui, &window.state, &mut window.commands);
+        for command in std::mem::take(&mut window.commands) {
+            window.state.execute(command, ui.ctx(), &mut window.requests);
+            ui.ctx().request_repaint();
+        }
+        window.state.poll_runs(&mut window.requests);
+    };
+    let mut harness = Harness::builder().with_size(Vec2::new(1400.0, 800.0)).build_ui_state(show, window);
+    harness.run();
+    harness
+}
+
+fn click(harness: &mut Harness<'_, Window>, name: &str) {
+    harness.get_by_label(name).click();
+    harness.run();
+}
+
+fn asked(harness: &Harness<'_, Window>, request: &Request) -> bool {
+    harness.state().requests.contains(request)
+}
+
+fn sees(harness: &Harness<'_, Window>, text: &str) -> bool {
+    harness.query_all_by_label_contains(text).next().is_some()
+}
+
+#[test]
+fn a_running_run_fills_its_bar() {
+    let records = vec![record(1, "fp32", RunState::Starting), record(2, "fp16", RunState::Queued)];
+    let rows = |step| vec![row(1, RunState::Running, step), row(2, RunState::Queued, 0)];
+    let mut harness = window(state(records, rows(100)), runs_ui);
+    let share =
+        |harness: &Harness<'_, Window>| harness.get_by_label("Progress of run 1").accesskit_node().numeric_value();
+    assert_eq!(share(&harness), Some(0.25));
+    harness.state_mut().state.take(Report::Queue(Arc::new(queue(rows(300)))));
+    harness.run();
+    assert_eq!(share(&harness), Some(0.75));
+    assert!(harness.query_by_label("Progress of run 2").is_none(), "nothing is known of a queued run");
+    // 30 s for three quarters: 10 s are left.
+    assert!(sees(&harness, "0:30") && sees(&harness, "0:10"));
+}
+
+#[test]
+fn cancelling_one_run_and_retrying_a_failed_one_ask_for_it() {
+    let records = vec![failed(1), record(2, "fp32", RunState::Queued)];
+    let mut harness = window(state(records, vec![row(2, RunState::Queued, 0)]), runs_ui);
+    click(&mut harness, "Cancel run 2");
+    assert!(asked(&harness, &Request::Cancel("0002-cell-2".into())));
+    click(&mut harness, "Retry run 1");
+    assert!(asked(&harness, &Request::Retry("0001-cell-1".into())));
+}
+
+#[test]
+fn cancelling_all_asks_first() {
+    let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0)];
+    let mut harness = window(state(Vec::new(), rows), runs_ui);
+    click(&mut harness, "Cancel all …");
+    assert!(sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::CancelAll));
+    click(&mut harness, "No");
+    assert!(!sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::CancelAll));
+    click(&mut harness, "Cancel all …");
+    click(&mut harness, "Yes, cancel");
+    assert!(asked(&harness, &Request::CancelAll) && !sees(&harness, "Cancel 2 runs?"));
+}
+
+#[test]
+fn all_that_failed_and_was_not_retried_is_retried_at_once() {
+    // Run 2 is the retry of run 1, and finished.
+    let mut again = record(2, "fp16", RunState::Finished);
+    again.repeat = 1;
+    let records =
+        vec![failed(1), again, record(3, "fp32", RunState::Interrupted), record(4, "fp32", RunState::Cancelled)];
+    let mut harness = window(state(records, Vec::new()), runs_ui);
+    click(&mut harness, "Retry 1 failed");
+    assert_eq!(harness.state().requests, [Request::Retry("0003-cell-3".into())]);
+}
+
+#[test]
+fn the_filter_narrows_by_typing_and_by_chips() {
+    let records = vec![failed(1), record(2, "fp16", RunState::Finished), record(3, "fp32", RunState::Finished)];
+    let mut harness = window(state(records, Vec::new()), runs_ui);
+    let listed = |harness: &Harness<'_, Window>| {
+        let all =
+            harness.query_all_by_label_contains("Run ").filter(|node| node.accesskit_node().role() == Role::Button);
+        all.count()
+    };
+    assert_eq!(listed(&harness), 3);
+    harness.get_by_label("Filter runs").focus();
+    harness.run();
+    harness.get_by_label("Filter runs").type_text("precision=fp16");
+    harness.run();
+    assert_eq!(listed(&harness), 2);
+    click(&mut harness, "Only failed");
+    assert_eq!(harness.state().state.runs.filter_text, "precision=fp16 state=failed");
+    assert_eq!(listed(&harness), 1);
+    harness.get_by_label_contains("Run 1: fp16");
+    click(&mut harness, "Clear filter");
+    assert_eq!(listed(&harness), 3);
+}
+
+#[test]
+fn any_text_is_a_filter() {
+    let row = Row::of(&failed(7), &[]);
+    for (text, admitted) in [
+        ("", true),
+        ("state=failed", true),
+        ("STATE=Failed fp16", true),
+        ("state=failed state=finished", true),
+        ("state=timed-out", false),
+        ("precision=fp1", false),
+        ("precision=", true),
+        ("run=7 repeat=7", true),
+        ("nothing=here", false),
+        ("memory", true),
+        ("=", false),
+        ("\u{0}ß 名", false),
+    ] {
+        assert_eq!(Filter::parse(text).admits(&row), admitted, "{text:?}");
+    }
+}
+
+#[test]
+fn what_is_under_way_stands_first_then_what_waits_then_what_ended_last() {
+    let mut records = vec![failed(1), record(2, "fp32", RunState::Finished)];
+    records.extend((3..6).map(|number| record(number, "fp32", RunState::Queued)));
+    // The queue was reordered: 5 before 4.
+    let rows = vec![row(3, RunState::Running, 1), row(5, RunState::Queued, 0), row(4, RunState::Queued, 0)];
+    let state = state(records, rows);
+    let order: Vec<_> = state.runs.shown.iter().map(|index| state.runs.rows[*index].number.as_str()).collect();
+    assert_eq!(order, ["3", "5", "4", "2", "1"]);
+}
+
+#[test]
+fn a_queued_run_is_moved() {
+    let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0), row(3, RunState::Queued, 0)];
+    let mut state = state(Vec::new(), rows);
+    let (context, mut requests) = (Context::default(), Vec::new());
+    let run = || "0003-cell-3".to_owned();
+    for to in [Move::Up, Move::Down, Move::Top] {
+        state.execute(Command::Runs(RunsCommand::Move(run(), to)), &context, &mut requests);
+    }
+    state.execute(Command::Runs(RunsCommand::Move("0001-cell-1".into(), Move::Up)), &context, &mut requests);
+    assert_eq!(requests, [0, 2, 0].map(|place| Request::Reorder(run(), place)), "a running one stays");
+}
+
+#[test]
+fn a_failed_runs_page_shows_its_reason_and_its_log() {
+    let record = failed(1);
+    let mut harness = window(state(vec![record.clone()], Vec::new()), runs_ui);
+    click(&mut harness, "Run 1: , failed");
+    assert!(asked(&harness, &Request::Page(folder(), record.run.clone())));
+    let page = RunPage {
+        summary: summarise_run(&record),
+        record,
+        log: "first line\nallocator: no block of 2 GB\n".to_owned(),
+        events: vec!["{\"event\":\"started\"}".to_owned()],
+        job: "{}".to_owned(),
+        node: None,
+        plan: String::new(),
+    };
+    harness.state_mut().state.take(Report::Page(Box::new(page)));
+    harness.run();
+    assert!(sees(&harness, "It ran out of memory") && sees(&harness, "smaller batch"));
+    assert!(sees(&harness, "tried to allocate 2 GB") && sees(&harness, "Epoch time"));
+    click(&mut harness, "Log of the run");
+    assert!(sees(&harness, "allocator: no block of 2 GB"));
+    click(&mut harness, "Plan of the run");
+    assert!(sees(&harness, "does not keep its plan"));
+}
+
+#[test]
+fn a_page_is_read_anew_when_its_run_goes_on_and_not_otherwise() {
+    let mut state = state(vec![record(1, "fp32", RunState::Starting)], vec![row(1, RunState::Running, 1)]);
+    let mut requests = Vec::new();
+    let select = Command::Runs(RunsCommand::Select(Some("0001-cell-1".into())));
+    state.execute(select, &Context::default(), &mut requests);
+    for _ in 0..3 {
+        state.poll_runs(&mut requests);
+    }
+    assert_eq!(requests.len(), 1);
+    state.take(Report::Queue(Arc::new(queue(vec![row(1, RunState::Finished, 0)]))));
+    state.poll_runs(&mut requests);
+    assert_eq!(requests.len(), 2);
+}
+
+#[test]
+fn a_read_only_session_cannot_be_changed_and_says_why() {
+    let mut state = state(vec![failed(1)], Vec::new());
+    let reason = "another multicard is writing this session";
+    state.session.as_mut().unwrap().read_only = Some(reason.to_owned());
+    let mut harness = window(state, runs_ui);
+    assert!(sees(&harness, reason));
+    assert!(harness.get_by_label("Retry run 1").accesskit_node().is_disabled());
+    let retry = Command::Runs(RunsCommand::Retry("0001-cell-1".into()));
+    let mut requests = Vec::new();
+    harness.state_mut().state.execute(retry, &Context::default(), &mut requests);
+    assert!(requests.is_empty() && harness.state().state.problems[0].message.contains(reason));
+    click(&mut harness, "Open for writing");
+    assert!(asked(&harness, &Request::OpenExisting(folder())));
+}
+
+#[test]
+fn a_launch_tells_what_came_of_it_and_no_runs_offer_the_plan() {
+    let mut state = state(Vec::new(), Vec::new());
+    state.take(Report::Launched { queued: 24, kept: 3, invalid: 2 });
+    let mut harness = window(state, runs_ui);
+    assert!(sees(&harness, "24 runs queued, 3 kept, 2 cells cannot run here"));
+    assert!(sees(&harness, "No runs yet"));
+    click(&mut harness, "Show Plan");
+    assert_eq!(harness.state().state.screen, Screen::Plan);
+}
+
+#[test]
+fn five_hundred_runs_draw_only_the_lines_that_are_seen() {
+    let records = (1..=500).map(|number| record(number, "fp32", RunState::Finished)).collect();
+    let harness = window(state(records, Vec::new()), runs_ui);
+    let drawn = harness.query_all_by_label_contains("Progress of run").count();
+    assert!((10..60).contains(&drawn), "{drawn}");
+}
+
+#[test]
+fn the_session_menu_opens_recent_ones_and_makes_new_ones() {
+    let mut state = State::new(Settings::default());
+    let (here, gone) = (PathBuf::from("/sessions/here"), PathBuf::from("/sessions/gone"));
+    state.settings.recent = vec![here.clone(), gone.clone()];
+    state.sessions.missing = vec![gone];
+    let mut harness = window(state, sessions::session_menu_ui);
+    click(&mut harness, "Session: no session yet");
+    assert!(harness.get_by_label_contains("gone (not there any more)").accesskit_node().is_disabled());
+    click(&mut harness, "here");
+    assert!(asked(&harness, &Request::OpenExisting(here)));
+    assert!(sees(&harness, "opening here …"));
+    let mut requests = Vec::new();
+    let state = &mut harness.state_mut().state;
+    for name in ["../else", "", ".hidden", "a/b"] {
+        let make = Command::Sessions(SessionsCommand::New(name.into()));
+        state.execute(make, &Context::default(), &mut requests);
+    }
+    assert!(requests.is_empty() && state.problems.len() == 4);
+    state.execute(Command::Sessions(SessionsCommand::New("h100 study".into())), &Context::default(), &mut requests);
+    assert!(matches!(&requests[..], [Request::NewSession(folder)] if folder.ends_with("h100 study")));
+}
+
+#[test]
+fn a_session_that_cannot_be_opened_leaves_the_one_before_and_one_that_is_gone_says_so() {
+    let mut state = state(vec![failed(1)], Vec::new());
+    let other = PathBuf::from("/sessions/other");
+    state.execute(Command::OpenSession(other.clone()), &Context::default(), &mut Vec::new());
+    assert_eq!(state.sessions.opening.as_ref(), Some(&other));
+    let reason = Some("/sessions/other: session version 9 is newer than 1".to_owned());
+    state.take(Report::NotOpened { folder: other, reason });
+    assert_eq!(state.sessions.opening, None);
+    assert!(state.problems[0].message.ends_with("newer than 1; study stays open"));
+    state.take(Report::SessionGone(true));
+    let harness = window(state, runs_ui);
+    assert!(sees(&harness, "/sessions/study is not there any more"));
+    assert!(sees(&harness, "out of memory"), "what was read stays");
+}
+
+#[test]
+fn closing_while_runs_are_under_way_asks_what_is_to_become_of_them() {
+    let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0)];
+    let mut state = state(Vec::new(), rows);
+    let context = Context::default();
+    state.close_requested(&context);
+    assert_eq!(state.closing, Closing::Asked);
+    let mut harness = window(state, closing::close_ui);
+    assert!(sees(&harness, "1 run is under way and 1 is queued"));
+    click(&mut harness, "Stay");
+    assert_eq!(harness.state().state.closing, Closing::No);
+    harness.state_mut().state.close_requested(&context);
+    harness.run();
+    click(&mut harness, "Cancel runs and close");
+    assert!(asked(&harness, &Request::CancelAll));
+    let state = &mut harness.state_mut().state;
+    state.poll_closing(&context);
+    assert_eq!(state.closing, Closing::WhenEnded, "a run is still ending");
+    state.take(Report::Queue(Arc::new(queue(vec![row(1, RunState::Cancelled, 1)]))));
+    state.poll_closing(&context);
+    assert_eq!(state.closing, Closing::Now);
+}
+
+#[test]
+fn runs_that_are_kept_running_are_not_cancelled() {
+    let mut state = state(Vec::new(), vec![row(1, RunState::Running, 1)]);
+    let (context, mut requests) = (Context::default(), Vec::new());
+    state.close_requested(&context);
+    state.execute(Command::Close(CloseCommand::KeepRunning), &context, &mut requests);
+    assert!(requests.is_empty());
+    assert_eq!(state.closing, Closing::Now);
+}

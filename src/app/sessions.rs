@@ -1,0 +1,294 @@
+//! Sessions in the bar: which one is open, opening and making others.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui::{
+    Context, Id, Key, PopupCloseBehavior, TextEdit, Ui,
+    containers::menu::{MenuButton, MenuConfig},
+};
+use poll_promise::Promise;
+
+use super::theme::{GRID, palette};
+use super::widgets::{muted, strong};
+use super::{Command, Request, State};
+use crate::session::default_sessions_folder;
+
+/// What can be asked for around sessions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionsCommand {
+    /// Make a session of this name in the default folder.
+    New(String),
+    /// Open the session in this folder.
+    Open(PathBuf),
+    /// Choose a folder in the system's dialog.
+    Choose,
+    /// See which of the recent ones are still there.
+    LookAtRecent,
+    /// Open the session again for writing, which another workbench had.
+    TryAgain,
+}
+
+/// Opening and making sessions.
+#[derive(Default)]
+pub struct SessionsState {
+    /// The folder that is being opened.
+    pub opening: Option<PathBuf>,
+    /// The folder of the open session is not there any more.
+    pub gone: bool,
+    /// Recent sessions that are not there any more.
+    pub missing: Vec<PathBuf>,
+    dialog: Option<Promise<Option<PathBuf>>>,
+    looking: Option<Promise<Vec<PathBuf>>>,
+}
+
+impl SessionsState {
+    /// A session is open.
+    pub fn opened(&mut self) {
+        self.opening = None;
+        self.gone = false;
+    }
+}
+
+impl State {
+    /// Asks for a session.
+    pub fn open_session(&mut self, request: Request, requests: &mut Vec<Request>) {
+        if let Request::OpenSession(folder) | Request::OpenExisting(folder) | Request::NewSession(folder) = &request {
+            self.sessions.opening = Some(folder.clone());
+        }
+        requests.push(request);
+    }
+
+    /// A session was not opened: the one before stays.
+    pub fn not_opened(&mut self, folder: &Path, reason: Option<String>) {
+        if self.sessions.opening.as_deref() == Some(folder) {
+            self.sessions.opening = None;
+        }
+        let Some(reason) = reason else { return };
+        let stays = self.session.as_ref().map_or(String::new(), |open| format!("; {} stays open", open.name()));
+        // It may have been asked for on any screen.
+        self.problem(self.screen, format!("{reason}{stays}"));
+    }
+
+    /// Does what was asked for around sessions.
+    pub fn execute_sessions(&mut self, command: SessionsCommand, context: &Context, requests: &mut Vec<Request>) {
+        match command {
+            SessionsCommand::New(name) => match new_folder(&name) {
+                Ok(folder) => self.open_session(Request::NewSession(folder), requests),
+                Err(message) => self.problem(self.screen, message),
+            },
+            SessionsCommand::Open(folder) => self.open_session(Request::OpenExisting(folder), requests),
+            SessionsCommand::TryAgain => {
+                if let Some(session) = &self.session {
+                    let folder = session.folder.clone();
+                    self.open_session(Request::OpenExisting(folder), requests);
+                }
+            }
+            SessionsCommand::Choose if self.sessions.dialog.is_none() => {
+                let waker = context.clone();
+                self.sessions.dialog = Some(Promise::spawn_thread("session-dialog", move || {
+                    let dialog = rfd::FileDialog::new().set_title("Open a session: choose its folder");
+                    let start = default_sessions_folder().ok().filter(|folder| folder.is_dir());
+                    let chosen = start.map_or(dialog.clone(), |folder| dialog.set_directory(folder)).pick_folder();
+                    waker.request_repaint();
+                    chosen
+                }));
+            }
+            SessionsCommand::LookAtRecent if self.sessions.looking.is_none() => {
+                let (recent, waker) = (self.settings.recent.clone(), context.clone());
+                self.sessions.looking = Some(Promise::spawn_thread("recent-sessions", move || {
+                    let missing = recent.into_iter().filter(|folder| !folder.join("session.toml").exists()).collect();
+                    waker.request_repaint();
+                    missing
+                }));
+            }
+            SessionsCommand::Choose | SessionsCommand::LookAtRecent => {}
+        }
+    }
+
+    /// Takes over what dialogs and looks have found.
+    pub fn poll_sessions(&mut self, _context: &Context, requests: &mut Vec<Request>) {
+        match self.sessions.dialog.take().map(Promise::try_take) {
+            Some(Ok(Some(folder))) => self.open_session(Request::OpenExisting(folder), requests),
+            // Cancelled, or there is no dialog on this system: the path field does it then.
+            Some(Ok(None)) | None => {}
+            Some(Err(waiting)) => self.sessions.dialog = Some(waiting),
+        }
+        match self.sessions.looking.take().map(Promise::try_take) {
+            Some(Ok(missing)) => self.sessions.missing = missing,
+            Some(Err(waiting)) => self.sessions.looking = Some(waiting),
+            None => {}
+        }
+    }
+}
+
+/// The folder of a new session of this name.
+fn new_folder(name: &str) -> Result<PathBuf, String> {
+    let name = name.trim();
+    let plain = name.chars().all(|c| c.is_alphanumeric() || " -_.".contains(c)) && !name.starts_with('.');
+    if name.is_empty() || !plain {
+        return Err(format!("{name:?} cannot be a session's name: use letters, digits, `-`, `_`, `.` and blanks"));
+    }
+    let sessions = default_sessions_folder().map_err(|error| error.to_string())?;
+    Ok(sessions.join(name))
+}
+
+/// What is typed as a path: `~` stands for the home folder.
+fn typed_path(text: &str) -> Option<PathBuf> {
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    let home = || std::env::var_os("HOME").map(PathBuf::from);
+    match text.strip_prefix("~/").zip(home()) {
+        Some((rest, home)) => Some(home.join(rest)),
+        None => std::path::absolute(text).ok(),
+    }
+}
+
+/// What stands in the bar.
+fn title(state: &State) -> String {
+    if let Some(folder) = &state.sessions.opening {
+        return format!("opening {} …", folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy());
+    }
+    match &state.session {
+        Some(session) if session.read_only.is_some() => format!("{} (read only)", session.name()),
+        Some(session) => session.name(),
+        None => "no session yet".to_owned(),
+    }
+}
+
+/// The session's name, and what can be done with sessions.
+pub fn session_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let title = title(state);
+    let (response, _) = MenuButton::new(format!("{title} ⏷")).config(config).ui(ui, |ui| menu_ui(ui, state, commands));
+    let name = format!("Session: {title}");
+    response.widget_info(|| eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, &name));
+    if response.clicked() {
+        commands.push(Command::Sessions(SessionsCommand::LookAtRecent));
+    }
+}
+
+fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.set_width(420.0);
+    let mut send = |ui: &Ui, command: SessionsCommand| {
+        commands.push(Command::Sessions(command));
+        ui.close();
+    };
+    if let Some(session) = &state.session {
+        ui.label(strong(session.name()));
+        let path = session.folder.display().to_string();
+        ui.horizontal_wrapped(|ui| {
+            ui.label(muted(ui, &path));
+            if ui.small_button("Copy path").clicked() {
+                ui.ctx().copy_text(path.clone());
+            }
+        });
+        if let Some(reason) = &session.read_only {
+            ui.colored_label(palette(ui.visuals()).warning, reason);
+        }
+        ui.separator();
+    }
+    ui.label(strong("New session"));
+    ui.horizontal(|ui| {
+        let name = field(ui, "new-session", "Name of the new session", "a name, such as h100-study");
+        let wanted = !name.text.trim().is_empty();
+        if (ui.add_enabled(wanted, eframe::egui::Button::new("Make")).clicked() || name.entered) && wanted {
+            send(ui, SessionsCommand::New(name.text));
+            ui.data_mut(|data| data.remove::<String>(Id::unique("new-session")));
+        }
+    });
+    if let Ok(folder) = default_sessions_folder() {
+        ui.label(muted(ui, format!("in {}", folder.display())).small());
+    }
+    ui.add_space(GRID);
+    ui.label(strong("Open a session"));
+    ui.horizontal(|ui| {
+        let path = field(ui, "session-path", "Path of the session", "the path of its folder");
+        let folder = typed_path(&path.text);
+        let pressed = ui.add_enabled(folder.is_some(), eframe::egui::Button::new("Open")).clicked() || path.entered;
+        if let (true, Some(folder)) = (pressed, folder) {
+            send(ui, SessionsCommand::Open(folder));
+            ui.data_mut(|data| data.remove::<String>(Id::unique("session-path")));
+        }
+        if ui.button("Choose …").clicked() {
+            send(ui, SessionsCommand::Choose);
+        }
+    });
+    let others = state.settings.recent.iter();
+    let open = state.session.as_ref().map(|session| &session.folder);
+    let others: Vec<_> = others.filter(|folder| Some(*folder) != open).collect();
+    if others.is_empty() {
+        return;
+    }
+    ui.add_space(GRID);
+    ui.label(strong("Recent sessions"));
+    for folder in others {
+        let missing = state.sessions.missing.contains(folder);
+        let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+        let place = folder.parent().unwrap_or(folder).display();
+        let note = if missing { " (not there any more)" } else { "" };
+        let button = eframe::egui::Button::new(format!("{name}{note}")).frame(false);
+        let response = ui.add_enabled(!missing, button).on_hover_text(format!("in {place}"));
+        if response.on_disabled_hover_text(format!("{} is not there any more", folder.display())).clicked() {
+            send(ui, SessionsCommand::Open(folder.clone()));
+        }
+    }
+}
+
+/// What is in a text field of the menu.
+struct Typed {
+    text: String,
+    /// Enter was pressed.
+    entered: bool,
+}
+
+/// A text field whose text lives in egui's memory until it is used.
+fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
+    let memory = Id::unique(id);
+    let mut text: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
+    let response = ui.add(TextEdit::singleline(&mut text).hint_text(hint).desired_width(230.0));
+    response.widget_info(|| {
+        let mut info = eframe::egui::WidgetInfo::labeled(eframe::egui::Role::TextInput, true, name);
+        info.current_text_value = Some(text.clone());
+        info
+    });
+    let entered = response.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+    ui.data_mut(|data| data.insert_temp(memory, text.clone()));
+    Typed { text, entered }
+}
+
+/// What is wrong with the open session, with what to do, above a screen that needs it.
+pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let Some(session) = &state.session else { return };
+    let palette = palette(ui.visuals());
+    if state.sessions.gone {
+        let message = format!(
+            "{} is not there any more: put the folder back, or open another session. What is shown is what was read \
+             before; runs that are under way can be cancelled, and new ones may not be kept.",
+            session.folder.display()
+        );
+        note(ui, palette.bad, &message, |_| {});
+    }
+    if session.read_only.is_some() {
+        let message = "Read only: another multicard is writing this session, so nothing can be launched, cancelled or \
+                       retried here. What it writes is followed. Close it there to go on here.";
+        note(ui, palette.warning, message, |ui| {
+            if ui.button("Open for writing").on_hover_text("Once the other workbench is closed").clicked() {
+                commands.push(Command::Sessions(SessionsCommand::TryAgain));
+            }
+        });
+    }
+}
+
+fn note(ui: &mut Ui, color: eframe::egui::Color32, message: &str, add: impl FnOnce(&mut Ui)) {
+    super::widgets::card(ui).stroke(eframe::egui::Stroke::new(1.0, color)).show(ui, |ui| {
+        ui.take_available_width();
+        ui.horizontal_wrapped(|ui| {
+            ui.colored_label(color, "⚠");
+            ui.label(message);
+            add(ui);
+        });
+    });
+    ui.add_space(2.0 * GRID);
+}
