@@ -1,5 +1,7 @@
-//! Tables for screen and paper: one value, a few presets, four formats.
+//! Tables and charts for screen and paper: each one value, whatever draws or writes it.
 
+mod chart;
+mod compare;
 mod csv;
 mod json;
 mod latex;
@@ -10,6 +12,8 @@ mod preset;
 mod render;
 mod table;
 
+pub use chart::{Axis, Chart, Form, Look, Panel, Point, Role, Scale, Series, ticks};
+pub use compare::{Arrangement, Comparison, Kind, Place, SPEEDUP, SettingLevels, View, compare, level_name};
 pub use number::{grouped, significant};
 pub use preset::{PRESETS, Preset, UnknownPreset, preset};
 pub use render::{Format, UnknownFormat, render};
