@@ -3,6 +3,8 @@
 use eframe::egui::{Context, Grid, Id, Key, Modal, Modifiers};
 
 use super::widgets::strong;
+use crate::figure::Format;
+
 use super::{Command, CompareCommand, PlanCommand, RunsCommand, Screen, State};
 
 /// Keys, what they do, and the command of those that mean the same on every screen.
@@ -12,6 +14,7 @@ const HELP: &[(&str, &str)] = &[
     ("Ctrl Enter", "launch the plan"),
     ("/", "filter runs or cells"),
     ("B", "next baseline (Compare)"),
+    ("E", "copy the table (Compare)"),
     ("Ctrl Z, Ctrl Shift Z", "undo, redo an edit of the plan"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
     ("Ctrl K", "all commands by name"),
@@ -60,6 +63,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     match state.screen {
         Screen::Compare => {
             on(Modifiers::NONE, Key::B, Command::Compare(CompareCommand::NextBaseline));
+            on(Modifiers::NONE, Key::E, Command::Compare(CompareCommand::Copy(Format::Markdown)));
             on(Modifiers::NONE, Key::Slash, Command::Compare(CompareCommand::FocusFilter));
         }
         Screen::Runs => on(Modifiers::NONE, Key::Slash, Command::Runs(RunsCommand::FocusFilter)),

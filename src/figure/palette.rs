@@ -123,8 +123,12 @@ pub fn on_dark(colour: [u8; 3]) -> [u8; 3] {
 
 /// A level's second sign. Where colours come round again, signs are shifted: 64 places look different.
 pub fn sign(key: &str, level: &Level) -> Sign {
-    let index = level_index(key, level);
-    SIGNS[(index + index / COLOURS.len()) % SIGNS.len()]
+    sign_at(level_index(key, level))
+}
+
+/// The second sign of what is no level: that of its place among its like.
+pub fn sign_at(place: usize) -> Sign {
+    SIGNS[(place + place / COLOURS.len()) % SIGNS.len()]
 }
 
 /// FNV-1a: the same in every version and on every machine.
