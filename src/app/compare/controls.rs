@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use eframe::egui::{Button, ComboBox, Id, Key, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::picture::Picture;
+use super::look::{text_width, together_ui};
 use super::{CompareCommand, filter_id, look};
 use crate::analysis::{CellKey, MEASURES};
 use crate::app::theme::GRID;
@@ -125,16 +126,16 @@ fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLeve
             let hidden = (key.to_owned(), level.clone());
             let mut keep = !state.compare.view.hidden.contains(&hidden);
             let name = level_name(&levels.setting, level);
-            ui.horizontal(|ui| {
-                ui.spacing_mut().item_spacing.x = 4.0;
+            let swatch = series.iter().find(|one| {
+                is_colour && (matches!(&one.look, Look::Level(_, own) if own == level) || one.name == name)
+            });
+            let text = level.to_string();
+            let width = text_width(ui, &text) + 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };
+            together_ui(ui, width, |ui| {
                 let cells = if *count == 1 { "cell" } else { "cells" };
-                let check = ui.checkbox(&mut keep, level.to_string()).on_hover_text(format!("{name}: {count} {cells}"));
+                let check = ui.checkbox(&mut keep, text).on_hover_text(format!("{name}: {count} {cells}"));
                 check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
-                if is_colour
-                    && let Some(one) = series
-                        .iter()
-                        .find(|one| matches!(&one.look, Look::Level(_, own) if own == level) || one.name == name)
-                {
+                if let Some(one) = swatch {
                     look::swatch_ui(ui, &one.look);
                 }
                 if check.changed() {
@@ -227,8 +228,8 @@ fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
 
 /// A choice with its name before it.
 fn choice_ui(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
-    ui.horizontal(|ui| {
-        ui.spacing_mut().item_spacing.x = 4.0;
+    let whole = text_width(ui, name) + 4.0 + width;
+    together_ui(ui, whole, |ui| {
         ui.label(muted(ui, name));
         let choice = ComboBox::from_id_salt(("compare", name)).selected_text(now).width(width).height(360.0).truncate();
         let response = choice.show_ui(ui, content).response;

@@ -2,8 +2,9 @@
 
 use std::f32::consts::FRAC_PI_4;
 
-use eframe::egui::{Color32, Painter, Pos2, Rect, Role, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, WidgetInfo, vec2};
+use eframe::egui::{Align, Color32, FontId, Layout, Painter, Pos2, Rect, Role, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, WidgetInfo, vec2};
 
+use crate::app::theme::BODY;
 use crate::figure::{self, COLOURS, Chart, Form, GREY, Hatch, Look, Marker, Series};
 
 /// The accessible name of a button that shows a symbol or a word that is not enough.
@@ -128,9 +129,11 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
     }
     ScrollArea::vertical().id_salt("legend").max_height(64.0).auto_shrink([false, true]).show(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing.x = 16.0;
             for one in series {
-                ui.horizontal(|ui| {
-                    ui.spacing_mut().item_spacing.x = 4.0;
+                let sample = if form == Form::Bars { 14.0 } else { 26.0 };
+                let width = sample + 4.0 + text_width(ui, &one.name);
+                together_ui(ui, width, |ui| {
                     if form == Form::Bars {
                         swatch_ui(ui, &one.look);
                     } else {
@@ -138,7 +141,6 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
                     }
                     ui.label(&one.name);
                 });
-                ui.add_space(8.0);
             }
         });
     });
@@ -165,4 +167,19 @@ pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
         2 => Some((2.0, 4.0)),
         _ => Some((4.0, 3.0)),
     }
+}
+
+/// How wide a text is.
+pub fn text_width(ui: &Ui, text: &str) -> f32 {
+    let font = FontId::proportional(BODY);
+    ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
+}
+
+/// What stays on one line where lines are wrapped: that needs its width beforehand.
+pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
+    let size = vec2(width.min(ui.available_size_before_wrap().x.max(ui.max_rect().width())).ceil(), ui.spacing().interact_size.y);
+    ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        content(ui);
+    });
 }

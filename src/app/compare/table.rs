@@ -13,6 +13,8 @@ use crate::app::widgets::{muted, strong};
 use crate::figure::{CellValue, Column};
 
 const ROW: f32 = 24.0;
+/// Name and unit below each other.
+const HEAD: f32 = 40.0;
 
 /// Draws the table; a click on a row chooses its cell, two open its runs.
 pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
@@ -32,7 +34,7 @@ pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands
         .id_salt(("compare", keys))
         .num_rows(compare.order.len() as u64)
         .columns(columns)
-        .headers([HeaderRow::new(ROW + 4.0)])
+        .headers([HeaderRow::new(HEAD)])
         .show(ui, &mut delegate);
     let open = compare.selected.as_ref().filter(|_| {
         let nothing_has_focus = ui.memory(|memory| memory.focused().is_none());
@@ -52,26 +54,27 @@ fn width(ui: &Ui, picture: &Picture, column: usize) -> f32 {
         ui.painter().layout_no_wrap(text.to_owned(), font, eframe::egui::Color32::WHITE).size().x
     };
     let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| of(text, size));
-    let head = of(&column_name(picture, &picture.columns[column]), BODY) + 22.0;
+    let (name, unit) = heading(picture, &picture.columns[column]);
+    let head = (of(&name, BODY) + 18.0).max(of(&unit, SMALL));
     let least = if is_swatched(picture, column) { longest + 20.0 } else { longest };
     (least.max(head) + 5.0 * GRID).clamp(40.0, 360.0).round()
 }
 
-/// The heading of a column, with its unit.
+/// The name of a column, with its unit.
 fn column_name(picture: &Picture, shown: &Shown) -> String {
+    let (name, unit) = heading(picture, shown);
+    if unit.is_empty() { name } else { format!("{name} ({unit})") }
+}
+
+fn heading(picture: &Picture, shown: &Shown) -> (String, String) {
     match shown {
         Shown::Value(place) => {
             let column = &picture.comparison.table.columns[*place];
-            let unit = column.shown_unit;
-            if unit.is_empty() || unit.contains(' ') {
-                column.name.to_owned()
-            } else {
-                format!("{} ({unit})", column.name)
-            }
+            (column.name.to_owned(), column.shown_unit.to_owned())
         }
-        Shown::Interval(_) => "interval".to_owned(),
-        Shown::Marks => "Marks".to_owned(),
-        Shown::Proof => "Proof".to_owned(),
+        Shown::Interval(_) => ("Interval".to_owned(), String::new()),
+        Shown::Marks => ("Marks".to_owned(), String::new()),
+        Shown::Proof => ("Proof".to_owned(), String::new()),
     }
 }
 
@@ -108,29 +111,24 @@ impl TableDelegate for Delegate<'_> {
 
     fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
         let Some(shown) = self.picture.columns.get(cell.col_range.start) else { return };
-        let name = column_name(self.picture, shown);
+        let (name, unit) = heading(self.picture, shown);
         let Some(key) = self.picture.key(shown) else {
-            padded(ui, false, |ui| ui.label(muted(ui, name)));
+            padded(ui, false, |ui| two_lines(ui, false, strong(name), &unit, Sense::hover()));
             return;
         };
         let arrow = match &self.compare.sort {
-            Some((sorted, descending)) if sorted == key => {
-                if *descending {
-                    " ⏷"
-                } else {
-                    " ⏶"
-                }
-            }
+            Some((sorted, true)) if sorted == key => " ▼",
+            Some((sorted, false)) if sorted == key => " ▲",
             _ => "",
         };
-        let text = strong(format!("{name}{arrow}"));
-        let response =
-            padded(ui, self.is_right(shown), |ui| ui.add(Label::new(text).sense(Sense::click()).selectable(false)));
-        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Sort by {name}")));
+        let (text, right) = (strong(format!("{name}{arrow}")), self.is_right(shown));
+        let response = padded(ui, right, |ui| two_lines(ui, right, text, &unit, Sense::click()));
+        let name = format!("Sort by {}", column_name(self.picture, shown));
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
         if response.clicked() {
             self.commands.push(Command::Compare(CompareCommand::Sort(key.to_owned())));
         }
-        response.on_hover_text(format!("Sort by {name}"));
+        response.on_hover_text(name);
     }
 
     fn row_ui(&mut self, ui: &mut Ui, row_nr: u64) {
@@ -194,6 +192,21 @@ impl TableDelegate for Delegate<'_> {
             response.on_hover_ui(|ui| hover(ui, picture, row, shown));
         }
     }
+}
+
+/// A heading with its unit below it.
+fn two_lines(ui: &mut Ui, right: bool, name: eframe::egui::RichText, unit: &str, sense: Sense) -> Response {
+    let align = if right { Align::Max } else { Align::Min };
+    let content = |ui: &mut Ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        ui.add_space(2.0);
+        let response = ui.add(Label::new(name).selectable(false).sense(sense));
+        if !unit.is_empty() {
+            ui.add(Label::new(muted(ui, unit).size(SMALL)).selectable(false));
+        }
+        response
+    };
+    ui.with_layout(Layout::top_down(align), content).inner
 }
 
 /// Text that lets clicks through to its row.
