@@ -21,7 +21,7 @@ use super::theme::GRID;
 use super::widgets::{main_button, muted, strong};
 use super::{Command, Request, Screen, State};
 use crate::analysis::{CellKey, Level};
-use crate::figure::{Form, Format, Kind, Place, View, render};
+use crate::figure::{Form, Format, Kind, Over, Place, View, render};
 use picture::Picture;
 
 /// What can be asked for on the Compare screen.
@@ -49,6 +49,8 @@ pub enum CompareCommand {
     Baseline(Option<CellKey>),
     /// The kind of chart.
     Kind(Kind),
+    /// What losses are drawn over.
+    Over(Over),
     /// Sort the table by the column of this key; again: the other way round; again: not at all.
     Sort(String),
     /// Choose a cell, or none.
@@ -154,6 +156,7 @@ impl State {
             CompareCommand::Metric(key) => compare.view.metric = key,
             CompareCommand::Baseline(cell) => compare.view.baseline = cell,
             CompareCommand::Kind(kind) => compare.view.kind = kind,
+            CompareCommand::Over(over) => compare.view.over = over,
             CompareCommand::Sort(column) => {
                 compare.sort = match compare.sort.take() {
                     Some((known, false)) if known == column => Some((column, true)),
@@ -180,6 +183,11 @@ impl State {
             }
         }
         self.compare.stale |= self.compare.view != view;
+    }
+
+    /// Whether cells are being compared on a thread.
+    pub fn is_comparing(&self) -> bool {
+        self.compare.is_updating()
     }
 
     /// Takes over what background work has done, and begins it where something has changed.
@@ -254,12 +262,14 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
     let charts = &picture.comparison.charts;
     look::legend_ui(ui, charts);
-    for note in charts.iter().flat_map(|chart| &chart.notes) {
-        ui.label(muted(ui, note));
+    let mut notes: Vec<&str> = charts.iter().flat_map(|chart| &chart.notes).map(String::as_str).collect();
+    notes.dedup();
+    if !notes.is_empty() {
+        ui.label(muted(ui, notes.join(" ")));
     }
     match charts.as_slice() {
         [chart] if chart.form == Form::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
-        _ => lines::lines_ui(ui, charts),
+        _ => lines::lines_ui(ui, compare, charts),
     }
 }
 

@@ -153,14 +153,22 @@ impl Chart {
 
 /// Round numbers for the ticks of an axis from 0 to `greatest`: about `count` of them, 0 included.
 pub fn ticks(greatest: f64, count: usize) -> Vec<f64> {
-    if !(greatest.is_finite() && greatest > 0.0) {
-        return vec![0.0];
+    ticks_between(0.0, greatest.max(0.0), count)
+}
+
+/// Round numbers between two others: about `count` of them; the lower one where there is nothing between.
+pub fn ticks_between(low: f64, high: f64, count: usize) -> Vec<f64> {
+    if !(low.is_finite() && high.is_finite() && high > low) {
+        return vec![if low.is_finite() { low } else { 0.0 }];
     }
-    let rough = greatest / count.max(1) as f64;
+    let rough = (high - low) / count.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough * 0.999);
     let step = step.unwrap_or(10.0 * power);
-    (0..).map(|index| f64::from(index) * step).take_while(|tick| *tick <= greatest * 1.000_001).take(64).collect()
+    let first = (low / step - 1.0e-6).ceil();
+    let ticks = (0..64).map(|index| (first + f64::from(index)) * step);
+    // Without adding 0, the one below 0 would be written -0.
+    ticks.take_while(|tick| *tick <= high + 1.0e-6 * step).map(|tick| tick + 0.0).collect()
 }
 
 #[cfg(test)]
@@ -171,6 +179,7 @@ mod tests {
     fn ticks_are_round_and_start_at_zero() {
         assert_eq!(ticks(186.0, 4), [0.0, 50.0, 100.0, 150.0]);
         assert_eq!(ticks(1.0, 5).len(), 6);
+        assert_eq!(ticks_between(-3.0, 12.0, 4), [0.0, 5.0, 10.0]);
         for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(ticks(odd, 4), [0.0]);
         }

@@ -45,6 +45,29 @@ impl Kind {
     }
 }
 
+/// What losses are drawn over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Over {
+    /// Epochs.
+    #[default]
+    Epochs,
+    /// The time spent in training until the end of each epoch.
+    Time,
+}
+
+impl Over {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Epochs, Self::Time];
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Epochs => "Epochs",
+            Self::Time => "Training time",
+        }
+    }
+}
+
 /// What stands on rows, on columns, or is told by colour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
@@ -76,6 +99,8 @@ pub struct View {
     pub baseline: Option<CellKey>,
     /// Which kind of chart.
     pub kind: Kind,
+    /// What losses are drawn over.
+    pub over: Over,
 }
 
 impl Default for View {
@@ -89,6 +114,7 @@ impl Default for View {
             metric: "epoch_time_s",
             baseline: None,
             kind: Kind::Bars,
+            over: Over::Epochs,
         }
     }
 }
@@ -171,7 +197,9 @@ pub fn compare(sources: &[Source], view: &View) -> Comparison {
     let arrangement = arrange(view, &all_settings, &shown_settings);
     let baseline = baseline(view, &all, &shown);
     let shape = Shape { id: "compare", measures: &view.measures(), by_epoch: false };
-    let table = table_of(&shape, &shown, &baseline);
+    let table = table_of(&shape, &all_settings, &shown, &baseline);
+    // One cell that is left is known by what told it from the others.
+    let naming = if shown_settings.is_empty() { &all_settings } else { &shown_settings };
     let scene = Scene { cells: &shown, all: &all, table: &table, view, arrangement: &arrangement };
     let charts = match view.kind {
         Kind::Bars => vec![bars::bars(&scene)],
@@ -183,7 +211,7 @@ pub fn compare(sources: &[Source], view: &View) -> Comparison {
     let done = runs().filter(|run| run.state == RunState::Finished).count();
     Comparison {
         settings: all_settings.iter().map(|setting| setting_levels(&all, *setting)).collect(),
-        cells: shown.iter().map(|cell| (cell.key(), name_of(cell, &shown_settings))).collect(),
+        cells: shown.iter().map(|cell| (cell.key(), name_of(cell, naming))).collect(),
         all_cells: all.len(),
         baseline: baseline.cell.map(|cell| (cell.key(), name_of(cell, &all_settings))),
         finished: done,

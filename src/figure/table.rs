@@ -144,12 +144,12 @@ fn has_levels(cell: &Cell, asked: &str) -> bool {
 pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Table {
     let cells = cells(runs);
     let shape = Shape { id: preset.id, measures: preset.measures, by_epoch: preset.by_epoch };
-    table_of(&shape, &cells, &Baseline::find(&cells, baseline))
+    table_of(&shape, &varying(&cells), &cells, &Baseline::find(&cells, baseline))
 }
 
-/// The same of cells that were chosen already.
-pub(super) fn table_of(shape: &Shape, cells: &[Cell], baseline: &Baseline) -> Table {
-    let columns = columns(shape, &varying(cells));
+/// The same of cells that were chosen already, with columns for these settings.
+pub(super) fn table_of(shape: &Shape, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
+    let columns = columns(shape, settings);
     let row = |cell: &Cell, epoch: Option<u32>| Row {
         session: cell.session.to_owned(),
         cell: cell.id.to_owned(),

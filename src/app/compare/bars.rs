@@ -15,9 +15,9 @@ const BAR: f32 = 16.0;
 const GAP: f32 = 2.0;
 const GROUP_GAP: f32 = 10.0;
 const HEAD: f32 = 40.0;
-const LEAST_PANEL: f32 = 240.0;
+const LEAST_PANEL: f32 = 176.0;
 /// Kept free at the right of the longest bar for its numbers.
-const NUMBERS: f32 = 116.0;
+const NUMBERS: f32 = 104.0;
 
 /// The bars of one group, over all panels.
 struct Group {
@@ -76,7 +76,8 @@ fn names_width(ui: &Ui, chart: &Chart) -> f32 {
     let width = longest.map_or(0.0, |name| {
         ui.painter().layout_no_wrap(name.clone(), FontId::proportional(BODY), Color32::WHITE).size().x
     });
-    (width + 4.0 * GRID).clamp(60.0, 300.0)
+    let title = ui.painter().layout_no_wrap(chart.y.title(), FontId::proportional(SMALL), Color32::WHITE).size().x;
+    (width.max(title) + 4.0 * GRID).clamp(60.0, 300.0)
 }
 
 struct Scene<'a> {
@@ -241,6 +242,11 @@ impl Scene<'_> {
         let head = Rect::from_min_max(Pos2::new(self.origin.x, top), Pos2::new(wide, top + HEAD - GRID));
         ui.painter().rect_filled(head, 0.0, ui.visuals().panel_fill);
         let y = top + HEAD - 3.0 * GRID;
+        if self.chart.panels.iter().any(|panel| !panel.title.is_empty()) {
+            let at = Pos2::new(self.origin.x + self.names - 2.0 * GRID, y);
+            let font = FontId::proportional(SMALL);
+            ui.painter().text(at, Align2::RIGHT_CENTER, self.chart.y.title(), font, palette.muted);
+        }
         for (index, panel) in self.chart.panels.iter().enumerate() {
             let (left, unit) = self.scale(index);
             let title = if panel.title.is_empty() { self.chart.y.title() } else { panel.title.clone() };
@@ -250,11 +256,6 @@ impl Scene<'_> {
                 let at = Pos2::new(left + tick as f32 * unit, y);
                 let align = if tick == 0.0 { Align2::LEFT_CENTER } else { Align2::CENTER_CENTER };
                 ui.painter().text(at, align, tick_text(tick), FontId::proportional(SMALL), palette.muted);
-            }
-            if !panel.title.is_empty() {
-                let at = Pos2::new(left + self.panel - 3.0 * GRID, top + 1.0);
-                let font = FontId::proportional(SMALL);
-                ui.painter().text(at, Align2::RIGHT_TOP, self.chart.y.title(), font, palette.muted);
             }
         }
     }

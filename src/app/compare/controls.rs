@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use eframe::egui::{Button, ComboBox, Id, Key, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
-use super::picture::Picture;
 use super::look::{text_width, together_ui};
+use super::picture::Picture;
 use super::{CompareCommand, filter_id, look};
 use crate::analysis::{CellKey, MEASURES};
 use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, strong};
 use crate::app::{Command, State};
-use crate::figure::{Kind, Look, Place, SPEEDUP, SettingLevels, level_name};
+use crate::figure::{Kind, Look, Over, Place, SPEEDUP, SettingLevels, level_name};
 
 /// The column on the left: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
@@ -163,6 +163,15 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
         if view.kind != Kind::Memory {
             metric_ui(ui, view.metric, view.kind, commands);
         }
+        if view.kind == Kind::Loss {
+            choice_ui(ui, "Over", view.over.name(), 112.0, |ui| {
+                for over in Over::ALL {
+                    if ui.selectable_label(view.over == over, over.name()).clicked() {
+                        commands.push(Command::Compare(CompareCommand::Over(over)));
+                    }
+                }
+            });
+        }
         baseline_ui(ui, picture, commands);
         let arrangement = &picture.comparison.arrangement;
         let name = |setting: Option<crate::analysis::Setting>| setting.map_or("nothing", |setting| setting.name);
@@ -189,7 +198,7 @@ fn place_ui(
         let setting = levels.setting;
         (Place::Setting(setting.key.to_owned()), setting.name.to_owned())
     }));
-    choice_ui(ui, name, used, 96.0, |ui| {
+    choice_ui(ui, name, used, 108.0, |ui| {
         for (place, text) in options {
             if ui.selectable_label(*chosen == place, text).clicked() {
                 commands.push(Command::Compare(command(place)));

@@ -1,20 +1,22 @@
 //! Lines with bands over epochs, and over GPUs with intervals and ideals.
 
 use eframe::egui::{Color32, ScrollArea, Ui, vec2};
-use egui_plot::{FilledArea, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoints, Points};
+use egui_plot::{
+    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoints, Points,
+};
 
 use super::bars::tick_text;
-use super::look;
 use super::picture::number;
-use crate::app::theme::GRID;
+use super::{CompareState, look};
+use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{Chart, Form, Marker, Panel, Role, Series};
+use crate::figure::{Chart, Form, Marker, Panel, Role, Series, ticks_between};
 
 const LEAST: f32 = 220.0;
 const LEAST_HEIGHT: f32 = 168.0;
 
 /// Draws charts: beside each other where each has one panel, else one a row with its panels beside each other.
-pub fn lines_ui(ui: &mut Ui, charts: &[Chart]) {
+pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart]) {
     let charts: Vec<&Chart> = charts.iter().filter(|chart| !chart.is_empty()).collect();
     if charts.is_empty() {
         ui.label(muted(ui, "No finished run of these cells tells any of this."));
@@ -35,7 +37,7 @@ pub fn lines_ui(ui: &mut Ui, charts: &[Chart]) {
             ui.horizontal_top(|ui| {
                 for (chart, panel) in row {
                     ui.allocate_ui(vec2(width, height), |ui| {
-                        ui.vertical(|ui| panel_ui(ui, chart, panel, [width, height]));
+                        ui.vertical(|ui| panel_ui(ui, compare, (chart, panel), [width, height]));
                     });
                 }
             });
@@ -43,7 +45,7 @@ pub fn lines_ui(ui: &mut Ui, charts: &[Chart]) {
     });
 }
 
-fn panel_ui(ui: &mut Ui, chart: &Chart, panel: &Panel, size: [f32; 2]) {
+fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel), size: [f32; 2]) {
     ui.horizontal(|ui| {
         ui.label(strong(chart.y.title()));
         if !panel.title.is_empty() {
@@ -60,19 +62,37 @@ fn panel_ui(ui: &mut Ui, chart: &Chart, panel: &Panel, size: [f32; 2]) {
         .allow_scroll(false)
         .x_axis_label(chart.x.title())
         .set_margin_fraction(vec2(0.04, 0.06))
-        .x_axis_formatter(|mark, _| if mark.value.fract() == 0.0 { number_of_place(mark.value) } else { String::new() })
+        .grid_color(palette(ui.visuals()).line)
+        .grid_fade(0.0)
+        .x_axis_formatter(|mark, _| tick_text(mark.value))
         .y_axis_formatter(|mark, _| tick_text(mark.value))
         .label_formatter(move |position| hover_text(position, chart));
-    if by_gpus {
-        plot = plot
-            .x_grid_spacer(move |_| places.iter().map(|value| GridMark { value: *value, step_size: 1.0 }).collect());
-    }
+    let (across, up) = ((size[0] / 90.0).clamp(2.0, 10.0), (size[1] / 44.0).clamp(2.0, 10.0));
+    let only_whole = chart.x.unit.is_empty();
+    plot = plot
+        .x_grid_spacer(move |input| {
+            let marks =
+                if by_gpus { places.clone() } else { ticks_between(input.bounds.0, input.bounds.1, across as usize) };
+            marks_at(marks.into_iter().filter(|mark| !only_whole || mark.fract() == 0.0), input)
+        })
+        .y_grid_spacer(move |input| {
+            marks_at(ticks_between(input.bounds.0, input.bounds.1, up as usize).into_iter(), input)
+        });
     if by_gpus || chart.y.unit != "%" {
         plot = plot.include_y(0.0);
     }
+    let is_chosen = |series: &Series| {
+        compare.selected.is_some() && series.points.iter().any(|point| point.cell == compare.selected)
+    };
+    let any_chosen = panel.series.iter().any(is_chosen);
+    // The chosen line comes last, over the others.
+    let mut all: Vec<&Series> = panel.series.iter().collect();
+    all.sort_by_key(|series| is_chosen(series));
     plot.show(ui, |plot| {
-        for series in &panel.series {
-            let colour = look::colour(&series.look, dark);
+        for series in all {
+            let stands_back = any_chosen && !is_chosen(series);
+            let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
+            let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
             if series.role == Role::Ideal {
                 plot.line(ideal(series, colour));
                 continue;
@@ -90,7 +110,7 @@ fn panel_ui(ui: &mut Ui, chart: &Chart, panel: &Panel, size: [f32; 2]) {
             plot.line(
                 Line::new(series.name.clone(), medians(series))
                     .color(colour)
-                    .width(1.8)
+                    .width(width)
                     .style(style)
                     .allow_hover(false),
             );
@@ -98,6 +118,12 @@ fn panel_ui(ui: &mut Ui, chart: &Chart, panel: &Panel, size: [f32; 2]) {
             plot.points(Points::new(series.name.clone(), medians(series)).color(colour).shape(shape).radius(3.5));
         }
     });
+}
+
+/// Marks of one strength, far enough apart for their numbers to be written.
+fn marks_at(values: impl Iterator<Item = f64>, input: GridInput) -> Vec<GridMark> {
+    let step_size = input.bounds.1 - input.bounds.0;
+    values.map(|value| GridMark { value, step_size }).collect()
 }
 
 fn medians(series: &Series) -> PlotPoints<'static> {
@@ -157,16 +183,13 @@ fn places(panel: &Panel) -> Vec<f64> {
     places
 }
 
-fn number_of_place(value: f64) -> String {
-    format!("{value:.0}")
-}
-
 fn hover_text(position: &HoverPosition, chart: &Chart) -> Option<String> {
     match position {
         HoverPosition::NearDataPoint { plot_name, position, .. } => {
             let name = if plot_name.is_empty() { String::new() } else { format!("{plot_name}\n") };
             let value = format!("{} {}", number(position.y), chart.y.unit);
-            Some(format!("{name}{} {}: {}", chart.x.name, number_of_place(position.x), value.trim_end()))
+            let place = format!("{} {} {}", chart.x.name, tick_text(position.x), chart.x.unit);
+            Some(format!("{name}{}: {}", place.trim_end(), value.trim_end()))
         }
         HoverPosition::Elsewhere { .. } => None,
     }

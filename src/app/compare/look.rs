@@ -2,7 +2,10 @@
 
 use std::f32::consts::FRAC_PI_4;
 
-use eframe::egui::{Align, Color32, FontId, Layout, Painter, Pos2, Rect, Role, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, WidgetInfo, vec2};
+use eframe::egui::{
+    Align, Color32, FontId, Layout, Painter, Pos2, Rect, Role, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, WidgetInfo,
+    vec2,
+};
 
 use crate::app::theme::BODY;
 use crate::figure::{self, COLOURS, Chart, Form, GREY, Hatch, Look, Marker, Series};
@@ -177,7 +180,10 @@ pub fn text_width(ui: &Ui, text: &str) -> f32 {
 
 /// What stays on one line where lines are wrapped: that needs its width beforehand.
 pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
-    let size = vec2(width.min(ui.available_size_before_wrap().x.max(ui.max_rect().width())).ceil(), ui.spacing().interact_size.y);
+    let size = vec2(
+        width.min(ui.available_size_before_wrap().x.max(ui.max_rect().width())).ceil(),
+        ui.spacing().interact_size.y,
+    );
     ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         content(ui);

@@ -1,12 +1,12 @@
 //! The table of cells: sortable, numbers to the right, everything else on hover.
 
-use eframe::egui::{Align, FontId, Key, Label, Layout, Margin, Pos2, Rect, Response, Role, Sense, Ui, WidgetInfo};
+use eframe::egui::{Align, FontId, Id, Key, Label, Layout, Margin, Pos2, Rect, Response, Role, Sense, Ui, WidgetInfo};
 use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 
 use super::bars::ratio_text;
 use super::picture::{Picture, Shown, interval_text};
 use super::{CompareCommand, CompareState};
-use crate::analysis::{Method, Value};
+use crate::analysis::{CellKey, Method, Value};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
@@ -30,12 +30,15 @@ pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands
         .map(|(index, _)| egui_table::Column::new(width(ui, picture, index)).resizable(true))
         .collect();
     let mut delegate = Delegate { compare, picture, commands };
-    Table::new()
+    let mut table = Table::new()
         .id_salt(("compare", keys))
         .num_rows(compare.order.len() as u64)
         .columns(columns)
-        .headers([HeaderRow::new(HEAD)])
-        .show(ui, &mut delegate);
+        .headers([HeaderRow::new(HEAD)]);
+    if let Some(row) = newly_chosen(ui, compare, picture) {
+        table = table.scroll_to_row(row, None);
+    }
+    table.show(ui, &mut delegate);
     let open = compare.selected.as_ref().filter(|_| {
         let nothing_has_focus = ui.memory(|memory| memory.focused().is_none());
         nothing_has_focus && ui.input(|input| input.key_pressed(Key::Enter) && input.modifiers.is_none())
@@ -43,6 +46,19 @@ pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands
     if let Some(cell) = open {
         commands.push(Command::Compare(CompareCommand::Open(cell.clone())));
     }
+}
+
+/// The row of a cell that was chosen since the last frame: a bar's row comes into sight.
+fn newly_chosen(ui: &Ui, compare: &CompareState, picture: &Picture) -> Option<u64> {
+    let id = Id::unique("compare-chosen-row");
+    let known: Option<CellKey> = ui.data(|data| data.get_temp(id)).flatten();
+    if known == compare.selected {
+        return None;
+    }
+    ui.data_mut(|data| data.insert_temp(id, compare.selected.clone()));
+    let chosen = compare.selected.as_ref()?;
+    let is_chosen = |row: &usize| picture.comparison.table.rows.get(*row).is_some_and(|row| row.key() == *chosen);
+    compare.order.iter().position(is_chosen).map(|place| place as u64)
 }
 
 /// Wide enough for the longest text.
@@ -133,6 +149,10 @@ impl TableDelegate for Delegate<'_> {
 
     fn row_ui(&mut self, ui: &mut Ui, row_nr: u64) {
         let Some(row) = self.row(row_nr) else { return };
+        if ui.clip_rect().width() < 2.0 {
+            // The part of it that is in the columns that do not scroll, of which there are none.
+            return;
+        }
         let rect = ui.max_rect();
         let palette = palette(ui.visuals());
         let key = self.picture.comparison.table.rows[row].key();

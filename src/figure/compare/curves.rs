@@ -1,15 +1,15 @@
-//! Losses and accuracy of each cell by epoch: the median over repeats in the band of their range.
+//! Losses and accuracy of each cell over epochs or time: the median over repeats in the band of their range.
 
 use super::arrange::name_of;
-use super::{Scene, shown_measure};
-use crate::analysis::{Cell, EpochSummary, Setting, range};
+use super::{Over, Scene, shown_measure};
+use crate::analysis::{Cell, EpochSummary, RunSummary, Setting, range};
 use crate::figure::chart::{Axis, Chart, Form, Panel, Point, Role, Series};
 use crate::figure::table::finished;
 
 use super::bars::scaled;
 
 /// Lines of one chart that can still be told apart.
-pub(super) const LINES: usize = 32;
+pub(super) const LINES: usize = 16;
 
 type OfEpoch = fn(&EpochSummary) -> Option<f64>;
 
@@ -32,7 +32,11 @@ fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
             .filter_map(|epoch| {
                 let one = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
                 let value = scaled(range(&one.filter_map(of).collect::<Vec<_>>())?, factor);
-                Some(Point { x: f64::from(epoch), value, ratio: None, cell: Some(cell.key()) })
+                let x = match scene.view.over {
+                    Over::Epochs => f64::from(epoch),
+                    Over::Time => trained_s(cell, epoch)?,
+                };
+                Some(Point { x, value, ratio: None, cell: Some(cell.key()) })
             })
             .collect();
         lines.add(scene, cell, &[], points);
@@ -41,11 +45,24 @@ fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
     Chart {
         title: name.clone(),
         form: Form::Lines,
-        x: Axis::new("Epoch", ""),
+        x: match scene.view.over {
+            Over::Epochs => Axis::new("Epoch", ""),
+            Over::Time => Axis::new("Training time", "s"),
+        },
         y: Axis::new(name, unit),
         panels: lines.panels,
         notes,
     }
+}
+
+/// The time spent in training until the end of an epoch, tests left out: the median over repeats.
+fn trained_s(cell: &Cell, epoch: u32) -> Option<f64> {
+    let until = |run: &&RunSummary| -> Option<f64> {
+        run.epochs.iter().filter(|one| one.epoch <= epoch).map(|one| one.duration_s).sum()
+    };
+    let has_epoch = |run: &&RunSummary| run.epochs.iter().any(|one| one.epoch == epoch);
+    let times: Vec<f64> = finished(cell).filter(has_epoch).filter_map(|run| until(&run)).collect();
+    range(&times).map(|value| value.median)
 }
 
 fn epochs(cell: &Cell) -> Vec<u32> {

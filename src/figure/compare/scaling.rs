@@ -63,6 +63,9 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     let ideal = Ideal::of(metric);
     let efficiency = ideal.map(|ideal| efficiency(scene, ideal, &cells));
     if let Some(ideal) = ideal {
+        if lines.panels.iter().any(|panel| panel.series.len() > IDEAL_LINES) {
+            notes.push(format!("Ideals are drawn beside up to {IDEAL_LINES} lines."));
+        }
         lines.panels.iter_mut().for_each(|panel| add_ideal(&mut panel.series, ideal));
     } else {
         notes.push(format!("{name} has no ideal to be held against."));
