@@ -73,10 +73,10 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
         .x_grid_spacer(move |input| {
             let marks =
                 if by_gpus { places.clone() } else { ticks_between(input.bounds.0, input.bounds.1, across as usize) };
-            marks_at(marks.into_iter().filter(|mark| !only_whole || mark.fract() == 0.0), input)
+            marks_at(marks.into_iter().filter(|mark| !only_whole || mark.fract() == 0.0), &input)
         })
         .y_grid_spacer(move |input| {
-            marks_at(ticks_between(input.bounds.0, input.bounds.1, up as usize).into_iter(), input)
+            marks_at(ticks_between(input.bounds.0, input.bounds.1, up as usize).into_iter(), &input)
         });
     if by_gpus || chart.y.unit != "%" {
         plot = plot.include_y(0.0);
@@ -121,7 +121,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
 }
 
 /// Marks of one strength, far enough apart for their numbers to be written.
-fn marks_at(values: impl Iterator<Item = f64>, input: GridInput) -> Vec<GridMark> {
+fn marks_at(values: impl Iterator<Item = f64>, input: &GridInput) -> Vec<GridMark> {
     let step_size = input.bounds.1 - input.bounds.0;
     values.map(|value| GridMark { value, step_size }).collect()
 }

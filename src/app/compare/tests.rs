@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use eframe::egui::accesskit::Role;
+use eframe::egui::accesskit::{Role, Toggled};
 use eframe::egui::{Context, OutputCommand};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable};
@@ -295,7 +295,7 @@ fn a_chosen_row_is_its_bar_and_the_other_way_round() {
     send(&mut harness.state_mut().state, commands[0].clone());
     harness.run();
     let row = harness.get_by_role_and_label(Role::Row, "Cell fp32 · 2 GPUs");
-    assert_eq!(row.accesskit_node().is_selected(), Some(true));
+    assert_eq!(row.accesskit_node().toggled(), Some(Toggled::True));
     harness.get_by_role_and_label(Role::Row, "Cell fp16 · 1 GPU").click();
     assert_eq!(asked(&mut harness), [CompareCommand::Select(Some(key("fp16-1-ddp-ds")))]);
 }

@@ -3,7 +3,7 @@
 use super::arrange::name_of;
 use super::{Over, Scene, shown_measure};
 use crate::analysis::{Cell, EpochSummary, RunSummary, Setting, range};
-use crate::figure::chart::{Axis, Chart, Form, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
 use crate::figure::table::finished;
 
 use super::bars::scaled;
@@ -26,7 +26,7 @@ pub(super) fn by_epoch(scene: &Scene) -> Vec<Chart> {
 fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
     let (name, unit, factor) = shown_measure(key);
     let mut lines = Lines::default();
-    for cell in scene.cells {
+    for cell in all_colours_first(scene) {
         let points: Vec<Point> = epochs(cell)
             .into_iter()
             .filter_map(|epoch| {
@@ -55,6 +55,29 @@ fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
     }
 }
 
+/// The cells in an order in which the first few have all colours, where there are too many for one chart.
+fn all_colours_first<'a>(scene: &'a Scene<'a>) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell> = scene.cells.iter().collect();
+    if cells.len() > LINES {
+        let mut seen: Vec<(Look, usize)> = Vec::new();
+        let mut round = |cell: &&Cell| {
+            let look = scene.look(cell);
+            match seen.iter_mut().find(|(known, _)| *known == look) {
+                Some((_, count)) => {
+                    *count += 1;
+                    *count
+                }
+                None => {
+                    seen.push((look, 0));
+                    0
+                }
+            }
+        };
+        cells.sort_by_cached_key(&mut round);
+    }
+    cells
+}
+
 /// The time spent in training until the end of an epoch, tests left out: the median over repeats.
 fn trained_s(cell: &Cell, epoch: u32) -> Option<f64> {
     let until = |run: &&RunSummary| -> Option<f64> {
@@ -76,7 +99,7 @@ fn epochs(cell: &Cell) -> Vec<u32> {
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) panels: Vec<Panel>,
-    names: Vec<(crate::figure::chart::Look, String)>,
+    names: Vec<(Look, String)>,
     left_out: Vec<String>,
 }
 
