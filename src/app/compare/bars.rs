@@ -111,7 +111,7 @@ impl Scene<'_> {
     }
 
     fn ticks(&self) -> Vec<f64> {
-        ticks(self.chart.greatest(), if self.panel > 420.0 { 5 } else { 3 })
+        ticks(self.chart.greatest(), ((self.panel - NUMBERS) / 72.0).clamp(2.0, 8.0) as usize)
     }
 
     fn grid(&self, ui: &Ui) {

@@ -39,16 +39,16 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             _ => source.name.clone(),
         };
         ui.horizontal(|ui| {
+            ui.add(eframe::egui::Label::new(&name).truncate()).on_hover_text(folder.display().to_string());
+            if open.is_some() {
+                ui.label(muted(ui, "open"));
+            }
             if open.is_none() {
                 let remove = ui.small_button("✗").on_hover_text("Compare without this session");
                 remove.widget_info(|| look::named(&format!("Remove session {name}")));
                 if remove.clicked() {
                     commands.push(Command::Compare(CompareCommand::Remove(folder.clone())));
                 }
-            }
-            ui.add(eframe::egui::Label::new(&name).truncate()).on_hover_text(folder.display().to_string());
-            if open.is_some() {
-                ui.label(muted(ui, "open"));
             }
         });
     }
@@ -240,7 +240,7 @@ fn choice_ui(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnc
     let whole = text_width(ui, name) + 4.0 + width;
     together_ui(ui, whole, |ui| {
         ui.label(muted(ui, name));
-        let choice = ComboBox::from_id_salt(("compare", name)).selected_text(now).width(width).height(360.0).truncate();
+        let choice = ComboBox::from_id_salt(("compare", name)).selected_text(now).width(width).height(480.0).truncate();
         let response = choice.show_ui(ui, content).response;
         response.widget_info(|| {
             let mut info = WidgetInfo::labeled(Role::ComboBox, true, name);

@@ -57,11 +57,12 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     }
     let mut notes: Vec<String> = lines.note().into_iter().collect();
     let most = lines.panels.iter().flat_map(|panel| &panel.series).map(|series| series.points.len()).max();
-    if most.is_some_and(|most| most < 2) {
+    let scales = most.is_some_and(|most| most > 1);
+    if !scales {
         notes.push("No two cells differ in their number of GPUs alone: run the plan on several.".to_owned());
     }
     let ideal = Ideal::of(metric);
-    let efficiency = ideal.map(|ideal| efficiency(scene, ideal, &cells));
+    let efficiency = ideal.filter(|_| scales).map(|ideal| efficiency(scene, ideal, &cells));
     if let Some(ideal) = ideal {
         if lines.panels.iter().any(|panel| panel.series.len() > IDEAL_LINES) {
             notes.push(format!("Ideals are drawn beside up to {IDEAL_LINES} lines."));
