@@ -11,11 +11,11 @@ mod run;
 mod value;
 
 pub use batch::{BatchMeans, batch_means};
-pub use cell::{Cell, Setting, cells, held, varying};
+pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, varying};
 pub use mark::Mark;
 pub use measure::{MEASURES, Measure, measure};
 pub use run::{EpochSummary, RunSummary, summarise_run};
-pub use value::{Interval, Method, Value, ratio, summarise};
+pub use value::{Interval, Method, Value, range, ratio, summarise};
 
 // The plan's values that summaries and cells carry, for whoever draws them.
 pub use crate::plan::{Level, Levels, RunState};

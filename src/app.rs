@@ -34,14 +34,16 @@ use thiserror::Error;
 pub use closing::CloseCommand;
 pub use command::{Command, Screen};
 pub use compare::CompareCommand;
-pub use engine::Request;
+pub use engine::{Records, Report, Request};
 pub use live::LiveCommand;
 pub use node::NodeCommand;
 pub use plan::PlanCommand;
 pub use runs::RunsCommand;
 pub use sessions::SessionsCommand;
 pub use settings::{Settings, Theme};
+pub use shell::shell_ui;
 pub use state::State;
+pub use theme::install as install_theme;
 
 use engine::Engine;
 
@@ -115,7 +117,7 @@ impl eframe::App for App {
 
     fn ui(&mut self, ui: &mut eframe::egui::Ui, _frame: &mut eframe::Frame) {
         keys::commands(ui.ctx(), &self.state, &mut self.commands);
-        shell::shell_ui(ui, &self.state, &mut self.commands);
+        shell_ui(ui, &self.state, &mut self.commands);
         if !self.commands.is_empty() {
             ui.ctx().request_repaint();
         }

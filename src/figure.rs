@@ -1,16 +1,22 @@
-//! Tables for screen and paper: one value, a few presets, four formats.
+//! Tables and charts for screen and paper: each one value, whatever draws or writes it.
 
+mod chart;
+mod compare;
 mod csv;
 mod json;
 mod latex;
 mod markdown;
 mod notes;
 mod number;
+mod palette;
 mod preset;
 mod render;
 mod table;
 
+pub use chart::{Axis, Chart, Form, Look, Panel, Point, Role, Scale, Series, ticks, ticks_between};
+pub use compare::{Arrangement, Comparison, Kind, Over, Place, SPEEDUP, SettingLevels, View, compare, level_name};
 pub use number::{grouped, significant};
+pub use palette::{COLOURS, Dash, GREY, Hatch, Marker, Sign, colour, level_index, on_dark, sign, sign_at};
 pub use preset::{PRESETS, Preset, UnknownPreset, preset};
 pub use render::{Format, UnknownFormat, render};
 pub use table::{CellValue, Column, Row, Table, table};

@@ -17,6 +17,7 @@ mod order;
 mod problem;
 mod read;
 mod run;
+mod usual;
 mod workload;
 mod write;
 
@@ -34,4 +35,5 @@ pub use node::{CudaState, Gpu, Node, Worker};
 pub use order::{PlannedRun, order};
 pub use problem::{PlanError, Problem};
 pub use run::RunState;
+pub use usual::usual_numbers;
 pub use workload::Workload;

@@ -1,7 +1,7 @@
 //! Runs joined into cells, and what tells the cells apart.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::RunSummary;
 use crate::plan::{DataSet, Domain, Factor, Level, Levels, Workload, factor};
@@ -10,10 +10,32 @@ use crate::plan::{DataSet, Domain, Factor, Level, Levels, Workload, factor};
 const DATA: &str = "data";
 /// The key of the cell's id where nothing else tells cells apart.
 const CELL: &str = "cell";
+/// The key of the session where cells of several are compared.
+const SESSION: &str = "session";
+
+/// The runs of one session.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The session's name; empty where there is only one, so that it is no setting.
+    pub session: &'a str,
+    /// Its runs.
+    pub runs: &'a [RunSummary],
+}
+
+/// What names one cell among those of several sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CellKey {
+    /// The session's name; empty where there is only one.
+    pub session: String,
+    /// The cell's id.
+    pub cell: String,
+}
 
 /// The repeats of one cell.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
+    /// The session it was measured in; empty where there is only one.
+    pub session: &'a str,
     /// Its id.
     pub id: &'a str,
     /// The level of every factor.
@@ -25,20 +47,26 @@ pub struct Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// Its name among cells of several sessions.
+    pub fn key(&self) -> CellKey {
+        CellKey { session: self.session.to_owned(), cell: self.id.to_owned() }
+    }
+
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
         match key {
             DATA => Some(Level::text(self.data)),
+            SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             CELL => Some(Level::text(self.id)),
             _ => self.levels.get(key).cloned(),
         }
     }
 }
 
-/// What may differ between cells: a factor, the data set, or the cell itself.
+/// What may differ between cells: a factor, the data set, the session, or the cell itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The factor's key, `data` or `cell`.
+    /// The factor's key, `data`, `session` or `cell`.
     pub key: &'static str,
     /// The name on paper and on screen.
     pub name: &'static str,
@@ -48,12 +76,17 @@ pub struct Setting {
 
 /// Joins runs of the same cell. Cells stand in the order of the registry: the default level first, numbers by value.
 pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
+    cells_of(&[Source { session: "", runs }])
+}
+
+/// The same over several sessions; a session is then one more setting of its cells.
+pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for run in runs {
-        let place = *places.entry(&run.cell).or_insert(cells.len());
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for (session, run) in sources.iter().flat_map(|source| source.runs.iter().map(|run| (source.session, run))) {
+        let place = *places.entry((session, &run.cell)).or_insert(cells.len());
         if place == cells.len() {
-            cells.push(Cell { id: &run.cell, levels: &run.levels, data: &run.data, runs: Vec::new() });
+            cells.push(Cell { session, id: &run.cell, levels: &run.levels, data: &run.data, runs: Vec::new() });
         }
         cells[place].runs.push(run);
     }
@@ -61,9 +94,12 @@ pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
     let order = settings(&cells);
+    // The session comes last: the same cell of two sessions stands side by side.
+    cells.sort_by(|a, b| a.session.cmp(b.session));
     cells.sort_by(|a, b| {
         let by_setting = order
             .iter()
+            .filter(|setting| setting.key != SESSION)
             .map(|setting| compare(setting.key, a.level(setting.key).as_ref(), b.level(setting.key).as_ref()));
         by_setting.fold(Ordering::Equal, Ordering::then)
     });
@@ -77,11 +113,8 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     let described = |cell: &Cell| -> Vec<Option<Level>> {
         varying.iter().filter(|setting| setting.key != CELL).map(|setting| cell.level(setting.key)).collect()
     };
-    let twins = cells.iter().enumerate().any(|(index, cell)| {
-        let description = described(cell);
-        cells[..index].iter().any(|other| described(other) == description)
-    });
-    if !twins {
+    let descriptions: HashSet<_> = cells.iter().map(described).collect();
+    if descriptions.len() == cells.len() {
         varying.retain(|setting| setting.key != CELL);
     }
     varying
@@ -97,9 +130,10 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
     settings(cells).into_iter().filter_map(same).collect()
 }
 
-/// All settings of the cells: the data set, the factors in the order of their registry, and the cell's id last.
+/// All settings of the cells: session and data set, the factors in the order of their registry, the cell's id last.
 fn settings(cells: &[Cell]) -> Vec<Setting> {
-    let mut settings = vec![Setting { key: DATA, name: "Data", unit: "" }];
+    let mut settings =
+        vec![Setting { key: SESSION, name: "Session", unit: "" }, Setting { key: DATA, name: "Data", unit: "" }];
     for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
         if settings.iter().all(|setting| setting.key != key) {
             let (name, unit) = registered(key).map_or((key, ""), |factor| (factor.name, factor.unit));

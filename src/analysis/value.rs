@@ -66,6 +66,15 @@ pub fn summarise(values: &[f64], seed: u64) -> Option<Value> {
     Some(Value { median, interval, n, method })
 }
 
+/// The median of repeats and their range, however many there are: for bands of curves.
+pub fn range(values: &[f64]) -> Option<Value> {
+    let sorted = sorted(values.iter().copied())?;
+    let n = sorted.len();
+    let interval = (n > 1).then(|| Interval { low: sorted[0], high: sorted[n - 1] });
+    let method = if n > 1 { Method::Range } else { Method::One };
+    Some(Value { median: median_of_sorted(&sorted), interval, n, method })
+}
+
 /// The ratio of two medians, `over / base`; each value comes with its repeat.
 ///
 /// With 6 repeats or more on both sides the interval is the BCa bootstrap of both. Below that the repeats are paired

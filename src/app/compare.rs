@@ -1,11 +1,28 @@
 //! The Compare screen: cells beside each other, as bars, curves and a table.
 
+mod bars;
+mod controls;
+mod lines;
+mod look;
+mod picture;
+mod sources;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use eframe::egui::{Context, Ui};
+use eframe::egui::{Align, CentralPanel, Context, Frame, Id, Layout, Margin, Panel, Ui};
+use poll_promise::Promise;
 
 use super::engine::Records;
-use super::{Command, Request, State};
+use super::theme::GRID;
+use super::widgets::{main_button, muted, strong};
+use super::{Command, Request, Screen, State};
+use crate::analysis::{CellKey, Level};
+use crate::figure::{Form, Format, Kind, Over, Place, View, render};
+use picture::Picture;
 
 /// What can be asked for on the Compare screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,29 +31,325 @@ pub enum CompareCommand {
     FocusFilter,
     /// Take the next cell as the baseline.
     NextBaseline,
+    /// Show the cells whose levels hold these words.
+    Filter(String),
+    /// Show the cells with a level, or leave them out: key, level, whether to show.
+    Keep(String, Level, bool),
+    /// Show all cells.
+    KeepAll,
+    /// Groups of bars.
+    Rows(Place),
+    /// Panels beside each other.
+    Columns(Place),
+    /// Bars of a group, lines of a panel.
+    Colour(Place),
+    /// The measure: its key.
+    Metric(&'static str),
+    /// The cell that ratios are over; none: the first that has the measure.
+    Baseline(Option<CellKey>),
+    /// The kind of chart.
+    Kind(Kind),
+    /// What losses are drawn over.
+    Over(Over),
+    /// Sort the table by the column of this key; again: the other way round; again: not at all.
+    Sort(String),
+    /// Choose a cell, or none.
+    Select(Option<CellKey>),
+    /// Compare with the session in a folder too.
+    Add(PathBuf),
+    /// No longer compare with the session in a folder.
+    Remove(PathBuf),
+    /// Copy the table as it is shown.
+    Copy(Format),
+    /// Look at the runs of a cell.
+    Open(CellKey),
 }
 
 /// The Compare screen.
 #[derive(Default)]
-pub struct CompareState {}
+pub struct CompareState {
+    /// What is shown and how.
+    pub view: View,
+    /// The table's order: a column's key, and whether the greatest come first.
+    pub sort: Option<(String, bool)>,
+    /// The chosen cell.
+    pub selected: Option<CellKey>,
+    /// Sessions that are compared with the open one, in the order they were added.
+    others: Vec<Arc<Records>>,
+    /// Sessions that are being read.
+    reading: Vec<PathBuf>,
+    /// What is drawn.
+    picture: Option<Picture>,
+    /// The rows of its table in the order they are shown.
+    order: Vec<usize>,
+    work: Option<Promise<Picture>>,
+    /// Runs or view have changed since the work began.
+    stale: bool,
+}
 
 impl CompareState {
     /// The open session has other runs now.
-    pub fn records_changed(&mut self) {}
+    pub fn records_changed(&mut self) {
+        self.stale = true;
+    }
 
     /// Another session was read.
-    pub fn take_other(&mut self, _records: Arc<Records>) {}
+    pub fn take_other(&mut self, records: Arc<Records>) {
+        let was_asked_for = self.reading.iter().any(|folder| *folder == records.folder);
+        let known = self.others.iter().position(|other| other.folder == records.folder);
+        match known {
+            Some(place) => self.others[place] = records,
+            None if was_asked_for => {
+                self.reading.retain(|folder| *folder != records.folder);
+                self.others.push(records);
+            }
+            // It was taken away meanwhile, or was open before.
+            None => return,
+        }
+        self.stale = true;
+    }
+
+    /// Whether what is drawn is not yet what was asked for.
+    fn is_updating(&self) -> bool {
+        self.stale || self.work.is_some()
+    }
+
+    fn sort_rows(&mut self) {
+        self.order = self.picture.as_ref().map_or(Vec::new(), |picture| picture.order(self.sort.as_ref()));
+    }
+
+    fn keep(&mut self, key: String, level: Level, keep: bool) {
+        let hidden = (key, level);
+        self.view.hidden.retain(|known| *known != hidden);
+        if !keep {
+            self.view.hidden.push(hidden);
+        }
+    }
+
+    fn next_baseline(&mut self) {
+        let Some(picture) = &self.picture else { return };
+        let cells = &picture.comparison.cells;
+        let now = picture.comparison.baseline.as_ref().map(|baseline| &baseline.0);
+        let place = cells.iter().position(|(key, _)| Some(key) == now);
+        let next = place.map_or(0, |place| (place + 1) % cells.len().max(1));
+        self.view.baseline = cells.get(next).map(|(key, _)| key.clone());
+    }
 }
 
 impl State {
     /// Does what was asked for on the Compare screen.
-    pub fn execute_compare(&mut self, _command: CompareCommand, _context: &Context, _requests: &mut Vec<Request>) {}
+    pub fn execute_compare(&mut self, command: CompareCommand, context: &Context, requests: &mut Vec<Request>) {
+        let compare = &mut self.compare;
+        let view = compare.view.clone();
+        match command {
+            CompareCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
+            CompareCommand::NextBaseline => compare.next_baseline(),
+            CompareCommand::Filter(text) => compare.view.filter = text,
+            CompareCommand::Keep(key, level, keep) => compare.keep(key, level, keep),
+            CompareCommand::KeepAll => {
+                compare.view.hidden.clear();
+                compare.view.filter.clear();
+            }
+            CompareCommand::Rows(place) => compare.view.rows = place,
+            CompareCommand::Columns(place) => compare.view.columns = place,
+            CompareCommand::Colour(place) => compare.view.colour = place,
+            CompareCommand::Metric(key) => compare.view.metric = key,
+            CompareCommand::Baseline(cell) => compare.view.baseline = cell,
+            CompareCommand::Kind(kind) => compare.view.kind = kind,
+            CompareCommand::Over(over) => compare.view.over = over,
+            CompareCommand::Sort(column) => {
+                compare.sort = match compare.sort.take() {
+                    Some((known, false)) if known == column => Some((column, true)),
+                    Some((known, true)) if known == column => None,
+                    _ => Some((column, false)),
+                };
+                compare.sort_rows();
+            }
+            CompareCommand::Select(cell) => compare.selected = cell,
+            CompareCommand::Add(folder) => self.add_session(folder, requests),
+            CompareCommand::Remove(folder) => {
+                compare.reading.retain(|known| *known != folder);
+                compare.others.retain(|other| other.folder != folder);
+                compare.stale = true;
+            }
+            CompareCommand::Copy(format) => {
+                if let Some(picture) = &compare.picture {
+                    context.copy_text(render(&picture.sorted_table(&compare.order), format));
+                }
+            }
+            CompareCommand::Open(cell) => {
+                compare.selected = Some(cell);
+                self.screen = Screen::Runs;
+            }
+        }
+        self.compare.stale |= self.compare.view != view;
+    }
 
-    /// Takes over what background work has done.
-    pub fn poll_compare(&mut self, _context: &Context, _requests: &mut Vec<Request>) {}
+    /// Whether cells are being compared on a thread.
+    pub fn is_comparing(&self) -> bool {
+        self.compare.is_updating()
+    }
+
+    /// Takes over what background work has done, and begins it where something has changed.
+    pub fn poll_compare(&mut self, context: &Context, _requests: &mut Vec<Request>) {
+        if let Some(work) = self.compare.work.take() {
+            match work.try_take() {
+                Ok(picture) => {
+                    self.compare.picture = Some(picture);
+                    self.compare.sort_rows();
+                }
+                Err(work) => self.compare.work = Some(work),
+            }
+        }
+        // One at a time, and only for somebody who looks; what changes meanwhile is worked in afterwards.
+        if self.compare.stale && self.compare.work.is_none() && self.screen == Screen::Compare {
+            self.compare.stale = false;
+            let sources = self.compare_sources();
+            self.compare.name_cells_for(&sources);
+            let view = self.compare.view.clone();
+            let context = context.clone();
+            let (sender, work) = Promise::new();
+            let work_on = move || {
+                sender.send(Picture::new(&sources, &view));
+                context.request_repaint();
+            };
+            match std::thread::Builder::new().name("compare".to_owned()).spawn(work_on) {
+                Ok(_) => self.compare.work = Some(work),
+                Err(error) => {
+                    let message = format!("comparing needs a thread and got none ({error}): end other programs");
+                    self.problem(Screen::Compare, message);
+                }
+            }
+        }
+    }
+}
+
+/// The id of the filter's field, which a key puts the cursor into.
+fn filter_id() -> Id {
+    Id::unique("compare-filter")
 }
 
 /// Draws the Compare screen.
-pub fn compare_ui(ui: &mut Ui, _state: &State, _commands: &mut Vec<Command>) {
-    ui.heading("Compare");
+pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let Some(picture) = state.compare.picture.as_ref().filter(|picture| picture.comparison.all_cells > 0) else {
+        empty_ui(ui, state, commands);
+        return;
+    };
+    let side = Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO });
+    Panel::left("compare-side").frame(side).resizable(false).exact_size(216.0).show_separator_line(false).show(
+        ui,
+        |ui| {
+            ui.take_available_width();
+            controls::side_ui(ui, state, picture, commands);
+        },
+    );
+    controls::top_ui(ui, state, picture, commands);
+    let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+    let height = ui.available_height();
+    Panel::bottom("compare-table")
+        .frame(below)
+        .resizable(true)
+        .default_size((height * 0.42).round())
+        .size_range(96.0..=(height - 120.0).max(97.0))
+        .show(ui, |ui| {
+            status_ui(ui, state, picture, commands);
+            table::table_ui(ui, &state.compare, picture, commands);
+        });
+    let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
+    CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, &state.compare, picture, commands));
+}
+
+fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
+    let charts = &picture.comparison.charts;
+    look::legend_ui(ui, charts);
+    let mut notes: Vec<&str> = charts.iter().flat_map(|chart| &chart.notes).map(String::as_str).collect();
+    notes.dedup();
+    if !notes.is_empty() {
+        ui.label(muted(ui, notes.join(" ")));
+    }
+    match charts.as_slice() {
+        [chart] if chart.form == Form::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
+        _ => lines::lines_ui(ui, compare, charts),
+    }
+}
+
+/// What is in the table, what is not, and what can be done with it.
+fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
+    ui.horizontal(|ui| {
+        let comparison = &picture.comparison;
+        let (shown, all) = (comparison.cells.len(), comparison.all_cells);
+        let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
+        ui.label(strong(cells));
+        let runs = if comparison.finished == 1 { "run" } else { "runs" };
+        ui.label(muted(ui, format!("{} finished {runs}", comparison.finished)));
+        if comparison.unfinished > 0 {
+            let colour = super::theme::palette(ui.visuals()).warning;
+            let text = format!("{} did not finish and count in no value", comparison.unfinished);
+            ui.colored_label(colour, text).on_hover_text("The marks of their rows and the notes say which and why");
+        }
+        if picture.waiting > 0 {
+            ui.label(muted(ui, format!("{} still to run", picture.waiting)));
+        }
+        if picture.pending > 0 {
+            let text = format!("measures of {} runs are still being worked out", picture.pending);
+            ui.label(muted(ui, text));
+        }
+        if state.compare.is_updating() {
+            ui.label(muted(ui, "updating …"));
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            for (name, format) in [("LaTeX", Format::Latex), ("CSV", Format::Csv), ("Markdown", Format::Markdown)] {
+                let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
+                button.widget_info(|| look::named(&format!("Copy as {name}")));
+                if button.clicked() {
+                    commands.push(Command::Compare(CompareCommand::Copy(format)));
+                }
+            }
+            ui.label(muted(ui, "Copy as"));
+            let notes = &comparison.table.notes;
+            ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
+                ui.set_max_width(520.0);
+                for note in notes {
+                    ui.label(format!("• {note}"));
+                }
+            });
+        });
+    });
+    ui.add_space(GRID);
+}
+
+/// What to do while there is nothing to compare.
+fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.vertical_centered(|ui| {
+        ui.add_space((ui.available_height() / 3.0 - 40.0).max(8.0));
+        let waits = state.records.pending > 0 || state.compare.is_updating() && !state.records.summaries.is_empty();
+        if waits {
+            ui.heading("Reading the runs …");
+            if state.records.pending > 0 {
+                let text = format!("measures of {} runs are still being worked out", state.records.pending);
+                ui.label(muted(ui, text));
+            }
+            return;
+        }
+        ui.heading("Nothing to compare yet");
+        let running = state.queue.is_active() || state.records.runs.iter().any(|run| !run.state.is_final());
+        ui.label(muted(
+            ui,
+            if running {
+                "Runs appear here as they finish."
+            } else {
+                "Launch a plan: its cells appear here, beside each other, as their runs finish."
+            },
+        ));
+        ui.add_space(2.0 * GRID);
+        let (name, screen) = if running { ("Show Runs", Screen::Runs) } else { ("Show Plan", Screen::Plan) };
+        if main_button(ui, true, name).clicked() {
+            commands.push(Command::Show(screen));
+        }
+        ui.add_space(2.0 * GRID);
+        ui.horizontal(|ui| {
+            ui.add_space((ui.available_width() / 2.0 - 60.0).max(0.0));
+            controls::add_session_ui(ui, state, commands);
+        });
+    });
 }

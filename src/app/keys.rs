@@ -3,6 +3,8 @@
 use eframe::egui::{Context, Grid, Id, Key, Modal, Modifiers};
 
 use super::widgets::strong;
+use crate::figure::Format;
+
 use super::{Command, CompareCommand, PlanCommand, RunsCommand, Screen, State};
 
 /// Keys, what they do, and the command of those that mean the same on every screen.
@@ -14,6 +16,7 @@ const HELP: &[(&str, &str)] = &[
     ("↑ ↓, Del, R", "choose a run, cancel it, retry it (Runs)"),
     ("Alt ↑ ↓, Alt Home", "move a queued run, to the top (Runs)"),
     ("B", "next baseline (Compare)"),
+    ("E", "copy the table (Compare)"),
     ("Ctrl Z, Ctrl Shift Z", "undo, redo an edit of the plan"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
     ("Ctrl K", "all commands by name"),
@@ -62,6 +65,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     match state.screen {
         Screen::Compare => {
             on(Modifiers::NONE, Key::B, Command::Compare(CompareCommand::NextBaseline));
+            on(Modifiers::NONE, Key::E, Command::Compare(CompareCommand::Copy(Format::Markdown)));
             on(Modifiers::NONE, Key::Slash, Command::Compare(CompareCommand::FocusFilter));
         }
         Screen::Runs => {

@@ -135,6 +135,7 @@ impl State {
                 self.session = Some(OpenSession { folder, read_only });
                 self.queue = Arc::default();
                 self.records = Arc::default();
+                self.compare.records_changed();
                 self.live.session_changed();
                 self.sessions.opened();
                 self.runs.session_changed();

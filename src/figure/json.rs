@@ -46,6 +46,9 @@ impl Serialize for JsonRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { table, row } = self;
         let mut map = serializer.serialize_map(None)?;
+        if !row.session.is_empty() {
+            map.serialize_entry("session", &row.session)?;
+        }
         map.serialize_entry("cell", &row.cell)?;
         map.serialize_entry("data", &row.data)?;
         map.serialize_entry("levels", &row.levels)?;

@@ -1,7 +1,7 @@
 //! What stands under a table: what all rows share, how values were made, what is not in them.
 
-use super::table::{Baseline, CellValue, Column, Row, finished};
-use crate::analysis::{Cell, Method, RunState, held, varying};
+use super::table::{Baseline, CellValue, Column, Row, finished, is_time};
+use crate::analysis::{Cell, Method, RunState, held, measure, varying};
 
 /// The notes of a table, one sentence each.
 pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<String> {
@@ -15,6 +15,9 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     }
     if shows("speedup") {
         notes.push(baseline_note(cells, baseline));
+    }
+    if shows("ratio") {
+        notes.push(ratio_note(cells, baseline));
     }
     if columns.iter().any(|column| column.shown_unit == "GB") {
         notes.push("1 GB is 10^9 bytes; peaks are of the rank or GPU with the most".to_owned());
@@ -74,10 +77,31 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
     let Some(cell) = baseline.cell else {
         return "speed-ups are left out: no run has a throughput".to_owned();
     };
-    let levels = varying(cells).into_iter().filter_map(|setting| Some((setting.key, cell.level(setting.key)?)));
+    format!("speed-up: distinct images per second over those of {}", cell_name(cells, cell))
+}
+
+fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
+    if baseline.unknown.is_some() {
+        return "ratios are left out: the baseline is not among the cells any more; choose another".to_owned();
+    }
+    let Some(cell) = baseline.cell else { return "ratios are left out: no run has this measure".to_owned() };
+    let measure = measure(baseline.ratio_of).map_or(String::new(), |measure| measure.name.to_lowercase());
+    let name = cell_name(cells, cell);
+    if is_time(baseline.ratio_of) {
+        return format!("ratio: {measure} of {name} over that of the row; above 1 is faster");
+    }
+    format!("ratio: {measure} over that of {name}")
+}
+
+/// A cell's levels that differ among the others.
+fn cell_name(cells: &[Cell], cell: &Cell) -> String {
+    let mut all = cells.to_vec();
+    if all.iter().all(|known| known.key() != cell.key()) {
+        all.push(cell.clone());
+    }
+    let levels = varying(&all).into_iter().filter_map(|setting| Some((setting.key, cell.level(setting.key)?)));
     let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
-    let name = if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") };
-    format!("speed-up: distinct images per second over those of {name}")
+    if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") }
 }
 
 fn device_note(cells: &[Cell]) -> Option<String> {

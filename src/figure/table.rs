@@ -3,12 +3,15 @@
 use super::Preset;
 use super::notes::notes;
 use crate::analysis::{
-    Cell, EpochSummary, Level, Levels, Method, RunState, RunSummary, Setting, Value, cells, measure, ratio, summarise,
-    varying,
+    Cell, CellKey, EpochSummary, Level, Levels, Method, RunState, RunSummary, Setting, Value, cells, measure, ratio,
+    summarise, varying,
 };
 
 /// Seeds the bootstrap, so that the same runs always give the same table.
-const SEED: u64 = 1;
+pub(super) const SEED: u64 = 1;
+
+/// The measure whose ratio is the speed-up.
+const RATE: &str = "images_per_s";
 
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +46,8 @@ pub enum CellValue {
 /// One row: a cell, or one epoch of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
+    /// The cell's session; empty where there is only one.
+    pub session: String,
     /// The cell's id.
     pub cell: String,
     /// The cell's data set, in words.
@@ -58,8 +63,13 @@ pub struct Row {
 }
 
 impl Row {
+    /// The cell's name.
+    pub fn key(&self) -> CellKey {
+        CellKey { session: self.session.clone(), cell: self.cell.clone() }
+    }
+
     /// The count of a value, where it is not that of the row's finished runs.
-    pub(super) fn other_n(&self, value: &Value) -> Option<usize> {
+    pub fn other_n(&self, value: &Value) -> Option<usize> {
         (value.n != self.runs).then_some(value.n)
     }
 }
@@ -81,29 +91,40 @@ pub struct Table {
 
 impl Table {
     /// Whether a column holds names, which stand to the left; numbers stand to the right.
-    pub(super) fn is_text(&self, column: usize) -> bool {
+    pub fn is_text(&self, column: usize) -> bool {
         let is_name = |row: &Row| matches!(&row.values[column], CellValue::Level(level) if level.as_text().is_some());
         self.rows.iter().any(is_name)
     }
 }
 
-/// The cell that speed-ups are over.
+/// The cell that speed-ups and ratios are over.
 pub(super) struct Baseline<'a> {
     pub(super) cell: Option<&'a Cell<'a>>,
     /// What was asked for, where no cell matches it.
     pub(super) unknown: Option<&'a str>,
+    /// The measure whose ratio the column `ratio` shows.
+    pub(super) ratio_of: &'static str,
+}
+
+/// Which columns and rows a table has.
+pub(super) struct Shape<'a> {
+    pub(super) id: &'static str,
+    /// Keys of measures; `speedup` and `ratio` are made of two cells.
+    pub(super) measures: &'a [&'static str],
+    /// One row a cell and epoch, not one a cell.
+    pub(super) by_epoch: bool,
 }
 
 impl<'a> Baseline<'a> {
     fn find(cells: &'a [Cell<'a>], asked: Option<&'a str>) -> Self {
         let Some(asked) = asked else {
             let has_rate = |cell: &&Cell| finished(cell).any(|run| run.images_per_s.is_some());
-            return Self { cell: cells.iter().find(has_rate), unknown: None };
+            return Self { cell: cells.iter().find(has_rate), unknown: None, ratio_of: RATE };
         };
         let by_id = || cells.iter().find(|cell| cell.id == asked);
         let by_levels = || cells.iter().find(|cell| has_levels(cell, asked));
         let cell = by_id().or_else(by_levels);
-        Self { cell, unknown: cell.is_none().then_some(asked) }
+        Self { cell, unknown: cell.is_none().then_some(asked), ratio_of: RATE }
     }
 }
 
@@ -122,37 +143,42 @@ fn has_levels(cell: &Cell, asked: &str) -> bool {
 /// that has them). Without one it is the first row with a throughput; one that matches no cell leaves speed-ups out.
 pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Table {
     let cells = cells(runs);
-    let baseline = Baseline::find(&cells, baseline);
-    let varying = if cells.is_empty() { Vec::new() } else { varying(&cells) };
-    let columns = columns(preset, &varying);
+    let shape = Shape { id: preset.id, measures: preset.measures, by_epoch: preset.by_epoch };
+    table_of(&shape, &varying(&cells), &cells, &Baseline::find(&cells, baseline))
+}
+
+/// The same of cells that were chosen already, with columns for these settings.
+pub(super) fn table_of(shape: &Shape, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
+    let columns = columns(shape, settings);
     let row = |cell: &Cell, epoch: Option<u32>| Row {
+        session: cell.session.to_owned(),
         cell: cell.id.to_owned(),
         data: cell.data.to_owned(),
         levels: cell.levels.clone(),
         runs: finished(cell).count(),
-        values: columns.iter().map(|column| cell_value(column.key, cell, epoch, &baseline)).collect(),
+        values: columns.iter().map(|column| cell_value(column.key, cell, epoch, baseline)).collect(),
         marks: marks(cell),
     };
     let rows = cells.iter().flat_map(|cell| {
-        let epochs = if preset.by_epoch { epochs(cell) } else { Vec::new() };
+        let epochs = if shape.by_epoch { epochs(cell) } else { Vec::new() };
         let epochs = if epochs.is_empty() { vec![None] } else { epochs };
         epochs.into_iter().map(|epoch| row(cell, epoch)).collect::<Vec<_>>()
     });
     let rows: Vec<Row> = rows.collect();
-    let notes = notes(&cells, &columns, &rows, &baseline);
+    let notes = notes(cells, &columns, &rows, baseline);
     let unmatched_baseline = baseline.unknown.map(str::to_owned);
-    Table { preset: preset.id, columns, rows, notes, unmatched_baseline }
+    Table { preset: shape.id, columns, rows, notes, unmatched_baseline }
 }
 
-fn columns(preset: Preset, varying: &[Setting]) -> Vec<Column> {
+fn columns(shape: &Shape, varying: &[Setting]) -> Vec<Column> {
     let plain = |key, name, unit| Column { key, name, unit, shown_unit: unit, shown_factor: 1.0, is_measure: false };
     let mut columns: Vec<Column> =
         varying.iter().map(|setting| plain(setting.key, setting.name, setting.unit)).collect();
-    if preset.by_epoch {
+    if shape.by_epoch {
         columns.push(plain("epoch", "Epoch", ""));
     }
     columns.push(plain("runs", "Runs", ""));
-    columns.extend(preset.measures.iter().map(|key| match measure(key) {
+    columns.extend(shape.measures.iter().map(|key| match measure(key) {
         Some(measure) => Column {
             key: measure.key,
             name: measure.name,
@@ -161,6 +187,7 @@ fn columns(preset: Preset, varying: &[Setting]) -> Vec<Column> {
             shown_factor: measure.shown_factor,
             is_measure: true,
         },
+        None if *key == "ratio" => Column { is_measure: true, ..plain(key, "Ratio", "×") },
         None => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
     }));
     columns
@@ -182,7 +209,8 @@ fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -
     let value = match (key, epoch.zip(epoch_measure(key))) {
         ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
         ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
-        ("speedup", _) => speedup(cell, baseline.cell),
+        ("speedup", _) => over_baseline(cell, baseline.cell, RATE),
+        ("ratio", _) => over_baseline(cell, baseline.cell, baseline.ratio_of),
         (_, Some((epoch, of))) => {
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
             summarise(&values.filter_map(of).collect::<Vec<_>>(), SEED)
@@ -205,18 +233,28 @@ fn epoch_measure(key: &str) -> Option<fn(&EpochSummary) -> Option<f64>> {
     }
 }
 
-/// Distinct images a second over the baseline's: right for any batch size and any number of GPUs.
-fn speedup(cell: &Cell, baseline: Option<&Cell>) -> Option<Value> {
-    let rates = |cell: &Cell| -> Vec<(u32, f64)> {
-        finished(cell).filter_map(|run| Some((run.repeat, run.images_per_s?))).collect()
-    };
+/// A measure of a cell's finished runs, each with its repeat.
+pub(super) fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
+    let Some(measure) = measure(key) else { return Vec::new() };
+    finished(cell).filter_map(|run| Some((run.repeat, (measure.of)(run)?))).collect()
+}
+
+/// Whether less of a measure is faster: its ratio is then the baseline's over the cell's.
+pub(super) fn is_time(key: &str) -> bool {
+    measure(key).is_some_and(|measure| measure.unit == "s")
+}
+
+/// A measure over the baseline's, for times the other way round, so that twice as fast is 2. Over distinct images a
+/// second it is the speed-up: right for any batch size and any number of GPUs.
+pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str) -> Option<Value> {
     let baseline = baseline?;
-    let own = rates(cell);
-    if baseline.id == cell.id {
+    let own = by_repeat(cell, key);
+    if baseline.id == cell.id && baseline.session == cell.session {
         // Over itself it is 1 by definition: an interval would only show its own spread.
         return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
     }
-    ratio(&own, &rates(baseline), SEED)
+    let base = by_repeat(baseline, key);
+    if is_time(key) { ratio(&base, &own, SEED) } else { ratio(&own, &base, SEED) }
 }
 
 /// The labels of a row's runs, each once, and how many of them did not finish.

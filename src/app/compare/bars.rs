@@ -1,0 +1,288 @@
+//! Grouped bars: groups below each other, panels beside each other, numbers at the bars' ends.
+
+use eframe::egui::{
+    Align2, Color32, FontId, Painter, Pos2, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2,
+};
+
+use super::picture::{Picture, interval_text, number};
+use super::{CompareCommand, CompareState, look};
+use crate::analysis::CellKey;
+use crate::app::Command;
+use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
+use crate::figure::{Chart, Panel, Point, Series, ticks};
+
+const BAR: f32 = 16.0;
+const GAP: f32 = 2.0;
+const GROUP_GAP: f32 = 10.0;
+const HEAD: f32 = 40.0;
+const LEAST_PANEL: f32 = 176.0;
+/// Kept free at the right of the longest bar for its numbers.
+const NUMBERS: f32 = 104.0;
+
+/// The bars of one group, over all panels.
+struct Group {
+    top: f32,
+    height: f32,
+    /// The series that have a bar in it, by name.
+    series: Vec<String>,
+}
+
+/// Draws the chart; a click on a bar chooses its cell.
+pub fn bars_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, chart: &Chart, commands: &mut Vec<Command>) {
+    let groups = groups(chart);
+    let height = groups.last().map_or(0.0, |group| group.top + group.height) + HEAD;
+    let has_names = chart.x.categories.iter().any(|name| !name.is_empty());
+    let names = if has_names { names_width(ui, chart) } else { 0.0 };
+    let panels = chart.panels.len().max(1) as f32;
+    let panel = ((ui.available_width() - names - 12.0) / panels).max(LEAST_PANEL);
+    ScrollArea::both().id_salt("bars").auto_shrink([false, false]).show_viewport(ui, |ui, viewport| {
+        ui.set_min_size(vec2(names + panel * panels, height));
+        let origin = ui.max_rect().min;
+        let scene = Scene { compare, picture, chart, groups: &groups, names, panel, origin, viewport };
+        scene.grid(ui);
+        scene.names(ui);
+        for (index, panel) in chart.panels.iter().enumerate() {
+            scene.panel(ui, index, panel, commands);
+        }
+        scene.head(ui);
+    });
+}
+
+fn groups(chart: &Chart) -> Vec<Group> {
+    let legend: Vec<&Series> = chart.legend();
+    let mut top = 0.0;
+    (0..chart.x.categories.len())
+        .map(|group| {
+            let has_bar = |name: &str| {
+                chart.series().filter(|series| series.name == name).any(|series| bar_of(series, group).is_some())
+            };
+            let series: Vec<String> =
+                legend.iter().map(|series| series.name.clone()).filter(|name| has_bar(name)).collect();
+            let height = series.len().max(1) as f32 * (BAR + GAP) + GROUP_GAP;
+            let group = Group { top, height, series };
+            top += height;
+            group
+        })
+        .collect()
+}
+
+fn bar_of(series: &Series, group: usize) -> Option<&Point> {
+    series.points.iter().find(|point| point.x == group as f64)
+}
+
+/// As wide as the longest name of a group, within reason.
+fn names_width(ui: &Ui, chart: &Chart) -> f32 {
+    let longest = chart.x.categories.iter().max_by_key(|name| name.chars().count());
+    let width = longest.map_or(0.0, |name| {
+        ui.painter().layout_no_wrap(name.clone(), FontId::proportional(BODY), Color32::WHITE).size().x
+    });
+    let title = ui.painter().layout_no_wrap(chart.y.title(), FontId::proportional(SMALL), Color32::WHITE).size().x;
+    (width.max(title) + 4.0 * GRID).clamp(60.0, 300.0)
+}
+
+struct Scene<'a> {
+    compare: &'a CompareState,
+    picture: &'a Picture,
+    chart: &'a Chart,
+    groups: &'a [Group],
+    names: f32,
+    panel: f32,
+    origin: Pos2,
+    /// What is seen of all, from its top left.
+    viewport: Rect,
+}
+
+impl Scene<'_> {
+    fn palette(&self, ui: &Ui) -> Palette {
+        palette(ui.visuals())
+    }
+
+    /// Where bars begin, and how long one is a unit.
+    fn scale(&self, panel: usize) -> (f32, f32) {
+        let left = self.origin.x + self.names + panel as f32 * self.panel;
+        let greatest = self.chart.greatest();
+        let length = (self.panel - NUMBERS - 3.0 * GRID).max(40.0);
+        (left, if greatest > 0.0 { length / greatest as f32 } else { 0.0 })
+    }
+
+    fn is_visible(&self, group: &Group) -> bool {
+        let top = group.top + HEAD;
+        top + group.height >= self.viewport.top() && top <= self.viewport.bottom()
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        ticks(self.chart.greatest(), ((self.panel - NUMBERS) / 72.0).clamp(2.0, 8.0) as usize)
+    }
+
+    fn grid(&self, ui: &Ui) {
+        let line = Stroke::new(1.0, self.palette(ui).line.gamma_multiply(0.7));
+        let bottom = ui.max_rect().bottom().max(ui.clip_rect().bottom());
+        for panel in 0..self.chart.panels.len() {
+            let (left, unit) = self.scale(panel);
+            for tick in self.ticks() {
+                let x = (left + tick as f32 * unit).round() + 0.5;
+                ui.painter().line_segment([Pos2::new(x, self.origin.y), Pos2::new(x, bottom)], line);
+            }
+        }
+    }
+
+    fn names(&self, ui: &Ui) {
+        let text = ui.visuals().text_color();
+        for (group, name) in
+            self.groups.iter().zip(&self.chart.x.categories).filter(|(group, _)| self.is_visible(group))
+        {
+            let middle = self.origin.y + HEAD + group.top + (group.height - GROUP_GAP) / 2.0;
+            let right = Pos2::new(self.origin.x + self.names - 2.0 * GRID, middle);
+            let clip = Rect::from_min_max(
+                Pos2::new(self.origin.x, middle - group.height),
+                Pos2::new(self.origin.x + self.names, middle + group.height),
+            );
+            let painter = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
+            painter.text(right, Align2::RIGHT_CENTER, name, FontId::proportional(BODY), text);
+        }
+    }
+
+    fn panel(&self, ui: &mut Ui, index: usize, panel: &Panel, commands: &mut Vec<Command>) {
+        let (left, unit) = self.scale(index);
+        for (place, group) in self.groups.iter().enumerate().filter(|(_, group)| self.is_visible(group)) {
+            for (line, name) in group.series.iter().enumerate() {
+                let Some(series) = panel.series.iter().find(|series| series.name == *name) else { continue };
+                let Some(point) = bar_of(series, place) else { continue };
+                let top = self.origin.y + HEAD + group.top + line as f32 * (BAR + GAP);
+                let length = (point.value.median as f32 * unit).max(1.0);
+                let bar = Rect::from_min_size(Pos2::new(left, top), vec2(length, BAR));
+                self.bar(ui, (index, series, point), bar, (left, unit), commands);
+            }
+        }
+    }
+
+    fn bar(
+        &self,
+        ui: &mut Ui,
+        (panel, series, point): (usize, &Series, &Point),
+        bar: Rect,
+        (left, unit): (f32, f32),
+        commands: &mut Vec<Command>,
+    ) {
+        let palette = self.palette(ui);
+        look::paint_bar(ui.painter(), bar, &series.look, ui.visuals().dark_mode);
+        let text_colour = ui.visuals().text_color();
+        let mut end = bar.right();
+        if let Some(ends) = point.value.interval {
+            let (low, high) = (left + ends.low as f32 * unit, left + ends.high as f32 * unit);
+            whisker(ui.painter(), bar.center().y, (low, high), text_colour, ui.visuals().extreme_bg_color);
+            end = end.max(high);
+        }
+        let (median, ratio) = (number(point.value.median), point.ratio.map(|ratio| ratio_text(ratio.median)));
+        let at = Pos2::new(end + 1.5 * GRID, bar.center().y);
+        let font = FontId::proportional(SMALL);
+        let written = ui.painter().text(at, Align2::LEFT_CENTER, &median, font.clone(), text_colour);
+        let mut right = written.right();
+        if let Some(ratio) = &ratio {
+            let at = Pos2::new(right + 1.5 * GRID, at.y);
+            right = ui.painter().text(at, Align2::LEFT_CENTER, ratio, font, palette.muted).right();
+        }
+        let chosen = point.cell.is_some() && self.compare.selected == point.cell;
+        let all = Rect::from_min_max(bar.min, Pos2::new(right, bar.bottom()));
+        if chosen {
+            ui.painter().rect_stroke(all.expand(1.5), 2.0, Stroke::new(1.5, palette.accent), StrokeKind::Outside);
+        }
+        let id = ui.scope_id().with((panel, &series.name, point.x as usize));
+        let response = ui.interact(all, id, Sense::click());
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, self.bar_name(series, point)));
+        if response.clicked() {
+            commands.push(Command::Compare(CompareCommand::Select(point.cell.clone().filter(|_| !chosen))));
+        }
+        if response.double_clicked()
+            && let Some(cell) = &point.cell
+        {
+            commands.push(Command::Compare(CompareCommand::Open(cell.clone())));
+        }
+        response.on_hover_ui(|ui| self.hover(ui, series, point));
+    }
+
+    /// The accessible name of a bar.
+    fn bar_name(&self, series: &Series, point: &Point) -> String {
+        let cell = point.cell.as_ref().map_or("", |key| self.cell_name(key));
+        let value = format!("{} {}", number(point.value.median), self.chart.y.unit);
+        let measure = if self.chart.y.name == series.name || self.chart.title.starts_with("Peak memory") {
+            &series.name
+        } else {
+            &self.chart.y.name
+        };
+        format!("Bar {cell}: {measure} {}", value.trim_end())
+    }
+
+    fn cell_name(&self, key: &CellKey) -> &str {
+        let cells = &self.picture.comparison.cells;
+        cells.iter().find(|(known, _)| known == key).map_or("", |(_, name)| name)
+    }
+
+    /// All digits, and where they come from.
+    fn hover(&self, ui: &mut Ui, series: &Series, point: &Point) {
+        ui.set_max_width(360.0);
+        ui.strong(point.cell.as_ref().map_or("", |key| self.cell_name(key)));
+        let unit = &self.chart.y.unit;
+        ui.label(format!("{}: {} {unit}", self.chart.y.name, point.value.median));
+        if !series.name.is_empty() {
+            ui.label(&series.name);
+        }
+        ui.label(super::table::origin(&point.value, 1.0, unit));
+        if let (Some(ratio), Some((_, baseline))) = (&point.ratio, &self.picture.comparison.baseline) {
+            let interval = interval_text(ratio, 1.0);
+            ui.label(format!("{} {interval} beside {baseline}", ratio_text(ratio.median)));
+        }
+    }
+
+    /// Titles of panels and numbers of ticks, which stay in sight.
+    fn head(&self, ui: &Ui) {
+        let palette = self.palette(ui);
+        let top = self.origin.y + self.viewport.top();
+        let wide = ui.max_rect().right().max(ui.clip_rect().right());
+        let head = Rect::from_min_max(Pos2::new(self.origin.x, top), Pos2::new(wide, top + HEAD - GRID));
+        ui.painter().rect_filled(head, 0.0, ui.visuals().panel_fill);
+        let y = top + HEAD - 3.0 * GRID;
+        if self.chart.panels.iter().any(|panel| !panel.title.is_empty()) {
+            let at = Pos2::new(self.origin.x + self.names - 2.0 * GRID, y);
+            let font = FontId::proportional(SMALL);
+            ui.painter().text(at, Align2::RIGHT_CENTER, self.chart.y.title(), font, palette.muted);
+        }
+        for (index, panel) in self.chart.panels.iter().enumerate() {
+            let (left, unit) = self.scale(index);
+            let title = if panel.title.is_empty() { self.chart.y.title() } else { panel.title.clone() };
+            let strong = FontId::new(BODY, eframe::egui::FontFamily::Name(crate::app::theme::STRONG.into()));
+            ui.painter().text(Pos2::new(left, top), Align2::LEFT_TOP, title, strong, ui.visuals().text_color());
+            for tick in self.ticks() {
+                let at = Pos2::new(left + tick as f32 * unit, y);
+                let align = if tick == 0.0 { Align2::LEFT_CENTER } else { Align2::CENTER_CENTER };
+                ui.painter().text(at, align, tick_text(tick), FontId::proportional(SMALL), palette.muted);
+            }
+        }
+    }
+}
+
+/// A line from the low to the high end, on a ground that any hatch lets it stand out from.
+fn whisker(painter: &Painter, y: f32, (low, high): (f32, f32), colour: Color32, ground: Color32) {
+    for (width, colour) in [(3.5, ground), (1.2, colour)] {
+        let stroke = Stroke::new(width, colour);
+        painter.line_segment([Pos2::new(low, y), Pos2::new(high, y)], stroke);
+        for x in [low, high] {
+            painter.line_segment([Pos2::new(x, y - 4.0), Pos2::new(x, y + 4.0)], stroke);
+        }
+    }
+}
+
+/// `1.92×`.
+pub fn ratio_text(ratio: f64) -> String {
+    format!("{}×", number(ratio))
+}
+
+/// The number of a tick: no digits that say nothing.
+pub fn tick_text(tick: f64) -> String {
+    let text = number(tick);
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}

@@ -1,0 +1,252 @@
+//! What the Compare screen is asked by: sessions, filter, arrangement, measure, baseline.
+
+use std::path::PathBuf;
+
+use eframe::egui::{Button, ComboBox, Id, Key, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+
+use super::look::{text_width, together_ui};
+use super::picture::Picture;
+use super::{CompareCommand, filter_id, look};
+use crate::analysis::{CellKey, MEASURES};
+use crate::app::theme::GRID;
+use crate::app::widgets::{card, muted, strong};
+use crate::app::{Command, State};
+use crate::figure::{Kind, Look, Over, Place, SPEEDUP, SettingLevels, level_name};
+
+/// The column on the left: sessions, and which cells are shown.
+pub fn side_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
+    ScrollArea::vertical().id_salt("compare-side").auto_shrink([false, false]).show(ui, |ui| {
+        card(ui).show(ui, |ui| {
+            ui.take_available_width();
+            ui.label(strong("Sessions"));
+            sessions_ui(ui, state, commands);
+        });
+        ui.add_space(2.0 * GRID);
+        card(ui).show(ui, |ui| {
+            ui.take_available_width();
+            filter_ui(ui, state, picture, commands);
+        });
+    });
+}
+
+fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let sources = state.compare_sources();
+    for (index, source) in sources.iter().enumerate() {
+        let folder = &source.records.folder;
+        let open = state.session.as_ref().filter(|session| index == 0 && session.folder == *folder);
+        let name = match open {
+            Some(session) if source.name.is_empty() => session.name(),
+            _ => source.name.clone(),
+        };
+        ui.horizontal(|ui| {
+            ui.add(eframe::egui::Label::new(&name).truncate()).on_hover_text(folder.display().to_string());
+            if open.is_some() {
+                ui.label(muted(ui, "open"));
+            }
+            if open.is_none() {
+                let remove = ui.small_button("✗").on_hover_text("Compare without this session");
+                remove.widget_info(|| look::named(&format!("Remove session {name}")));
+                if remove.clicked() {
+                    commands.push(Command::Compare(CompareCommand::Remove(folder.clone())));
+                }
+            }
+        });
+    }
+    for folder in &state.compare.reading {
+        ui.horizontal(|ui| {
+            ui.label(muted(ui, format!("reading {} …", folder.file_name().unwrap_or_default().to_string_lossy())));
+            let stop = ui.small_button("✗").on_hover_text("Do without it");
+            stop.widget_info(|| look::named(&format!("Stop reading {}", folder.display())));
+            if stop.clicked() {
+                commands.push(Command::Compare(CompareCommand::Remove(folder.clone())));
+            }
+        });
+    }
+    add_session_ui(ui, state, commands);
+}
+
+/// Adds one of the recent sessions, or one by its folder.
+pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let menu = ui.menu_button("Add a session", |ui| {
+        ui.set_min_width(280.0);
+        let shown = state.compare_sources();
+        let is_shown = |folder: &&PathBuf| shown.iter().any(|source| source.records.folder == **folder);
+        for folder in state.settings.recent.iter().filter(|folder| !is_shown(folder)) {
+            let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+            if ui.button(name).on_hover_text(folder.display().to_string()).clicked() {
+                commands.push(Command::Compare(CompareCommand::Add(folder.clone())));
+                ui.close();
+            }
+        }
+        // What is being typed is nobody else's business: it lives in egui's own memory.
+        let id = Id::unique("compare-folder");
+        let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+        let field = ui.add(TextEdit::singleline(&mut text).hint_text("Folder of a session").desired_width(260.0));
+        field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Folder of a session"));
+        let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+        let ready = !text.trim().is_empty();
+        if (ui.add_enabled(ready, Button::new("Add this folder")).clicked() || entered) && ready {
+            commands.push(Command::Compare(CompareCommand::Add(PathBuf::from(text.trim()))));
+            text.clear();
+            ui.close();
+        }
+        ui.data_mut(|data| data.insert_temp(id, text));
+    });
+    menu.response.on_hover_text("Compare with the cells of another session");
+}
+
+fn filter_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
+    let view = &state.compare.view;
+    ui.horizontal(|ui| {
+        ui.label(strong("Filter"));
+        if (!view.hidden.is_empty() || !view.filter.is_empty()) && ui.small_button("Show all").clicked() {
+            commands.push(Command::Compare(CompareCommand::KeepAll));
+        }
+    });
+    let mut text = view.filter.clone();
+    let edit = TextEdit::singleline(&mut text).id(filter_id()).hint_text("Words, such as fp16").desired_width(184.0);
+    let field = ui.add(edit).on_hover_text("Cells whose levels hold these words (/)");
+    field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter cells"));
+    if text != view.filter {
+        commands.push(Command::Compare(CompareCommand::Filter(text)));
+    }
+    for levels in &picture.comparison.settings {
+        ui.add_space(GRID);
+        ui.label(muted(ui, levels.setting.name));
+        levels_ui(ui, state, picture, levels, commands);
+    }
+}
+
+fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLevels, commands: &mut Vec<Command>) {
+    let key = levels.setting.key;
+    let is_colour = picture.comparison.arrangement.colour.is_some_and(|setting| setting.key == key);
+    let series = picture.comparison.charts.first().map(|chart| chart.legend()).unwrap_or_default();
+    ui.horizontal_wrapped(|ui| {
+        for (level, count) in &levels.levels {
+            let hidden = (key.to_owned(), level.clone());
+            let mut keep = !state.compare.view.hidden.contains(&hidden);
+            let name = level_name(&levels.setting, level);
+            let swatch = series.iter().find(|one| {
+                is_colour && (matches!(&one.look, Look::Level(_, own) if own == level) || one.name == name)
+            });
+            let text = level.to_string();
+            let width = text_width(ui, &text) + 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };
+            together_ui(ui, width, |ui| {
+                let cells = if *count == 1 { "cell" } else { "cells" };
+                let check = ui.checkbox(&mut keep, text).on_hover_text(format!("{name}: {count} {cells}"));
+                check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
+                if let Some(one) = swatch {
+                    look::swatch_ui(ui, &one.look);
+                }
+                if check.changed() {
+                    commands.push(Command::Compare(CompareCommand::Keep(hidden.0, hidden.1, keep)));
+                }
+            });
+        }
+    });
+}
+
+/// The row above the chart: kind, arrangement, measure, baseline.
+pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
+    let view = &state.compare.view;
+    ui.horizontal_wrapped(|ui| {
+        for kind in Kind::ALL {
+            let tab = ui.selectable_label(view.kind == kind, kind.name());
+            tab.widget_info(|| {
+                WidgetInfo::selected(Role::Tab, true, view.kind == kind, format!("Chart {}", kind.name()))
+            });
+            if tab.clicked() {
+                commands.push(Command::Compare(CompareCommand::Kind(kind)));
+            }
+        }
+        ui.separator();
+        if view.kind != Kind::Memory {
+            metric_ui(ui, view.metric, view.kind, commands);
+        }
+        if view.kind == Kind::Loss {
+            choice_ui(ui, "Over", view.over.name(), 112.0, |ui| {
+                for over in Over::ALL {
+                    if ui.selectable_label(view.over == over, over.name()).clicked() {
+                        commands.push(Command::Compare(CompareCommand::Over(over)));
+                    }
+                }
+            });
+        }
+        baseline_ui(ui, picture, commands);
+        let arrangement = &picture.comparison.arrangement;
+        let name = |setting: Option<crate::analysis::Setting>| setting.map_or("nothing", |setting| setting.name);
+        if matches!(view.kind, Kind::Bars | Kind::Memory) {
+            place_ui(ui, ("Rows", &view.rows, name(arrangement.rows)), picture, CompareCommand::Rows, commands);
+        }
+        place_ui(ui, ("Columns", &view.columns, name(arrangement.columns)), picture, CompareCommand::Columns, commands);
+        if view.kind != Kind::Memory {
+            place_ui(ui, ("Colour", &view.colour, name(arrangement.colour)), picture, CompareCommand::Colour, commands);
+        }
+    });
+}
+
+fn place_ui(
+    ui: &mut Ui,
+    (name, chosen, used): (&str, &Place, &str),
+    picture: &Picture,
+    command: fn(Place) -> CompareCommand,
+    commands: &mut Vec<Command>,
+) {
+    let mut options = vec![(Place::Auto, "automatic".to_owned()), (Place::Nothing, "nothing".to_owned())];
+    let settings = &picture.comparison.settings;
+    options.extend(settings.iter().map(|levels| {
+        let setting = levels.setting;
+        (Place::Setting(setting.key.to_owned()), setting.name.to_owned())
+    }));
+    choice_ui(ui, name, used, 108.0, |ui| {
+        for (place, text) in options {
+            if ui.selectable_label(*chosen == place, text).clicked() {
+                commands.push(Command::Compare(command(place)));
+            }
+        }
+    });
+}
+
+fn metric_ui(ui: &mut Ui, metric: &'static str, kind: Kind, commands: &mut Vec<Command>) {
+    let name = |key: &str| MEASURES.iter().find(|known| known.key == key).map_or("Speed-up", |known| known.name);
+    let what = if kind == Kind::Loss { "Table shows" } else { "Measure" };
+    choice_ui(ui, what, name(metric), 148.0, |ui| {
+        for key in MEASURES.iter().map(|known| known.key).chain([SPEEDUP]) {
+            if ui.selectable_label(metric == key, name(key)).clicked() {
+                commands.push(Command::Compare(CompareCommand::Metric(key)));
+            }
+        }
+    });
+}
+
+fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
+    let now = picture.comparison.baseline.as_ref();
+    let text = now.map_or("none", |(_, name)| name);
+    choice_ui(ui, "Baseline", text, 168.0, |ui| {
+        let mut offer = |ui: &mut Ui, cell: Option<&CellKey>, chosen: bool, name: &str| {
+            if ui.selectable_label(chosen, name).clicked() {
+                commands.push(Command::Compare(CompareCommand::Baseline(cell.cloned())));
+            }
+        };
+        offer(ui, None, false, "the first row");
+        for (key, name) in &picture.comparison.cells {
+            offer(ui, Some(key), now.is_some_and(|now| now.0 == *key), name);
+        }
+    });
+}
+
+/// A choice with its name before it.
+fn choice_ui(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
+    let whole = text_width(ui, name) + 4.0 + width;
+    together_ui(ui, whole, |ui| {
+        ui.label(muted(ui, name));
+        let choice = ComboBox::from_id_salt(("compare", name)).selected_text(now).width(width).height(480.0).truncate();
+        let response = choice.show_ui(ui, content).response;
+        response.widget_info(|| {
+            let mut info = WidgetInfo::labeled(Role::ComboBox, true, name);
+            info.current_text_value = Some(now.to_owned());
+            info
+        });
+        response.on_hover_text(format!("{name}: {now}"));
+    });
+}

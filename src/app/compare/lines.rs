@@ -1,0 +1,196 @@
+//! Lines with bands over epochs, and over GPUs with intervals and ideals.
+
+use eframe::egui::{Color32, ScrollArea, Ui, vec2};
+use egui_plot::{
+    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoints, Points,
+};
+
+use super::bars::tick_text;
+use super::picture::number;
+use super::{CompareState, look};
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{muted, strong};
+use crate::figure::{Chart, Form, Marker, Panel, Role, Series, ticks_between};
+
+const LEAST: f32 = 220.0;
+const LEAST_HEIGHT: f32 = 168.0;
+
+/// Draws charts: beside each other where each has one panel, else one a row with its panels beside each other.
+pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart]) {
+    let charts: Vec<&Chart> = charts.iter().filter(|chart| !chart.is_empty()).collect();
+    if charts.is_empty() {
+        ui.label(muted(ui, "No finished run of these cells tells any of this."));
+        return;
+    }
+    let rows: Vec<Vec<(&Chart, &Panel)>> = if charts.iter().all(|chart| chart.panels.len() == 1) {
+        vec![charts.iter().flat_map(|chart| chart.panels.iter().map(|panel| (*chart, panel))).collect()]
+    } else {
+        charts.iter().map(|chart| chart.panels.iter().map(|panel| (*chart, panel)).collect()).collect()
+    };
+    let gap = 2.0 * GRID;
+    let spare = ui.available_height() - 26.0 * rows.len() as f32 - 8.0;
+    let height = (spare / rows.len() as f32).max(LEAST_HEIGHT);
+    let most = rows.iter().map(Vec::len).max().unwrap_or(1) as f32;
+    let width = ((ui.available_width() - 8.0) / most - gap).max(LEAST);
+    ScrollArea::both().id_salt("lines").auto_shrink([false, false]).show(ui, |ui| {
+        for row in rows {
+            ui.horizontal_top(|ui| {
+                for (chart, panel) in row {
+                    ui.allocate_ui(vec2(width, height), |ui| {
+                        ui.vertical(|ui| panel_ui(ui, compare, (chart, panel), [width, height]));
+                    });
+                }
+            });
+        }
+    });
+}
+
+fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel), size: [f32; 2]) {
+    ui.horizontal(|ui| {
+        ui.label(strong(chart.y.title()));
+        if !panel.title.is_empty() {
+            ui.label(muted(ui, &panel.title));
+        }
+    });
+    let dark = ui.visuals().dark_mode;
+    let places: Vec<f64> = places(panel);
+    let by_gpus = chart.form == Form::Scaling;
+    let salt = ("compare-lines", &chart.title, &panel.title);
+    let mut plot = Plot::new(salt)
+        .width(size[0])
+        .height(size[1])
+        .allow_scroll(false)
+        .x_axis_label(chart.x.title())
+        .set_margin_fraction(vec2(0.04, 0.06))
+        .grid_color(palette(ui.visuals()).line)
+        .grid_fade(0.0)
+        .x_axis_formatter(|mark, _| tick_text(mark.value))
+        .y_axis_formatter(|mark, _| tick_text(mark.value))
+        .label_formatter(move |position| hover_text(position, chart));
+    let (across, up) = ((size[0] / 90.0).clamp(2.0, 10.0), (size[1] / 44.0).clamp(2.0, 10.0));
+    let only_whole = chart.x.unit.is_empty();
+    plot = plot
+        .x_grid_spacer(move |input| {
+            let marks =
+                if by_gpus { places.clone() } else { ticks_between(input.bounds.0, input.bounds.1, across as usize) };
+            marks_at(marks.into_iter().filter(|mark| !only_whole || mark.fract() == 0.0), &input)
+        })
+        .y_grid_spacer(move |input| {
+            marks_at(ticks_between(input.bounds.0, input.bounds.1, up as usize).into_iter(), &input)
+        });
+    if by_gpus || chart.y.unit != "%" {
+        plot = plot.include_y(0.0);
+    }
+    let is_chosen = |series: &Series| {
+        compare.selected.is_some() && series.points.iter().any(|point| point.cell == compare.selected)
+    };
+    let any_chosen = panel.series.iter().any(is_chosen);
+    // The chosen line comes last, over the others.
+    let mut all: Vec<&Series> = panel.series.iter().collect();
+    all.sort_by_key(|series| is_chosen(series));
+    plot.show(ui, |plot| {
+        for series in all {
+            let stands_back = any_chosen && !is_chosen(series);
+            let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
+            let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
+            if series.role == Role::Ideal {
+                plot.line(ideal(series, colour));
+                continue;
+            }
+            if chart.form == Form::Lines {
+                band(series, colour).into_iter().for_each(|band| plot.add(band));
+            } else {
+                intervals(series, colour).into_iter().for_each(|line| plot.line(line));
+            }
+            let style = match look::dash_of(series.variant) {
+                None => LineStyle::Solid,
+                Some((length, gap)) if length < gap => LineStyle::Dotted { spacing: 5.0 },
+                Some((length, _)) => LineStyle::Dashed { length },
+            };
+            plot.line(
+                Line::new(series.name.clone(), medians(series))
+                    .color(colour)
+                    .width(width)
+                    .style(style)
+                    .allow_hover(false),
+            );
+            let shape = marker(look::sign(&series.look).marker);
+            plot.points(Points::new(series.name.clone(), medians(series)).color(colour).shape(shape).radius(3.5));
+        }
+    });
+}
+
+/// Marks of one strength, far enough apart for their numbers to be written.
+fn marks_at(values: impl Iterator<Item = f64>, input: &GridInput) -> Vec<GridMark> {
+    let step_size = input.bounds.1 - input.bounds.0;
+    values.map(|value| GridMark { value, step_size }).collect()
+}
+
+fn medians(series: &Series) -> PlotPoints<'static> {
+    series.points.iter().map(|point| [point.x, point.value.median]).collect()
+}
+
+/// From the least to the greatest repeat; none where each point has one.
+fn band(series: &Series, colour: Color32) -> Option<FilledArea> {
+    let ends = |point: &crate::figure::Point| {
+        let median = point.value.median;
+        point.value.interval.map_or((median, median), |ends| (ends.low, ends.high))
+    };
+    if series.points.len() < 2 || series.points.iter().all(|point| point.value.interval.is_none()) {
+        return None;
+    }
+    let xs: Vec<f64> = series.points.iter().map(|point| point.x).collect();
+    let (low, high): (Vec<f64>, Vec<f64>) = series.points.iter().map(ends).unzip();
+    let area = FilledArea::new(format!("{} range", series.name), &xs, &low, &high);
+    Some(area.fill_color(colour.gamma_multiply(0.18)).allow_hover(false))
+}
+
+fn intervals(series: &Series, colour: Color32) -> Vec<Line<'static>> {
+    let with_interval = series.points.iter().filter_map(|point| Some((point.x, point.value.interval?)));
+    with_interval
+        .enumerate()
+        .map(|(index, (x, ends))| {
+            let points: PlotPoints = vec![[x, ends.low], [x, ends.high]].into();
+            Line::new(format!("{} interval {index}", series.name), points).color(colour).width(1.5).allow_hover(false)
+        })
+        .collect()
+}
+
+fn ideal(series: &Series, colour: Color32) -> Line<'static> {
+    let line = Line::new(format!("{} {:?}", series.name, series.look), medians(series));
+    line.color(colour.gamma_multiply(0.6)).width(1.0).style(LineStyle::Dashed { length: 4.0 }).allow_hover(false)
+}
+
+fn marker(marker: Marker) -> MarkerShape {
+    match marker {
+        Marker::Circle => MarkerShape::Circle,
+        Marker::Square => MarkerShape::Square,
+        Marker::Up => MarkerShape::Up,
+        Marker::Diamond => MarkerShape::Diamond,
+        Marker::Down => MarkerShape::Down,
+        Marker::Cross => MarkerShape::Cross,
+        Marker::Plus => MarkerShape::Plus,
+        Marker::Asterisk => MarkerShape::Asterisk,
+    }
+}
+
+/// The numbers that points stand at.
+fn places(panel: &Panel) -> Vec<f64> {
+    let points = panel.series.iter().filter(|series| series.role == Role::Measured).flat_map(|series| &series.points);
+    let mut places: Vec<f64> = points.map(|point| point.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    places
+}
+
+fn hover_text(position: &HoverPosition, chart: &Chart) -> Option<String> {
+    match position {
+        HoverPosition::NearDataPoint { plot_name, position, .. } => {
+            let name = if plot_name.is_empty() { String::new() } else { format!("{plot_name}\n") };
+            let value = format!("{} {}", number(position.y), chart.y.unit);
+            let place = format!("{} {} {}", chart.x.name, tick_text(position.x), chart.x.unit);
+            Some(format!("{name}{}: {}", place.trim_end(), value.trim_end()))
+        }
+        HoverPosition::Elsewhere { .. } => None,
+    }
+}

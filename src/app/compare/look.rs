@@ -1,0 +1,191 @@
+//! How levels are drawn: their colours and second signs from the one palette, and the legend.
+
+use std::f32::consts::FRAC_PI_4;
+
+use eframe::egui::{
+    Align, Color32, FontId, Layout, Painter, Pos2, Rect, Role, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, WidgetInfo,
+    vec2,
+};
+
+use crate::app::theme::BODY;
+use crate::figure::{self, COLOURS, Chart, Form, GREY, Hatch, Look, Marker, Series};
+
+/// The accessible name of a button that shows a symbol or a word that is not enough.
+pub fn named(name: &str) -> WidgetInfo {
+    WidgetInfo::labeled(Role::Button, true, name)
+}
+
+/// The colour of a look on the theme's ground.
+pub fn colour(look: &Look, dark: bool) -> Color32 {
+    let bytes = match look {
+        Look::Level(key, level) => figure::colour(key, level),
+        Look::Place(place) => COLOURS[place % COLOURS.len()],
+        Look::Grey => GREY,
+    };
+    let [red, green, blue] = if dark { figure::on_dark(bytes) } else { bytes };
+    Color32::from_rgb(red, green, blue)
+}
+
+/// The second sign of a look.
+pub fn sign(look: &Look) -> figure::Sign {
+    match look {
+        Look::Level(key, level) => figure::sign(key, level),
+        Look::Place(place) => figure::sign_at(*place),
+        Look::Grey => figure::sign_at(0),
+    }
+}
+
+/// Paints a bar: its colour, and its hatch in a darker or lighter one.
+pub fn paint_bar(painter: &Painter, rect: Rect, look: &Look, dark: bool) {
+    let fill = colour(look, dark);
+    painter.rect_filled(rect, 1.0, fill);
+    let stroke = Stroke::new(1.0, fill.lerp_to_gamma(Color32::BLACK, 0.45));
+    let hatch = sign(look).hatch;
+    let inside = painter.with_clip_rect(rect.intersect(painter.clip_rect()));
+    let visible = rect.intersect(painter.clip_rect());
+    if !visible.is_positive() {
+        return;
+    }
+    let (step, height) = (6.0, rect.height());
+    let mut lines: Vec<Shape> = Vec::new();
+    let mut columns = |offset: f32, draw: &mut dyn FnMut(f32) -> Shape| {
+        let first = ((visible.left() - rect.left() - height) / step).floor().max(-8.0);
+        let mut x = rect.left() + first * step + offset;
+        while x < visible.right() + height {
+            lines.push(draw(x));
+            x += step;
+        }
+    };
+    let (top, bottom) = (rect.top(), rect.bottom());
+    let segment = |from: Pos2, to: Pos2| Shape::line_segment([from, to], stroke);
+    if matches!(hatch, Hatch::Rising | Hatch::Lattice) {
+        columns(0.0, &mut |x| segment(Pos2::new(x, bottom), Pos2::new(x + height, top)));
+    }
+    if matches!(hatch, Hatch::Falling | Hatch::Lattice) {
+        columns(0.0, &mut |x| segment(Pos2::new(x, top), Pos2::new(x + height, bottom)));
+    }
+    if matches!(hatch, Hatch::Vertical | Hatch::Grid) {
+        columns(3.0, &mut |x| segment(Pos2::new(x, top), Pos2::new(x, bottom)));
+    }
+    if hatch == Hatch::Dots {
+        for y in [0.3, 0.7] {
+            columns(3.0, &mut |x| Shape::circle_filled(Pos2::new(x, top + y * height), 1.0, stroke.color));
+        }
+    }
+    if matches!(hatch, Hatch::Horizontal | Hatch::Grid) {
+        for y in [0.33, 0.67] {
+            let y = (top + y * height).round();
+            lines.push(segment(Pos2::new(visible.left(), y), Pos2::new(visible.right(), y)));
+        }
+    }
+    inside.extend(lines);
+}
+
+/// Paints the shape of a point.
+pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, dark: bool) {
+    let fill = colour(look, dark);
+    let turned = |corners: usize, angle: f32| {
+        let corner = |index: usize| {
+            let angle = angle + index as f32 * std::f32::consts::TAU / corners as f32;
+            centre + radius * 1.15 * Vec2::angled(angle)
+        };
+        Shape::convex_polygon((0..corners).map(corner).collect(), fill, Stroke::NONE)
+    };
+    let cross = |angles: &[f32]| {
+        angles.iter().for_each(|angle| {
+            let arm = radius * Vec2::angled(*angle);
+            painter.line_segment([centre - arm, centre + arm], Stroke::new(1.8, fill));
+        });
+    };
+    let quarter = 2.0 * FRAC_PI_4;
+    match sign(look).marker {
+        Marker::Circle => drop(painter.circle_filled(centre, radius, fill)),
+        Marker::Square => drop(painter.add(turned(4, FRAC_PI_4))),
+        Marker::Diamond => drop(painter.add(turned(4, 0.0))),
+        Marker::Up => drop(painter.add(turned(3, -quarter))),
+        Marker::Down => drop(painter.add(turned(3, quarter))),
+        Marker::Cross => cross(&[FRAC_PI_4, -FRAC_PI_4]),
+        Marker::Plus => cross(&[0.0, quarter]),
+        Marker::Asterisk => cross(&[0.0, FRAC_PI_4, quarter, -FRAC_PI_4]),
+    }
+}
+
+/// A small square in the look of a level.
+pub fn swatch_ui(ui: &mut Ui, look: &Look) {
+    let (rect, _) = ui.allocate_exact_size(vec2(14.0, 12.0), Sense::hover());
+    if ui.is_rect_visible(rect) {
+        paint_bar(ui.painter(), rect, look, ui.visuals().dark_mode);
+    }
+}
+
+/// What stands for which series, in rows of its own, so that it never covers what it explains.
+pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
+    let Some(form) = charts.first().map(|chart| chart.form) else { return };
+    let mut series: Vec<&Series> = Vec::new();
+    for one in charts.iter().flat_map(Chart::legend) {
+        if series.iter().all(|known| known.name != one.name) {
+            series.push(one);
+        }
+    }
+    if series.len() < 2 {
+        return;
+    }
+    ScrollArea::vertical().id_salt("legend").max_height(64.0).auto_shrink([false, true]).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing.x = 16.0;
+            for one in series {
+                let sample = if form == Form::Bars { 14.0 } else { 26.0 };
+                let width = sample + 4.0 + text_width(ui, &one.name);
+                together_ui(ui, width, |ui| {
+                    if form == Form::Bars {
+                        swatch_ui(ui, &one.look);
+                    } else {
+                        line_sample_ui(ui, one);
+                    }
+                    ui.label(&one.name);
+                });
+            }
+        });
+    });
+}
+
+fn line_sample_ui(ui: &mut Ui, series: &Series) {
+    let (rect, _) = ui.allocate_exact_size(vec2(26.0, 12.0), Sense::hover());
+    let dark = ui.visuals().dark_mode;
+    let stroke = Stroke::new(1.8, colour(&series.look, dark));
+    let ends = [rect.left_center(), rect.right_center()];
+    let painter = ui.painter();
+    match dash_of(series.variant) {
+        Some((stroke_length, gap)) => painter.extend(Shape::dashed_line(&ends, stroke, stroke_length, gap)),
+        None => drop(painter.line_segment(ends, stroke)),
+    }
+    paint_marker(painter, rect.center(), 3.5, &series.look, dark);
+}
+
+/// Lines of one colour are told apart by their dashes: lengths of stroke and gap; none: solid.
+pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
+    match variant % 4 {
+        0 => None,
+        1 => Some((8.0, 5.0)),
+        2 => Some((2.0, 4.0)),
+        _ => Some((4.0, 3.0)),
+    }
+}
+
+/// How wide a text is.
+pub fn text_width(ui: &Ui, text: &str) -> f32 {
+    let font = FontId::proportional(BODY);
+    ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
+}
+
+/// What stays on one line where lines are wrapped: that needs its width beforehand.
+pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
+    let size = vec2(
+        width.min(ui.available_size_before_wrap().x.max(ui.max_rect().width())).ceil(),
+        ui.spacing().interact_size.y,
+    );
+    ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        content(ui);
+    });
+}

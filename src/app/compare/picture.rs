@@ -1,0 +1,252 @@
+//! What is drawn, worked out on a thread of its own: the comparison, its texts, and the proofs of its factors.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use super::sources::Source;
+use crate::analysis::{CellKey, RunState, Value};
+use crate::figure::{CellValue, Column, Comparison, Row, Table, View, compare, grouped, significant};
+use crate::plan::Level;
+
+/// What was seen of one factor in the finished runs of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proof {
+    /// The factor's key.
+    pub factor: String,
+    /// The level that was asked for.
+    pub asked: String,
+    /// What was read back.
+    pub seen: String,
+    /// Whether that shows the level in effect, in all runs and ranks.
+    pub in_effect: bool,
+}
+
+/// What one column of the table shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// The column of this place in the table.
+    Value(usize),
+    /// The intervals of that column.
+    Interval(usize),
+    /// What a reader must know.
+    Marks,
+    /// What was seen of factors.
+    Proof,
+}
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Chart and table.
+    pub comparison: Comparison,
+    /// The columns as they are shown.
+    pub columns: Vec<Shown>,
+    /// The text of each row and column.
+    pub texts: Vec<Vec<String>>,
+    /// Of each row.
+    pub proofs: Vec<Vec<Proof>>,
+    /// Of each row: the whole stories of its marks.
+    pub stories: Vec<Vec<String>>,
+    /// Ended runs whose measures are still being worked out.
+    pub pending: usize,
+    /// Runs that have not ended.
+    pub waiting: usize,
+}
+
+impl Picture {
+    /// Works it out: seconds, for hundreds of cells with many repeats.
+    pub fn new(sources: &[Source], view: &View) -> Self {
+        let named: Vec<crate::analysis::Source> = sources
+            .iter()
+            .map(|source| crate::analysis::Source { session: &source.name, runs: &source.records.summaries })
+            .collect();
+        let comparison = compare(&named, view);
+        let proofs = proofs(sources);
+        let stories = stories(&named);
+        let of = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
+        let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(of).collect();
+        let of = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
+        let stories = comparison.table.rows.iter().map(of).collect();
+        let columns = columns(&comparison, view, proofs.iter().any(|proof| !proof.is_empty()));
+        let rows = comparison.table.rows.iter().zip(&proofs);
+        let texts = rows
+            .map(|(row, proof)| {
+                columns.iter().map(|shown| text(&comparison.table.columns, row, proof, shown)).collect()
+            })
+            .collect();
+        let runs = || sources.iter().flat_map(|source| &source.records.runs);
+        Self {
+            columns,
+            texts,
+            proofs,
+            stories,
+            comparison,
+            pending: sources.iter().map(|source| source.records.pending).sum(),
+            waiting: runs().filter(|run| !run.state.is_final()).count(),
+        }
+    }
+
+    /// The key of a column, by which it is sorted; none for intervals.
+    pub fn key(&self, shown: &Shown) -> Option<&str> {
+        match shown {
+            Shown::Value(column) => Some(self.comparison.table.columns[*column].key),
+            Shown::Interval(_) => None,
+            Shown::Marks => Some("marks"),
+            Shown::Proof => Some("proof"),
+        }
+    }
+
+    /// The rows sorted by a column; the table's own order without one. What is missing comes last either way.
+    pub fn order(&self, sort: Option<&(String, bool)>) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.comparison.table.rows.len()).collect();
+        let Some((key, descending)) = sort else { return order };
+        let shown = self.columns.iter().find(|shown| self.key(shown) == Some(key));
+        let Some(shown) = shown else { return order };
+        order.sort_by(|a, b| {
+            let (a, b) = (self.rank(*a, shown), self.rank(*b, shown));
+            match (a, b) {
+                (Some(a), Some(b)) if *descending => b.total_cmp(&a),
+                (Some(a), Some(b)) => a.total_cmp(&b),
+                (a, b) => b.is_some().cmp(&a.is_some()).then(Ordering::Equal),
+            }
+        });
+        order
+    }
+
+    /// The number by which a row is sorted.
+    fn rank(&self, row: usize, shown: &Shown) -> Option<f64> {
+        match shown {
+            Shown::Value(column) | Shown::Interval(column) => match &self.comparison.table.rows[row].values[*column] {
+                CellValue::Measure(value) => Some(value.median),
+                CellValue::Count(count) => Some(*count as f64),
+                CellValue::Level(level) => self.level_place(self.comparison.table.columns[*column].key, level),
+                CellValue::Missing => None,
+            },
+            Shown::Marks => Some(self.comparison.table.rows[row].marks.len() as f64),
+            Shown::Proof => Some(self.proofs[row].iter().filter(|proof| !proof.in_effect).count() as f64),
+        }
+    }
+
+    /// Numbers by value, names in the order of their registry.
+    fn level_place(&self, key: &str, level: &Level) -> Option<f64> {
+        let place = || {
+            let settings = self.comparison.settings.iter().find(|levels| levels.setting.key == key)?;
+            settings.levels.iter().position(|(known, _)| known == level).map(|place| place as f64)
+        };
+        level.as_number().or_else(place)
+    }
+
+    /// The table with its rows as they are shown.
+    pub fn sorted_table(&self, order: &[usize]) -> Table {
+        let table = &self.comparison.table;
+        let rows = order.iter().filter_map(|row| table.rows.get(*row).cloned()).collect();
+        Table { rows, ..table.clone() }
+    }
+}
+
+/// Values, with intervals beside the chosen measure and its ratio; then marks and proofs, where there are any.
+fn columns(comparison: &Comparison, view: &View, has_proofs: bool) -> Vec<Shown> {
+    let table = &comparison.table;
+    let has_interval = |column: usize| {
+        let of = |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
+        table.rows.iter().any(of)
+    };
+    let mut columns = Vec::new();
+    for (place, column) in table.columns.iter().enumerate() {
+        columns.push(Shown::Value(place));
+        if (column.key == view.metric || column.key == "ratio") && has_interval(place) {
+            columns.push(Shown::Interval(place));
+        }
+    }
+    if table.rows.iter().any(|row| !row.marks.is_empty()) {
+        columns.push(Shown::Marks);
+    }
+    if has_proofs {
+        columns.push(Shown::Proof);
+    }
+    columns
+}
+
+fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> String {
+    match shown {
+        Shown::Value(place) => match &row.values[*place] {
+            CellValue::Level(level) => level.to_string(),
+            CellValue::Count(count) => count.to_string(),
+            CellValue::Missing => "–".to_owned(),
+            CellValue::Measure(value) => {
+                let n = row.other_n(value).map_or(String::new(), |n| format!(" (n = {n})"));
+                format!("{}{n}", number(value.median * columns[*place].shown_factor))
+            }
+        },
+        Shown::Interval(place) => match &row.values[*place] {
+            CellValue::Measure(value) => interval_text(value, columns[*place].shown_factor),
+            CellValue::Level(_) | CellValue::Count(_) | CellValue::Missing => String::new(),
+        },
+        Shown::Marks => row.marks.join(", "),
+        Shown::Proof => {
+            let lost = proofs.iter().filter(|proof| !proof.in_effect);
+            let lost: Vec<String> = lost.map(|proof| format!("✗ {}", proof.factor)).collect();
+            match (lost.len(), proofs.len()) {
+                (0, 0) => String::new(),
+                (0, count) => format!("✓ {count} in effect"),
+                _ => lost.join(" "),
+            }
+        }
+    }
+}
+
+/// A number for reading: three significant digits, thousands apart.
+pub fn number(value: f64) -> String {
+    grouped(&significant(value).replace('-', "\u{2212}"))
+}
+
+/// `[40.9, 41.6]`, or nothing.
+pub fn interval_text(value: &Value, factor: f64) -> String {
+    value.interval.map_or(String::new(), |ends| {
+        let (low, high) = (ends.low * factor, ends.high * factor);
+        format!("[{}, {}]", number(low), number(high))
+    })
+}
+
+/// What was seen of each factor, by cell: a factor is in effect where all finished runs and ranks show it.
+fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
+    let mut proofs: HashMap<CellKey, Vec<Proof>> = HashMap::new();
+    for source in sources {
+        for run in source.records.runs.iter().filter(|run| run.state == RunState::Finished) {
+            let key = CellKey { session: source.name.clone(), cell: run.cell.clone() };
+            let known = proofs.entry(key).or_default();
+            for evidence in run.ranks.iter().flat_map(|rank| &rank.evidence) {
+                let proof = Proof {
+                    factor: evidence.factor.clone(),
+                    asked: evidence.asked.clone(),
+                    seen: evidence.seen.clone(),
+                    in_effect: evidence.in_effect,
+                };
+                match known.iter_mut().find(|known| known.factor == proof.factor) {
+                    Some(known) if known.in_effect && !proof.in_effect => *known = proof,
+                    Some(_) => {}
+                    None => known.push(proof),
+                }
+            }
+        }
+    }
+    proofs
+}
+
+/// The marks of each cell's runs in full, each story once with the runs that have it.
+fn stories(sources: &[crate::analysis::Source]) -> HashMap<CellKey, Vec<String>> {
+    let mut stories: HashMap<CellKey, Vec<(String, Vec<&str>)>> = HashMap::new();
+    for (source, run) in sources.iter().flat_map(|source| source.runs.iter().map(move |run| (source, run))) {
+        let key = CellKey { session: source.session.to_owned(), cell: run.cell.clone() };
+        let known = stories.entry(key).or_default();
+        for mark in &run.marks {
+            let story = format!("{}: {mark}", mark.label());
+            match known.iter_mut().find(|(other, _)| *other == story) {
+                Some((_, runs)) => runs.push(&run.run),
+                None => known.push((story, vec![&run.run])),
+            }
+        }
+    }
+    let told = |(story, runs): (String, Vec<&str>)| format!("{story} ({})", runs.join(", "));
+    stories.into_iter().map(|(key, stories)| (key, stories.into_iter().map(told).collect())).collect()
+}

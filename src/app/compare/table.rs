@@ -1,0 +1,302 @@
+//! The table of cells: sortable, numbers to the right, everything else on hover.
+
+use eframe::egui::{Align, FontId, Id, Key, Label, Layout, Margin, Pos2, Rect, Response, Role, Sense, Ui, WidgetInfo};
+use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
+
+use super::bars::ratio_text;
+use super::picture::{Picture, Shown, interval_text};
+use super::{CompareCommand, CompareState};
+use crate::analysis::{CellKey, Method, Value};
+use crate::app::Command;
+use crate::app::theme::{BODY, GRID, SMALL, palette};
+use crate::app::widgets::{muted, strong};
+use crate::figure::{CellValue, Column};
+
+const ROW: f32 = 24.0;
+/// Name and unit below each other.
+const HEAD: f32 = 40.0;
+
+/// Draws the table; a click on a row chooses its cell, two open its runs.
+pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
+    if compare.order.is_empty() {
+        ui.label(muted(ui, "The filter leaves no cell. Show all, or tick a level."));
+        return;
+    }
+    let keys: Vec<String> = picture.columns.iter().map(|shown| column_name(picture, shown)).collect();
+    let columns: Vec<egui_table::Column> = picture
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(index, _)| egui_table::Column::new(width(ui, picture, index)).resizable(true))
+        .collect();
+    let mut delegate = Delegate { compare, picture, commands };
+    let mut table = Table::new()
+        .id_salt(("compare", keys))
+        .num_rows(compare.order.len() as u64)
+        .columns(columns)
+        .headers([HeaderRow::new(HEAD)]);
+    if let Some(row) = newly_chosen(ui, compare, picture) {
+        table = table.scroll_to_row(row, None);
+    }
+    table.show(ui, &mut delegate);
+    let open = compare.selected.as_ref().filter(|_| {
+        let nothing_has_focus = ui.memory(|memory| memory.focused().is_none());
+        nothing_has_focus && ui.input(|input| input.key_pressed(Key::Enter) && input.modifiers.is_none())
+    });
+    if let Some(cell) = open {
+        commands.push(Command::Compare(CompareCommand::Open(cell.clone())));
+    }
+}
+
+/// The row of a cell that was chosen since the last frame: a bar's row comes into sight.
+fn newly_chosen(ui: &Ui, compare: &CompareState, picture: &Picture) -> Option<u64> {
+    let id = Id::unique("compare-chosen-row");
+    let known: Option<CellKey> = ui.data(|data| data.get_temp(id)).flatten();
+    if known == compare.selected {
+        return None;
+    }
+    ui.data_mut(|data| data.insert_temp(id, compare.selected.clone()));
+    let chosen = compare.selected.as_ref()?;
+    let is_chosen = |row: &usize| picture.comparison.table.rows.get(*row).is_some_and(|row| row.key() == *chosen);
+    compare.order.iter().position(is_chosen).map(|place| place as u64)
+}
+
+/// Wide enough for the longest text.
+fn width(ui: &Ui, picture: &Picture, column: usize) -> f32 {
+    let texts = picture.texts.iter().filter_map(|row| row.get(column));
+    let size = if matches!(picture.columns[column], Shown::Interval(_)) { SMALL } else { BODY };
+    let of = |text: &str, size: f32| {
+        let font = FontId::proportional(size);
+        ui.painter().layout_no_wrap(text.to_owned(), font, eframe::egui::Color32::WHITE).size().x
+    };
+    let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| of(text, size));
+    let (name, unit) = heading(picture, &picture.columns[column]);
+    let head = (of(&name, BODY) + 18.0).max(of(&unit, SMALL));
+    let least = if is_swatched(picture, column) { longest + 20.0 } else { longest };
+    (least.max(head) + 5.0 * GRID).clamp(40.0, 360.0).round()
+}
+
+/// The name of a column, with its unit.
+fn column_name(picture: &Picture, shown: &Shown) -> String {
+    let (name, unit) = heading(picture, shown);
+    if unit.is_empty() { name } else { format!("{name} ({unit})") }
+}
+
+fn heading(picture: &Picture, shown: &Shown) -> (String, String) {
+    match shown {
+        Shown::Value(place) => {
+            let column = &picture.comparison.table.columns[*place];
+            (column.name.to_owned(), column.shown_unit.to_owned())
+        }
+        Shown::Interval(_) => ("Interval".to_owned(), String::new()),
+        Shown::Marks => ("Marks".to_owned(), String::new()),
+        Shown::Proof => ("Proof".to_owned(), String::new()),
+    }
+}
+
+fn is_swatched(picture: &Picture, column: usize) -> bool {
+    let colour = picture.comparison.arrangement.colour.map(|setting| setting.key);
+    matches!(&picture.columns[column], Shown::Value(place) if Some(picture.comparison.table.columns[*place].key) == colour)
+}
+
+struct Delegate<'a> {
+    compare: &'a CompareState,
+    picture: &'a Picture,
+    commands: &'a mut Vec<Command>,
+}
+
+impl Delegate<'_> {
+    fn is_right(&self, shown: &Shown) -> bool {
+        matches!(shown, Shown::Value(place) if !self.picture.comparison.table.is_text(*place))
+    }
+
+    fn row(&self, row_nr: u64) -> Option<usize> {
+        self.compare.order.get(usize::try_from(row_nr).ok()?).copied()
+    }
+
+    fn is_baseline(&self, row: usize) -> bool {
+        let baseline = self.picture.comparison.baseline.as_ref().map(|baseline| &baseline.0);
+        baseline == Some(&self.picture.comparison.table.rows[row].key())
+    }
+}
+
+impl TableDelegate for Delegate<'_> {
+    fn default_row_height(&self) -> f32 {
+        ROW
+    }
+
+    fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
+        let Some(shown) = self.picture.columns.get(cell.col_range.start) else { return };
+        let (name, unit) = heading(self.picture, shown);
+        let Some(key) = self.picture.key(shown) else {
+            padded(ui, false, |ui| two_lines(ui, false, strong(name), &unit, Sense::hover()));
+            return;
+        };
+        let arrow = match &self.compare.sort {
+            Some((sorted, true)) if sorted == key => " ▼",
+            Some((sorted, false)) if sorted == key => " ▲",
+            _ => "",
+        };
+        let (text, right) = (strong(format!("{name}{arrow}")), self.is_right(shown));
+        let response = padded(ui, right, |ui| two_lines(ui, right, text, &unit, Sense::click()));
+        let name = format!("Sort by {}", column_name(self.picture, shown));
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+        if response.clicked() {
+            self.commands.push(Command::Compare(CompareCommand::Sort(key.to_owned())));
+        }
+        response.on_hover_text(name);
+    }
+
+    fn row_ui(&mut self, ui: &mut Ui, row_nr: u64) {
+        let Some(row) = self.row(row_nr) else { return };
+        if ui.clip_rect().width() < 2.0 {
+            // The part of it that is in the columns that do not scroll, of which there are none.
+            return;
+        }
+        let rect = ui.max_rect();
+        let palette = palette(ui.visuals());
+        let key = self.picture.comparison.table.rows[row].key();
+        let chosen = self.compare.selected.as_ref() == Some(&key);
+        if chosen {
+            ui.painter().rect_filled(rect, 0.0, palette.accent.gamma_multiply(0.22));
+        } else if row_nr % 2 == 1 {
+            ui.painter().rect_filled(rect, 0.0, ui.visuals().faint_bg_color);
+        }
+        if self.is_baseline(row) {
+            let stripe = Rect::from_min_max(rect.min, Pos2::new(rect.left() + 3.0, rect.bottom()));
+            ui.painter().rect_filled(stripe, 0.0, palette.accent);
+        }
+        let name = self.picture.comparison.cells.get(row).map_or("", |cell| cell.1.as_str());
+        let response = ui.interact(rect, ui.scope_id().with("row"), Sense::click());
+        response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Cell {name}")));
+        if response.double_clicked() {
+            self.commands.push(Command::Compare(CompareCommand::Open(key)));
+        } else if response.clicked() {
+            self.commands.push(Command::Compare(CompareCommand::Select((!chosen).then_some(key))));
+        }
+    }
+
+    fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
+        let Some(row) = self.row(cell.row_nr) else { return };
+        let (Some(shown), Some(text)) =
+            (self.picture.columns.get(cell.col_nr), self.picture.texts[row].get(cell.col_nr))
+        else {
+            return;
+        };
+        let picture = self.picture;
+        let palette = palette(ui.visuals());
+        let response = padded(ui, self.is_right(shown), |ui| match shown {
+            Shown::Value(place) => {
+                let column = &picture.comparison.table.columns[*place];
+                if is_swatched(picture, cell.col_nr)
+                    && let Some(look) = look_of(picture, row)
+                {
+                    super::look::swatch_ui(ui, &look);
+                }
+                let is_ratio = column.key == "ratio";
+                let text = if is_ratio && text != "–" { format!("{text}×") } else { text.clone() };
+                label(ui, text.into())
+            }
+            Shown::Interval(place) => {
+                let is_baseline = picture.comparison.table.columns[*place].key == "ratio" && self.is_baseline(row);
+                let text = if is_baseline { "baseline" } else { text };
+                label(ui, muted(ui, text).size(SMALL))
+            }
+            Shown::Marks => label(ui, eframe::egui::RichText::new(text).color(palette.warning)),
+            Shown::Proof => {
+                let colour = if text.starts_with('✓') { palette.good } else { palette.bad };
+                label(ui, eframe::egui::RichText::new(text).color(colour))
+            }
+        });
+        if response.contains_pointer() {
+            response.on_hover_ui(|ui| hover(ui, picture, row, shown));
+        }
+    }
+}
+
+/// A heading with its unit below it.
+fn two_lines(ui: &mut Ui, right: bool, name: eframe::egui::RichText, unit: &str, sense: Sense) -> Response {
+    let align = if right { Align::Max } else { Align::Min };
+    let content = |ui: &mut Ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        ui.add_space(2.0);
+        let response = ui.add(Label::new(name).selectable(false).sense(sense));
+        if !unit.is_empty() {
+            ui.add(Label::new(muted(ui, unit).size(SMALL)).selectable(false));
+        }
+        response
+    };
+    ui.with_layout(Layout::top_down(align), content).inner
+}
+
+/// Text that lets clicks through to its row.
+fn label(ui: &mut Ui, text: eframe::egui::RichText) -> Response {
+    ui.add(Label::new(text).selectable(false).sense(Sense::hover()))
+}
+
+fn padded(ui: &mut Ui, right: bool, content: impl FnOnce(&mut Ui) -> Response) -> Response {
+    let frame = eframe::egui::Frame::new().inner_margin(Margin::symmetric((2.0 * GRID) as i8, 0));
+    let inner = frame.show(ui, |ui| {
+        if right && !ui.is_sizing_pass() {
+            ui.with_layout(Layout::right_to_left(Align::Center), content).inner
+        } else {
+            content(ui)
+        }
+    });
+    inner.inner
+}
+
+/// The look of a row's cell in the chart.
+fn look_of(picture: &Picture, row: usize) -> Option<crate::figure::Look> {
+    let key = picture.comparison.table.rows[row].key();
+    let mut series = picture.comparison.charts.iter().flat_map(crate::figure::Chart::series);
+    let is_of = |series: &&crate::figure::Series| series.points.iter().any(|point| point.cell.as_ref() == Some(&key));
+    series.find(is_of).map(|series| series.look.clone())
+}
+
+/// All digits and where they come from, or the whole stories.
+fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
+    ui.set_max_width(440.0);
+    let (table, cell) = (&picture.comparison.table, &picture.comparison.table.rows[row]);
+    match shown {
+        Shown::Value(place) | Shown::Interval(place) => match &cell.values[*place] {
+            CellValue::Measure(value) => measured(ui, &table.columns[*place], value),
+            CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
+            CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
+            CellValue::Missing => drop(ui.label("No finished run tells it")),
+        },
+        Shown::Marks => {
+            for story in &picture.stories[row] {
+                ui.label(story);
+            }
+        }
+        Shown::Proof => {
+            for proof in &picture.proofs[row] {
+                let sign = if proof.in_effect { "✓" } else { "✗" };
+                ui.label(format!("{sign} {} = {}: {}", proof.factor, proof.asked, proof.seen));
+            }
+        }
+    }
+}
+
+fn measured(ui: &mut Ui, column: &Column, value: &Value) {
+    let shown = value.median * column.shown_factor;
+    if column.key == "ratio" {
+        ui.label(format!("Ratio: {} {}", ratio_text(value.median), interval_text(value, 1.0)));
+    }
+    ui.label(format!("{}: {shown} {}", column.name, column.shown_unit));
+    ui.label(origin(value, column.shown_factor, column.shown_unit));
+}
+
+/// How a value was made.
+pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
+    let interval = value.interval.map_or(String::new(), |ends| {
+        format!("{} to {} {unit}", ends.low * factor, ends.high * factor).trim_end().to_owned()
+    });
+    match value.method {
+        Method::One if value.n <= 1 => "one repeat, so no interval".to_owned(),
+        Method::One => format!("by definition, of {} repeats", value.n),
+        Method::Range => format!("median and range of {} repeats: {interval}", value.n),
+        Method::Bca => format!("median of {} repeats; 95 % BCa bootstrap: {interval}", value.n),
+    }
+}

@@ -1,0 +1,383 @@
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eframe::egui::accesskit::{Role, Toggled};
+use eframe::egui::{Context, OutputCommand};
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable};
+
+use super::*;
+use crate::analysis::{self, RunState, fixture, summarise_run};
+use crate::app::state::OpenSession;
+use crate::app::{Settings, theme};
+use crate::figure::{Format, SPEEDUP};
+use crate::protocol::Evidence;
+use crate::store::RunRecord;
+
+#[path = "../../../tests/bench/many_runs.rs"]
+mod many_runs;
+
+fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {
+    let summaries = runs.iter().filter(|run| run.state.is_final()).map(summarise_run).collect();
+    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, pending: 0 })
+}
+
+/// fp32 and fp16 on 1 and 2 GPUs, two repeats each; the last run failed.
+fn small() -> Vec<RunRecord> {
+    let cells = [("fp32", 1, 0.4), ("fp32", 2, 0.2), ("fp16", 1, 0.1), ("fp16", 2, 0.05)];
+    let run = |(precision, gpus, step_time_s): (&str, i64, f64), repeat: u32| {
+        let cell = fixture::cell(precision, gpus, "ddp-ds");
+        fixture::run(&cell, repeat, step_time_s * (1.0 + 0.1 * f64::from(repeat - 1)))
+    };
+    let mut runs: Vec<RunRecord> = cells.into_iter().flat_map(|cell| [run(cell, 1), run(cell, 2)]).collect();
+    let last = runs.last_mut().unwrap();
+    last.state = RunState::Failed;
+    last.reason = Some("out of memory".to_owned());
+    runs
+}
+
+fn state_of(records: Arc<Records>) -> State {
+    let mut state = State::new(Settings::default());
+    state.session = Some(OpenSession { folder: records.folder.clone(), read_only: None });
+    state.records = records;
+    state.screen = Screen::Compare;
+    state.compare.records_changed();
+    settle(&mut state);
+    state
+}
+
+/// Until the work on a thread is done and taken over.
+fn settle(state: &mut State) {
+    let context = Context::default();
+    while state.compare.is_updating() {
+        state.poll_compare(&context, &mut Vec::new());
+        std::thread::yield_now();
+    }
+}
+
+fn send(state: &mut State, command: CompareCommand) -> Vec<Request> {
+    let mut requests = Vec::new();
+    state.execute(Command::Compare(command), &Context::default(), &mut requests);
+    settle(state);
+    requests
+}
+
+fn rows(state: &State) -> Vec<Vec<String>> {
+    let picture = state.compare.picture.as_ref().unwrap();
+    state.compare.order.iter().map(|row| picture.texts[*row].clone()).collect()
+}
+
+/// The texts of one column from the top.
+fn column(state: &State, name: &str) -> Vec<String> {
+    let picture = state.compare.picture.as_ref().unwrap();
+    let place = picture.columns.iter().position(|shown| picture.key(shown) == Some(name)).unwrap();
+    rows(state).into_iter().map(|row| row[place].clone()).collect()
+}
+
+fn bars(state: &State) -> usize {
+    let charts = &state.compare.picture.as_ref().unwrap().comparison.charts;
+    charts.iter().flat_map(|chart| chart.series()).map(|series| series.points.len()).sum()
+}
+
+fn key(cell: &str) -> CellKey {
+    CellKey { session: String::new(), cell: cell.to_owned() }
+}
+
+struct Screened {
+    state: State,
+    commands: Vec<Command>,
+}
+
+fn harness(state: State, size: [f32; 2]) -> Harness<'static, Screened> {
+    let mut fresh = true;
+    let draw = move |ui: &mut Ui, screened: &mut Screened| {
+        if std::mem::take(&mut fresh) {
+            theme::install(ui.ctx());
+            screened.state.settings.apply(ui.ctx());
+            // Fonts are there from the next frame on.
+            ui.ctx().request_discard("fonts");
+            return;
+        }
+        CentralPanel::default().show(ui, |ui| compare_ui(ui, &screened.state, &mut screened.commands));
+    };
+    let screened = Screened { state, commands: Vec::new() };
+    let mut harness = Harness::builder().with_size(size).build_ui_state(draw, screened);
+    harness.run();
+    harness
+}
+
+/// What was asked for by clicks since the last time.
+fn asked(harness: &mut Harness<'_, Screened>) -> Vec<CompareCommand> {
+    harness.run();
+    let commands = std::mem::take(&mut harness.state_mut().commands);
+    let compare = |command| if let Command::Compare(command) = command { Some(command) } else { None };
+    commands.into_iter().filter_map(compare).collect()
+}
+
+#[test]
+fn unticking_a_level_leaves_its_rows_and_bars_out() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    assert_eq!((rows(&harness.state().state).len(), bars(&harness.state().state)), (4, 4));
+    harness.get_by_role_and_label(Role::CheckBox, "Show fp16").click();
+    let commands = asked(&mut harness);
+    assert_eq!(commands, [CompareCommand::Keep("precision".to_owned(), Level::text("fp16"), false)]);
+    let state = &mut harness.state_mut().state;
+    send(state, commands[0].clone());
+    assert_eq!((rows(state).len(), bars(state)), (2, 2));
+    harness.run();
+    assert!(harness.query_by_label_contains("Cell fp16").is_none());
+    harness.get_by_label("2 of 4 cells");
+    harness.get_by_label("Show all").click();
+    let commands = asked(&mut harness);
+    send(&mut harness.state_mut().state, commands[0].clone());
+    assert_eq!(rows(&harness.state().state).len(), 4);
+}
+
+#[test]
+fn words_narrow_the_cells_and_words_that_none_has_leave_none() {
+    let mut state = state_of(records("s", small()));
+    send(&mut state, CompareCommand::Filter("FP16 2".to_owned()));
+    assert_eq!(column(&state, "precision"), ["fp16"]);
+    send(&mut state, CompareCommand::Filter("fp8".to_owned()));
+    assert_eq!((rows(&state).len(), bars(&state)), (0, 0));
+    let harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_label_contains("The filter leaves no cell");
+    harness.get_by_label("Show all");
+}
+
+#[test]
+fn another_measure_has_other_values_and_units() {
+    let mut state = state_of(records("s", small()));
+    assert_eq!(column(&state, "epoch_time_s")[0], "4.20");
+    send(&mut state, CompareCommand::Metric("peak_allocated_bytes"));
+    assert_eq!(column(&state, "peak_allocated_bytes")[0], "3.00");
+    let chart = &state.compare.picture.as_ref().unwrap().comparison.charts[0];
+    assert_eq!(chart.y.title(), "Peak allocated (GB)");
+    send(&mut state, CompareCommand::Metric(SPEEDUP));
+    assert_eq!(column(&state, SPEEDUP)[0], "1.00");
+    harness(state, [1280.0, 800.0]).get_by_role_and_label(Role::Button, "Sort by Speed-up (×)");
+}
+
+#[test]
+fn ratios_are_over_the_baseline_and_it_is_one_over_itself() {
+    let mut state = state_of(records("s", small()));
+    assert_eq!(column(&state, "ratio")[..1], ["1.00"]);
+    send(&mut state, CompareCommand::Baseline(Some(key("fp16-1-ddp-ds"))));
+    let ratios = column(&state, "ratio");
+    assert_eq!((ratios[0].as_str(), ratios[2].as_str()), ("0.250", "1.00"));
+    send(&mut state, CompareCommand::NextBaseline);
+    let baseline = state.compare.picture.as_ref().unwrap().comparison.baseline.clone().unwrap();
+    assert_eq!((baseline.0, baseline.1.as_str()), (key("fp16-2-ddp-ds"), "fp16 · 2 GPUs"));
+    send(&mut state, CompareCommand::NextBaseline);
+    assert_eq!(state.compare.view.baseline, Some(key("fp32-1-ddp-ds")));
+    send(&mut state, CompareCommand::Baseline(Some(key("gone"))));
+    assert_eq!(column(&state, "ratio"), ["–"; 4]);
+    let notes = &state.compare.picture.as_ref().unwrap().comparison.table.notes;
+    assert!(notes.iter().any(|note| note.contains("choose another")), "{notes:?}");
+}
+
+#[test]
+fn a_column_is_sorted_by_number_both_ways_and_then_not_at_all() {
+    let cell = |gpus: i64| fixture::cell("fp32", gpus, "ddp-ds");
+    // 10.5, 9.5 and 105 as text would stand in another order.
+    let runs = vec![fixture::run(&cell(1), 1, 1.05), fixture::run(&cell(2), 1, 0.95), fixture::run(&cell(3), 1, 10.5)];
+    let mut harness = harness(state_of(records("s", runs)), [1280.0, 800.0]);
+    let mut orders = Vec::new();
+    for _ in 0..3 {
+        harness.get_by_role_and_label(Role::Button, "Sort by Epoch time (s)").click();
+        let commands = asked(&mut harness);
+        assert_eq!(commands, [CompareCommand::Sort("epoch_time_s".to_owned())]);
+        send(&mut harness.state_mut().state, commands[0].clone());
+        orders.push(column(&harness.state().state, "epoch_time_s"));
+    }
+    assert_eq!(orders[0], ["9.50", "10.5", "105"]);
+    assert_eq!(orders[1], ["105", "10.5", "9.50"]);
+    assert_eq!(orders[2], ["10.5", "9.50", "105"]);
+}
+
+#[test]
+fn intervals_stand_only_beside_values_of_several_repeats() {
+    let state = state_of(records("s", small()));
+    let picture = state.compare.picture.as_ref().unwrap();
+    let place = picture.columns.iter().position(|shown| matches!(shown, picture::Shown::Interval(_))).unwrap();
+    let intervals: Vec<String> = rows(&state).into_iter().map(|row| row[place].clone()).collect();
+    // The second repeat of the last cell failed.
+    assert_eq!(intervals, ["[4.00, 4.40]", "[2.00, 2.20]", "[1.00, 1.10]", ""]);
+    let points = picture.comparison.charts[0].series().flat_map(|series| &series.points);
+    assert_eq!(points.filter(|point| point.value.interval.is_none()).count(), 1);
+}
+
+#[test]
+fn runs_that_did_not_finish_are_counted_and_in_no_value() {
+    let state = state_of(records("s", small()));
+    let last = rows(&state).pop().unwrap();
+    assert!(last.contains(&"0.500".to_owned()), "{last:?}");
+    assert!(last.contains(&"1 failed".to_owned()), "{last:?}");
+    let harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_label("1 did not finish and count in no value");
+    harness.get_by_label("7 finished runs");
+}
+
+#[test]
+fn two_sessions_stand_side_by_side_and_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).join("study");
+    for name in ["a", "b"] {
+        std::fs::create_dir_all(path(name)).unwrap();
+        std::fs::write(path(name).join("session.toml"), "").unwrap();
+    }
+    let text = |path: &Path| path.display().to_string();
+    let mut state = state_of(records(&text(&path("a")), small()));
+    send(&mut state, CompareCommand::Select(Some(key("fp32-1-ddp-ds"))));
+    assert_eq!(send(&mut state, CompareCommand::Add(path("b"))), [Request::Read(path("b"))]);
+    assert_eq!(send(&mut state, CompareCommand::Add(path("b"))), []);
+    state.take(crate::app::engine::Report::Records(records(&text(&path("b")), small())));
+    settle(&mut state);
+    assert_eq!(rows(&state).len(), 8);
+    assert_eq!(column(&state, "session")[..2], ["a/study", "b/study"]);
+    assert_eq!(state.compare.selected.as_ref().unwrap().session, "a/study");
+    let ratios = column(&state, "ratio");
+    assert_eq!((ratios[0].as_str(), ratios[1].as_str()), ("1.00", "1.00"));
+    let harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_role_and_label(Role::CheckBox, "Show b/study");
+    harness.get_by_label("Bar b/study · fp16 · 2 GPUs: Epoch time 0.500 s");
+    let mut state = std::mem::take(&mut { harness }.state_mut().state);
+    send(&mut state, CompareCommand::Remove(path("b")));
+    assert_eq!(rows(&state).len(), 4);
+    assert_eq!(state.compare.selected, Some(key("fp32-1-ddp-ds")));
+}
+
+#[test]
+fn a_folder_that_is_no_session_is_refused_where_it_was_asked_for() {
+    let mut state = state_of(records("s", small()));
+    assert_eq!(send(&mut state, CompareCommand::Add(PathBuf::from("/nowhere"))), []);
+    assert_eq!(state.problems[0].screen, Screen::Compare);
+    assert!(state.problems[0].message.contains("no session.toml"));
+}
+
+#[test]
+fn what_arrives_of_a_session_nobody_asked_for_is_left_alone() {
+    let mut state = state_of(records("s", small()));
+    state.compare.take_other(records("other", small()));
+    settle(&mut state);
+    assert_eq!(rows(&state).len(), 4);
+}
+
+#[test]
+fn copying_gives_the_table_as_it_is_shown() {
+    let mut state = state_of(records("s", small()));
+    send(&mut state, CompareCommand::Sort("precision".to_owned()));
+    send(&mut state, CompareCommand::Sort("precision".to_owned()));
+    let context = Context::default();
+    let mut output = context.run_ui(Default::default(), |ui| {
+        state.execute(Command::Compare(CompareCommand::Copy(Format::Csv)), ui.ctx(), &mut Vec::new());
+    });
+    let copied = output.platform_output.commands.iter().find_map(|command| match command {
+        OutputCommand::CopyText(text) => Some(text.clone()),
+        _ => None,
+    });
+    output.textures_delta.clear();
+    let copied = copied.unwrap();
+    let picture = state.compare.picture.as_ref().unwrap();
+    assert_eq!(copied.lines().next(), render(&picture.comparison.table, Format::Csv).lines().next());
+    let cells: Vec<&str> = copied.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(cells, ["fp16-1-ddp-ds", "fp16-2-ddp-ds", "fp32-1-ddp-ds", "fp32-2-ddp-ds"]);
+}
+
+#[test]
+fn a_chosen_row_is_its_bar_and_the_other_way_round() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Bar fp32 · 2 GPUs: Epoch time 2.10 s").click();
+    let commands = asked(&mut harness);
+    assert_eq!(commands, [CompareCommand::Select(Some(key("fp32-2-ddp-ds")))]);
+    send(&mut harness.state_mut().state, commands[0].clone());
+    harness.run();
+    let row = harness.get_by_role_and_label(Role::Row, "Cell fp32 · 2 GPUs");
+    assert_eq!(row.accesskit_node().toggled(), Some(Toggled::True));
+    harness.get_by_role_and_label(Role::Row, "Cell fp16 · 1 GPU").click();
+    assert_eq!(asked(&mut harness), [CompareCommand::Select(Some(key("fp16-1-ddp-ds")))]);
+}
+
+#[test]
+fn a_factor_that_is_not_in_effect_is_named_and_one_that_is_counts() {
+    let mut runs = small();
+    let evidence = |factor: &str, in_effect: bool| Evidence {
+        factor: factor.to_owned(),
+        asked: "on".to_owned(),
+        seen: "seen".to_owned(),
+        in_effect,
+    };
+    runs[0].ranks[0].evidence = vec![evidence("pin_memory", true), evidence("layout", true)];
+    runs[1].ranks[0].evidence = vec![evidence("pin_memory", false), evidence("layout", true)];
+    runs[2].ranks[0].evidence = vec![evidence("layout", true)];
+    let state = state_of(records("s", runs));
+    assert_eq!(column(&state, "proof"), ["✗ pin_memory", "✓ 1 in effect", "", ""]);
+}
+
+#[test]
+fn every_kind_of_chart_is_drawn_of_one_run_of_many_and_of_none() {
+    let many = Arc::new(Records { summaries: many_runs::many_runs(3), ..Records::default() });
+    let one = records("", vec![fixture::finished()]);
+    let failed = records("", small().split_off(7));
+    for (name, records) in [("many", many), ("one", one), ("failed", failed)] {
+        let mut state = state_of(records);
+        for kind in Kind::ALL {
+            send(&mut state, CompareCommand::Kind(kind));
+            for place in [Place::Nothing, Place::Setting("gpus".to_owned()), Place::Setting("absent".to_owned())] {
+                for command in [CompareCommand::Rows, CompareCommand::Columns, CompareCommand::Colour] {
+                    send(&mut state, command(place.clone()));
+                }
+            }
+            for command in [CompareCommand::Rows, CompareCommand::Columns, CompareCommand::Colour] {
+                send(&mut state, command(Place::Auto));
+            }
+            let mut drawn = harness(state, [1280.0, 800.0]);
+            if name != "failed" {
+                drawn.get_by_role_and_label(Role::Tab, &format!("Chart {}", kind.name()));
+            }
+            state = std::mem::take(&mut drawn.state_mut().state);
+        }
+    }
+}
+
+#[test]
+fn an_empty_session_says_what_to_do_next() {
+    let mut harness = harness(state_of(records("s", Vec::new())), [1280.0, 800.0]);
+    harness.get_by_label("Nothing to compare yet");
+    harness.get_by_label("Show Plan").click();
+    harness.run();
+    assert_eq!(harness.state().commands, [Command::Show(Screen::Plan)]);
+}
+
+#[test]
+fn names_of_sessions_are_as_short_as_tells_them_apart() {
+    let paths = ["/x/a/study", "/x/b/study", "/x/other"].map(Path::new);
+    assert_eq!(sources::names(&paths), ["a/study", "b/study", "other"]);
+}
+
+/// Pictures for people: `PICTURES=folder cargo test --lib app::compare -- --ignored`.
+#[test]
+#[ignore = "writes pictures to look at"]
+fn pictures() {
+    let folder = PathBuf::from(std::env::var_os("PICTURES").unwrap());
+    for (name, size, dark) in [("small", [1176.0, 762.0], false), ("large", [2456.0, 1402.0], true)] {
+        for records in
+            [records("study", small()), Arc::new(Records { summaries: many_runs::many_runs(3), ..Records::default() })]
+        {
+            let count = records.summaries.len();
+            let mut state = state_of(records);
+            state.settings.theme = if dark { crate::app::Theme::Dark } else { crate::app::Theme::Light };
+            for kind in Kind::ALL {
+                send(&mut state, CompareCommand::Kind(kind));
+                let chosen = state.compare.picture.as_ref().unwrap().comparison.cells[1].0.clone();
+                send(&mut state, CompareCommand::Select(Some(chosen)));
+                let mut drawn = harness(state, size);
+                let image = drawn.render().unwrap();
+                image.save(folder.join(format!("{name}-{count}-{}.png", kind.name()))).unwrap();
+                state = std::mem::take(&mut drawn.state_mut().state);
+            }
+        }
+    }
+}

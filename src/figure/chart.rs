@@ -1,0 +1,188 @@
+//! A chart as one value: axes, panels, series, points. The window draws it, and so can paper.
+
+use crate::analysis::{CellKey, Level, Value};
+
+/// How a chart's points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Grouped bars from 0: `x` of a point is the place of its group among the x axis's categories.
+    Bars,
+    /// Lines through points, with a band from the low to the high end of their intervals.
+    Lines,
+    /// Points joined by lines, with bars for intervals; series of [`Role::Ideal`] are what they are held against.
+    Scaling,
+}
+
+/// How values are laid along an axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal steps are equal differences.
+    #[default]
+    Linear,
+    /// Equal steps are equal ratios.
+    Log,
+}
+
+/// One axis.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Axis {
+    /// What it shows.
+    pub name: String,
+    /// The unit of its values; empty for plain numbers and categories.
+    pub unit: String,
+    /// How values are laid along it.
+    pub scale: Scale,
+    /// The names of its places where it has no numbers.
+    pub categories: Vec<String>,
+}
+
+impl Axis {
+    /// An axis of numbers.
+    pub fn new(name: impl Into<String>, unit: impl Into<String>) -> Self {
+        Self { name: name.into(), unit: unit.into(), ..Self::default() }
+    }
+
+    /// Its name with its unit: `Epoch time (s)`.
+    pub fn title(&self) -> String {
+        if self.unit.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.unit) }
+    }
+}
+
+/// What a series gets its colour and its second sign from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Look {
+    /// The level of a factor, which looks the same everywhere.
+    Level(&'static str, Level),
+    /// What is no level has the look of its place among its like.
+    Place(usize),
+    /// Off, published or extrapolated.
+    Grey,
+}
+
+/// Whether a series was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It was.
+    Measured,
+    /// It is what the measured one would be if nothing were lost.
+    Ideal,
+}
+
+/// One point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The place along the x axis.
+    pub x: f64,
+    /// In the unit of the y axis.
+    pub value: Value,
+    /// The value over that of the baseline.
+    pub ratio: Option<Value>,
+    /// The cell it is of.
+    pub cell: Option<CellKey>,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its colour and second sign.
+    pub look: Look,
+    /// Tells series of one colour apart: its place among them.
+    pub variant: usize,
+    /// Whether it was measured.
+    pub role: Role,
+    /// Its points by x.
+    pub points: Vec<Point>,
+}
+
+/// One of several small charts with the same axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// What tells it from the others; empty where there is one.
+    pub title: String,
+    /// What it shows.
+    pub series: Vec<Series>,
+}
+
+/// A chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// How its points are drawn.
+    pub form: Form,
+    /// Groups, epochs, GPUs.
+    pub x: Axis,
+    /// The measure.
+    pub y: Axis,
+    /// One or more, beside each other.
+    pub panels: Vec<Panel>,
+    /// What a reader must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Chart {
+    /// All series of all panels.
+    pub fn series(&self) -> impl Iterator<Item = &Series> {
+        self.panels.iter().flat_map(|panel| &panel.series)
+    }
+
+    /// The measured series of the legend: each name once, in order.
+    pub fn legend(&self) -> Vec<&Series> {
+        let mut legend: Vec<&Series> = Vec::new();
+        for series in self.series().filter(|series| series.role == Role::Measured) {
+            if legend.iter().all(|known| known.name != series.name) {
+                legend.push(series);
+            }
+        }
+        legend
+    }
+
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.series().all(|series| series.points.is_empty())
+    }
+
+    /// The greatest value, ends of intervals included; 0 where there is none.
+    pub fn greatest(&self) -> f64 {
+        let points = self.series().flat_map(|series| &series.points);
+        points.map(|point| point.value.interval.map_or(point.value.median, |ends| ends.high)).fold(0.0, f64::max)
+    }
+}
+
+/// Round numbers for the ticks of an axis from 0 to `greatest`: about `count` of them, 0 included.
+pub fn ticks(greatest: f64, count: usize) -> Vec<f64> {
+    ticks_between(0.0, greatest.max(0.0), count)
+}
+
+/// Round numbers between two others: about `count` of them; the lower one where there is nothing between.
+pub fn ticks_between(low: f64, high: f64, count: usize) -> Vec<f64> {
+    if !(low.is_finite() && high.is_finite() && high > low) {
+        return vec![if low.is_finite() { low } else { 0.0 }];
+    }
+    let rough = (high - low) / count.max(1) as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough * 0.999);
+    let step = step.unwrap_or(10.0 * power);
+    let first = (low / step - 1.0e-6).ceil();
+    let ticks = (0..64).map(|index| (first + f64::from(index)) * step);
+    // Without adding 0, the one below 0 would be written -0.
+    ticks.take_while(|tick| *tick <= high + 1.0e-6 * step).map(|tick| tick + 0.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_start_at_zero() {
+        assert_eq!(ticks(186.0, 4), [0.0, 50.0, 100.0, 150.0]);
+        assert_eq!(ticks(1.0, 5).len(), 6);
+        assert_eq!(ticks_between(-3.0, 12.0, 4), [0.0, 5.0, 10.0]);
+        for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(ticks(odd, 4), [0.0]);
+        }
+        assert!(ticks(f64::MIN_POSITIVE, 4).len() <= 64);
+    }
+}

@@ -1,0 +1,269 @@
+//! Cells beside each other: filtered, arranged into a chart, listed in a table, held against a baseline.
+
+mod arrange;
+mod bars;
+mod curves;
+mod scaling;
+
+pub use arrange::{Arrangement, level_name};
+
+use super::chart::Chart;
+use super::table::{Baseline, Shape, Table, finished, table_of};
+use crate::analysis::{Cell, CellKey, Level, Measure, RunState, Setting, Source, cells_of, measure, varying};
+use arrange::{arrange, name_of};
+
+/// The measure that is made of two cells: distinct images a second over the baseline's.
+pub const SPEEDUP: &str = "speedup";
+const MEMORY: [&str; 4] = ["peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes", "peak_device_bytes"];
+
+/// Which kind of chart is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A measure as grouped bars.
+    #[default]
+    Bars,
+    /// Losses and accuracy by epoch.
+    Loss,
+    /// A measure over GPUs, beside what it would be if nothing were lost.
+    Scaling,
+    /// Peaks of GPU memory.
+    Memory,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Bars, Self::Loss, Self::Scaling, Self::Memory];
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bars => "Bars",
+            Self::Loss => "Loss",
+            Self::Scaling => "Scaling",
+            Self::Memory => "Memory",
+        }
+    }
+}
+
+/// What losses are drawn over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Over {
+    /// Epochs.
+    #[default]
+    Epochs,
+    /// The time spent in training until the end of each epoch.
+    Time,
+}
+
+impl Over {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Epochs, Self::Time];
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Epochs => "Epochs",
+            Self::Time => "Training time",
+        }
+    }
+}
+
+/// What stands on rows, on columns, or is told by colour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// What suits the cells.
+    #[default]
+    Auto,
+    /// Nothing.
+    Nothing,
+    /// The setting of this key.
+    Setting(String),
+}
+
+/// What is compared and how it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// Words that a cell's levels must hold.
+    pub filter: String,
+    /// Levels whose cells are left out: key and level.
+    pub hidden: Vec<(String, Level)>,
+    /// Groups of bars.
+    pub rows: Place,
+    /// Panels beside each other.
+    pub columns: Place,
+    /// Bars of a group, lines of a panel.
+    pub colour: Place,
+    /// A measure's key, or [`SPEEDUP`].
+    pub metric: &'static str,
+    /// The cell that ratios are over; by default the first that has the measure.
+    pub baseline: Option<CellKey>,
+    /// Which kind of chart.
+    pub kind: Kind,
+    /// What losses are drawn over.
+    pub over: Over,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            filter: String::new(),
+            hidden: Vec::new(),
+            rows: Place::Auto,
+            columns: Place::Auto,
+            colour: Place::Auto,
+            metric: "epoch_time_s",
+            baseline: None,
+            kind: Kind::Bars,
+            over: Over::Epochs,
+        }
+    }
+}
+
+impl View {
+    fn shows(&self, cell: &Cell, settings: &[Setting]) -> bool {
+        let is_hidden = |(key, level): &(String, Level)| cell.level(key).as_ref() == Some(level);
+        if self.hidden.iter().any(is_hidden) {
+            return false;
+        }
+        let name = name_of(cell, settings).to_lowercase();
+        self.filter.to_lowercase().split_whitespace().all(|word| name.contains(word))
+    }
+
+    /// The measure whose ratio to the baseline is shown.
+    fn ratio_of(&self) -> &'static str {
+        match self.metric {
+            _ if self.kind == Kind::Memory => MEMORY[0],
+            SPEEDUP => "images_per_s",
+            metric => metric,
+        }
+    }
+
+    /// The table's measures: the chosen one and its ratio first, then the check values.
+    fn measures(&self) -> Vec<&'static str> {
+        let mut measures = match self.kind {
+            Kind::Memory => MEMORY.to_vec(),
+            Kind::Bars | Kind::Loss | Kind::Scaling => vec![self.metric],
+        };
+        if self.metric != SPEEDUP || self.kind == Kind::Memory {
+            measures.push("ratio");
+        }
+        for check in ["images_per_s", MEMORY[0], "train_loss", "accuracy"] {
+            if !measures.contains(&check) {
+                measures.push(check);
+            }
+        }
+        measures
+    }
+}
+
+/// The levels that a setting has among all cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettingLevels {
+    /// The setting.
+    pub setting: Setting,
+    /// Its levels in the order of the cells, with how many cells have each.
+    pub levels: Vec<(Level, usize)>,
+}
+
+/// What a view makes of runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// What can be filtered by and arranged: the settings that differ among all cells.
+    pub settings: Vec<SettingLevels>,
+    /// What stands where.
+    pub arrangement: Arrangement,
+    /// The cells that are shown, with their names, in the order of the table's rows.
+    pub cells: Vec<(CellKey, String)>,
+    /// How many cells there are without the filter.
+    pub all_cells: usize,
+    /// The cell that ratios are over, and its name.
+    pub baseline: Option<(CellKey, String)>,
+    /// One row a cell.
+    pub table: Table,
+    /// One or more, below each other.
+    pub charts: Vec<Chart>,
+    /// Runs of the shown cells that finished.
+    pub finished: usize,
+    /// Runs of the shown cells that ended and did not finish: they are in no value.
+    pub unfinished: usize,
+}
+
+/// Compares the cells of one or more sessions as a view says.
+pub fn compare(sources: &[Source], view: &View) -> Comparison {
+    let all = cells_of(sources);
+    let all_settings = varying(&all);
+    let shown: Vec<Cell> = all.iter().filter(|cell| view.shows(cell, &all_settings)).cloned().collect();
+    let shown_settings = varying(&shown);
+    let arrangement = arrange(view, &all_settings, &shown_settings);
+    let baseline = baseline(view, &all, &shown);
+    let shape = Shape { id: "compare", measures: &view.measures(), by_epoch: false };
+    let table = table_of(&shape, &all_settings, &shown, &baseline);
+    // One cell that is left is known by what told it from the others.
+    let naming = if shown_settings.is_empty() { &all_settings } else { &shown_settings };
+    let scene = Scene { cells: &shown, all: &all, table: &table, view, arrangement: &arrangement };
+    let charts = match view.kind {
+        Kind::Bars => vec![bars::bars(&scene)],
+        Kind::Memory => vec![bars::memory(&scene)],
+        Kind::Loss => curves::by_epoch(&scene),
+        Kind::Scaling => scaling::scaling(&scene),
+    };
+    let runs = || shown.iter().flat_map(|cell| &cell.runs);
+    let done = runs().filter(|run| run.state == RunState::Finished).count();
+    Comparison {
+        settings: all_settings.iter().map(|setting| setting_levels(&all, *setting)).collect(),
+        cells: shown.iter().map(|cell| (cell.key(), name_of(cell, naming))).collect(),
+        all_cells: all.len(),
+        baseline: baseline.cell.map(|cell| (cell.key(), name_of(cell, &all_settings))),
+        finished: done,
+        unfinished: runs().count() - done,
+        arrangement,
+        charts,
+        table,
+    }
+}
+
+/// What charts are made from.
+struct Scene<'a> {
+    /// The cells that are shown, one a row of the table.
+    cells: &'a [Cell<'a>],
+    /// Those that the filter leaves out too: colours of what is no level must not change with it.
+    all: &'a [Cell<'a>],
+    table: &'a Table,
+    view: &'a View,
+    arrangement: &'a Arrangement,
+}
+
+/// The name of a measure and the unit on screen, and what makes values ones in that unit.
+fn shown_measure(key: &str) -> (String, &'static str, f64) {
+    match measure(key) {
+        Some(Measure { name, shown_unit, shown_factor, .. }) => ((*name).to_owned(), *shown_unit, *shown_factor),
+        None => ("Speed-up".to_owned(), "×", 1.0),
+    }
+}
+
+fn baseline<'a>(view: &View, all: &'a [Cell<'a>], shown: &[Cell]) -> Baseline<'a> {
+    let ratio_of = view.ratio_of();
+    if let Some(key) = &view.baseline {
+        let cell = all.iter().find(|cell| cell.session == key.session && cell.id == key.cell);
+        return Baseline { cell, unknown: cell.is_none().then_some("gone"), ratio_of };
+    }
+    let of = measure(ratio_of).map(|measure| measure.of);
+    let has_value = |cell: &&Cell| of.is_some_and(|of| finished(cell).any(|run| of(run).is_some()));
+    let first = shown.iter().find(has_value).map(Cell::key);
+    Baseline { cell: all.iter().find(|cell| Some(cell.key()) == first), unknown: None, ratio_of }
+}
+
+fn setting_levels(cells: &[Cell], setting: Setting) -> SettingLevels {
+    let mut levels: Vec<(Level, usize)> = Vec::new();
+    for level in cells.iter().filter_map(|cell| cell.level(setting.key)) {
+        match levels.iter_mut().find(|(known, _)| *known == level) {
+            Some((_, count)) => *count += 1,
+            None => levels.push((level, 1)),
+        }
+    }
+    SettingLevels { setting, levels }
+}
+
+#[cfg(test)]
+#[path = "compare/tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! Which setting stands where, and what cells are called.
+
+use super::{Kind, Place, Scene, View};
+use crate::analysis::{Cell, Level, Setting};
+use crate::figure::chart::Look;
+
+const GPUS: &str = "gpus";
+const SESSION: &str = "session";
+/// Named levels of these are understood without their factor's name.
+const SPEAK_FOR_THEMSELVES: [&str; 6] = ["precision", "layout", "strategy", "loader", "data", SESSION];
+
+/// What stands on rows, on columns and is told by colour.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arrangement {
+    /// Groups of bars.
+    pub rows: Option<Setting>,
+    /// Panels beside each other.
+    pub columns: Option<Setting>,
+    /// Bars of a group, lines of a panel.
+    pub colour: Option<Setting>,
+    /// What differs too: it joins the rows, or the names of lines, so that no two cells become one.
+    pub rest: Vec<Setting>,
+}
+
+/// The level of a setting in words that stand alone: `fp16`, `4 GPUs`, `pin_memory on`.
+pub fn level_name(setting: &Setting, level: &Level) -> String {
+    match level {
+        Level::Integer(1) if setting.key == GPUS => "1 GPU".to_owned(),
+        _ if setting.key == GPUS => format!("{level} GPUs"),
+        Level::Text(name) if SPEAK_FOR_THEMSELVES.contains(&setting.key) => name.to_string(),
+        _ if setting.unit.is_empty() || setting.unit.contains(' ') => format!("{} {level}", setting.name),
+        _ => format!("{} {level} {}", setting.name, setting.unit),
+    }
+}
+
+/// A cell by its levels of some settings.
+pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
+    let levels = settings.iter().filter_map(|setting| Some(level_name(setting, &cell.level(setting.key)?)));
+    let name = levels.collect::<Vec<_>>().join(" · ");
+    if name.is_empty() { format!("cell {}", cell.id) } else { name }
+}
+
+/// Puts settings where the view says, and those that it leaves open where they suit.
+pub(super) fn arrange(view: &View, all: &[Setting], shown: &[Setting]) -> Arrangement {
+    let chosen = |place: &Place| match place {
+        Place::Setting(key) => all.iter().find(|setting| setting.key == key).copied(),
+        Place::Auto | Place::Nothing => None,
+    };
+    let is_line = matches!(view.kind, Kind::Loss | Kind::Scaling);
+    let mut rows = if is_line { None } else { chosen(&view.rows) };
+    let mut columns = chosen(&view.columns);
+    let mut colour = if view.kind == Kind::Memory { None } else { chosen(&view.colour) };
+    // GPUs are the x axis of scaling.
+    let is_x = |setting: &Setting| view.kind == Kind::Scaling && setting.key == GPUS;
+    columns = columns.filter(|setting| !is_x(setting));
+    colour = colour.filter(|setting| !is_x(setting));
+    let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).copied().collect();
+    free.retain(|setting| [rows, columns, colour].iter().flatten().all(|used| used.key != setting.key));
+    let takes_colour = view.kind != Kind::Memory && view.colour == Place::Auto;
+    let mut take = |key: Option<&str>| {
+        let place = key.map_or(Some(0), |key| free.iter().position(|setting| setting.key == key))?;
+        (place < free.len()).then(|| free.remove(place))
+    };
+    if takes_colour && let Some(session) = take(Some(SESSION)) {
+        colour = Some(session);
+    }
+    if is_line {
+        if takes_colour && colour.is_none() {
+            colour = take(None);
+        }
+    } else {
+        // GPUs rather become panels than rows.
+        let gpus = take(Some(GPUS));
+        if rows.is_none() && view.rows == Place::Auto {
+            rows = take(None);
+        }
+        if takes_colour && colour.is_none() {
+            colour = take(None);
+        }
+        let mut gpus = gpus;
+        if rows.is_none() && view.rows == Place::Auto {
+            rows = gpus.take();
+        }
+        if takes_colour && colour.is_none() {
+            // Where nothing else differs, rows are told apart by colour too.
+            colour = gpus.take().or(rows);
+        }
+        if columns.is_none() && view.columns == Place::Auto {
+            columns = gpus.take().or_else(|| take(None));
+        }
+        if let Some(gpus) = gpus {
+            free.push(gpus);
+        }
+    }
+    Arrangement { rows, columns, colour, rest: free }
+}
+
+impl Scene<'_> {
+    /// The panels' settings level of a cell, in words; empty where there is one panel.
+    pub(super) fn panel_name(&self, cell: &Cell) -> String {
+        let columns = self.arrangement.columns;
+        columns.and_then(|setting| Some(level_name(&setting, &cell.level(setting.key)?))).unwrap_or_default()
+    }
+
+    /// The look of a cell's series.
+    pub(super) fn look(&self, cell: &Cell) -> Look {
+        let Some(setting) = self.arrangement.colour else { return Look::Place(4) };
+        let Some(level) = cell.level(setting.key) else { return Look::Grey };
+        if !["session", "data", "cell"].contains(&setting.key) {
+            return Look::Level(setting.key, level);
+        }
+        let mut levels: Vec<Level> = self.all.iter().filter_map(|cell| cell.level(setting.key)).collect();
+        levels.sort();
+        levels.dedup();
+        Look::Place(levels.iter().position(|known| *known == level).unwrap_or(0))
+    }
+}
+
+/// The place of a name in a list, which it joins where it is new.
+pub(super) fn place_of(names: &mut Vec<String>, name: String) -> usize {
+    names.iter().position(|known| *known == name).unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
+    })
+}

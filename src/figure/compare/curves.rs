@@ -1,0 +1,148 @@
+//! Losses and accuracy of each cell over epochs or time: the median over repeats in the band of their range.
+
+use super::arrange::name_of;
+use super::{Over, Scene, shown_measure};
+use crate::analysis::{Cell, EpochSummary, RunSummary, Setting, range};
+use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
+use crate::figure::table::finished;
+
+use super::bars::scaled;
+
+/// Lines of one chart that can still be told apart.
+pub(super) const LINES: usize = 16;
+
+type OfEpoch = fn(&EpochSummary) -> Option<f64>;
+
+/// Training loss, test loss and accuracy.
+pub(super) fn by_epoch(scene: &Scene) -> Vec<Chart> {
+    let measures: [(&str, OfEpoch); 3] = [
+        ("train_loss", |epoch| epoch.train_loss),
+        ("test_loss", |epoch| epoch.test_loss),
+        ("accuracy", |epoch| epoch.accuracy),
+    ];
+    measures.into_iter().map(|(key, of)| chart(scene, key, of)).collect()
+}
+
+fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
+    let (name, unit, factor) = shown_measure(key);
+    let mut lines = Lines::default();
+    for cell in all_colours_first(scene) {
+        let points: Vec<Point> = epochs(cell)
+            .into_iter()
+            .filter_map(|epoch| {
+                let one = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
+                let value = scaled(range(&one.filter_map(of).collect::<Vec<_>>())?, factor);
+                let x = match scene.view.over {
+                    Over::Epochs => f64::from(epoch),
+                    Over::Time => trained_s(cell, epoch)?,
+                };
+                Some(Point { x, value, ratio: None, cell: Some(cell.key()) })
+            })
+            .collect();
+        lines.add(scene, cell, &[], points);
+    }
+    let notes = lines.note().into_iter().collect();
+    Chart {
+        title: name.clone(),
+        form: Form::Lines,
+        x: match scene.view.over {
+            Over::Epochs => Axis::new("Epoch", ""),
+            Over::Time => Axis::new("Training time", "s"),
+        },
+        y: Axis::new(name, unit),
+        panels: lines.panels,
+        notes,
+    }
+}
+
+/// The cells in an order in which the first few have all colours, where there are too many for one chart.
+fn all_colours_first<'a>(scene: &'a Scene<'a>) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell> = scene.cells.iter().collect();
+    if cells.len() > LINES {
+        let mut seen: Vec<(Look, usize)> = Vec::new();
+        let mut round = |cell: &&Cell| {
+            let look = scene.look(cell);
+            match seen.iter_mut().find(|(known, _)| *known == look) {
+                Some((_, count)) => {
+                    *count += 1;
+                    *count
+                }
+                None => {
+                    seen.push((look, 0));
+                    0
+                }
+            }
+        };
+        cells.sort_by_cached_key(&mut round);
+    }
+    cells
+}
+
+/// The time spent in training until the end of an epoch, tests left out: the median over repeats.
+fn trained_s(cell: &Cell, epoch: u32) -> Option<f64> {
+    let until = |run: &&RunSummary| -> Option<f64> {
+        run.epochs.iter().filter(|one| one.epoch <= epoch).map(|one| one.duration_s).sum()
+    };
+    let has_epoch = |run: &&RunSummary| run.epochs.iter().any(|one| one.epoch == epoch);
+    let times: Vec<f64> = finished(cell).filter(has_epoch).filter_map(|run| until(&run)).collect();
+    range(&times).map(|value| value.median)
+}
+
+fn epochs(cell: &Cell) -> Vec<u32> {
+    let mut epochs: Vec<u32> = finished(cell).flat_map(|run| &run.epochs).map(|epoch| epoch.epoch).collect();
+    epochs.sort_unstable();
+    epochs.dedup();
+    epochs
+}
+
+/// Lines on their panels, as many as can be told apart.
+#[derive(Default)]
+pub(super) struct Lines {
+    pub(super) panels: Vec<Panel>,
+    names: Vec<(Look, String)>,
+    left_out: Vec<String>,
+}
+
+impl Lines {
+    /// Adds points to the line of their cell; cells that differ only in settings of `along` share one.
+    pub(super) fn add(&mut self, scene: &Scene, cell: &Cell, along: &[&str], points: Vec<Point>) {
+        if points.is_empty() {
+            return;
+        }
+        let mut settings: Vec<Setting> = scene.arrangement.colour.into_iter().collect();
+        settings.extend(scene.arrangement.rest.iter().filter(|setting| !along.contains(&setting.key)));
+        let name = if settings.is_empty() { String::new() } else { name_of(cell, &settings) };
+        let look = scene.look(cell);
+        let known = self.names.iter().any(|(_, known)| *known == name);
+        if !known && self.names.len() == LINES {
+            if !self.left_out.contains(&name) {
+                self.left_out.push(name);
+            }
+            return;
+        }
+        if !known {
+            self.names.push((look.clone(), name.clone()));
+        }
+        let alike = self.names.iter().filter(|(other, _)| *other == look);
+        let variant = alike.map(|(_, name)| name).position(|other| *other == name).unwrap_or(0);
+        let title = scene.panel_name(cell);
+        let panel = match self.panels.iter().position(|panel| panel.title == title) {
+            Some(place) => place,
+            None => {
+                self.panels.push(Panel { title, series: Vec::new() });
+                self.panels.len() - 1
+            }
+        };
+        let series = &mut self.panels[panel].series;
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.extend(points),
+            None => series.push(Series { name, look, variant, role: Role::Measured, points }),
+        }
+    }
+
+    /// Says what is not drawn.
+    pub(super) fn note(&self) -> Option<String> {
+        let count = self.left_out.len();
+        (count > 0).then(|| format!("{LINES} of {} lines are drawn: filter to see the others.", LINES + count))
+    }
+}

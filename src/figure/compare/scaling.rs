@@ -1,0 +1,142 @@
+//! A measure over the number of GPUs, beside what it would be if nothing were lost.
+
+use super::bars::scaled;
+use super::curves::Lines;
+use super::{SPEEDUP, Scene, shown_measure};
+use crate::analysis::{Cell, Method, Value};
+use crate::figure::chart::{Axis, Chart, Form, Look, Point, Role, Series};
+use crate::figure::table::over_baseline;
+
+/// Lines up to which each has its ideal beside it.
+const IDEAL_LINES: usize = 8;
+
+/// What becomes of a measure on more GPUs if nothing is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ideal {
+    /// It grows with the GPUs.
+    Grows,
+    /// It shrinks with them.
+    Shrinks,
+    /// It stays.
+    Stays,
+}
+
+impl Ideal {
+    /// Batches are per GPU, so that a step stays as long and an epoch has fewer of them.
+    fn of(metric: &str) -> Option<Self> {
+        match metric {
+            "images_per_s" | "processed_images_per_s" | SPEEDUP => Some(Self::Grows),
+            "epoch_time_s" | "total_time_s" => Some(Self::Shrinks),
+            "step_time_s" => Some(Self::Stays),
+            _ => None,
+        }
+    }
+
+    /// The value on `more` times as many GPUs, over that on one share.
+    fn factor(self, more: f64) -> f64 {
+        match self {
+            Self::Grows => more,
+            Self::Shrinks => more.recip(),
+            Self::Stays => 1.0,
+        }
+    }
+}
+
+/// The measure, and its efficiency where it has one.
+pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
+    let metric = scene.view.metric;
+    let (name, unit, factor) = shown_measure(metric);
+    let mut lines = Lines::default();
+    let mut cells: Vec<(f64, usize, &Cell)> =
+        scene.cells.iter().enumerate().filter_map(|(row, cell)| Some((gpus(cell)?, row, cell))).collect();
+    cells.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    for (x, row, cell) in &cells {
+        let value = scene.value(*row, metric).map(|value| scaled(value, factor));
+        let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
+        lines.add(scene, cell, &["gpus"], point.into_iter().collect());
+    }
+    let mut notes: Vec<String> = lines.note().into_iter().collect();
+    let most = lines.panels.iter().flat_map(|panel| &panel.series).map(|series| series.points.len()).max();
+    let scales = most.is_some_and(|most| most > 1);
+    if !scales {
+        notes.push("No two cells differ in their number of GPUs alone: run the plan on several.".to_owned());
+    }
+    let ideal = Ideal::of(metric);
+    let efficiency = ideal.filter(|_| scales).map(|ideal| efficiency(scene, ideal, &cells));
+    if let Some(ideal) = ideal {
+        if lines.panels.iter().any(|panel| panel.series.len() > IDEAL_LINES) {
+            notes.push(format!("Ideals are drawn beside up to {IDEAL_LINES} lines."));
+        }
+        lines.panels.iter_mut().for_each(|panel| add_ideal(&mut panel.series, ideal));
+    } else {
+        notes.push(format!("{name} has no ideal to be held against."));
+    }
+    let chart = Chart {
+        title: format!("{name} over GPUs"),
+        form: Form::Scaling,
+        x: Axis::new("GPUs", ""),
+        y: Axis::new(name, unit),
+        panels: lines.panels,
+        notes,
+    };
+    std::iter::once(chart).chain(efficiency).collect()
+}
+
+fn gpus(cell: &Cell) -> Option<f64> {
+    cell.level("gpus")?.as_number().filter(|gpus| gpus.is_finite() && *gpus > 0.0)
+}
+
+/// The speed-up over the fewest GPUs, over how many times as many there are.
+fn efficiency(scene: &Scene, ideal: Ideal, cells: &[(f64, usize, &Cell)]) -> Chart {
+    let mut lines = Lines::default();
+    let of = if scene.view.metric == SPEEDUP { "images_per_s" } else { scene.view.metric };
+    for (x, _, cell) in cells {
+        let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2);
+        let Some((fewest, _, base)) = cells.iter().find(alike) else { continue };
+        let lost = if ideal == Ideal::Stays { 1.0 } else { fewest / x };
+        let value = over_baseline(cell, Some(base), of).map(|ratio| scaled(ratio, 100.0 * lost));
+        let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
+        lines.add(scene, cell, &["gpus"], point.into_iter().collect());
+    }
+    let (low, high) = cells.iter().fold((f64::MAX, 0.0_f64), |(low, high), cell| (low.min(cell.0), high.max(cell.0)));
+    for panel in &mut lines.panels {
+        panel.series.push(ideal_series("100 %", Look::Grey, vec![(low, 100.0), (high, 100.0)]));
+    }
+    Chart {
+        title: "Parallel efficiency".to_owned(),
+        form: Form::Scaling,
+        x: Axis::new("GPUs", ""),
+        y: Axis::new("Efficiency", "%"),
+        panels: lines.panels,
+        notes: vec!["Efficiency is the speed-up over the fewest GPUs of each line, over their number.".to_owned()],
+    }
+}
+
+/// Whether two cells differ in nothing but GPUs.
+fn alike(scene: &Scene, cell: &Cell, other: &Cell) -> bool {
+    let arrangement = scene.arrangement;
+    let settings = [arrangement.columns, arrangement.colour].into_iter().flatten().chain(arrangement.rest.clone());
+    settings.filter(|setting| setting.key != "gpus").all(|setting| cell.level(setting.key) == other.level(setting.key))
+}
+
+fn add_ideal(series: &mut Vec<Series>, ideal: Ideal) {
+    if series.len() > IDEAL_LINES {
+        return;
+    }
+    let of = |series: &Series| {
+        let (first, last) = (series.points.first()?, series.points.last()?);
+        // Enough points for the curve of what shrinks.
+        let at = |share: f64| first.x + share * (last.x - first.x);
+        let points = (0..=24).map(|index| at(f64::from(index) / 24.0));
+        let points = points.map(|x| (x, first.value.median * ideal.factor(x / first.x))).collect();
+        (last.x > first.x).then(|| ideal_series("ideal", series.look.clone(), points))
+    };
+    let ideals: Vec<Series> = series.iter().filter_map(of).collect();
+    series.extend(ideals);
+}
+
+fn ideal_series(name: &str, look: Look, points: Vec<(f64, f64)>) -> Series {
+    let value = |median: f64| Value { median, interval: None, n: 0, method: Method::One };
+    let points = points.into_iter().map(|(x, y)| Point { x, value: value(y), ratio: None, cell: None }).collect();
+    Series { name: name.to_owned(), look, variant: 0, role: Role::Ideal, points }
+}

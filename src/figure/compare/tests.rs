@@ -1,0 +1,147 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::analysis::{RunSummary, fixture, summarise_run};
+use crate::figure::chart::{Look, Role};
+use crate::figure::{Format, preset, render, table};
+
+fn runs(cells: &[(&str, i64, f64)]) -> Vec<RunSummary> {
+    let run = |(precision, gpus, step_time_s): &(&str, i64, f64), repeat: u32| {
+        summarise_run(&fixture::run(&fixture::cell(precision, *gpus, "ddp-ds"), repeat, *step_time_s))
+    };
+    cells.iter().flat_map(|cell| [run(cell, 1), run(cell, 2)]).collect()
+}
+
+fn four() -> Vec<RunSummary> {
+    runs(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05)])
+}
+
+fn of(runs: &[RunSummary], view: &View) -> Comparison {
+    compare(&[Source { session: "", runs }], view)
+}
+
+#[test]
+fn rows_are_groups_and_colours_bars_and_what_is_left_joins_the_rows() {
+    let runs = four();
+    let auto = of(&runs, &View::default());
+    assert_eq!(auto.charts[0].x.categories, ["fp32", "fp16"]);
+    let names: Vec<&str> = auto.charts[0].legend().iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["1 GPU", "2 GPUs"]);
+    let by_columns = of(&runs, &View { columns: Place::Setting("precision".to_owned()), ..View::default() });
+    let titles: Vec<&str> = by_columns.charts[0].panels.iter().map(|panel| panel.title.as_str()).collect();
+    assert_eq!(titles, ["fp32", "fp16"]);
+    let plain = View { rows: Place::Nothing, colour: Place::Nothing, columns: Place::Nothing, ..View::default() };
+    let plain = of(&runs, &plain);
+    // No two cells become one bar.
+    assert_eq!(plain.charts[0].x.categories, ["fp32 · 1 GPU", "fp32 · 2 GPUs", "fp16 · 1 GPU", "fp16 · 2 GPUs"]);
+    assert_eq!(plain.charts[0].series().map(|series| series.points.len()).sum::<usize>(), 4);
+}
+
+#[test]
+fn a_series_has_the_look_of_its_level_whatever_else_is_shown() {
+    let runs = four();
+    let view = View { colour: Place::Setting("precision".to_owned()), ..View::default() };
+    let all = of(&runs, &view);
+    let hidden = View { hidden: vec![("precision".to_owned(), Level::text("fp32"))], ..view };
+    let fewer = of(&runs, &hidden);
+    let look = Look::Level("precision", Level::text("fp16"));
+    assert!(all.charts[0].series().any(|series| series.look == look));
+    assert!(fewer.charts[0].series().all(|series| series.look == look));
+}
+
+#[test]
+fn the_ratio_of_a_time_is_above_one_where_it_is_faster_and_of_memory_where_it_is_more() {
+    let mut runs = four();
+    let ratio = |runs: &[RunSummary], metric: &'static str| {
+        let comparison = of(runs, &View { metric, ..View::default() });
+        let points = comparison.charts[0].series().flat_map(|series| series.points.clone());
+        let fp16 = points.into_iter().find(|point| point.cell.as_ref().unwrap().cell == "fp16-1-ddp-ds");
+        fp16.unwrap().ratio.unwrap().median
+    };
+    assert!((ratio(&runs, "epoch_time_s") - 4.0).abs() < 1e-9);
+    assert!((ratio(&runs, "images_per_s") - 4.0).abs() < 1e-9);
+    for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
+        run.peak_allocated_bytes = run.peak_allocated_bytes.map(|bytes| bytes / 2.0);
+    }
+    assert!((ratio(&runs, "peak_allocated_bytes") - 0.5).abs() < 1e-6);
+}
+
+#[test]
+fn scaling_has_ideals_from_the_fewest_gpus_and_an_efficiency() {
+    let runs = four();
+    let scaling = of(&runs, &View { kind: Kind::Scaling, ..View::default() });
+    let [time, efficiency] = scaling.charts.as_slice() else { panic!("{} charts", scaling.charts.len()) };
+    let ideal = time.series().find(|series| series.role == Role::Ideal).unwrap();
+    let (first, last) = (&ideal.points[0], ideal.points.last().unwrap());
+    assert!((first.value.median / last.value.median - 2.0).abs() < 1e-9);
+    let of = |name: &str| {
+        let series = efficiency.series().find(|series| series.name == name).unwrap();
+        series.points.iter().map(|point| point.value.median.round()).collect::<Vec<_>>()
+    };
+    assert_eq!((of("fp32"), of("fp16")), (vec![100.0, 80.0], vec![100.0, 100.0]));
+    let loss = View { kind: Kind::Scaling, metric: "train_loss", ..View::default() };
+    let loss = compare(&[Source { session: "", runs: &runs }], &loss);
+    assert_eq!(loss.charts.len(), 1);
+    assert!(loss.charts[0].notes[0].contains("no ideal"));
+}
+
+#[test]
+fn losses_are_drawn_over_epochs_or_over_the_time_spent_training() {
+    let runs = runs(&[("fp32", 1, 0.4)]);
+    let x = |over: Over| -> Vec<f64> {
+        let comparison = of(&runs, &View { kind: Kind::Loss, over, ..View::default() });
+        comparison.charts[0].series().flat_map(|series| &series.points).map(|point| point.x).collect()
+    };
+    assert_eq!(x(Over::Epochs), [1.0, 2.0]);
+    assert_eq!(x(Over::Time), [46.0 * 0.4, 46.0 * 0.4 + 10.0 * 0.4]);
+}
+
+#[test]
+fn many_lines_are_cut_to_what_can_be_told_apart_and_it_is_said() {
+    let cells: Vec<(&str, i64, f64)> =
+        ["fp32", "fp16"].into_iter().flat_map(|name| (1..=12).map(move |gpus| (name, gpus, 0.1))).collect();
+    let comparison = of(&runs(&cells), &View { kind: Kind::Loss, ..View::default() });
+    let chart = &comparison.charts[0];
+    assert_eq!(
+        (chart.legend().len(), chart.notes[0].as_str()),
+        (16, "16 of 24 lines are drawn: filter to see the others.")
+    );
+    let of = |name: &str| chart.series().filter(|series| series.name.starts_with(name)).count();
+    assert_eq!((of("fp32"), of("fp16")), (8, 8));
+}
+
+#[test]
+fn the_same_cell_of_two_sessions_is_two_rows_and_its_session_a_setting() {
+    let runs = four();
+    let sources = [Source { session: "a", runs: &runs }, Source { session: "b", runs: &runs }];
+    let both = compare(&sources, &View::default());
+    assert_eq!((both.table.rows.len(), both.arrangement.colour.unwrap().key), (8, "session"));
+    assert_eq!(both.charts[0].legend().len(), 2);
+    let json: serde_json::Value = serde_json::from_str(&render(&both.table, Format::Json)).unwrap();
+    assert_eq!((&json["rows"][0]["session"], &json["rows"][1]["session"]), (&"a".into(), &"b".into()));
+    let one = compare(&sources[..1], &View::default());
+    assert_eq!(one.table.columns[0].key, "precision");
+}
+
+#[test]
+fn values_are_those_of_the_command_line_s_tables() {
+    let runs = four();
+    let own = of(&runs, &View { metric: "step_time_s", ..View::default() });
+    let times = table(preset("times").unwrap(), &runs, None);
+    let values = |table: &Table, key: &str| {
+        let column = table.columns.iter().position(|column| column.key == key).unwrap();
+        table.rows.iter().map(|row| row.values[column].clone()).collect::<Vec<_>>()
+    };
+    for key in ["precision", "gpus", "runs", "step_time_s", "images_per_s", "train_loss", "accuracy"] {
+        assert_eq!(values(&own.table, key), values(&times, key), "{key}");
+    }
+}
+
+#[test]
+fn nothing_makes_an_empty_comparison() {
+    for kind in Kind::ALL {
+        let nothing = compare(&[], &View { kind, ..View::default() });
+        assert_eq!((nothing.all_cells, nothing.table.rows.len()), (0, 0));
+        assert!(nothing.charts.iter().all(Chart::is_empty));
+    }
+}

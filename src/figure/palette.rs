@@ -1,0 +1,200 @@
+//! The colour of a level, and its second sign: the same on every screen and in every figure.
+//!
+//! Colours are those of Okabe and Ito (2008), told apart by people with any common colour vision; a marker, a hatch or a
+//! dash says the same to those who print in grey.
+
+use crate::plan::{Domain, Level, Workload, factor, usual_numbers};
+
+/// Okabe and Ito's colours as sRGB bytes, in their order; black, the colour of text and axes, comes last.
+pub const COLOURS: [[u8; 3]; 8] = [
+    [0xe6, 0x9f, 0x00], // orange
+    [0x56, 0xb4, 0xe9], // sky blue
+    [0x00, 0x9e, 0x73], // bluish green
+    [0xf0, 0xe4, 0x42], // yellow
+    [0x00, 0x72, 0xb2], // blue
+    [0xd5, 0x5e, 0x00], // vermillion
+    [0xcc, 0x79, 0xa7], // reddish purple
+    [0x00, 0x00, 0x00], // black
+];
+
+/// What is off, published or extrapolated.
+pub const GREY: [u8; 3] = [0x8c, 0x8c, 0x8c];
+
+/// The shape of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Marker {
+    /// A disc.
+    Circle,
+    /// A square.
+    Square,
+    /// A triangle that points up.
+    Up,
+    /// A square on its tip.
+    Diamond,
+    /// A triangle that points down.
+    Down,
+    /// A multiplication sign.
+    Cross,
+    /// A plus sign.
+    Plus,
+    /// A star of lines.
+    Asterisk,
+}
+
+/// The lines in an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hatch {
+    /// None: the plain colour.
+    Plain,
+    /// Diagonals that rise to the right.
+    Rising,
+    /// Diagonals that fall to the right.
+    Falling,
+    /// Both diagonals.
+    Lattice,
+    /// Horizontal lines.
+    Horizontal,
+    /// Vertical lines.
+    Vertical,
+    /// Horizontal and vertical lines.
+    Grid,
+    /// Dots.
+    Dots,
+}
+
+/// How a line is broken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dash(
+    /// Lengths of stroke and gap in turn, in widths of the line; empty for a solid line.
+    pub &'static [f32],
+);
+
+/// The second sign of a level, for those who do not see its colour.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sign {
+    /// Of its points.
+    pub marker: Marker,
+    /// Of its bars.
+    pub hatch: Hatch,
+    /// Of its lines.
+    pub dash: Dash,
+}
+
+const SIGNS: [Sign; 8] = [
+    Sign { marker: Marker::Circle, hatch: Hatch::Plain, dash: Dash(&[]) },
+    Sign { marker: Marker::Square, hatch: Hatch::Rising, dash: Dash(&[6.0, 3.0]) },
+    Sign { marker: Marker::Up, hatch: Hatch::Falling, dash: Dash(&[1.5, 2.5]) },
+    Sign { marker: Marker::Diamond, hatch: Hatch::Lattice, dash: Dash(&[6.0, 2.5, 1.5, 2.5]) },
+    Sign { marker: Marker::Down, hatch: Hatch::Horizontal, dash: Dash(&[10.0, 3.0]) },
+    Sign { marker: Marker::Cross, hatch: Hatch::Vertical, dash: Dash(&[6.0, 2.5, 1.5, 2.5, 1.5, 2.5]) },
+    Sign { marker: Marker::Plus, hatch: Hatch::Grid, dash: Dash(&[3.0, 3.0]) },
+    Sign { marker: Marker::Asterisk, hatch: Hatch::Dots, dash: Dash(&[10.0, 2.5, 3.0, 2.5]) },
+];
+
+/// The place of a level among all of its factor, which decides its colour and sign whatever else is ticked.
+///
+/// A named level's is its place in the registry, a usual number's its place among those. Any other number has one of
+/// the 64 places from [`COLOURS`]`.len()` on that depends on its value alone.
+pub fn level_index(key: &str, level: &Level) -> usize {
+    let known = Workload::ALL.into_iter().find_map(|workload| factor(workload, key));
+    let place = match (level, known.map(|factor| factor.domain)) {
+        (Level::Text(name), Some(Domain::Names(names))) => names.iter().position(|known| *known == name.as_ref()),
+        (Level::Text(_), _) => None,
+        (number, _) => {
+            let value = number.as_number();
+            usual_numbers(key).iter().position(|usual| Some(*usual) == value)
+        }
+    };
+    place.unwrap_or_else(|| COLOURS.len() + stable_hash(&level.to_string()) % 64)
+}
+
+/// A level's colour as sRGB bytes on white; grey where the level says that something is off.
+pub fn colour(key: &str, level: &Level) -> [u8; 3] {
+    if level.as_text() == Some("off") {
+        return GREY;
+    }
+    COLOURS[level_index(key, level) % COLOURS.len()]
+}
+
+/// The same colour on a dark ground: black becomes white.
+pub fn on_dark(colour: [u8; 3]) -> [u8; 3] {
+    if colour == [0; 3] { [0xff; 3] } else { colour }
+}
+
+/// A level's second sign. Where colours come round again, signs are shifted: 64 places look different.
+pub fn sign(key: &str, level: &Level) -> Sign {
+    sign_at(level_index(key, level))
+}
+
+/// The second sign of what is no level: that of its place among its like.
+pub fn sign_at(place: usize) -> Sign {
+    SIGNS[(place + place / COLOURS.len()) % SIGNS.len()]
+}
+
+/// FNV-1a: the same in every version and on every machine.
+fn stable_hash(text: &str) -> usize {
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    // The lower bits of short texts are spread badly.
+    (hash ^ (hash >> 15)) as usize
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::plan::factors;
+
+    #[test]
+    fn named_levels_have_their_place_in_the_registry() {
+        let place = |name| level_index("precision", &Level::text(name));
+        assert_eq!(["fp32", "fp64", "fp16", "bf16"].map(place), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn no_two_named_levels_of_a_factor_look_alike_in_colour_or_in_sign() {
+        for factor in factors(Workload::Image) {
+            let Domain::Names(names) = factor.domain else { continue };
+            let levels: Vec<Level> = names.iter().map(|name| Level::text(name)).collect();
+            let colours: HashSet<_> = levels.iter().map(|level| colour(factor.key, level)).collect();
+            let signs: HashSet<_> = levels.iter().map(|level| sign(factor.key, level).marker).collect();
+            assert_eq!((colours.len(), signs.len()), (names.len(), names.len()), "{}", factor.key);
+        }
+    }
+
+    #[test]
+    fn usual_numbers_are_told_apart_and_a_number_is_the_same_in_any_type() {
+        let colours: HashSet<_> = (1..=8).map(|gpus| colour("gpus", &Level::Integer(gpus))).collect();
+        assert_eq!(colours.len(), 8);
+        assert_eq!(level_index("image_size", &Level::Integer(224)), level_index("image_size", &Level::Number(224.0)));
+    }
+
+    #[test]
+    fn a_number_that_is_not_usual_keeps_its_place() {
+        let place = level_index("image_size", &Level::Integer(333));
+        assert!(place >= COLOURS.len());
+        assert_eq!(place, level_index("image_size", &Level::Number(333.0)));
+        assert_ne!(place, level_index("image_size", &Level::Integer(334)));
+    }
+
+    #[test]
+    fn off_is_grey_and_unknown_factors_have_colours_too() {
+        assert_eq!(colour("pin_memory", &Level::text("off")), GREY);
+        assert_ne!(colour("pin_memory", &Level::text("on")), GREY);
+        assert!(COLOURS.contains(&colour("no such factor", &Level::text("x"))));
+    }
+
+    #[test]
+    fn signs_differ_where_colours_come_round_again() {
+        let pairs: HashSet<_> =
+            (0..64).map(|index: usize| (index % 8, (index + index / COLOURS.len()) % SIGNS.len())).collect();
+        assert_eq!(pairs.len(), 64);
+    }
+
+    #[test]
+    fn black_is_white_on_a_dark_ground() {
+        assert_eq!(on_dark(COLOURS[7]), [0xff; 3]);
+        assert_eq!(on_dark(COLOURS[0]), COLOURS[0]);
+    }
+}
