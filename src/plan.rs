@@ -8,7 +8,7 @@ mod estimate;
 mod factor;
 mod file;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod image;
 mod level;
 mod matrix;
