@@ -12,6 +12,7 @@ mod outlook;
 mod start;
 #[cfg(test)]
 mod tests;
+mod tick;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -352,6 +353,10 @@ impl State {
 
 /// Draws the Plan screen.
 pub fn plan_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    // Fields would be white on white cards.
+    let visuals = ui.visuals_mut();
+    visuals.text_edit_bg_color =
+        Some(if visuals.dark_mode { visuals.extreme_bg_color } else { visuals.faint_bg_color });
     let width = ui.available_width();
     let frame = Frame::new().inner_margin(Margin { left: (3.0 * GRID) as i8, ..Margin::ZERO });
     Panel::right("plan-matrix")
@@ -363,10 +368,11 @@ pub fn plan_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             ui.take_available_width();
             matrix::matrix_panel_ui(ui, state, commands);
         });
-    let frame = Frame::new().inner_margin(Margin { right: (2.0 * GRID) as i8, ..Margin::ZERO });
-    CentralPanel::default().frame(frame).show(ui, |ui| {
+    CentralPanel::no_frame().show(ui, |ui| {
         bar::bar_ui(ui, state, commands);
         ScrollArea::vertical().id_salt("plan-cards").auto_shrink(false).show(ui, |ui| {
+            // The scroll bar lies beside the cards.
+            ui.set_max_width(ui.available_width() - 3.0 * GRID);
             about::about_ui(ui, state, commands);
             ui.add_space(GRID);
             card::cards_ui(ui, state, commands);

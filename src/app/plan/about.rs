@@ -7,6 +7,7 @@ use eframe::egui::{
 };
 
 use super::PlanCommand;
+use super::tick::{radio_ui, tick_ui};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted};
 use crate::app::{Command, State};
@@ -50,14 +51,7 @@ fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
             let chosen = plan.data.name() == set;
             let refusal = outlook.and_then(|outlook| outlook.data_refusal(set));
             let enabled = chosen || refusal.is_none();
-            let radio = ui
-                .scope(|ui| {
-                    if !enabled {
-                        ui.multiply_opacity(0.45);
-                    }
-                    ui.radio(chosen, set)
-                })
-                .inner;
+            let radio = radio_ui(ui, chosen, enabled, set);
             let name = match refusal {
                 Some(reason) => format!("Data set {set}, cannot be used: {reason}"),
                 None => format!("Data set {set}"),
@@ -112,7 +106,8 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
                 (Order::Interleaved, "Each repeat is a shuffle of all cells, so that a warm machine is fair to all"),
                 (Order::Sequential, "All repeats of a cell, then the next cell"),
             ] {
-                let radio = ui.radio(plan.order == order, order.name()).labelled_by(label.id).on_hover_text(help);
+                let radio =
+                    radio_ui(ui, plan.order == order, true, order.name()).labelled_by(label.id).on_hover_text(help);
                 if radio.clicked() {
                     asked.push(PlanCommand::Order(order));
                 }
@@ -154,9 +149,8 @@ struct Limit {
 
 fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>> {
     let mut asked = None;
-    let mut on = now.is_some();
-    if ui.checkbox(&mut on, limit.name).changed() {
-        asked = Some(on.then_some(limit.first));
+    if tick_ui(ui, now.is_some(), true, limit.name).clicked() {
+        asked = Some(if now.is_some() { None } else { Some(limit.first) });
     }
     match now {
         Some(now) => {

@@ -15,11 +15,11 @@ pub(super) fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let document = &state.plan.document;
     ui.horizontal(|ui| {
         ui.heading("Plan");
-        ui.menu_button("Plans ▾", |ui| asked.extend(menu_ui(ui)));
-        if button_ui(ui, document.can_undo(), "↶", "Undo", "Undo (Ctrl Z)").clicked() {
+        ui.menu_button("Plans …", |ui| asked.extend(menu_ui(ui)));
+        if button_ui(ui, document.can_undo(), "Undo", "Take back the last edit (Ctrl Z)").clicked() {
             asked.push(PlanCommand::Undo);
         }
-        if button_ui(ui, document.can_redo(), "↷", "Redo", "Redo (Ctrl Shift Z)").clicked() {
+        if button_ui(ui, document.can_redo(), "Redo", "Make it again (Ctrl Shift Z)").clicked() {
             asked.push(PlanCommand::Redo);
         }
         let name = document.path().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
@@ -68,11 +68,8 @@ fn menu_ui(ui: &mut Ui) -> Option<PlanCommand> {
     asked
 }
 
-/// A button that shows a symbol.
-fn button_ui(ui: &mut Ui, enabled: bool, symbol: &str, name: &str, help: &str) -> Response {
-    let button = ui.add_enabled(enabled, eframe::egui::Button::new(symbol));
-    button.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, name));
-    button.on_hover_text(help)
+fn button_ui(ui: &mut Ui, enabled: bool, name: &str, help: &str) -> Response {
+    ui.add_enabled(enabled, eframe::egui::Button::new(name)).on_hover_text(help)
 }
 
 fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {

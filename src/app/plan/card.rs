@@ -1,13 +1,14 @@
 //! A card for each factor: its levels as boxes to tick, what it is good for, what the papers found.
 
 use eframe::egui::{
-    Align, Button, CollapsingHeader, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role, TextEdit, Ui,
-    WidgetInfo,
+    Align, Button, CollapsingHeader, Color32, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role, Stroke,
+    TextEdit, TextWrapMode, Ui, WidgetInfo,
 };
 
 use super::PlanCommand;
 use super::edit::{offered, typed_levels};
 use super::grid::grid_ui;
+use super::tick::tick_ui;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
 use crate::app::{Command, State};
@@ -68,7 +69,13 @@ fn factor_ui(ui: &mut Ui, state: &State, factor: &Factor, commands: &mut Vec<Com
 
 /// What the papers found, behind a small button.
 fn finding_ui(ui: &mut Ui, factor: &Factor) {
-    let button = ui.add(Button::new(muted(ui, "ⓘ")).frame(false));
+    let button = ui.add(
+        Button::new(muted(ui, "i").size(SMALL))
+            .min_size([18.0, 18.0].into())
+            .corner_radius(9)
+            .fill(Color32::TRANSPARENT)
+            .stroke(Stroke::new(1.0, palette(ui.visuals()).line)),
+    );
     button.widget_info(|| {
         WidgetInfo::labeled(Role::Button, true, format!("What the papers found about {}", factor.name))
     });
@@ -82,7 +89,7 @@ fn finding_ui(ui: &mut Ui, factor: &Factor) {
     }
 }
 
-/// One level as a box. Returns why it cannot run, while somebody points at it or has the focus on it.
+/// One level as a box. Returns why it cannot run, while it has the focus.
 fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands: &mut Vec<Command>) -> Option<String> {
     let ticked = state.plan.plan().levels(factor.key);
     let on = ticked.contains(&level);
@@ -90,20 +97,11 @@ fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands:
     let refusal = state.plan.outlook.as_ref().and_then(|outlook| outlook.refusal(factor.key, &level));
     // A level that a plan from elsewhere ticks can be unticked.
     let enabled = on || refusal.is_none();
-    let mut text = RichText::new(grouped(&level.to_string()));
-    if on && refusal.is_some() {
-        text = text.color(palette(ui.visuals()).warning);
-    }
-    let mut value = on;
     // It is drawn as disabled and still takes the focus, so that its reason can be read with the keyboard, too.
-    let response = ui
-        .scope(|ui| {
-            if !enabled {
-                ui.multiply_opacity(0.45);
-            }
-            ui.checkbox(&mut value, text)
-        })
-        .inner;
+    let text = RichText::new(grouped(&level.to_string()));
+    let warning = palette(ui.visuals()).warning;
+    let text = if on && refusal.is_some() { text.color(warning) } else { text };
+    let response = tick_ui(ui, on, enabled, text);
     let name = match refusal {
         Some(reason) => format!("{} {level}, cannot run: {reason}", factor.name),
         None => format!("{} {level}", factor.name),
@@ -112,12 +110,13 @@ fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands:
     if response.clicked() && enabled {
         commands.push(Command::Plan(PlanCommand::Toggle { key: factor.key, level }));
     }
-    let pointed_at = response.hovered() || response.has_focus();
+    // Pointing shows the reason beside the pointer; for the keyboard it takes the place of the help.
+    let focused = response.has_focus();
     match refusal {
         Some(reason) => {
             let response = if enabled { response } else { response.on_hover_cursor(CursorIcon::NotAllowed) };
             response.on_hover_text(format!("Cannot run here: {reason}"));
-            pointed_at.then(|| reason.to_owned())
+            focused.then(|| reason.to_owned())
         }
         None => {
             if on && ticked.len() == 1 {

@@ -28,8 +28,12 @@ pub(super) fn grid_ui(ui: &mut Ui, name: &str, count: usize, mut draw: impl FnMu
                         ui.spacing_mut().item_spacing.x = 2.0 * GRID;
                         ui.set_width(card_width - FRAME);
                         draw(ui, index);
-                        highest = highest.max(ui.min_rect().height());
-                        ui.set_min_height(known);
+                        let height = ui.min_rect().height();
+                        highest = highest.max(height);
+                        if known > height {
+                            ui.add_space(known - height - ui.spacing().item_spacing.y);
+                            ui.allocate_space([0.0, 0.0].into());
+                        }
                     });
                 });
             }
@@ -37,7 +41,9 @@ pub(super) fn grid_ui(ui: &mut Ui, name: &str, count: usize, mut draw: impl FnMu
         ui.add_space(GAP - ui.spacing().item_spacing.y);
         if (highest - known).abs() > 0.5 {
             ui.data_mut(|data| data.insert_temp(height_id, highest));
-            ui.ctx().request_discard("the height of cards is known now");
+            ui.request_discard("the height of cards is known now");
+            // A pass can be discarded once a frame; what changes then is drawn in the next one.
+            ui.request_repaint();
         }
     }
 }

@@ -5,6 +5,7 @@ use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::PlanCommand;
 use super::outlook::Outlook;
+use super::tick::tick_ui;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{bytes_text, duration_text, main_button, muted, strong};
 use crate::app::{Command, State};
@@ -31,8 +32,10 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Com
                 _ => format!("{} cells cannot run", grouped(&invalid.to_string())),
             };
             ui.horizontal(|ui| {
-                ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {text}"));
-                ui.checkbox(&mut only_invalid, "show only these");
+                ui.colored_label(palette(ui.visuals()).warning, text);
+                if tick_ui(ui, only_invalid, true, "show only these").clicked() {
+                    only_invalid = !only_invalid;
+                }
             });
             ui.data_mut(|data| data.insert_temp(only_id, only_invalid));
         }
@@ -90,11 +93,11 @@ fn launch_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.label(RichText::new(reason).size(SMALL).color(palette(ui.visuals()).warning));
     }
     ui.horizontal_wrapped(|ui| {
-        let mut only_missing = state.plan.only_missing;
+        let only_missing = state.plan.only_missing;
         let help = "Repeats that the open session holds as finished are kept, and only what is missing is run. \
                     Otherwise all are run anew, as further repeats.";
-        if ui.checkbox(&mut only_missing, "keep finished repeats").on_hover_text(help).changed() {
-            commands.push(Command::Plan(PlanCommand::OnlyMissing(only_missing)));
+        if tick_ui(ui, only_missing, true, "keep finished repeats").on_hover_text(help).clicked() {
+            commands.push(Command::Plan(PlanCommand::OnlyMissing(!only_missing)));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let runs = state.plan.outlook.as_ref().map_or(0, |outlook| outlook.runs);
@@ -125,13 +128,19 @@ fn table_ui(ui: &mut Ui, outlook: &Outlook, only_invalid: bool) {
         columns.push(column("note", 420.0));
     }
     let mut cells = Cells { outlook, valid };
-    egui_table::Table::new()
+    // Lines between columns end with the rows; the scroll bar needs some room below them.
+    let header = ROW_HEIGHT + 2.0;
+    let height = (header + rows as f32 * ROW_HEIGHT + 12.0).min(ui.available_height());
+    let table = egui_table::Table::new()
         .id_salt("matrix")
         .num_rows(rows as u64)
         .columns(columns)
         .num_sticky_cols(1)
-        .headers([HeaderRow::new(ROW_HEIGHT + 2.0)])
-        .show(ui, &mut cells);
+        .headers([HeaderRow::new(header)]);
+    ui.allocate_ui([ui.available_width(), height].into(), |ui| {
+        ui.set_max_height(height);
+        table.show(ui, &mut cells);
+    });
 }
 
 struct Cells<'a> {

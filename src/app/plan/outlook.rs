@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::dataset::data_folder;
-use crate::plan::{DataSet, Factor, Level, Matrix, Node, Plan, expand, factor};
+use crate::plan::{DataSet, Factor, Level, Levels, Matrix, Node, Plan, expand, factor, refusal};
 
 use super::edit::offered;
 
@@ -91,12 +91,12 @@ impl Probe<'_> {
     fn level(&self, factor: &Factor, level: &Level) -> Option<String> {
         let mut trial = self.first_levels();
         set(&mut trial, factor.key, level);
-        let reason = self.reason(&trial)?;
+        let reason = self.reason(self.plan, &trial)?;
         for (key, ticked) in self.plan.factors.iter().filter(|(key, _)| *key != factor.key) {
             for other in ticked.iter().skip(1) {
                 let mut trial = trial.clone();
                 set(&mut trial, key, other);
-                self.reason(&trial)?;
+                self.reason(self.plan, &trial)?;
             }
         }
         Some(reason)
@@ -105,28 +105,25 @@ impl Probe<'_> {
     fn data_refusals(&self) -> HashMap<&'static str, String> {
         let sets = [DataSet::Digits, DataSet::Mnist { folder: None }, DataSet::Folder { folder: "images".into() }];
         let refusal = |data: DataSet| {
-            let name = data.name();
-            Some((name, self.reason(&Plan { data, ..self.first_levels() })?))
+            let plan = Plan { data, ..self.plan.clone() };
+            Some((plan.data.name(), self.reason(&plan, &self.first_levels())?))
         };
         sets.into_iter().filter_map(refusal).collect()
     }
 
-    fn first_levels(&self) -> Plan {
-        let mut plan = self.plan.clone();
-        plan.factors.iter_mut().for_each(|(_, levels)| levels.truncate(1));
-        plan.repeats = 1;
-        plan
+    fn first_levels(&self) -> Vec<(&'static str, Level)> {
+        self.plan.factors.iter().filter_map(|(key, ticked)| Some((*key, ticked.first()?.clone()))).collect()
     }
 
-    /// Why the one cell of a plan cannot run.
-    fn reason(&self, plan: &Plan) -> Option<String> {
-        expand(plan, self.node).invalid.into_iter().next().map(|cell| cell.reason)
+    /// Why one combination of levels cannot run.
+    fn reason(&self, plan: &Plan, levels: &[(&'static str, Level)]) -> Option<String> {
+        refusal(plan, self.node, &Levels::new(levels.to_vec()))
     }
 }
 
-fn set(plan: &mut Plan, key: &str, level: &Level) {
-    if let Some((_, levels)) = plan.factors.iter_mut().find(|(name, _)| *name == key) {
-        *levels = vec![level.clone()];
+fn set(levels: &mut [(&'static str, Level)], key: &str, level: &Level) {
+    if let Some((_, there)) = levels.iter_mut().find(|(name, _)| *name == key) {
+        *there = level.clone();
     }
 }
 
