@@ -28,6 +28,9 @@ use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
 use outlook::Outlook;
 
+/// The room that the scroll bar of the cards takes.
+const SCROLL_BAR: f32 = 3.0 * GRID;
+
 /// What can be asked for on the Plan screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanCommand {
@@ -285,6 +288,9 @@ impl State {
             match opened.block_and_take() {
                 Ok((opened, path)) => {
                     plan.question = None;
+                    // What was wrong with the file is so no longer.
+                    let about_it = format!("{}:", path.display());
+                    self.problems.retain(|problem| !problem.message.starts_with(&about_it));
                     plan.document.open(opened, Some(path));
                 }
                 Err(message) => self.problem(Screen::Plan, message),
@@ -372,7 +378,7 @@ pub fn plan_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         bar::bar_ui(ui, state, commands);
         ScrollArea::vertical().id_salt("plan-cards").auto_shrink(false).show(ui, |ui| {
             // The scroll bar lies beside the cards.
-            ui.set_max_width(ui.available_width() - 3.0 * GRID);
+            ui.set_max_width(ui.available_width() - SCROLL_BAR);
             about::about_ui(ui, state, commands);
             ui.add_space(GRID);
             card::cards_ui(ui, state, commands);

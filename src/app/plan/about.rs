@@ -100,14 +100,16 @@ fn data_set(name: &str) -> DataSet {
 
 fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
     Grid::new("plan details grid").num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
-        let label = ui.label("Order of runs");
+        ui.label("Order of runs");
         ui.horizontal(|ui| {
             for (order, help) in [
                 (Order::Interleaved, "Each repeat is a shuffle of all cells, so that a warm machine is fair to all"),
                 (Order::Sequential, "All repeats of a cell, then the next cell"),
             ] {
-                let radio =
-                    radio_ui(ui, plan.order == order, true, order.name()).labelled_by(label.id).on_hover_text(help);
+                let chosen = plan.order == order;
+                let radio = radio_ui(ui, chosen, true, order.name()).on_hover_text(help);
+                let name = format!("Order of runs {}", order.name());
+                radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, &name));
                 if radio.clicked() {
                     asked.push(PlanCommand::Order(order));
                 }

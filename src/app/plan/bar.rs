@@ -74,7 +74,11 @@ fn button_ui(ui: &mut Ui, enabled: bool, name: &str, help: &str) -> Response {
 
 fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
     let id = Id::unique(("path of a plan", question.number));
-    let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| question.suggestion.clone());
+    let typed: Option<String> = ui.data(|data| data.get_temp(id));
+    if typed.is_none() {
+        ui.memory_mut(|memory| memory.request_focus(id));
+    }
+    let mut text = typed.unwrap_or_else(|| question.suggestion.clone());
     let path = typed_path(&text);
     let replace = question.replace.is_some() && question.replace == path;
     let (title, verb) = match question.purpose {
@@ -84,7 +88,7 @@ fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
     };
     ui.add_space(GRID);
     card(ui).show(ui, |ui| {
-        ui.take_available_width();
+        ui.set_width(ui.available_width() - super::SCROLL_BAR);
         ui.horizontal(|ui| {
             ui.label(title);
             let waiting = question.dialog.is_some();
@@ -103,7 +107,8 @@ fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
                     Purpose::Save => PlanCommand::SaveFile { path, replace },
                 });
             }
-            if ui.button("Close").clicked() {
+            let escaped = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Escape));
+            if ui.button("Close").clicked() || escaped {
                 asked.push(PlanCommand::CloseQuestion);
             }
         });

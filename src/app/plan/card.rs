@@ -2,7 +2,7 @@
 
 use eframe::egui::{
     Align, Button, CollapsingHeader, Color32, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role, Stroke,
-    TextEdit, TextWrapMode, Ui, WidgetInfo,
+    TextEdit, Ui, WidgetInfo,
 };
 
 use super::PlanCommand;
@@ -71,6 +71,7 @@ fn factor_ui(ui: &mut Ui, state: &State, factor: &Factor, commands: &mut Vec<Com
 fn finding_ui(ui: &mut Ui, factor: &Factor) {
     let button = ui.add(
         Button::new(muted(ui, "i").size(SMALL))
+            .small()
             .min_size([18.0, 18.0].into())
             .corner_radius(9)
             .fill(Color32::TRANSPARENT)
@@ -100,7 +101,7 @@ fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands:
     // It is drawn as disabled and still takes the focus, so that its reason can be read with the keyboard, too.
     let text = RichText::new(grouped(&level.to_string()));
     let warning = palette(ui.visuals()).warning;
-    let text = if on && refusal.is_some() { text.color(warning) } else { text };
+    let text = if on && refusal.is_some() { text.color(warning).strikethrough() } else { text };
     let response = tick_ui(ui, on, enabled, text);
     let name = match refusal {
         Some(reason) => format!("{} {level}, cannot run: {reason}", factor.name),

@@ -15,6 +15,8 @@ use crate::plan::{Levels, factor};
 const ROW_HEIGHT: f32 = 22.0;
 /// The space on both sides of a cell's text.
 const CELL_MARGIN: i8 = 6;
+/// What is beside the launch button on one line needs so much room.
+const LAUNCH_LINE_WIDTH: f32 = 440.0;
 
 /// Draws the panel: heading and sums above, the cells, the buttons below.
 pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
@@ -78,7 +80,8 @@ fn about(duration_s: f64) -> String {
     match duration_s {
         ..180.0 => duration_text(duration_s),
         180.0..5400.0 => format!("{:.0} min", duration_s / 60.0),
-        _ => duration_text((duration_s / 60.0).round() * 60.0),
+        5400.0..172_800.0 => duration_text((duration_s / 60.0).round() * 60.0),
+        _ => format!("{} days", grouped(&format!("{:.0}", duration_s / 86_400.0))),
     }
 }
 
@@ -92,27 +95,40 @@ fn launch_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     if let Some(reason) = &refusal {
         ui.label(RichText::new(reason).size(SMALL).color(palette(ui.visuals()).warning));
     }
-    ui.horizontal_wrapped(|ui| {
-        let only_missing = state.plan.only_missing;
-        let help = "Repeats that the open session holds as finished are kept, and only what is missing is run. \
-                    Otherwise all are run anew, as further repeats.";
-        if tick_ui(ui, only_missing, true, "keep finished repeats").on_hover_text(help).clicked() {
-            commands.push(Command::Plan(PlanCommand::OnlyMissing(!only_missing)));
-        }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let runs = state.plan.outlook.as_ref().map_or(0, |outlook| outlook.runs);
-            let number = grouped(&runs.to_string());
-            let text = if runs == 1 { "Launch 1 run".to_owned() } else { format!("Launch {number} runs") };
-            let sent = state.plan.launch == super::Launch::Sent;
-            let button = main_button(ui, refusal.is_none() && !sent, text);
-            if button.clicked() {
-                commands.push(Command::Plan(PlanCommand::Launch));
-            }
-            button.on_hover_text("Launch (Space, or Ctrl Enter)");
-            if ui.button("Save plan").on_hover_text("Save the plan as a file (Ctrl S)").clicked() {
-                commands.push(Command::Plan(PlanCommand::Save));
-            }
+    if ui.available_width() < LAUNCH_LINE_WIDTH {
+        only_missing_ui(ui, state, commands);
+        ui.horizontal(|ui| buttons_ui(ui, state, refusal.is_none(), commands));
+    } else {
+        ui.horizontal(|ui| {
+            only_missing_ui(ui, state, commands);
+            buttons_ui(ui, state, refusal.is_none(), commands);
         });
+    }
+}
+
+fn only_missing_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let only_missing = state.plan.only_missing;
+    let help = "Repeats that the open session holds as finished are kept, and only what is missing is run. \
+                Otherwise all are run anew, as further repeats.";
+    if tick_ui(ui, only_missing, true, "keep finished repeats").on_hover_text(help).clicked() {
+        commands.push(Command::Plan(PlanCommand::OnlyMissing(!only_missing)));
+    }
+}
+
+fn buttons_ui(ui: &mut Ui, state: &State, can_launch: bool, commands: &mut Vec<Command>) {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let runs = state.plan.outlook.as_ref().map_or(0, |outlook| outlook.runs);
+        let number = grouped(&runs.to_string());
+        let text = if runs == 1 { "Launch 1 run".to_owned() } else { format!("Launch {number} runs") };
+        let sent = state.plan.launch == super::Launch::Sent;
+        let button = main_button(ui, can_launch && !sent, text);
+        if button.clicked() {
+            commands.push(Command::Plan(PlanCommand::Launch));
+        }
+        button.on_hover_text("Launch (Space, or Ctrl Enter)");
+        if ui.button("Save plan").on_hover_text("Save the plan as a file (Ctrl S)").clicked() {
+            commands.push(Command::Plan(PlanCommand::Save));
+        }
     });
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use eframe::egui::accesskit::Role;
 use eframe::egui::{Context, Key, Ui};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -352,16 +353,68 @@ fn what_the_papers_found_is_shown_by_a_click() {
 }
 
 #[test]
-fn every_tick_box_and_button_has_a_name_of_its_own() {
+fn every_control_has_a_name_of_its_own() {
     let mut window = window_of(Some(cpu_node()));
     click(&mut window, "More factors: 3 differ from their defaults");
-    let mut names = std::collections::HashSet::new();
-    for factor in crate::plan::factors(Workload::Image) {
-        for level in edit::offered(factor, &[], Some(&cpu_node())) {
-            let name = format!("{} {level}", factor.name);
-            let found = window.query_all_by_label_contains(&name).count();
-            assert!(found >= 1, "{name} is not there");
-            assert!(names.insert(name));
-        }
+    click(&mut window, "Details");
+    execute(&mut window, PlanCommand::RunTimeLimit(Some(60.0)));
+    execute(&mut window, PlanCommand::MemoryLimit(Some(4.0)));
+    let roles = [Role::CheckBox, Role::RadioButton, Role::Button, Role::TextInput, Role::SpinButton];
+    let mut names = std::collections::BTreeSet::new();
+    for control in roles.into_iter().flat_map(|role| window.query_all_by_role(role)) {
+        let name = control.accesskit_node().label();
+        let name = name.unwrap_or_else(|| panic!("a control without a name: {control:?}"));
+        assert!(names.insert(name.clone()), "{name} is the name of two controls");
     }
+    assert!(names.len() > 80, "{names:?}");
+}
+
+#[test]
+fn a_path_is_asked_for_in_a_field_and_where_no_file_is_chosen_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("typed.toml");
+    std::fs::write(&path, "version = 1\nname = \"typed\"\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    let question = |number: u64, suggestion: String| Question {
+        number,
+        purpose: Purpose::Open,
+        suggestion,
+        dialog: None,
+        note: None,
+        replace: None,
+    };
+    window.state_mut().state.plan.question = Some(question(1, path.display().to_string()));
+    settle(&mut window);
+    click(&mut window, "Open this file");
+    assert_eq!(window.state().state.plan.plan().name, "typed");
+    assert!(window.query_by_label("Path of the plan").is_none(), "the question is answered");
+
+    let mut unanswered = question(2, String::new());
+    unanswered.dialog = Some(Promise::from_ready(None));
+    window.state_mut().state.plan.question = Some(unanswered);
+    settle(&mut window);
+    assert!(window.query_by_label_contains("If no dialog appeared, type the path here").is_some());
+    assert!(window.get_by_label("Open this file").accesskit_node().is_disabled());
+    click(&mut window, "Close");
+    assert!(window.query_by_label("Path of the plan").is_none());
+}
+
+#[test]
+fn name_data_set_and_limits_are_edited() {
+    let mut window = window_of(Some(cpu_node()));
+    window.get_by_label("Name").focus();
+    window.run();
+    window.get_by_label("Name").type_text(" again");
+    window.run();
+    window.key_press(Key::Enter);
+    settle(&mut window);
+    click(&mut window, "Data set mnist");
+    click(&mut window, "Details");
+    click(&mut window, "Memory limit");
+    click(&mut window, "Order of runs sequential");
+    let plan = window.state().state.plan.plan();
+    assert_eq!((plan.name.as_str(), plan.data.name(), plan.order), ("quickstart again", "mnist", Order::Sequential));
+    assert!(plan.limits.memory_limit_gb.is_some());
+    execute(&mut window, PlanCommand::Name(" \n ".to_owned()));
+    assert_eq!(window.state().state.plan.plan().name, "quickstart again", "a plan has a name");
 }

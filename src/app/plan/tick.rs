@@ -28,6 +28,9 @@ fn styled(ui: &mut Ui, on: bool, enabled: bool, draw: impl FnOnce(&mut Ui) -> Re
         widget.bg_stroke = Stroke::new(1.0, if on { palette.accent } else { palette.muted });
         widget.fg_stroke.color = palette.on_accent;
     }
+    // What is pointed at, and what has the focus.
+    widgets.hovered.bg_stroke = Stroke::new(1.5, text);
+    widgets.active.bg_stroke = Stroke::new(2.0, text);
     // A box and its text stay together where a line is full.
     ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
     if !enabled {
