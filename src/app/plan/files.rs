@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use eframe::egui::Context;
 use poll_promise::Promise;
@@ -49,12 +49,25 @@ pub(super) fn on_thread<T: Send + 'static>(
 ) -> Promise<T> {
     let (sender, promise) = Promise::new();
     let context = context.clone();
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+    let job = move || {
         sender.send(work());
         // Only now is there something to see.
         context.request_repaint();
+    };
+    // The job is shared, so that it can be done here where no thread can be started: late is better than never.
+    let job = Arc::new(Mutex::new(Some(job)));
+    let shared = job.clone();
+    let take = |job: &Mutex<Option<_>>| job.lock().ok().and_then(|mut job| job.take());
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        if let Some(job) = take(&shared) {
+            job();
+        }
     });
-    debug_assert!(thread.is_ok(), "the {name} thread could not be started");
+    if started.is_err()
+        && let Some(job) = take(&job)
+    {
+        job();
+    }
     promise
 }
 

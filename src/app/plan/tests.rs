@@ -196,7 +196,7 @@ fn a_broken_plan_is_told_with_file_line_key_and_the_nearest_name_and_changes_not
     let path = folder.path().join("broken.toml");
     std::fs::write(&path, "version = 1\nrepeat = 3\n[factors]\nprecision = [\"fp32\", \"pf16\"]\n").unwrap();
     let mut window = window_of(Some(cpu_node()));
-    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    execute(&mut window, PlanCommand::OpenFile(path));
     let told = messages(&window);
     for part in [
         "broken.toml:2: repeat: unknown key; did you mean \"repeats\"?".to_owned(),
@@ -222,7 +222,7 @@ fn a_plan_that_is_saved_and_opened_again_is_the_same() {
     let saved = window.state().state.plan.plan().clone();
     execute(&mut window, PlanCommand::New);
     assert_ne!(*window.state().state.plan.plan(), saved);
-    window.state_mut().commands.push(Command::Dropped(vec![path.clone()]));
+    window.state_mut().commands.push(Command::Dropped(vec![path]));
     settle(&mut window);
     assert_eq!(*window.state().state.plan.plan(), saved);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no unfinished file stays");
