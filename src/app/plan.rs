@@ -369,7 +369,7 @@ pub fn plan_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         .frame(frame)
         .resizable(true)
         .default_size((width * 0.45).max(300.0))
-        .size_range(280.0..=(width - 300.0).max(280.0))
+        .size_range(280.0..=(width * 0.55).max(280.0))
         .show(ui, |ui| {
             ui.take_available_width();
             matrix::matrix_panel_ui(ui, state, commands);
