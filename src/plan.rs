@@ -8,7 +8,7 @@ mod estimate;
 mod factor;
 mod file;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod image;
 mod level;
 mod matrix;
@@ -30,7 +30,7 @@ pub use image::{
     WireDtype,
 };
 pub use level::{Level, Levels};
-pub use matrix::{Cell, InvalidCell, Matrix, expand};
+pub use matrix::{Cell, InvalidCell, Matrix, expand, refusal};
 pub use node::{CudaState, Gpu, Node, Worker};
 pub use order::{PlannedRun, order};
 pub use problem::{PlanError, Problem};

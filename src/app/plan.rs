@@ -1,46 +1,387 @@
 //! The Plan screen: tick levels, see what would be launched, launch it.
 
+mod about;
+mod bar;
+mod card;
+mod document;
+mod edit;
+mod files;
+mod grid;
+mod matrix;
+mod outlook;
+mod start;
+#[cfg(test)]
+mod tests;
+mod tick;
+
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use eframe::egui::{Context, Ui};
+use eframe::egui::{CentralPanel, Context, Frame, Margin, Panel, ScrollArea, Ui};
+use poll_promise::Promise;
 
-use super::{Command, Request, State};
+use super::theme::GRID;
+use super::{Command, Request, Screen, State};
+use crate::plan::{DataSet, Level, Order, Plan, Workload, factor};
+
+use document::{Document, EditKind};
+use files::{Purpose, Question, Saved};
+use outlook::Outlook;
+
+/// The room that the scroll bar of the cards takes.
+const SCROLL_BAR: f32 = 3.0 * GRID;
 
 /// What can be asked for on the Plan screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanCommand {
-    /// Choose a plan file and open it.
+    /// Ask which plan file to open.
     Open,
     /// Open this plan file.
     OpenFile(PathBuf),
+    /// Turn to the starting plan of this name.
+    Start(&'static str),
+    /// Turn to a plan of defaults.
+    New,
     /// Save the plan; asks where, unless it came from a file.
     Save,
+    /// Ask where to save the plan.
+    SaveAs,
+    /// Save the plan here.
+    SaveFile {
+        /// The file.
+        path: PathBuf,
+        /// Another file that is there may be replaced.
+        replace: bool,
+    },
+    /// No longer ask for a path.
+    CloseQuestion,
     /// Take back the last edit.
     Undo,
     /// Make it again.
     Redo,
+    /// Tick a level of a factor, or untick it.
+    Toggle {
+        /// The factor.
+        key: &'static str,
+        /// The level.
+        level: Level,
+    },
+    /// Tick these levels of a factor, too.
+    AddLevels {
+        /// The factor.
+        key: &'static str,
+        /// The levels.
+        levels: Vec<Level>,
+    },
+    /// Name the plan.
+    Name(String),
+    /// Make so many runs of each cell.
+    Repeats(u32),
+    /// Seed the order of runs, weights and images.
+    Seed(u64),
+    /// Make runs in this order.
+    Order(Order),
+    /// End a run after so many seconds.
+    RunTimeLimit(Option<f64>),
+    /// Let a rank use so many GB of its device.
+    MemoryLimit(Option<f64>),
+    /// Leave so many steps at the start out of statistics.
+    WarmUpSteps(u64),
+    /// Train on this data set.
+    Data(DataSet),
+    /// Keep repeats that the session holds as finished, or run all anew.
+    OnlyMissing(bool),
     /// Launch what is ticked.
     Launch,
 }
 
 /// The Plan screen.
-#[derive(Default)]
-pub struct PlanState {}
+pub struct PlanState {
+    document: Document,
+    outlook: Option<Arc<Outlook>>,
+    /// The next outlook, while it is worked out; there is never more than one.
+    pending: Option<Promise<Outlook>>,
+    opening: Option<Promise<Result<(Plan, PathBuf), String>>>,
+    saving: Option<Promise<Saved>>,
+    question: Option<Question>,
+    questions: u64,
+    only_missing: bool,
+    launch: Launch,
+}
+
+/// Where the launch of the plan stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Launch {
+    /// Not asked for.
+    #[default]
+    Idle,
+    /// Asked for; sent as soon as it is known what the plan comes to.
+    Wanted,
+    /// Sent, not yet answered: asked for again now, it would be a second launch.
+    Sent,
+}
+
+impl Default for PlanState {
+    fn default() -> Self {
+        Self {
+            document: Document::new(start::first_plan()),
+            outlook: None,
+            pending: None,
+            opening: None,
+            saving: None,
+            question: None,
+            questions: 0,
+            only_missing: false,
+            launch: Launch::Idle,
+        }
+    }
+}
 
 impl PlanState {
     /// The machine is known, or another.
-    pub fn node_changed(&mut self) {}
+    pub fn node_changed(&mut self) {
+        // The outlook knows which machine it is about; `poll_plan` sees that it is another.
+    }
+
+    /// The session answered a launch, well or not.
+    pub fn launch_answered(&mut self) {
+        self.launch = Launch::Idle;
+    }
+
+    /// The plan that is edited.
+    pub fn plan(&self) -> &Plan {
+        self.document.plan()
+    }
+
+    fn edit(&mut self, merge: Option<EditKind>, change: impl FnOnce(&mut Plan)) {
+        let mut plan = self.plan().clone();
+        change(&mut plan);
+        self.document.edit(plan, merge);
+    }
+
+    fn ask(&mut self, purpose: Purpose, context: &Context) {
+        let path = self.document.path().map(PathBuf::from);
+        let path = path.unwrap_or_else(|| files::suggested_path(self.plan()));
+        let suggestion = match (purpose, path.parent()) {
+            (Purpose::Open, Some(folder)) => format!("{}/", folder.display()),
+            _ => path.display().to_string(),
+        };
+        self.questions += 1;
+        self.question = Some(Question {
+            number: self.questions,
+            purpose,
+            suggestion,
+            dialog: Some(files::dialog(purpose, &path, context)),
+            note: None,
+            replace: None,
+        });
+    }
+
+    fn save(&mut self, path: PathBuf, replace: bool, context: &Context) {
+        let own = self.document.path() == Some(path.as_path());
+        self.saving = Some(files::write(self.document.plan().clone(), path, replace || own, context));
+    }
+
+    fn poll_question(&mut self, context: &Context) {
+        let Some(question) = &mut self.question else { return };
+        let Some(chosen) = question.dialog.take_if(|dialog| dialog.ready().is_some()) else { return };
+        match (chosen.block_and_take(), question.purpose) {
+            (Some(path), Purpose::Open) => {
+                self.question = None;
+                self.opening = Some(files::read(path, context));
+            }
+            (Some(path), Purpose::Save) => {
+                self.question = None;
+                // The dialog has asked already where a file would be replaced.
+                self.save(path, true, context);
+            }
+            (None, _) => {
+                question.note = Some("No file was chosen. If no dialog appeared, type the path here.".to_owned());
+            }
+        }
+    }
+
+    fn poll_saving(&mut self) -> Option<String> {
+        match self.saving.take_if(|saving| saving.ready().is_some())?.block_and_take() {
+            Saved::Done(plan, path) => {
+                self.document.saved(plan, path);
+                self.question = None;
+                None
+            }
+            Saved::Exists(path) => match &mut self.question {
+                Some(question) => {
+                    question.note = Some(format!("{} exists: press Replace to write over it.", path.display()));
+                    question.replace = Some(path);
+                    None
+                }
+                None => Some(format!("{} exists and was left alone: choose another name", path.display())),
+            },
+            Saved::Failed(message) => Some(message),
+        }
+    }
 }
 
 impl State {
     /// Does what was asked for on the Plan screen.
-    pub fn execute_plan(&mut self, _command: PlanCommand, _context: &Context, _requests: &mut Vec<Request>) {}
+    pub fn execute_plan(&mut self, command: PlanCommand, context: &Context, requests: &mut Vec<Request>) {
+        let plan = &mut self.plan;
+        match command {
+            PlanCommand::Open => plan.ask(Purpose::Open, context),
+            PlanCommand::OpenFile(path) => {
+                self.screen = Screen::Plan;
+                plan.opening = Some(files::read(path, context));
+            }
+            PlanCommand::Start(name) => {
+                if let Some(start) = start::starting_plan(name) {
+                    plan.document.open(start, None);
+                }
+            }
+            PlanCommand::New => plan.document.open(Plan::new("untitled", Workload::Image), None),
+            PlanCommand::Save => match plan.document.path().map(PathBuf::from) {
+                Some(path) => plan.save(path, true, context),
+                None => plan.ask(Purpose::Save, context),
+            },
+            PlanCommand::SaveAs => plan.ask(Purpose::Save, context),
+            PlanCommand::SaveFile { path, replace } => plan.save(path, replace, context),
+            PlanCommand::CloseQuestion => plan.question = None,
+            PlanCommand::Undo => plan.document.undo(),
+            PlanCommand::Redo => plan.document.redo(),
+            PlanCommand::Toggle { key, level } => {
+                let factor = factor(plan.plan().workload, key);
+                // The last level stays: a factor without any level is no plan.
+                if let Some(edited) = factor.and_then(|factor| edit::toggled(plan.plan(), factor, &level)) {
+                    plan.document.edit(edited, None);
+                }
+            }
+            PlanCommand::AddLevels { key, levels } => {
+                if let Some(factor) = factor(plan.plan().workload, key) {
+                    plan.document.edit(edit::with_levels(plan.plan(), factor, &levels), None);
+                }
+            }
+            PlanCommand::Name(name) => {
+                let name: String = name.trim().chars().filter(|c| !c.is_control()).collect();
+                if !name.is_empty() {
+                    plan.edit(None, |plan| plan.name = name);
+                }
+            }
+            PlanCommand::Repeats(repeats) => plan.edit(Some("repeats"), |plan| plan.repeats = repeats.clamp(1, 1000)),
+            PlanCommand::Seed(seed) => plan.edit(Some("seed"), |plan| plan.seed = seed),
+            PlanCommand::Order(order) => plan.edit(None, |plan| plan.order = order),
+            PlanCommand::RunTimeLimit(limit) => plan.edit(Some("run time"), |plan| plan.limits.run_time_s = limit),
+            PlanCommand::MemoryLimit(limit) => plan.edit(Some("memory"), |plan| plan.limits.memory_limit_gb = limit),
+            PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
+            PlanCommand::Data(data) => plan.edit(None, |plan| plan.data = data),
+            PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,
+            PlanCommand::Launch => self.launch_plan(requests),
+        }
+    }
 
     /// Takes over what background work has done.
-    pub fn poll_plan(&mut self, _context: &Context, _requests: &mut Vec<Request>) {}
+    pub fn poll_plan(&mut self, context: &Context, requests: &mut Vec<Request>) {
+        let plan = &mut self.plan;
+        plan.poll_question(context);
+        if let Some(message) = plan.poll_saving() {
+            self.problem(Screen::Plan, message);
+        }
+        let plan = &mut self.plan;
+        if let Some(opened) = plan.opening.take_if(|opening| opening.ready().is_some()) {
+            match opened.block_and_take() {
+                Ok((opened, path)) => {
+                    plan.question = None;
+                    // What was wrong with the file is so no longer.
+                    let about_it = format!("{}:", path.display());
+                    self.problems.retain(|problem| !problem.message.starts_with(&about_it));
+                    plan.document.open(opened, Some(path));
+                }
+                Err(message) => self.problem(Screen::Plan, message),
+            }
+        }
+        self.poll_outlook(context);
+        if self.plan.launch == Launch::Wanted && self.outlook().is_some() {
+            self.launch_plan(requests);
+        }
+    }
+
+    fn poll_outlook(&mut self, context: &Context) {
+        let plan = &mut self.plan;
+        if let Some(outlook) = plan.pending.take_if(|pending| pending.ready().is_some()) {
+            plan.outlook = Some(Arc::new(outlook.block_and_take()));
+        }
+        let Some(node) = self.node.clone() else { return };
+        if self.plan.pending.is_none() && self.outlook().is_none() {
+            let plan = self.plan.document.plan().clone();
+            self.plan.pending = Some(files::on_thread("plan outlook", context, move || Outlook::new(plan, node)));
+        }
+    }
+
+    /// What the plan as it is now comes to on this machine as it is now, where that is known.
+    fn outlook(&self) -> Option<&Arc<Outlook>> {
+        let node = self.node.as_ref()?;
+        let outlook = self.plan.outlook.as_ref()?;
+        let current = Arc::ptr_eq(&outlook.plan, self.plan.document.plan()) && Arc::ptr_eq(&outlook.node, node);
+        current.then_some(outlook)
+    }
+
+    /// Why nothing can be launched now; none where it can, or where it is not known yet.
+    fn launch_refusal(&self) -> Option<String> {
+        if let Some(reason) = self.session.as_ref().and_then(|session| session.read_only.as_ref()) {
+            return Some(format!("This session is read-only: {reason}"));
+        }
+        let Some(node) = &self.node else { return Some("Looking at this machine …".to_owned()) };
+        if let Err(reason) = &node.worker {
+            return Some(format!("There is no worker: {reason}"));
+        }
+        let outlook = self.outlook()?;
+        if outlook.runs > 0 {
+            return None;
+        }
+        let reason = outlook.matrix.invalid.first().map_or("no cell", |cell| cell.reason.as_str());
+        Some(format!("No cell can run here: {reason}"))
+    }
+
+    fn launch_plan(&mut self, requests: &mut Vec<Request>) {
+        if self.plan.launch == Launch::Sent {
+            return;
+        }
+        self.plan.launch = Launch::Idle;
+        if let Some(reason) = self.launch_refusal() {
+            return self.problem(Screen::Plan, format!("Nothing was launched. {reason}"));
+        }
+        if self.outlook().is_none() {
+            self.plan.launch = Launch::Wanted;
+            return;
+        }
+        self.plan.launch = Launch::Sent;
+        requests
+            .push(Request::Launch { plan: Box::new(self.plan.plan().clone()), only_missing: self.plan.only_missing });
+    }
 }
 
 /// Draws the Plan screen.
-pub fn plan_ui(ui: &mut Ui, _state: &State, _commands: &mut Vec<Command>) {
-    ui.heading("Plan");
+pub fn plan_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    // Fields would be white on white cards.
+    let visuals = ui.visuals_mut();
+    visuals.text_edit_bg_color =
+        Some(if visuals.dark_mode { visuals.extreme_bg_color } else { visuals.faint_bg_color });
+    let width = ui.available_width();
+    let frame = Frame::new().inner_margin(Margin { left: (3.0 * GRID) as i8, ..Margin::ZERO });
+    Panel::right("plan-matrix")
+        .frame(frame)
+        .resizable(true)
+        .default_size((width * 0.45).max(300.0))
+        .size_range(280.0..=(width * 0.55).max(280.0))
+        .show(ui, |ui| {
+            ui.take_available_width();
+            matrix::matrix_panel_ui(ui, state, commands);
+        });
+    CentralPanel::no_frame().show(ui, |ui| {
+        bar::bar_ui(ui, state, commands);
+        ScrollArea::vertical().id_salt("plan-cards").auto_shrink(false).show(ui, |ui| {
+            // The scroll bar lies beside the cards.
+            ui.set_max_width(ui.available_width() - SCROLL_BAR);
+            about::about_ui(ui, state, commands);
+            ui.add_space(GRID);
+            card::cards_ui(ui, state, commands);
+        });
+    });
 }

@@ -150,7 +150,11 @@ impl State {
             Report::Live(batch) => self.live.take(batch),
             Report::NodeSample(sample) => self.machine.take_sample(*sample),
             Report::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),
-            Report::Problem { screen, message } => self.problem(screen, message),
+            Report::Problem { screen, message } => {
+                // Wherever a launch failed: it may be tried again.
+                self.plan.launch_answered();
+                self.problem(screen, message);
+            }
             Report::Page(page) => self.runs.take_page(*page),
             Report::Curves(curves) => self.live.take_curves(*curves),
         }
@@ -185,6 +189,7 @@ impl State {
     }
 
     fn launched(&mut self, queued: usize, kept: usize, invalid: usize) {
+        self.plan.launch_answered();
         self.runs.launched(queued, kept, invalid);
         self.screen = Screen::Runs;
     }

@@ -13,7 +13,7 @@ fn worker(cuda: CudaState) -> Worker {
 }
 
 /// Four CPUs, no GPU.
-pub(super) fn cpu_node() -> Node {
+pub(crate) fn cpu_node() -> Node {
     Node {
         hostname: "small".to_owned(),
         system: "Linux 6.1".to_owned(),
@@ -29,7 +29,7 @@ pub(super) fn cpu_node() -> Node {
 }
 
 /// A machine with H200s.
-pub(super) fn gpu_node(gpus: u32) -> Node {
+pub(crate) fn gpu_node(gpus: u32) -> Node {
     let gpu = |index| Gpu {
         index,
         uuid: format!("GPU-{index}"),
@@ -52,7 +52,7 @@ pub(super) fn gpu_node(gpus: u32) -> Node {
 }
 
 /// Defaults, but for these factors.
-pub(super) fn small_plan(ticked: &[(&'static str, Vec<Level>)]) -> Plan {
+pub(crate) fn small_plan(ticked: &[(&'static str, Vec<Level>)]) -> Plan {
     let mut plan = Plan::new("small", Workload::Image);
     for (key, levels) in &mut plan.factors {
         if let Some((_, ticked)) = ticked.iter().find(|(name, _)| name == key) {

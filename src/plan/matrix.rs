@@ -72,6 +72,11 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     matrix
 }
 
+/// Why one combination of levels cannot run on a machine; none where it can. Limits and data set are the plan's.
+pub fn refusal(plan: &Plan, node: &Node, levels: &Levels) -> Option<String> {
+    validate(plan, node, levels).err()
+}
+
 fn validate(plan: &Plan, node: &Node, levels: &Levels) -> Result<Estimate, String> {
     let settings = ImageSettings::from_levels(levels)?;
     let estimate = image(&settings, node);

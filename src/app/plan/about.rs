@@ -1,0 +1,187 @@
+//! The card of what is the same for all cells: name, repeats, data set, limits, order.
+
+use std::path::PathBuf;
+
+use eframe::egui::{
+    CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, TextEdit, Ui, Widget as _, WidgetInfo,
+};
+
+use super::PlanCommand;
+use super::tick::{radio_ui, tick_ui};
+use crate::app::theme::{SMALL, palette};
+use crate::app::widgets::{card, muted};
+use crate::app::{Command, State};
+use crate::plan::{DataSet, Order, Plan};
+
+/// Run-time and memory limits that a first tick gives.
+const FIRST_RUN_TIME_S: f64 = 3600.0;
+const FIRST_MEMORY_GB: f64 = 80.0;
+
+/// Draws the card.
+pub(super) fn about_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let plan = state.plan.plan();
+    let mut asked = Vec::new();
+    card(ui).show(ui, |ui| {
+        ui.take_available_width();
+        ui.horizontal_wrapped(|ui| {
+            let label = ui.label("Name");
+            let width = (ui.available_width() - 160.0).clamp(120.0, 420.0);
+            let named = text_ui(ui, "plan name", &plan.name, width, "");
+            named.0.labelled_by(label.id);
+            asked.extend(named.1.map(PlanCommand::Name));
+            let label = ui.label("Repeats");
+            let mut repeats = plan.repeats;
+            let field = DragValue::new(&mut repeats).range(1..=1000).speed(0.05).ui(ui).labelled_by(label.id);
+            if field.on_hover_text("Runs of each cell. From six on, tables have confidence intervals.").changed() {
+                asked.push(PlanCommand::Repeats(repeats));
+            }
+        });
+        data_ui(ui, state, &mut asked);
+        CollapsingHeader::new("Details").id_salt("plan details").show(ui, |ui| details_ui(ui, plan, &mut asked));
+    });
+    commands.extend(asked.into_iter().map(Command::Plan));
+}
+
+fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
+    let plan = state.plan.plan();
+    let outlook = state.plan.outlook.as_ref();
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Data set");
+        for &set in DataSet::NAMES {
+            let chosen = plan.data.name() == set;
+            let refusal = outlook.and_then(|outlook| outlook.data_refusal(set));
+            let enabled = chosen || refusal.is_none();
+            let radio = radio_ui(ui, chosen, enabled, set);
+            let name = match refusal {
+                Some(reason) => format!("Data set {set}, cannot be used: {reason}"),
+                None => format!("Data set {set}"),
+            };
+            radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, enabled, chosen, &name));
+            if radio.clicked() && enabled && !chosen {
+                asked.push(PlanCommand::Data(data_set(set)));
+            }
+            if let Some(reason) = refusal {
+                radio.on_hover_text(format!("Cannot be used here: {reason}"));
+            }
+        }
+    });
+    if let DataSet::Mnist { folder } = &plan.data {
+        let folder = folder.as_ref().map_or(String::new(), |folder| folder.display().to_string());
+        ui.horizontal_wrapped(|ui| {
+            let label = ui.label("Folder of MNIST");
+            let (field, typed) = text_ui(ui, "mnist folder", &folder, 260.0, "as downloaded");
+            field.labelled_by(label.id);
+            if let Some(typed) = typed {
+                let typed = typed.trim();
+                let folder = (!typed.is_empty()).then(|| PathBuf::from(typed));
+                asked.push(PlanCommand::Data(DataSet::Mnist { folder }));
+            }
+        });
+    }
+    let palette = palette(ui.visuals());
+    let (text, colour) = match (&plan.data, outlook.map(|outlook| &outlook.mnist)) {
+        (DataSet::Digits, _) => ("Drawn by this program when first needed; nothing is downloaded.".to_owned(), None),
+        (DataSet::Mnist { .. }, Some(Ok(found))) => (format!("MNIST {found}"), None),
+        (DataSet::Mnist { .. }, Some(Err(missing))) => (format!("MNIST {missing}"), Some(palette.warning)),
+        (DataSet::Mnist { .. }, None) => ("looking for MNIST …".to_owned(), None),
+        (DataSet::Folder { folder }, _) => (folder.display().to_string(), None),
+    };
+    ui.label(RichText::new(text).size(SMALL).color(colour.unwrap_or(palette.muted)));
+}
+
+/// The data set that a click chooses.
+fn data_set(name: &str) -> DataSet {
+    match name {
+        "mnist" => DataSet::Mnist { folder: None },
+        "folder" => DataSet::Folder { folder: PathBuf::from("images") },
+        _ => DataSet::Digits,
+    }
+}
+
+fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
+    Grid::new("plan details grid").num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
+        ui.label("Order of runs");
+        ui.horizontal(|ui| {
+            for (order, help) in [
+                (Order::Interleaved, "Each repeat is a shuffle of all cells, so that a warm machine is fair to all"),
+                (Order::Sequential, "All repeats of a cell, then the next cell"),
+            ] {
+                let chosen = plan.order == order;
+                let radio = radio_ui(ui, chosen, true, order.name()).on_hover_text(help);
+                let name = format!("Order of runs {}", order.name());
+                radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, &name));
+                if radio.clicked() {
+                    asked.push(PlanCommand::Order(order));
+                }
+            }
+        });
+        ui.end_row();
+
+        let label = ui.label("Seed");
+        let mut seed = plan.seed;
+        let field = DragValue::new(&mut seed).speed(0.1).ui(ui).labelled_by(label.id);
+        if field.on_hover_text("Decides the order of runs, the weights and the order of images").changed() {
+            asked.push(PlanCommand::Seed(seed));
+        }
+        ui.end_row();
+
+        let label = ui.label("Warm-up steps");
+        let mut steps = plan.warm_up_steps;
+        let field = DragValue::new(&mut steps).range(0..=1_000_000_000_u64).speed(0.1).ui(ui).labelled_by(label.id);
+        if field.on_hover_text("Steps at the start of a run that statistics leave out").changed() {
+            asked.push(PlanCommand::WarmUpSteps(steps));
+        }
+        ui.end_row();
+
+        let limit = Limit { name: "Run-time limit", unit: " s", first: FIRST_RUN_TIME_S, max: 1e9 };
+        asked.extend(limit_ui(ui, &limit, plan.limits.run_time_s).map(PlanCommand::RunTimeLimit));
+        let limit = Limit { name: "Memory limit", unit: " GB a rank", first: FIRST_MEMORY_GB, max: 1e6 };
+        asked.extend(limit_ui(ui, &limit, plan.limits.memory_limit_gb).map(PlanCommand::MemoryLimit));
+    });
+}
+
+/// A limit that there may be.
+struct Limit {
+    name: &'static str,
+    unit: &'static str,
+    /// What a tick sets.
+    first: f64,
+    max: f64,
+}
+
+fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>> {
+    let mut asked = None;
+    if tick_ui(ui, now.is_some(), true, limit.name).clicked() {
+        asked = Some(if now.is_some() { None } else { Some(limit.first) });
+    }
+    match now {
+        Some(now) => {
+            let mut value = now;
+            let field = DragValue::new(&mut value).range(0.001..=limit.max).max_decimals(3).suffix(limit.unit);
+            let field = ui.add(field);
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, format!("{} value", limit.name)));
+            if field.changed() {
+                asked = Some(Some(value));
+            }
+        }
+        None => {
+            ui.label(muted(ui, "none"));
+        }
+    }
+    ui.end_row();
+    asked
+}
+
+/// A field whose text is taken over when it is left. Returns the field, and the text once it is another.
+fn text_ui(ui: &mut Ui, name: &str, now: &str, width: f32, hint: &str) -> (Response, Option<String>) {
+    let id = Id::unique(("text of the plan", name));
+    let mut text = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| now.to_owned());
+    let field = ui.add(TextEdit::singleline(&mut text).id(id).hint_text(hint).desired_width(width));
+    if field.has_focus() {
+        ui.data_mut(|data| data.insert_temp(id, text));
+        return (field, None);
+    }
+    ui.data_mut(|data| data.remove::<String>(id));
+    let typed = (field.lost_focus() && text != now).then_some(text);
+    (field, typed)
+}

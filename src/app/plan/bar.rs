@@ -1,0 +1,117 @@
+//! The line above the cards: which plan this is, other plans, undo and redo; and the question for a path.
+
+use eframe::egui::{Id, Key, Response, Role, TextEdit, Ui, WidgetInfo};
+
+use super::PlanCommand;
+use super::files::{Purpose, Question, typed_path};
+use super::start::STARTING_PLANS;
+use crate::app::theme::GRID;
+use crate::app::widgets::{card, muted};
+use crate::app::{Command, State};
+
+/// Draws it.
+pub(super) fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let mut asked = Vec::new();
+    let document = &state.plan.document;
+    ui.horizontal(|ui| {
+        ui.heading("Plan");
+        ui.menu_button("Plans …", |ui| asked.extend(menu_ui(ui)));
+        if button_ui(ui, document.can_undo(), "Undo", "Take back the last edit (Ctrl Z)").clicked() {
+            asked.push(PlanCommand::Undo);
+        }
+        if button_ui(ui, document.can_redo(), "Redo", "Make it again (Ctrl Shift Z)").clicked() {
+            asked.push(PlanCommand::Redo);
+        }
+        let name = document.path().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
+        let mark = if document.is_unsaved() { " · unsaved changes" } else { "" };
+        let text = name.map_or_else(|| format!("no file yet{mark}"), |name| format!("{name}{mark}"));
+        let label = ui.add(eframe::egui::Label::new(muted(ui, text)).truncate());
+        if let Some(path) = document.path() {
+            label.on_hover_text(path.display().to_string());
+        }
+        if state.plan.opening.is_some() {
+            ui.label(muted(ui, "reading …"));
+        }
+    });
+    if let Some(question) = &state.plan.question {
+        question_ui(ui, question, &mut asked);
+    }
+    ui.add_space(GRID);
+    commands.extend(asked.into_iter().map(Command::Plan));
+}
+
+fn menu_ui(ui: &mut Ui) -> Option<PlanCommand> {
+    let mut asked = None;
+    ui.label(muted(ui, "Start from"));
+    for start in STARTING_PLANS {
+        if ui.button(start.name).on_hover_text(start.help).clicked() {
+            asked = Some(PlanCommand::Start(start.name));
+        }
+    }
+    if ui.button("New plan").on_hover_text("One cell of defaults").clicked() {
+        asked = Some(PlanCommand::New);
+    }
+    ui.separator();
+    let files = [
+        ("Open …", "Open a plan file (Ctrl O); dropping it on the window does the same", PlanCommand::Open),
+        ("Save", "Save to its file (Ctrl S); comments in the file are not kept", PlanCommand::Save),
+        ("Save as …", "Save to another file", PlanCommand::SaveAs),
+    ];
+    for (name, help, command) in files {
+        if ui.button(name).on_hover_text(help).clicked() {
+            asked = Some(command);
+        }
+    }
+    if asked.is_some() {
+        ui.close();
+    }
+    asked
+}
+
+fn button_ui(ui: &mut Ui, enabled: bool, name: &str, help: &str) -> Response {
+    ui.add_enabled(enabled, eframe::egui::Button::new(name)).on_hover_text(help)
+}
+
+fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
+    let id = Id::unique(("path of a plan", question.number));
+    let typed: Option<String> = ui.data(|data| data.get_temp(id));
+    if typed.is_none() {
+        ui.memory_mut(|memory| memory.request_focus(id));
+    }
+    let mut text = typed.unwrap_or_else(|| question.suggestion.clone());
+    let path = typed_path(&text);
+    let replace = question.replace.is_some() && question.replace == path;
+    let (title, verb) = match question.purpose {
+        Purpose::Open => ("Open a plan", "Open this file"),
+        Purpose::Save if replace => ("Save the plan", "Replace"),
+        Purpose::Save => ("Save the plan", "Save here"),
+    };
+    ui.add_space(GRID);
+    card(ui).show(ui, |ui| {
+        ui.set_width(ui.available_width() - super::SCROLL_BAR);
+        ui.horizontal(|ui| {
+            ui.label(title);
+            let waiting = question.dialog.is_some();
+            let note = if waiting { "Choose a file in the dialog, or type its path." } else { "Type its path." };
+            ui.label(muted(ui, question.note.as_deref().unwrap_or(note)));
+        });
+        ui.horizontal(|ui| {
+            let width = (ui.available_width() - 210.0).max(120.0);
+            let field = ui.add(TextEdit::singleline(&mut text).id(id).desired_width(width));
+            field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path of the plan"));
+            let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+            let pressed = ui.add_enabled(path.is_some(), eframe::egui::Button::new(verb)).clicked();
+            if let (true, Some(path)) = (entered || pressed, path) {
+                asked.push(match question.purpose {
+                    Purpose::Open => PlanCommand::OpenFile(path),
+                    Purpose::Save => PlanCommand::SaveFile { path, replace },
+                });
+            }
+            let escaped = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Escape));
+            if ui.button("Close").clicked() || escaped {
+                asked.push(PlanCommand::CloseQuestion);
+            }
+        });
+    });
+    ui.data_mut(|data| data.insert_temp(id, text));
+}

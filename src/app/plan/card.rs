@@ -1,0 +1,160 @@
+//! A card for each factor: its levels as boxes to tick, what it is good for, what the papers found.
+
+use eframe::egui::{
+    Align, Button, CollapsingHeader, Color32, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role, Stroke,
+    TextEdit, Ui, WidgetInfo,
+};
+
+use super::PlanCommand;
+use super::edit::{offered, typed_levels};
+use super::grid::grid_ui;
+use super::tick::tick_ui;
+use crate::app::theme::{GRID, SMALL, palette};
+use crate::app::widgets::{muted, strong};
+use crate::app::{Command, State};
+use crate::figure::grouped;
+use crate::plan::{Domain, Factor, Level, factors};
+
+/// The factors that most plans are about, in the order of their cards.
+const MAIN: &[&str] =
+    &["precision", "layout", "pin_memory", "loader", "strategy", "gpus", "image_size", "batch_size", "epochs"];
+
+/// Draws the cards of all factors.
+pub(super) fn cards_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let all = factors(state.plan.plan().workload);
+    let main: Vec<&Factor> = MAIN.iter().filter_map(|key| all.iter().find(|factor| factor.key == *key)).collect();
+    let more: Vec<&Factor> = all.iter().filter(|factor| !MAIN.contains(&factor.key)).collect();
+    grid_ui(ui, "main", main.len(), |ui, index| factor_ui(ui, state, main[index], commands));
+    let differ = |factor: &&&Factor| *state.plan.plan().levels(factor.key) != [factor.default_level()];
+    let title = match more.iter().filter(differ).count() {
+        0 => "More factors: all have their defaults".to_owned(),
+        1 => "More factors: 1 differs from its default".to_owned(),
+        count => format!("More factors: {count} differ from their defaults"),
+    };
+    CollapsingHeader::new(strong(title)).id_salt("more factors").show_unindented(ui, |ui| {
+        ui.add_space(GRID);
+        grid_ui(ui, "more", more.len(), |ui, index| factor_ui(ui, state, more[index], commands));
+    });
+}
+
+fn factor_ui(ui: &mut Ui, state: &State, factor: &Factor, commands: &mut Vec<Command>) {
+    let ticked = state.plan.plan().levels(factor.key);
+    ui.horizontal(|ui| {
+        ui.label(strong(factor.name));
+        if !factor.unit.is_empty() {
+            ui.label(muted(ui, factor.unit).size(SMALL));
+        }
+        if !factor.finding.is_empty() {
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| finding_ui(ui, factor));
+        }
+    });
+    let mut told = None;
+    ui.horizontal_wrapped(|ui| {
+        for level in offered(factor, ticked, state.node.as_deref()) {
+            let reason = level_ui(ui, state, factor, level, commands);
+            told = told.take().or(reason);
+        }
+        if !matches!(factor.domain, Domain::Names(_)) {
+            add_ui(ui, factor, commands);
+        }
+    });
+    if let Some(error) = typed_error(ui, factor) {
+        ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
+    }
+    match told {
+        Some(reason) => ui.colored_label(palette(ui.visuals()).warning, RichText::new(reason).size(SMALL)),
+        None => ui.label(muted(ui, factor.help).size(SMALL)),
+    };
+}
+
+/// What the papers found, behind a small button.
+fn finding_ui(ui: &mut Ui, factor: &Factor) {
+    let button = ui.add(
+        Button::new(muted(ui, "i").size(SMALL))
+            .small()
+            .min_size([18.0, 18.0].into())
+            .corner_radius(9)
+            .fill(Color32::TRANSPARENT)
+            .stroke(Stroke::new(1.0, palette(ui.visuals()).line)),
+    );
+    button.widget_info(|| {
+        WidgetInfo::labeled(Role::Button, true, format!("What the papers found about {}", factor.name))
+    });
+    let text = || format!("Published: {}", factor.finding);
+    Popup::from_toggle_button_response(&button).show(|ui| {
+        ui.set_max_width(280.0);
+        ui.label(text());
+    });
+    if !Popup::is_id_open(ui.ctx(), Popup::default_response_id(&button)) {
+        button.on_hover_text(text());
+    }
+}
+
+/// One level as a box. Returns why it cannot run, while it has the focus.
+fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands: &mut Vec<Command>) -> Option<String> {
+    let ticked = state.plan.plan().levels(factor.key);
+    let on = ticked.contains(&level);
+    // What was worked out for the plan before the last edit stands until the new one is known: no flicker.
+    let refusal = state.plan.outlook.as_ref().and_then(|outlook| outlook.refusal(factor.key, &level));
+    // A level that a plan from elsewhere ticks can be unticked.
+    let enabled = on || refusal.is_none();
+    // It is drawn as disabled and still takes the focus, so that its reason can be read with the keyboard, too.
+    let text = RichText::new(grouped(&level.to_string()));
+    let warning = palette(ui.visuals()).warning;
+    let text = if on && refusal.is_some() { text.color(warning).strikethrough() } else { text };
+    let response = tick_ui(ui, on, enabled, text);
+    let name = match refusal {
+        Some(reason) => format!("{} {level}, cannot run: {reason}", factor.name),
+        None => format!("{} {level}", factor.name),
+    };
+    response.widget_info(|| WidgetInfo::selected(Role::CheckBox, enabled, on, &name));
+    if response.clicked() && enabled {
+        commands.push(Command::Plan(PlanCommand::Toggle { key: factor.key, level }));
+    }
+    // Pointing shows the reason beside the pointer; for the keyboard it takes the place of the help.
+    let focused = response.has_focus();
+    match refusal {
+        Some(reason) => {
+            let response = if enabled { response } else { response.on_hover_cursor(CursorIcon::NotAllowed) };
+            response.on_hover_text(format!("Cannot run here: {reason}"));
+            focused.then(|| reason.to_owned())
+        }
+        None => {
+            if on && ticked.len() == 1 {
+                response.on_hover_text("The only level ticked: tick another one first to take it away");
+            }
+            None
+        }
+    }
+}
+
+fn typed_id(factor: &Factor) -> Id {
+    Id::unique(("typed levels", factor.key))
+}
+
+/// A field for numbers that are not offered.
+fn add_ui(ui: &mut Ui, factor: &Factor, commands: &mut Vec<Command>) {
+    let id = typed_id(factor);
+    // What is typed and not yet taken over is nobody else's business: it lives in egui's own memory.
+    let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+    let field = TextEdit::singleline(&mut text).id(id).hint_text("add …").desired_width(60.0);
+    let response: Response = ui.add(field).on_hover_text("Other numbers, separated by commas; Enter adds them");
+    response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("Add to {}", factor.name)));
+    if response.lost_focus() {
+        if ui.input(|input| input.key_pressed(Key::Escape)) {
+            text.clear();
+        } else if let Ok(levels) = typed_levels(factor, &text) {
+            commands.push(Command::Plan(PlanCommand::AddLevels { key: factor.key, levels }));
+            text.clear();
+        }
+    }
+    ui.data_mut(|data| data.insert_temp(id, text));
+}
+
+/// What is wrong with the numbers that were typed, once the field is left.
+fn typed_error(ui: &Ui, factor: &Factor) -> Option<String> {
+    let id = typed_id(factor);
+    let text: String = ui.data(|data| data.get_temp(id))?;
+    let left = !text.trim().is_empty() && !ui.memory(|memory| memory.has_focus(id));
+    if left { typed_levels(factor, &text).err() } else { None }
+}

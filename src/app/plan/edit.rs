@@ -1,0 +1,153 @@
+//! Edits of a plan as pure functions: ticking levels, and reading numbers that were typed.
+
+use crate::plan::{Domain, Factor, Level, Node, Plan, usual_numbers};
+
+/// The plan with a level ticked, or unticked where it was; none where it is the factor's only one.
+pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Plan> {
+    let mut plan = plan.clone();
+    let (_, ticked) = plan.factors.iter_mut().find(|(key, _)| *key == factor.key)?;
+    match ticked.iter().position(|other| other == level) {
+        Some(_) if ticked.len() == 1 => return None,
+        Some(place) => drop(ticked.remove(place)),
+        None => insert(factor, ticked, level.clone()),
+    }
+    Some(plan)
+}
+
+/// The plan with these levels ticked beside those that are.
+pub(super) fn with_levels(plan: &Plan, factor: &Factor, levels: &[Level]) -> Plan {
+    let mut plan = plan.clone();
+    if let Some((_, ticked)) = plan.factors.iter_mut().find(|(key, _)| *key == factor.key) {
+        for level in levels {
+            if !ticked.contains(level) {
+                insert(factor, ticked, level.clone());
+            }
+        }
+    }
+    plan
+}
+
+/// Puts a level before the first ticked one that comes after it in the registry; the plan's own order stays.
+fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
+    let after = |other: &Level| match factor.domain {
+        Domain::Names(names) => place(names, other) > place(names, &level),
+        Domain::Integer { .. } | Domain::Number { .. } => *other > level,
+    };
+    let place = ticked.iter().position(after).unwrap_or(ticked.len());
+    ticked.insert(place, level);
+}
+
+fn place(names: &[&str], level: &Level) -> Option<usize> {
+    names.iter().position(|name| Some(*name) == level.as_text())
+}
+
+/// The levels that are offered as boxes: all named ones; of numbers the usual ones and those that are ticked.
+pub(super) fn offered(factor: &Factor, ticked: &[Level], node: Option<&Node>) -> Vec<Level> {
+    let integer = matches!(factor.domain, Domain::Integer { .. });
+    if let Domain::Names(names) = factor.domain {
+        return names.iter().map(|name| Level::text(name)).collect();
+    }
+    let usual = usual_numbers(factor.key).iter();
+    let gpus = node.map_or(0, |node| node.gpus.iter().filter(|gpu| !gpu.mig).count()) as f64;
+    // 1, 2 and 4 GPUs are what the papers compare: where they cannot run, that is said.
+    let wanted = |number: &&f64| factor.key != "gpus" || **number <= gpus || [1.0, 2.0, 4.0].contains(*number);
+    let level = |number: &f64| if integer { Level::Integer(*number as i64) } else { Level::Number(*number) };
+    let mut levels: Vec<Level> = usual.filter(wanted).map(level).collect();
+    levels.extend(ticked.iter().filter(|level| !levels.contains(level)).cloned().collect::<Vec<_>>());
+    levels.sort();
+    levels
+}
+
+/// Numbers separated by commas or spaces, as levels of a factor; or what is wrong with them and what would be right.
+pub(super) fn typed_levels(factor: &Factor, text: &str) -> Result<Vec<Level>, String> {
+    let words = text.split([',', ';', ' ']).map(str::trim).filter(|word| !word.is_empty());
+    let levels: Vec<Level> = words.map(|word| typed_level(factor, word)).collect::<Result<_, _>>()?;
+    if levels.is_empty() { Err("type one number or several, separated by commas".to_owned()) } else { Ok(levels) }
+}
+
+fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
+    let shown: String = word.chars().take(32).collect();
+    let (level, range) = match factor.domain {
+        Domain::Names(names) => {
+            let known = names.contains(&word).then(|| Level::text(word));
+            return known.ok_or_else(|| format!("{shown} is no level: there are {}", names.join(", ")));
+        }
+        Domain::Integer { min, max, .. } => {
+            let number = word.parse().ok().filter(|number| (min..=max).contains(number));
+            (number.map(Level::Integer), format!("a whole number from {min} to {max}"))
+        }
+        Domain::Number { min, max, .. } => {
+            // A minus before zero would make another level of the same number.
+            let number: Option<f64> = word.parse().ok().filter(|number| (min..=max).contains(number));
+            (number.map(|number| Level::Number(number + 0.0)), format!("a number from {min} to {max}"))
+        }
+    };
+    level.ok_or_else(|| format!("{shown} is not {range}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture::{cpu_node, gpu_node};
+    use crate::plan::{Workload, factor};
+
+    fn of(key: &str) -> &'static Factor {
+        factor(Workload::Image, key).unwrap()
+    }
+
+    fn ticked(plan: &Plan, key: &str) -> Vec<String> {
+        plan.levels(key).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn levels_are_ticked_in_the_order_of_the_registry_and_numbers_by_value() {
+        let plan = Plan::new("p", Workload::Image);
+        let plan = toggled(&plan, of("precision"), &Level::text("bf16")).unwrap();
+        let plan = toggled(&plan, of("precision"), &Level::text("fp64")).unwrap();
+        assert_eq!(ticked(&plan, "precision"), ["fp32", "fp64", "bf16"]);
+        let plan = with_levels(&plan, of("batch_size"), &[Level::Integer(128), Level::Integer(32), Level::Integer(64)]);
+        assert_eq!(ticked(&plan, "batch_size"), ["32", "64", "128"]);
+    }
+
+    #[test]
+    fn the_last_level_stays() {
+        let plan = Plan::new("p", Workload::Image);
+        assert!(toggled(&plan, of("precision"), &Level::text("fp32")).is_none());
+    }
+
+    #[test]
+    fn typed_numbers_are_checked_against_the_factors_range() {
+        let image_size = of("image_size");
+        assert_eq!(typed_levels(image_size, " 64, 96,128 ").unwrap().len(), 3);
+        for (text, part) in [
+            ("", "type one number"),
+            ("12", "12 is not a whole number from 28 to 2048"),
+            ("64, x", "x is not"),
+            ("64.5", "64.5 is not"),
+            ("99999999999999999999", "is not"),
+        ] {
+            let error = typed_levels(image_size, text).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+        for text in ["nan", "inf", "-1", "1e400"] {
+            assert!(typed_levels(of("learning_rate"), text).is_err(), "{text}");
+        }
+        assert_eq!(typed_levels(of("learning_rate"), "1e-3").unwrap(), [Level::Number(0.001)]);
+    }
+
+    #[test]
+    fn all_gpus_of_the_machine_are_offered_and_always_one_two_and_four() {
+        let texts = |node: &Node| -> Vec<String> {
+            offered(of("gpus"), &[Level::Integer(1)], Some(node)).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(texts(&cpu_node()), ["1", "2", "4"]);
+        assert_eq!(texts(&gpu_node(3)), ["1", "2", "3", "4"]);
+    }
+
+    #[test]
+    fn a_ticked_number_that_is_not_usual_is_offered_in_its_place() {
+        let levels = offered(of("image_size"), &[Level::Integer(150)], None);
+        assert_eq!(levels[2], Level::Integer(150));
+    }
+}

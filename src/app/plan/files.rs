@@ -1,0 +1,150 @@
+//! Plan files: reading and writing them, and asking which, all on threads of their own.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use eframe::egui::Context;
+use poll_promise::Promise;
+
+use crate::plan::Plan;
+
+/// What a path is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Open,
+    Save,
+}
+
+/// The question for a path: a field to type it into, and beside it the system's dialog.
+pub(super) struct Question {
+    /// Tells questions apart, so that a new one does not show what was typed for an old one.
+    pub(super) number: u64,
+    pub(super) purpose: Purpose,
+    /// What the field holds at first.
+    pub(super) suggestion: String,
+    /// The system's dialog, while it is open.
+    pub(super) dialog: Option<Promise<Option<PathBuf>>>,
+    /// What to know before answering.
+    pub(super) note: Option<String>,
+    /// A file that is there already, and would be replaced.
+    pub(super) replace: Option<PathBuf>,
+}
+
+/// What came of writing a plan.
+pub(super) enum Saved {
+    /// The file holds this plan.
+    Done(Arc<Plan>, PathBuf),
+    /// There is another file; it was left alone.
+    Exists(PathBuf),
+    /// It could not be written.
+    Failed(String),
+}
+
+/// Does something on a thread of its own, and wakes the window.
+pub(super) fn on_thread<T: Send + 'static>(
+    name: &str,
+    context: &Context,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Promise<T> {
+    let (sender, promise) = Promise::new();
+    let context = context.clone();
+    let job = move || {
+        sender.send(work());
+        // Only now is there something to see.
+        context.request_repaint();
+    };
+    // The job is shared, so that it can be done here where no thread can be started: late is better than never.
+    let job = Arc::new(Mutex::new(Some(job)));
+    let shared = job.clone();
+    let take = |job: &Mutex<Option<_>>| job.lock().ok().and_then(|mut job| job.take());
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        if let Some(job) = take(&shared) {
+            job();
+        }
+    });
+    if started.is_err()
+        && let Some(job) = take(&job)
+    {
+        job();
+    }
+    promise
+}
+
+/// Opens the system's dialog. It answers with none where there is no dialog, too.
+pub(super) fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> Promise<Option<PathBuf>> {
+    let folder = suggestion.parent().map(Path::to_owned);
+    let name = suggestion.file_name().map(|name| name.to_string_lossy().into_owned());
+    on_thread("file dialog", context, move || {
+        let mut dialog = rfd::FileDialog::new().add_filter("plans", &["toml"]);
+        if let Some(folder) = folder {
+            dialog = dialog.set_directory(folder);
+        }
+        match purpose {
+            Purpose::Open => dialog.pick_file(),
+            Purpose::Save => dialog.set_file_name(name.unwrap_or_default()).save_file(),
+        }
+    })
+}
+
+/// Reads a plan; the message has all that is wrong with it.
+pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, PathBuf), String>> {
+    on_thread("plan reader", context, move || match Plan::read(&path) {
+        Ok(plan) => Ok((plan, path)),
+        Err(error) => Err(format!("{error}\nThe plan on the screen was left as it is.")),
+    })
+}
+
+/// Writes a plan, all of it or nothing. A file that is there is replaced only where `replace` says so.
+pub(super) fn write(plan: Arc<Plan>, path: PathBuf, replace: bool, context: &Context) -> Promise<Saved> {
+    on_thread("plan writer", context, move || {
+        if !replace && path.exists() {
+            return Saved::Exists(path);
+        }
+        match write_now(&plan, &path) {
+            Ok(()) => Saved::Done(plan, path),
+            Err(error) => Saved::Failed(format!(
+                "cannot save the plan to {}: {error}; choose a folder that you may write",
+                path.display()
+            )),
+        }
+    })
+}
+
+fn write_now(plan: &Plan, path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::Error::other("this is a folder"));
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    let written = std::fs::File::create(&unfinished).and_then(|mut file| {
+        file.write_all(plan.to_toml().as_bytes())?;
+        file.sync_all()
+    });
+    let written = written.and_then(|()| std::fs::rename(&unfinished, path));
+    if written.is_err() {
+        // What is left of it helps nobody; that it cannot be removed is no news.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    written
+}
+
+/// A typed path: spaces around it are no part of it, `~/` is the home folder.
+pub(super) fn typed_path(text: &str) -> Option<PathBuf> {
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    let home = text.strip_prefix("~/").zip(std::env::var_os("HOME"));
+    Some(home.map_or_else(|| PathBuf::from(text), |(rest, home)| Path::new(&home).join(rest)))
+}
+
+/// Where a plan that has no file would be saved: in the working folder, named after the plan.
+pub(super) fn suggested_path(plan: &Plan) -> PathBuf {
+    let plain = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = plan.name.chars().map(plain).collect();
+    let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
+    let name = if words.is_empty() { "plan".to_owned() } else { words.join("-") };
+    std::env::current_dir().unwrap_or_default().join(format!("{name}.toml"))
+}

@@ -1,0 +1,292 @@
+//! What would be launched: count, time and memory, every cell, and the button that launches it.
+
+use eframe::egui::{Align, Frame, Id, Layout, Margin, Panel, RichText, Ui};
+use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
+
+use super::PlanCommand;
+use super::outlook::Outlook;
+use super::tick::tick_ui;
+use crate::app::theme::{SMALL, palette};
+use crate::app::widgets::{bytes_text, duration_text, main_button, muted, strong};
+use crate::app::{Command, State};
+use crate::figure::{grouped, significant};
+use crate::plan::{Levels, factor};
+
+const ROW_HEIGHT: f32 = 22.0;
+/// The space on both sides of a cell's text.
+const CELL_MARGIN: i8 = 6;
+/// What is beside the launch button on one line needs so much room.
+const LAUNCH_LINE_WIDTH: f32 = 440.0;
+
+/// Draws the panel: heading and sums above, the cells, the buttons below.
+pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    Panel::bottom("launch").frame(Frame::new().inner_margin(Margin::symmetric(0, 4))).show(ui, |ui| {
+        launch_ui(ui, state, commands);
+    });
+    heading_ui(ui, state);
+    if let Some(outlook) = &state.plan.outlook {
+        let only_id = Id::unique("only what cannot run");
+        let mut only_invalid: bool = ui.data(|data| data.get_temp(only_id)).unwrap_or_default();
+        let invalid = outlook.matrix.invalid.len();
+        if invalid > 0 {
+            let text = match invalid {
+                1 => "1 cell cannot run".to_owned(),
+                _ => format!("{} cells cannot run", grouped(&invalid.to_string())),
+            };
+            ui.horizontal(|ui| {
+                ui.colored_label(palette(ui.visuals()).warning, text);
+                if tick_ui(ui, only_invalid, true, "show only these").clicked() {
+                    only_invalid = !only_invalid;
+                }
+            });
+            ui.data_mut(|data| data.insert_temp(only_id, only_invalid));
+        }
+        table_ui(ui, outlook, only_invalid && invalid > 0);
+    }
+}
+
+fn heading_ui(ui: &mut Ui, state: &State) {
+    ui.horizontal_wrapped(|ui| {
+        ui.heading("Matrix");
+        let text = match (&state.plan.outlook, &state.node) {
+            (_, None) => "looking at this machine …".to_owned(),
+            (None, _) => counting(state),
+            (Some(outlook), _) => sums(outlook),
+        };
+        let help = "Time: all runs one after the other. Peak: the most that one rank takes on its device. \
+                    Both are rough estimates.";
+        ui.label(text).on_hover_text(help);
+        if state.node.is_some() && state.plan.outlook.is_some() && state.outlook().is_none() {
+            ui.label(muted(ui, counting(state)));
+        }
+    });
+}
+
+/// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`.
+fn sums(outlook: &Outlook) -> String {
+    let cells = outlook.matrix.cells.len();
+    if cells == 0 {
+        return "nothing can run".to_owned();
+    }
+    let (time, peak) = (about(outlook.duration_s), bytes_text(outlook.peak_bytes as f64));
+    let number = |count: u64| grouped(&count.to_string());
+    let runs = if outlook.runs == 1 { "1 run".to_owned() } else { format!("{} runs", number(outlook.runs)) };
+    let some = if cells == 1 { "1 cell".to_owned() } else { format!("{} cells", number(cells as u64)) };
+    format!("{runs} · {some} × {} · about {time} · peak {peak}", outlook.plan.repeats)
+}
+
+/// An estimate pretends no precision: whole minutes from three on.
+fn about(duration_s: f64) -> String {
+    match duration_s {
+        ..180.0 => duration_text(duration_s),
+        180.0..5400.0 => format!("{:.0} min", duration_s / 60.0),
+        5400.0..172_800.0 => duration_text((duration_s / 60.0).round() * 60.0),
+        _ => format!("{} days", grouped(&format!("{:.0}", duration_s / 86_400.0))),
+    }
+}
+
+fn counting(state: &State) -> String {
+    let combinations = state.plan.plan().combinations();
+    format!("working out {} cells …", grouped(&combinations.to_string()))
+}
+
+fn launch_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let refusal = state.launch_refusal();
+    if let Some(reason) = &refusal {
+        ui.label(RichText::new(reason).size(SMALL).color(palette(ui.visuals()).warning));
+    }
+    if ui.available_width() < LAUNCH_LINE_WIDTH {
+        only_missing_ui(ui, state, commands);
+        ui.horizontal(|ui| buttons_ui(ui, state, refusal.is_none(), commands));
+    } else {
+        ui.horizontal(|ui| {
+            only_missing_ui(ui, state, commands);
+            buttons_ui(ui, state, refusal.is_none(), commands);
+        });
+    }
+}
+
+fn only_missing_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let only_missing = state.plan.only_missing;
+    let help = "Repeats that the open session holds as finished are kept, and only what is missing is run. \
+                Otherwise all are run anew, as further repeats.";
+    if tick_ui(ui, only_missing, true, "keep finished repeats").on_hover_text(help).clicked() {
+        commands.push(Command::Plan(PlanCommand::OnlyMissing(!only_missing)));
+    }
+}
+
+fn buttons_ui(ui: &mut Ui, state: &State, can_launch: bool, commands: &mut Vec<Command>) {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let runs = state.plan.outlook.as_ref().map_or(0, |outlook| outlook.runs);
+        let number = grouped(&runs.to_string());
+        let text = if runs == 1 { "Launch 1 run".to_owned() } else { format!("Launch {number} runs") };
+        let sent = state.plan.launch == super::Launch::Sent;
+        let button = main_button(ui, can_launch && !sent, text);
+        if button.clicked() {
+            commands.push(Command::Plan(PlanCommand::Launch));
+        }
+        button.on_hover_text("Launch (Space, or Ctrl Enter)");
+        if ui.button("Save plan").on_hover_text("Save the plan as a file (Ctrl S)").clicked() {
+            commands.push(Command::Plan(PlanCommand::Save));
+        }
+    });
+}
+
+fn table_ui(ui: &mut Ui, outlook: &Outlook, only_invalid: bool) {
+    let matrix = &outlook.matrix;
+    let valid = if only_invalid { 0 } else { matrix.cells.len() };
+    let rows = valid + matrix.invalid.len();
+    let column = |name: &str, width: f32| Column::new(width).range(40.0..=1200.0).id(Id::unique(("cells", name)));
+    let mut columns = vec![column("#", 48.0)];
+    columns.extend(outlook.varied.iter().map(|key| column(key, 84.0)));
+    columns.extend([column("time", 72.0), column("peak", 72.0)]);
+    if !matrix.invalid.is_empty() {
+        columns.push(column("note", 420.0));
+    }
+    let mut cells = Cells { outlook, valid };
+    // Lines between columns end with the rows; the scroll bar needs some room below them.
+    let header = ROW_HEIGHT + 2.0;
+    let height = (header + rows as f32 * ROW_HEIGHT + 12.0).min(ui.available_height());
+    let table = egui_table::Table::new()
+        .id_salt("matrix")
+        .num_rows(rows as u64)
+        .columns(columns)
+        .num_sticky_cols(1)
+        .headers([HeaderRow::new(header)]);
+    ui.allocate_ui([ui.available_width(), height].into(), |ui| {
+        ui.set_max_height(height);
+        table.show(ui, &mut cells);
+    });
+}
+
+struct Cells<'a> {
+    outlook: &'a Outlook,
+    /// So many rows are of cells that can run; those that cannot follow.
+    valid: usize,
+}
+
+/// What a column shows.
+enum Shown {
+    Number,
+    Level(&'static str),
+    Time,
+    Peak,
+    Note,
+}
+
+impl Cells<'_> {
+    fn shown(&self, column: usize) -> Shown {
+        let varied = &self.outlook.varied;
+        match column.checked_sub(1) {
+            None => Shown::Number,
+            Some(index) => match varied.get(index) {
+                Some(key) => Shown::Level(key),
+                None if index == varied.len() => Shown::Time,
+                None if index == varied.len() + 1 => Shown::Peak,
+                None => Shown::Note,
+            },
+        }
+    }
+
+    fn level(&self, levels: &Levels, key: &str) -> String {
+        levels.get(key).map_or(String::new(), |level| grouped(&level.to_string()))
+    }
+
+    fn is_number(&self, key: &str) -> bool {
+        self.outlook.plan.levels(key).iter().all(|level| level.as_number().is_some())
+    }
+
+    /// A cell's text, whether it is a number, and what pointing at it tells.
+    fn text(&self, row: usize, shown: &Shown) -> (String, bool, String) {
+        let matrix = &self.outlook.matrix;
+        if let (true, Some(cell)) = (row < self.valid, matrix.cells.get(row)) {
+            let estimate = cell.estimate;
+            let text = match shown {
+                Shown::Number => grouped(&(row + 1).to_string()),
+                Shown::Level(key) => self.level(&cell.levels, key),
+                Shown::Time => grouped(&significant(estimate.duration_s)),
+                Shown::Peak => significant(estimate.peak_bytes as f64 / 1e9),
+                Shown::Note => String::new(),
+            };
+            let hover = match shown {
+                Shown::Time => {
+                    format!("{} s a run: a rough estimate from the levels and this machine", estimate.duration_s)
+                }
+                Shown::Peak => {
+                    format!(
+                        "{} bytes a rank: a rough estimate from the levels",
+                        grouped(&estimate.peak_bytes.to_string())
+                    )
+                }
+                _ => format!("cell {}", cell.id),
+            };
+            let number = match shown {
+                Shown::Level(key) => self.is_number(key),
+                _ => true,
+            };
+            return (text, number, hover);
+        }
+        let Some(cell) = matrix.invalid.get(row - self.valid.min(row)) else { return Default::default() };
+        let text = match shown {
+            Shown::Number | Shown::Time | Shown::Peak => "–".to_owned(),
+            Shown::Level(key) => self.level(&cell.levels, key),
+            Shown::Note => cell.reason.clone(),
+        };
+        let number = match shown {
+            Shown::Level(key) => self.is_number(key),
+            Shown::Note => false,
+            _ => true,
+        };
+        (text, number, format!("Cannot run here: {}", cell.reason))
+    }
+}
+
+fn aligned(ui: &mut Ui, right: bool, content: impl FnOnce(&mut Ui)) {
+    Frame::new().inner_margin(Margin::symmetric(CELL_MARGIN, 0)).show(ui, |ui| {
+        if right && !ui.is_sizing_pass() {
+            ui.with_layout(Layout::right_to_left(Align::Center), content);
+        } else {
+            content(ui);
+        }
+    });
+}
+
+impl TableDelegate for Cells<'_> {
+    fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
+        let shown = self.shown(cell.col_range.start);
+        let (text, right) = match shown {
+            Shown::Number => ("#".to_owned(), true),
+            Shown::Level(key) => {
+                let factor = factor(self.outlook.plan.workload, key);
+                (factor.map_or(key, |factor| factor.name).to_owned(), self.is_number(key))
+            }
+            Shown::Time => ("time s".to_owned(), true),
+            Shown::Peak => ("peak GB".to_owned(), true),
+            Shown::Note => ("note".to_owned(), false),
+        };
+        aligned(ui, right, |ui| {
+            ui.label(strong(text).size(SMALL));
+        });
+    }
+
+    fn row_ui(&mut self, ui: &mut Ui, row: u64) {
+        if row % 2 == 1 {
+            ui.painter().rect_filled(ui.max_rect(), 0.0, ui.visuals().faint_bg_color);
+        }
+    }
+
+    fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
+        let shown = self.shown(cell.col_nr);
+        let row = cell.row_nr as usize;
+        let (text, right, hover) = self.text(row, &shown);
+        let valid = row < self.valid;
+        aligned(ui, right, |ui| {
+            let text = if valid { RichText::new(text) } else { muted(ui, text) };
+            ui.label(text).on_hover_text(hover);
+        });
+    }
+
+    fn default_row_height(&self) -> f32 {
+        ROW_HEIGHT
+    }
+}

@@ -1,0 +1,205 @@
+//! What a plan comes to on this machine, worked out on a thread of its own: cells, cost, and levels that cannot run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::dataset::data_folder;
+use crate::plan::{DataSet, Factor, Level, Levels, Matrix, Node, Plan, expand, factor, refusal};
+
+use super::edit::offered;
+
+/// What a plan comes to on a machine.
+pub(super) struct Outlook {
+    /// The plan that it is about.
+    pub(super) plan: Arc<Plan>,
+    /// The machine that it is about.
+    pub(super) node: Arc<Node>,
+    /// The cells.
+    pub(super) matrix: Matrix,
+    /// Keys of the factors that cells differ in.
+    pub(super) varied: Vec<&'static str>,
+    /// Runs that would be launched.
+    pub(super) runs: u64,
+    /// Their time one after the other, in seconds; a rough estimate.
+    pub(super) duration_s: f64,
+    /// The greatest peak of a rank, in bytes; a rough estimate.
+    pub(super) peak_bytes: u64,
+    /// Levels that would give no cell that can run, and why.
+    refusals: HashMap<(&'static str, Level), String>,
+    /// Data sets that cannot be used, and why.
+    data_refusals: HashMap<&'static str, String>,
+    /// Where MNIST is, or how to get it.
+    pub(super) mnist: Result<String, String>,
+}
+
+impl Outlook {
+    /// Works it out. A plan of 100,000 cells takes a second or two: not for the window's thread.
+    pub(super) fn new(plan: Arc<Plan>, node: Arc<Node>) -> Self {
+        let matrix = expand(&plan, &node);
+        let repeats = u64::from(plan.repeats);
+        let cells_s: f64 = matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum();
+        // Where nothing runs, a level is not to blame for the others: it is judged among the defaults.
+        let others = if matrix.cells.is_empty() { defaults(&plan) } else { Plan::clone(&plan) };
+        let probe = Probe { plan: &others, node: &node };
+        Self {
+            varied: plan.varied().collect(),
+            runs: matrix.cells.len() as u64 * repeats,
+            duration_s: cells_s * repeats as f64,
+            peak_bytes: matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0),
+            refusals: probe.refusals(&plan),
+            data_refusals: probe.data_refusals(),
+            mnist: mnist(&plan),
+            matrix,
+            plan,
+            node,
+        }
+    }
+
+    /// Why a level of a factor would give no cell that can run; none where it would.
+    pub(super) fn refusal(&self, key: &'static str, level: &Level) -> Option<&str> {
+        self.refusals.get(&(key, level.clone())).map(String::as_str)
+    }
+
+    /// Why a data set cannot be used.
+    pub(super) fn data_refusal(&self, set: &str) -> Option<&str> {
+        self.data_refusals.get(set).map(String::as_str)
+    }
+}
+
+/// Tries levels one at a time among the ticked ones of the other factors.
+struct Probe<'a> {
+    plan: &'a Plan,
+    node: &'a Node,
+}
+
+impl Probe<'_> {
+    fn refusals(&self, plan: &Plan) -> HashMap<(&'static str, Level), String> {
+        let mut refusals = HashMap::new();
+        let factors = plan.factors.iter().filter_map(|(key, ticked)| Some((factor(plan.workload, key)?, ticked)));
+        for (factor, ticked) in factors {
+            for level in offered(factor, ticked, Some(self.node)) {
+                if let Some(reason) = self.level(factor, &level) {
+                    refusals.insert((factor.key, level), reason);
+                }
+            }
+        }
+        refusals
+    }
+
+    /// Why nothing runs with this level: neither with the first ticked level of all others, nor with another ticked
+    /// level of any one of them.
+    fn level(&self, factor: &Factor, level: &Level) -> Option<String> {
+        let mut trial = self.first_levels();
+        set(&mut trial, factor.key, level);
+        let reason = self.reason(self.plan, &trial)?;
+        for (key, ticked) in self.plan.factors.iter().filter(|(key, _)| *key != factor.key) {
+            for other in ticked.iter().skip(1) {
+                let mut trial = trial.clone();
+                set(&mut trial, key, other);
+                self.reason(self.plan, &trial)?;
+            }
+        }
+        Some(reason)
+    }
+
+    fn data_refusals(&self) -> HashMap<&'static str, String> {
+        let sets = [DataSet::Digits, DataSet::Mnist { folder: None }, DataSet::Folder { folder: "images".into() }];
+        let refusal = |data: DataSet| {
+            let plan = Plan { data, ..self.plan.clone() };
+            Some((plan.data.name(), self.reason(&plan, &self.first_levels())?))
+        };
+        sets.into_iter().filter_map(refusal).collect()
+    }
+
+    fn first_levels(&self) -> Vec<(&'static str, Level)> {
+        self.plan.factors.iter().filter_map(|(key, ticked)| Some((*key, ticked.first()?.clone()))).collect()
+    }
+
+    /// Why one combination of levels cannot run.
+    fn reason(&self, plan: &Plan, levels: &[(&'static str, Level)]) -> Option<String> {
+        refusal(plan, self.node, &Levels::new(levels.to_vec()))
+    }
+}
+
+fn set(levels: &mut [(&'static str, Level)], key: &str, level: &Level) {
+    if let Some((_, there)) = levels.iter_mut().find(|(name, _)| *name == key) {
+        *there = level.clone();
+    }
+}
+
+fn defaults(plan: &Plan) -> Plan {
+    Plan { limits: plan.limits, ..Plan::new(&plan.name, plan.workload) }
+}
+
+fn mnist(plan: &Plan) -> Result<String, String> {
+    let own = match &plan.data {
+        DataSet::Mnist { folder } => folder.clone(),
+        DataSet::Digits | DataSet::Folder { .. } => None,
+    };
+    let remedy = match &own {
+        Some(_) => "put MNIST's four IDX files there",
+        None => "run `multicard data fetch mnist`",
+    };
+    let folder = data_folder(&DataSet::Mnist { folder: own }).map_err(|error| error.to_string())?;
+    let there = ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"].iter().any(|name| folder.join(name).exists());
+    let folder = folder.display();
+    if there { Ok(format!("found in {folder}")) } else { Err(format!("not found in {folder}: {remedy}")) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::Workload;
+    use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
+
+    fn texts(names: &[&str]) -> Vec<Level> {
+        names.iter().map(|name| Level::text(name)).collect()
+    }
+
+    fn outlook(plan: Plan, node: Node) -> Outlook {
+        Outlook::new(Arc::new(plan), Arc::new(node))
+    }
+
+    #[test]
+    fn a_level_that_cannot_run_has_its_reason_and_others_have_none() {
+        let outlook = outlook(Plan::new("p", Workload::Image), cpu_node());
+        assert!(outlook.refusal("precision", &Level::text("fp16")).unwrap().contains("needs CUDA"));
+        assert_eq!(outlook.refusal("precision", &Level::text("fp64")), None);
+        assert!(outlook.refusal("gpus", &Level::Integer(2)).is_some());
+    }
+
+    #[test]
+    fn a_level_that_runs_with_any_ticked_level_of_another_factor_is_not_refused() {
+        let fits = small_plan(&[("precision", texts(&["fp64", "fp32"]))]);
+        assert_eq!(outlook(fits, gpu_node(1)).refusal("tf32", &Level::text("all")), None);
+        let alone = small_plan(&[("precision", texts(&["fp64"]))]);
+        assert!(outlook(alone, gpu_node(1)).refusal("tf32", &Level::text("all")).is_some());
+    }
+
+    #[test]
+    fn where_nothing_runs_levels_are_not_blamed_for_each_other() {
+        let outlook = outlook(small_plan(&[("precision", texts(&["fp16"]))]), cpu_node());
+        assert!(outlook.matrix.cells.is_empty());
+        assert!(outlook.refusal("precision", &Level::text("fp16")).is_some());
+        assert_eq!(outlook.refusal("precision", &Level::text("fp32")), None);
+        assert_eq!(outlook.refusal("layout", &Level::text("nhwc")), None);
+    }
+
+    #[test]
+    fn cost_is_that_of_all_runs() {
+        let mut plan = small_plan(&[("layout", texts(&["nchw", "nhwc"]))]);
+        plan.repeats = 3;
+        let outlook = outlook(plan, cpu_node());
+        let one: f64 = outlook.matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum();
+        assert_eq!((outlook.runs, outlook.duration_s), (6, one * 3.0));
+        assert!(outlook.peak_bytes > 0);
+    }
+
+    #[test]
+    fn a_folder_of_images_cannot_be_used_yet_and_that_is_said() {
+        let outlook = outlook(Plan::new("p", Workload::Image), cpu_node());
+        assert!(outlook.data_refusal("folder").unwrap().contains("not available"));
+        assert_eq!(outlook.data_refusal("digits"), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! Plans to start from: those of `sessions/`, carried in the program.
+
+use crate::plan::{Plan, Workload};
+
+/// A plan to start from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StartingPlan {
+    /// The name of its file without the ending.
+    pub(super) name: &'static str,
+    /// What it is good for.
+    pub(super) help: &'static str,
+    text: &'static str,
+}
+
+/// All of them; the first is there when the window opens for the first time.
+pub(super) const STARTING_PLANS: &[StartingPlan] = &[
+    StartingPlan {
+        name: "quickstart",
+        help: "Four cells, two runs each: a few minutes on a laptop without any GPU.",
+        text: include_str!("../../../sessions/quickstart.toml"),
+    },
+    StartingPlan {
+        name: "precision-layout-pin",
+        help: "What precision, memory layout and pinned memory bring on one GPU: 16 cells, three runs each.",
+        text: include_str!("../../../sessions/precision-layout-pin.toml"),
+    },
+];
+
+/// The starting plan of a name.
+pub(super) fn starting_plan(name: &str) -> Option<Plan> {
+    let start = STARTING_PLANS.iter().find(|start| start.name == name)?;
+    Plan::parse(start.text, start.name).ok()
+}
+
+/// The plan of a window that opens for the first time.
+pub(super) fn first_plan() -> Plan {
+    let first = STARTING_PLANS.first().and_then(|start| starting_plan(start.name));
+    first.unwrap_or_else(|| Plan::new("untitled", Workload::Image))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_starting_plan_can_be_read() {
+        for start in STARTING_PLANS {
+            assert!(starting_plan(start.name).is_some(), "{}", start.name);
+        }
+    }
+}

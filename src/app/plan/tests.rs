@@ -1,0 +1,420 @@
+//! The Plan screen driven by accessible names, without a display.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eframe::egui::accesskit::Role;
+use eframe::egui::{Context, Key, Ui};
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+use super::*;
+use crate::app::engine::Report;
+use crate::plan::Node;
+use crate::plan::fixture::{cpu_node, gpu_node};
+
+/// A screen, what it shows and what it asked for.
+struct Screened {
+    state: State,
+    commands: Vec<Command>,
+    requests: Vec<Request>,
+    context: Context,
+    has_fonts: bool,
+}
+
+impl Screened {
+    fn ui(&mut self, ui: &mut Ui) {
+        if !std::mem::replace(&mut self.has_fonts, true) {
+            // Typefaces are there from the next frame on.
+            crate::app::theme::install(ui.ctx());
+            ui.request_repaint();
+            return;
+        }
+        self.context = ui.ctx().clone();
+        plan_ui(ui, &self.state, &mut self.commands);
+    }
+
+    /// Does what was clicked, and waits for what it started.
+    fn settle(&mut self) {
+        for command in std::mem::take(&mut self.commands) {
+            self.state.execute(command, &self.context, &mut self.requests);
+        }
+        let start = Instant::now();
+        loop {
+            self.state.poll(&self.context, &mut self.requests);
+            let plan = &self.state.plan;
+            let dialog = plan.question.as_ref().is_some_and(|question| question.dialog.is_some());
+            let busy = plan.pending.is_some() || plan.opening.is_some() || plan.saving.is_some() || dialog;
+            if !busy {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "background work does not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+type Window = Harness<'static, Screened>;
+
+fn window_of(node: Option<Node>) -> Window {
+    let mut state = State::default();
+    if let Some(node) = node {
+        state.take(Report::Node(Arc::new(node)));
+    }
+    let screened =
+        Screened { state, commands: Vec::new(), requests: Vec::new(), context: Context::default(), has_fonts: false };
+    let mut window = Harness::builder()
+        .with_size([1600.0, 1400.0])
+        .with_max_steps(16)
+        .build_ui_state(|ui, screened: &mut Screened| screened.ui(ui), screened);
+    settle(&mut window);
+    window
+}
+
+fn settle(window: &mut Window) {
+    window.run();
+    window.state_mut().settle();
+    window.run();
+}
+
+fn click(window: &mut Window, name: &str) {
+    window.get_by_label(name).click();
+    settle(window);
+}
+
+fn execute(window: &mut Window, command: PlanCommand) {
+    window.state_mut().commands.push(Command::Plan(command));
+    settle(window);
+}
+
+fn ticked(window: &Window, key: &str) -> Vec<String> {
+    window.state().state.plan.plan().levels(key).iter().map(ToString::to_string).collect()
+}
+
+fn messages(window: &Window) -> String {
+    let problems = window.state().state.problems.iter();
+    problems.map(|problem| problem.message.clone()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_first_window_has_quickstart_ticked_and_can_launch_it() {
+    let mut window = window_of(Some(cpu_node()));
+    assert_eq!(ticked(&window, "precision"), ["fp32", "fp64"]);
+    click(&mut window, "Launch 8 runs");
+    let expected = start::first_plan();
+    let sent = Request::Launch { plan: Box::new(expected), only_missing: false };
+    assert_eq!(window.state().requests, [sent]);
+}
+
+#[test]
+fn ticking_a_level_changes_the_plan_and_the_count() {
+    let mut window = window_of(Some(cpu_node()));
+    assert!(window.query_by_label_contains("8 runs · 4 cells × 2").is_some());
+    click(&mut window, "Precision bf16");
+    assert_eq!(ticked(&window, "precision"), ["fp32", "fp64", "bf16"]);
+    assert!(window.query_by_label_contains("12 runs · 6 cells × 2").is_some());
+    click(&mut window, "Launch 12 runs");
+    let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
+    assert_eq!(plan.levels("precision").len(), 3);
+}
+
+#[test]
+fn a_level_that_cannot_run_is_disabled_with_its_reason_and_a_click_does_nothing() {
+    let mut window = window_of(Some(cpu_node()));
+    let name = "Precision fp16, cannot run: fp16 needs CUDA (the driver is missing): use bf16, fp32 or fp64";
+    assert!(window.get_by_label(name).accesskit_node().is_disabled());
+    assert!(!window.get_by_label("Precision bf16").accesskit_node().is_disabled());
+    click(&mut window, name);
+    assert_eq!(ticked(&window, "precision"), ["fp32", "fp64"]);
+}
+
+#[test]
+fn with_the_focus_on_it_a_level_that_cannot_run_shows_its_reason_in_the_card() {
+    let mut window = window_of(Some(cpu_node()));
+    window.get_by_label_contains("Precision fp16, cannot run").focus();
+    window.run();
+    assert!(window.query_by_label("fp16 needs CUDA (the driver is missing): use bf16, fp32 or fp64").is_some());
+}
+
+#[test]
+fn a_level_of_another_machines_plan_can_be_unticked() {
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::Start("precision-layout-pin"));
+    assert!(ticked(&window, "precision").contains(&"fp16".to_owned()));
+    let name = "Precision fp16, cannot run: fp16 needs CUDA (the driver is missing): use bf16, fp32 or fp64";
+    click(&mut window, name);
+    assert!(!ticked(&window, "precision").contains(&"fp16".to_owned()));
+}
+
+#[test]
+fn the_last_level_stays_ticked() {
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "Layout nhwc");
+    assert_eq!(ticked(&window, "layout"), ["nchw"]);
+    click(&mut window, "Layout nchw");
+    assert_eq!(ticked(&window, "layout"), ["nchw"]);
+}
+
+#[test]
+fn undo_and_redo_go_through_the_edits() {
+    let mut window = window_of(Some(cpu_node()));
+    assert!(window.get_by_label("Undo").accesskit_node().is_disabled());
+    click(&mut window, "Precision bf16");
+    click(&mut window, "Layout nhwc");
+    click(&mut window, "Undo");
+    click(&mut window, "Undo");
+    assert_eq!(*window.state().state.plan.plan(), start::first_plan());
+    click(&mut window, "Redo");
+    assert_eq!((ticked(&window, "precision").len(), ticked(&window, "layout").len()), (3, 2));
+}
+
+#[test]
+fn numbers_are_typed_checked_and_ticked() {
+    let mut window = window_of(Some(cpu_node()));
+    let enter = |window: &mut Window, text: &str| {
+        let field = window.get_by_label("Add to Batch size");
+        field.focus();
+        window.run();
+        window.get_by_label("Add to Batch size").type_text(text);
+        window.run();
+        window.key_press(Key::Enter);
+        settle(window);
+    };
+    enter(&mut window, "48, 0");
+    assert!(window.query_by_label("0 is not a whole number from 1 to 65536").is_some());
+    assert_eq!(ticked(&window, "batch_size"), ["32"]);
+    execute(&mut window, PlanCommand::Start("quickstart"));
+    // The field kept what was typed, to be mended: "48, 0" becomes "48, 016".
+    enter(&mut window, "16");
+    assert_eq!(ticked(&window, "batch_size"), ["16", "32", "48"]);
+}
+
+#[test]
+fn a_broken_plan_is_told_with_file_line_key_and_the_nearest_name_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("broken.toml");
+    std::fs::write(&path, "version = 1\nrepeat = 3\n[factors]\nprecision = [\"fp32\", \"pf16\"]\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path));
+    let told = messages(&window);
+    for part in [
+        "broken.toml:2: repeat: unknown key; did you mean \"repeats\"?".to_owned(),
+        "broken.toml:4: factors.precision: unknown level \"pf16\"; did you mean \"fp16\"?".to_owned(),
+    ] {
+        assert!(told.contains(&part), "{told}");
+    }
+    assert_eq!(*window.state().state.plan.plan(), start::first_plan());
+    execute(&mut window, PlanCommand::OpenFile(folder.path().join("absent.toml")));
+    assert!(messages(&window).contains("absent.toml"));
+}
+
+#[test]
+fn a_plan_that_is_saved_and_opened_again_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "Precision bf16");
+    execute(&mut window, PlanCommand::RunTimeLimit(Some(12.5)));
+    assert!(window.query_by_label("no file yet · unsaved changes").is_some());
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
+    assert!(window.query_by_label("mine.toml").is_some());
+    let saved = window.state().state.plan.plan().clone();
+    execute(&mut window, PlanCommand::New);
+    assert_ne!(*window.state().state.plan.plan(), saved);
+    window.state_mut().commands.push(Command::Dropped(vec![path]));
+    settle(&mut window);
+    assert_eq!(*window.state().state.plan.plan(), saved);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no unfinished file stays");
+}
+
+#[test]
+fn another_file_is_replaced_only_when_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.toml");
+    std::fs::write(&path, "mine").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    assert!(messages(&window).contains("exists and was left alone"));
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: true });
+    assert!(Plan::read(&path).is_ok());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no such folder").join("plan.toml");
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::SaveFile { path, replace: false });
+    assert!(messages(&window).contains("cannot save the plan to"), "{}", messages(&window));
+}
+
+#[test]
+fn while_the_machine_is_unknown_nothing_is_launched_and_that_is_said() {
+    let mut window = window_of(None);
+    assert!(window.query_by_label("Looking at this machine …").is_some());
+    assert!(window.get_by_label_contains("Launch ").accesskit_node().is_disabled());
+    execute(&mut window, PlanCommand::Launch);
+    assert!(window.state().requests.is_empty());
+    assert!(messages(&window).contains("Looking at this machine"));
+}
+
+#[test]
+fn nothing_is_launched_without_a_worker_in_a_read_only_session_or_with_no_cell() {
+    let without_worker = Node { worker: Err("multicard-worker is not installed".to_owned()), ..cpu_node() };
+    let mut window = window_of(Some(without_worker));
+    execute(&mut window, PlanCommand::Launch);
+    assert!(messages(&window).contains("multicard-worker is not installed"));
+
+    let mut window = window_of(Some(cpu_node()));
+    let read_only = Some("another workbench writes it".to_owned());
+    window.state_mut().state.take(Report::Session { folder: "/tmp/none".into(), read_only });
+    settle(&mut window);
+    assert!(window.get_by_label("Launch 8 runs").accesskit_node().is_disabled());
+    execute(&mut window, PlanCommand::Launch);
+    assert!(messages(&window).contains("another workbench writes it"));
+    assert!(window.state().requests.is_empty());
+
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "Precision fp64");
+    execute(&mut window, PlanCommand::AddLevels { key: "precision", levels: vec![Level::text("fp16")] });
+    click(&mut window, "Precision fp32");
+    assert!(window.get_by_label("Launch 0 runs").accesskit_node().is_disabled());
+    assert!(window.query_by_label("2 cells cannot run").is_some());
+    execute(&mut window, PlanCommand::Launch);
+    assert!(window.state().requests.is_empty());
+}
+
+#[test]
+fn a_second_launch_before_the_answer_is_not_sent_and_after_it_is() {
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::Launch);
+    execute(&mut window, PlanCommand::Launch);
+    assert_eq!(window.state().requests.len(), 1);
+    window.state_mut().state.take(Report::Launched { queued: 8, kept: 0, invalid: 0 });
+    execute(&mut window, PlanCommand::Launch);
+    assert_eq!(window.state().requests.len(), 2);
+}
+
+#[test]
+fn a_launch_right_after_an_edit_waits_until_it_is_known_what_the_plan_comes_to() {
+    let mut window = window_of(Some(cpu_node()));
+    let level = Level::text("bf16");
+    let screened = window.state_mut();
+    screened.commands.push(Command::Plan(PlanCommand::Toggle { key: "precision", level }));
+    screened.commands.push(Command::Plan(PlanCommand::Launch));
+    settle(&mut window);
+    let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
+    assert_eq!(plan.levels("precision").len(), 3);
+}
+
+#[test]
+fn ten_thousand_cells_are_worked_out_beside_the_window_and_only_what_is_seen_is_drawn() {
+    let mut window = window_of(Some(gpu_node(8)));
+    let numbers = |numbers: std::ops::Range<i64>| numbers.map(Level::Integer).collect::<Vec<_>>();
+    let screened = window.state_mut();
+    let edits = [
+        PlanCommand::Repeats(1),
+        PlanCommand::AddLevels { key: "image_size", levels: numbers(33..82) },
+        PlanCommand::AddLevels { key: "batch_size", levels: numbers(33..82) },
+    ];
+    for edit in edits {
+        screened.state.execute_plan(edit, &screened.context, &mut screened.requests);
+    }
+    screened.state.poll_plan(&screened.context, &mut screened.requests);
+    assert!(screened.state.plan.pending.is_some(), "expanding is left to a thread");
+    assert!(screened.state.outlook().is_none());
+    settle(&mut window);
+    let outlook = window.state().state.outlook().unwrap();
+    assert_eq!(outlook.matrix.cells.len() + outlook.matrix.invalid.len(), 10_000);
+    let drawn = window.query_all_by_label("nchw").count();
+    assert!((1..200).contains(&drawn), "{drawn} rows drawn");
+}
+
+#[test]
+fn many_edits_are_worked_out_one_at_a_time_and_the_last_one_counts() {
+    let mut window = window_of(Some(cpu_node()));
+    for repeats in 3..40 {
+        window.state_mut().commands.push(Command::Plan(PlanCommand::Repeats(repeats)));
+    }
+    settle(&mut window);
+    assert_eq!(window.state().state.outlook().unwrap().plan.repeats, 39);
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!(window.state().state.plan.plan().repeats, 2, "dragging a number is one edit");
+}
+
+#[test]
+fn what_the_papers_found_is_shown_by_a_click() {
+    let mut window = window_of(Some(cpu_node()));
+    assert!(window.query_by_label_contains("Published: Against fp64").is_none());
+    click(&mut window, "What the papers found about Precision");
+    assert!(window.query_by_label_contains("Published: Against fp64").is_some());
+}
+
+#[test]
+fn every_control_has_a_name_of_its_own() {
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "More factors: 3 differ from their defaults");
+    click(&mut window, "Details");
+    execute(&mut window, PlanCommand::RunTimeLimit(Some(60.0)));
+    execute(&mut window, PlanCommand::MemoryLimit(Some(4.0)));
+    let roles = [Role::CheckBox, Role::RadioButton, Role::Button, Role::TextInput, Role::SpinButton];
+    let mut names = std::collections::BTreeSet::new();
+    for control in roles.into_iter().flat_map(|role| window.query_all_by_role(role)) {
+        let name = control.accesskit_node().label();
+        let name = name.unwrap_or_else(|| panic!("a control without a name: {control:?}"));
+        assert!(names.insert(name.clone()), "{name} is the name of two controls");
+    }
+    assert!(names.len() > 80, "{names:?}");
+}
+
+#[test]
+fn a_path_is_asked_for_in_a_field_and_where_no_file_is_chosen_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("typed.toml");
+    std::fs::write(&path, "version = 1\nname = \"typed\"\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    let question = |number: u64, suggestion: String| Question {
+        number,
+        purpose: Purpose::Open,
+        suggestion,
+        dialog: None,
+        note: None,
+        replace: None,
+    };
+    window.state_mut().state.plan.question = Some(question(1, path.display().to_string()));
+    settle(&mut window);
+    click(&mut window, "Open this file");
+    assert_eq!(window.state().state.plan.plan().name, "typed");
+    assert!(window.query_by_label("Path of the plan").is_none(), "the question is answered");
+
+    let mut unanswered = question(2, String::new());
+    unanswered.dialog = Some(Promise::from_ready(None));
+    window.state_mut().state.plan.question = Some(unanswered);
+    settle(&mut window);
+    assert!(window.query_by_label_contains("If no dialog appeared, type the path here").is_some());
+    assert!(window.get_by_label("Open this file").accesskit_node().is_disabled());
+    click(&mut window, "Close");
+    assert!(window.query_by_label("Path of the plan").is_none());
+}
+
+#[test]
+fn name_data_set_and_limits_are_edited() {
+    let mut window = window_of(Some(cpu_node()));
+    window.get_by_label("Name").focus();
+    window.run();
+    window.get_by_label("Name").type_text(" again");
+    window.run();
+    window.key_press(Key::Enter);
+    settle(&mut window);
+    click(&mut window, "Data set mnist");
+    click(&mut window, "Details");
+    click(&mut window, "Memory limit");
+    click(&mut window, "Order of runs sequential");
+    let plan = window.state().state.plan.plan();
+    assert_eq!((plan.name.as_str(), plan.data.name(), plan.order), ("quickstart again", "mnist", Order::Sequential));
+    assert!(plan.limits.memory_limit_gb.is_some());
+    execute(&mut window, PlanCommand::Name(" \n ".to_owned()));
+    assert_eq!(window.state().state.plan.plan().name, "quickstart again", "a plan has a name");
+}
