@@ -157,8 +157,6 @@ pub struct Records {
 /// One step as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LiveStep {
-    /// When it ended, in seconds since the Unix epoch.
-    pub time_s: f64,
     /// Whose.
     pub rank: u32,
     /// The step.
