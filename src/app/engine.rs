@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use super::Screen;
+use super::live::Curves;
 use crate::analysis::RunSummary;
 use crate::plan::{Node, Plan, RunState};
 use crate::protocol::Sample;
@@ -196,12 +197,12 @@ pub struct RunPage {
 /// The curves of one run, from its first moment.
 #[derive(Clone, Debug)]
 pub struct RunCurves {
+    /// The session's folder.
+    pub folder: PathBuf,
     /// Which run.
     pub run: String,
-    /// Steps of all ranks, in the order of time.
-    pub steps: Vec<LiveStep>,
-    /// Samples, in order.
-    pub samples: Vec<Sample>,
+    /// Ready to be drawn.
+    pub curves: Curves,
 }
 
 /// Both threads and the channels to and from them.

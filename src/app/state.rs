@@ -142,6 +142,7 @@ impl State {
     /// Takes over what background work of the screens has done.
     pub fn poll(&mut self, context: &Context, requests: &mut Vec<Request>) {
         self.poll_plan(context, requests);
+        self.poll_live(context, requests);
         self.poll_compare(context, requests);
         self.poll_node(context, requests);
     }
@@ -158,6 +159,7 @@ impl State {
         if self.session.as_ref().is_some_and(|session| session.folder == records.folder) {
             self.records = records;
             self.compare.records_changed();
+            self.live.records_changed(&self.records);
         } else {
             self.compare.take_other(records);
         }

@@ -1,0 +1,126 @@
+//! The values of all curves at the cursor, or the newest ones: a small table under the plots.
+
+use eframe::egui::{Align, Frame, Layout, Margin, Panel, ScrollArea, Sense, Ui, vec2};
+
+use super::axis::place_text;
+use super::kind::Kind;
+use super::mark::swatch;
+use super::plots::{cursor, plots_rect};
+use super::scene::{Curve, Scene};
+use crate::app::State;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{card, muted, strong};
+use crate::figure::{grouped, significant};
+
+/// The table is at most so high.
+const MOST_HEIGHT: f32 = 150.0;
+const NAME_WIDTH: f32 = 180.0;
+
+/// One line: a run, or one of its GPUs or ranks.
+struct Line<'a> {
+    name: String,
+    /// Of the first curve: they share colour and marker.
+    curve: &'a Curve<'a>,
+    values: Vec<Option<f64>>,
+}
+
+/// Draws the table at the bottom of what is left.
+pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
+    let panels: Vec<(Kind, Vec<Curve>)> =
+        scene.panels().into_iter().filter(|(_, curves)| !curves.is_empty()).collect();
+    let at = plots_rect(ui).and_then(|plots| cursor(ui, scene, plots));
+    let lines = lines(scene, &panels, at);
+    if lines.is_empty() {
+        return;
+    }
+    let width = scene.view.1 - scene.view.0;
+    let when = at.map_or_else(|| "newest".to_owned(), |x| format!("at {}", place_text(scene.axis, x, width)));
+    let frame = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+    Panel::bottom("live-readout").frame(frame).resizable(false).show_separator_line(false).show(ui, |ui| {
+        card(ui).inner_margin(Margin::symmetric(12, 6)).show(ui, |ui| {
+            ui.take_available_width();
+            ui.spacing_mut().item_spacing.y = GRID / 2.0;
+            ui.spacing_mut().interact_size.y = 4.5 * GRID;
+            let column = ((ui.available_width() - NAME_WIDTH) / panels.len().max(1) as f32).clamp(64.0, 130.0);
+            row(ui, column, |ui| drop(ui.label(strong(when))), &headers(&panels), true);
+            ScrollArea::vertical().max_height(MOST_HEIGHT).auto_shrink([false, true]).show(ui, |ui| {
+                for line in lines {
+                    let values: Vec<String> =
+                        line.values.iter().zip(&panels).map(|(value, panel)| text(*value, panel)).collect();
+                    let name = |ui: &mut Ui| {
+                        let size = vec2(18.0, ui.spacing().interact_size.y);
+                        let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
+                        let colour = line.curve.colour(ui.visuals());
+                        swatch(ui.painter(), rect, colour, Some(line.curve.marker()));
+                        let label = eframe::egui::Label::new(&line.name).truncate();
+                        ui.add(label).on_hover_text(&line.name);
+                    };
+                    row(ui, column, name, &values, false);
+                }
+            });
+        });
+    });
+}
+
+fn scale(panel: &(Kind, Vec<Curve>)) -> (&'static str, f64) {
+    panel.0.unit(panel.1.iter().map(Curve::max).fold(0.0, f64::max))
+}
+
+fn headers(panels: &[(Kind, Vec<Curve>)]) -> Vec<String> {
+    let header = |panel: &(Kind, Vec<Curve>)| match scale(panel).0 {
+        "" => panel.0.name().to_owned(),
+        unit => format!("{}, {unit}", panel.0.name()),
+    };
+    panels.iter().map(header).collect()
+}
+
+fn text(value: Option<f64>, panel: &(Kind, Vec<Curve>)) -> String {
+    let scaled = |value: f64| grouped(&significant(value * scale(panel).1).replace('-', "\u{2212}"));
+    value.map_or_else(|| "\u{2013}".to_owned(), scaled)
+}
+
+/// One line of the table: numbers to the right.
+fn row(ui: &mut Ui, column: f32, name: impl FnOnce(&mut Ui), values: &[String], header: bool) {
+    let height = ui.spacing().interact_size.y;
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = GRID;
+        let left = Layout::left_to_right(Align::Center);
+        ui.allocate_ui_with_layout(vec2(NAME_WIDTH, height), left, |ui| {
+            ui.set_min_width(NAME_WIDTH);
+            name(ui);
+        });
+        let muted_colour = palette(ui.visuals()).muted;
+        for value in values {
+            let right = Layout::right_to_left(Align::Center);
+            ui.allocate_ui_with_layout(vec2(column - GRID, height), right, |ui| {
+                let label = if header { muted(ui, value).small() } else { value.as_str().into() };
+                let dash = value == "\u{2013}";
+                let label = if dash { label.color(muted_colour) } else { label };
+                ui.add(eframe::egui::Label::new(label).truncate());
+            });
+        }
+    });
+}
+
+fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64>) -> Vec<Line<'a>> {
+    let mut lines: Vec<Line> = Vec::new();
+    for run in &scene.runs {
+        let own = |curve: &&Curve| curve.run.run == run.run;
+        let mut parts: Vec<&Option<String>> = Vec::new();
+        for curve in panels.iter().flat_map(|(_, curves)| curves).filter(own) {
+            if !parts.contains(&&curve.part) {
+                parts.push(&curve.part);
+            }
+        }
+        parts.sort();
+        for part in parts {
+            let of = |curves: &'a [Curve<'a>]| curves.iter().find(|c| c.run.run == run.run && c.part == *part);
+            let found: Vec<Option<&Curve>> = panels.iter().map(|(_, curves)| of(curves)).collect();
+            let Some(curve) = found.iter().flatten().next().copied() else { continue };
+            let name = part.as_ref().map_or_else(|| run.name.to_owned(), |part| format!("{} · {part}", run.name));
+            let value = |curve: Option<&Curve>| curve.and_then(|curve| curve.at(scene, at)).map(|[_, y]| y);
+            lines.push(Line { name, curve, values: found.into_iter().map(value).collect() });
+        }
+    }
+    lines
+}
