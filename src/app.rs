@@ -31,8 +31,8 @@ use thiserror::Error;
 
 pub use command::{Command, Screen};
 pub use compare::CompareCommand;
-pub use engine::Request;
-pub use live::LiveCommand;
+pub use engine::{LiveBatch, LiveStep, Report, Request, RunCurves};
+pub use live::{Curves, LiveCommand, live_ui};
 pub use node::NodeCommand;
 pub use plan::PlanCommand;
 pub use runs::RunsCommand;

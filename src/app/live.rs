@@ -102,6 +102,11 @@ impl LiveState {
         self.names = list::names(records);
     }
 
+    /// Whether all that is to be smoothed is.
+    pub fn is_settled(&self) -> bool {
+        self.shelf.is_smooth(self.smoothing)
+    }
+
     /// Something arrived from a run.
     pub fn take(&mut self, batch: LiveBatch) {
         self.shelf.take(batch);
@@ -158,12 +163,15 @@ pub fn live_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let mut asked = Vec::new();
     let side = Frame::new().inner_margin(Margin { left: 12, ..Margin::ZERO });
     let width = (ui.available_width() * 0.24).clamp(200.0, 340.0);
-    Panel::right("live-runs").frame(side).resizable(false).show_separator_line(false).exact_size(width).show(ui, |ui| {
-        list::list_ui(ui, state, &mut asked);
-    });
+    Panel::right("live-runs").frame(side).resizable(false).show_separator_line(false).exact_size(width).show(
+        ui,
+        |ui| {
+            list::list_ui(ui, state, &mut asked);
+        },
+    );
     let scene = Scene::new(state);
     CentralPanel::default().frame(Frame::new()).show(ui, |ui| {
-        options::options_ui(ui, state, &scene, &mut asked);
+        options::options_ui(ui, state, &mut asked);
         ui.add_space(GRID);
         if scene.runs.is_empty() {
             empty_ui(ui, state, commands);
@@ -182,7 +190,7 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             ui.label(muted(ui, "Reading what was recorded …"));
             return;
         }
-        ui.heading("Nothing is running");
+        ui.heading(if state.queue.is_running() { "No run is ticked" } else { "Nothing is running" });
         let listed = !list::listed(state).is_empty();
         let next = if listed { "Tick a run of the list, or launch a plan." } else { "Launch a plan to see it here." };
         ui.label(muted(ui, next));

@@ -1,7 +1,5 @@
 //! Ticks at round places of time, of values and of logarithms, and how they are written.
 
-use std::ops::RangeInclusive;
-
 use egui_plot::{GridInput, GridMark};
 use jiff::tz::TimeZone;
 
@@ -35,7 +33,8 @@ fn round_time_up(least_s: f64) -> f64 {
 
 /// Multiples of `step`, shifted, within bounds.
 fn multiples(step: f64, shift: f64, (from, to): (f64, f64)) -> Vec<GridMark> {
-    let (first, last) = (((from + shift) / step).ceil(), ((to + shift) / step).floor());
+    // A tick on an edge stays there however it is rounded.
+    let (first, last) = (((from + shift) / step - 1e-9).ceil(), ((to + shift) / step + 1e-9).floor());
     if !(step > 0.0 && first.is_finite() && last.is_finite() && last - first < MOST_TICKS) {
         return Vec::new();
     }
@@ -59,31 +58,39 @@ pub fn y_ticks(input: &GridInput) -> Vec<GridMark> {
     multiples(round_up(input.base_step_size * LABEL_ROWS), 0.0, input.bounds)
 }
 
-/// Ticks of a vertical axis that shows decimal logarithms: powers of ten, with their doubles and halves where there is
-/// room, round values where there is less than a power.
+/// Ticks of a vertical axis that shows decimal logarithms: powers of ten, with 2 and 5 between them where there is
+/// room, and round values where that is less than three.
 pub fn log_ticks(input: &GridInput) -> Vec<GridMark> {
     let (from, to) = input.bounds;
-    let least = input.base_step_size * LABEL_ROWS;
+    let (least, apart) = (input.base_step_size * LABEL_ROWS, input.base_step_size * 2.0);
     if !(from.is_finite() && to.is_finite() && least > 0.0 && to - from < 600.0) {
         return Vec::new();
     }
-    let powers = from.floor() as i32..=to.ceil() as i32;
-    let of_digits = |digits: &'static [f64]| {
-        let values = powers.clone().flat_map(move |power| digits.iter().map(move |digit| digit.log10() + f64::from(power)));
-        values.filter(|value| from <= *value && *value <= to).collect::<Vec<_>>()
-    };
-    let mut values = of_digits(if least < 0.3 { &[1.0, 2.0, 5.0] } else { &[1.0] });
+    let every = least.ceil().max(1.0) as usize;
+    let powers: Vec<f64> = (from.floor() as i32..=to.ceil() as i32).step_by(every).map(f64::from).collect();
+    let mut values: Vec<f64> = powers.iter().copied().filter(|value| (from..=to).contains(value)).collect();
+    if values.len() < 4 && every == 1 {
+        for digit in [2_f64, 5.0] {
+            for value in powers.iter().map(|power| power + digit.log10()) {
+                let has_room = values.iter().all(|other| (other - value).abs() >= apart);
+                if has_room && (from..=to).contains(&value) {
+                    values.push(value);
+                }
+            }
+        }
+    }
     if values.len() < 3 {
         let (low, high) = (10_f64.powf(from), 10_f64.powf(to));
         let step = round_up(((high - low) / 5.0).max(f64::MIN_POSITIVE));
         values = multiples(step, 0.0, (low, high)).iter().map(|mark| mark.value.log10()).collect();
     }
-    // Where powers are too close, some are left out. Sizes only decide whether a label is drawn: these have room.
-    values.into_iter().step_by(least.ceil() as usize).map(|value| GridMark { value, step_size: least }).collect()
+    values.sort_by(f64::total_cmp);
+    // Sizes only decide whether a label is drawn: these have room.
+    values.into_iter().map(|value| GridMark { value, step_size: least }).collect()
 }
 
 /// A tick of the horizontal axis.
-pub fn x_text(axis: XAxis, mark: GridMark, _range: &RangeInclusive<f64>) -> String {
+pub fn x_text(axis: XAxis, mark: GridMark) -> String {
     match axis {
         XAxis::Since => since_text(mark.value, mark.step_size),
         XAxis::Clock => clock_text(mark.value, mark.step_size),
@@ -136,7 +143,11 @@ fn clock_text(time_s: f64, step_s: f64) -> String {
         _ if step_s >= 86_400.0 => zoned.strftime("%Y-%m-%d").to_string(),
         0 if step_s >= 60.0 => zoned.strftime("%H:%M").to_string(),
         0 => zoned.strftime("%H:%M:%S").to_string(),
-        _ => format!("{}{}", zoned.strftime("%H:%M:%S"), &format!("{:.1$}", rounded.rem_euclid(1.0), places as usize)[1..]),
+        _ => format!(
+            "{}{}",
+            zoned.strftime("%H:%M:%S"),
+            &format!("{:.1$}", rounded.rem_euclid(1.0), places as usize)[1..]
+        ),
     }
 }
 
@@ -180,7 +191,8 @@ mod tests {
 
     #[test]
     fn ticks_of_time_are_round() {
-        let places = |to: f64| x_ticks(XAxis::Since, &input(0.0, to, 900.0)).iter().map(|m| m.value).collect::<Vec<_>>();
+        let places =
+            |to: f64| x_ticks(XAxis::Since, &input(0.0, to, 900.0)).iter().map(|m| m.value).collect::<Vec<_>>();
         assert_eq!(places(12.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
         assert_eq!(places(400.0)[..3], [0.0, 60.0, 120.0]);
         assert_eq!(places(90_000.0)[..2], [0.0, 21_600.0]);
@@ -205,6 +217,7 @@ mod tests {
         };
         assert_eq!(texts(0.009, 11.0), ["0.01", "0.1", "1", "10"]);
         assert_eq!(texts(0.9, 9.0), ["1", "2", "5"]);
+        assert_eq!(texts(0.12, 3.0), ["0.2", "0.5", "1", "2"]);
         assert_eq!(texts(2.1, 2.31), ["2.1", "2.15", "2.2", "2.25", "2.3"]);
         assert!(texts(1e-300, 1e300).len() < 60);
     }

@@ -53,11 +53,7 @@ impl Curves {
     }
 
     /// Takes in what was said since. What is known already is passed over.
-    pub fn append(
-        &mut self,
-        steps: impl IntoIterator<Item = LiveStep>,
-        samples: impl IntoIterator<Item = Sample>,
-    ) {
+    pub fn append(&mut self, steps: impl IntoIterator<Item = LiveStep>, samples: impl IntoIterator<Item = Sample>) {
         steps.into_iter().for_each(|step| self.step(&step));
         samples.into_iter().for_each(|sample| self.sample(&sample));
         self.join();

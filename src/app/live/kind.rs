@@ -39,8 +39,7 @@ impl Kind {
     /// Those that steps tell.
     pub(super) const OF_STEPS: [Self; 2] = [Self::Loss, Self::StepTime];
     /// Those that each GPU tells.
-    pub(super) const OF_GPUS: [Self; 5] =
-        [Self::Memory, Self::Power, Self::Busy, Self::SmActivity, Self::Temperature];
+    pub(super) const OF_GPUS: [Self; 5] = [Self::Memory, Self::Power, Self::Busy, Self::SmActivity, Self::Temperature];
     /// Those that the host tells.
     pub(super) const OF_HOST: [Self; 2] = [Self::HostCpus, Self::HostMemory];
 
@@ -54,7 +53,7 @@ impl Kind {
             Self::Busy => "GPU busy",
             Self::SmActivity => "SM activity",
             Self::Temperature => "Temperature",
-            Self::HostCpus => "Host CPUs",
+            Self::HostCpus => "Host CPUs busy",
             Self::HostMemory => "Host memory",
         }
     }
@@ -111,7 +110,7 @@ impl Kind {
             Self::Power => ("W", 1.0),
             Self::Busy | Self::SmActivity => ("%", 100.0),
             Self::Temperature => ("°C", 1.0),
-            Self::HostCpus => ("CPUs", 1.0),
+            Self::HostCpus => ("", 1.0),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use eframe::egui::{RichText, ScrollArea, Sense, TextEdit, Ui, WidgetInfo, vec2};
+use eframe::egui::{Frame, Margin, Panel, RichText, ScrollArea, Sense, TextEdit, Ui, WidgetInfo, vec2};
 
 use super::LiveCommand;
 use super::mark::{colour, marker, swatch};
@@ -68,8 +68,7 @@ pub fn listed(state: &State) -> Vec<Listed<'_>> {
         let started = run.started_time_s.is_some() || run.state == RunState::Running;
         started && !is_running(state, &run.run)
     });
-    let ended =
-        ended.map(|run| Listed { run: &run.run, name: name(&run.run).unwrap_or(&run.run), state: run.state });
+    let ended = ended.map(|run| Listed { run: &run.run, name: name(&run.run).unwrap_or(&run.run), state: run.state });
     running.chain(ended).collect()
 }
 
@@ -104,6 +103,14 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         ui.label(muted(ui, if runs.is_empty() { "No run yet." } else { "No run has such a name." }));
     }
     ui.add_space(GRID);
+    if state.live.shelf.chosen().next().is_some() {
+        let help =
+            "Drag a plot to move, right drag to zoom into a part, Ctrl and wheel to zoom, double click to see all.";
+        let frame = Frame::new().inner_margin(Margin { top: 4, ..Margin::ZERO });
+        Panel::bottom("live-help").frame(frame).resizable(false).show_separator_line(false).show(ui, |ui| {
+            ui.label(muted(ui, help).small());
+        });
+    }
     let height = ui.spacing().interact_size.y;
     ScrollArea::vertical().auto_shrink(false).show_rows(ui, height, fitting.len(), |ui, rows| {
         for listed in fitting.get(rows).unwrap_or_default() {
@@ -115,6 +122,7 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
 fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, commands: &mut Vec<LiveCommand>) {
     let choice = state.live.shelf.choice(listed.run);
     ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = GRID;
         let mut on = choice.is_some();
         let response = ui.checkbox(&mut on, "");
         let info = format!("Draw run {}", listed.run);

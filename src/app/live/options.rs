@@ -1,16 +1,14 @@
 //! What is drawn and how: the row of options over the plots.
 
-use eframe::egui::{Slider, Ui};
+use eframe::egui::{Role, Slider, Ui, WidgetInfo};
 
 use super::LiveCommand;
 use super::kind::{Kind, XAxis};
-use super::scene::Scene;
 use crate::app::State;
 use crate::app::theme::GRID;
-use crate::app::widgets::muted;
 
 /// Draws the options.
-pub fn options_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<LiveCommand>) {
+pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
     let live = &state.live;
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 3.0 * GRID;
@@ -28,7 +26,12 @@ pub fn options_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<
                 commands.push(command(now));
             }
         };
-        check("Per GPU", "One curve for each GPU or rank instead of one for the run", live.per_gpu, LiveCommand::PerGpu);
+        check(
+            "Per GPU",
+            "One curve for each GPU or rank instead of one for the run",
+            live.per_gpu,
+            LiveCommand::PerGpu,
+        );
         check("Log loss", "Draw the loss on a logarithmic axis", live.log_loss, LiveCommand::LogLoss);
         check("Follow", "While a run goes on, keep the newest in view", live.follow, LiveCommand::Follow);
         ui.horizontal(|ui| {
@@ -48,16 +51,15 @@ pub fn options_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<
         }
     });
     ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing.x = 3.0 * GRID;
+        ui.spacing_mut().item_spacing.x = 2.0 * GRID;
         for kind in Kind::ALL {
             let mut shown = !live.hidden.contains(&kind);
-            if ui.checkbox(&mut shown, kind.name()).on_hover_text(kind.meaning()).changed() {
+            let response = ui.checkbox(&mut shown, kind.name()).on_hover_text(kind.meaning());
+            let name = format!("Panel {}", kind.name());
+            response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, shown, &name));
+            if response.changed() {
                 commands.push(LiveCommand::Panel(kind, shown));
             }
         }
     });
-    if !scene.runs.is_empty() {
-        let help = "Drag to move, right drag to zoom into a part, Ctrl and wheel to zoom, double click to see all";
-        ui.label(muted(ui, help).small());
-    }
 }

@@ -1,9 +1,12 @@
 //! The column of plots: one horizontal axis and one cursor for all of them.
 
 use eframe::egui::{
-    Color32, Id, Margin, PointerButton, Pos2, Rect, Role, ScrollArea, Stroke, Ui, Vec2b, WidgetInfo, vec2,
+    Color32, FontId, Id, Label, Margin, PointerButton, Pos2, Rect, Role, ScrollArea, Stroke, Ui, Vec2b, WidgetInfo,
+    vec2,
 };
-use egui_plot::{AxisHints, GridMark, Line, MarkerShape, Plot, PlotPoint, PlotPoints, PlotUi, Points, Span, VLine};
+use egui_plot::{
+    AxisHints, GridInput, GridMark, Line, MarkerShape, Plot, PlotPoint, PlotPoints, PlotUi, Points, Span, VLine,
+};
 
 use super::LiveCommand;
 use super::axis::{log_text, log_ticks, x_text, x_ticks, y_text, y_ticks};
@@ -14,7 +17,7 @@ use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
 
 /// A panel is at least so high.
-const LEAST_HEIGHT: f32 = 110.0;
+const LEAST_HEIGHT: f32 = 80.0;
 /// Room for the numbers left of the plots, the same for all, so that their times stand under each other.
 const NUMBERS_WIDTH: f32 = 56.0;
 /// Room for the numbers below the last plot.
@@ -44,7 +47,8 @@ fn place_at(scene: &Scene, plots: Rect, pointer: Pos2) -> f64 {
 pub fn plots_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<LiveCommand>) {
     let (full, empty): (Vec<_>, Vec<_>) = scene.panels().into_iter().partition(|(_, curves)| !curves.is_empty());
     for line in empty_lines(scene, state, &empty) {
-        ui.label(muted(ui, line).small());
+        let label = Label::new(muted(ui, &line).small()).truncate();
+        ui.add(label).on_hover_text(line);
     }
     if full.is_empty() {
         if empty.is_empty() {
@@ -52,25 +56,42 @@ pub fn plots_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<Li
         }
         return;
     }
-    let title = ui.text_style_height(&eframe::egui::TextStyle::Body) + GRID;
+    let title = ui.spacing().interact_size.y;
     let gaps = (title + 2.0 * ui.spacing().item_spacing.y) * full.len() as f32 + TIMES_HEIGHT;
     let height = ((ui.available_height() - gaps) / full.len() as f32).max(LEAST_HEIGHT).floor();
-    let visible = ui.available_rect_before_wrap().intersect(ui.clip_rect());
+    let room = ui.available_rect_before_wrap();
+    let visible = room.with_max_y(room.bottom() - TIMES_HEIGHT).intersect(ui.clip_rect());
     let mut plots: Option<Rect> = None;
     let selecting = selection(ui, scene);
-    ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+    ScrollArea::vertical().auto_shrink(false).max_height(visible.height()).show(ui, |ui| {
         // Keeps the scroll bar off the plots.
         eframe::egui::Frame::new().inner_margin(Margin { right: 10, ..Margin::ZERO }).show(ui, |ui| {
-            let count = full.len();
-            for (index, (kind, curves)) in full.iter().enumerate() {
-                let panel = Panel { kind: *kind, curves, last: index + 1 == count, height, visible, selecting };
+            for (kind, curves) in &full {
+                let panel = Panel { kind: *kind, curves, height, visible, selecting };
                 let rect = panel.ui(ui, scene, commands);
                 plots = Some(plots.map_or(rect, |all| all.union(rect)));
             }
         });
     });
     if let Some(rect) = plots {
+        times_ui(ui, scene, rect, visible.bottom());
         ui.data_mut(|data| data.insert_temp(Id::unique("live-plots"), rect.intersect(visible)));
+    }
+}
+
+/// Draws the numbers of the horizontal axis under all plots, where they stay while plots scroll.
+fn times_ui(ui: &Ui, scene: &Scene, plots: Rect, top: f32) {
+    let (from, to) = scene.view;
+    let per_point = (to - from) / f64::from(plots.width().max(1.0));
+    let input = GridInput { bounds: scene.view, base_step_size: 8.0 * per_point };
+    let (font, colour) = (FontId::proportional(SMALL), palette(ui.visuals()).muted);
+    for mark in x_ticks(scene.axis, &input) {
+        let x = plots.left() + ((mark.value - from) / per_point) as f32;
+        let text = x_text(scene.axis, mark);
+        let galley = ui.painter().layout_no_wrap(text, font.clone(), colour);
+        let half = galley.size().x / 2.0;
+        let x = x.clamp(plots.left() + half - NUMBERS_WIDTH / 2.0, (plots.right() + 10.0 - half).max(plots.left()));
+        ui.painter().galley(Pos2::new(x - half, top + GRID), galley, colour);
     }
 }
 
@@ -90,7 +111,6 @@ fn empty_lines(scene: &Scene, state: &State, empty: &[(Kind, Vec<Curve>)]) -> Ve
 struct Panel<'a> {
     kind: Kind,
     curves: &'a [Curve<'a>],
-    last: bool,
     height: f32,
     visible: Rect,
     selecting: Option<(f64, f64)>,
@@ -105,21 +125,15 @@ impl Panel<'_> {
         let log = scene.is_log(self.kind);
         let y_axis = AxisHints::new_y()
             .min_thickness(NUMBERS_WIDTH)
-            .tick_label_font(eframe::egui::FontId::proportional(SMALL))
+            .tick_label_font(FontId::proportional(SMALL))
             .formatter(move |mark: GridMark, _| if log { log_text(mark) } else { y_text(mark) });
         let axis = scene.axis;
-        let x_axis = AxisHints::new_x()
-            .min_thickness(TIMES_HEIGHT)
-            .tick_label_font(eframe::egui::FontId::proportional(SMALL))
-            .formatter(move |mark, range| x_text(axis, mark, range));
-        let height = if self.last { self.height + TIMES_HEIGHT } else { self.height };
         let mut plot = Plot::new(("live", self.kind))
-            .height(height)
-            .custom_x_axes(vec![x_axis])
+            .height(self.height)
             .custom_y_axes(vec![y_axis])
             .x_grid_spacer(move |input| x_ticks(axis, &input))
             .y_grid_spacer(move |input| if log { log_ticks(&input) } else { y_ticks(&input) })
-            .show_axes([self.last, true])
+            .show_axes([false, true])
             .set_margin_fraction(vec2(0.0, 0.06))
             .auto_bounds(Vec2b::new(false, true))
             .allow_axis_zoom_drag(false)
@@ -248,7 +262,7 @@ impl Draw<'_> {
 
     /// A few markers on the curve, each run's at other places.
     fn markers(&self, plot: &mut PlotUi, curve: &Curve, colour: Color32) {
-        let (from, to) = self.scene.view;
+        let Some((from, to)) = curve.seen(self.scene) else { return };
         let at = |index: usize| (index as f64 + 0.5 + 0.13 * (curve.run.slot % 4) as f64) / MARKERS as f64;
         let points: Vec<PlotPoint> = (0..MARKERS)
             .filter_map(|index| curve.at(self.scene, Some(from + at(index) * (to - from))))
@@ -260,13 +274,7 @@ impl Draw<'_> {
         plot.points(points.filled(true).allow_hover(false));
     }
 
-    fn cursor(
-        &self,
-        plot: &mut PlotUi,
-        visuals: &eframe::egui::Visuals,
-        selecting: Option<(f64, f64)>,
-        visible: Rect,
-    ) {
+    fn cursor(&self, plot: &mut PlotUi, visuals: &eframe::egui::Visuals, selecting: Option<(f64, f64)>, visible: Rect) {
         let accent = palette(visuals).accent;
         if let Some((from, to)) = selecting {
             let fill = accent.gamma_multiply(0.2);

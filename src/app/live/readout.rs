@@ -12,9 +12,12 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, strong};
 use crate::figure::{grouped, significant};
 
-/// The table is at most so high.
-const MOST_HEIGHT: f32 = 150.0;
-const NAME_WIDTH: f32 = 180.0;
+/// Of more lines than this, some are scrolled away.
+const MOST_LINES: usize = 8;
+const LINE_HEIGHT: f32 = 18.0;
+/// Room around the table in its card, and over the card.
+const PADDING: f32 = 6.0;
+const NAME_WIDTH: f32 = 150.0;
 
 /// One line: a run, or one of its GPUs or ranks.
 struct Line<'a> {
@@ -26,8 +29,7 @@ struct Line<'a> {
 
 /// Draws the table at the bottom of what is left.
 pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
-    let panels: Vec<(Kind, Vec<Curve>)> =
-        scene.panels().into_iter().filter(|(_, curves)| !curves.is_empty()).collect();
+    let panels: Vec<(Kind, Vec<Curve>)> = scene.panels().into_iter().filter(|(_, curves)| !curves.is_empty()).collect();
     let at = plots_rect(ui).and_then(|plots| cursor(ui, scene, plots));
     let lines = lines(scene, &panels, at);
     if lines.is_empty() {
@@ -35,15 +37,20 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
     }
     let width = scene.view.1 - scene.view.0;
     let when = at.map_or_else(|| "newest".to_owned(), |x| format!("at {}", place_text(scene.axis, x, width)));
-    let frame = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
-    Panel::bottom("live-readout").frame(frame).resizable(false).show_separator_line(false).show(ui, |ui| {
-        card(ui).inner_margin(Margin::symmetric(12, 6)).show(ui, |ui| {
+    let frame = Frame::new().inner_margin(Margin { top: PADDING as i8, ..Margin::ZERO });
+    let height = LINE_HEIGHT * (2 + lines.len().min(MOST_LINES)) as f32 + 3.0 * PADDING + 2.0;
+    let panel = Panel::bottom("live-readout").frame(frame).resizable(false).show_separator_line(false);
+    panel.exact_size(height).show(ui, |ui| {
+        card(ui).inner_margin(Margin::symmetric(12, PADDING as i8)).show(ui, |ui| {
             ui.take_available_width();
-            ui.spacing_mut().item_spacing.y = GRID / 2.0;
-            ui.spacing_mut().interact_size.y = 4.5 * GRID;
+            ui.spacing_mut().item_spacing.y = 0.0;
+            ui.spacing_mut().interact_size.y = LINE_HEIGHT;
             let column = ((ui.available_width() - NAME_WIDTH) / panels.len().max(1) as f32).clamp(64.0, 130.0);
-            row(ui, column, |ui| drop(ui.label(strong(when))), &headers(&panels), true);
-            ScrollArea::vertical().max_height(MOST_HEIGHT).auto_shrink([false, true]).show(ui, |ui| {
+            let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name().to_owned()).collect();
+            row(ui, column, |ui| drop(ui.label(strong(when))), &names, true);
+            let units: Vec<String> = panels.iter().map(|panel| scale(panel).0.to_owned()).collect();
+            row(ui, column, |_| (), &units, true);
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 for line in lines {
                     let values: Vec<String> =
                         line.values.iter().zip(&panels).map(|(value, panel)| text(*value, panel)).collect();
@@ -64,14 +71,6 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
 
 fn scale(panel: &(Kind, Vec<Curve>)) -> (&'static str, f64) {
     panel.0.unit(panel.1.iter().map(Curve::max).fold(0.0, f64::max))
-}
-
-fn headers(panels: &[(Kind, Vec<Curve>)]) -> Vec<String> {
-    let header = |panel: &(Kind, Vec<Curve>)| match scale(panel).0 {
-        "" => panel.0.name().to_owned(),
-        unit => format!("{}, {unit}", panel.0.name()),
-    };
-    panels.iter().map(header).collect()
 }
 
 fn text(value: Option<f64>, panel: &(Kind, Vec<Curve>)) -> String {

@@ -1,7 +1,7 @@
 //! What is to be drawn now: the chosen runs with their curves, the panels, and the part of the horizontal axis.
 
-use eframe::egui::Visuals;
 use eframe::egui::Color32;
+use eframe::egui::Visuals;
 use egui_plot::MarkerShape;
 
 use super::curves::Curves;
@@ -142,7 +142,7 @@ impl<'a> Scene<'a> {
             return "these GPUs do not tell it".to_owned();
         }
         let reason = state.node.as_ref().and_then(|node| node.no_gpu_reason.clone());
-        reason.map_or_else(|| "these runs use no GPU".to_owned(), |reason| format!("no GPU: {reason}"))
+        reason.unwrap_or_else(|| "these runs use no GPU".to_owned())
     }
 
     /// How strongly curves are smoothed.
@@ -193,6 +193,14 @@ impl Curve<'_> {
         let mut pieces = values.pieces(scene.xs(self.track), crate::analysis::View { from, to, columns });
         pieces.iter_mut().flatten().for_each(|point| point[0] -= shift);
         pieces
+    }
+
+    /// From where to where it is in view.
+    pub fn seen(&self, scene: &Scene) -> Option<(f64, f64)> {
+        let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
+        let (first, last) = xs.first().zip(xs.last())?;
+        let seen = (scene.view.0.max(first - shift), scene.view.1.min(last - shift));
+        (seen.0 <= seen.1).then_some(seen)
     }
 
     /// The last point at or before a place: of what is smoothed where that is drawn. None in gaps and past the end.

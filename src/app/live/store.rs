@@ -223,6 +223,12 @@ impl Shelf {
         }));
     }
 
+    /// Whether all that is drawn is smoothed to `factor`.
+    pub fn is_smooth(&self, factor: f32) -> bool {
+        let curves = self.chosen.iter().filter_map(|chosen| self.curves(&chosen.run));
+        curves.flat_map(Curves::tracks).all(|track| track.is_smooth(factor))
+    }
+
     fn install(&mut self, smoothed: Smoothed, factor: f32) {
         let Some(curves) = self.curves.get_mut(&smoothed.run) else { return };
         // Another run of this name, or its columns changed: it is done again.
