@@ -116,7 +116,7 @@ fn since_text(time_s: f64, step_s: f64) -> String {
     let sign = if time_s < 0.0 { "\u{2212}" } else { "" };
     let time_s = time_s.abs();
     let places = decimals(step_s);
-    if time_s < 60.0 || time_s > 1e9 {
+    if !(60.0..1e9).contains(&time_s) {
         return format!("{sign}{time_s:.places$} s");
     }
     let scale = 10_f64.powi(places as i32);
@@ -159,11 +159,11 @@ fn utc_offset_s(time_s: f64) -> f64 {
 /// A tick of a vertical axis.
 pub fn y_text(mark: GridMark) -> String {
     let places = decimals(mark.step_size);
-    if mark.value != 0.0 && (mark.value.abs() >= 1e7 || mark.value.abs() < 1e-4) {
-        return significant(mark.value).replace('-', "\u{2212}");
-    }
-    // Not `-0`.
+    // Not `-0`, and no dust of rounding.
     let value = if mark.value.abs() < mark.step_size / 2.0 { 0.0 } else { mark.value };
+    if value != 0.0 && (value.abs() >= 1e7 || mark.step_size < 1e-5) {
+        return significant(value).replace('-', "\u{2212}");
+    }
     grouped(&format!("{value:.places$}").replace('-', "\u{2212}"))
 }
 

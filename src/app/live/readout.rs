@@ -17,7 +17,9 @@ const MOST_LINES: usize = 8;
 const LINE_HEIGHT: f32 = 18.0;
 /// Room around the table in its card, and over the card.
 const PADDING: f32 = 6.0;
-const NAME_WIDTH: f32 = 150.0;
+/// From how wide to how wide the column of names and those of numbers are.
+const NAME_WIDTH: (f32, f32) = (150.0, 320.0);
+const COLUMN_WIDTH: (f32, f32) = (64.0, 110.0);
 
 /// One line: a run, or one of its GPUs or ranks.
 struct Line<'a> {
@@ -37,6 +39,7 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
     }
     let width = scene.view.1 - scene.view.0;
     let when = at.map_or_else(|| "newest".to_owned(), |x| format!("at {}", place_text(scene.axis, x, width)));
+    let when = if scene.smoothing() > 0.0 { format!("{when}, smoothed") } else { when };
     let frame = Frame::new().inner_margin(Margin { top: PADDING as i8, ..Margin::ZERO });
     let height = LINE_HEIGHT * (2 + lines.len().min(MOST_LINES)) as f32 + 3.0 * PADDING + 2.0;
     let panel = Panel::bottom("live-readout").frame(frame).resizable(false).show_separator_line(false);
@@ -45,12 +48,15 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
             ui.take_available_width();
             ui.spacing_mut().item_spacing.y = 0.0;
             ui.spacing_mut().interact_size.y = LINE_HEIGHT;
-            let column = ((ui.available_width() - NAME_WIDTH) / panels.len().max(1) as f32).clamp(64.0, 130.0);
+            let (room, count) = (ui.available_width(), panels.len().max(1) as f32);
+            let column = ((room - NAME_WIDTH.0) / count).clamp(COLUMN_WIDTH.0, COLUMN_WIDTH.1);
+            let name_width = (room - column * count).clamp(NAME_WIDTH.0, NAME_WIDTH.1);
+            let widths = (name_width, column);
             let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name().to_owned()).collect();
-            row(ui, column, |ui| drop(ui.label(strong(when))), &names, true);
+            row(ui, widths, |ui| drop(ui.label(strong(when))), &names, true);
             let units: Vec<String> = panels.iter().map(|panel| scale(panel).0.to_owned()).collect();
-            row(ui, column, |_| (), &units, true);
-            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+            row(ui, widths, |_| (), &units, true);
+            ScrollArea::vertical().auto_shrink(false).min_scrolled_height(0.0).show(ui, |ui| {
                 for line in lines {
                     let values: Vec<String> =
                         line.values.iter().zip(&panels).map(|(value, panel)| text(*value, panel)).collect();
@@ -62,7 +68,7 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
                         let label = eframe::egui::Label::new(&line.name).truncate();
                         ui.add(label).on_hover_text(&line.name);
                     };
-                    row(ui, column, name, &values, false);
+                    row(ui, widths, name, &values, false);
                 }
             });
         });
@@ -79,13 +85,13 @@ fn text(value: Option<f64>, panel: &(Kind, Vec<Curve>)) -> String {
 }
 
 /// One line of the table: numbers to the right.
-fn row(ui: &mut Ui, column: f32, name: impl FnOnce(&mut Ui), values: &[String], header: bool) {
+fn row(ui: &mut Ui, (name_width, column): (f32, f32), name: impl FnOnce(&mut Ui), values: &[String], header: bool) {
     let height = ui.spacing().interact_size.y;
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = GRID;
         let left = Layout::left_to_right(Align::Center);
-        ui.allocate_ui_with_layout(vec2(NAME_WIDTH, height), left, |ui| {
-            ui.set_min_width(NAME_WIDTH);
+        ui.allocate_ui_with_layout(vec2(name_width, height), left, |ui| {
+            ui.set_min_width(name_width);
             name(ui);
         });
         let muted_colour = palette(ui.visuals()).muted;
@@ -116,7 +122,7 @@ fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64
             let of = |curves: &'a [Curve<'a>]| curves.iter().find(|c| c.run.run == run.run && c.part == *part);
             let found: Vec<Option<&Curve>> = panels.iter().map(|(_, curves)| of(curves)).collect();
             let Some(curve) = found.iter().flatten().next().copied() else { continue };
-            let name = part.as_ref().map_or_else(|| run.name.to_owned(), |part| format!("{} · {part}", run.name));
+            let name = part.as_ref().map_or_else(|| run.name.to_owned(), |part| format!("{part} · {}", run.name));
             let value = |curve: Option<&Curve>| curve.and_then(|curve| curve.at(scene, at)).map(|[_, y]| y);
             lines.push(Line { name, curve, values: found.into_iter().map(value).collect() });
         }

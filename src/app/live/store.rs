@@ -146,7 +146,7 @@ impl Shelf {
         }
         let curves = Arc::make_mut(self.curves.entry(run.clone()).or_default());
         append(curves, batch);
-        self.used(run);
+        self.used(&run);
     }
 
     /// A run's record was read.
@@ -162,13 +162,13 @@ impl Shelf {
             append(&mut curves, batch);
         }
         self.curves.insert(read.run.clone(), Arc::new(curves));
-        self.used(read.run);
+        self.used(&read.run);
     }
 
     /// Lets go of what is too much: runs chosen by themselves, then curves, the oldest first.
-    fn used(&mut self, run: String) {
+    fn used(&mut self, run: &str) {
         self.order.retain(|other| *other != run);
-        self.order.push(run.clone());
+        self.order.push(run.to_owned());
         let by_itself = |chosen: &&Chosen| chosen.by_itself && chosen.run != run;
         if self.chosen.iter().filter(by_itself).count() >= CHOSEN_BY_THEMSELVES {
             let age = |chosen: &&Chosen| self.order.iter().position(|other| *other == chosen.run);
