@@ -161,6 +161,10 @@ impl Panel<'_> {
             draw.background(plot_ui, &visuals);
             if seen {
                 self.curves.iter().for_each(|curve| draw.curve(plot_ui, curve, curve.colour(&visuals)));
+                // Over all curves, so that one that lies under another is still told.
+                if scene.runs.len() > 1 {
+                    self.curves.iter().for_each(|curve| draw.markers(plot_ui, curve, curve.colour(&visuals)));
+                }
             }
             draw.cursor(plot_ui, &visuals, self.selecting, self.visible);
         });
@@ -241,9 +245,6 @@ impl Draw<'_> {
             self.lines(plot, curve, colour.gamma_multiply(0.3), false);
         }
         self.lines(plot, curve, colour, true);
-        if self.scene.runs.len() > 1 {
-            self.markers(plot, curve, colour);
-        }
     }
 
     fn lines(&self, plot: &mut PlotUi, curve: &Curve, colour: Color32, smooth: bool) {
