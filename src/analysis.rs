@@ -7,14 +7,18 @@ mod cell;
 pub(crate) mod fixture;
 mod mark;
 mod measure;
+mod pyramid;
 mod run;
+mod smooth;
 mod value;
 
 pub use batch::{BatchMeans, batch_means};
 pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, varying};
 pub use mark::Mark;
 pub use measure::{MEASURES, Measure, measure};
+pub use pyramid::{Pyramid, View};
 pub use run::{EpochSummary, RunSummary, summarise_run};
+pub use smooth::Smoother;
 pub use value::{Interval, Method, Value, range, ratio, summarise};
 
 // The plan's values that summaries and cells carry, for whoever draws them.

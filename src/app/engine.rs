@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Screen;
+use super::live::Curves;
 use crate::analysis::RunSummary;
 use crate::plan::{Node, Plan, RunState};
 use crate::protocol::Sample;
@@ -182,8 +183,6 @@ pub struct Records {
 /// One step as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LiveStep {
-    /// When it ended, in seconds since the Unix epoch.
-    pub time_s: f64,
     /// Whose.
     pub rank: u32,
     /// The step.
@@ -223,12 +222,12 @@ pub struct RunPage {
 /// The curves of one run, from its first moment.
 #[derive(Clone, Debug)]
 pub struct RunCurves {
+    /// The session's folder.
+    pub folder: PathBuf,
     /// Which run.
     pub run: String,
-    /// Steps of all ranks, in the order of time.
-    pub steps: Vec<LiveStep>,
-    /// Samples, in order.
-    pub samples: Vec<Sample>,
+    /// Ready to be drawn.
+    pub curves: Curves,
 }
 
 /// Both threads and the channels to and from them.

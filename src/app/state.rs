@@ -166,6 +166,7 @@ impl State {
         self.poll_closing(context);
         self.poll_plan(context, requests);
         self.poll_runs(requests);
+        self.poll_live(context, requests);
         self.poll_compare(context, requests);
         self.poll_node(context, requests);
     }
@@ -183,6 +184,7 @@ impl State {
             self.records = records;
             self.runs.records_changed(&self.records, &self.queue);
             self.compare.records_changed();
+            self.live.records_changed(&self.records);
         } else {
             self.compare.take_other(records);
         }

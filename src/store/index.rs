@@ -85,8 +85,8 @@ impl Index {
         let key = self.key(&line.run, line.rank)?;
         match &line.event {
             Event::Step { epoch, step, duration_s, load_wait_s, loss, images, warm_up, .. } => self.execute(
-                "INSERT OR REPLACE INTO step VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![key, step.cast_signed(), epoch, duration_s, load_wait_s, loss, images, warm_up],
+                "INSERT OR REPLACE INTO step VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                params![key, step.cast_signed(), epoch, duration_s, load_wait_s, loss, images, warm_up, line.time_s],
             ),
             Event::Started { torch_version, device, .. } => self.execute(
                 "UPDATE rank SET device = ?2, torch_version = ?3 WHERE key = ?1",

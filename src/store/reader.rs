@@ -10,9 +10,11 @@ use serde::de::DeserializeOwned;
 use super::schema::{self, Opened};
 use super::telemetry::TelemetryFold;
 use super::{
-    EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, writer,
+    EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, replay,
+    writer,
 };
 use crate::plan::{Node, RunState};
+use crate::protocol::Sample;
 
 /// A connection that only reads. Each call sees one moment of the index.
 pub struct Reader {
@@ -87,6 +89,15 @@ impl Reader {
         self.told(self.read_steps(run, rank))
     }
 
+    /// What telemetry read while a run went on, in the order of its log. Lines that cannot be understood, and a last one
+    /// that is torn, are left out; a run without a log has none.
+    pub fn samples(&self, run: &str) -> Result<Vec<Sample>, StoreError> {
+        folder::check_run_id(run)?;
+        let mut samples = Vec::new();
+        replay::each_sample(&self.folder, run, u64::MAX, |sample| samples.push(sample))?;
+        Ok(samples)
+    }
+
     /// Processes of runs that were started and have not ended: after a restart, those to look for.
     pub fn processes(&self) -> Result<Vec<RunProcess>, StoreError> {
         let sql = "SELECT run, pid, process_start FROM run
@@ -113,7 +124,7 @@ impl Reader {
         let sql = "SELECT key FROM rank WHERE run = ?1 AND rank = ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let key: Option<i64> = statement.query_row(params![run, rank], |row| row.get(0)).optional()?;
-        let sql = "SELECT step, epoch, duration_s, load_wait_s, loss, images, warm_up FROM step
+        let sql = "SELECT step, epoch, duration_s, load_wait_s, loss, images, warm_up, time_s FROM step
              WHERE rank_key = ?1 ORDER BY step";
         self.rows(sql, [key], |row| {
             Ok(StepRecord {
@@ -124,6 +135,7 @@ impl Reader {
                 loss: number(row, 4)?,
                 images: row.get(5)?,
                 warm_up: row.get(6)?,
+                time_s: row.get(7)?,
             })
         })
     }

@@ -8,6 +8,8 @@ use crate::protocol::{Device, Evidence, FailureKind};
 pub struct StepRecord {
     /// The step, from 1.
     pub step: u64,
+    /// When it was told, in seconds since the Unix epoch.
+    pub time_s: f64,
     /// The epoch, from 1.
     pub epoch: u32,
     /// From the end of the step before to the end of this one.

@@ -98,18 +98,28 @@ pub(super) fn catch_up_run(folder: &Path, index: &mut Index, run: &str) -> Resul
 
 /// The fold of the samples' log, up to `bytes`.
 pub(super) fn fold_samples(folder: &Path, run: &str, bytes: u64) -> Result<TelemetryFold, StoreError> {
-    let path = folder::samples(folder, run);
     let mut fold = TelemetryFold::default();
+    each_sample(folder, run, bytes, |sample| fold.add(&sample))?;
+    Ok(fold)
+}
+
+/// Every sample of a samples' log up to `bytes`, in order. What cannot be understood is left out.
+pub(super) fn each_sample(
+    folder: &Path,
+    run: &str,
+    bytes: u64,
+    mut each: impl FnMut(Sample),
+) -> Result<(), StoreError> {
+    let path = folder::samples(folder, run);
     let read = lines::read(&path, bytes, |line| {
         if let Line::Whole(line, _) = line
             && let Ok(sample) = serde_json::from_slice(line)
         {
-            fold.add(&sample);
+            each(sample);
         }
         Ok::<_, std::io::Error>(ControlFlow::Continue(()))
     });
-    read.map_err(StoreError::io("reading", &path))?;
-    Ok(fold)
+    read.map_err(StoreError::io("reading", &path))
 }
 
 fn sorted_names(folder: &Path) -> Result<Vec<String>, StoreError> {

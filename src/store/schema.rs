@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables below. An index of another version is made anew.
-pub(super) const INDEX_VERSION: i64 = 1;
+pub(super) const INDEX_VERSION: i64 = 2;
 
 // `position` is the order of the journal. Levels, data sets, devices and the telemetry fold are JSON.
 // A rank's rows carry the key of its row in `rank`, which keeps two million steps small and quick.
@@ -29,7 +29,7 @@ CREATE TABLE rank (
 );
 CREATE TABLE step (
     rank_key INTEGER NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, duration_s REAL NOT NULL,
-    load_wait_s REAL NOT NULL, loss REAL, images INTEGER NOT NULL, warm_up INTEGER NOT NULL,
+    load_wait_s REAL NOT NULL, loss REAL, images INTEGER NOT NULL, warm_up INTEGER NOT NULL, time_s REAL NOT NULL,
     PRIMARY KEY (rank_key, step)
 ) WITHOUT ROWID;
 CREATE TABLE epoch (

@@ -164,8 +164,9 @@ impl Conductor<'_> {
         let Event::Step { epoch, step, duration_s, load_wait_s, loss, images, warm_up, .. } = line.event else {
             return;
         };
-        let step = StepRecord { step, epoch, duration_s, load_wait_s, loss, images, warm_up };
-        self.batch(&line.run).steps.push(LiveStep { time_s: line.time_s, rank: line.rank, step });
+        let time_s = line.time_s;
+        let step = StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, images, warm_up };
+        self.batch(&line.run).steps.push(LiveStep { rank: line.rank, step });
     }
 
     fn batch(&mut self, run: &str) -> &mut LiveBatch {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Outbox, Records, Report, Request, RunCurves, RunPage, WindowClosed};
+use super::{LiveStep, Outbox, Records, Report, Request, RunCurves, RunPage, WindowClosed};
 use crate::analysis::{RunSummary, summarise_run};
 use crate::app::Screen;
+use crate::app::live::Curves;
 use crate::store::{Reader, StoreError, index_path};
 
 /// While measures of many runs are being worked out, those that are ready are shown so often.
@@ -194,8 +195,11 @@ fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {
 }
 
 fn read_curves(folder: &Path, run: &str) -> Result<RunCurves, StoreError> {
-    let _reader = Reader::open(folder)?;
-    Ok(RunCurves { run: run.to_owned(), steps: Vec::new(), samples: Vec::new() })
+    let reader = Reader::open(folder)?;
+    let ranks = reader.run(run)?.map_or_else(Vec::new, |record| record.ranks);
+    let steps = ranks.into_iter().flat_map(|of| of.steps.into_iter().map(move |step| LiveStep { rank: of.rank, step }));
+    let curves = Curves::build(steps, reader.samples(run)?);
+    Ok(RunCurves { folder: folder.to_owned(), run: run.to_owned(), curves })
 }
 
 /// The end of a file, from the start of a line; empty where there is none.

@@ -86,6 +86,7 @@ fn a_run_comes_back_as_it_was_said() {
     assert_eq!(zero.steps, reader.steps("r1", 0).unwrap());
     assert_eq!((zero.steps[2].step, zero.steps[2].duration_s, zero.steps[2].loss), (3, 0.1 * 3.0, 2.3 / 3.0));
     assert_eq!((zero.steps[1].warm_up, zero.steps[2].warm_up), (true, false));
+    assert_eq!(zero.steps[2].time_s, 3.0, "when it was told");
     assert_eq!((zero.epochs[0].train_loss, zero.epochs[0].skipped_updates), (0.7, 2));
     assert_eq!((zero.evaluations[0].accuracy, zero.evaluations[0].images), (0.9, 100));
     let peaks = (zero.peak_allocated_bytes, zero.peak_reserved_bytes, zero.peak_active_bytes);
@@ -98,6 +99,22 @@ fn a_run_comes_back_as_it_was_said() {
     assert_eq!(run.telemetry.throttle_reasons, ["power"], "only while steps counted");
     assert_eq!(reader.processes().unwrap(), []);
     assert_eq!(reader.run("r3").unwrap(), None);
+}
+
+#[test]
+fn samples_come_back_in_order_without_torn_or_damaged_lines() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    let said = [sample(0.0, 5.0, &["idle"]), sample(0.1, 6.0, &[])];
+    for sample in &said {
+        store.sample("r1", sample.clone()).unwrap();
+    }
+    store.flush().unwrap();
+    append(folder.path(), "runs/r1/samples.jsonl", "no sample\n{\"time_s\":0.2,");
+    let reader = store.reader().unwrap();
+    assert_eq!(reader.samples("r1").unwrap(), said);
+    assert_eq!(reader.samples("r2").unwrap(), [], "nobody sampled it");
+    assert!(reader.samples("../r1").is_err(), "it leads out of the session");
 }
 
 #[test]

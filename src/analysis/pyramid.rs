@@ -1,0 +1,225 @@
+//! Long curves drawn with few points: extremes of blocks of blocks, and from them what one screen's width can show.
+//!
+//! Where more than four points fall onto one column of pixels, the first, the least, the greatest and the last of
+//! them are drawn in their stead (the M4 of Jugel and others, 2014): the picture is the same, no extreme is lost, and
+//! none is made up. Values that are no number are gaps.
+
+/// Values in a block of one level.
+const BLOCK: usize = 8;
+
+/// Least and greatest of some values; least above greatest where there are none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Extent {
+    min: f64,
+    max: f64,
+}
+
+impl Extent {
+    const NONE: Self = Self { min: f64::INFINITY, max: f64::NEG_INFINITY };
+
+    // `f64::min` and `max` pass over NaN.
+    fn with(self, value: f64) -> Self {
+        Self { min: self.min.min(value), max: self.max.max(value) }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+}
+
+/// The values of a curve, and the extremes of their blocks. It grows at its end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pyramid {
+    values: Vec<f64>,
+    /// `levels[k][i]` is of the values from `i * BLOCK^(k + 1)` on, as many as a block of that level has.
+    levels: Vec<Vec<Extent>>,
+}
+
+/// What to draw of a curve: where it is asked for, and how finely.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    /// The left edge.
+    pub from: f64,
+    /// The right edge.
+    pub to: f64,
+    /// Columns of pixels between them.
+    pub columns: usize,
+}
+
+impl Pyramid {
+    /// Adds a value at the end. One that is not finite is a gap.
+    pub fn push(&mut self, value: f64) {
+        let value = if value.is_finite() { value } else { f64::NAN };
+        let index = self.values.len();
+        self.values.push(value);
+        let mut size = BLOCK;
+        for level in 0.. {
+            if level == self.levels.len() {
+                // One block over everything tells nothing that a few blocks below it do not.
+                if self.values.len() <= size {
+                    break;
+                }
+                self.start_level();
+            }
+            let Some(blocks) = self.levels.get_mut(level) else { break };
+            match blocks.get_mut(index / size) {
+                Some(extent) => *extent = extent.with(value),
+                None => blocks.push(Extent::NONE.with(value)),
+            }
+            size = size.saturating_mul(BLOCK);
+        }
+    }
+
+    /// Starts the next level with its first block.
+    fn start_level(&mut self) {
+        let first = match self.levels.last() {
+            Some(below) => below.iter().take(BLOCK).fold(Extent::NONE, |all, extent| all.and(*extent)),
+            None => self.values.iter().take(BLOCK).fold(Extent::NONE, |all, value| all.with(*value)),
+        };
+        self.levels.push(vec![first]);
+    }
+
+    /// The values, gaps as NaN.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Whether there is any value that is no gap.
+    pub fn has_values(&self) -> bool {
+        self.extent(0, self.values.len()).is_some()
+    }
+
+    /// The least and the greatest of the values from `from` up to but without `to`; none where all are gaps.
+    pub fn extent(&self, from: usize, to: usize) -> Option<(f64, f64)> {
+        let extent = self.extent_of(from, to.min(self.values.len()));
+        (extent.min <= extent.max).then_some((extent.min, extent.max))
+    }
+
+    fn extent_of(&self, mut from: usize, mut to: usize) -> Extent {
+        let mut extent = Extent::NONE;
+        let plain = |extent: Extent, values: &[f64]| values.iter().fold(extent, |all, value| all.with(*value));
+        if to.saturating_sub(from) < 2 * BLOCK || self.levels.is_empty() {
+            return plain(extent, self.values.get(from..to).unwrap_or_default());
+        }
+        // What does not fill a block at either end, then the same one level up.
+        let (first, last) = (from.next_multiple_of(BLOCK), to / BLOCK * BLOCK);
+        extent = plain(extent, &self.values[from..first]);
+        extent = plain(extent, &self.values[last..to]);
+        (from, to) = (first / BLOCK, last / BLOCK);
+        for (level, blocks) in self.levels.iter().enumerate() {
+            let all = |extent: Extent, blocks: &[Extent]| blocks.iter().fold(extent, |all, block| all.and(*block));
+            if to.saturating_sub(from) < 2 * BLOCK || level + 1 == self.levels.len() {
+                return all(extent, blocks.get(from..to).unwrap_or_default());
+            }
+            let (first, last) = (from.next_multiple_of(BLOCK), to / BLOCK * BLOCK);
+            extent = all(extent, &blocks[from..first]);
+            extent = all(extent, &blocks[last..to]);
+            (from, to) = (first / BLOCK, last / BLOCK);
+        }
+        extent
+    }
+
+    /// The pieces of the curve in a view, each without gaps, with at most four points a column; `xs` are where the
+    /// values are, ascending. A piece that crosses an edge goes on to the next point outside.
+    pub fn pieces(&self, xs: &[f64], view: View) -> Vec<Vec<[f64; 2]>> {
+        let length = self.values.len().min(xs.len());
+        let (xs, width) = (&xs[..length], (view.to - view.from) / view.columns.max(1) as f64);
+        let mut pieces = Pieces::default();
+        // Also refuses edges that are no numbers.
+        if length == 0 || !(width > 0.0 && width.is_finite()) {
+            return pieces.all;
+        }
+        let first = xs.partition_point(|&x| x < view.from);
+        let end = xs.partition_point(|&x| x <= view.to);
+        if let Some(before) = first.checked_sub(1) {
+            pieces.point(xs[before], self.values[before]);
+        }
+        let mut at = first;
+        while at < end {
+            // Columns are counted from 0, not from the edge, so that a curve that moves does not shimmer.
+            let edge = ((xs[at] / width).floor() + 1.0) * width;
+            let next = at + gallop(&xs[at..end], edge);
+            self.column(xs, at, next, &mut pieces);
+            at = next;
+        }
+        if end < length {
+            pieces.point(xs[end], self.values[end]);
+        }
+        pieces.finish()
+    }
+
+    fn column(&self, xs: &[f64], from: usize, to: usize, pieces: &mut Pieces) {
+        if to - from <= 4 {
+            (from..to).for_each(|index| pieces.point(xs[index], self.values[index]));
+            return;
+        }
+        let (first, last) = (self.values[from], self.values[to - 1]);
+        // A gap at either end may be seen; one within is narrower than a pixel.
+        pieces.point(xs[from], first);
+        if let Some((min, max)) = self.extent(from, to) {
+            // Both at the same place: apart, they would be joined by a slope that is not there.
+            for extreme in [min, max] {
+                if pieces.last() != Some(extreme) {
+                    pieces.point(xs[from], extreme);
+                }
+            }
+        }
+        if last.is_nan() || pieces.last() != Some(last) {
+            pieces.point(xs[to - 1], last);
+        }
+    }
+}
+
+/// The first index of `xs` that is at `edge` or beyond, at least 1.
+fn gallop(xs: &[f64], edge: f64) -> usize {
+    let mut step = 1;
+    while step < xs.len() && xs[step] < edge {
+        step *= 2;
+    }
+    let (low, high) = (step / 2, step.min(xs.len()));
+    (low + xs[low..high].partition_point(|&x| x < edge)).max(1)
+}
+
+#[derive(Default)]
+struct Pieces {
+    all: Vec<Vec<[f64; 2]>>,
+    piece: Vec<[f64; 2]>,
+}
+
+impl Pieces {
+    fn point(&mut self, x: f64, y: f64) {
+        if y.is_nan() {
+            self.end();
+        } else {
+            self.piece.push([x, y]);
+        }
+    }
+
+    /// The last value of the piece that is being made.
+    fn last(&self) -> Option<f64> {
+        self.piece.last().map(|point| point[1])
+    }
+
+    fn end(&mut self) {
+        if !self.piece.is_empty() {
+            self.all.push(std::mem::take(&mut self.piece));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Vec<[f64; 2]>> {
+        self.end();
+        self.all
+    }
+}
+
+impl FromIterator<f64> for Pyramid {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut pyramid = Self::default();
+        values.into_iter().for_each(|value| pyramid.push(value));
+        pyramid
+    }
+}
+
+#[cfg(test)]
+#[path = "pyramid_tests.rs"]
+mod tests;

@@ -1,0 +1,86 @@
+//! Smoothing that forgets with time: an exponential moving average with its bias taken out.
+
+/// An exponential moving average over points of ascending x.
+///
+/// At the usual distance of points, each keeps `factor` of what was before it; over a longer distance the old is
+/// forgotten as if points had come all along. The start is not pulled to 0: the average is divided by the weight that
+/// has come together so far (as Adam does it). A gap starts it anew.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Smoother {
+    factor: f64,
+    distance: f64,
+    last_x: Option<f64>,
+    sum: f64,
+    weight: f64,
+}
+
+impl Smoother {
+    /// `factor` from 0 (nothing is smoothed) to below 1; `distance` is the usual one between points.
+    pub fn new(factor: f64, distance: f64) -> Self {
+        let factor = if factor.is_nan() { 0.0 } else { factor.clamp(0.0, 0.9999) };
+        Self { factor, distance, last_x: None, sum: 0.0, weight: 0.0 }
+    }
+
+    /// The usual distance between ascending points: the median of the first ones, which later points do not change.
+    pub fn usual_distance(xs: &[f64]) -> f64 {
+        let first = &xs[..xs.len().min(65)];
+        let mut distances: Vec<f64> = first.windows(2).map(|pair| pair[1] - pair[0]).filter(|d| *d > 0.0).collect();
+        distances.sort_by(f64::total_cmp);
+        distances.get(distances.len() / 2).copied().unwrap_or(1.0)
+    }
+
+    /// The average with one more point.
+    pub fn next(&mut self, x: f64, y: f64) -> f64 {
+        if !y.is_finite() {
+            (self.last_x, self.sum, self.weight) = (None, 0.0, 0.0);
+            return f64::NAN;
+        }
+        let distances = self.last_x.map_or(1.0, |last| ((x - last) / self.distance).max(0.0));
+        // Points come mostly at the same distance, and `powf` is dear.
+        let kept = if (distances - 1.0).abs() < 0.05 { self.factor } else { self.factor.powf(distances) };
+        // A point at the place of the one before counts as much as one.
+        let gained = if kept < 1.0 { 1.0 - kept } else { 1.0 - self.factor };
+        self.last_x = Some(x);
+        self.sum = kept * self.sum + gained * y;
+        self.weight = kept * self.weight + gained;
+        self.sum / self.weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn smoothed(factor: f64, points: &[(f64, f64)]) -> Vec<f64> {
+        let mut smoother = Smoother::new(factor, 1.0);
+        points.iter().map(|&(x, y)| smoother.next(x, y)).collect()
+    }
+
+    #[test]
+    fn the_start_is_not_pulled_to_zero() {
+        let level = smoothed(0.9, &[(0.0, 5.0), (1.0, 5.0), (2.0, 5.0)]);
+        assert!(level.iter().all(|y| (y - 5.0).abs() < 1e-12), "{level:?}");
+        // By hand: (0.9 * 0.1 * 1 + 0.1 * 2) / (0.9 * 0.1 + 0.1).
+        let two = smoothed(0.9, &[(0.0, 1.0), (1.0, 2.0)]);
+        assert!((two[1] - 0.29 / 0.19).abs() < 1e-12, "{two:?}");
+    }
+
+    #[test]
+    fn what_is_long_ago_is_forgotten() {
+        let near = smoothed(0.9, &[(0.0, 0.0), (1.0, 1.0)])[1];
+        let far = smoothed(0.9, &[(0.0, 0.0), (1000.0, 1.0)])[1];
+        assert!(near < 0.6 && far > 0.99, "{near} {far}");
+    }
+
+    #[test]
+    fn a_gap_stays_and_starts_anew() {
+        let gap = smoothed(0.9, &[(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0)]);
+        assert!(gap[1].is_nan());
+        assert_eq!(gap[2], 3.0);
+    }
+
+    #[test]
+    fn factor_zero_changes_nothing() {
+        assert_eq!(smoothed(0.0, &[(0.0, 1.0), (1.0, 7.0)]), [1.0, 7.0]);
+    }
+}

@@ -1,0 +1,265 @@
+//! One run's curves: what ranks and telemetry said, in order, ready to be drawn; it grows while the run goes on.
+
+use super::kind::Kind;
+use super::track::Track;
+use crate::app::engine::LiveStep;
+use crate::protocol::{GpuSample, Sample};
+
+/// Where an epoch begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EpochStart {
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// When, in seconds since the Unix epoch.
+    pub time_s: f64,
+    /// Its first step.
+    pub step: u64,
+}
+
+/// The curves of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Curves {
+    /// Losses and step times of each rank.
+    ranks: Vec<RankTrack>,
+    /// The same for all ranks together, where there is more than one.
+    joined: Track,
+    samples: Track,
+    gpus: Vec<String>,
+    /// From the second epoch on.
+    pub epochs: Vec<EpochStart>,
+    /// The first and the last warm-up step: its time and number.
+    pub warm_up: Option<[(f64, u64); 2]>,
+    /// Changes when columns are not the ones they were.
+    pub generation: u64,
+    last_epoch: u32,
+    start_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct RankTrack {
+    rank: u32,
+    track: Track,
+    images: Vec<u32>,
+    /// Steps that are in the joined track.
+    joined: usize,
+}
+
+impl Curves {
+    /// Builds the curves of a run from all that was said.
+    pub fn build(steps: impl IntoIterator<Item = LiveStep>, samples: impl IntoIterator<Item = Sample>) -> Self {
+        let mut curves = Self::default();
+        curves.append(steps, samples);
+        curves
+    }
+
+    /// Takes in what was said since. What is known already is passed over.
+    pub fn append(&mut self, steps: impl IntoIterator<Item = LiveStep>, samples: impl IntoIterator<Item = Sample>) {
+        steps.into_iter().for_each(|step| self.step(&step));
+        samples.into_iter().for_each(|sample| self.sample(&sample));
+        self.join();
+    }
+
+    /// When it gave its first sign of life, in seconds since the Unix epoch.
+    pub fn start_s(&self) -> f64 {
+        self.start_s.unwrap_or(0.0)
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.ranks.is_empty() && self.samples.times.is_empty()
+    }
+
+    /// How many GPUs were sampled.
+    pub fn gpus(&self) -> usize {
+        self.gpus.len()
+    }
+
+    /// The steps of the run as a whole.
+    pub fn steps(&self) -> Option<&Track> {
+        match &self.ranks[..] {
+            [] => None,
+            [one] => Some(&one.track),
+            _ => Some(&self.joined),
+        }
+    }
+
+    /// What telemetry said.
+    pub fn samples(&self) -> &Track {
+        &self.samples
+    }
+
+    /// The tracks and columns that show a quantity: one for the run, or with `apart` one for each rank or GPU, with
+    /// its name.
+    pub fn of(&self, kind: Kind, apart: bool) -> Vec<(Option<String>, &Track, usize)> {
+        if let Some(column) = Kind::OF_STEPS.iter().position(|k| *k == kind) {
+            if apart && self.ranks.len() > 1 {
+                return self.ranks.iter().map(|r| (Some(format!("rank {}", r.rank)), &r.track, column)).collect();
+            }
+            return self.steps().map(|track| (None, track, column)).into_iter().collect();
+        }
+        if let Some(column) = Kind::OF_HOST.iter().position(|k| *k == kind) {
+            return vec![(None, &self.samples, column)];
+        }
+        let Some(place) = Kind::OF_GPUS.iter().position(|k| *k == kind) else { return Vec::new() };
+        if self.gpus.is_empty() {
+            return Vec::new();
+        }
+        if apart && self.gpus.len() > 1 {
+            let gpu = |gpu| (Some(format!("GPU {gpu}")), &self.samples, gpu_column(gpu, place));
+            return (0..self.gpus.len()).map(gpu).collect();
+        }
+        vec![(None, &self.samples, whole_column(place))]
+    }
+
+    /// How many ranks or GPUs tell a quantity.
+    pub fn parts(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Loss | Kind::StepTime => self.ranks.len(),
+            Kind::HostCpus | Kind::HostMemory => 1,
+            _ => self.gpus.len(),
+        }
+    }
+
+    /// All tracks, always in the same order.
+    pub(super) fn tracks(&self) -> impl Iterator<Item = &Track> {
+        self.ranks.iter().map(|rank| &rank.track).chain([&self.joined, &self.samples])
+    }
+
+    /// The same to be changed.
+    pub(super) fn tracks_mut(&mut self) -> impl Iterator<Item = &mut Track> {
+        self.ranks.iter_mut().map(|rank| &mut rank.track).chain([&mut self.joined, &mut self.samples])
+    }
+
+    fn step(&mut self, LiveStep { rank, step }: &LiveStep) {
+        let known = self.ranks.iter().position(|known| known.rank == *rank);
+        let index = known.unwrap_or_else(|| self.add_rank(*rank));
+        let Some(of_rank) = self.ranks.get_mut(index) else { return };
+        let number = step.step as f64;
+        let last = of_rank.track.steps.last().copied().zip(of_rank.track.times.last().copied());
+        if let Some((_, last_s)) = last.filter(|(last, _)| *last >= number) {
+            if step.step == 1 && step.time_s > last_s {
+                // The run was started again.
+                *self = Self { generation: self.generation + 1, ..Self::default() };
+                self.step(&LiveStep { rank: *rank, step: *step });
+            }
+            return;
+        }
+        let begun_s = step.time_s - step.duration_s;
+        of_rank.track.push(step.time_s, Some(number), [step.loss, step.duration_s]);
+        of_rank.images.push(step.images);
+        self.started(begun_s);
+        if index > 0 {
+            return;
+        }
+        if step.epoch > self.last_epoch {
+            if self.last_epoch > 0 {
+                self.epochs.push(EpochStart { epoch: step.epoch, time_s: begun_s, step: step.step });
+            }
+            self.last_epoch = step.epoch;
+        }
+        if step.warm_up {
+            let first = self.warm_up.map_or((begun_s, step.step), |[first, _]| first);
+            self.warm_up = Some([first, (step.time_s, step.step)]);
+        }
+    }
+
+    fn started(&mut self, time_s: f64) {
+        if time_s.is_finite() && self.start_s.is_none_or(|start| time_s < start) {
+            self.start_s = Some(time_s);
+        }
+    }
+
+    fn add_rank(&mut self, rank: u32) -> usize {
+        let index = self.ranks.partition_point(|known| known.rank < rank);
+        self.ranks.insert(index, RankTrack { rank, track: Track::with_columns(2), ..RankTrack::default() });
+        // What was joined lacked this rank.
+        self.joined = Track::with_columns(2);
+        self.ranks.iter_mut().for_each(|rank| rank.joined = 0);
+        self.generation += 1;
+        index
+    }
+
+    /// Joins the steps that all ranks have told.
+    fn join(&mut self) {
+        if self.ranks.len() < 2 {
+            return;
+        }
+        loop {
+            // The next step of each rank; the furthest one decides which is next for all.
+            let next = |rank: &RankTrack| rank.track.steps.get(rank.joined).copied();
+            let Some(nexts) = self.ranks.iter().map(next).collect::<Option<Vec<f64>>>() else { return };
+            let step = nexts.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            if nexts.iter().any(|next| *next < step) {
+                for (rank, next) in self.ranks.iter_mut().zip(&nexts) {
+                    rank.joined += usize::from(*next < step);
+                }
+                continue;
+            }
+            let (mut time_s, mut duration_s, mut loss, mut images) = (f64::NEG_INFINITY, 0.0, 0.0, 0.0);
+            for rank in &mut self.ranks {
+                let at = rank.joined;
+                let value = |column| rank.track.value(column, at);
+                let weight = f64::from(rank.images.get(at).copied().unwrap_or(0).max(1));
+                time_s = rank.track.times.get(at).copied().unwrap_or(time_s).max(time_s);
+                duration_s = value(1).max(duration_s);
+                loss += weight * value(0);
+                images += weight;
+                rank.joined += 1;
+            }
+            self.joined.push(time_s, Some(step), [loss / images, duration_s]);
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let time_s = sample.time_s;
+        if self.samples.times.last().is_some_and(|last| *last >= time_s) {
+            return;
+        }
+        self.started(time_s);
+        let columns = Kind::OF_HOST.len() + Kind::OF_GPUS.len();
+        if self.samples.columns.is_empty() {
+            self.samples = Track::with_columns(columns);
+        }
+        for gpu in &sample.gpus {
+            if !self.gpus.contains(&gpu.uuid) {
+                self.gpus.push(gpu.uuid.clone());
+                self.samples.add_columns(Kind::OF_GPUS.len());
+                self.generation += 1;
+            }
+        }
+        if let (Some(hole_s), Some(last)) = (sample.hole_s, self.samples.times.last()) {
+            let middle = (time_s - hole_s / 2.0).clamp(*last, time_s);
+            self.samples.push(middle, None, []);
+        }
+        let gpus: Vec<Option<&GpuSample>> =
+            self.gpus.iter().map(|uuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid)).collect();
+        let mut row = vec![sample.host.cpus_busy, sample.host.memory_used_bytes.map(|bytes| bytes as f64)];
+        for kind in Kind::OF_GPUS {
+            let values: Vec<Option<f64>> = gpus.iter().map(|gpu| gpu.and_then(|gpu| reading(gpu, kind))).collect();
+            row.push(kind.of_all(&values));
+        }
+        for gpu in gpus {
+            row.extend(Kind::OF_GPUS.iter().map(|kind| gpu.and_then(|gpu| reading(gpu, *kind))));
+        }
+        self.samples.push(time_s, None, row.into_iter().map(|value| value.unwrap_or(f64::NAN)));
+    }
+}
+
+fn whole_column(place: usize) -> usize {
+    Kind::OF_HOST.len() + place
+}
+
+fn gpu_column(gpu: usize, place: usize) -> usize {
+    Kind::OF_HOST.len() + (gpu + 1) * Kind::OF_GPUS.len() + place
+}
+
+fn reading(gpu: &GpuSample, kind: Kind) -> Option<f64> {
+    match kind {
+        Kind::Memory => gpu.memory_used_bytes.map(|bytes| bytes as f64),
+        Kind::Power => gpu.power_w,
+        Kind::Busy => gpu.busy,
+        Kind::SmActivity => gpu.sm_activity,
+        Kind::Temperature => gpu.temperature_c,
+        Kind::Loss | Kind::StepTime | Kind::HostCpus | Kind::HostMemory => None,
+    }
+}

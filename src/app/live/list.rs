@@ -1,0 +1,170 @@
+//! The list of runs beside the plots: running ones first, each with its colour and marker once it is drawn.
+
+use std::collections::HashMap;
+
+use eframe::egui::{Frame, Margin, Panel, RichText, ScrollArea, Sense, TextEdit, Ui, WidgetInfo, vec2};
+
+use super::LiveCommand;
+use super::mark::{colour, marker, swatch};
+use super::scene::is_running;
+use crate::app::State;
+use crate::app::engine::Records;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{muted, strong};
+use crate::plan::RunState;
+
+/// What tells the runs of a session apart: the levels that differ, and the repeat.
+pub fn names(records: &Records) -> HashMap<String, String> {
+    let mut keys: Vec<&'static str> = Vec::new();
+    if let Some(first) = records.runs.first() {
+        for run in &records.runs {
+            let differing = run.levels.iter().filter(|(key, level)| first.levels.get(key) != Some(*level));
+            let lacking = first.levels.iter().filter(|(key, _)| run.levels.get(key).is_none());
+            for (key, _) in differing.chain(lacking) {
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+        // In the order of the plan.
+        let place = |key: &&str| first.levels.iter().position(|(other, _)| other == *key);
+        keys.sort_by_key(place);
+    }
+    let name = |run: &crate::store::RunRecord| {
+        let level = |key: &&'static str| {
+            let level = run.levels.get(key)?;
+            let text = level.to_string();
+            // A name such as `fp16` speaks for itself; `on` or `4` does not.
+            let plain = text.len() > 3 && !text.chars().all(|c| c.is_ascii_digit() || c == '.');
+            Some(if plain { text } else { format!("{} {text}", key.replace('_', " ")) })
+        };
+        let mut parts: Vec<String> = keys.iter().filter_map(level).collect();
+        if parts.is_empty() {
+            parts.push(run.plan.clone());
+        }
+        parts.push(format!("#{}", run.repeat));
+        parts.join(" · ")
+    };
+    records.runs.iter().map(|run| (run.run.clone(), name(run))).collect()
+}
+
+/// A run of the list.
+pub struct Listed<'a> {
+    pub run: &'a str,
+    pub name: &'a str,
+    pub state: RunState,
+}
+
+/// The runs that have or will have curves: running ones first, then those that ended, the latest first.
+pub fn listed(state: &State) -> Vec<Listed<'_>> {
+    let name = |run: &'_ str| state.live.names.get(run).map(String::as_str);
+    let row = |row: &'_ crate::app::engine::QueueRow| is_running(state, &row.run);
+    let running = state.queue.rows.iter().filter(|r| row(r)).map(|row| Listed {
+        run: &row.run,
+        name: name(&row.run).unwrap_or(&row.run),
+        state: row.state,
+    });
+    let ended = state.records.runs.iter().rev().filter(|run| {
+        let started = run.started_time_s.is_some() || run.state == RunState::Running;
+        started && !is_running(state, &run.run)
+    });
+    let ended = ended.map(|run| Listed { run: &run.run, name: name(&run.run).unwrap_or(&run.run), state: run.state });
+    running.chain(ended).collect()
+}
+
+/// Draws the list.
+pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
+    ui.take_available_width();
+    let runs = listed(state);
+    ui.horizontal(|ui| {
+        ui.label(strong("Runs"));
+        if state.live.shelf.chosen().next().is_some() && ui.small_button("Untick all").clicked() {
+            commands.push(LiveCommand::ChooseNone);
+        }
+    });
+    let mut filter = state.live.filter.clone();
+    let field = TextEdit::singleline(&mut filter).hint_text("Filter").desired_width(f32::INFINITY);
+    let response = ui.add_enabled(!runs.is_empty(), field);
+    response.widget_info(|| {
+        let mut info = WidgetInfo::text_edit(true, &state.live.filter, &state.live.filter, "Filter");
+        info.label = Some("Filter the list of runs".to_owned());
+        info
+    });
+    if response.changed() {
+        commands.push(LiveCommand::Filter(filter));
+    }
+    let words: Vec<String> = state.live.filter.to_lowercase().split_whitespace().map(str::to_owned).collect();
+    let fits = |listed: &&Listed| {
+        let text = format!("{} {} {}", listed.name, listed.run, listed.state.name()).to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    let fitting: Vec<&Listed> = runs.iter().filter(fits).collect();
+    if fitting.is_empty() {
+        ui.label(muted(ui, if runs.is_empty() { "No run yet." } else { "No run has such a name." }));
+    }
+    ui.add_space(GRID);
+    if state.live.shelf.chosen().next().is_some() {
+        let help =
+            "Drag a plot to move, right drag to zoom into a part, Ctrl and wheel to zoom, double click to see all.";
+        let frame = Frame::new().inner_margin(Margin { top: 4, ..Margin::ZERO });
+        Panel::bottom("live-help").frame(frame).resizable(false).show_separator_line(false).show(ui, |ui| {
+            ui.label(muted(ui, help).small());
+        });
+    }
+    let height = ui.spacing().interact_size.y;
+    ScrollArea::vertical().auto_shrink(false).show_rows(ui, height, fitting.len(), |ui, rows| {
+        for listed in fitting.get(rows).unwrap_or_default() {
+            row_ui(ui, state, listed, commands);
+        }
+    });
+}
+
+fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, commands: &mut Vec<LiveCommand>) {
+    let choice = state.live.shelf.choice(listed.run);
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = GRID;
+        let mut on = choice.is_some();
+        let response = ui.checkbox(&mut on, "");
+        let info = format!("Draw run {}", listed.run);
+        response.widget_info(|| WidgetInfo::selected(eframe::egui::Role::CheckBox, true, on, &info));
+        if response.changed() {
+            commands.push(LiveCommand::Choose(listed.run.to_owned(), on));
+        }
+        let (rect, _) = ui.allocate_exact_size(vec2(20.0, ui.spacing().interact_size.y), Sense::hover());
+        if let Some(choice) = choice {
+            let colour = colour(ui.visuals(), choice.slot, (0, 1));
+            swatch(ui.painter(), rect, colour, Some(marker(choice.slot)));
+        }
+        let (text, colour) = state_text(ui, state, listed);
+        ui.with_layout(eframe::egui::Layout::right_to_left(eframe::egui::Align::Center), |ui| {
+            if !text.is_empty() {
+                ui.label(RichText::new(text).small().color(colour));
+            }
+            ui.with_layout(eframe::egui::Layout::left_to_right(eframe::egui::Align::Center), |ui| {
+                let label = eframe::egui::Label::new(listed.name).truncate().sense(Sense::click());
+                let hover = format!("{}\n{}, {}", listed.name, listed.run, listed.state.name());
+                if ui.add(label).on_hover_text(hover).clicked() {
+                    commands.push(LiveCommand::Choose(listed.run.to_owned(), choice.is_none()));
+                }
+            });
+        });
+    });
+}
+
+/// What is worth knowing of a run in one word: nothing of one that finished.
+fn state_text(ui: &Ui, state: &State, listed: &Listed) -> (String, eframe::egui::Color32) {
+    let palette = palette(ui.visuals());
+    if state.live.shelf.is_reading(listed.run) {
+        return ("reading …".to_owned(), palette.muted);
+    }
+    match listed.state {
+        RunState::Finished => (String::new(), palette.muted),
+        RunState::Starting | RunState::Running => {
+            let row = state.queue.rows.iter().find(|row| row.run == listed.run);
+            let share = row.filter(|row| row.steps > 0).map(|row| 100.0 * row.step as f64 / row.steps as f64);
+            let text = share.map_or_else(|| listed.state.name().to_owned(), |share| format!("{share:.0} %"));
+            (format!("● {text}"), palette.good)
+        }
+        other => (other.name().to_owned(), palette.bad),
+    }
+}

@@ -1,0 +1,65 @@
+//! What is drawn and how: the row of options over the plots.
+
+use eframe::egui::{Role, Slider, Ui, WidgetInfo};
+
+use super::LiveCommand;
+use super::kind::{Kind, XAxis};
+use crate::app::State;
+use crate::app::theme::GRID;
+
+/// Draws the options.
+pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
+    let live = &state.live;
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 3.0 * GRID;
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = GRID;
+            for axis in XAxis::ALL {
+                if ui.selectable_label(live.x_axis == axis, axis.name()).clicked() {
+                    commands.push(LiveCommand::XAxis(axis));
+                }
+            }
+        });
+        let mut check = |name: &str, hover: &str, on: bool, command: fn(bool) -> LiveCommand| {
+            let mut now = on;
+            if ui.checkbox(&mut now, name).on_hover_text(hover).changed() {
+                commands.push(command(now));
+            }
+        };
+        check(
+            "Per GPU",
+            "One curve for each GPU or rank instead of one for the run",
+            live.per_gpu,
+            LiveCommand::PerGpu,
+        );
+        check("Log loss", "Draw the loss on a logarithmic axis", live.log_loss, LiveCommand::LogLoss);
+        check("Follow", "While a run goes on, keep the newest in view", live.follow, LiveCommand::Follow);
+        ui.horizontal(|ui| {
+            let label = ui.label("Smoothing");
+            let mut factor = live.smoothing;
+            let slider = Slider::new(&mut factor, 0.0..=0.99).fixed_decimals(2);
+            let hover = "Exponential moving average over time: the share of the past that a point keeps. \
+                         The raw curve stays behind it";
+            if ui.add(slider).labelled_by(label.id).on_hover_text(hover).changed() {
+                commands.push(LiveCommand::Smoothing(factor));
+            }
+        });
+        let zoomed = live.view.is_some();
+        let reset = ui.add_enabled(zoomed, eframe::egui::Button::new("Show all"));
+        if reset.on_hover_text("Double click on a plot does the same").clicked() {
+            commands.push(LiveCommand::Reset);
+        }
+    });
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 2.0 * GRID;
+        for kind in Kind::ALL {
+            let mut shown = !live.hidden.contains(&kind);
+            let response = ui.checkbox(&mut shown, kind.name()).on_hover_text(kind.meaning());
+            let name = format!("Panel {}", kind.name());
+            response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, shown, &name));
+            if response.changed() {
+                commands.push(LiveCommand::Panel(kind, shown));
+            }
+        }
+    });
+}

@@ -1,0 +1,131 @@
+//! The values of all curves at the cursor, or the newest ones: a small table under the plots.
+
+use eframe::egui::{Align, Frame, Layout, Margin, Panel, ScrollArea, Sense, Ui, vec2};
+
+use super::axis::place_text;
+use super::kind::Kind;
+use super::mark::swatch;
+use super::plots::{cursor, plots_rect};
+use super::scene::{Curve, Scene};
+use crate::app::State;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{card, muted, strong};
+use crate::figure::{grouped, significant};
+
+/// Of more lines than this, some are scrolled away.
+const MOST_LINES: usize = 8;
+const LINE_HEIGHT: f32 = 18.0;
+/// Room around the table in its card, and over the card.
+const PADDING: f32 = 6.0;
+/// From how wide to how wide the column of names and those of numbers are.
+const NAME_WIDTH: (f32, f32) = (150.0, 320.0);
+const COLUMN_WIDTH: (f32, f32) = (64.0, 110.0);
+
+/// One line: a run, or one of its GPUs or ranks.
+struct Line<'a> {
+    name: String,
+    /// Of the first curve: they share colour and marker.
+    curve: &'a Curve<'a>,
+    values: Vec<Option<f64>>,
+}
+
+/// Draws the table at the bottom of what is left.
+pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
+    let panels: Vec<(Kind, Vec<Curve>)> = scene.panels().into_iter().filter(|(_, curves)| !curves.is_empty()).collect();
+    let at = plots_rect(ui).and_then(|plots| cursor(ui, scene, plots));
+    let lines = lines(scene, &panels, at);
+    if lines.is_empty() {
+        return;
+    }
+    let width = scene.view.1 - scene.view.0;
+    let when = at.map_or_else(|| "newest".to_owned(), |x| format!("at {}", place_text(scene.axis, x, width)));
+    let when = if scene.smoothing() > 0.0 { format!("{when}, smoothed") } else { when };
+    let frame = Frame::new().inner_margin(Margin { top: PADDING as i8, ..Margin::ZERO });
+    let height = LINE_HEIGHT * (2 + lines.len().min(MOST_LINES)) as f32 + 3.0 * PADDING + 2.0;
+    let panel = Panel::bottom("live-readout").frame(frame).resizable(false).show_separator_line(false);
+    panel.exact_size(height).show(ui, |ui| {
+        card(ui).inner_margin(Margin::symmetric(12, PADDING as i8)).show(ui, |ui| {
+            ui.take_available_width();
+            ui.spacing_mut().item_spacing.y = 0.0;
+            ui.spacing_mut().interact_size.y = LINE_HEIGHT;
+            let (room, count) = (ui.available_width(), panels.len().max(1) as f32);
+            let column = ((room - NAME_WIDTH.0) / count).clamp(COLUMN_WIDTH.0, COLUMN_WIDTH.1);
+            let name_width = (room - column * count).clamp(NAME_WIDTH.0, NAME_WIDTH.1);
+            let widths = (name_width, column);
+            let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name().to_owned()).collect();
+            row(ui, widths, |ui| drop(ui.label(strong(when))), &names, true);
+            let units: Vec<String> = panels.iter().map(|panel| scale(panel).0.to_owned()).collect();
+            row(ui, widths, |_| (), &units, true);
+            ScrollArea::vertical().auto_shrink(false).min_scrolled_height(0.0).show(ui, |ui| {
+                for line in lines {
+                    let values: Vec<String> =
+                        line.values.iter().zip(&panels).map(|(value, panel)| text(*value, panel)).collect();
+                    let name = |ui: &mut Ui| {
+                        let size = vec2(18.0, ui.spacing().interact_size.y);
+                        let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
+                        let colour = line.curve.colour(ui.visuals());
+                        swatch(ui.painter(), rect, colour, Some(line.curve.marker()));
+                        let label = eframe::egui::Label::new(&line.name).truncate();
+                        ui.add(label).on_hover_text(&line.name);
+                    };
+                    row(ui, widths, name, &values, false);
+                }
+            });
+        });
+    });
+}
+
+fn scale(panel: &(Kind, Vec<Curve>)) -> (&'static str, f64) {
+    panel.0.unit(panel.1.iter().map(Curve::max).fold(0.0, f64::max))
+}
+
+fn text(value: Option<f64>, panel: &(Kind, Vec<Curve>)) -> String {
+    let scaled = |value: f64| grouped(&significant(value * scale(panel).1).replace('-', "\u{2212}"));
+    value.map_or_else(|| "\u{2013}".to_owned(), scaled)
+}
+
+/// One line of the table: numbers to the right.
+fn row(ui: &mut Ui, (name_width, column): (f32, f32), name: impl FnOnce(&mut Ui), values: &[String], header: bool) {
+    let height = ui.spacing().interact_size.y;
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = GRID;
+        let left = Layout::left_to_right(Align::Center);
+        ui.allocate_ui_with_layout(vec2(name_width, height), left, |ui| {
+            ui.set_min_width(name_width);
+            name(ui);
+        });
+        let muted_colour = palette(ui.visuals()).muted;
+        for value in values {
+            let right = Layout::right_to_left(Align::Center);
+            ui.allocate_ui_with_layout(vec2(column - GRID, height), right, |ui| {
+                let label = if header { muted(ui, value).small() } else { value.as_str().into() };
+                let dash = value == "\u{2013}";
+                let label = if dash { label.color(muted_colour) } else { label };
+                ui.add(eframe::egui::Label::new(label).truncate());
+            });
+        }
+    });
+}
+
+fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64>) -> Vec<Line<'a>> {
+    let mut lines: Vec<Line> = Vec::new();
+    for run in &scene.runs {
+        let own = |curve: &&Curve| curve.run.run == run.run;
+        let mut parts: Vec<&Option<String>> = Vec::new();
+        for curve in panels.iter().flat_map(|(_, curves)| curves).filter(own) {
+            if !parts.contains(&&curve.part) {
+                parts.push(&curve.part);
+            }
+        }
+        parts.sort();
+        for part in parts {
+            let of = |curves: &'a [Curve<'a>]| curves.iter().find(|c| c.run.run == run.run && c.part == *part);
+            let found: Vec<Option<&Curve>> = panels.iter().map(|(_, curves)| of(curves)).collect();
+            let Some(curve) = found.iter().flatten().next().copied() else { continue };
+            let name = part.as_ref().map_or_else(|| run.name.to_owned(), |part| format!("{part} · {}", run.name));
+            let value = |curve: Option<&Curve>| curve.and_then(|curve| curve.at(scene, at)).map(|[_, y]| y);
+            lines.push(Line { name, curve, values: found.into_iter().map(value).collect() });
+        }
+    }
+    lines
+}

@@ -1,0 +1,226 @@
+//! What is to be drawn now: the chosen runs with their curves, the panels, and the part of the horizontal axis.
+
+use eframe::egui::Color32;
+use eframe::egui::Visuals;
+use egui_plot::MarkerShape;
+
+use super::curves::Curves;
+use super::kind::{Kind, XAxis};
+use super::track::{Column, Track};
+use super::{LiveState, mark};
+use crate::app::State;
+use crate::plan::RunState;
+
+/// Everything in view has this much room at either end, as a share of its width.
+const MARGIN: f64 = 0.01;
+
+/// A chosen run.
+pub struct SceneRun<'a> {
+    pub run: &'a str,
+    pub name: &'a str,
+    pub slot: usize,
+    pub curves: &'a Curves,
+    pub running: bool,
+}
+
+/// One curve of a panel.
+pub struct Curve<'a> {
+    pub run: &'a SceneRun<'a>,
+    /// The GPU or rank.
+    pub part: Option<String>,
+    place: (usize, usize),
+    track: &'a Track,
+    column: &'a Column,
+}
+
+/// What is to be drawn.
+pub struct Scene<'a> {
+    pub runs: Vec<SceneRun<'a>>,
+    pub axis: XAxis,
+    /// Everything there is on the horizontal axis.
+    pub all: (f64, f64),
+    /// The part that is looked at.
+    pub view: (f64, f64),
+    live: &'a LiveState,
+}
+
+impl<'a> Scene<'a> {
+    /// What is to be drawn of a state.
+    pub fn new(state: &'a State) -> Self {
+        let live = &state.live;
+        let runs: Vec<SceneRun> = live
+            .shelf
+            .chosen()
+            .filter_map(|chosen| {
+                let curves = live.shelf.curves(&chosen.run).filter(|curves| !curves.is_empty())?;
+                let name = live.names.get(&chosen.run).unwrap_or(&chosen.run);
+                let running = is_running(state, &chosen.run);
+                Some(SceneRun { run: &chosen.run, name, slot: chosen.slot, curves, running })
+            })
+            .collect();
+        let mut scene = Self { runs, axis: live.x_axis, all: (0.0, 1.0), view: (0.0, 1.0), live };
+        let of_all = |runs: &mut dyn Iterator<Item = &SceneRun>| {
+            let ends = runs.flat_map(|run| scene.ends(run));
+            ends.fold((f64::INFINITY, f64::NEG_INFINITY), |all, end| (all.0.min(end.0), all.1.max(end.1)))
+        };
+        let all = of_all(&mut scene.runs.iter());
+        let newest = of_all(&mut scene.runs.iter().filter(|run| run.running)).1;
+        if all.0 <= all.1 {
+            let margin = (MARGIN * (all.1 - all.0)).max(if scene.axis == XAxis::Step { 0.5 } else { 1e-3 });
+            scene.all = (all.0 - margin, all.1 + margin);
+        }
+        scene.view = match live.view {
+            None => scene.all,
+            Some((from, to)) if live.follow && newest.is_finite() => {
+                let width = to - from;
+                (newest + MARGIN * width - width, newest + MARGIN * width)
+            }
+            Some(view) => view,
+        };
+        scene
+    }
+
+    /// From where to where a run's tracks go.
+    fn ends(&self, run: &SceneRun) -> Vec<(f64, f64)> {
+        let telemetry = (self.axis != XAxis::Step).then(|| run.curves.samples());
+        let tracks = run.curves.steps().into_iter().chain(telemetry);
+        let ends = tracks.filter_map(|track| {
+            let xs = self.xs(track);
+            xs.first().zip(xs.last()).map(|(first, last)| (first - self.shift(run), last - self.shift(run)))
+        });
+        ends.collect()
+    }
+
+    /// Where a track's points are, before the shift is taken off.
+    fn xs<'b>(&self, track: &'b Track) -> &'b [f64] {
+        if self.axis == XAxis::Step { &track.steps } else { &track.times }
+    }
+
+    /// What a run's places are shifted by.
+    fn shift(&self, run: &SceneRun) -> f64 {
+        if self.axis == XAxis::Since { run.curves.start_s() } else { 0.0 }
+    }
+
+    /// Where a moment of a run is.
+    pub fn place(&self, run: &SceneRun, time_s: f64, step: u64) -> f64 {
+        if self.axis == XAxis::Step { step as f64 } else { time_s - self.shift(run) }
+    }
+
+    /// Panels that are to be seen, each with its curves.
+    pub fn panels(&'a self) -> Vec<(Kind, Vec<Curve<'a>>)> {
+        let shown = Kind::ALL.into_iter().filter(|kind| !self.live.hidden.contains(kind));
+        shown.map(|kind| (kind, self.curves(kind))).collect()
+    }
+
+    fn curves(&'a self, kind: Kind) -> Vec<Curve<'a>> {
+        if self.axis == XAxis::Step && !Kind::OF_STEPS.contains(&kind) {
+            return Vec::new();
+        }
+        let of_run = |run: &'a SceneRun<'a>| {
+            let parts = run.curves.of(kind, self.live.per_gpu);
+            let count = parts.len();
+            parts.into_iter().enumerate().filter_map(move |(index, (part, track, column))| {
+                let column = track.columns.get(column).filter(|column| column.raw.has_values())?;
+                Some(Curve { run, part, place: (index, count), track, column })
+            })
+        };
+        self.runs.iter().flat_map(of_run).collect()
+    }
+
+    /// Why a panel has no curves.
+    pub fn why_empty(&self, kind: Kind, state: &State) -> String {
+        if self.axis == XAxis::Step && !Kind::OF_STEPS.contains(&kind) {
+            return "told by time, not by step".to_owned();
+        }
+        if Kind::OF_STEPS.contains(&kind) {
+            return "no step yet".to_owned();
+        }
+        if Kind::OF_HOST.contains(&kind) {
+            return "no sample yet".to_owned();
+        }
+        if self.runs.iter().any(|run| run.curves.gpus() > 0) {
+            return "these GPUs do not tell it".to_owned();
+        }
+        let reason = state.node.as_ref().and_then(|node| node.no_gpu_reason.clone());
+        reason.unwrap_or_else(|| "these runs use no GPU".to_owned())
+    }
+
+    /// How strongly curves are smoothed.
+    pub fn smoothing(&self) -> f32 {
+        self.live.smoothing
+    }
+
+    /// Whether the newest is kept in view.
+    pub fn follows(&self) -> bool {
+        self.live.follow
+    }
+
+    /// Whether the loss is drawn as its logarithm.
+    pub fn is_log(&self, kind: Kind) -> bool {
+        kind == Kind::Loss && self.live.log_loss
+    }
+}
+
+impl Curve<'_> {
+    /// Its colour.
+    pub fn colour(&self, visuals: &Visuals) -> Color32 {
+        mark::colour(visuals, self.run.slot, self.place)
+    }
+
+    /// Its marker.
+    pub fn marker(&self) -> MarkerShape {
+        mark::marker(self.run.slot)
+    }
+
+    /// Whether it is drawn smoothed.
+    pub fn is_smooth(&self) -> bool {
+        self.column.smooth.is_some()
+    }
+
+    /// The greatest value.
+    pub fn max(&self) -> f64 {
+        self.column.raw.extent(0, usize::MAX).map_or(0.0, |(_, max)| max)
+    }
+
+    /// The pieces in view, raw or smoothed.
+    pub fn pieces(&self, scene: &Scene, columns: usize, smooth: bool) -> Vec<Vec<[f64; 2]>> {
+        let values = match &self.column.smooth {
+            Some(smoothed) if smooth => &smoothed.values,
+            _ => &self.column.raw,
+        };
+        let shift = scene.shift(self.run);
+        let (from, to) = (scene.view.0 + shift, scene.view.1 + shift);
+        let mut pieces = values.pieces(scene.xs(self.track), crate::analysis::View { from, to, columns });
+        pieces.iter_mut().flatten().for_each(|point| point[0] -= shift);
+        pieces
+    }
+
+    /// From where to where it is in view.
+    pub fn seen(&self, scene: &Scene) -> Option<(f64, f64)> {
+        let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
+        let (first, last) = xs.first().zip(xs.last())?;
+        let seen = (scene.view.0.max(first - shift), scene.view.1.min(last - shift));
+        (seen.0 <= seen.1).then_some(seen)
+    }
+
+    /// The last point at or before a place: of what is smoothed where that is drawn. None in gaps and past the end.
+    pub fn at(&self, scene: &Scene, x: Option<f64>) -> Option<[f64; 2]> {
+        let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
+        let values = self.column.smooth.as_ref().map_or(&self.column.raw, |smooth| &smooth.values).values();
+        let count = match x {
+            None => xs.len(),
+            // Between the last two points counts, past the last does not.
+            Some(x) if xs.last().is_none_or(|last| *last - shift < x) => return None,
+            Some(x) => xs.partition_point(|other| *other - shift <= x),
+        };
+        let index = count.checked_sub(1)?;
+        let (x, y) = (xs.get(index)?, values.get(index)?);
+        y.is_finite().then_some([x - shift, *y])
+    }
+}
+
+/// Whether a run is going on now.
+pub fn is_running(state: &State, run: &str) -> bool {
+    let goes_on = |run_state| matches!(run_state, RunState::Starting | RunState::Running);
+    state.queue.rows.iter().any(|row| row.run == run && goes_on(row.state))
+}

@@ -1,0 +1,250 @@
+//! The curves that the window keeps: bounded, of chosen and running runs first, smoothed in the background.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eframe::egui::Context;
+use poll_promise::Promise;
+
+use super::curves::Curves;
+use super::track::{Smooth, Track};
+use crate::app::engine::{LiveBatch, RunCurves};
+
+/// Curves of at most so many runs are kept.
+pub(super) const KEPT_RUNS: usize = 16;
+/// Running runs choose themselves; of those at most so many stay.
+const CHOSEN_BY_THEMSELVES: usize = 4;
+/// While a run's record is read, so many batches of it wait to be added; then it is not waited for any longer.
+const WAITING_BATCHES: usize = 1000;
+/// Up to so many values are smoothed at once, which takes about a millisecond.
+const SMOOTHED_AT_ONCE: usize = 50_000;
+
+/// A run that is drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// Which.
+    pub run: String,
+    /// Decides colour and marker.
+    pub slot: usize,
+    by_itself: bool,
+}
+
+/// A run's record is being read.
+struct Reading {
+    folder: PathBuf,
+    waiting: Vec<LiveBatch>,
+}
+
+/// Smoothed columns of one run as it was at a generation.
+struct Smoothed {
+    run: String,
+    generation: u64,
+    tracks: Vec<Vec<Smooth>>,
+}
+
+/// The curves that are kept.
+#[derive(Default)]
+pub struct Shelf {
+    curves: BTreeMap<String, Arc<Curves>>,
+    /// Runs in the order they were last given something.
+    order: Vec<String>,
+    chosen: Vec<Chosen>,
+    /// Runs that the user does not want to see, though they run.
+    unwanted: Vec<String>,
+    wanted: Vec<String>,
+    reading: BTreeMap<String, Reading>,
+    smoothing: Option<Promise<Vec<Smoothed>>>,
+}
+
+impl Shelf {
+    /// The runs that are drawn, in the order they were chosen.
+    pub fn chosen(&self) -> impl Iterator<Item = &Chosen> {
+        self.chosen.iter()
+    }
+
+    /// The run as it is drawn, if it is.
+    pub fn choice(&self, run: &str) -> Option<&Chosen> {
+        self.chosen.iter().find(|chosen| chosen.run == run)
+    }
+
+    /// The curves of a run.
+    pub fn curves(&self, run: &str) -> Option<&Curves> {
+        self.curves.get(run).map(Arc::as_ref)
+    }
+
+    /// Whether a run's record is being read.
+    pub fn is_reading(&self, run: &str) -> bool {
+        self.reading.contains_key(run) || self.wanted.iter().any(|wanted| wanted == run)
+    }
+
+    /// Draws a run, or no longer.
+    pub fn choose(&mut self, run: &str, on: bool) {
+        self.unwanted.retain(|unwanted| unwanted != run);
+        if on {
+            if let Some(chosen) = self.chosen.iter_mut().find(|chosen| chosen.run == run) {
+                chosen.by_itself = false;
+                return;
+            }
+            self.add(run, false);
+            if !self.curves.contains_key(run) {
+                self.want(run);
+            }
+        } else {
+            self.chosen.retain(|chosen| chosen.run != run);
+            self.wanted.retain(|wanted| wanted != run);
+            self.unwanted.push(run.to_owned());
+        }
+    }
+
+    /// Draws no run.
+    pub fn choose_none(&mut self) {
+        for run in self.chosen.iter().map(|chosen| chosen.run.clone()).collect::<Vec<_>>() {
+            self.choose(&run, false);
+        }
+    }
+
+    fn want(&mut self, run: &str) {
+        if !self.is_reading(run) {
+            self.wanted.push(run.to_owned());
+        }
+    }
+
+    fn add(&mut self, run: &str, by_itself: bool) {
+        let is_free = |slot: &usize| self.chosen.iter().all(|chosen| chosen.slot != *slot);
+        let slot = (0..).find(is_free).unwrap_or(0);
+        self.chosen.push(Chosen { run: run.to_owned(), slot, by_itself });
+    }
+
+    /// The runs to be read now.
+    pub fn ask(&mut self, folder: &Path) -> impl Iterator<Item = String> + use<> {
+        let asked = std::mem::take(&mut self.wanted);
+        for run in &asked {
+            let reading = Reading { folder: folder.to_owned(), waiting: Vec::new() };
+            self.reading.insert(run.clone(), reading);
+        }
+        asked.into_iter()
+    }
+
+    /// Something arrived from a run.
+    pub fn take(&mut self, batch: LiveBatch) {
+        let run = batch.run.clone();
+        if !self.curves.contains_key(&run) {
+            // Somebody else saw the beginning of a run that is found in its middle.
+            if batch.steps.first().is_some_and(|step| step.step.step > 1) {
+                self.want(&run);
+            }
+            if !self.unwanted.contains(&run) && self.choice(&run).is_none() {
+                self.add(&run, true);
+            }
+        }
+        if let Some(reading) = self.reading.get_mut(&run) {
+            reading.waiting.push(batch.clone());
+            if reading.waiting.len() > WAITING_BATCHES {
+                self.reading.remove(&run);
+            }
+        }
+        let curves = Arc::make_mut(self.curves.entry(run.clone()).or_default());
+        append(curves, batch);
+        self.used(&run);
+    }
+
+    /// A run's record was read.
+    pub fn take_curves(&mut self, read: RunCurves) {
+        // What was asked of another session, or is no longer waited for.
+        let Some(reading) = self.reading.remove(&read.run).filter(|reading| reading.folder == read.folder) else {
+            return;
+        };
+        // What is being smoothed would belong to the curves that go now.
+        self.smoothing = None;
+        let mut curves = read.curves;
+        for batch in reading.waiting {
+            append(&mut curves, batch);
+        }
+        self.curves.insert(read.run.clone(), Arc::new(curves));
+        self.used(&read.run);
+    }
+
+    /// Lets go of what is too much: runs chosen by themselves, then curves, the oldest first.
+    fn used(&mut self, run: &str) {
+        self.order.retain(|other| *other != run);
+        self.order.push(run.to_owned());
+        let by_itself = |chosen: &&Chosen| chosen.by_itself && chosen.run != run;
+        if self.chosen.iter().filter(by_itself).count() >= CHOSEN_BY_THEMSELVES {
+            let age = |chosen: &&Chosen| self.order.iter().position(|other| *other == chosen.run);
+            let oldest = self.chosen.iter().filter(by_itself).min_by_key(age).map(|chosen| chosen.run.clone());
+            self.chosen.retain(|chosen| Some(&chosen.run) != oldest.as_ref());
+        }
+        while self.order.len() > KEPT_RUNS {
+            let old = self.order.iter().position(|run| self.choice(run).is_none()).unwrap_or(0);
+            let run = self.order.remove(old);
+            self.curves.remove(&run);
+            self.chosen.retain(|chosen| chosen.run != run);
+        }
+    }
+
+    /// Brings smoothed curves to `factor`: short ones at once, others in the background.
+    pub fn smooth(&mut self, factor: f32, context: &Context) {
+        if let Some(work) = self.smoothing.take() {
+            match work.try_take() {
+                Ok(done) => done.into_iter().for_each(|smoothed| self.install(smoothed, factor)),
+                Err(work) => {
+                    self.smoothing = Some(work);
+                    return;
+                }
+            }
+        }
+        let mut long = Vec::new();
+        for Chosen { run, .. } in &self.chosen {
+            let Some(curves) = self.curves.get_mut(run) else { continue };
+            if curves.tracks().all(|track| track.is_smooth(factor)) {
+                continue;
+            }
+            let values: usize = curves.tracks().map(|track| track.times.len() * track.columns.len()).sum();
+            if factor == 0.0 || values <= SMOOTHED_AT_ONCE {
+                Arc::make_mut(curves).tracks_mut().for_each(|track| track.smooth(factor));
+            } else {
+                long.push((run.clone(), Arc::clone(curves)));
+            }
+        }
+        if long.is_empty() {
+            return;
+        }
+        let context = context.clone();
+        self.smoothing = Some(Promise::spawn_thread("smoothing", move || {
+            let smoothed = |(run, curves): (String, Arc<Curves>)| Smoothed {
+                tracks: curves.tracks().map(|track| track.smoothed(factor)).collect(),
+                generation: curves.generation,
+                run,
+            };
+            let all = long.into_iter().map(smoothed).collect();
+            context.request_repaint();
+            all
+        }));
+    }
+
+    /// Whether all that is drawn is smoothed to `factor`.
+    pub fn is_smooth(&self, factor: f32) -> bool {
+        let curves = self.chosen.iter().filter_map(|chosen| self.curves(&chosen.run));
+        curves.flat_map(Curves::tracks).all(|track| track.is_smooth(factor))
+    }
+
+    fn install(&mut self, smoothed: Smoothed, factor: f32) {
+        let Some(curves) = self.curves.get_mut(&smoothed.run) else { return };
+        // Another run of this name, or its columns changed: it is done again.
+        if curves.generation != smoothed.generation {
+            return;
+        }
+        for (track, columns) in Arc::make_mut(curves).tracks_mut().zip(smoothed.tracks) {
+            for (column, smooth) in track.columns.iter_mut().zip(columns) {
+                column.smooth = (smooth.factor == factor).then_some(smooth);
+            }
+            track.catch_up();
+        }
+    }
+}
+
+fn append(curves: &mut Curves, batch: LiveBatch) {
+    curves.append(batch.steps, batch.samples);
+    curves.tracks_mut().for_each(Track::catch_up);
+}

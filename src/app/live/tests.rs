@@ -1,0 +1,402 @@
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eframe::egui::Context;
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable;
+
+use super::*;
+use crate::analysis::fixture;
+use crate::app::Settings;
+use crate::app::engine::{LiveStep, QueueRow, QueueView, Report};
+use crate::plan::RunState;
+use crate::protocol::{GpuSample, HostSample, Sample};
+use crate::store::StepRecord;
+
+const RUN: &str = "fp32-2-ddp-ds-r1";
+
+fn step(rank: u32, step: u64) -> LiveStep {
+    let record = StepRecord {
+        step,
+        time_s: 1_002.0 + step as f64,
+        epoch: if step <= 10 { 1 } else { 2 },
+        duration_s: 0.5 * f64::from(rank + 1),
+        load_wait_s: 0.0,
+        loss: 1.0 / step as f64 + f64::from(rank),
+        images: 64,
+        warm_up: step <= 3,
+    };
+    LiveStep { rank, step: record }
+}
+
+fn sample(time_s: f64, gpus: &[(u64, f64)]) -> Sample {
+    let gpu = |(index, (memory, temperature_c)): (usize, &(u64, f64))| GpuSample {
+        uuid: format!("GPU-{index}"),
+        memory_used_bytes: Some(*memory),
+        temperature_c: Some(*temperature_c),
+        ..GpuSample::default()
+    };
+    let host = HostSample { cpus_busy: Some(1.5), memory_used_bytes: Some(2_000_000_000), ..HostSample::default() };
+    Sample { time_s, host, gpus: gpus.iter().enumerate().map(gpu).collect(), ..Sample::default() }
+}
+
+/// A session with one finished run and nothing running.
+fn state() -> State {
+    let folder = PathBuf::from("/session");
+    let mut state = State::new(Settings::default());
+    state.take(Report::Session { folder: folder.clone(), read_only: None });
+    let records = Records { folder, runs: vec![fixture::finished()], ..Records::default() };
+    state.take(Report::Records(Arc::new(records)));
+    state
+}
+
+fn batch(steps: Vec<LiveStep>, samples: Vec<Sample>) -> Report {
+    Report::Live(LiveBatch { run: RUN.to_owned(), steps, samples })
+}
+
+fn running(state: &mut State) {
+    let row = QueueRow { run: RUN.to_owned(), state: RunState::Running, step: 10, steps: 20, epoch: 1, loss: None };
+    state.take(Report::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
+}
+
+fn execute(state: &mut State, command: LiveCommand) -> Vec<Request> {
+    let (context, mut requests) = (Context::default(), Vec::new());
+    state.execute(Command::Live(command), &context, &mut requests);
+    state.poll(&context, &mut requests);
+    requests
+}
+
+/// The screen, with what is asked for executed after each frame.
+struct Shown {
+    state: State,
+    requests: Vec<Request>,
+    shown: Vec<Screen>,
+}
+
+fn screen(state: State) -> Harness<'static, Shown> {
+    let draw = |ui: &mut Ui, screen: &mut Shown| {
+        let mut commands = Vec::new();
+        live_ui(ui, &screen.state, &mut commands);
+        for command in commands {
+            if let Command::Show(shown) = command {
+                screen.shown.push(shown);
+            }
+            screen.state.execute(command, ui.ctx(), &mut screen.requests);
+        }
+        screen.state.poll(&ui.ctx().clone(), &mut screen.requests);
+    };
+    let screen = Shown { state, requests: Vec::new(), shown: Vec::new() };
+    Harness::builder().with_size([1200.0, 800.0]).build_ui_state(
+        move |ui, screen| {
+            crate::app::theme::install(ui.ctx());
+            draw(ui, screen);
+        },
+        screen,
+    )
+}
+
+#[test]
+fn an_empty_screen_leads_to_the_plan() {
+    let mut screen = screen(State::new(Settings::default()));
+    screen.get_by_label("Launch a plan to see it here.");
+    screen.get_by_label("Show Plan").click();
+    screen.run();
+    assert_eq!(screen.state().shown, [Screen::Plan]);
+}
+
+#[test]
+fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
+    let mut screen = screen(state());
+    screen.get_by_label("Tick a run of the list, or launch a plan.");
+    screen.get_by_label(&format!("Draw run {RUN}")).click();
+    screen.run();
+    let folder = PathBuf::from("/session");
+    assert_eq!(screen.state().requests, [Request::Curves(folder.clone(), RUN.to_owned())]);
+    screen.get_by_label("Reading what was recorded …");
+    let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[])]);
+    screen.state_mut().state.take(Report::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
+    screen.run();
+    screen.get_by_label("Loss over time");
+    screen.get_by_label("Step time over time");
+    assert!(screen.query_by_label("GPU memory over time").is_none(), "an empty plot says nothing");
+    screen.get_by_label_contains("GPU memory, Power, GPU busy, Temperature: these runs use no GPU");
+    screen.get_by_label("0.0500");
+    // The second time it is there already.
+    execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), false));
+    assert_eq!(execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), true)), []);
+}
+
+#[test]
+fn curves_of_another_session_are_not_taken() {
+    let mut state = state();
+    execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
+    let curves = Curves::build([step(0, 1)], []);
+    let run = RUN.to_owned();
+    state.take(Report::Curves(Box::new(RunCurves { folder: "/other".into(), run, curves })));
+    assert!(state.live.shelf.curves(RUN).is_none());
+}
+
+#[test]
+fn what_arrives_from_a_running_run_is_drawn_by_itself() {
+    let mut state = state();
+    running(&mut state);
+    state.take(batch((1..=5).map(|n| step(0, n)).collect(), vec![sample(1_002.0, &[(5_000_000_000, 60.0)])]));
+    let mut screen = screen(state);
+    screen.get_by_label("GPU memory over time");
+    screen.get_by_label("0.200");
+    screen.get_by_label("● 50 %");
+    screen.state_mut().state.take(batch(vec![step(0, 8)], vec![]));
+    screen.run();
+    screen.get_by_label("0.125");
+    // Who unticks it is not shown it again.
+    screen.get_by_label(&format!("Draw run {RUN}")).click();
+    screen.run();
+    screen.state_mut().state.take(batch(vec![step(0, 9)], vec![]));
+    screen.run();
+    screen.get_by_label("No run is ticked");
+}
+
+#[test]
+fn a_run_found_in_its_middle_is_read_from_its_beginning() {
+    let mut state = state();
+    running(&mut state);
+    let (context, mut requests) = (Context::default(), Vec::new());
+    state.take(batch(vec![step(0, 11)], vec![]));
+    state.poll(&context, &mut requests);
+    let folder = PathBuf::from("/session");
+    assert_eq!(requests, [Request::Curves(folder.clone(), RUN.to_owned())]);
+    state.take(batch(vec![step(0, 12)], vec![]));
+    let curves = Curves::build((1..=11).map(|n| step(0, n)), []);
+    state.take(Report::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
+    let steps = &state.live.shelf.curves(RUN).unwrap().steps().unwrap().steps;
+    assert_eq!(*steps, (1..=12).map(f64::from).collect::<Vec<_>>(), "each once");
+}
+
+#[test]
+fn smoothing_says_that_it_smooths_and_keeps_the_raw_curve() {
+    let mut state = state();
+    running(&mut state);
+    state.take(batch((1..=50).map(|n| step(0, n)).collect(), vec![]));
+    let mut screen = screen(state);
+    assert!(screen.query_by_label_contains("smoothed").is_none());
+    execute(&mut screen.state_mut().state, LiveCommand::Smoothing(0.9));
+    screen.run();
+    let said = screen.query_all_by_label("smoothed 0.90, raw behind").count();
+    assert_eq!(said, 2, "loss and step time");
+    let scene = Scene::new(&screen.state().state);
+    let panels = scene.panels();
+    let loss = &panels[0].1[0];
+    let newest = |smooth| loss.pieces(&scene, 1000, smooth)[0].last().unwrap()[1];
+    assert_eq!(newest(false), 1.0 / 50.0);
+    assert!(newest(true) > 1.0 / 45.0, "it lags behind: {}", newest(true));
+}
+
+#[test]
+fn long_curves_are_smoothed_in_the_background() {
+    let mut state = state();
+    running(&mut state);
+    state.take(batch((1..=60_000).map(|n| step(0, n)).collect(), vec![]));
+    let context = Context::default();
+    state.execute(Command::Live(LiveCommand::Smoothing(0.5)), &context, &mut Vec::new());
+    state.poll(&context, &mut Vec::new());
+    assert!(!state.live.is_settled(), "60,000 steps are not smoothed while a frame waits");
+    // What arrives meanwhile is smoothed too.
+    state.take(batch(vec![step(0, 60_001)], vec![]));
+    while !state.live.is_settled() {
+        std::thread::yield_now();
+        state.poll(&context, &mut Vec::new());
+    }
+    let steps = state.live.shelf.curves(RUN).unwrap().steps().unwrap();
+    let lengths = steps.columns.iter().map(|column| column.smooth.as_ref().unwrap().values.values().len());
+    assert_eq!(lengths.collect::<Vec<_>>(), [60_001, 60_001]);
+}
+
+/// The newest value of a panel's curves.
+fn newest(state: &State, kind: Kind) -> Vec<f64> {
+    let scene = Scene::new(state);
+    let panels = scene.panels();
+    let (_, curves) = panels.iter().find(|(of, _)| *of == kind).unwrap();
+    curves.iter().map(|curve| curve.at(&scene, None).map_or(f64::NAN, |[_, y]| y)).collect()
+}
+
+#[test]
+fn gpus_and_ranks_are_drawn_together_or_apart() {
+    let mut state = state();
+    running(&mut state);
+    let both = [(3_000_000_000, 60.0), (4_000_000_000, 70.0)];
+    let steps = (1..=3).flat_map(|n| [step(0, n), step(1, n)]).chain([step(0, 4)]).collect();
+    state.take(batch(steps, vec![sample(1_002.0, &both)]));
+    assert_eq!(newest(&state, Kind::Memory), [7e9]);
+    assert_eq!(newest(&state, Kind::Temperature), [70.0], "the hottest");
+    assert_eq!(newest(&state, Kind::StepTime), [1.0], "the slowest rank");
+    assert_eq!(newest(&state, Kind::Loss), [1.0 / 3.0 + 0.5], "of the last step that both ranks told");
+    execute(&mut state, LiveCommand::PerGpu(true));
+    assert_eq!(newest(&state, Kind::Memory), [3e9, 4e9]);
+    assert_eq!(newest(&state, Kind::StepTime), [0.5, 1.0]);
+    // A GPU that does not tell makes the sum unknown, not smaller.
+    state.take(batch(vec![], vec![sample(1_003.0, &both[..1])]));
+    execute(&mut state, LiveCommand::PerGpu(false));
+    assert!(newest(&state, Kind::Memory)[0].is_nan());
+}
+
+#[test]
+fn a_rank_that_comes_late_is_joined_from_the_beginning() {
+    let steps: Vec<LiveStep> = (1..=5).map(|n| step(0, n)).collect();
+    let mut curves = Curves::build(steps, []);
+    curves.append((1..=4).map(|n| step(1, n)), []);
+    let joined = curves.steps().unwrap();
+    assert_eq!(joined.steps, [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(joined.value(0, 3), 0.25 + 0.5);
+    assert_eq!(curves.epochs, []);
+    assert_eq!(curves.warm_up.unwrap()[1].1, 3);
+}
+
+#[test]
+fn a_run_that_is_started_again_begins_anew() {
+    let mut curves = Curves::build((1..=5).map(|n| step(0, n)), []);
+    let mut again = step(0, 1);
+    curves.append([again], []);
+    assert_eq!(curves.steps().unwrap().steps.len(), 5, "the same line told twice");
+    again.step.time_s += 100.0;
+    curves.append([again], []);
+    assert_eq!(curves.steps().unwrap().steps, [1.0]);
+}
+
+#[test]
+fn a_hole_in_the_samples_is_a_gap() {
+    let mut state = state();
+    running(&mut state);
+    let mut samples: Vec<Sample> = (0..20).map(|n| sample(1_000.0 + 0.1 * f64::from(n), &[(1, 1.0)])).collect();
+    for n in 0..20 {
+        let mut late = sample(1_010.0 + 0.1 * f64::from(n), &[(1, 1.0)]);
+        late.hole_s = (n == 0).then_some(8.1);
+        samples.push(late);
+    }
+    state.take(batch(vec![], samples));
+    let scene = Scene::new(&state);
+    let panels = scene.panels();
+    let (_, curves) = panels.iter().find(|(kind, _)| *kind == Kind::Memory).unwrap();
+    let pieces = curves[0].pieces(&scene, 1000, false);
+    assert_eq!(pieces.len(), 2);
+    assert!(pieces[0].last().unwrap()[0] < 2.0 && pieces[1][0][0] >= 9.9);
+    assert_eq!(curves[0].at(&scene, Some(6.5)), None, "nothing is known in the hole");
+}
+
+#[test]
+fn a_million_steps_are_drawn_with_few_points() {
+    let mut state = state();
+    running(&mut state);
+    state.take(batch((1..=1_000_000).map(|n| step(0, n)).collect(), vec![]));
+    let scene = Scene::new(&state);
+    let panels = scene.panels();
+    for (_, curves) in panels.iter().filter(|(_, curves)| !curves.is_empty()) {
+        let points: usize = curves[0].pieces(&scene, 1000, false).iter().map(Vec::len).sum();
+        assert!((500..=4 * 1002).contains(&points), "{points}");
+    }
+}
+
+#[test]
+fn the_logarithm_of_a_loss_that_has_none_is_a_gap() {
+    let mut state = state();
+    running(&mut state);
+    let mut steps: Vec<LiveStep> = (1..=9).map(|n| step(0, n)).collect();
+    steps[4].step.loss = 0.0;
+    steps[6].step.loss = f64::NAN;
+    state.take(batch(steps, vec![]));
+    execute(&mut state, LiveCommand::LogLoss(true));
+    let mut screen = screen(state);
+    screen.run();
+    screen.get_by_label("logarithmic");
+}
+
+#[test]
+fn time_runs_from_each_runs_own_start_or_by_the_clock_or_by_steps() {
+    let mut state = state();
+    running(&mut state);
+    state.take(batch((1..=9).map(|n| step(0, n)).collect(), vec![sample(1_000.0, &[(1, 1.0)])]));
+    let ends = |state: &State| Scene::new(state).all;
+    let close = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 0.6 && (b - d).abs() < 0.6;
+    assert!(close(ends(&state), (0.0, 11.0)), "{:?}", ends(&state));
+    execute(&mut state, LiveCommand::XAxis(XAxis::Clock));
+    assert!(close(ends(&state), (1_000.0, 1_011.0)), "{:?}", ends(&state));
+    execute(&mut state, LiveCommand::XAxis(XAxis::Step));
+    assert!(close(ends(&state), (1.0, 9.0)), "{:?}", ends(&state));
+    let screen = screen(state);
+    screen.get_by_label_contains("GPU memory, Power, GPU busy, Temperature, Host CPUs busy, Host memory: told by time");
+}
+
+#[test]
+fn a_part_that_is_looked_at_follows_the_newest_until_it_is_moved() {
+    let mut state = state();
+    running(&mut state);
+    state.take(batch((1..=9).map(|n| step(0, n)).collect(), vec![]));
+    execute(&mut state, LiveCommand::View(0.0, 2.0));
+    let view = |state: &State| Scene::new(state).view;
+    let before = view(&state);
+    assert!((before.1 - before.0 - 2.0).abs() < 1e-9 && before.1 > 8.0, "{before:?}");
+    state.take(batch(vec![step(0, 20)], vec![]));
+    assert!((view(&state).1 - before.1 - 11.0).abs() < 1e-9);
+    execute(&mut state, LiveCommand::Follow(false));
+    assert_eq!(view(&state), (0.0, 2.0));
+    execute(&mut state, LiveCommand::View(f64::NAN, 2.0));
+    execute(&mut state, LiveCommand::View(2.0, 2.0));
+    assert_eq!(view(&state), (0.0, 2.0), "what is no part is not looked at");
+    execute(&mut state, LiveCommand::Reset);
+    assert_eq!(view(&state), Scene::new(&state).all);
+}
+
+#[test]
+fn panels_can_be_hidden_and_runs_filtered() {
+    let mut state = state();
+    running(&mut state);
+    state.take(batch(vec![step(0, 1)], vec![]));
+    let mut screen = screen(state);
+    screen.get_by_label("Panel Loss").click();
+    screen.run();
+    assert!(screen.query_by_label("Loss over time").is_none());
+    execute(&mut screen.state_mut().state, LiveCommand::Filter("no such run".to_owned()));
+    screen.run();
+    screen.get_by_label("No run has such a name.");
+    execute(&mut screen.state_mut().state, LiveCommand::Filter("RUNNING".to_owned()));
+    screen.run();
+    screen.get_by_label(&format!("Draw run {RUN}"));
+}
+
+#[test]
+fn so_many_runs_are_kept_and_the_chosen_ones_longest() {
+    let mut state = state();
+    for n in 0..40 {
+        let run = format!("r{n}");
+        if n == 3 {
+            execute(&mut state, LiveCommand::Choose(run.clone(), true));
+        }
+        state.take(Report::Live(LiveBatch { run, steps: vec![step(0, 1)], samples: vec![] }));
+    }
+    let kept: Vec<usize> = (0..40).filter(|n| state.live.shelf.curves(&format!("r{n}")).is_some()).collect();
+    assert_eq!(kept.len(), store::KEPT_RUNS);
+    assert!(kept.contains(&3) && kept.contains(&39) && !kept.contains(&4), "{kept:?}");
+    let chosen = state.live.shelf.chosen().count();
+    assert!(chosen <= 6, "runs that come by themselves do not pile up: {chosen}");
+}
+
+#[test]
+fn no_frame_is_asked_for_when_nothing_changed() {
+    let mut state = state();
+    running(&mut state);
+    state.take(batch((1..=50).map(|n| step(0, n)).collect(), vec![sample(1_002.0, &[(1, 1.0)])]));
+    execute(&mut state, LiveCommand::Smoothing(0.5));
+    let context = Context::default();
+    crate::app::theme::install(&context);
+    let mut last = None;
+    for _ in 0..5 {
+        let mut commands = Vec::new();
+        let mut output = context.run_ui(Default::default(), |ui| live_ui(ui, &state, &mut commands));
+        output.textures_delta.clear();
+        state.poll(&context, &mut Vec::new());
+        assert_eq!(commands, []);
+        last = output.viewport_output.values().next().map(|viewport| viewport.repaint_delay);
+    }
+    assert_eq!(last, Some(std::time::Duration::MAX));
+}
