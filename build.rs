@@ -16,7 +16,7 @@ mod shim {
     const SHIM: &str = "src/worker/shim";
 
     pub fn build() {
-        for header in ["guard.h", "group.h", "gloo"] {
+        for header in ["guard.h", "group.h", "stand_in"] {
             println!("cargo:rerun-if-changed={SHIM}/{header}");
         }
         println!("cargo:rerun-if-env-changed=MULTICARD_BUILD_CUDA");
@@ -59,7 +59,9 @@ mod shim {
         build.define("_GLIBCXX_USE_CXX11_ABI", "1").flag("-fvisibility=hidden");
         // libtorch's headers alone need 30 s to optimise and lend the shim no hot code.
         build.opt_level(1).debug(false);
-        build.define("USE_DISTRIBUTED", None).define("USE_C10D_GLOO", None).include(format!("{SHIM}/gloo"));
+        build.define("USE_DISTRIBUTED", None).define("USE_C10D_GLOO", None);
+        // Last of all, so that the real headers are taken where they are installed.
+        build.flag("-idirafter").flag(format!("{SHIM}/stand_in"));
         build.include(SHIM).include(torch.join("include")).include(torch.join("include/torch/csrc/api/include"));
         build
     }

@@ -23,6 +23,8 @@ const PEER_GONE: &[&str] = &[
     "caused pair closure",
     "Socket closed",
     "communicator failed",
+    "communicator was aborted",
+    "ncclRemoteError",
     "wait timeout",
     "Gloo connectFullMesh failed",
 ];

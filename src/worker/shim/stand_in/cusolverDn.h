@@ -1,0 +1,3 @@
+// libtorch's headers name this type where the shim does not use it, and the minimal set of wheels lacks its header.
+#pragma once
+using cusolverDnHandle_t = struct cusolverDnContext*;
