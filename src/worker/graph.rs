@@ -100,3 +100,7 @@ impl Captured {
         Ok(self.loss.shallow_clone())
     }
 }
+
+#[cfg(test)]
+#[path = "graph_tests.rs"]
+mod tests;
