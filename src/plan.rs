@@ -26,8 +26,8 @@ pub use estimate::Estimate;
 pub use factor::{Domain, Factor, factor, factors};
 pub use file::{Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use image::{
-    BatchNorm, DataCopy, ImageSettings, Layout, Loader, Numa, OptimizerImpl, Precision, Scenario, Strategy, Tf32,
-    WireDtype,
+    BatchNorm, CUDA_GRAPH_WARM_UP_STEPS, DataCopy, ImageSettings, Layout, Loader, Numa, OptimizerImpl, Precision,
+    Scenario, Strategy, Tf32, WireDtype,
 };
 pub use level::{Level, Levels};
 pub use matrix::{Cell, InvalidCell, Matrix, expand, refusal};

@@ -223,6 +223,23 @@ fn each_strategy_processes_and_receives_what_it_says() {
 }
 
 #[test]
+fn images_that_live_on_the_device_are_dealt_as_the_hosts_are() {
+    let all = TRAIN_IMAGES;
+    for (strategy, processed, received) in
+        [("ddp-ds", all / 2, all / 2), ("ddp", all, all), ("ddp-rr", all / 2, all), ("dp", all, all)]
+    {
+        let run = Run::start(strategy, 2, &[("loader", Level::text("device"))], &[]);
+        run.finished();
+        let ranks = if strategy == "dp" { 1 } else { 2 };
+        for rank in 0..ranks {
+            // An index of 8 bytes an image.
+            assert_eq!(first_epoch(&run.log(rank)), (processed, u64::from(received) * 8), "{strategy}");
+        }
+        agrees(&run, ranks);
+    }
+}
+
+#[test]
 fn three_ranks_with_uneven_shares_hold_equal_weights_and_count_each_test_image_once() {
     for (synchronised, layout) in [("off", "nchw"), ("on", "nhwc")] {
         let levels = [

@@ -2,7 +2,8 @@
 
 use super::estimate::{Estimate, memory_per_rank_bytes, usable_gpus};
 use super::{
-    CudaState, DataCopy, DataSet, ImageSettings, Loader, Node, Numa, Plan, Precision, Scenario, Strategy, Tf32,
+    CUDA_GRAPH_WARM_UP_STEPS, CudaState, DataCopy, DataSet, ImageSettings, Loader, Node, Numa, OptimizerImpl, Plan,
+    Precision, Scenario, Strategy, Tf32, WireDtype,
 };
 
 /// A combination of levels, and what it would run on.
@@ -23,6 +24,8 @@ const CONSTRAINTS: &[Constraint] = &[
     single_has_one_rank,
     sync_batch_norm_acts_over_ranks,
     tf32_acts_on_fp32_alone,
+    nothing_travels_from_a_device_loader,
+    steps_can_be_captured,
     data_set_is_large_enough,
     first_batch_is_full,
     fp16_needs_cuda,
@@ -42,13 +45,11 @@ pub(super) fn reason(candidate: &Candidate) -> Option<String> {
 fn not_available(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
     let one_of = [
-        (settings.loader == Loader::Dali, "loader = dali", "use loader = host"),
-        (settings.loader == Loader::Device, "loader = device", "use loader = host"),
+        (settings.loader == Loader::Dali, "loader = dali", "use loader = host or device"),
         (settings.scenario == Scenario::B, "scenario = b", "use scenario = a"),
         (matches!(candidate.plan.data, DataSet::Folder { .. }), "data.set = folder", "use digits or mnist"),
         (settings.numa != Numa::Off, "binding to NUMA nodes", "use numa = off"),
         (settings.data_copy == DataCopy::Shared, "data_copy = shared", "use data_copy = per_rank"),
-        (settings.cuda_graph, "cuda_graph = on", "use cuda_graph = off"),
     ];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
     Some(format!("{what} is not available in this version: {remedy}"))
@@ -75,6 +76,59 @@ fn tf32_acts_on_fp32_alone(candidate: &Candidate) -> Option<String> {
     (settings.tf32 != Tf32::Off && settings.precision != Precision::Fp32).then(|| {
         let (tf32, precision) = (settings.tf32.name(), settings.precision.name());
         format!("tf32 = {tf32} has no effect on {precision}: use tf32 = off or precision = fp32")
+    })
+}
+
+fn nothing_travels_from_a_device_loader(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    if settings.loader != Loader::Device {
+        return None;
+    }
+    let wire = settings.wire_dtype.name();
+    let one_of = [
+        (settings.pin_memory, "pin_memory = on".to_owned(), "whose pixels do not travel", "pin_memory = off"),
+        (
+            settings.wire_dtype != WireDtype::Run,
+            format!("wire_dtype = {wire}"),
+            "whose pixels do not travel",
+            "wire_dtype = run",
+        ),
+        (
+            settings.persistent_workers,
+            "persistent_workers = on".to_owned(),
+            "which has no threads",
+            "persistent_workers = off",
+        ),
+    ];
+    let (_, what, why, remedy) = one_of.into_iter().find(|(chosen, ..)| *chosen)?;
+    Some(format!("{what} has no effect on loader = device, {why}: use {remedy} or loader = host"))
+}
+
+fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    if !settings.cuda_graph {
+        return None;
+    }
+    if settings.strategy == Strategy::Dp && settings.gpus > 1 {
+        return Some(
+            "cuda_graph = on captures the work of one GPU, and strategy = dp computes on several from one process: \
+             use cuda_graph = off or strategy = ddp-ds"
+                .to_owned(),
+        );
+    }
+    if settings.precision == Precision::Fp16 && settings.optimizer_impl != OptimizerImpl::Fused {
+        let name = settings.optimizer_impl.name();
+        return Some(format!(
+            "cuda_graph = on with fp16 cannot capture optimizer_impl = {name}, which asks the host at each step whether \
+             gradients overflowed: use optimizer_impl = fused or precision = bf16"
+        ));
+    }
+    let (steps, warm_up) = (settings.steps(), CUDA_GRAPH_WARM_UP_STEPS);
+    (steps <= warm_up).then(|| {
+        format!(
+            "cuda_graph = on counts steps from the {}th on, and there are {steps}: use more images or epochs",
+            warm_up + 1
+        )
     })
 }
 
@@ -216,14 +270,7 @@ mod tests {
 
     #[test]
     fn levels_without_code_are_not_available() {
-        for setting in [
-            ("loader", "dali"),
-            ("loader", "device"),
-            ("scenario", "b"),
-            ("numa", "local"),
-            ("data_copy", "shared"),
-            ("cuda_graph", "on"),
-        ] {
+        for setting in [("loader", "dali"), ("scenario", "b"), ("numa", "local"), ("data_copy", "shared")] {
             refused(&[setting], &gpu_node(2), "not available in this version");
         }
         let mut folder = plan(&[]);
@@ -233,7 +280,7 @@ mod tests {
 
     #[test]
     fn cuda_only_levels_are_refused_on_cpus_with_the_reason_why_there_is_no_cuda() {
-        for setting in [("precision", "fp16"), ("pin_memory", "on"), ("tf32", "conv")] {
+        for setting in [("precision", "fp16"), ("pin_memory", "on"), ("tf32", "conv"), ("cuda_graph", "on")] {
             refused(&[setting], &cpu_node(), "needs CUDA (the driver is missing)");
             accepted(&[setting], &gpu_node(1));
         }
@@ -247,6 +294,43 @@ mod tests {
         for precision in ["fp32", "fp64", "bf16"] {
             accepted(&[("precision", precision), ("layout", "nhwc")], &cpu_node());
         }
+    }
+
+    #[test]
+    fn pixels_that_live_on_the_device_run_everywhere_and_do_not_travel() {
+        for strategy in ["dp", "ddp", "ddp-rr", "ddp-ds"] {
+            for node in [cpu_node(), gpu_node(2)] {
+                accepted(&[("loader", "device"), ("strategy", strategy), ("gpus", "2")], &node);
+            }
+        }
+        for (setting, part) in [
+            (("pin_memory", "on"), "pin_memory = on has no effect on loader = device, whose pixels do not travel"),
+            (("wire_dtype", "uint8"), "wire_dtype = uint8 has no effect on loader = device"),
+            (("persistent_workers", "on"), "loader = device, which has no threads: use persistent_workers = off"),
+        ] {
+            refused(&[("loader", "device"), setting], &gpu_node(1), part);
+        }
+    }
+
+    #[test]
+    fn what_a_graph_cannot_capture_is_refused_with_its_reason() {
+        let graph = |settings: &[(&'static str, &'static str)]| [&[("cuda_graph", "on")], settings].concat();
+        for precision in ["fp32", "fp64", "fp16", "bf16"] {
+            accepted(&graph(&[("precision", precision)]), &gpu_node(1));
+        }
+        for optimizer in ["foreach", "loop"] {
+            accepted(&graph(&[("optimizer_impl", optimizer)]), &gpu_node(1));
+            let settings = graph(&[("optimizer_impl", optimizer), ("precision", "fp16")]);
+            refused(&settings, &gpu_node(1), "asks the host at each step whether gradients overflowed");
+        }
+        for strategy in ["ddp", "ddp-rr", "ddp-ds"] {
+            accepted(&graph(&[("strategy", strategy), ("gpus", "2")]), &gpu_node(2));
+        }
+        refused(&graph(&[("strategy", "dp"), ("gpus", "2")]), &gpu_node(2), "strategy = dp computes on several");
+        accepted(&graph(&[("strategy", "dp")]), &gpu_node(2));
+        refused(&graph(&[("train_images", "768")]), &gpu_node(1), "from the 13th on, and there are 12");
+        accepted(&graph(&[("train_images", "832")]), &gpu_node(1));
+        accepted(&graph(&[("train_images", "768"), ("epochs", "2")]), &gpu_node(1));
     }
 
     #[test]

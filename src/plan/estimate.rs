@@ -1,6 +1,6 @@
 //! What a run will roughly take: time and memory, before anything is started.
 
-use super::{Gpu, ImageSettings, Layout, Limits, Node, OptimizerImpl, Precision, WireDtype};
+use super::{Gpu, ImageSettings, Layout, Limits, Loader, Node, OptimizerImpl, Precision, WireDtype};
 
 /// What a run will roughly take. Good for planning an evening, not for a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +19,10 @@ const PROCESS_BYTES: f64 = 0.4e9;
 const ACTIVATION_BYTES: f64 = 75e6;
 /// MobileNetV2's parameters at width 1 with ten classes.
 const PARAMETERS: f64 = 2.2e6;
+/// An image of 28×28 bytes and its label, where the set lives on the device.
+const RESIDENT_IMAGE_BYTES: f64 = 28.0 * 28.0 + 8.0;
+/// A replayed step of kernels with nothing to do (28 px, batch 64, on an H200).
+const GRAPH_STEP_S: f64 = 2.2e-3;
 /// A step's forward pass is about a third of its work.
 const FORWARD_SHARE: f64 = 1.0 / 3.0;
 /// Memory bandwidth of GPUs in TB/s, from their data sheets, by a part of the product name.
@@ -41,10 +45,11 @@ const MEASURED_BANDWIDTH_TB_S: f64 = 4.8;
 ///
 /// Time: a step of `batch` images of `px`² pixels at width `w` takes the longest of
 ///
-/// - launching its kernels: 9 ms, 15 ms under autocast, 2 ms more for an optimizer that launches per parameter;
+/// - launching its kernels: 9 ms, 15 ms under autocast, 2 ms more for an optimizer that launches per parameter; with
+///   `cuda_graph` nothing, but small kernels still take 2.2 ms beside the arithmetic;
 /// - arithmetic: `batch · px² · w²` over the measured rate of the precision and layout, scaled by the memory
 ///   bandwidth of the GPU at hand, which is what binds MobileNetV2 at 300 px and more;
-/// - loading: 5 ns a pixel and loader thread (fp64 costs twice that);
+/// - loading: 5 ns a pixel and loader thread (fp64 costs twice that); nothing where the set lives on the device;
 ///
 /// and, where memory is not pinned, the copy at 14 GB/s on top (pinned copies overlap). Rates of steps and copies were
 /// measured on one H200 with PyTorch 2.11; other GPUs, and the cost of loading, are guessed. On CPUs a core does
@@ -54,7 +59,8 @@ const MEASURED_BANDWIDTH_TB_S: f64 = 4.8;
 /// The test pass costs a third of training an image. Start-up is 6 s with CUDA, 2 s without.
 ///
 /// Memory: weights, gradients and momentum, what autograd keeps of each image (75 MB at 224 px in fp32, in
-/// proportion to `px²` and `w`, twice for fp64, 0.6 for mixed precision), two batches of input, and the runtime.
+/// proportion to `px²` and `w`, twice for fp64, 0.6 for mixed precision), two batches of input, the set where it lives on the
+/// device, and the runtime.
 /// cuDNN's work space and the allocator's fragmentation come on top.
 pub(super) fn image(settings: &ImageSettings, node: &Node) -> Estimate {
     let gpu = if node.has_cuda() { usable_gpus(node).next() } else { None };
@@ -83,13 +89,9 @@ fn duration_s(settings: &ImageSettings, node: &Node, gpu: Option<&Gpu>) -> f64 {
         None => batch * cpu_image_s(settings, node),
     };
     // The last batch of training is dropped where it is not full; that of the test is not.
-    let ranks = settings.gpus.max(1);
-    // Under `ddp` each rank trains on the whole set.
-    let shares = if settings.strategy == super::Strategy::Ddp { 1 } else { ranks };
-    let steps = (settings.train_images / settings.batch_size.max(1).saturating_mul(shares)) as f64;
-    let test_steps = (settings.test_images as f64 / batch).ceil() * FORWARD_SHARE / ranks as f64;
+    let test_steps = (settings.test_images as f64 / batch).ceil() * FORWARD_SHARE / settings.gpus.max(1) as f64;
     let start_s = if gpu.is_some() { 6.0 } else { 2.0 };
-    start_s + settings.epochs as f64 * (steps + test_steps) * step_s
+    start_s + (settings.steps() as f64 + settings.epochs as f64 * test_steps) * step_s
 }
 
 fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {
@@ -122,10 +124,13 @@ fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {
     let fp64_wire = settings.precision == Precision::Fp64 && settings.wire_dtype == WireDtype::Run;
     let cpus = (node.cpus as usize / settings.gpus.max(1)).max(1);
     let threads = settings.loader_workers.clamp(1, cpus) as f64;
-    let load_s = batch_pixels * if fp64_wire { 10e-9 } else { 5e-9 } / threads;
+    let resident = settings.loader == Loader::Device;
+    let load_s = if resident { 0.0 } else { batch_pixels * if fp64_wire { 10e-9 } else { 5e-9 } / threads };
 
-    let copy_s = if settings.pin_memory { 0.0 } else { batch_pixels * wire_bytes_per_pixel(settings) / 14e9 };
-    launch_s.max(compute_s).max(load_s) + copy_s
+    let overlapped = settings.pin_memory || resident;
+    let copy_s = if overlapped { 0.0 } else { batch_pixels * wire_bytes_per_pixel(settings) / 14e9 };
+    let step_s = if settings.cuda_graph { GRAPH_STEP_S + compute_s } else { launch_s.max(compute_s) };
+    step_s.max(load_s) + copy_s
 }
 
 fn cpu_image_s(settings: &ImageSettings, node: &Node) -> f64 {
@@ -151,7 +156,9 @@ fn peak_bytes(settings: &ImageSettings, on_gpu: bool) -> f64 {
     let image = ACTIVATION_BYTES * activation * settings.width_multiplier * pixels(settings) / (224.0 * 224.0);
     let input = 2.0 * pixels(settings) * wire_bytes_per_pixel(settings);
     let runtime = if on_gpu { CUDA_CONTEXT_BYTES } else { PROCESS_BYTES };
-    states + (image + input) * settings.batch_size as f64 + runtime
+    let images = (settings.train_images + settings.test_images) as f64;
+    let set = if settings.loader == Loader::Device { images * RESIDENT_IMAGE_BYTES } else { 0.0 };
+    states + (image + input) * settings.batch_size as f64 + set + runtime
 }
 
 /// Three channels of the type in which images travel.
@@ -190,6 +197,7 @@ mod tests {
     fn images_per_s(settings: &[(&'static str, &str)]) -> f64 {
         let mut of =
             vec![("pin_memory", "on"), ("loader_workers", "64"), ("test_images", "1"), ("train_images", "6400")];
+        of.retain(|(key, _)| settings.iter().all(|(other, _)| key != other));
         of.extend(settings);
         let mut node = gpu_node(1);
         node.cpus = 64;
@@ -215,6 +223,33 @@ mod tests {
             let ratio = found / measured;
             assert!((0.67..1.33).contains(&ratio), "{precision} {layout} {image_size} px: {found} of {measured}");
         }
+    }
+
+    #[test]
+    fn estimates_of_graphs_agree_with_measured_rates_of_an_h200_within_a_third() {
+        for (precision, image_size, measured) in
+            [("fp32", "28", 28302.0), ("fp32", "100", 9284.0), ("bf16", "100", 15808.0)]
+        {
+            let settings = [
+                ("precision", precision),
+                ("layout", "nhwc"),
+                ("image_size", image_size),
+                ("cuda_graph", "on"),
+                ("loader", "device"),
+                ("pin_memory", "off"),
+            ];
+            let ratio = images_per_s(&settings) / measured;
+            assert!((0.67..1.33).contains(&ratio), "{precision} {image_size} px: {ratio} times the measured rate");
+        }
+    }
+
+    #[test]
+    fn a_set_that_lives_on_the_device_takes_its_memory() {
+        let of = |loader: &'static str| {
+            let settings = [("loader", loader), ("train_images", "50000"), ("test_images", "10000")];
+            estimate(&gpu_node(1), &settings).peak_bytes
+        };
+        assert_eq!(of("device") - of("host"), 60000 * 792);
     }
 
     #[test]

@@ -193,7 +193,7 @@ pub const IMAGE: &[Factor] = &[
         name: "CUDA graph",
         unit: "",
         domain: OFF_ON,
-        help: "The whole step is captured once and replayed: removes launch costs, which bind small images.",
+        help: "The whole step is captured once and replayed from step 12 on: removes launch costs, which bind small images.",
         finding: "",
     },
     Factor {

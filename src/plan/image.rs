@@ -144,6 +144,10 @@ levels! {
     }
 }
 
+/// Steps that a run with `cuda_graph = on` leaves out of its statistics at least: eleven that are not replayed, in which cuDNN
+/// tries its algorithms and c10d lays its buckets and times itself, and the twelfth, which is captured and replayed.
+pub const CUDA_GRAPH_WARM_UP_STEPS: u64 = 12;
+
 /// How batch normalisation behaves over ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchNorm {
@@ -209,6 +213,18 @@ pub struct ImageSettings {
 }
 
 impl ImageSettings {
+    /// Steps that statistics must leave out whatever the plan says.
+    pub fn own_warm_up_steps(&self) -> u64 {
+        if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 }
+    }
+
+    /// Steps of a rank over all epochs; batches that are not full are dropped.
+    pub fn steps(&self) -> u64 {
+        // Under `ddp` each rank trains on the whole set.
+        let shares = if self.strategy == Strategy::Ddp { 1 } else { self.gpus.max(1) };
+        (self.train_images / self.batch_size.max(1).saturating_mul(shares)) as u64 * self.epochs as u64
+    }
+
     /// Reads a cell's levels; the error names the factor that is missing or wrong.
     pub fn from_levels(levels: &Levels) -> Result<Self, String> {
         let switch = |key: &str| match levels.get(key).and_then(Level::as_text) {

@@ -109,7 +109,7 @@ impl Session {
             reader.plans()?.into_iter().rfind(|(_, name, _)| *name == record.plan).ok_or_else(unknown)?;
         let plan_file = Plan::parse(&text, &record.plan)
             .map_err(|error| SessionError::EarlierPlan { run: run.to_owned(), reason: error.to_string() })?;
-        let gpus = record.levels.get("gpus").and_then(Level::as_integer).unwrap_or(1);
+        let ranks = launch::place(&record.levels, &self.node).map_err(SessionError::Placement)?;
         let job = Job {
             version: PROTOCOL_VERSION,
             run: String::new(),
@@ -120,7 +120,7 @@ impl Session {
             seed: record.seed,
             warm_up_steps: plan_file.warm_up_steps,
             folder: PathBuf::new(),
-            ranks: launch::place(gpus as usize, &self.node).map_err(SessionError::Placement)?,
+            ranks,
             limits: JobLimits {
                 run_time_s: plan_file.limits.run_time_s,
                 memory_limit_bytes: plan_file.limits.memory_limit_bytes(),

@@ -1,10 +1,13 @@
 //! What is seen of the factors while they should be in effect.
 
-use multicard::plan::{ImageSettings, Layout, Loader, OptimizerImpl, Precision, Tf32, WireDtype};
+use multicard::plan::{
+    CUDA_GRAPH_WARM_UP_STEPS, ImageSettings, Layout, Loader, OptimizerImpl, Precision, Tf32, WireDtype,
+};
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
 
-use crate::data::Batch;
+use crate::data::{Batch, Origin};
+use crate::graph::Replays;
 use crate::shim::{self, Flags};
 use crate::trainer::Trainer;
 
@@ -24,8 +27,8 @@ pub fn gather(settings: &ImageSettings, trainer: &Trainer, batch: &Batch) -> Res
         precision(settings.precision, trainer, &convolution),
         layout(settings.layout, &batch.images, &convolution)?,
         wire_dtype(settings, batch),
-        pin_memory(settings.pin_memory, batch.pinned),
-        loader(settings),
+        pin_memory(settings.pin_memory, batch.origin),
+        loader(settings, batch),
         optimizer(settings.optimizer_impl, trainer),
     ];
     found.extend(switches(settings, Flags::in_effect()?, batch.images.device().is_cuda()));
@@ -50,27 +53,43 @@ fn layout(asked: Layout, images: &Tensor, convolution: &Tensor) -> Result<Eviden
 }
 
 fn wire_dtype(settings: &ImageSettings, batch: &Batch) -> Evidence {
-    let bytes = match (settings.wire_dtype, settings.precision) {
+    let asked = settings.wire_dtype;
+    let labels = batch.count * 8;
+    if let Origin::Resident { .. } = batch.origin {
+        let seen = format!("{} bytes of indices for {} images, whose pixels do not travel", batch.bytes, batch.count);
+        return evidence(WireDtype::KEY, asked.name(), seen, asked == WireDtype::Run);
+    }
+    let bytes = match (asked, settings.precision) {
         (WireDtype::Uint8, _) => 1,
         (WireDtype::Run, Precision::Fp16 | Precision::Bf16) => 2,
         (WireDtype::Fp32, _) | (WireDtype::Run, Precision::Fp32) => 4,
         (WireDtype::Run, Precision::Fp64) => 8,
     };
-    let labels = batch.count * 8;
     let values = batch.images.numel();
     let seen = format!("{} bytes for {values} values and {} labels", batch.bytes, batch.count);
-    evidence(WireDtype::KEY, settings.wire_dtype.name(), seen, batch.bytes as usize == values * bytes + labels)
+    evidence(WireDtype::KEY, asked.name(), seen, batch.bytes as usize == values * bytes + labels)
 }
 
-fn pin_memory(asked: bool, pinned: bool) -> Evidence {
-    let seen = format!("batches travel from {} memory", if pinned { "page-locked" } else { "pageable" });
-    evidence("pin_memory", on_off(asked), seen, asked == pinned)
+fn pin_memory(asked: bool, origin: Origin) -> Evidence {
+    let (seen, pinned) = match origin {
+        Origin::Host { pinned: true } => ("batches travel from page-locked memory", true),
+        Origin::Host { pinned: false } => ("batches travel from pageable memory", false),
+        Origin::Resident { .. } => ("pixels do not travel", false),
+    };
+    evidence("pin_memory", on_off(asked), seen.into(), asked == pinned)
 }
 
-fn loader(settings: &ImageSettings) -> Evidence {
+fn loader(settings: &ImageSettings, batch: &Batch) -> Evidence {
     let threads = loader_threads();
-    let seen = format!("{threads} loader threads");
-    let in_effect = settings.loader == Loader::Host && threads >= settings.loader_workers;
+    let (seen, in_effect) = match batch.origin {
+        Origin::Host { .. } => {
+            (format!("{threads} loader threads"), settings.loader == Loader::Host && threads >= settings.loader_workers)
+        }
+        Origin::Resident { device, bytes } => (
+            format!("{bytes} bytes of images and labels live on {device:?}"),
+            settings.loader == Loader::Device && device == batch.images.device(),
+        ),
+    };
     evidence(Loader::KEY, settings.loader.name(), seen, in_effect)
 }
 
@@ -91,6 +110,20 @@ fn optimizer(asked: OptimizerImpl, trainer: &Trainer) -> Evidence {
     let relaid = trainer.relaid_gradients();
     let seen = format!("{calls} for {count} parameters, {relaid} gradients copied into their parameter's strides");
     evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0)
+}
+
+/// How many steps of a whole run were replayed.
+pub fn cuda_graph(settings: &ImageSettings, replays: Replays, steps: u64) -> Evidence {
+    let Replays { steps: replayed, kernels, nodes } = replays;
+    let seen = match replayed {
+        0 => format!("each of {steps} steps launched its kernels one by one"),
+        _ => format!(
+            "{replayed} of {steps} steps were one launch each, of a graph of {nodes} nodes, {kernels} of them kernels"
+        ),
+    };
+    // The last step of the warm-up is the first replay.
+    let eager = if settings.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS - 1 } else { steps };
+    evidence("cuda_graph", on_off(settings.cuda_graph), seen, replayed + eager == steps)
 }
 
 /// How many models compute. Seen after an epoch of training.

@@ -5,6 +5,7 @@ mod data;
 mod device;
 mod evidence;
 mod fence;
+mod graph;
 mod group;
 mod job;
 mod models;

@@ -9,7 +9,7 @@ use multicard::plan::ImageSettings;
 use multicard::protocol::{Event, FailureKind, Job, Phase};
 
 use crate::clock::{StepClock, StepDone, StepInfo};
-use crate::data::{Epoch, HostLoader, Mode};
+use crate::data::{Batch, Epoch, Loader, Mode};
 use crate::device::RankDevice;
 use crate::evidence;
 use crate::fence;
@@ -87,9 +87,9 @@ pub fn run(
     let shard = parallel::shard(settings, peers);
     // Models of one process are fed from one loader.
     let fed = ImageSettings { batch_size: settings.batch_size * device.devices.len(), ..settings.clone() };
-    let loader = |images, mode| HostLoader::new(images, &fed, device.device, job.seed, mode, shard, fence::new);
-    let mut train = loader(Arc::new(set.train), Mode::Train);
-    let mut test = loader(Arc::new(set.test), Mode::Evaluate);
+    let loader = |images, mode| Loader::new(images, &fed, device.device, job.seed, mode, shard, fence::new);
+    let mut train = loader(Arc::new(set.train), Mode::Train)?;
+    let mut test = loader(Arc::new(set.test), Mode::Evaluate)?;
     let steps = (train.batches() * settings.epochs) as u64;
     if steps == 0 {
         let message = format!(
@@ -108,6 +108,7 @@ pub fn run(
         let memory = device.memory()?;
         run.report.event(memory)?;
     }
+    run.report.event(Event::Evidence(evidence::cuda_graph(settings, run.trainer.replays(), steps)))?;
     if let Some(peers) = peers {
         let evidence = parallel::weights(settings, run.trainer.model(), peers)?;
         run.report.event(Event::Evidence(evidence))?;
@@ -141,10 +142,10 @@ impl Run<'_> {
     }
 
     fn warm_up(&self, step: u64) -> bool {
-        step <= self.job.warm_up_steps
+        step <= self.job.warm_up_steps.max(self.settings.own_warm_up_steps())
     }
 
-    fn train(&mut self, epoch: u32, loader: &mut HostLoader) -> Result<(), Stop> {
+    fn train(&mut self, epoch: u32, loader: &mut Loader) -> Result<(), Stop> {
         let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
         let coverage = (epoch == 1).then(|| Coverage::new(self.settings.train_images));
         let mut sums = Sums { coverage, ..Sums::default() };
@@ -218,14 +219,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn tell_evidence(&mut self, batch: &crate::data::Batch) -> Result<(), Stop> {
+    fn tell_evidence(&mut self, batch: &Batch) -> Result<(), Stop> {
         for evidence in evidence::gather(self.settings, &self.trainer, batch)? {
             self.report.event(Event::Evidence(evidence))?;
         }
         Ok(())
     }
 
-    fn evaluate(&mut self, epoch: u32, loader: &mut HostLoader) -> Result<(), Stop> {
+    fn evaluate(&mut self, epoch: u32, loader: &mut Loader) -> Result<(), Stop> {
         self.enter(Phase::Evaluate)?;
         let _range = NvtxRange::new(c"evaluate");
         let begin = Instant::now();

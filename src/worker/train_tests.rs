@@ -125,6 +125,39 @@ fn the_same_job_gives_the_same_losses_bit_for_bit() {
 }
 
 #[test]
+fn images_that_live_on_the_device_train_as_the_hosts_do() {
+    let run_with = |loader: &'static str| {
+        let folder = tempfile::tempdir().unwrap();
+        let changed = [("deterministic", Level::text("on")), ("loader", Level::text(loader))];
+        let (outcome, events) = run_job(&job(folder.path(), &changed));
+        outcome.unwrap();
+        events
+    };
+    let (host, device) = (run_with("host"), run_with("device"));
+    let close = |(a, b): (&u64, &u64)| (f64::from_bits(*a) - f64::from_bits(*b)).abs() < 1e-3 * f64::from_bits(*a);
+    let (host, found) = (losses(&host), losses(&device));
+    assert_eq!(found.len(), 6);
+    assert!(host.iter().zip(&found).all(close), "{host:?} {found:?}");
+    assert_eq!(found, losses(&run_with("device")), "bit for bit");
+    // Indices of three batches of 16.
+    let received = |event: &&Event| matches!(event, Event::Epoch { received_bytes: 384, .. });
+    assert_eq!(device.iter().filter(received).count(), 2);
+    let seen: Vec<_> =
+        device.iter().filter_map(|event| if let Event::Evidence(e) = event { Some(e) } else { None }).collect();
+    assert!(seen.iter().all(|evidence| evidence.in_effect), "{seen:?}");
+    let loader = seen.iter().find(|evidence| evidence.factor == "loader").unwrap();
+    assert_eq!(loader.seen, "47520 bytes of images and labels live on Cpu");
+}
+
+#[test]
+fn a_graph_on_a_cpu_is_refused_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let (outcome, _) = run_job(&job(folder.path(), &[("cuda_graph", Level::text("on"))]));
+    let Err(stop) = outcome else { panic!("it ran") };
+    assert!(stop.to_string().contains("cuda_graph = on needs a GPU"), "{stop}");
+}
+
+#[test]
 fn a_set_that_is_too_small_is_an_input_error_that_names_the_factor() {
     for (factor, count, words) in
         [("train_images", 61, "has 60"), ("test_images", 26, "has 25"), ("batch_size", 61, "no full batch")]

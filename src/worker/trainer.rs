@@ -3,6 +3,7 @@
 use multicard::plan::{ImageSettings, Layout};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
+use crate::graph::{Replays, StepGraph};
 use crate::models::MobileNetV2;
 use crate::parallel::{Pass, Single, Strategy};
 use crate::precision::Arithmetic;
@@ -17,6 +18,8 @@ const IGNORED_LABEL: i64 = -100;
 
 /// What steps work on.
 pub struct Trainer {
+    // Freed first: it uses all the others.
+    graph: Option<StepGraph>,
     device: Device,
     arithmetic: Arithmetic,
     model: MobileNetV2,
@@ -50,12 +53,13 @@ pub struct Score {
 impl Trainer {
     /// A model with the seed's weights, on a device. Every rank gets the same weights, and its own dropout.
     pub fn new(settings: &ImageSettings, device: Device, seed: u64, rank: u32) -> Result<Self, TchError> {
+        let graph = settings.cuda_graph.then(|| StepGraph::new(device)).transpose()?;
         let arithmetic = Arithmetic::new(settings.precision, device)?;
         tch::manual_seed(seed as i64);
         let model = build_model(settings, device, arithmetic.weights())?;
         tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);
         let optimizer = Sgd::new(&model.parameters(), settings.learning_rate, MOMENTUM, settings.optimizer_impl)?;
-        Ok(Self { device, arithmetic, model, optimizer, strategy: Box::new(Single) })
+        Ok(Self { graph, device, arithmetic, model, optimizer, strategy: Box::new(Single) })
     }
 
     /// Spreads all further steps as the strategy does.
@@ -83,8 +87,20 @@ impl Trainer {
         self.optimizer.relaid()
     }
 
-    /// Forward, backward, update. The loss of the batch before the update, on the device.
+    /// What was seen of the step's CUDA graph; nothing where there is none.
+    pub fn replays(&self) -> Replays {
+        self.graph.as_ref().map(StepGraph::replays).unwrap_or_default()
+    }
+
+    /// Forward, backward, update. The loss of the batch before the update, on the device; a graph's is overwritten by the next step.
     pub fn step(&mut self, images: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
+        let Some(mut graph) = self.graph.take() else { return self.eager_step(images, labels) };
+        let loss = graph.step(images, labels, |images, labels| self.eager_step(images, labels));
+        self.graph = Some(graph);
+        loss
+    }
+
+    fn eager_step(&mut self, images: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
         self.optimizer.zero()?;
         let loss = self.loss(images, labels, true, Reduction::Mean)?.0;
         match self.arithmetic.scale() {

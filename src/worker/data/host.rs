@@ -13,59 +13,35 @@ use std::time::Instant;
 use half::{bf16, f16};
 use multicard::dataset::Images;
 use multicard::plan::{ImageSettings, Layout, Precision, WireDtype};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind};
 
-use super::order::{Deal, Mode, Shard, indices};
+use super::loader::{Batch, Origin};
+use super::run_kind;
+use super::schedule::Task;
 use super::staging::{Format, NewFence, Slot};
-use super::upsample::{Pixel, Upsampler};
+use super::upsample::{CHANNELS, Pixel, Upsampler};
 
 /// Batches that a thread may be ahead: PyTorch's `prefetch_factor`.
 const PREFETCH: usize = 2;
 
-/// Images and labels on the device.
-#[derive(Debug)]
-pub struct Batch {
-    /// `[count, 3, size, size]`: fp64 for runs in fp64, else fp32; channels-last strides with `layout = nhwc`.
-    pub images: Tensor,
-    /// `[count]`, i64.
-    pub labels: Tensor,
-    /// Images in this batch.
-    pub count: usize,
-    /// Where its images are in the set.
-    pub indices: Vec<u32>,
-    /// How long the trainer waited for the host to prepare it, in seconds; the copy is not part of it.
-    pub wait_s: f64,
-    /// Bytes of images and labels on their way to the device.
-    pub bytes: u64,
-    /// Batches that came to the device for this one, itself included.
-    pub received_batches: usize,
-    /// Whether it travelled from page-locked memory.
-    pub pinned: bool,
-}
-
 /// Prepares batches of images on threads of the host.
-pub struct HostLoader {
+pub struct HostSource {
     images: Arc<Images>,
     format: Arc<Format>,
     workers: usize,
     persistent: bool,
-    mode: Mode,
-    shard: Shard,
-    seed: u64,
+    rank: usize,
     new_fence: NewFence,
     crew: Option<Crew>,
 }
 
-impl HostLoader {
-    /// A loader of `images` for one rank. Threads are started by [`Self::epoch`]. `new_fence` makes the events that let copies
-    /// from page-locked memory run beside the trainer; where it gives none, copies block.
+impl HostSource {
+    /// Threads are started by [`Self::begin`], and named after `rank`.
     pub fn new(
         images: Arc<Images>,
         settings: &ImageSettings,
         device: Device,
-        seed: u64,
-        mode: Mode,
-        shard: Shard,
+        rank: usize,
         new_fence: NewFence,
     ) -> Self {
         let format = Format {
@@ -83,142 +59,56 @@ impl HostLoader {
             format: Arc::new(format),
             workers: settings.loader_workers.max(1),
             persistent: settings.persistent_workers,
-            mode,
-            shard,
-            seed,
+            rank,
             new_fence,
             crew: None,
         }
     }
 
-    /// Batches that the rank processes in an epoch; all ranks of a training process as many.
-    pub fn batches(&self) -> usize {
-        let (count, ranks) = (self.images.len(), self.shard.world_size);
-        match (self.mode, self.shard.deal) {
-            (Mode::Train, Deal::Sampled) => count.div_ceil(ranks) / self.format.batch_size,
-            (Mode::Train, Deal::Repeated) => count / self.format.batch_size,
-            (Mode::Train, Deal::RoundRobin) => count / self.format.batch_size / ranks,
-            (Mode::Evaluate, _) => {
-                count.saturating_sub(self.shard.rank).div_ceil(ranks).div_ceil(self.format.batch_size)
-            }
-        }
-    }
-
-    /// Begins an epoch: starts the threads, or lets those of the last epoch go on where they are persistent. The same epoch
-    /// of the same seed gives the same batches, whatever the number of threads.
-    pub fn epoch(&mut self, epoch: u32) -> Epoch<'_> {
-        let begin = Instant::now();
-        let order = indices(self.images.len(), self.mode, self.shard, self.seed, epoch);
-        let batches = self.batches() * self.shard.received_batches(self.mode);
-        let task = Arc::new(Task { order, batches, batch_size: self.format.batch_size });
-        let failure = self.begin(&task).err();
-        Epoch { loader: self, task, next: 0, begin, start_s: None, failure }
-    }
-
-    fn begin(&mut self, task: &Arc<Task>) -> Result<(), String> {
+    /// Begins an epoch: starts the threads, or lets those of the last epoch go on where they are persistent.
+    pub fn begin(&mut self, task: &Arc<Task>) -> Result<(), String> {
         let crew = match &mut self.crew {
             Some(crew) => crew,
-            empty => empty.insert(Crew::start(&self.images, &self.format, self.workers, self.shard, self.new_fence)?),
+            empty => empty.insert(Crew::start(&self.images, &self.format, self.workers, self.rank, self.new_fence)?),
         };
         for (index, hand) in crew.hands.iter().enumerate() {
             hand.tasks.send(Arc::clone(task)).map_err(|_| format!("loader thread {index} has ended"))?;
         }
         Ok(())
     }
-}
 
-fn wire_kind(wire: WireDtype, precision: Precision) -> Kind {
-    match (wire, precision) {
-        (WireDtype::Uint8, _) => Kind::Uint8,
-        (WireDtype::Fp32, _) | (WireDtype::Run, Precision::Fp32) => Kind::Float,
-        (WireDtype::Run, Precision::Fp64) => Kind::Double,
-        (WireDtype::Run, Precision::Fp16) => Kind::Half,
-        (WireDtype::Run, Precision::Bf16) => Kind::BFloat16,
-    }
-}
-
-/// One pass over the images. Dropped before its end, it stops the threads.
-pub struct Epoch<'a> {
-    loader: &'a mut HostLoader,
-    task: Arc<Task>,
-    next: usize,
-    begin: Instant,
-    start_s: Option<f64>,
-    failure: Option<String>,
-}
-
-impl Epoch<'_> {
-    /// The next batch, on the device; none after the last. After an error the epoch is over.
-    pub fn next(&mut self) -> Result<Option<Batch>, String> {
-        let batch = match &self.failure {
-            Some(failure) => Err(failure.clone()),
-            None if self.next == self.task.batches => return Ok(None),
-            None => self.receive_round(),
-        };
-        match batch {
-            Ok(batch) => Ok(Some(batch)),
-            Err(failure) => {
-                self.failure = Some(failure.clone());
-                Err(failure)
-            }
-        }
-    }
-
-    /// How long it took from the epoch's beginning until its first batch was prepared, in seconds; none before.
-    pub fn start_s(&self) -> Option<f64> {
-        self.start_s
-    }
-
-    /// The batch that is this rank's to process, and those that come with it.
-    fn receive_round(&mut self) -> Result<Batch, String> {
-        let count = self.loader.shard.received_batches(self.loader.mode);
-        let mut batches = (0..count).map(|_| self.receive()).collect::<Result<Vec<_>, _>>()?;
-        let wait_s = batches.iter().map(|batch| batch.wait_s).sum();
-        let own = batches.swap_remove(if count > 1 { self.loader.shard.rank } else { 0 });
-        Ok(Batch { wait_s, received_batches: count, ..own })
-    }
-
-    fn receive(&mut self) -> Result<Batch, String> {
-        let Some(crew) = &self.loader.crew else { return Err("the loader has no threads".into()) };
-        let thread = self.next % crew.hands.len();
+    /// Waits for a batch and sends it to the device. Batches are asked for in order.
+    pub fn receive(&mut self, task: &Task, index: usize) -> Result<Batch, String> {
+        let Some(crew) = &self.crew else { return Err("the loader has no threads".into()) };
+        let thread = index % crew.hands.len();
         let hand = &crew.hands[thread];
         let asked = Instant::now();
         let ready = hand.ready.recv().map_err(|_| format!("loader thread {thread} has ended"))?;
         let wait_s = asked.elapsed().as_secs_f64();
-        self.start_s.get_or_insert_with(|| self.begin.elapsed().as_secs_f64());
         let mut slot = ready.map_err(|error| format!("loader thread {thread}: {error}"))?;
-        let indices = self.task.batch(self.next).to_vec();
+        let indices = task.batch(index).to_vec();
         let count = indices.len();
-        let pinned = slot.is_pinned();
+        let origin = Origin::Host { pinned: slot.is_pinned() };
         let (images, labels) = slot.send(count)?;
         // A thread that has ended says why with its next batch.
         let _ = hand.free.send(slot);
-        let bytes = count * (3 * self.loader.format.size.pow(2) * self.loader.format.wire.elt_size_in_bytes() + 8);
-        self.next += 1;
-        Ok(Batch { images, labels, count, indices, wait_s, bytes: bytes as u64, received_batches: 1, pinned })
+        let bytes = count * (CHANNELS * self.format.size.pow(2) * self.format.wire.elt_size_in_bytes() + 8);
+        Ok(Batch { images, labels, count, indices, wait_s, bytes: bytes as u64, received_batches: 1, origin })
     }
-}
 
-impl Drop for Epoch<'_> {
-    fn drop(&mut self) {
-        let finished = self.failure.is_none() && self.next == self.task.batches;
-        if !(finished && self.loader.persistent) {
-            self.loader.crew = None;
+    /// Ends an epoch: the threads too, unless they are persistent and it was a whole one.
+    pub fn end(&mut self, whole: bool) {
+        if !(whole && self.persistent) {
+            self.crew = None;
         }
     }
 }
 
-/// An epoch's work.
-struct Task {
-    order: Vec<u32>,
-    batches: usize,
-    batch_size: usize,
-}
-
-impl Task {
-    fn batch(&self, index: usize) -> &[u32] {
-        let start = index * self.batch_size;
-        &self.order[start..self.order.len().min(start + self.batch_size)]
+fn wire_kind(wire: WireDtype, precision: Precision) -> Kind {
+    match wire {
+        WireDtype::Uint8 => Kind::Uint8,
+        WireDtype::Fp32 => Kind::Float,
+        WireDtype::Run => run_kind(precision),
     }
 }
 
@@ -251,7 +141,7 @@ impl Crew {
         images: &Arc<Images>,
         format: &Arc<Format>,
         count: usize,
-        shard: Shard,
+        rank: usize,
         new_fence: NewFence,
     ) -> Result<Self, String> {
         let mut crew = Self { hands: Vec::new(), threads: Vec::new() };
@@ -272,7 +162,7 @@ impl Crew {
                 free: free_slots,
                 ready: ready_slots,
             };
-            let builder = thread::Builder::new().name(format!("loader-{}-{index}", shard.rank));
+            let builder = thread::Builder::new().name(format!("loader-{rank}-{index}"));
             let thread = builder.spawn(move || bench.run());
             crew.threads.push(thread.map_err(|error| format!("starting loader thread {index} failed: {error}"))?);
             crew.hands.push(Hand { tasks, free, ready });

@@ -4,8 +4,10 @@
 
 use std::fs;
 
-use multicard::plan::{BatchNorm, DataCopy, Loader, Numa, OptimizerImpl, Scenario, Strategy, Tf32};
+use multicard::plan::{BatchNorm, DataCopy, Loader as Level, Numa, OptimizerImpl, Scenario, Strategy, Tf32};
 
+use super::super::loader::{Epoch, Loader, Source};
+use super::super::order::{Deal, Mode, Shard};
 use super::super::staging::no_fence;
 use super::super::{PIXEL_DEVIATION, PIXEL_MEAN};
 use super::*;
@@ -17,7 +19,7 @@ fn settings() -> ImageSettings {
         wire_dtype: WireDtype::Run,
         pin_memory: false,
         layout: Layout::Nchw,
-        loader: Loader::Host,
+        loader: Level::Host,
         loader_workers: 2,
         persistent_workers: false,
         scenario: Scenario::A,
@@ -50,8 +52,17 @@ fn images(count: usize) -> Arc<Images> {
     Arc::new(Images { rows: 28, columns: 28, pixels, labels })
 }
 
-fn loader(count: usize, settings: &ImageSettings, mode: Mode) -> HostLoader {
-    HostLoader::new(images(count), settings, Device::Cpu, 1, mode, Shard::ALL, no_fence)
+fn loader(count: usize, settings: &ImageSettings, mode: Mode) -> Loader {
+    sharded(count, settings, mode, Shard::ALL)
+}
+
+fn sharded(count: usize, settings: &ImageSettings, mode: Mode, shard: Shard) -> Loader {
+    Loader::new(images(count), settings, Device::Cpu, 1, mode, shard, no_fence).unwrap()
+}
+
+fn host(loader: &Loader) -> &HostSource {
+    let Source::Host(host) = &loader.source else { panic!("another loader") };
+    host
 }
 
 fn all(epoch: &mut Epoch) -> Vec<Batch> {
@@ -68,7 +79,7 @@ fn seen(batch: &Batch) -> Vec<i64> {
     indices
 }
 
-fn order(loader: &mut HostLoader, epoch: u32) -> Vec<i64> {
+fn order(loader: &mut Loader, epoch: u32) -> Vec<i64> {
     all(&mut loader.epoch(epoch)).iter().flat_map(seen).collect()
 }
 
@@ -107,11 +118,11 @@ fn threads_that_persist_give_the_same_epochs() {
     let mut kept = loader(100, &ImageSettings { persistent_workers: true, ..settings() }, Mode::Train);
     for epoch in 0..3 {
         assert_eq!(order(&mut fresh, epoch), order(&mut kept, epoch));
-        assert!(fresh.crew.is_none() && kept.crew.is_some());
+        assert!(host(&fresh).crew.is_none() && host(&kept).crew.is_some());
     }
     // Broken off in the middle, the next epoch is whole again.
     kept.epoch(3).next().unwrap();
-    assert!(kept.crew.is_none());
+    assert!(host(&kept).crew.is_none());
     assert_eq!(order(&mut fresh, 4), order(&mut kept, 4));
 }
 
@@ -175,7 +186,7 @@ fn shards_share_the_images() {
     let seen: Vec<_> = (0..3)
         .map(|rank| {
             let shard = Shard { rank, world_size: 3, deal: Deal::Sampled };
-            let mut loader = HostLoader::new(images(50), &settings(), Device::Cpu, 1, Mode::Evaluate, shard, no_fence);
+            let mut loader = sharded(50, &settings(), Mode::Evaluate, shard);
             let order = order(&mut loader, 0);
             assert_eq!(order.len().div_ceil(8), loader.batches());
             order
@@ -190,14 +201,14 @@ fn shards_share_the_images() {
 fn ranks_that_deal_batches_in_turn_receive_all_and_process_their_own() {
     let whole: Vec<_> = {
         let shard = Shard { rank: 0, world_size: 3, deal: Deal::Repeated };
-        let mut loader = HostLoader::new(images(60), &settings(), Device::Cpu, 1, Mode::Train, shard, no_fence);
+        let mut loader = sharded(60, &settings(), Mode::Train, shard);
         all(&mut loader.epoch(1)).into_iter().map(|batch| batch.indices).collect()
     };
     // Of 60 images in batches of 8, seven are full; three ranks take two each.
     assert_eq!(whole.len(), 7);
     for rank in 0..3 {
         let shard = Shard { rank, world_size: 3, deal: Deal::RoundRobin };
-        let mut loader = HostLoader::new(images(60), &settings(), Device::Cpu, 1, Mode::Train, shard, no_fence);
+        let mut loader = sharded(60, &settings(), Mode::Train, shard);
         assert_eq!(loader.batches(), 2);
         let own = all(&mut loader.epoch(1));
         assert!(own.iter().all(|batch| batch.received_batches == 3));
@@ -220,7 +231,7 @@ fn dropping_ends_every_thread() {
     for (rank, persistent_workers) in [(71, false), (72, true)] {
         let settings = ImageSettings { loader_workers: 3, persistent_workers, ..settings() };
         let shard = Shard { rank, world_size: 100, deal: Deal::Sampled };
-        let mut loader = HostLoader::new(images(100), &settings, Device::Cpu, 1, Mode::Train, shard, no_fence);
+        let mut loader = sharded(100, &settings, Mode::Train, shard);
         drop(loader.epoch(0));
         all(&mut loader.epoch(0));
         assert_eq!(threads_of(rank), if persistent_workers { 3 } else { 0 });
@@ -237,7 +248,7 @@ fn a_thread_that_panics_ends_the_epoch_with_its_message() {
     let mut broken = Images::clone(&images(100));
     broken.pixels.truncate(50 * 784);
     let mut loader =
-        HostLoader::new(Arc::new(broken), &settings(), Device::Cpu, 1, Mode::Evaluate, Shard::ALL, no_fence);
+        Loader::new(Arc::new(broken), &settings(), Device::Cpu, 1, Mode::Evaluate, Shard::ALL, no_fence).unwrap();
     let mut epoch = loader.epoch(0);
     let error = loop {
         match epoch.next() {
@@ -273,7 +284,7 @@ fn the_gpu_receives_what_the_host_prepared() {
     ] {
         let settings = ImageSettings { pin_memory, wire_dtype, layout, image_size: 100, ..settings() };
         let on = |device| {
-            let mut loader = HostLoader::new(images(200), &settings, device, 1, Mode::Train, Shard::ALL, no_fence);
+            let mut loader = Loader::new(images(200), &settings, device, 1, Mode::Train, Shard::ALL, no_fence).unwrap();
             all(&mut loader.epoch(0))
         };
         for (host, gpu) in on(Device::Cpu).iter().zip(on(Device::Cuda(0))) {
@@ -304,7 +315,7 @@ fn images_per_second() {
                     ImageSettings { image_size, layout, precision, wire_dtype, batch_size: 64, ..settings() };
                 let mut loader = loader(count, &settings, Mode::Train);
                 let epoch = loader.epoch(0);
-                let crew = epoch.loader.crew.as_ref().unwrap();
+                let crew = host(epoch.loader).crew.as_ref().unwrap();
                 // The first batches take the memory.
                 let warm_up = 2 * PREFETCH;
                 let mut begin = Instant::now();

@@ -9,6 +9,10 @@ use tch::TchError;
 
 use super::error_from;
 
+mod graph;
+
+pub use graph::{Graph, use_side_stream};
+
 /// The shim's file, beside the worker.
 const SHIM: &str = "libmulticard_cuda.so";
 /// Where another shim is, if not beside the worker.
@@ -46,6 +50,11 @@ functions! {
     mcc_reset_memory_peaks(c_int) -> c_int;
     mcc_set_memory_fraction(c_int, f64) -> c_int;
     mcc_group_nccl(*mut c_void, c_int, c_int, c_int, i64) -> *mut c_void;
+    mcc_use_side_stream() -> c_int;
+    mcc_graph_begin() -> *mut c_void;
+    mcc_graph_end(*mut c_void, *mut i64, *mut i64) -> c_int;
+    mcc_graph_replay(*mut c_void) -> c_int;
+    mcc_graph_free(*mut c_void) -> ();
 }
 
 static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();

@@ -1,0 +1,106 @@
+//! The step as a CUDA graph: run eagerly at first, captured once, and from then on launched as a whole.
+
+use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
+use tch::{Device, TchError, Tensor};
+
+use crate::shim::{self, cuda};
+
+/// How the steps of one run become replays.
+pub struct StepGraph {
+    /// Steps until the capture.
+    eager_left: u64,
+    captured: Option<Captured>,
+    replays: u64,
+}
+
+/// A captured step: it reads its batch and writes its loss always at the same place.
+struct Captured {
+    graph: cuda::Graph,
+    images: Tensor,
+    labels: Tensor,
+    loss: Tensor,
+}
+
+/// What was seen of the graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replays {
+    /// Steps that replayed it.
+    pub steps: u64,
+    /// Kernels of a replay.
+    pub kernels: u64,
+    /// Kernels, copies and fills of a replay.
+    pub nodes: u64,
+}
+
+impl StepGraph {
+    /// Moves this thread's work to a stream that can be captured: before the model is built, for gradients are summed on the
+    /// stream that their parameters were first used on.
+    pub fn new(device: Device) -> Result<Self, TchError> {
+        if !device.is_cuda() {
+            return Err(TchError::Torch(
+                "cuda_graph = on needs a GPU, and this rank is on a CPU: use cuda_graph = off".into(),
+            ));
+        }
+        cuda::use_side_stream()?;
+        // The last step of the warm-up is the first replay.
+        Ok(Self { eager_left: CUDA_GRAPH_WARM_UP_STEPS - 1, captured: None, replays: 0 })
+    }
+
+    /// One step: `eager` itself at first, then what it was captured as. The loss is overwritten by the next step.
+    pub fn step(
+        &mut self,
+        images: &Tensor,
+        labels: &Tensor,
+        eager: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor, TchError>,
+    ) -> Result<Tensor, TchError> {
+        if self.eager_left > 0 {
+            self.eager_left -= 1;
+            return eager(images, labels);
+        }
+        let captured = match &self.captured {
+            Some(captured) => captured,
+            None => self.captured.insert(Captured::new(images, labels, eager)?),
+        };
+        self.replays += 1;
+        captured.replay(images, labels)
+    }
+
+    /// What was done so far.
+    pub fn replays(&self) -> Replays {
+        let of = |count: fn(&cuda::Graph) -> u64| self.captured.as_ref().map_or(0, |captured| count(&captured.graph));
+        Replays { steps: self.replays, kernels: of(|graph| graph.kernels), nodes: of(|graph| graph.nodes) }
+    }
+}
+
+impl Captured {
+    fn new(
+        images: &Tensor,
+        labels: &Tensor,
+        eager: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor, TchError>,
+    ) -> Result<Self, TchError> {
+        let (images, labels) = (images.f_empty_like()?, labels.f_empty_like()?);
+        let (graph, loss) = cuda::Graph::capture(|| eager(&images, &labels)).map_err(|error| {
+            let text = match error {
+                TchError::Torch(text) => text,
+                other => other.to_string(),
+            };
+            TchError::Torch(format!("capturing the step as a CUDA graph failed: {text}"))
+        })?;
+        Ok(Self { graph, images, labels, loss })
+    }
+
+    fn replay(&self, images: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
+        if images.size() != self.images.size() {
+            let (found, captured) = (images.size(), self.images.size());
+            return Err(TchError::Torch(format!("a batch of {found:?} came to a graph of {captured:?}")));
+        }
+        shim::copy(&self.images, images, true)?;
+        shim::copy(&self.labels, labels, true)?;
+        self.graph.replay()?;
+        Ok(self.loss.shallow_clone())
+    }
+}
+
+#[cfg(test)]
+#[path = "graph_tests.rs"]
+mod tests;

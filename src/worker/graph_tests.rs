@@ -1,0 +1,102 @@
+//! Steps that are replayed against steps that are not: they must train the same.
+#![allow(clippy::unwrap_used)]
+
+use multicard::plan::{ImageSettings, Layout, OptimizerImpl, Precision};
+use tch::Kind;
+
+use super::*;
+use crate::models::frozen;
+use crate::testing::{channels_last, generator, settings};
+use crate::trainer::Trainer;
+
+#[test]
+fn a_cpu_has_no_graphs() {
+    let error = StepGraph::new(Device::Cpu).err().unwrap().to_string();
+    assert!(error.contains("needs a GPU"), "{error}");
+}
+
+/// Losses of steps over three batches in turn, and the trainer afterwards.
+fn losses(settings: &ImageSettings, steps: usize, scale_of_last: f64) -> (Vec<f64>, Trainer) {
+    let device = Device::Cuda(0);
+    let mut trainer = Trainer::new(settings, device, 1, 0).unwrap();
+    let kind = if settings.precision == Precision::Fp64 { Kind::Double } else { Kind::Float };
+    let mut batches = Vec::new();
+    for batch in 0..3 {
+        let labels = (Tensor::arange(20, (Kind::Int64, device)) + batch).remainder(10);
+        let rows = Tensor::arange(32, (Kind::Float, device)) * (10.0 / 32.0);
+        let bars = rows.floor().unsqueeze(0).eq_tensor(&labels.unsqueeze(1)).to_kind(kind);
+        let images = bars.unsqueeze(1).unsqueeze(3).expand([20, 3, 32, 32], false) * 2.0 - 0.5;
+        batches
+            .push((if settings.layout == Layout::Nhwc { channels_last(&images) } else { images.contiguous() }, labels));
+    }
+    let losses = (0..steps).map(|step| {
+        let (images, labels) = &batches[step % 3];
+        let images = if step + 1 == steps { images * scale_of_last } else { images.shallow_clone() };
+        trainer.step(&images, labels).unwrap().double_value(&[])
+    });
+    (losses.collect(), trainer)
+}
+
+const STEPS: usize = 30;
+
+#[test]
+#[ignore = "needs a GPU"]
+fn replays_train_as_eager_steps_do_in_every_precision_and_optimizer() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    // Nothing is dropped out: a graph draws other random numbers.
+    frozen::ALL.store(true, std::sync::atomic::Ordering::Relaxed);
+    for (precision, tolerance) in
+        [(Precision::Fp64, 1e-6), (Precision::Fp32, 2e-2), (Precision::Bf16, 0.1), (Precision::Fp16, 0.1)]
+    {
+        for optimizer_impl in [OptimizerImpl::Fused, OptimizerImpl::Foreach, OptimizerImpl::Loop] {
+            if precision == Precision::Fp16 && optimizer_impl != OptimizerImpl::Fused {
+                continue;
+            }
+            let eager = ImageSettings { precision, optimizer_impl, layout: Layout::Nhwc, ..settings() };
+            let graph = ImageSettings { cuda_graph: true, ..eager.clone() };
+            let ((eager, _), (replayed, trainer)) = (losses(&eager, STEPS, 1.0), losses(&graph, STEPS, 1.0));
+            println!(
+                "{precision:?} {optimizer_impl:?}\n eager {eager:.4?}\n graph {replayed:.4?}\n {:?}",
+                trainer.replays()
+            );
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() <= tolerance * a.abs().max(0.05);
+            assert!(eager.iter().zip(&replayed).all(close), "{precision:?} {optimizer_impl:?}");
+            assert_eq!(trainer.replays().steps, STEPS as u64 - CUDA_GRAPH_WARM_UP_STEPS + 1);
+            assert!(trainer.replays().kernels > 100);
+        }
+    }
+    frozen::ALL.store(false, std::sync::atomic::Ordering::Relaxed);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn replays_move_running_statistics_and_drop_out_anew() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    let still = ImageSettings { cuda_graph: true, learning_rate: 0.0, layout: Layout::Nhwc, ..settings() };
+    let (losses, trainer) = losses(&still, STEPS, 1.0);
+    // Without learning, only what is dropped out tells replays of one batch apart.
+    let same_batch: Vec<_> = losses.iter().skip(CUDA_GRAPH_WARM_UP_STEPS as usize).step_by(3).collect();
+    println!("{same_batch:?}");
+    assert!(same_batch.windows(2).all(|pair| pair[0] != pair[1]), "{same_batch:?}");
+    let means = trainer.model().buffers();
+    assert!(means.iter().all(|values| values.isfinite().all().int64_value(&[]) == 1));
+    let (_, shorter) = self::losses(&still, STEPS - 3, 1.0);
+    let moved = means.iter().zip(shorter.model().buffers()).any(|(a, b)| (a - b).abs().max().double_value(&[]) > 1e-6);
+    assert!(moved, "running statistics must move with every replay");
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn an_overflow_within_a_replay_skips_the_update_and_halves_the_scale() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    let settings = ImageSettings { cuda_graph: true, precision: Precision::Fp16, ..settings() };
+    let (losses, trainer) = losses(&settings, STEPS, f64::INFINITY);
+    let (scale, skipped) = trainer.arithmetic().scale().unwrap().read().unwrap();
+    println!("{losses:.4?} {scale} {skipped}");
+    assert!(skipped >= 1);
+    assert_eq!(scale, 65536.0 / f64::powi(2.0, skipped as i32));
+    assert!(trainer.model().first_weight().isfinite().all().int64_value(&[]) == 1);
+}

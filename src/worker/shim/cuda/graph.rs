@@ -1,0 +1,64 @@
+//! CUDA graphs: work that is recorded once and then launched as a whole.
+
+use std::ffi::c_void;
+
+use tch::TchError;
+
+use super::{Functions, check, functions};
+use crate::shim::error_from;
+
+/// Gives the calling thread a stream of its own for all it does on the current device from now on: the default stream cannot be
+/// captured.
+pub fn use_side_stream() -> Result<(), TchError> {
+    let functions = functions()?;
+    // SAFETY: no arguments.
+    check(functions, unsafe { (functions.mcc_use_side_stream)() })?;
+    Ok(())
+}
+
+/// Work of one stream with fixed shapes and addresses. Its memory is a pool of its own, which lives as long as it.
+pub struct Graph {
+    raw: *mut c_void,
+    functions: &'static Functions,
+    /// Kernels it launches.
+    pub kernels: u64,
+    /// Kernels, copies and fills.
+    pub nodes: u64,
+}
+
+impl Graph {
+    /// Records what `work` gives to the current stream, without doing it. `work` must not wait for the device.
+    pub fn capture<T>(work: impl FnOnce() -> Result<T, TchError>) -> Result<(Self, T), TchError> {
+        let functions = functions()?;
+        // SAFETY: no arguments.
+        let raw = unsafe { (functions.mcc_graph_begin)() };
+        if raw.is_null() {
+            return Err(error_from(functions.mcc_last_error));
+        }
+        let mut graph = Self { raw, functions, kernels: 0, nodes: 0 };
+        let made = work();
+        let (mut kernels, mut nodes) = (0, 0);
+        // SAFETY: made above, freed only in `drop`; both places live through the call. A capture is ended also where its work
+        // has failed.
+        let ended = check(functions, unsafe { (functions.mcc_graph_end)(raw, &mut kernels, &mut nodes) });
+        // The work's own error is the cause.
+        let made = made?;
+        ended?;
+        (graph.kernels, graph.nodes) = (kernels.unsigned_abs(), nodes.unsigned_abs());
+        Ok((graph, made))
+    }
+
+    /// Launches the work on the current stream.
+    pub fn replay(&self) -> Result<(), TchError> {
+        // SAFETY: see `capture`.
+        check(self.functions, unsafe { (self.functions.mcc_graph_replay)(self.raw) })?;
+        Ok(())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: made in `capture`, freed once.
+        unsafe { (self.functions.mcc_graph_free)(self.raw) };
+    }
+}
