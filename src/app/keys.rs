@@ -5,14 +5,14 @@ use eframe::egui::{Context, Grid, Id, Key, Modal, Modifiers};
 use super::widgets::strong;
 use crate::figure::Format;
 
-use super::{Command, CompareCommand, PlanCommand, RunsCommand, Screen, State};
+use super::{Command, CompareCommand, LiveCommand, PlanCommand, RunsCommand, Screen, State};
 
 /// Keys, what they do, and the command of those that mean the same on every screen.
 const HELP: &[(&str, &str)] = &[
     ("1 – 5", "show a screen"),
     ("Space", "launch the plan; elsewhere: pause or resume the queue"),
     ("Ctrl Enter", "launch the plan"),
-    ("/", "filter runs or cells"),
+    ("/", "filter runs or cells (Runs, Live, Compare)"),
     ("↑ ↓, Del, R", "choose a run, cancel it, retry it (Runs)"),
     ("Alt ↑ ↓, Alt Home", "move a queued run, to the top (Runs)"),
     ("B", "next baseline (Compare)"),
@@ -39,8 +39,11 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         }
     };
     on(Modifiers::COMMAND, Key::K, Command::Palette(!state.palette));
-    on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, Command::Plan(PlanCommand::Redo));
-    on(Modifiers::COMMAND, Key::Z, Command::Plan(PlanCommand::Undo));
+    // While text is being typed, undo is the text field's.
+    if !context.text_edit_focused() {
+        on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, Command::Plan(PlanCommand::Redo));
+        on(Modifiers::COMMAND, Key::Z, Command::Plan(PlanCommand::Undo));
+    }
     on(Modifiers::COMMAND, Key::O, Command::Plan(PlanCommand::Open));
     on(Modifiers::COMMAND, Key::S, Command::Plan(PlanCommand::Save));
     on(Modifiers::COMMAND, Key::Plus, Command::Zoom(1));
@@ -53,7 +56,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         return;
     }
     // Single keys belong to text fields while one has the focus, and Space to a focused control.
-    if context.egui_wants_keyboard_input() {
+    if context.text_edit_focused() {
         return;
     }
     let digits = [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5];
@@ -71,7 +74,8 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         Screen::Runs => {
             on(Modifiers::NONE, Key::Slash, Command::Runs(RunsCommand::FocusFilter));
         }
-        Screen::Plan | Screen::Live | Screen::Node => {}
+        Screen::Live => on(Modifiers::NONE, Key::Slash, Command::Live(LiveCommand::FocusFilter)),
+        Screen::Plan | Screen::Node => {}
     }
     if context.memory(|memory| memory.focused().is_none()) {
         let command = match state.screen {

@@ -51,6 +51,8 @@ pub enum LiveCommand {
     View(f64, f64),
     /// Look at everything.
     Reset,
+    /// Put the cursor into the filter.
+    FocusFilter,
     /// List only runs whose name has these words.
     Filter(String),
 }
@@ -120,7 +122,7 @@ impl LiveState {
 
 impl State {
     /// Does what was asked for on the Live screen.
-    pub fn execute_live(&mut self, command: LiveCommand, _context: &Context, _requests: &mut Vec<Request>) {
+    pub fn execute_live(&mut self, command: LiveCommand, context: &Context, _requests: &mut Vec<Request>) {
         let live = &mut self.live;
         match command {
             LiveCommand::Choose(run, chosen) => live.shelf.choose(&run, chosen),
@@ -144,6 +146,7 @@ impl State {
                 }
             }
             LiveCommand::Reset => live.view = None,
+            LiveCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(list::filter_id())),
             LiveCommand::Filter(filter) => live.filter = filter,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use eframe::egui::{Frame, Margin, Panel, RichText, ScrollArea, Sense, TextEdit, Ui, WidgetInfo, vec2};
+use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, TextEdit, Ui, WidgetInfo, vec2};
 
 use super::LiveCommand;
 use super::mark::{colour, marker, swatch};
@@ -72,6 +72,11 @@ pub fn listed(state: &State) -> Vec<Listed<'_>> {
     running.chain(ended).collect()
 }
 
+/// The filter field, for the key that goes there.
+pub fn filter_id() -> Id {
+    Id::unique("live-filter")
+}
+
 /// Draws the list.
 pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
     ui.take_available_width();
@@ -83,7 +88,7 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         }
     });
     let mut filter = state.live.filter.clone();
-    let field = TextEdit::singleline(&mut filter).hint_text("Filter").desired_width(f32::INFINITY);
+    let field = TextEdit::singleline(&mut filter).id(filter_id()).hint_text("Filter").desired_width(f32::INFINITY);
     let response = ui.add_enabled(!runs.is_empty(), field);
     response.widget_info(|| {
         let mut info = WidgetInfo::text_edit(true, &state.live.filter, &state.live.filter, "Filter");

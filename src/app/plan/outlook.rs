@@ -166,7 +166,7 @@ mod tests {
         let outlook = outlook(Plan::new("p", Workload::Image), cpu_node());
         assert!(outlook.refusal("precision", &Level::text("fp16")).unwrap().contains("needs CUDA"));
         assert_eq!(outlook.refusal("precision", &Level::text("fp64")), None);
-        assert!(outlook.refusal("gpus", &Level::Integer(2)).is_some());
+        assert!(outlook.refusal("cuda_graph", &Level::text("on")).unwrap().contains("needs CUDA"));
     }
 
     #[test]
