@@ -76,21 +76,24 @@ impl Run {
 
     /// Waits until a rank has trained some steps, and gives its process.
     fn training(&self, rank: u32) -> Pid {
+        self.process(rank, |log| log.iter().filter(|event| matches!(event, Event::Step { .. })).count() > 3)
+    }
+
+    /// Waits until a rank has come so far, and gives its process.
+    fn process(&self, rank: u32, far_enough: impl Fn(&[Event]) -> bool) -> Pid {
         let begin = Instant::now();
         loop {
             let log = self.log(rank);
-            let steps = log.iter().filter(|event| matches!(event, Event::Step { .. })).count();
-            if let (Some(Event::Started { pid, .. }), true) = (log.first(), steps > 3) {
+            if let (Some(Event::Started { pid, .. }), true) = (log.first(), far_enough(&log)) {
                 return Pid::from_raw(*pid as i32).unwrap();
             }
-            assert!(begin.elapsed() < DEADLINE, "rank {rank} does not train: {log:?}");
-            std::thread::sleep(Duration::from_millis(20));
+            assert!(begin.elapsed() < DEADLINE, "rank {rank} does not come so far: {log:?}");
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// How the run ends once `harm` has come to a rank that trains; it must do so soon.
-    fn end_after(&self, rank: u32, harm: impl FnOnce(Pid)) -> String {
-        let pid = self.training(rank);
+    /// How the run ends once `harm` has come to a rank; it must do so soon.
+    fn end_after(&self, pid: Pid, harm: impl FnOnce(Pid)) -> String {
         let begin = Instant::now();
         harm(pid);
         let (state, reason) = self.end();
@@ -257,15 +260,27 @@ const ENDLESS: (&str, Level) = ("epochs", Level::Integer(100_000));
 
 #[test]
 fn a_rank_that_is_killed_ends_its_group_and_is_the_reason() {
-    let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
-    let reason = run.end_after(1, |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap());
-    assert!(reason.starts_with("rank 1 was killed by SIGKILL"), "{reason}");
+    // The first rank, too: what the others meet in is not its own.
+    for killed in [0, 2] {
+        let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
+        let kill = |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        let reason = run.end_after(run.training(killed), kill);
+        assert!(reason.starts_with(&format!("rank {killed} was killed by SIGKILL")), "{reason}");
+    }
 }
 
 #[test]
 fn a_rank_that_hangs_ends_its_group_and_is_the_reason() {
     let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
-    let reason = run.end_after(1, |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
+    let reason = run.end_after(run.training(1), |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
+    assert!(reason.contains("rank 1 does not answer"), "{reason}");
+}
+
+#[test]
+fn a_rank_that_hangs_while_it_starts_ends_its_group_and_is_the_reason() {
+    let run = Run::start("ddp-ds", 2, &[ENDLESS], &[]);
+    let begun = run.process(1, |_| true);
+    let reason = run.end_after(begun, |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
     assert!(reason.contains("rank 1 does not answer"), "{reason}");
 }
 
@@ -276,7 +291,7 @@ fn a_rank_that_runs_out_of_memory_ends_its_group_and_is_the_reason() {
     // Nor does a new thread ask for memory first.
     let levels = [ENDLESS, ("image_size", Level::Integer(96)), ("persistent_workers", Level::text("on"))];
     let run = Run::start("ddp-ds", 2, &levels, &environment);
-    let reason = run.end_after(1, |pid| {
+    let reason = run.end_after(run.training(1), |pid| {
         // Less than a step's activations above the least that it holds between steps: small objects still find room.
         let held = (0..100).map(|_| {
             std::thread::sleep(Duration::from_millis(5));

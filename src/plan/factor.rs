@@ -153,7 +153,7 @@ pub const IMAGE: &[Factor] = &[
         name: "GPUs",
         unit: "",
         domain: count(1, 64, 1),
-        help: "Ranks, one a GPU; on a machine without GPUs, CPU ranks.",
+        help: "Ranks, one a GPU, or threads of one rank under dp; on a machine without GPUs, on CPUs.",
         finding: "4 GPUs bring 3.23× in FP64 and 2.70× in FP16 (2503.15252 Table 2).",
     },
     Factor {

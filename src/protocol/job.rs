@@ -72,3 +72,20 @@ pub struct Job {
     /// What the run may take.
     pub limits: JobLimits,
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_one_gpu_are_written_as_ever_and_those_of_several_name_all() {
+        let text = r#"{"rank":1,"gpu_uuid":"GPU-a","cpus":[],"compute_threads":2}"#;
+        let mut place: RankPlace = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&place).unwrap(), text);
+        place.more_gpu_uuids = vec!["GPU-b".into()];
+        let read: RankPlace = serde_json::from_str(&serde_json::to_string(&place).unwrap()).unwrap();
+        assert_eq!(read.gpu_uuids().collect::<Vec<_>>(), ["GPU-a", "GPU-b"]);
+        assert_eq!(RankPlace::on_cpu(0, 1).gpu_uuids().count(), 0);
+    }
+}

@@ -62,6 +62,21 @@ fn what_contradicts_itself_is_refused() {
 }
 
 #[test]
+fn a_strategy_must_fit_its_places() {
+    let two = |strategy: &'static str| [("strategy", Level::text(strategy)), ("gpus", Level::Integer(2))];
+    for (strategy, ranks) in [("ddp-ds", 2), ("ddp-rr", 2), ("ddp", 2), ("dp", 1)] {
+        read_back(&serde_json::to_string(&job(&two(strategy), ranks)).unwrap()).unwrap();
+    }
+    assert!(refusal(&job(&two("dp"), 2)).contains("places for 2 ranks"));
+    assert!(refusal(&job(&two("single"), 2)).contains("strategy = single has one rank, not 2"));
+    let mut short = job(&two("dp"), 1);
+    short.ranks[0].gpu_uuid = Some("GPU-a".into());
+    assert!(refusal(&short).contains("a place on 1 GPUs, gpus = 2"));
+    short.ranks[0].more_gpu_uuids = vec!["GPU-b".into()];
+    read_back(&serde_json::to_string(&short).unwrap()).unwrap();
+}
+
+#[test]
 fn what_is_not_there_yet_is_refused_by_its_level() {
     for (factor, level) in [("loader", "dali"), ("scenario", "b")] {
         let error = refusal(&job(&[(factor, Level::text(level))], 1));

@@ -139,7 +139,7 @@ fn train(job: &Job, place: &RankPlace, settings: &ImageSettings, report: &mut Re
         return train::run(job, place.rank, settings, &device, None, report);
     };
     train::run(job, place.rank, settings, &device, Some(&peers), report).map_err(|stop| peers.explain(stop))?;
-    Ok(peers.leave()?)
+    peers.leave()
 }
 
 /// The last words of a log.

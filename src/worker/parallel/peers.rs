@@ -28,8 +28,15 @@ pub struct Peers {
     /// Ranks in all.
     pub world_size: u32,
     device: Device,
-    store: Store,
+    meeting: Meeting,
     group: Rc<ProcessGroup>,
+}
+
+/// Where ranks find each other, and say that they are alive when one of them is not.
+struct Meeting {
+    store: Store,
+    rank: u32,
+    world_size: u32,
 }
 
 /// Opens the store of a group in the supervisor, which outlives every rank; gives its port.
@@ -51,18 +58,20 @@ impl Peers {
     }
 
     /// Meets the other ranks in the store at the port.
-    pub fn join_at(port: u16, rank: u32, world_size: u32, device: Device) -> Result<Self, TchError> {
-        let store = Store::connect(port, PEER_TIMEOUT)?;
+    pub fn join_at(port: u16, rank: u32, world_size: u32, device: Device) -> Result<Self, Stop> {
+        let meeting = Meeting { store: Store::connect(port, PEER_TIMEOUT)?, rank, world_size };
         let backend = match device {
             Device::Cuda(index) => Backend::Nccl(index),
             _ => Backend::Gloo,
         };
-        let group = Rc::new(ProcessGroup::new(&store, backend, rank, world_size, PEER_TIMEOUT)?);
-        let peers = Self { rank, world_size, device, store, group };
+        let group = ProcessGroup::new(&meeting.store, backend, rank, world_size, PEER_TIMEOUT);
+        let group = group.map_err(|error| meeting.explain(error.into()))?;
+        let peers = Self { rank, world_size, device, meeting, group: Rc::new(group) };
         // NCCL makes its communicator with the first collective: here, and not within the first step.
-        let ranks = peers.combine(&[1], Combine::Sum)?;
+        let ranks = peers.combine(&[1], Combine::Sum).map_err(|error| peers.explain(error.into()))?;
         if ranks != [i64::from(world_size)] {
-            return Err(TchError::Torch(format!("{ranks:?} ranks came together instead of {world_size}")));
+            let message = format!("{ranks:?} ranks came together instead of {world_size}");
+            return Err(Stop::failed(FailureKind::Engine, message));
         }
         Ok(peers)
     }
@@ -94,6 +103,20 @@ impl Peers {
 
     /// Says which ranks caused a failure that this rank saw through them alone.
     pub fn explain(&self, stop: Stop) -> Stop {
+        self.meeting.explain(stop)
+    }
+
+    /// Ends the group; all ranks come to this point.
+    pub fn leave(self: Rc<Self>) -> Result<(), Stop> {
+        self.combine(&[0], Combine::Sum).map_err(|error| self.explain(error.into()))?;
+        let in_use = || TchError::Torch("the group is still in use".into());
+        let peers = Rc::into_inner(self).ok_or_else(in_use)?;
+        Ok(Rc::into_inner(peers.group).ok_or_else(in_use)?.leave()?)
+    }
+}
+
+impl Meeting {
+    fn explain(&self, stop: Stop) -> Stop {
         let Stop::Failed { kind: FailureKind::Peer, message } = stop else { return stop };
         let silent = self.silent();
         let who = match &silent[..] {
@@ -120,13 +143,5 @@ impl Peers {
             }
             thread::sleep(POLL);
         }
-    }
-
-    /// Ends the group; all ranks come to this point.
-    pub fn leave(self: Rc<Self>) -> Result<(), TchError> {
-        self.combine(&[0], Combine::Sum)?;
-        let in_use = || TchError::Torch("the group is still in use".into());
-        let peers = Rc::into_inner(self).ok_or_else(in_use)?;
-        Rc::into_inner(peers.group).ok_or_else(in_use)?.leave()
     }
 }
