@@ -130,7 +130,6 @@ fn images_that_live_on_the_device_train_as_the_hosts_do() {
         let folder = tempfile::tempdir().unwrap();
         // Small steps in fp64: a difference in the last bit of a pixel grows a thousandfold a step at the usual rate.
         let changed = [
-            ("deterministic", Level::text("on")),
             ("loader", Level::text(loader)),
             ("precision", Level::text("fp64")),
             ("learning_rate", Level::Number(1e-5)),
