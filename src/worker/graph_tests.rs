@@ -1,6 +1,8 @@
 //! Steps that are replayed against steps that are not: they must train the same.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::atomic::Ordering;
+
 use multicard::plan::{ImageSettings, Layout, OptimizerImpl, Precision};
 use tch::Kind;
 
@@ -39,34 +41,69 @@ fn losses(settings: &ImageSettings, steps: usize, scale_of_last: f64) -> (Vec<f6
 
 const STEPS: usize = 30;
 
-#[test]
-#[ignore = "needs a GPU"]
-fn replays_train_as_eager_steps_do_in_every_precision_and_optimizer() {
-    let _generator = generator();
-    cuda::open().unwrap();
-    // Nothing is dropped out: a graph draws other random numbers.
-    frozen::ALL.store(true, std::sync::atomic::Ordering::Relaxed);
-    for (precision, tolerance) in
-        [(Precision::Fp64, 1e-6), (Precision::Fp32, 2e-2), (Precision::Bf16, 0.1), (Precision::Fp16, 0.1)]
-    {
+/// Every precision and optimizer that can be captured, at a learning rate.
+fn cells(learning_rate: f64, precisions: &[Precision]) -> Vec<ImageSettings> {
+    let mut cells = Vec::new();
+    for &precision in precisions {
         for optimizer_impl in [OptimizerImpl::Fused, OptimizerImpl::Foreach, OptimizerImpl::Loop] {
-            if precision == Precision::Fp16 && optimizer_impl != OptimizerImpl::Fused {
-                continue;
+            if precision != Precision::Fp16 || optimizer_impl == OptimizerImpl::Fused {
+                let layout = Layout::Nhwc;
+                cells.push(ImageSettings { precision, optimizer_impl, layout, learning_rate, ..settings() });
             }
-            let eager = ImageSettings { precision, optimizer_impl, layout: Layout::Nhwc, ..settings() };
-            let graph = ImageSettings { cuda_graph: true, ..eager.clone() };
-            let ((eager, _), (replayed, trainer)) = (losses(&eager, STEPS, 1.0), losses(&graph, STEPS, 1.0));
-            println!(
-                "{precision:?} {optimizer_impl:?}\n eager {eager:.4?}\n graph {replayed:.4?}\n {:?}",
-                trainer.replays()
-            );
-            let close = |(a, b): (&f64, &f64)| (a - b).abs() <= tolerance * a.abs().max(0.05);
-            assert!(eager.iter().zip(&replayed).all(close), "{precision:?} {optimizer_impl:?}");
-            assert_eq!(trainer.replays().steps, STEPS as u64 - CUDA_GRAPH_WARM_UP_STEPS + 1);
-            assert!(trainer.replays().kernels > 100);
         }
     }
-    frozen::ALL.store(false, std::sync::atomic::Ordering::Relaxed);
+    cells
+}
+
+/// The same training without a graph and with one, in which nothing is dropped out.
+fn both(eager: &ImageSettings) -> [(Vec<f64>, Trainer); 2] {
+    frozen::DROPOUT.store(true, Ordering::Relaxed);
+    let graph = ImageSettings { cuda_graph: true, ..eager.clone() };
+    let found = [losses(eager, STEPS, 1.0), losses(&graph, STEPS, 1.0)];
+    frozen::DROPOUT.store(false, Ordering::Relaxed);
+    found
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn replays_see_the_batches_that_eager_steps_see_in_every_precision() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    // Without learning, differences of rounding cannot grow.
+    for cell in cells(0.0, &[Precision::Fp64, Precision::Fp32, Precision::Bf16, Precision::Fp16]) {
+        let tolerance = match cell.precision {
+            Precision::Fp64 => 1e-9,
+            Precision::Fp32 => 1e-3,
+            Precision::Bf16 | Precision::Fp16 => 0.05,
+        };
+        let [(eager, _), (replayed, trainer)] = both(&cell);
+        println!("{:?} {:?}\n eager {eager:.4?}\n graph {replayed:.4?}", cell.precision, cell.optimizer_impl);
+        assert!(eager.iter().zip(&replayed).all(|(a, b)| (a - b).abs() <= tolerance * a), "{cell:?}");
+        assert!(replayed[STEPS - 1] != replayed[STEPS - 2], "batches differ");
+        assert_eq!(trainer.replays().steps, STEPS as u64 - CUDA_GRAPH_WARM_UP_STEPS + 1);
+        assert!(trainer.replays().kernels > 100);
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn replays_change_weights_as_eager_steps_do_with_every_optimizer() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    // Steps so small that differences of rounding do not grow: what fp64 still tells apart is the sum of all gradients.
+    for cell in cells(1e-9, &[Precision::Fp64]) {
+        let start = Trainer::new(&cell, Device::Cuda(0), 1, 0).unwrap();
+        let changes = both(&cell).map(|(_, trainer)| {
+            tch::no_grad(|| {
+                let pairs = trainer.model().parameters().into_iter().zip(start.model().parameters());
+                Tensor::cat(&pairs.map(|(after, before)| (after - before).flatten(0, -1)).collect::<Vec<_>>(), 0)
+            })
+        });
+        let norm = |tensor: &Tensor| tensor.norm().double_value(&[]);
+        let (whole, difference) = (norm(&changes[0]), norm(&(&changes[0] - &changes[1])));
+        println!("{:?}: {whole:e}, differs by {difference:e}", cell.optimizer_impl);
+        assert!(whole > 0.0 && difference < 1e-4 * whole, "{:?}", cell.optimizer_impl);
+    }
 }
 
 #[test]

@@ -204,7 +204,10 @@ impl MobileNetV2 {
         #[cfg(test)]
         let train = train && !frozen::ALL.load(std::sync::atomic::Ordering::Relaxed);
         let norm = if train { group.map_or(Norm::Batch, Norm::Ranks) } else { Norm::Running };
-        self.classify(&self.features(images, norm)?.f_dropout(DROPOUT, train)?)
+        let features = self.features(images, norm)?;
+        #[cfg(test)]
+        let train = train && !frozen::DROPOUT.load(std::sync::atomic::Ordering::Relaxed);
+        self.classify(&features.f_dropout(DROPOUT, train)?)
     }
 
     /// Mean of the last feature maps, `[images, channels]`.
@@ -242,6 +245,8 @@ fn divisible(channels: f64) -> i64 {
 pub mod frozen {
     /// Models of this process train with their running statistics and drop nothing out.
     pub static ALL: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    /// Models of this process drop nothing out.
+    pub static DROPOUT: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 }
 
 #[cfg(test)]
