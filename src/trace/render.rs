@@ -29,7 +29,7 @@ pub fn markdown(trace: &Trace) -> String {
         &head,
         trace.metrics.len(),
         trace.metrics.iter().map(|metric| {
-            let percent = |value: f64| format!("{value:.1}");
+            let percent = |value: f64| tenths(value);
             vec![
                 metric.name.clone(),
                 metric.calls.to_string(),
@@ -65,7 +65,7 @@ pub fn markdown(trace: &Trace) -> String {
                 family.family.clone(),
                 family.calls.to_string(),
                 format!("{:.6}", seconds(family.total_ns)),
-                format!("{:.1}", family.percent),
+                tenths(family.percent),
             ]
         }),
     );
@@ -79,7 +79,7 @@ pub fn markdown(trace: &Trace) -> String {
             &named,
             entries.len(),
             entries.iter().map(|entry| {
-                let mut row = vec![entry.name.clone(), format!("{:.1}", entry.percent)];
+                let mut row = vec![entry.name.clone(), tenths(entry.percent)];
                 row.extend(statistics(&entry.statistics));
                 row
             }),
@@ -238,12 +238,17 @@ fn statistics(of: &Statistics) -> [String; 7] {
     [
         of.calls.to_string(),
         of.total_ns.to_string(),
-        format!("{:.1}", of.avg_ns),
-        format!("{:.1}", of.med_ns),
+        tenths(of.avg_ns),
+        tenths(of.med_ns),
         of.min_ns.to_string(),
         of.max_ns.to_string(),
-        format!("{:.1}", of.std_ns),
+        tenths(of.std_ns),
     ]
+}
+
+/// One decimal; a half is rounded up, as nsys does.
+pub(super) fn tenths(value: f64) -> String {
+    format!("{:.1}", (value * 10.0).round() / 10.0)
 }
 
 /// The trace as CSV (RFC 4180 with plain newlines): one row for each name, with its list in the first column.
