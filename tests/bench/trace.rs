@@ -47,7 +47,7 @@ fn unpacked(folder: &Path) -> PathBuf {
 }
 
 /// Repeats all events of a report, one repetition after the other.
-pub fn repeat(file: &Path, copies: u64) {
+fn repeat(file: &Path, copies: i64) {
     let report = Connection::open(file).expect("a report");
     report.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN").expect("a writable report");
     for table in EVENTS {
