@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::gpu::Rank;
+use super::host::printed;
 use super::timeline::{Pause, Work};
 use super::value::{Gap, HostCall};
 
@@ -123,8 +124,11 @@ impl Gaps {
         self.epochs.values_mut().chain(self.loads.values_mut()).for_each(|ranges| ranges.sort_unstable());
         let mut gaps: Vec<(Gap, bool)> = Vec::with_capacity(self.found.len());
         for found in &self.found {
-            let mut host: Vec<HostCall> =
-                found.calls.iter().map(|(id, total_ns)| HostCall { name: name(*id), total_ns: *total_ns }).collect();
+            let mut host: Vec<HostCall> = found
+                .calls
+                .iter()
+                .map(|(id, total_ns)| HostCall { name: printed(&name(*id)).to_owned(), total_ns: *total_ns })
+                .collect();
             host.sort_by(|a, b| (b.total_ns, &a.name).cmp(&(a.total_ns, &b.name)));
             let (cause, guessed) = match self.marked(found, ranks) {
                 Some(cause) => (cause, false),
@@ -204,10 +208,11 @@ fn called(host: &[HostCall], pause: &Pause) -> (&'static str, bool) {
     }
     if waiting >= length / 2 {
         ("synchronise", false)
+    } else if other >= length / 2 {
+        // Before launches: one that loads code first is in both, and the loading is what takes the time.
+        ("other_call", false)
     } else if launching >= length / 4 {
         ("launch", false)
-    } else if other >= length / 2 {
-        ("other_call", false)
     } else if pause.next == Some(Work::HostToDevice) {
         ("load", true)
     } else {

@@ -120,14 +120,15 @@ pub(super) fn metrics(
                 Source::Api(name) => listed(api, |entry| is_call(entry, name)),
                 Source::Nccl(collective) => listed(kernels, |kernel| is_collective(kernel, collective)),
             };
-            let total_ns: f64 = parts.iter().map(|(_, total_ns, _)| *total_ns as f64).sum();
+            // From 0.0: the sum of no numbers is -0.0.
+            let total_ns = parts.iter().fold(0.0, |sum, (_, total_ns, _)| sum + *total_ns as f64);
             Metric {
                 key: kind.key.to_owned(),
                 name: kind.name.to_owned(),
                 help: kind.help.to_owned(),
                 calls: parts.iter().map(|(calls, ..)| calls).sum(),
                 seconds: total_ns * 1e-9,
-                percent_of_report: parts.iter().map(|(.., percent)| percent).sum(),
+                percent_of_report: parts.iter().fold(0.0, |sum, (.., percent)| sum + percent),
                 percent_of_shown: 0.0,
                 percent_of_wall: percent(total_ns / gpus.max(1) as f64, wall_ns as f64),
             }
