@@ -116,7 +116,7 @@ mod tests {
             values[split..].iter().for_each(|value| rest.push(*value));
             distribution.merge(rest);
             let found = distribution.statistics().unwrap();
-            let mut sorted = values.clone();
+            let mut sorted = values;
             sorted.sort_unstable();
             let n = sorted.len();
             prop_assert_eq!(found.calls, n as u64);

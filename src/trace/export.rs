@@ -1,7 +1,7 @@
 //! Has nsys make an `.sqlite` of an `.nsys-rep`.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -32,17 +32,17 @@ const SAID: usize = 2000;
 ///
 /// Where it was looked for.
 pub fn nsys_path() -> Result<PathBuf, String> {
-    find(env::var_os(VARIABLE), env::var_os("PATH"))
+    find(env::var_os(VARIABLE), env::var_os("PATH").as_deref())
 }
 
-fn find(set: Option<OsString>, path: Option<OsString>) -> Result<PathBuf, String> {
+fn find(set: Option<OsString>, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let runs =
         |file: &Path| fs::metadata(file).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
     if let Some(set) = set.filter(|set| !set.is_empty()) {
         let set = PathBuf::from(set);
         return if runs(&set) { Ok(set) } else { Err(format!("{VARIABLE}={} is no program", set.display())) };
     }
-    let folders = path.as_ref().map(|path| env::split_paths(path)).into_iter().flatten();
+    let folders = path.map(env::split_paths).into_iter().flatten();
     let mut candidates = folders.map(|folder| folder.join("nsys"));
     candidates.find(|file| runs(file)).ok_or_else(|| "it is not on PATH".to_owned())
 }

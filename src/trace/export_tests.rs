@@ -81,15 +81,15 @@ fn a_stop_ends_nsys_and_what_it_started() {
 #[test]
 fn a_missing_nsys_is_told_with_what_to_do() {
     let empty = tempfile::tempdir().unwrap();
-    let path = Some(empty.path().as_os_str().to_owned());
-    assert_eq!(find(None, path.clone()).unwrap_err(), "it is not on PATH");
+    let path = Some(empty.path().as_os_str());
+    assert_eq!(find(None, path).unwrap_err(), "it is not on PATH");
     let set = empty.path().join("none");
     let said = find(Some(set.into_os_string()), path).unwrap_err();
     assert!(said.contains("MULTICARD_NSYS=") && said.contains("is no program"), "{said}");
     let error = TraceError::NoNsys { file: "r.nsys-rep".into(), looked: "it is not on PATH".into() }.to_string();
     assert!(error.contains("set MULTICARD_NSYS") && error.contains("nsys export --type sqlite"), "{error}");
     let (folder, nsys, _) = with_nsys("exit 0");
-    assert_eq!(find(None, Some(folder.path().as_os_str().to_owned())).unwrap(), nsys);
+    assert_eq!(find(None, Some(folder.path().as_os_str())).unwrap(), nsys);
     assert_eq!(find(Some(nsys.clone().into_os_string()), None).unwrap(), nsys);
 }
 

@@ -18,9 +18,12 @@ const MOST: usize = 1000;
 const START_UP_RATIO: u64 = 10;
 const START_UP_SHORTEST_NS: u64 = 50_000_000;
 
+/// Length, start, end, and what ended it.
+type Ranked = (u64, i64, i64, Option<Work>);
+
 /// Collects the pauses of one GPU while it is swept.
 #[derive(Default)]
-pub(super) struct Longest(BinaryHeap<Reverse<(u64, i64, i64, Option<Work>)>>);
+pub(super) struct Longest(BinaryHeap<Reverse<Ranked>>);
 
 impl Longest {
     pub fn add(&mut self, pause: Pause) {

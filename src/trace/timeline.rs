@@ -31,10 +31,13 @@ impl Work {
     }
 }
 
+/// Start, end, and what ran.
+type Interval = (i64, i64, Work);
+
 /// The intervals of one GPU.
 #[derive(Default)]
 pub(super) struct Timeline {
-    pending: Vec<(i64, i64, Work)>,
+    pending: Vec<Interval>,
     /// Sorted by start; each interval as two variable-length numbers: from the start before, and length with work.
     runs: Vec<Vec<u8>>,
 }
@@ -100,7 +103,7 @@ impl Timeline {
         self.settle();
         self.pending = Vec::new();
         let mut readers: Vec<Reader<'_>> = self.runs.iter().map(|run| Reader { bytes: run, before: 0 }).collect();
-        let mut heap: BinaryHeap<Reverse<((i64, i64, Work), usize)>> = readers
+        let mut heap: BinaryHeap<Reverse<(Interval, usize)>> = readers
             .iter_mut()
             .enumerate()
             .filter_map(|(index, reader)| reader.next().map(|interval| Reverse((interval, index))))
@@ -175,7 +178,7 @@ impl Reader<'_> {
         Some(value)
     }
 
-    fn next(&mut self) -> Option<(i64, i64, Work)> {
+    fn next(&mut self) -> Option<Interval> {
         let step = self.number()?;
         let length = self.number()?;
         self.before = self.before.wrapping_add(step as u64);

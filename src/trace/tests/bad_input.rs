@@ -81,7 +81,7 @@ fn a_report_with_a_page_of_noise_is_refused_or_has_the_same_sums() {
             }
             // Pages of tables that are not read do not matter.
             Ok(trace) => {
-                assert_eq!((trace.api, trace.kernels), (whole.api.clone(), whole.kernels.clone()), "page {page}")
+                assert_eq!((trace.api, trace.kernels), (whole.api.clone(), whole.kernels.clone()), "page {page}");
             }
         }
     }
