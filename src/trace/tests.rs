@@ -6,6 +6,7 @@ mod fixture;
 mod gaps;
 mod golden;
 mod privacy;
+mod proof;
 mod schemas;
 mod windows;
 
