@@ -8,6 +8,7 @@ mod plan;
 mod run;
 mod session;
 mod table;
+mod trace;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -47,6 +48,8 @@ enum Command {
     Run(run::Arguments),
     /// Print a table of a session's results.
     Table(table::Arguments),
+    /// Say what a report of Nsight Systems holds: metrics, kernels, calls, copies, pauses.
+    Trace(trace::Arguments),
     /// Make or fetch data sets.
     #[command(subcommand)]
     Data(data::Command),
@@ -97,6 +100,7 @@ pub fn main() -> ExitCode {
         Some(Command::Plan(arguments)) => plan::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Table(arguments)) => table::run(&arguments),
+        Some(Command::Trace(arguments)) => trace::run(&arguments),
         Some(Command::Data(command)) => data::run(command),
         Some(Command::Session(command)) => session::run(command),
         Some(Command::Completions { shell }) => completions(shell),

@@ -35,3 +35,5 @@ pub mod session;
 pub mod store;
 /// What the machine says of itself while runs go on: node facts, and samples of GPUs, host and ranks.
 pub mod telemetry;
+/// Profiler reports: imports what Nsight Systems recorded and says where the time of GPUs and host went.
+pub mod trace;

@@ -14,17 +14,33 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("launch", &["plan", "protocol"]),
     ("telemetry", &["plan", "protocol"]),
     ("store", &["plan", "protocol"]),
+    ("trace", &["plan", "protocol"]),
     ("analysis", &["plan", "protocol", "store"]),
     ("figure", &["plan", "analysis"]),
-    ("session", &["plan", "protocol", "dataset", "launch", "telemetry", "store"]),
-    ("app", &["plan", "protocol", "dataset", "launch", "telemetry", "store", "analysis", "figure", "session"]),
-    ("cli", &["app", "plan", "protocol", "dataset", "launch", "telemetry", "store", "analysis", "figure", "session"]),
+    ("session", &["plan", "protocol", "dataset", "launch", "telemetry", "store", "trace"]),
+    ("app", &["plan", "protocol", "dataset", "launch", "telemetry", "store", "trace", "analysis", "figure", "session"]),
+    (
+        "cli",
+        &[
+            "app",
+            "plan",
+            "protocol",
+            "dataset",
+            "launch",
+            "telemetry",
+            "store",
+            "trace",
+            "analysis",
+            "figure",
+            "session",
+        ],
+    ),
     ("worker", &["plan", "protocol", "dataset"]),
 ];
 
 /// Crates that only some rooms may use.
 const CRATES: &[(&str, &[&str])] = &[
-    ("rusqlite", &["store"]),
+    ("rusqlite", &["store", "trace"]),
     ("nvml_wrapper", &["telemetry"]),
     ("tch", &["worker"]),
     ("torch_sys", &["worker"]),

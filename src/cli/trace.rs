@@ -1,0 +1,85 @@
+//! `multicard trace`: what a profiler's report says.
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{INTERRUPTED, OK, Outcome, print, say};
+use crate::trace::{self, Progress, Stage, TraceError, Window};
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// An .nsys-rep (needs nsys), or the .sqlite that `nsys export --type sqlite` makes of it.
+    file: PathBuf,
+    /// How to write it.
+    #[arg(long, value_enum, default_value_t = Format::Md)]
+    format: Format,
+    /// Only what starts from here on, in seconds from the report's start.
+    #[arg(long, value_name = "SECONDS")]
+    from: Option<f64>,
+    /// Only what starts before.
+    #[arg(long, value_name = "SECONDS")]
+    to: Option<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For reading: what matters, long lists cut.
+    Md,
+    /// For spreadsheets: every name.
+    Csv,
+    /// For programs: everything.
+    Json,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let window = Window { from_s: arguments.from, to_s: arguments.to };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
+    let bar = bar()?;
+    let imported = trace::import(&arguments.file, &window, &mut |progress| {
+        show(&bar, progress);
+        if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.finish_and_clear();
+    let trace = match imported {
+        Err(TraceError::Cancelled) => {
+            say("interrupted");
+            return Ok(INTERRUPTED);
+        }
+        imported => imported?,
+    };
+    match arguments.format {
+        Format::Md => print(&trace::markdown(&trace))?,
+        Format::Csv => {
+            // A file of rows has no place for them.
+            trace.warnings.iter().for_each(say);
+            print(&trace::csv(&trace))?;
+        }
+        Format::Json => print(&serde_json::to_string_pretty(&trace)?)?,
+    }
+    Ok(OK)
+}
+
+fn bar() -> Result<ProgressBar, Box<dyn std::error::Error>> {
+    if !std::io::stderr().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    let bar = ProgressBar::new(1000).with_style(ProgressStyle::with_template("{msg} {bar:40} {percent} %")?);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    Ok(bar)
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_message(match progress.stage {
+        Stage::Exporting => "nsys exports",
+        Stage::Reading => "reading",
+    });
+    bar.set_position((progress.fraction * 1000.0) as u64);
+}

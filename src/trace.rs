@@ -1,0 +1,38 @@
+//! Profiler reports: imports what Nsight Systems recorded and says where the time of GPUs and host went.
+//!
+//! [`import`] reads a report in one pass over each table and keeps sums, never rows. Rows that name people, hosts,
+//! commands or environment variables are not read.
+
+mod distribution;
+mod error;
+mod export;
+mod family;
+mod gap;
+mod gpu;
+mod host;
+mod import;
+mod metric;
+mod open;
+mod operation;
+mod proof;
+mod render;
+mod rows;
+mod schema;
+mod strings;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod value;
+mod window;
+
+pub use error::TraceError;
+pub use export::{nsys_path, nsys_version};
+pub use import::{Progress, Stage, import, import_bytes};
+pub use metric::{METRICS, MetricKind};
+pub use proof::{GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
+pub use render::{csv, markdown};
+pub use value::{
+    Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, HostCall, Memcpy, MemoryOperation, Memset, Metric,
+    NvtxRange, Statistics, Sync, Trace, Transfer,
+};
+pub use window::Window;

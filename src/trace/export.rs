@@ -1,0 +1,188 @@
+//! Has nsys make an `.sqlite` of an `.nsys-rep`.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use super::TraceError;
+use super::import::{Progress, Stage};
+
+/// The variable that names nsys where it is not on PATH.
+const VARIABLE: &str = "MULTICARD_NSYS";
+/// How often cancelling is noticed while nsys says nothing.
+const LOOK: Duration = Duration::from_millis(50);
+/// So much of what nsys says is kept for a message.
+const SAID: usize = 2000;
+
+/// The nsys that is used: that of `MULTICARD_NSYS`, else the first on PATH.
+///
+/// # Errors
+///
+/// Where it was looked for.
+pub fn nsys_path() -> Result<PathBuf, String> {
+    find(env::var_os(VARIABLE), env::var_os("PATH").as_deref())
+}
+
+fn find(set: Option<OsString>, path: Option<&OsStr>) -> Result<PathBuf, String> {
+    let runs =
+        |file: &Path| fs::metadata(file).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+    if let Some(set) = set.filter(|set| !set.is_empty()) {
+        let set = PathBuf::from(set);
+        return if runs(&set) { Ok(set) } else { Err(format!("{VARIABLE}={} is no program", set.display())) };
+    }
+    let folders = path.map(env::split_paths).into_iter().flatten();
+    let mut candidates = folders.map(|folder| folder.join("nsys"));
+    candidates.find(|file| runs(file)).ok_or_else(|| "it is not on PATH".to_owned())
+}
+
+/// What `nsys --version` says of an nsys; none if it does not run.
+pub fn nsys_version(nsys: &Path) -> Option<String> {
+    let output = Command::new(nsys).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// An export in a folder of its own, which only its owner can read and which is removed with this value: besides what
+/// is imported it holds the environment of the program.
+pub(super) struct Exported(PathBuf);
+
+impl Exported {
+    pub fn file(&self) -> PathBuf {
+        self.0.join("report.sqlite")
+    }
+}
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Exports a report.
+pub(super) fn export(file: &Path, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Exported, TraceError> {
+    let nsys = nsys_path().map_err(|looked| TraceError::NoNsys { file: file.to_owned(), looked })?;
+    export_with(&nsys, file, tell)
+}
+
+fn export_with(
+    nsys: &Path,
+    file: &Path,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Exported, TraceError> {
+    let io = |source| TraceError::Io { file: file.to_owned(), source };
+    let file_path = fs::canonicalize(file).map_err(io)?;
+    let exported = Exported(private_folder(&file_path).map_err(io)?);
+    let mut command = Command::new(nsys);
+    command.args(["export", "--type", "sqlite", "--force-overwrite", "true", "--output"]);
+    command.arg(exported.file()).arg(&file_path);
+    // A group of its own, so that what nsys starts ends with it.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let failed = |status: String, said: &str| TraceError::Export {
+        file: file.to_owned(),
+        status,
+        said: if said.trim().is_empty() { "it said nothing".to_owned() } else { said.trim().to_owned() },
+    };
+    let mut child =
+        command.spawn().map_err(|error| failed(format!("{} did not start", nsys.display()), &error.to_string()))?;
+    let mut said = String::new();
+    let followed = follow(&mut child, &mut said, tell);
+    if followed.is_err() {
+        end(&mut child);
+    }
+    let status = child.wait().map_err(io)?;
+    followed?;
+    if !status.success() || !exported.file().exists() {
+        return Err(failed(status.to_string(), &said));
+    }
+    Ok(exported)
+}
+
+/// Reads what nsys says until it closes its output, and tells its percents.
+fn follow(
+    child: &mut Child,
+    said: &mut String,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), TraceError> {
+    let (sender, receiver) = sync_channel::<String>(16);
+    let stdout = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+    let stderr = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+    for mut pipe in [stdout, stderr].into_iter().flatten() {
+        let sender = sender.clone();
+        let reader = move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = pipe.read(&mut bytes) {
+                if sender.send(String::from_utf8_lossy(&bytes[..n]).into_owned()).is_err() {
+                    break;
+                }
+            }
+        };
+        // Without a reader nsys is not followed, and the pipe is closed: it ends by itself.
+        let _ = thread::Builder::new().name("nsys-output".to_owned()).spawn(reader);
+    }
+    drop(sender);
+    let mut fraction = 0.0;
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(text) => {
+                fraction = last_percent(&text).map_or(fraction, |percent| percent / 100.0);
+                said.push_str(&text);
+                if said.len() > SAID {
+                    let cut = said.char_indices().map(|(at, _)| at).find(|at| said.len() - at <= SAID).unwrap_or(0);
+                    said.drain(..cut);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        if tell(Progress { stage: Stage::Exporting, fraction }).is_break() {
+            return Err(TraceError::Cancelled);
+        }
+    }
+}
+
+fn end(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.kill();
+}
+
+/// The last number before a `%`.
+fn last_percent(text: &str) -> Option<f64> {
+    let before = &text[..text.rfind('%')?];
+    let digits = before
+        .rfind(|c: char| !c.is_ascii_digit())
+        .map_or(before, |at| &before[at + before[at..].chars().next().map_or(1, char::len_utf8)..]);
+    digits.parse::<f64>().ok().filter(|percent| *percent <= 100.0)
+}
+
+/// A new folder for its owner alone: beside the report, where room for it is likelier than in the temporary folder,
+/// or there if the report's folder cannot be written.
+fn private_folder(file: &Path) -> std::io::Result<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!(".multicard-export-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let beside = file.parent().unwrap_or(Path::new(".")).join(&name);
+    let make = |folder: &Path| DirBuilder::new().mode(0o700).create(folder);
+    if make(&beside).is_ok() {
+        return Ok(beside);
+    }
+    let temporary = env::temp_dir().join(&name);
+    make(&temporary)?;
+    Ok(temporary)
+}
+
+#[cfg(test)]
+#[path = "export_tests.rs"]
+mod export_tests;

@@ -1,0 +1,104 @@
+//! How an nsys is found, followed, stopped and believed. The nsys here is a script: what it exports is a real report
+//! cut down, what it says is in nsys' form.
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::trace::tests::golden_report;
+use crate::trace::{Window, import};
+
+/// A folder with a report and an nsys that runs `script`; `$7` is the output, `$8` the report.
+fn with_nsys(script: &str) -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let nsys = folder.path().join("nsys");
+    fs::write(&nsys, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&nsys, PermissionsExt::from_mode(0o755)).unwrap();
+    let report = folder.path().join("run.nsys-rep");
+    fs::write(&report, golden_report("single_100")).unwrap();
+    (folder, nsys, report)
+}
+
+fn go_on(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn an_export_is_private_told_in_percent_and_removed_after_use() {
+    let (folder, nsys, report) =
+        with_nsys("printf '[1/1] [==50%%  ] x'; sleep 0.2; printf '[=100%%]'; cp \"$8\" \"$7\"; ls \"$8\" >&2");
+    let mut told = Vec::new();
+    let exported = export_with(&nsys, &report, &mut |progress| {
+        told.push(progress.fraction);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let path = exported.file();
+    assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(told.contains(&0.5), "{told:?}");
+    assert!(!import(&path, &Window::default(), &mut go_on).unwrap().api.is_empty());
+    drop(exported);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_failure_is_told_in_nsys_own_words_and_leaves_nothing() {
+    let (folder, nsys, report) = with_nsys("echo 'Failed to open report: unknown format' >&2; exit 3");
+    let said = export_with(&nsys, &report, &mut go_on).err().unwrap().to_string();
+    assert!(said.contains("run.nsys-rep") && said.contains("exit status: 3"), "{said}");
+    assert!(said.contains("Failed to open report: unknown format"), "{said}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn an_nsys_that_exports_nothing_is_a_failure() {
+    let (_folder, nsys, report) = with_nsys("exit 0");
+    let said = export_with(&nsys, &report, &mut go_on).err().unwrap().to_string();
+    assert!(said.contains("it said nothing"), "{said}");
+}
+
+#[test]
+fn a_stop_ends_nsys_and_what_it_started() {
+    let (folder, nsys, report) = with_nsys("echo $$ > \"$8.pid\"; sleep 600 & sleep 600");
+    let pid = folder.path().join("run.nsys-rep.pid");
+    let stopped = export_with(&nsys, &report, &mut |_| {
+        if fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    assert!(matches!(stopped, Err(TraceError::Cancelled)));
+    let group: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    let group = Pid::from_raw(group).unwrap();
+    // What was killed is gone as soon as init has waited for it.
+    while rustix::process::test_kill_process_group(group).is_ok() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_missing_nsys_is_told_with_what_to_do() {
+    let empty = tempfile::tempdir().unwrap();
+    let path = Some(empty.path().as_os_str());
+    assert_eq!(find(None, path).unwrap_err(), "it is not on PATH");
+    let set = empty.path().join("none");
+    let said = find(Some(set.into_os_string()), path).unwrap_err();
+    assert!(said.contains("MULTICARD_NSYS=") && said.contains("is no program"), "{said}");
+    let error = TraceError::NoNsys { file: "r.nsys-rep".into(), looked: "it is not on PATH".into() }.to_string();
+    assert!(error.contains("set MULTICARD_NSYS") && error.contains("nsys export --type sqlite"), "{error}");
+    let (folder, nsys, _) = with_nsys("exit 0");
+    assert_eq!(find(None, Some(folder.path().as_os_str())).unwrap(), nsys);
+    assert_eq!(find(Some(nsys.clone().into_os_string()), None).unwrap(), nsys);
+}
+
+#[test]
+fn percents_are_read_out_of_bars() {
+    assert_eq!(last_percent("[1/1] [====50%    ] x.sqlite"), Some(50.0));
+    assert_eq!(last_percent("[0%] … [=7%]"), Some(7.0));
+    assert_eq!(last_percent("é100%"), Some(100.0));
+    assert_eq!(last_percent("1000%"), None);
+    assert_eq!(last_percent("% "), None);
+    assert_eq!(last_percent("none"), None);
+}

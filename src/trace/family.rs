@@ -1,0 +1,221 @@
+//! What a kernel is for, and in which precision and layout it computes, by its name.
+
+/// What a kernel is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Family {
+    Convolution,
+    /// Matrix products, attention included.
+    Matrix,
+    Normalisation,
+    Elementwise,
+    Optimizer,
+    /// Kernels that only move data; copies and memsets belong here too.
+    Copy,
+    /// NCCL, with the collective in snake case.
+    Nccl(String),
+    Other,
+}
+
+impl Family {
+    pub fn name(&self) -> String {
+        match self {
+            Self::Convolution => "convolution".to_owned(),
+            Self::Matrix => "matrix".to_owned(),
+            Self::Normalisation => "normalisation".to_owned(),
+            Self::Elementwise => "elementwise".to_owned(),
+            Self::Optimizer => "optimizer".to_owned(),
+            Self::Copy => "copy".to_owned(),
+            Self::Nccl(collective) => format!("nccl_{collective}"),
+            Self::Other => "other".to_owned(),
+        }
+    }
+}
+
+/// Words in lower case that tell a family. The first family with a word in the name is taken: convolutions are
+/// computed by matrix products, so their words come first; copies convert, so theirs come before `conv`.
+const WORDS: &[(Family, &[&str])] = &[
+    (
+        Family::Optimizer,
+        &["multi_tensor_apply", "fused_sgd", "fusedsgd", "fused_adam", "fusedadam", "adamw", "adagrad", "rmsprop"],
+    ),
+    (
+        Family::Normalisation,
+        &[
+            "batch_norm",
+            "batchnorm",
+            "bn_fw",
+            "bn_bw",
+            "layer_norm",
+            "layernorm",
+            "rms_norm",
+            "rmsnorm",
+            "group_norm",
+            "groupnorm",
+            "instance_norm",
+            "welford",
+        ],
+    ),
+    (
+        Family::Copy,
+        &[
+            "nchwtonhwc",
+            "nhwctonchw",
+            "catarraybatchedcopy",
+            "direct_copy",
+            "copy_kernel",
+            "transpose",
+            "memcpy",
+            "convert_",
+        ],
+    ),
+    (
+        Family::Convolution,
+        &[
+            "conv",
+            "wgrad",
+            "dgrad",
+            "fprop",
+            "winograd",
+            "implicit_gemm",
+            "depthwise",
+            "fft2d",
+            "flip_filter",
+            "pointwise_mult_and_sum_complex",
+            "precompute_indices",
+            "region_transform",
+        ],
+    ),
+    (
+        Family::Matrix,
+        &["gemm", "gemv", "nvjet", "cublas", "splitk", "matmul", "fmha", "flash_fwd", "flash_bwd", "attention"],
+    ),
+    (
+        Family::Elementwise,
+        &["elementwise", "dropout", "fillfunctor", "scalepackedtensor", "scal_kernel", "upsample", "activation"],
+    ),
+];
+
+/// The family of a kernel.
+pub(super) fn family(name: &str) -> Family {
+    if let Some(collective) = collective(name) {
+        return Family::Nccl(collective);
+    }
+    let lower = name.to_ascii_lowercase();
+    let found = WORDS.iter().find(|(_, words)| words.iter().any(|word| lower.contains(word)));
+    found.map_or(Family::Other, |(family, _)| family.clone())
+}
+
+/// The collective of a kernel of NCCL in snake case: `all_reduce` of `ncclDevKernel_AllReduce_Sum_f32_RING_LL`.
+pub(super) fn collective(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("nccl")?;
+    let named = rest.split_once("Kernel_").map_or("", |(_, named)| named);
+    let word: String = named.chars().take_while(char::is_ascii_alphanumeric).collect();
+    if word.is_empty() {
+        return Some("other".to_owned());
+    }
+    let mut snake = String::new();
+    for letter in word.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    Some(snake)
+}
+
+/// Words in lower case that tell in which precision a convolution or a matrix product multiplies.
+const PRECISIONS: &[(&str, &[&str])] = &[
+    // cutlass names its TF32 kernels by the instruction alone.
+    ("tf32", &["tf32", "tensorop_s1688gemm", "nvjet_sss"]),
+    ("bf16", &["bf16", "bfloat16", "nvjet_tst", "nvjet_tss", "nvjet_ttt"]),
+    ("fp16", &["f16", "fp16", "half", "hgemm", "h884", "h1688", "h16816", "nvjet_hsh", "nvjet_hss", "nvjet_hhh"]),
+    ("fp64", &["f64", "dgemm", "d884", "nvjet_ddd"]),
+    ("fp32", &["f32", "sgemm"]),
+];
+
+/// The precision in which a kernel multiplies; none if its name does not tell.
+pub(super) fn precision(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    if let Some((precision, _)) = PRECISIONS.iter().find(|(_, words)| words.iter().any(|word| lower.contains(word))) {
+        return Some(precision);
+    }
+    // Templates name their type first, and other types (of scalars, say) later.
+    match (lower.find("float"), lower.find("double")) {
+        (Some(float), Some(double)) if double < float => Some("fp64"),
+        (Some(_), _) => Some("fp32"),
+        (None, Some(_)) => Some("fp64"),
+        (None, None) => None,
+    }
+}
+
+/// What a name says of the order of dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LayoutMark {
+    Nchw,
+    Nhwc,
+    /// From one to the other.
+    Conversion,
+}
+
+pub(super) fn layout(name: &str) -> Option<LayoutMark> {
+    let lower = name.to_ascii_lowercase();
+    if lower.contains("nchwtonhwc") || lower.contains("nhwctonchw") {
+        Some(LayoutMark::Conversion)
+    } else if lower.contains("nhwc") || lower.contains("channels_last") {
+        Some(LayoutMark::Nhwc)
+    } else if lower.contains("nchw") {
+        Some(LayoutMark::Nchw)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_of_real_reports_belong_to_the_family_a_reader_would_say() {
+        for (name, expected) in [
+            ("sm80_xmma_wgrad_implicit_gemm_indexed_f32f32_f32f32_f32_nhwckrsc_nhwc_tilesize32x32x8", "convolution"),
+            ("void at::native::<unnamed>::conv_depthwise2d_forward_kernel<(int)3, float, int>()", "convolution"),
+            ("void cudnn::bn_bw_1C11_singleread<float, (int)512>()", "normalisation"),
+            ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4>(T1::Params)", "matrix"),
+            ("void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float>()", "copy"),
+            (
+                "void at::native::<unnamed>::multi_tensor_apply_kernel<at::native::TensorListMetadata<(int)2>>",
+                "optimizer",
+            ),
+            (
+                "void at::native::vectorized_elementwise_kernel<(int)4, at::native::CUDAFunctor_add<float>>",
+                "elementwise",
+            ),
+            (
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+                "nccl_all_reduce",
+            ),
+            ("ncclKernel_ReduceScatter_RING_LL_Sum_float(ncclWorkElem)", "nccl_reduce_scatter"),
+            ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)", "nccl_send_recv"),
+            ("void <unnamed>::softmax_warp_forward<float>()", "other"),
+            ("", "other"),
+        ] {
+            assert_eq!(family(name).name(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_precision_is_that_of_the_factors() {
+        for (name, expected) in [
+            ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize32x32x64", Some("tf32")),
+            ("cutlass_80_tensorop_s1688gemm_64x64_16x6_nn_align1", Some("tf32")),
+            ("cutlass_80_simt_sgemm_64x64_8x5_nn_align1", Some("fp32")),
+            ("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckcrs_nhwc", Some("fp16")),
+            ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n", Some("bf16")),
+            ("sm80_xmma_gemm_f64f64_f64f64_f64_nt_n", Some("fp64")),
+            ("void conv_depthwise2d_forward_kernel<(int)3, double, int>(float)", Some("fp64")),
+            ("splitKreduce", None),
+        ] {
+            assert_eq!(precision(name), expected, "{name}");
+        }
+    }
+}

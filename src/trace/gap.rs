@@ -1,0 +1,224 @@
+//! The long pauses of GPUs and what the host did meanwhile.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::gpu::Rank;
+use super::host::printed;
+use super::timeline::{Pause, Work};
+use super::value::{Gap, HostCall};
+
+/// Shorter pauses are part of how a GPU works through its queue.
+const SHORTEST_NS: u64 = 100_000;
+
+/// So many are kept of each GPU, the longest.
+const MOST: usize = 1000;
+
+/// An epoch's first pause for data is a start-up of the loader if it is so much longer than the median one.
+const START_UP_RATIO: u64 = 10;
+const START_UP_SHORTEST_NS: u64 = 50_000_000;
+
+/// Length, start, end, and what ended it.
+type Ranked = (u64, i64, i64, Option<Work>);
+
+/// Collects the pauses of one GPU while it is swept.
+#[derive(Default)]
+pub(super) struct Longest(BinaryHeap<Reverse<Ranked>>);
+
+impl Longest {
+    pub fn add(&mut self, pause: Pause) {
+        let length = pause.end.abs_diff(pause.start);
+        if length >= SHORTEST_NS {
+            self.0.push(Reverse((length, pause.start, pause.end, pause.next)));
+            if self.0.len() > MOST {
+                self.0.pop();
+            }
+        }
+    }
+}
+
+const RANGES_LOOKED_AT: usize = 64;
+
+struct Found {
+    gpu: i64,
+    pause: Pause,
+    /// Time in calls, by the id of their name.
+    calls: HashMap<i64, u64>,
+}
+
+/// What a name of an NVTX range says of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marker {
+    Epoch,
+    Load,
+}
+
+impl Marker {
+    /// Ranges of ours, and of PyTorch's profiler.
+    pub fn of(text: &str) -> Option<Self> {
+        let begins = |word: &str| {
+            text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
+        };
+        if begins("epoch") {
+            Some(Self::Epoch)
+        } else if begins("load") || text.contains("DataLoader") {
+            Some(Self::Load)
+        } else {
+            None
+        }
+    }
+}
+
+/// The pauses of all GPUs, filled with what the host did.
+#[derive(Default)]
+pub(super) struct Gaps {
+    found: Vec<Found>,
+    /// For each process, of each of its GPUs, the pauses by time.
+    by_process: HashMap<i64, Vec<Vec<usize>>>,
+    epochs: HashMap<i64, Vec<(i64, i64)>>,
+    loads: HashMap<i64, Vec<(i64, i64)>>,
+}
+
+impl Gaps {
+    /// Adds the pauses of a GPU.
+    pub fn add(&mut self, gpu: i64, longest: Longest, ranks: &[Rank]) {
+        let mut pauses: Vec<Pause> =
+            longest.0.into_iter().map(|Reverse((_, start, end, next))| Pause { start, end, next }).collect();
+        pauses.sort_unstable_by_key(|pause| pause.start);
+        let indices: Vec<usize> = (self.found.len()..self.found.len() + pauses.len()).collect();
+        self.found.extend(pauses.into_iter().map(|pause| Found { gpu, pause, calls: HashMap::new() }));
+        for rank in ranks.iter().filter(|rank| rank.gpu == gpu) {
+            self.by_process.entry(rank.process).or_default().push(indices.clone());
+        }
+    }
+
+    /// A call of a process, by the id of its name.
+    pub fn call(&mut self, process: i64, (start, end): (i64, i64), name: i64) {
+        let Some(gpus) = self.by_process.get(&process) else { return };
+        for pauses in gpus {
+            let first = pauses.partition_point(|index| self.found[*index].pause.end <= start);
+            for &index in &pauses[first..] {
+                let found = &mut self.found[index];
+                if found.pause.start >= end {
+                    break;
+                }
+                let both = end.min(found.pause.end).abs_diff(start.max(found.pause.start));
+                *found.calls.entry(name).or_default() += both;
+            }
+        }
+    }
+
+    /// An NVTX range of a process that says something of the host.
+    pub fn range(&mut self, process: i64, span: (i64, i64), marker: Marker) {
+        let ranges = match marker {
+            Marker::Epoch => &mut self.epochs,
+            Marker::Load => &mut self.loads,
+        };
+        ranges.entry(process).or_default().push(span);
+    }
+
+    /// The ids of the names of calls in pauses.
+    pub fn names(&self) -> impl Iterator<Item = i64> {
+        self.found.iter().flat_map(|found| found.calls.keys().copied())
+    }
+
+    /// All pauses with their causes, by start, when the report begins at `begin`.
+    pub fn explain(mut self, begin: i64, ranks: &[Rank], name: impl Fn(i64) -> String) -> Vec<Gap> {
+        self.epochs.values_mut().chain(self.loads.values_mut()).for_each(|ranges| ranges.sort_unstable());
+        let mut gaps: Vec<(Gap, bool)> = Vec::with_capacity(self.found.len());
+        for found in &self.found {
+            let mut host: Vec<HostCall> = found
+                .calls
+                .iter()
+                .map(|(id, total_ns)| HostCall { name: printed(&name(*id)).to_owned(), total_ns: *total_ns })
+                .collect();
+            host.sort_by(|a, b| (b.total_ns, &a.name).cmp(&(a.total_ns, &b.name)));
+            let (cause, guessed) = match self.marked(found, ranks) {
+                Some(cause) => (cause, false),
+                None => called(&host, &found.pause),
+            };
+            host.truncate(3);
+            let gap = Gap {
+                gpu: found.gpu,
+                start_ns: found.pause.start.saturating_sub(begin),
+                length_ns: found.pause.end.abs_diff(found.pause.start),
+                cause: cause.to_owned(),
+                host,
+            };
+            gaps.push((gap, guessed));
+        }
+        // Without ranges that say so, a start of the loader shows by its length alone.
+        let mut lengths: HashMap<i64, Vec<u64>> = HashMap::new();
+        for (gap, _) in gaps.iter().filter(|(_, guessed)| *guessed) {
+            lengths.entry(gap.gpu).or_default().push(gap.length_ns);
+        }
+        lengths.values_mut().for_each(|lengths| lengths.sort_unstable());
+        for (gap, _) in gaps.iter_mut().filter(|(_, guessed)| *guessed) {
+            let median = lengths.get(&gap.gpu).map_or(0, |lengths| lengths[lengths.len() / 2]);
+            if gap.length_ns >= START_UP_SHORTEST_NS.max(median.saturating_mul(START_UP_RATIO)) {
+                gap.cause = "loader_start_up".to_owned();
+            }
+        }
+        let mut gaps: Vec<Gap> = gaps.into_iter().map(|(gap, _)| gap).collect();
+        gaps.sort_by_key(|gap| (gap.start_ns, gap.gpu));
+        gaps
+    }
+
+    /// What NVTX ranges of the GPU's processes say of a pause.
+    fn marked(&self, found: &Found, ranks: &[Rank]) -> Option<&'static str> {
+        let Pause { start, end, .. } = found.pause;
+        let half = end.abs_diff(start) / 2;
+        for rank in ranks.iter().filter(|rank| rank.gpu == found.gpu) {
+            let epochs = self.epochs.get(&rank.process).map_or(&[][..], Vec::as_slice);
+            let loads = self.loads.get(&rank.process).map_or(&[][..], Vec::as_slice);
+            // Ranges that began long before have ended: a few are looked at, from the last that began in time.
+            let begun = loads.partition_point(|load| load.0 < end);
+            let load = loads[begun.saturating_sub(RANGES_LOOKED_AT)..begun]
+                .iter()
+                .filter(|load| load.1 > start)
+                .max_by_key(|load| load.1.min(end).abs_diff(load.0.max(start)));
+            if let Some(load) = load.filter(|load| load.1.min(end).abs_diff(load.0.max(start)) >= half) {
+                let epoch = epochs.iter().find(|epoch| epoch.0 <= load.0 && load.0 < epoch.1);
+                let first = epoch.is_some_and(|epoch| {
+                    loads.get(loads.partition_point(|other| other.0 < epoch.0)).is_some_and(|other| other.0 == load.0)
+                });
+                return Some(if first { "loader_start_up" } else { "load" });
+            }
+            let middle = start + (end - start) / 2;
+            if let (Some(first), Some(last)) = (epochs.first(), epochs.last())
+                && first.1 <= middle
+                && middle < last.0
+                && !epochs.iter().any(|epoch| epoch.0 <= middle && middle < epoch.1)
+            {
+                return Some("between_epochs");
+            }
+        }
+        None
+    }
+}
+
+/// What calls say of a pause, and whether it is a guess that it was for data.
+fn called(host: &[HostCall], pause: &Pause) -> (&'static str, bool) {
+    let length = pause.end.abs_diff(pause.start);
+    let (mut waiting, mut launching, mut other) = (0u64, 0u64, 0u64);
+    for call in host {
+        let sum = match call.name.as_str() {
+            name if name.contains("Synchronize") => &mut waiting,
+            name if ["Launch", "Memcpy", "Memset"].iter().any(|word| name.contains(word)) => &mut launching,
+            _ => &mut other,
+        };
+        *sum = sum.saturating_add(call.total_ns);
+    }
+    if waiting >= length / 2 {
+        ("synchronise", false)
+    } else if other >= length / 2 {
+        // Before launches: one that loads code first is in both, and the loading is what takes the time.
+        ("other_call", false)
+    } else if launching >= length / 4 {
+        ("launch", false)
+    } else if pause.next == Some(Work::HostToDevice) {
+        ("load", true)
+    } else {
+        ("host", false)
+    }
+}

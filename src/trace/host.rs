@@ -1,0 +1,268 @@
+//! What the host did: CUDA calls, synchronisations and NVTX ranges.
+
+use std::collections::HashMap;
+
+use super::TraceError;
+use super::distribution::Distribution;
+use super::gap::{Gaps, Marker};
+use super::open::Report;
+use super::rows::Column::{Optional, Required};
+use super::rows::{Watch, scan};
+use super::strings::bounded;
+use super::value::{Entry, NvtxRange, Sync};
+use super::window::Limits;
+
+pub(super) const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
+pub(super) const SYNC: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+pub(super) const NVTX: &str = "NVTX_EVENTS";
+
+/// The thread's part of nsys' ids.
+const THREAD_BITS: i64 = 0xff_ffff;
+
+/// Types of synchronisation, by CUPTI's number.
+const SYNC_KINDS: [&str; 5] = ["unknown", "event", "stream_wait_event", "stream", "context"];
+
+/// NVTX events that are ranges: push/pop and start/end, and the same of imported text files.
+const RANGES: [i64; 4] = [59, 60, 70, 71];
+/// The NVTX event that names a domain.
+const DOMAIN: i64 = 75;
+/// Distinct names of ranges that are told apart; more are summed up together.
+const MOST_NAMES: usize = 10_000;
+/// Ranges of epochs and loads that are remembered for pauses.
+const MOST_MARKERS: usize = 1 << 20;
+
+/// CUDA calls by the id of their name.
+#[derive(Default)]
+pub(super) struct Calls(HashMap<i64, Distribution>);
+
+impl Calls {
+    pub fn read(
+        report: &Report,
+        watch: &mut Watch<'_>,
+        limits: Limits,
+        gaps: &mut Gaps,
+    ) -> Result<(Self, Option<(i64, i64)>), TraceError> {
+        let mut calls = Self::default();
+        let mut extent: Option<(i64, i64)> = None;
+        let columns = [Required("start"), Required("end"), Required("nameId"), Optional("globalTid")];
+        scan(report, watch, RUNTIME, &columns, |fields| {
+            let (span, name) = (fields.span()?, fields.required(2)?);
+            if span.0 < span.1 {
+                let (first, last) = extent.unwrap_or(span);
+                extent = Some((first.min(span.0), last.max(span.1)));
+            }
+            gaps.call(fields.integer(3)?.unwrap_or(0) & !THREAD_BITS, span, name);
+            if limits.holds(span.0) {
+                calls.0.entry(name).or_default().push(span.1.abs_diff(span.0));
+            }
+            Ok(())
+        })?;
+        Ok((calls, extent))
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = i64> {
+        self.0.keys().copied()
+    }
+
+    /// As nsys prints them: names without a version of four digits, one entry for each full name.
+    pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
+        entries(self.0.into_iter().map(|(id, values)| (printed(&name(id)).to_owned(), values)))
+    }
+}
+
+/// A call's name as nsys prints it: without `_v3020`, but with `_v11060`.
+pub(super) fn printed(name: &str) -> &str {
+    let version = name.len().checked_sub(6).filter(|at| name.is_char_boundary(*at));
+    match version {
+        Some(at) if name[at..].starts_with("_v") => &name[..at],
+        _ => name,
+    }
+}
+
+/// Sorted entries with their shares; none if a sum does not fit 64 bits.
+pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Option<Vec<Entry>> {
+    let mut all = Vec::new();
+    for (name, mut values) in named {
+        all.push(Entry { name, statistics: values.statistics()?, percent: 0.0 });
+    }
+    let total: f64 = all.iter().map(|entry| entry.statistics.total_ns as f64).sum();
+    for entry in &mut all {
+        entry.percent = super::metric::percent(entry.statistics.total_ns as f64, total);
+    }
+    all.sort_by(|a, b| {
+        let (x, y) = (&a.statistics, &b.statistics);
+        y.total_ns.cmp(&x.total_ns).then(x.calls.cmp(&y.calls)).then_with(|| a.name.cmp(&b.name))
+    });
+    Some(all)
+}
+
+/// Synchronisations by type.
+pub(super) fn synchronisations(
+    report: &Report,
+    watch: &mut Watch<'_>,
+    limits: Limits,
+) -> Result<Vec<Sync>, TraceError> {
+    let mut kinds: HashMap<String, Distribution> = HashMap::new();
+    let columns = [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
+    scan(report, watch, SYNC, &columns, |fields| {
+        let span = fields.span()?;
+        if !limits.holds(span.0) {
+            return Ok(());
+        }
+        let number = match fields.integer(2)? {
+            Some(number) => number,
+            None => fields.integer(3)?.unwrap_or(0),
+        };
+        let kind = usize::try_from(number).ok().and_then(|index| SYNC_KINDS.get(index)).unwrap_or(&SYNC_KINDS[0]);
+        match kinds.get_mut(*kind) {
+            Some(values) => values.push(span.1.abs_diff(span.0)),
+            None => kinds.entry((*kind).to_owned()).or_default().push(span.1.abs_diff(span.0)),
+        }
+        Ok(())
+    })?;
+    let entries =
+        entries(kinds.into_iter()).ok_or_else(|| report.damaged(SYNC, "the sum of times is beyond 64 bits"))?;
+    Ok(entries.into_iter().map(|entry| Sync { kind: entry.name, statistics: entry.statistics }).collect())
+}
+
+/// NVTX ranges by domain and name.
+#[derive(Default)]
+pub(super) struct Ranges {
+    /// Names that are ids of strings.
+    by_id: HashMap<(i64, i64), Distribution>,
+    /// Names that stand in the events.
+    by_text: HashMap<i64, HashMap<String, Distribution>>,
+    /// Those beyond [`MOST_NAMES`].
+    others: Distribution,
+    domains: HashMap<i64, String>,
+    domain_ids: HashMap<i64, i64>,
+    names: usize,
+}
+
+impl Ranges {
+    /// Reads the ranges, and shows those of epochs and loads to the pauses. `markers` are the ids of such names.
+    pub fn read(
+        report: &Report,
+        watch: &mut Watch<'_>,
+        limits: Limits,
+        markers: impl Fn(i64) -> Option<Marker>,
+        gaps: &mut Gaps,
+    ) -> Result<Self, TraceError> {
+        let mut ranges = Self::default();
+        let mut marked = 0;
+        let columns = [
+            Required("start"),
+            Optional("end"),
+            Required("eventType"),
+            Optional("text"),
+            Optional("textId"),
+            Optional("domainId"),
+            Optional("globalTid"),
+        ];
+        scan(report, watch, NVTX, &columns, |fields| {
+            let kind = fields.required(2)?;
+            let domain = fields.integer(5)?.unwrap_or(0);
+            if kind == DOMAIN {
+                if let Some(text) = fields.text(3)? {
+                    ranges.domains.entry(domain).or_insert_with(|| bounded(text));
+                } else if let Some(id) = fields.integer(4)? {
+                    ranges.domain_ids.entry(domain).or_insert(id);
+                }
+            }
+            // A range that was open when the recording ended has no end, as marks have none.
+            if !RANGES.contains(&kind) || fields.integer(1)?.is_none() {
+                return Ok(());
+            }
+            let span = fields.span()?;
+            let (text, id) = (fields.text(3)?, fields.integer(4)?);
+            let marker = match (text, id) {
+                (Some(text), _) => Marker::of(text),
+                (None, Some(id)) => markers(id),
+                (None, None) => None,
+            };
+            if let Some(marker) = marker.filter(|_| marked < MOST_MARKERS) {
+                marked += 1;
+                gaps.range(fields.integer(6)?.unwrap_or(0) & !THREAD_BITS, span, marker);
+            }
+            if limits.holds(span.0) {
+                ranges.add(domain, text, id.unwrap_or(0), span.1.abs_diff(span.0));
+            }
+            Ok(())
+        })?;
+        Ok(ranges)
+    }
+
+    fn add(&mut self, domain: i64, text: Option<&str>, id: i64, length: u64) {
+        let room = self.names < MOST_NAMES;
+        let known = match text {
+            Some(text) => self.by_text.get_mut(&domain).and_then(|names| names.get_mut(text)),
+            None => self.by_id.get_mut(&(domain, id)),
+        };
+        match (known, text) {
+            (Some(values), _) => values.push(length),
+            (None, _) if !room => self.others.push(length),
+            (None, Some(text)) => {
+                self.names += 1;
+                self.by_text.entry(domain).or_default().entry(bounded(text)).or_default().push(length);
+            }
+            (None, None) => {
+                self.names += 1;
+                self.by_id.entry((domain, id)).or_default().push(length);
+            }
+        }
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = i64> {
+        self.by_id.keys().map(|(_, id)| *id).chain(self.domain_ids.values().copied())
+    }
+
+    /// By name; none if a sum does not fit 64 bits.
+    pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<NvtxRange>> {
+        let mut all: HashMap<(i64, String), Distribution> = HashMap::new();
+        let texts = self
+            .by_text
+            .into_iter()
+            .flat_map(|(domain, names)| names.into_iter().map(move |(text, values)| ((domain, text), values)));
+        let ids = self.by_id.into_iter().map(|((domain, id), values)| ((domain, name(id)), values));
+        for (key, values) in texts.chain(ids) {
+            all.entry(key).or_default().merge(values);
+        }
+        if !self.others.is_empty() {
+            all.entry((0, "(ranges of other names)".to_owned())).or_default().merge(self.others);
+        }
+        let mut ranges = Vec::new();
+        for ((domain, text), mut values) in all {
+            let domain = match (self.domains.get(&domain), self.domain_ids.get(&domain)) {
+                (Some(text), _) => Some(text.clone()),
+                (None, Some(id)) => Some(name(*id)),
+                (None, None) => (domain != 0).then(|| format!("domain {domain}")),
+            };
+            ranges.push(NvtxRange { domain, name: text, statistics: values.statistics()? });
+        }
+        ranges.sort_by(|a, b| {
+            let order = b.statistics.total_ns.cmp(&a.statistics.total_ns);
+            order.then_with(|| (&a.domain, &a.name).cmp(&(&b.domain, &b.name)))
+        });
+        Some(ranges)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printed;
+
+    #[test]
+    fn versions_of_four_digits_are_dropped_as_nsys_does() {
+        for (name, shown) in [
+            ("cudaLaunchKernel_v7000", "cudaLaunchKernel"),
+            ("cudaLaunchKernelExC_v11060", "cudaLaunchKernelExC_v11060"),
+            ("cuGetProcAddress_v2", "cuGetProcAddress_v2"),
+            ("cuInit", "cuInit"),
+            ("_v3020", ""),
+            ("é_v302", "é_v302"),
+            ("", ""),
+        ] {
+            assert_eq!(printed(name), shown, "{name}");
+        }
+    }
+}

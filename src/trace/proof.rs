@@ -1,0 +1,313 @@
+//! What a report shows of a run's factors, whatever the plan says.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::family::{Family, LayoutMark, collective, family, layout, precision};
+use super::gpu::GpuWork;
+use super::value::Entry;
+use crate::plan::Levels;
+use crate::protocol::Evidence;
+
+/// What a report shows of factors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// By the memory that copies to the GPUs read.
+    pub pin_memory: PinProof,
+    /// By the names of kernels.
+    pub layout: LayoutProof,
+    /// By the names of convolutions and matrix products.
+    pub precision: PrecisionProof,
+    /// By processes, GPUs and collectives.
+    pub strategy: StrategyProof,
+    /// By launches of graphs.
+    pub graphs: GraphProof,
+}
+
+/// Copies from the host to GPUs by the memory they read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PinProof {
+    /// Copies from pageable memory.
+    pub pageable_count: u64,
+    /// Their bytes.
+    pub pageable_bytes: u64,
+    /// Copies from pinned memory.
+    pub pinned_count: u64,
+    /// Their bytes.
+    pub pinned_bytes: u64,
+    /// `pinned` or `pageable`, by most of the bytes; `none` without copies.
+    pub seen: String,
+}
+
+/// Kernels by the order of dimensions in their names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayoutProof {
+    /// Time of kernels for NCHW.
+    pub nchw_ns: u64,
+    /// Time of kernels for NHWC.
+    pub nhwc_ns: u64,
+    /// Kernels that turn one into the other: libraries do so where a tensor is not in the order they want.
+    pub conversions: u64,
+    /// `nchw`, `nhwc`, or `unknown`.
+    pub seen: String,
+}
+
+/// Convolutions and matrix products by the precision in which they multiply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PrecisionProof {
+    /// Time by precision: `fp64`, `fp32`, `tf32`, `fp16`, `bf16`.
+    pub by_precision_ns: BTreeMap<String, u64>,
+    /// Of the lowered precisions (tf32, fp16, bf16) the one with the most time if it has 5 % of all: libraries do not
+    /// lower it unasked, and have no such kernels for all shapes. Else the one with the most time, or `unknown`.
+    pub seen: String,
+}
+
+/// What each process did on each GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StrategyProof {
+    /// Processes that used a GPU.
+    pub processes: usize,
+    /// GPUs that were used.
+    pub gpus: usize,
+    /// By process and GPU.
+    pub ranks: Vec<RankProof>,
+    /// `single`, `dp` (one process, several GPUs), `ddp` (a process each, gradients all-reduced), `sharded` (gathered
+    /// and scattered), `independent` (a process each, no collectives), `none`.
+    pub seen: String,
+}
+
+/// What one process did on one GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankProof {
+    /// Which process, counted from 0.
+    pub process: usize,
+    /// Which GPU.
+    pub gpu: i64,
+    /// Its kernels.
+    pub kernels: u64,
+    /// What it copied from the host to the GPU.
+    pub host_to_device_bytes: u64,
+    /// NCCL's kernels by collective.
+    pub collectives: BTreeMap<String, u64>,
+}
+
+/// CUDA graphs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GraphProof {
+    /// Launches of graphs.
+    pub launches: u64,
+    /// Kernels seen within graphs; none unless recorded with `--cuda-graph-trace=node`.
+    pub kernels: u64,
+    /// Whether graphs were launched: `on`, `off`.
+    pub seen: String,
+}
+
+/// Collects the proofs.
+pub(super) fn proof(work: &GpuWork, api: &[Entry], kernels: &[Entry], name: impl Fn(i64) -> String) -> Proof {
+    let launches = api
+        .iter()
+        .filter(|entry| ["cudaGraphLaunch", "cuGraphLaunch"].iter().any(|call| entry.name.starts_with(call)))
+        .map(|entry| entry.statistics.calls)
+        .max()
+        .unwrap_or(0);
+    let graphs = launches > 0 || work.graph_traces > 0 || work.graph_kernels > 0;
+    Proof {
+        pin_memory: pin_memory(work),
+        layout: layouts(kernels),
+        precision: precisions(kernels),
+        strategy: strategy(work, name),
+        graphs: GraphProof {
+            launches: launches.max(work.graph_traces),
+            kernels: work.graph_kernels,
+            seen: if graphs { "on" } else { "off" }.to_owned(),
+        },
+    }
+}
+
+fn pin_memory(work: &GpuWork) -> PinProof {
+    let mut proof = PinProof::default();
+    for (copy, tally) in work.operations.copies.iter().filter(|(copy, _)| copy.kind == 1) {
+        let (count, bytes) = match copy.src {
+            Some(0) => (&mut proof.pageable_count, &mut proof.pageable_bytes),
+            Some(1) => (&mut proof.pinned_count, &mut proof.pinned_bytes),
+            _ => continue,
+        };
+        *count += tally.count;
+        *bytes = bytes.saturating_add(tally.bytes);
+    }
+    proof.seen = match proof.pinned_bytes.cmp(&proof.pageable_bytes) {
+        _ if proof.pinned_count + proof.pageable_count == 0 => "none",
+        std::cmp::Ordering::Greater => "pinned",
+        _ => "pageable",
+    }
+    .to_owned();
+    proof
+}
+
+fn layouts(kernels: &[Entry]) -> LayoutProof {
+    let mut proof = LayoutProof::default();
+    let mut convolutions = 0;
+    for entry in kernels {
+        let family = family(&entry.name);
+        if family == Family::Convolution {
+            convolutions += entry.statistics.calls;
+        }
+        let time = match layout(&entry.name) {
+            Some(LayoutMark::Conversion) => {
+                proof.conversions += entry.statistics.calls;
+                continue;
+            }
+            Some(LayoutMark::Nchw) => &mut proof.nchw_ns,
+            Some(LayoutMark::Nhwc) => &mut proof.nhwc_ns,
+            None => continue,
+        };
+        if matches!(family, Family::Convolution | Family::Normalisation) {
+            *time = time.saturating_add(entry.statistics.total_ns);
+        }
+    }
+    // Where libraries prefer NHWC they compute NCHW tensors in it too, converting before and after: then a good part of
+    // the convolutions comes with conversions.
+    let converted = proof.conversions * 10 > convolutions;
+    proof.seen = if proof.nchw_ns == 0 && proof.nhwc_ns == 0 {
+        "unknown"
+    } else if proof.nhwc_ns > proof.nchw_ns && !converted {
+        "nhwc"
+    } else {
+        "nchw"
+    }
+    .to_owned();
+    proof
+}
+
+fn precisions(kernels: &[Entry]) -> PrecisionProof {
+    let mut by_precision_ns: BTreeMap<String, u64> = BTreeMap::new();
+    for entry in kernels.iter().filter(|entry| matches!(family(&entry.name), Family::Convolution | Family::Matrix)) {
+        if let Some(precision) = precision(&entry.name) {
+            let sum = by_precision_ns.entry(precision.to_owned()).or_default();
+            *sum = sum.saturating_add(entry.statistics.total_ns);
+        }
+    }
+    let whole: u64 = by_precision_ns.values().fold(0, |sum, total_ns| sum.saturating_add(*total_ns));
+    let lowered = ["fp16", "bf16", "tf32"];
+    let most = by_precision_ns
+        .iter()
+        .filter(|(precision, total_ns)| lowered.contains(&precision.as_str()) && **total_ns >= whole / 20)
+        .max_by_key(|(_, total_ns)| **total_ns)
+        .or_else(|| by_precision_ns.iter().max_by_key(|(_, total_ns)| **total_ns));
+    let seen = most.map_or("unknown", |(precision, _)| precision).to_owned();
+    PrecisionProof { by_precision_ns, seen }
+}
+
+fn strategy(work: &GpuWork, name: impl Fn(i64) -> String) -> StrategyProof {
+    let mut numbers: HashMap<i64, usize> = HashMap::new();
+    let mut ranks: Vec<RankProof> = Vec::with_capacity(work.ranks.len());
+    for rank in &work.ranks {
+        let next = numbers.len();
+        let process = *numbers.entry(rank.process).or_insert(next);
+        let collectives = BTreeMap::new();
+        ranks.push(RankProof { process, gpu: rank.gpu, kernels: 0, host_to_device_bytes: 0, collectives });
+    }
+    for ((rank, id), times) in &work.kernels {
+        let calls = times.len();
+        ranks[*rank].kernels += calls;
+        if let Some(collective) = collective(&name(*id)) {
+            *ranks[*rank].collectives.entry(collective).or_default() += calls;
+        }
+    }
+    for (copy, tally) in work.operations.copies.iter().filter(|(copy, _)| copy.kind == 1) {
+        let bytes = &mut ranks[copy.rank].host_to_device_bytes;
+        *bytes = bytes.saturating_add(tally.bytes);
+    }
+    // A process that only looked at a GPU took no part in computing.
+    ranks.retain(|rank| rank.kernels > 0 || rank.host_to_device_bytes > 0);
+    ranks.sort_by_key(|rank| (rank.gpu, rank.process));
+    let distinct = |mut values: Vec<i64>| {
+        values.sort_unstable();
+        values.dedup();
+        values.len()
+    };
+    let gpus = distinct(ranks.iter().map(|rank| rank.gpu).collect());
+    let processes = distinct(ranks.iter().map(|rank| rank.process as i64).collect());
+    let total = |wanted: &[&str]| -> u64 {
+        let calls = ranks.iter().flat_map(|rank| rank.collectives.iter());
+        calls.filter(|(collective, _)| wanted.contains(&collective.as_str())).map(|(_, calls)| calls).sum()
+    };
+    let seen = match (processes, gpus) {
+        (0, _) => "none",
+        (_, 1) if processes == 1 => "single",
+        (1, _) => "dp",
+        _ if total(&["all_reduce", "all_gather", "reduce_scatter", "broadcast"]) == 0 => "independent",
+        _ if total(&["reduce_scatter"]) > total(&["all_reduce"]) => "sharded",
+        _ => "ddp",
+    };
+    StrategyProof { processes, gpus, ranks, seen: seen.to_owned() }
+}
+
+impl Proof {
+    /// Compares what was seen with the levels a run was planned with. A factor of which the report shows nothing is
+    /// left out.
+    pub fn evidence(&self, levels: &Levels) -> Vec<Evidence> {
+        let asked = |key: &str| levels.get(key).map(ToString::to_string);
+        let mut all = Vec::new();
+        let mut add = |factor: &str, asked: String, seen: String, in_effect: bool| {
+            all.push(Evidence { factor: factor.to_owned(), asked, seen, in_effect });
+        };
+        let pin = &self.pin_memory;
+        if let Some(level) = asked("pin_memory")
+            && pin.seen != "none"
+            && asked("loader").as_deref() != Some("device")
+        {
+            let seen = format!(
+                "{} bytes copied from pinned memory, {} from pageable memory",
+                pin.pinned_bytes, pin.pageable_bytes
+            );
+            add("pin_memory", level.clone(), seen, (level == "on") == (pin.seen == "pinned"));
+        }
+        let layout = &self.layout;
+        if let Some(level) = asked("layout")
+            && layout.seen != "unknown"
+        {
+            let seen = format!(
+                "{} ns in kernels for NCHW, {} ns for NHWC, {} conversions",
+                layout.nchw_ns, layout.nhwc_ns, layout.conversions
+            );
+            let in_effect = level == layout.seen;
+            add("layout", level, seen, in_effect);
+        }
+        let precision = &self.precision;
+        if let Some(level) = asked("precision")
+            && precision.seen != "unknown"
+        {
+            let tf32 = level == "fp32" && asked("tf32").is_some_and(|tf32| tf32 != "off");
+            let in_effect = precision.seen == level || (tf32 && precision.seen == "tf32");
+            let parts =
+                precision.by_precision_ns.iter().map(|(precision, total_ns)| format!("{precision} {total_ns} ns"));
+            let seen = format!("convolutions and matrix products: {}", parts.collect::<Vec<_>>().join(", "));
+            add("precision", level, seen, in_effect);
+        }
+        let strategy = &self.strategy;
+        if let Some(level) = asked("strategy")
+            && strategy.seen != "none"
+        {
+            let family = if level.starts_with("ddp") { "ddp" } else { level.as_str() };
+            let seen = format!("{}: {} processes on {} GPUs", strategy.seen, strategy.processes, strategy.gpus);
+            // On one GPU all strategies are one.
+            let in_effect = family == strategy.seen || strategy.gpus == 1 && asked("gpus").as_deref() == Some("1");
+            add("strategy", level, seen, in_effect);
+        }
+        if let Some(level) = asked("gpus")
+            && strategy.gpus > 0
+        {
+            let in_effect = level == strategy.gpus.to_string();
+            add("gpus", level, format!("{} GPUs worked", strategy.gpus), in_effect);
+        }
+        if let Some(level) = asked("cuda_graph")
+            && strategy.gpus > 0
+        {
+            let in_effect = level == self.graphs.seen;
+            add("cuda_graph", level, format!("{} launches of graphs", self.graphs.launches), in_effect);
+        }
+        all
+    }
+}

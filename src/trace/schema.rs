@@ -1,0 +1,81 @@
+//! Which schema an export has, and whether it is known.
+
+use super::TraceError;
+use super::open::Report;
+
+/// Majors that are known: 2 and 3 are those of the nsys of 2021 to 2026.
+const MAJORS: std::ops::RangeInclusive<u32> = 2..=3;
+
+/// The newest schema that was seen: an export beyond may have renamed something.
+const NEWEST: (u32, u32) = (3, 22);
+
+/// Where exports keep their version: the table's name since 2022, then the one before.
+const TABLES: [&str; 2] = ["META_DATA_EXPORT", "EXPORT_META_DATA"];
+
+/// What an export says of itself.
+#[derive(Debug, PartialEq)]
+pub(super) struct Schema {
+    /// Such as `3.20.3`.
+    pub version: String,
+    /// The nsys that exported it.
+    pub product_version: Option<String>,
+    /// What to tell about the version.
+    pub warning: Option<String>,
+}
+
+impl Schema {
+    /// Reads and judges the version. Only two rows are looked at: others name files and people.
+    pub fn read(report: &Report) -> Result<Self, TraceError> {
+        let Some(table) = TABLES.into_iter().find(|table| report.has(table)) else {
+            return Err(TraceError::NotAReport {
+                file: report.file.clone(),
+                found: format!("an SQLite file of something else: it has {}", report.some_tables()),
+            });
+        };
+        let value = |name: &str| -> Result<Option<String>, TraceError> {
+            let sql = format!("SELECT CAST(value AS TEXT) FROM \"{table}\" NOT INDEXED WHERE name = ?1 LIMIT 1");
+            let found = report.connection.query_row(&sql, [name], |row| row.get::<_, Option<String>>(0));
+            match found {
+                Ok(value) => Ok(value.map(|value| value.chars().take(40).collect())),
+                Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
+                Err(error) => Err(report.sqlite(error)),
+            }
+        };
+        let product_version = value("EXPORT_PRODUCT_VERSION")?;
+        let refused = |found: String, advice| TraceError::Schema { file: report.file.clone(), found, advice };
+        let parts = ["MAJOR", "MINOR", "MICRO"].map(|part| value(&format!("EXPORT_SCHEMA_VERSION_{part}")));
+        let version = match (value("EXPORT_SCHEMA_VERSION")?, parts) {
+            (Some(version), _) => version,
+            (None, [Ok(Some(major)), Ok(Some(minor)), Ok(micro)]) => {
+                format!("{major}.{minor}.{}", micro.as_deref().unwrap_or("0"))
+            }
+            (None, parts) => {
+                for part in parts {
+                    part?;
+                }
+                let advice = "export the report with an nsys of 2021 or later";
+                return Err(refused(format!("{table} names no EXPORT_SCHEMA_VERSION"), advice));
+            }
+        };
+        let mut numbers = version.split('.').map(|part| part.trim().parse::<u32>());
+        let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+            return Err(refused(
+                format!("schema version {version:?} is not of the form 3.20.3"),
+                "export the report again",
+            ));
+        };
+        if !MAJORS.contains(&major) {
+            return Err(refused(
+                format!("schema version {version} is not known here (2.x and 3.x are)"),
+                "export the report with an nsys of 2021 to 2026",
+            ));
+        }
+        let warning = ((major, minor) > NEWEST).then(|| {
+            format!(
+                "schema {version} is newer than {}.{}, the newest known here: check a total against `nsys stats`",
+                NEWEST.0, NEWEST.1
+            )
+        });
+        Ok(Self { version, product_version, warning })
+    }
+}

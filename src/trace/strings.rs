@@ -1,0 +1,68 @@
+//! Names by their ids. Only names of calls, kernels and ranges are taken: the same table holds what programs printed.
+
+use std::collections::{HashMap, HashSet};
+
+use super::TraceError;
+use super::open::Report;
+use super::rows::{Column, Watch, scan};
+
+const TABLE: &str = "StringIds";
+const COLUMNS: [Column; 2] = [Column::Required("id"), Column::Required("value")];
+
+/// Longer names are cut: a template that unfolds to more says nothing more.
+pub(super) const LONGEST_NAME: usize = 1 << 16;
+
+/// A name of bearable length.
+pub(super) fn bounded(name: &str) -> String {
+    if name.len() <= LONGEST_NAME {
+        return name.to_owned();
+    }
+    let mut end = LONGEST_NAME;
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &name[..end])
+}
+
+/// The names of the ids that are wanted. An id that stands twice with two names is an error: sums would have no name.
+pub(super) fn names(
+    report: &Report,
+    watch: &mut Watch<'_>,
+    wanted: &HashSet<i64>,
+) -> Result<HashMap<i64, String>, TraceError> {
+    let mut names = HashMap::with_capacity(wanted.len());
+    scan(report, watch, TABLE, &COLUMNS, |fields| {
+        let id = fields.required(0)?;
+        if wanted.contains(&id) {
+            let name = bounded(fields.text(1)?.ok_or_else(|| fields.damaged(1, "holds nothing"))?);
+            if let Some(other) = names.insert(id, name.clone())
+                && other != name
+            {
+                let short = |name: &str| name.chars().take(60).collect::<String>();
+                let problem = format!("{id} stands twice, for {:?} and for {:?}", short(&other), short(&name));
+                return Err(fields.damaged(0, problem));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+/// What the ids of some strings mean, by their text. The texts themselves are not kept.
+pub(super) fn meanings<T>(
+    report: &Report,
+    watch: &mut Watch<'_>,
+    meaning: impl Fn(&str) -> Option<T>,
+) -> Result<HashMap<i64, T>, TraceError> {
+    let mut ids = HashMap::new();
+    scan(report, watch, TABLE, &COLUMNS, |fields| {
+        // What is not text is told when a name is needed; other strings of the table do not matter.
+        if let Ok(Some(text)) = fields.text(1)
+            && let Some(meaning) = meaning(text)
+        {
+            ids.insert(fields.required(0)?, meaning);
+        }
+        Ok(())
+    })?;
+    Ok(ids)
+}

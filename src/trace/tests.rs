@@ -1,0 +1,16 @@
+//! Tests of whole imports.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod fixture;
+mod gaps;
+mod golden;
+mod privacy;
+mod proof;
+mod schemas;
+mod windows;
+
+/// A real report cut down, for the tests of other files.
+pub(super) fn golden_report(name: &str) -> Vec<u8> {
+    golden::report(name).0
+}

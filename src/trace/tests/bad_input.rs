@@ -1,0 +1,233 @@
+//! Files that are no reports, or broken ones: a clear message, never wrong sums.
+
+use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::fixture::{Fixture, PROCESS};
+use super::golden::report;
+use crate::trace::{TraceError, Window, import};
+
+/// What an import of a file with these bytes says.
+fn said(bytes: &[u8]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run 1?#%.sqlite");
+    std::fs::write(&file, bytes).unwrap();
+    imported(&file).unwrap_err().to_string()
+}
+
+fn imported(file: &Path) -> Result<crate::trace::Trace, TraceError> {
+    import(file, &Window::default(), &mut |_| ControlFlow::Continue(()))
+}
+
+#[test]
+fn files_of_something_else_are_named_as_what_they_are() {
+    let noise: Vec<u8> = (0u32..4096).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8 | 0x80).collect();
+    for (bytes, expected) in [
+        (&b""[..], "an empty file"),
+        (b"start,end,name\n1,2,x\n", "a text file"),
+        ("günstig ".repeat(20).as_bytes(), "a text file"),
+        (b"SQLite form", "cut off within its first bytes"),
+        (b"SQLite format 3\0", "cut off within its first bytes"),
+        (b"\xfd7zXZ\0\0\0", "compressed with xz"),
+        (b"\x1f\x8b\x08", "compressed with gzip"),
+        (&noise, "not an SQLite file, or an encrypted one"),
+    ] {
+        let message = said(bytes);
+        assert!(message.contains(expected), "{expected}: {message}");
+        assert!(message.contains("run 1?#%.sqlite") && message.contains("nsys export --type sqlite"), "{message}");
+    }
+}
+
+#[test]
+fn folders_and_missing_files_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(imported(folder.path()).unwrap_err().to_string().contains("a folder"));
+    let missing = imported(&folder.path().join("none.sqlite")).unwrap_err().to_string();
+    assert!(missing.contains("none.sqlite") && missing.contains("check the path"), "{missing}");
+}
+
+#[test]
+fn databases_of_something_else_are_refused_with_their_tables() {
+    let said = Fixture::empty().sql("CREATE TABLE bookmarks (x); CREATE TABLE history (y)").refusal();
+    assert!(said.contains("an SQLite file of something else: it has 2 tables (bookmarks, history)"), "{said}");
+    let said = Fixture::empty().sql("PRAGMA user_version = 1").refusal();
+    assert!(said.contains("no table at all"), "{said}");
+}
+
+#[test]
+fn a_report_cut_off_anywhere_is_refused() {
+    let (bytes, _) = report("single_100");
+    for part in [1, 3, 5, 8, 15] {
+        let message = said(&bytes[..bytes.len() * part / 16]);
+        assert!(message.contains("cut off: its header speaks of"), "{message}");
+    }
+    let message = said(&bytes[..bytes.len() - 1]);
+    assert!(message.contains("cut off"), "{message}");
+}
+
+#[test]
+fn a_report_with_a_page_of_noise_is_refused_or_has_the_same_sums() {
+    let (bytes, _) = report("single_100");
+    let whole = crate::trace::import_bytes(Path::new("r"), &bytes, &Window::default()).unwrap();
+    let mut refused = 0;
+    for page in 1..bytes.len() / 4096 {
+        let mut broken = bytes.clone();
+        broken[page * 4096..page * 4096 + 64].fill(0xff);
+        match crate::trace::import_bytes(Path::new("r"), &broken, &Window::default()) {
+            Err(error) => {
+                refused += 1;
+                assert!(!error.to_string().is_empty());
+            }
+            // Pages of tables that are not read do not matter.
+            Ok(trace) => {
+                assert_eq!((trace.api, trace.kernels), (whole.api.clone(), whole.kernels.clone()), "page {page}");
+            }
+        }
+    }
+    assert!(refused > 100, "{refused} pages refused");
+}
+
+#[test]
+fn a_report_that_is_still_being_written_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("r.sqlite");
+    std::fs::write(&file, report("single_100").0).unwrap();
+    std::fs::write(folder.path().join("r.sqlite-journal"), b"hot").unwrap();
+    let said = imported(&file).unwrap_err().to_string();
+    assert!(said.contains("still being written"), "{said}");
+}
+
+#[test]
+fn read_only_reports_in_read_only_folders_open_and_nothing_is_left_beside_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("r.sqlite");
+    std::fs::write(&file, report("single_100").0).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o400)).unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o500)).unwrap();
+    assert!(!imported(&file).unwrap().api.is_empty());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn values_that_cannot_be_are_refused_with_table_row_and_column() {
+    let kernel = |start: &str, end: &str, device: &str, name: &str| {
+        format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, globalPid, demangledName)
+                VALUES ({start}, {end}, {device}, {PROCESS}, {name})"
+        )
+    };
+    for (sql, expected) in [
+        (kernel("5", "3", "0", "3"), "row 2, start: it ends at 3 ns, before it starts at 5 ns"),
+        (
+            kernel("0", "1000000000000000000", "0", "3"),
+            "row 2, start: it lasts 1000000000000000000 ns, more than a year",
+        ),
+        (kernel("0", "9223372036854775807", "0", "3"), "is no time of a report"),
+        (kernel("-9223372036854775808", "0", "0", "3"), "is no time of a report"),
+        (kernel("'soon'", "3", "0", "3"), "row 2, start: holds text, not a whole number"),
+        (kernel("1.5", "3", "0", "3"), "row 2, start: holds 1.5e0, not a whole number"),
+        (kernel("1", "x'00ff'", "0", "3"), "row 2, end: holds bytes, not a whole number"),
+        (kernel("1", "3", "'first'", "3"), "row 2, deviceId: holds text"),
+        (kernel("1", "3", "0", "'gemm'"), "row 2, demangledName: holds text"),
+    ] {
+        let said = Fixture::new().kernel(1, 2, 3).sql(&sql).refusal();
+        assert!(said.contains("CUPTI_ACTIVITY_KIND_KERNEL, row 2") && said.contains(expected), "{expected}: {said}");
+    }
+    let copy = "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1, 2, 0, 0, -5, 1, 0, 2, NULL, NULL)";
+    let said = Fixture::new().sql(copy).refusal();
+    assert!(said.contains("CUPTI_ACTIVITY_KIND_MEMCPY, row 1, bytes: holds -5, which is negative"), "{said}");
+}
+
+#[test]
+fn nothing_where_a_number_must_be_is_refused() {
+    let tables = "DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME;
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, nameId);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, NULL, 0, 1);";
+    let said = Fixture::new().sql(tables).refusal();
+    assert!(said.contains("CUPTI_ACTIVITY_KIND_RUNTIME, row 1, end: holds nothing"), "{said}");
+}
+
+#[test]
+fn times_of_1e18_are_times_as_long_as_durations_are_sane() {
+    let epoch = 1_700_000_000_000_000_000;
+    let trace = Fixture::new().kernel(epoch, epoch + 100, 3).kernel(epoch + 150, epoch + 170, 3).import().unwrap();
+    assert_eq!(trace.kernels[0].statistics.total_ns, 120);
+    assert_eq!((trace.per_gpu[0].busy_ns, trace.per_gpu[0].idle_ns), (120, 50));
+}
+
+#[test]
+fn sums_beyond_64_bits_are_refused() {
+    let year = 365_i64 * 24 * 3600 * 1_000_000_000;
+    let rows = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700)
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, nameId) SELECT 0, {year}, 0, 1 FROM n"
+    );
+    let said = Fixture::new().sql(&rows).refusal();
+    assert!(said.contains("beyond 64 bits"), "{said}");
+    let copies = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)
+        INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY SELECT i, i + 1, 0, 0, 9223372036854775807, 1, 0, 2, NULL, NULL FROM n";
+    let said = Fixture::new().sql(copies).refusal();
+    assert!(said.contains("beyond 64 bits"), "{said}");
+}
+
+#[test]
+fn an_id_with_two_names_is_refused_and_one_without_a_name_keeps_its_times() {
+    let twice = "DROP TABLE StringIds; CREATE TABLE StringIds (id INTEGER, value TEXT);
+        INSERT INTO StringIds VALUES (3, 'gemm'), (3, 'gemv'), (8, 'unused'), (8, 'twice')";
+    let said = Fixture::new().sql(twice).kernel(1, 2, 3).refusal();
+    assert!(said.contains("StringIds, row 2, id: 3 stands twice, for \"gemm\" and for \"gemv\""), "{said}");
+    let trace = Fixture::new().kernel(1, 5, 77).import().unwrap();
+    assert_eq!((trace.kernels[0].name.as_str(), trace.kernels[0].statistics.total_ns), ("(name 77 is missing)", 4));
+    assert!(trace.warnings[0].contains("1 names are missing"), "{:?}", trace.warnings);
+}
+
+#[test]
+fn a_name_of_a_megabyte_is_cut_and_its_times_stay() {
+    let long = "é".repeat(1 << 19);
+    let fixture = Fixture::new().sql(&format!("INSERT INTO StringIds VALUES (50, '{long}')"));
+    let trace = fixture.kernel(1, 5, 50).range(2, 9, &long).range(3, 9, &long).import().unwrap();
+    assert_eq!(trace.kernels[0].statistics.total_ns, 4);
+    assert!(trace.kernels[0].name.len() < 70_000 && trace.kernels[0].name.starts_with("éé"));
+    let calls: u64 = trace.nvtx.iter().map(|range| range.statistics.calls).sum();
+    assert_eq!(calls, 2);
+}
+
+#[test]
+fn ten_thousand_names_of_ranges_are_kept_and_the_rest_summed_up() {
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10500)
+        INSERT INTO NVTX_EVENTS SELECT i, i + 2, 59, 'step ' || i, 0, NULL, 0 FROM n";
+    let trace = Fixture::new().sql(rows).import().unwrap();
+    assert_eq!(trace.nvtx.len(), 10_001);
+    assert_eq!(trace.nvtx.iter().map(|range| range.statistics.calls).sum::<u64>(), 10_500);
+}
+
+#[test]
+fn views_and_generated_columns_of_strangers_are_not_run() {
+    let endless = "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;
+        CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+        SELECT i AS start, i AS end, 0 AS deviceId, 0 AS globalPid, 3 AS demangledName FROM n";
+    let trace = Fixture::new().sql(endless).import().unwrap();
+    assert!(trace.kernels.is_empty());
+    let generated = "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, deviceId, globalPid, demangledName, end AS (start + 5));";
+    let said = Fixture::new().sql(generated).refusal();
+    assert!(said.contains("has no column end"), "{said}");
+}
+
+#[test]
+fn a_stop_is_heeded_and_progress_goes_up_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("r.sqlite");
+    std::fs::write(&file, report("single_100").0).unwrap();
+    let stopped = import(&file, &Window::default(), &mut |_| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(TraceError::Cancelled)));
+    let mut told = Vec::new();
+    import(&file, &Window::default(), &mut |progress| {
+        told.push(progress.fraction);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(told.is_sorted() && *told.last().unwrap() > 0.99, "{told:?}");
+}

@@ -1,0 +1,58 @@
+//! What a report says against a plan.
+
+use super::golden::imported;
+use crate::plan::{Level, Levels};
+use crate::protocol::Evidence;
+use crate::trace::Window;
+
+fn evidence(report: &str, levels: &[(&'static str, &str)]) -> Vec<Evidence> {
+    let level = |text: &str| text.parse().map_or_else(|_| Level::text(text), Level::Integer);
+    let levels = Levels::new(levels.iter().map(|(key, text)| (*key, level(text))).collect());
+    imported(report, &Window::default()).proof.evidence(&levels)
+}
+
+/// The factors that a report says were not in effect.
+fn contradicted(report: &str, levels: &[(&'static str, &str)]) -> Vec<String> {
+    let all = evidence(report, levels);
+    assert_eq!(all.len(), levels.iter().filter(|(key, _)| *key != "tf32" && *key != "loader").count());
+    all.into_iter().filter(|one| !one.in_effect).map(|one| one.factor).collect()
+}
+
+#[test]
+fn a_run_that_did_what_was_planned_is_not_contradicted() {
+    let as_run = [
+        ("pin_memory", "on"),
+        ("layout", "nchw"),
+        ("precision", "fp32"),
+        ("strategy", "ddp-ds"),
+        ("gpus", "2"),
+        ("cuda_graph", "off"),
+    ];
+    assert!(contradicted("ddp2_100_pin", &as_run).is_empty());
+    let single =
+        [("pin_memory", "off"), ("precision", "fp32"), ("tf32", "conv"), ("strategy", "single"), ("gpus", "1")];
+    assert!(contradicted("single_100", &single).is_empty());
+}
+
+#[test]
+fn factors_that_were_not_in_effect_are_named_with_what_was_seen() {
+    let planned = [
+        ("pin_memory", "off"),
+        ("layout", "nhwc"),
+        ("precision", "fp16"),
+        ("strategy", "dp"),
+        ("gpus", "4"),
+        ("cuda_graph", "on"),
+    ];
+    let factors = ["pin_memory", "layout", "precision", "strategy", "gpus", "cuda_graph"];
+    assert_eq!(contradicted("ddp2_100_pin", &planned), factors);
+    assert_eq!(contradicted("ddp2_100_nopin", &[("pin_memory", "on")]), ["pin_memory"]);
+    assert_eq!(contradicted("single_100", &[("precision", "fp32"), ("tf32", "off")]), ["precision"]);
+    let seen = &evidence("ddp2_100_pin", &[("gpus", "4")])[0];
+    assert_eq!((seen.asked.as_str(), seen.seen.as_str()), ("4", "2 GPUs worked"));
+}
+
+#[test]
+fn a_loader_on_the_gpu_says_nothing_of_pinned_memory() {
+    assert!(evidence("ddp2_100_nopin", &[("pin_memory", "on"), ("loader", "device")]).is_empty());
+}

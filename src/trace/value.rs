@@ -1,0 +1,269 @@
+//! What is known of a report once it is imported.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Proof, Window};
+
+/// The version of [`Trace`] as JSON.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// What a report says of a program on one or more GPUs. Lists are sorted by total time, the longest first, if
+/// nothing else is said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// The schema of the export, such as `3.20.3`.
+    pub schema_version: String,
+    /// The Nsight Systems that exported it.
+    pub product_version: Option<String>,
+    /// The report's start on its own clock.
+    pub begin_ns: i64,
+    /// How much time the report covers, or the window of it.
+    pub wall_ns: u64,
+    /// The part that was read.
+    pub window: Window,
+    /// The GPUs that worked, by index.
+    pub gpus: Vec<GpuInfo>,
+    /// CUDA runtime and driver calls, as `nsys stats -r cuda_api_sum`.
+    pub api: Vec<Entry>,
+    /// Kernels, as `nsys stats -r cuda_gpu_kern_sum`.
+    pub kernels: Vec<Entry>,
+    /// Copies and memsets by kind, as `nsys stats -r cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum`.
+    pub memory: Vec<MemoryOperation>,
+    /// Copies by kind and by the memory they read and write.
+    pub memcpy: Vec<Memcpy>,
+    /// Memsets by the memory they write.
+    pub memset: Vec<Memset>,
+    /// Synchronisations by type.
+    pub sync: Vec<Sync>,
+    /// NVTX ranges by name.
+    pub nvtx: Vec<NvtxRange>,
+    /// GPU time by what it was for. Their sum is that of all kernels, copies and memsets.
+    pub families: Vec<FamilyTime>,
+    /// Each GPU's time, by index.
+    pub per_gpu: Vec<GpuTime>,
+    /// The long pauses of each GPU, by start.
+    pub gaps: Vec<Gap>,
+    /// The metrics of the papers, and NCCL's other collectives.
+    pub metrics: Vec<Metric>,
+    /// What was copied from where to where.
+    pub transfers: Vec<Transfer>,
+    /// What the report shows of a run's factors.
+    pub proof: Proof,
+    /// What a reader should know: unknown schema, missing tables.
+    pub warnings: Vec<String>,
+}
+
+/// A GPU of the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuInfo {
+    /// Its index on the machine, as far as the report knows it; else as the process counted it.
+    pub index: i64,
+    /// Its product name.
+    pub name: Option<String>,
+    /// Its memory.
+    pub memory_bytes: Option<u64>,
+    /// Its streaming multiprocessors.
+    pub sm_count: Option<u64>,
+}
+
+/// Durations of something that happened more than once. All in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// How often.
+    pub calls: u64,
+    /// Their sum.
+    pub total_ns: u64,
+    /// Their mean.
+    pub avg_ns: f64,
+    /// Their median; of an even number the mean of the middle two.
+    pub med_ns: f64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Their standard deviation (of a sample: n − 1); 0 of one.
+    pub std_ns: f64,
+}
+
+/// Something with a name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its name as `nsys stats` prints it.
+    pub name: String,
+    /// Its durations.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+    /// Its share of its list's total, in percent: `Time (%)` of nsys.
+    pub percent: f64,
+}
+
+/// A kind of memory operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryOperation {
+    /// Its name as `nsys stats` prints it, such as `[CUDA memcpy Host-to-Device]`.
+    pub name: String,
+    /// Its durations.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+    /// Its share of all memory operations' time, in percent: `Time (%)` of nsys.
+    pub percent: f64,
+    /// All its bytes.
+    pub bytes: u64,
+    /// Mean bytes.
+    pub avg_bytes: f64,
+    /// Median bytes.
+    pub med_bytes: f64,
+    /// The smallest.
+    pub min_bytes: u64,
+    /// The largest.
+    pub max_bytes: u64,
+    /// Standard deviation of the bytes.
+    pub std_bytes: f64,
+}
+
+/// Copies of one kind between two kinds of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Memcpy {
+    /// `host_to_device`, `device_to_host`, `device_to_device`, `peer_to_peer`, `host_to_host`, …
+    pub kind: String,
+    /// Memory read: `pageable`, `pinned`, `device`, `managed`, …
+    pub src: String,
+    /// Memory written.
+    pub dst: String,
+    /// How many.
+    pub count: u64,
+    /// How much.
+    pub bytes: u64,
+    /// How long.
+    pub total_ns: u64,
+}
+
+/// Memsets of one kind of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Memset {
+    /// Memory written.
+    pub memory: String,
+    /// How many.
+    pub count: u64,
+    /// How much.
+    pub bytes: u64,
+    /// How long.
+    pub total_ns: u64,
+}
+
+/// Synchronisations of one type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sync {
+    /// `event`, `stream_wait_event`, `stream`, `context`, `unknown`.
+    pub kind: String,
+    /// Their durations.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+}
+
+/// NVTX ranges of one name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NvtxRange {
+    /// The domain's name; none for the default domain.
+    pub domain: Option<String>,
+    /// The text of the range.
+    pub name: String,
+    /// Their durations.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+}
+
+/// GPU time of one family of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FamilyTime {
+    /// `convolution`, `matrix`, `normalisation`, `elementwise`, `optimizer`, `copy`, `nccl_all_reduce`, …, `other`.
+    pub family: String,
+    /// How many kernels, copies and memsets.
+    pub calls: u64,
+    /// How long.
+    pub total_ns: u64,
+    /// Share of all families, in percent.
+    pub percent: f64,
+}
+
+/// One GPU's time between the first and the last activity of any GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuTime {
+    /// Which GPU.
+    pub gpu: i64,
+    /// At least one kernel, copy or memset ran.
+    pub busy_ns: u64,
+    /// Nothing ran.
+    pub idle_ns: u64,
+    /// A kernel of NCCL or a copy between GPUs ran.
+    pub comm_ns: u64,
+    /// That part of `comm_ns` in which something else ran too.
+    pub overlap_ns: u64,
+    /// By how much its time outside communication differs from the mean over GPUs, as a fraction of that mean.
+    pub imbalance: f64,
+}
+
+/// A pause in which nothing ran on a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gap {
+    /// Which GPU.
+    pub gpu: i64,
+    /// When, from the report's start.
+    pub start_ns: i64,
+    /// How long.
+    pub length_ns: u64,
+    /// What the host did meanwhile: `load`, `loader_start_up`, `between_epochs`, `synchronise`, `launch`,
+    /// `other_call` (other CUDA calls), `host` (no CUDA call: code of its own, or waiting).
+    pub cause: String,
+    /// The CUDA calls that the GPU's processes were in for the longest time, at most three.
+    pub host: Vec<HostCall>,
+}
+
+/// A CUDA call during a pause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCall {
+    /// The call.
+    pub name: String,
+    /// For how much of the pause, summed over threads.
+    pub total_ns: u64,
+}
+
+/// A metric of a report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// `host_to_device`, `cuda_launch_kernel`, …
+    pub key: String,
+    /// As the papers print it.
+    pub name: String,
+    /// What it means.
+    pub help: String,
+    /// How often.
+    pub calls: u64,
+    /// How long, summed over GPUs and threads.
+    pub seconds: f64,
+    /// `Time (%)` of the nsys report that lists it.
+    pub percent_of_report: f64,
+    /// Share of the metrics shown here.
+    pub percent_of_shown: f64,
+    /// Share of the time the report covers, divided by the GPUs.
+    pub percent_of_wall: f64,
+}
+
+/// Copies from one place to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// `host` or `gpu N`.
+    pub from: String,
+    /// `host` or `gpu N`.
+    pub to: String,
+    /// How many.
+    pub count: u64,
+    /// How much.
+    pub bytes: u64,
+    /// How long.
+    pub total_ns: u64,
+    /// Bytes a second while copying; none where that took no time.
+    pub bytes_per_s: Option<f64>,
+}

@@ -1,0 +1,199 @@
+//! Fuzzing of the import of reports: bytes of a small report are changed, or its rows are, and it must be imported or
+//! refused, without a panic and in good time, with sums that agree with each other.
+//!
+//! `cargo test --release --test trace_fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10) and
+//! `MULTICARD_FUZZ_SEED`; it prints how often it imported.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use multicard::trace::{Trace, Window, csv, import_bytes, markdown};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rusqlite::Connection;
+
+/// A report as small as SQLite allows: pages of 512 bytes, a few rows a table.
+fn small() -> Connection {
+    let report = Connection::open_in_memory().unwrap();
+    report
+        .execute_batch(
+            "PRAGMA page_size = 512;
+             CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT);
+             INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_SCHEMA_VERSION', '3.20.3');
+             CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+             INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), (2, 'conv_f16'), (3, 'ncclDevKernel_AllReduce_x');
+             CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, nameId);
+             INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 9, 16777217, 1), (200000, 500000, 16777217, 1);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, globalPid, demangledName, graphNodeId);
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 50, 0, 16777216, 2, NULL), (40, 90, 0, 16777216, 3, NULL),
+                (600000, 600010, 1, 16777216, 2, 4);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, globalPid, bytes, copyKind, srcKind, dstKind);
+             INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (100, 120, 0, 16777216, 64, 1, 1, 2), (500000, 500001, 0, 16777216, 8, 10, 2, 2);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start, end, deviceId, globalPid, bytes, memKind);
+             INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (130, 140, 0, 16777216, 64, 2);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start, end, syncType);
+             INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (7, 11, 3);
+             CREATE TABLE NVTX_EVENTS (start, end, eventType, text, textId, domainId, globalTid);
+             INSERT INTO NVTX_EVENTS VALUES (0, 300000, 59, 'epoch 0', NULL, 0, 16777217), (90, 400000, 59, 'load', NULL, 0, 16777217),
+                (1, 2, 60, NULL, 1, 3, 16777217), (1, NULL, 75, 'domain', NULL, 3, 16777217);
+             CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId, cudaId, pid);
+             INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (5, 0, 1);",
+        )
+        .unwrap();
+    report
+}
+
+/// Tables whose rows are changed, with their columns.
+const COLUMNS: &[(&str, &[&str])] = &[
+    ("CUPTI_ACTIVITY_KIND_RUNTIME", &["start", "end", "globalTid", "nameId"]),
+    ("CUPTI_ACTIVITY_KIND_KERNEL", &["start", "end", "deviceId", "globalPid", "demangledName", "graphNodeId"]),
+    (
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        &["start", "end", "deviceId", "globalPid", "bytes", "copyKind", "srcKind", "dstKind"],
+    ),
+    ("CUPTI_ACTIVITY_KIND_MEMSET", &["start", "end", "deviceId", "globalPid", "bytes", "memKind"]),
+    ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", &["start", "end", "syncType"]),
+    ("NVTX_EVENTS", &["start", "end", "eventType", "text", "textId", "domainId", "globalTid"]),
+    ("TARGET_INFO_CUDA_DEVICE", &["gpuId", "cudaId", "pid"]),
+    ("StringIds", &["value"]),
+    ("META_DATA_EXPORT", &["name", "value"]),
+];
+
+/// Values that programs stumble over.
+const VALUES: &[&str] = &[
+    "NULL",
+    "0",
+    "1",
+    "-1",
+    "2",
+    "59",
+    "75",
+    "16777216",
+    "4294967295",
+    "1000000000000000000",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "4611686018427387903",
+    "-4611686018427387903",
+    "31536000000000000",
+    "1.5",
+    "1e308",
+    "''",
+    "'3.20.3'",
+    "'9.9.9'",
+    "'load'",
+    "'epoch'",
+    "'nccl'",
+    "x'00ff'",
+    "x''",
+    "CAST(x'c3a900' AS TEXT)",
+    "CAST(x'c3' AS TEXT)",
+];
+
+/// Changes bytes: single ones, short runs, numbers of pages, lengths of cells; sometimes the end is cut off.
+fn broken(whole: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    for _ in 0..random.random_range(1..6) {
+        let at = random.random_range(0..bytes.len());
+        match random.random_range(0..6) {
+            0 => bytes[at] = random.random(),
+            1 => bytes[at] ^= 1 << random.random_range(0..8),
+            2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.random_range(0..5)],
+            3 => {
+                let end = bytes.len().min(at + random.random_range(1..9));
+                bytes[at..end].fill(0xff);
+            }
+            4 => {
+                // The heads of pages say what they are and where their cells lie.
+                let page = at / 512 * 512 + if at < 512 { 100 } else { 0 };
+                bytes[page + random.random_range(0..12)] = random.random();
+            }
+            _ => {
+                let from = random.random_range(0..bytes.len());
+                let n = random.random_range(1..64).min(bytes.len() - at.max(from));
+                bytes.copy_within(from..from + n, at);
+            }
+        }
+    }
+    if random.random_range(0..40) == 0 {
+        bytes.truncate(random.random_range(0..bytes.len()));
+    }
+    bytes
+}
+
+/// Changes values of rows, keeping the file whole.
+fn changed(report: &mut Connection, random: &mut ChaCha8Rng) -> Vec<u8> {
+    for _ in 0..random.random_range(1..4) {
+        let (table, columns) = COLUMNS[random.random_range(0..COLUMNS.len())];
+        let column = columns[random.random_range(0..columns.len())];
+        let value = VALUES[random.random_range(0..VALUES.len())];
+        let row = random.random_range(1..4);
+        report.execute_batch(&format!("UPDATE {table} SET {column} = {value} WHERE rowid = {row}")).unwrap();
+    }
+    report.serialize("main").unwrap().to_vec()
+}
+
+/// What holds of every trace, whatever its file.
+fn check(trace: &Trace) {
+    let kernels: u128 = trace.kernels.iter().map(|entry| u128::from(entry.statistics.total_ns)).sum();
+    let memory: u128 = trace.memory.iter().map(|one| u128::from(one.statistics.total_ns)).sum();
+    let families: u128 = trace.families.iter().map(|family| u128::from(family.total_ns)).sum();
+    assert_eq!(families, kernels + memory);
+    let copies: u64 = trace.memcpy.iter().map(|copy| copy.count).sum();
+    assert_eq!(copies, trace.transfers.iter().map(|transfer| transfer.count).sum::<u64>());
+    for entry in trace.api.iter().chain(&trace.kernels) {
+        let of = &entry.statistics;
+        assert!(of.min_ns as f64 <= of.med_ns && of.med_ns <= of.max_ns as f64);
+        assert!((0.0..=100.000_001).contains(&entry.percent) && of.std_ns >= 0.0);
+    }
+    for gpu in &trace.per_gpu {
+        assert!(gpu.comm_ns <= gpu.busy_ns && gpu.overlap_ns <= gpu.comm_ns && gpu.imbalance >= -1.0);
+    }
+}
+
+/// Imports changed reports for as long as asked; how many were imported, and how many of them were accepted.
+pub fn fuzz(time: Duration, seed: u64) -> (u64, u64) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut report = small();
+    let whole = report.serialize("main").unwrap().to_vec();
+    let windows =
+        [Window::default(), Window { from_s: Some(4e-8), to_s: Some(3e-4) }, Window { from_s: Some(1e9), to_s: None }];
+    let start = Instant::now();
+    let (mut executions, mut accepted) = (0, 0);
+    while start.elapsed() < time {
+        let mut rows = small();
+        for _ in 0..1000 {
+            // Values of rows pile up for a while, so that several that matter meet; then the report is fresh again.
+            let bytes = match executions % 4 {
+                0 if executions % 64 == 0 => changed(&mut small(), &mut random),
+                0 => changed(&mut rows, &mut random),
+                _ => broken(&whole, &mut random),
+            };
+            let window = &windows[random.random_range(0..10usize).saturating_sub(7)];
+            let began = Instant::now();
+            let imported = import_bytes(Path::new("fuzzed"), &bytes, window);
+            executions += 1;
+            if let Ok(trace) = imported {
+                accepted += 1;
+                check(&trace);
+                if executions % 16 == 0 {
+                    assert!(!markdown(&trace).is_empty() && !csv(&trace).is_empty());
+                    serde_json::to_string(&trace).unwrap();
+                }
+            }
+            assert!(began.elapsed() < Duration::from_secs(5), "execution {executions} of seed {seed} took too long");
+        }
+    }
+    (executions, accepted)
+}
+
+#[test]
+#[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
+fn changed_reports_are_imported_or_refused() {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let seed = number("MULTICARD_FUZZ_SEED", 1);
+    let (executions, accepted) = fuzz(Duration::from_secs(number("MULTICARD_FUZZ_S", 10)), seed);
+    println!("{executions} executions, {accepted} accepted, seed {seed}");
+    assert!(accepted > 0 && accepted < executions);
+}
