@@ -31,7 +31,7 @@ for style in ["Regular", "SemiBold"]:
                     tabular |= getattr(table, "ExtSubTable", table).mapping
     for table in font["cmap"].tables:
         if table.isUnicode():
-            table.cmap = {code: tabular.get(name, name) for code, name in table.cmap.items()}
+            table.cmap = {code: tabular.get(name, name) if 0x30 <= code <= 0x39 else name for code, name in table.cmap.items()}
     options = subset.Options(layout_features=["kern"], name_IDs=["*"], notdef_outline=True)
     subsetter = subset.Subsetter(options)
     subsetter.populate(unicodes=CHARACTERS)

@@ -1,0 +1,107 @@
+"""Peer baseline: the papers' image-recognition job written as a PyTorch user would write it.
+
+Scenario A: 60,000 uint8 28x28 digits in host memory, per-sample upsampling to S x S on the CPU in the
+DataLoader's workers (F.interpolate, 3 channels, normalise), DDP with DistributedSampler, MobileNetV2.
+Prints one JSON line per configuration (rank 0): images/s over the timed steps, all GPUs together.
+"""
+import argparse, json, os, time
+import torch, torch.distributed as dist, torchvision
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+
+class Digits(Dataset):
+    def __init__(self, n, size, dtype, device_side):
+        g = torch.Generator().manual_seed(0)
+        self.x = torch.randint(0, 256, (n, 28, 28), dtype=torch.uint8, generator=g)
+        self.y = torch.randint(0, 10, (n,), generator=g)
+        self.size, self.dtype, self.device_side = size, dtype, device_side
+
+    def __len__(self): return len(self.y)
+
+    def __getitem__(self, i):
+        if self.device_side: return self.x[i], self.y[i]
+        x = self.x[i].to(torch.float32).div_(255).sub_(0.1307).div_(0.3081)[None, None]
+        x = F.interpolate(x, size=(self.size, self.size), mode='bilinear', align_corners=False)[0].expand(3, -1, -1)
+        return x.to(self.dtype).contiguous(), self.y[i]
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument('--configs', required=True, help='JSON list of {size,bs,prec,layout,pin,loader,workers,steps,graph,tf32}')
+    a = p.parse_args()
+    rank, world = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
+    local = int(os.environ.get('LOCAL_RANK', 0))
+    torch.cuda.set_device(local); dev = torch.device('cuda', local)
+    dist.init_process_group('nccl', device_id=dev) if world > 1 else None
+    torch.backends.cudnn.benchmark = True
+    for c in json.loads(a.configs):
+        torch.backends.cudnn.allow_tf32 = c.get('tf32', 'off') != 'off'
+        torch.backends.cuda.matmul.allow_tf32 = c.get('tf32', 'off') == 'all'
+        size, bs, prec, steps = c['size'], c.get('bs', 64), c.get('prec', 'fp32'), c.get('steps', 40)
+        layout, pin, loader, workers = c.get('layout', 'nchw'), c.get('pin', False), c.get('loader', 'host'), c.get('workers', 8)
+        graph = c.get('graph', False)
+        dt = torch.float64 if prec == 'fp64' else torch.float32
+        mf = torch.channels_last if layout == 'nhwc' else torch.contiguous_format
+        model = torchvision.models.mobilenet_v2(num_classes=10).to(dev, dt).to(memory_format=mf)
+        side = torch.cuda.Stream()                    # DDP that is to be captured must be made on a side stream
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            if world > 1: model = nn.parallel.DistributedDataParallel(model, device_ids=[local])
+        torch.cuda.current_stream().wait_stream(side)
+        opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        scaler = torch.amp.GradScaler('cuda', enabled=prec == 'fp16')
+        amp = {'fp16': torch.float16, 'bf16': torch.bfloat16}.get(prec)
+        # the papers send images in the run's precision
+        wire = {'fp64': torch.float64, 'fp16': torch.float16}.get(prec, torch.float32)
+        ds = Digits(60000, size, wire, loader != 'host')
+        sampler = DistributedSampler(ds, world, rank) if world > 1 else None
+        dl = DataLoader(ds, bs, sampler=sampler, shuffle=sampler is None, num_workers=workers, pin_memory=pin, drop_last=True)
+        lossf = nn.CrossEntropyLoss()
+        if loader == 'resident':                      # all bytes live on the GPU; batches are gathered there
+            gx, gy = ds.x.to(dev), ds.y.to(dev)
+            it = ((gx[j], gy[j]) for _ in iter(int, 1) for j in torch.randperm(len(gy), device=dev).split(bs) if len(j) == bs)
+        else:
+            it = iter(dl)
+        if graph:                                     # whole step in a CUDA graph over static inputs
+            sx = torch.randn(bs, 3, size, size, device=dev, dtype=dt).contiguous(memory_format=mf); sy = torch.zeros(bs, dtype=torch.long, device=dev)
+            opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
+            def train():
+                opt.zero_grad(set_to_none=True)
+                with torch.autocast('cuda', dtype=amp or torch.float16, enabled=amp is not None, cache_enabled=False):
+                    l = lossf(model(sx), sy)
+                l.backward(); opt.step(); return l
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(12): train()
+            torch.cuda.synchronize(); g = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(g): train()
+        def step():
+            x, y = next(it)
+            x, y = x.to(dev, non_blocking=pin), y.to(dev, non_blocking=pin)
+            if loader in ('device', 'resident'):
+                x = x.to(dt).div_(255).sub_(0.1307).div_(0.3081)[:, None]
+                x = F.interpolate(x, size=(size, size), mode='bilinear', align_corners=False).expand(-1, 3, -1, -1)
+            x = (x.to(dt) if amp is None else x.float()).contiguous(memory_format=mf)
+            if graph:
+                sx.copy_(x); sy.copy_(y); g.replay(); return None
+            opt.zero_grad(set_to_none=True)
+            with torch.autocast('cuda', dtype=amp or torch.float16, enabled=amp is not None):
+                l = lossf(model(x), y)
+            scaler.scale(l).backward(); scaler.step(opt); scaler.update()
+            return l
+        for _ in range(8): step()
+        torch.cuda.synchronize(); dist.barrier() if world > 1 else None
+        torch.cuda.reset_peak_memory_stats(); t = time.perf_counter()
+        for _ in range(steps): step()
+        torch.cuda.synchronize(); dist.barrier() if world > 1 else None
+        dtm = time.perf_counter() - t
+        if rank == 0:
+            print(json.dumps({**c, 'gpus': world, 'img_s': round(bs * world * steps / dtm, 1), 'step_ms': round(dtm / steps * 1e3, 2),
+                              'peak_gib': round(torch.cuda.max_memory_allocated() / 2**30, 2)}), flush=True)
+        del it, dl, model, opt; torch.cuda.empty_cache()
+    if world > 1: dist.destroy_process_group()
+
+
+main()
