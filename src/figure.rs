@@ -15,7 +15,7 @@ mod table;
 
 pub use chart::{Axis, Chart, Form, Look, Panel, Point, Role, Scale, Series, ticks, ticks_between};
 pub use compare::{Arrangement, Comparison, Kind, Over, Place, SPEEDUP, SettingLevels, View, compare, level_name};
-pub use number::{grouped, significant};
+pub use number::{duration_text, grouped, significant};
 pub use palette::{COLOURS, Dash, GREY, Hatch, Marker, Sign, colour, level_index, on_dark, sign, sign_at};
 pub use preset::{PRESETS, Preset, UnknownPreset, preset};
 pub use render::{Format, UnknownFormat, render};

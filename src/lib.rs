@@ -1,12 +1,12 @@
 //! multicard: a workbench for performance experiments on multi-GPU machines.
 //!
 //! A plan (factors and their ticked levels) becomes a matrix of cells; each cell is run `repeats` times by
-//! worker processes; what they say and what telemetry reads is kept in a session and compared.
+//! worker processes; what they say and what telemetry reads is kept in a session and compared, in tables and in the window.
 //!
 //! ```text
 //! plan ──▶ matrix ──▶ queue ──▶ rank group ──▶ events ┐
 //!                                   GPU, host ──▶ samples ┼─▶ store ─▶ analysis ─▶ table, figure, window
-//!                                                         ┘
+//!                        reports of Nsight Systems ─▶ trace ┘
 //! ```
 //!
 //! The modules, in the order data flows. Who may use whom is enforced by `tests/architecture.rs`.

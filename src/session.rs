@@ -340,3 +340,10 @@ pub fn default_sessions_folder() -> Result<PathBuf, SessionError> {
     let places = etcetera::choose_base_strategy().map_err(|error| SessionError::NoHome(error.to_string()))?;
     Ok(places.data_dir().join("multicard").join("sessions"))
 }
+
+/// The folder of a new session in the default place, named after its first plan and the time.
+pub fn new_session_folder(plan: &str) -> Result<PathBuf, SessionError> {
+    let plain: String = plan.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    let name = format!("{plain}-{}", jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S"));
+    Ok(default_sessions_folder()?.join(name))
+}

@@ -18,7 +18,7 @@ use poll_promise::Promise;
 
 use super::engine::Records;
 use super::theme::GRID;
-use super::widgets::{main_button, muted, strong};
+use super::widgets::{main_button, muted, named, strong};
 use super::{Command, Request, Screen, State};
 use crate::analysis::{CellKey, Level};
 use crate::figure::{Form, Format, Kind, Over, Place, View, render};
@@ -300,7 +300,7 @@ fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<C
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             for (name, format) in [("LaTeX", Format::Latex), ("CSV", Format::Csv), ("Markdown", Format::Markdown)] {
                 let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
-                button.widget_info(|| look::named(&format!("Copy as {name}")));
+                button.widget_info(|| named(&format!("Copy as {name}")));
                 if button.clicked() {
                     commands.push(Command::Compare(CompareCommand::Copy(format)));
                 }

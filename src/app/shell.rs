@@ -3,8 +3,9 @@
 use eframe::egui::{Align, Button, CentralPanel, Frame, Layout, Margin, Panel, RichText, ScrollArea, Ui};
 
 use super::theme::{GRID, palette};
-use super::widgets::{duration_text, muted, strong};
+use super::widgets::{muted, named, strong};
 use super::{Command, RunsCommand, Screen, State, Theme, closing, keys, runs, sessions};
+use crate::figure::duration_text;
 
 /// Draws the window.
 pub fn shell_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
@@ -75,11 +76,6 @@ fn theme_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     if ui.button("?").on_hover_text("All keys").clicked() {
         commands.push(Command::Help(true));
     }
-}
-
-/// The accessible name of a button that shows a symbol.
-fn named(name: &str) -> eframe::egui::WidgetInfo {
-    eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, name)
 }
 
 fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {

@@ -1,6 +1,6 @@
 //! Small pieces that several screens draw in the same way.
 
-use eframe::egui::{Button, FontFamily, Frame, Margin, Response, RichText, Stroke, Ui, Widget as _};
+use eframe::egui::{Button, FontFamily, Frame, Margin, Response, RichText, Role, Stroke, Ui, Widget as _, WidgetInfo};
 
 use super::theme::{GRID, STRONG, palette};
 
@@ -32,14 +32,9 @@ pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Respo
     ui.add_enabled_ui(enabled, |ui| button.ui(ui)).inner
 }
 
-/// A duration for reading: `8 s`, `4 min 5 s`, `2 h 3 min`.
-pub fn duration_text(duration_s: f64) -> String {
-    let seconds = duration_s.max(0.0).round() as u64;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
+/// The accessible name of a button that shows a symbol or a word that is not enough.
+pub fn named(name: &str) -> WidgetInfo {
+    WidgetInfo::labeled(Role::Button, true, name)
 }
 
 /// Bytes for reading, in decimal units with three digits: `1.20 GB`.

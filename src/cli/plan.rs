@@ -86,7 +86,7 @@ fn describe(plan: &Plan, matrix: &Matrix, runs: usize) -> String {
             "{runs} runs: {} cells × {} repeats; about {}, peak about {:.1} GB a rank (rough estimates).",
             matrix.cells.len(),
             plan.repeats,
-            super::run::duration_text(duration_s),
+            crate::figure::duration_text(duration_s),
             peak_bytes as f64 / 1e9
         ),
         String::new(),

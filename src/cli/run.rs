@@ -10,8 +10,9 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
+use crate::figure::duration_text;
 use crate::plan::{Plan, RunState};
-use crate::session::{Added, Machine, Notice, Session, default_sessions_folder, runnable};
+use crate::session::{Added, Machine, Notice, Session, new_session_folder, runnable};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -41,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let plan = Plan::read(&arguments.plan)?;
     let folder = match &arguments.session {
         Some(folder) => folder.clone(),
-        None => default_sessions_folder()?.join(default_name(&plan)),
+        None => new_session_folder(&plan.name)?,
     };
     // All that can be wrong is looked for before anything is written.
     let machine = Machine::look();
@@ -158,32 +159,4 @@ fn draw(bar: &ProgressBar, session: &Session) {
     });
     let message = format!("{}ETA {}", running.collect::<String>(), duration_text(progress.remaining_s(now_s)));
     bar.set_message(message);
-}
-
-/// A duration for reading: `8 s`, `4 min 5 s`, `2 h 3 min`.
-pub(super) fn duration_text(duration_s: f64) -> String {
-    let seconds = duration_s.round() as u64;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
-fn default_name(plan: &Plan) -> String {
-    let name: String =
-        plan.name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-    format!("{name}-{}", jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration_text;
-
-    #[test]
-    fn durations_read_in_the_two_greatest_units() {
-        assert_eq!(duration_text(8.4), "8 s");
-        assert_eq!(duration_text(245.0), "4 min 5 s");
-        assert_eq!(duration_text(7400.0), "2 h 3 min");
-    }
 }

@@ -38,9 +38,26 @@ pub fn grouped(text: &str) -> String {
     grouped
 }
 
+/// A duration for reading: `8 s`, `4 min 5 s`, `2 h 3 min`.
+pub fn duration_text(duration_s: f64) -> String {
+    let seconds = duration_s.max(0.0).round() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_read_in_the_two_greatest_units() {
+        assert_eq!(duration_text(8.4), "8 s");
+        assert_eq!(duration_text(245.0), "4 min 5 s");
+        assert_eq!(duration_text(7400.0), "2 h 3 min");
+    }
 
     #[test]
     fn three_digits_are_kept_and_integers_stay_whole() {

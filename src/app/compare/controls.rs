@@ -9,7 +9,7 @@ use super::picture::Picture;
 use super::{CompareCommand, filter_id, look};
 use crate::analysis::{CellKey, MEASURES};
 use crate::app::theme::GRID;
-use crate::app::widgets::{card, muted, strong};
+use crate::app::widgets::{card, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::{Kind, Look, Over, Place, SPEEDUP, SettingLevels, level_name};
 
@@ -45,7 +45,7 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             }
             if open.is_none() {
                 let remove = ui.small_button("✗").on_hover_text("Compare without this session");
-                remove.widget_info(|| look::named(&format!("Remove session {name}")));
+                remove.widget_info(|| named(&format!("Remove session {name}")));
                 if remove.clicked() {
                     commands.push(Command::Compare(CompareCommand::Remove(folder.clone())));
                 }
@@ -56,7 +56,7 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.horizontal(|ui| {
             ui.label(muted(ui, format!("reading {} …", folder.file_name().unwrap_or_default().to_string_lossy())));
             let stop = ui.small_button("✗").on_hover_text("Do without it");
-            stop.widget_info(|| look::named(&format!("Stop reading {}", folder.display())));
+            stop.widget_info(|| named(&format!("Stop reading {}", folder.display())));
             if stop.clicked() {
                 commands.push(Command::Compare(CompareCommand::Remove(folder.clone())));
             }

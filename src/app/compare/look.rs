@@ -3,17 +3,11 @@
 use std::f32::consts::FRAC_PI_4;
 
 use eframe::egui::{
-    Align, Color32, FontId, Layout, Painter, Pos2, Rect, Role, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, WidgetInfo,
-    vec2,
+    Align, Color32, FontId, Layout, Painter, Pos2, Rect, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, vec2,
 };
 
 use crate::app::theme::BODY;
 use crate::figure::{self, COLOURS, Chart, Form, GREY, Hatch, Look, Marker, Series};
-
-/// The accessible name of a button that shows a symbol or a word that is not enough.
-pub fn named(name: &str) -> WidgetInfo {
-    WidgetInfo::labeled(Role::Button, true, name)
-}
 
 /// The colour of a look on the theme's ground.
 pub fn colour(look: &Look, dark: bool) -> Color32 {

@@ -10,7 +10,7 @@ use super::{LiveBatch, LiveStep, Outbox, QueueRow, QueueView, Report, Request, W
 use crate::app::Screen;
 use crate::plan::Plan;
 use crate::protocol::{Event, EventLine, Sample};
-use crate::session::{Machine, Notice, Session, SessionError, default_sessions_folder};
+use crate::session::{Machine, Notice, Session, SessionError, new_session_folder};
 use crate::store::{StepRecord, StoreError};
 use crate::telemetry::{Sampler, Watch};
 
@@ -300,8 +300,8 @@ impl Conductor<'_> {
             return self.outbox.problem(Screen::Plan, READ_ONLY);
         }
         if self.session.is_none() {
-            match default_sessions_folder() {
-                Ok(sessions) => self.open(new_session_folder(&sessions, &plan.name), Opening::New)?,
+            match new_session_folder(&plan.name) {
+                Ok(folder) => self.open(folder, Opening::New)?,
                 Err(error) => return self.outbox.problem(Screen::Plan, error.to_string()),
             }
         }
@@ -364,10 +364,4 @@ fn queue_view(session: &Session) -> QueueView {
         remaining_s: progress.remaining_s(time_s),
         time_s,
     }
-}
-
-/// A folder that is not there yet, named after the plan and the day.
-fn new_session_folder(sessions: &Path, plan: &str) -> PathBuf {
-    let plain: String = plan.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-    sessions.join(format!("{plain}-{}", jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S")))
 }

@@ -7,9 +7,9 @@ use super::PlanCommand;
 use super::outlook::Outlook;
 use super::tick::tick_ui;
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{bytes_text, duration_text, main_button, muted, strong};
+use crate::app::widgets::{bytes_text, main_button, muted, strong};
 use crate::app::{Command, State};
-use crate::figure::{grouped, significant};
+use crate::figure::{duration_text, grouped, significant};
 use crate::plan::{Levels, factor};
 
 const ROW_HEIGHT: f32 = 22.0;

@@ -5,8 +5,9 @@ use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, Stroke, T
 use super::{RunsCommand, filter, filter_id, list, locked};
 use crate::app::closing::runs_text;
 use crate::app::theme::palette;
-use crate::app::widgets::{duration_text, muted, strong};
+use crate::app::widgets::{muted, strong};
 use crate::app::{Command, State};
+use crate::figure::duration_text;
 use crate::plan::RunState;
 
 /// Draws it.

@@ -9,9 +9,9 @@ use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 use super::row::Row;
 use super::{Move, RunsCommand, locked};
 use crate::app::theme::{BODY, GRID, palette};
-use crate::app::widgets::{duration_text, muted, strong};
+use crate::app::widgets::{muted, strong};
 use crate::app::{Command, State};
-use crate::figure::significant;
+use crate::figure::{duration_text, significant};
 use crate::plan::RunState;
 
 const ROW_HEIGHT: f32 = 28.0;
