@@ -22,10 +22,11 @@ pub(super) fn markdown(value: f64) -> String {
     }
 }
 
-/// A number's text with narrow no-break spaces between thousands, from five digits on; decimals are left alone.
+/// A whole number's text with narrow no-break spaces between thousands, from five digits on; decimals, powers and words
+/// are left alone.
 pub fn grouped(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('\u{2212}').map_or(("", text), |digits| ("\u{2212}", digits));
-    if digits.contains('.') || digits.len() < 5 {
+    if digits.len() < 5 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.to_owned();
     }
     let mut grouped = sign.to_owned();
@@ -51,6 +52,14 @@ pub fn duration_text(duration_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_not_grouped() {
+        for text in ["device", "ddp-ds", "first-node", "1.23e-7", "12345.5"] {
+            assert_eq!(grouped(text), text);
+        }
+        assert_eq!(grouped("\u{2212}12345"), "\u{2212}12\u{202f}345");
+    }
 
     #[test]
     fn durations_read_in_the_two_greatest_units() {
