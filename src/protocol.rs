@@ -11,7 +11,7 @@ mod sample;
 
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{Exit, GROUP_LOG, GroupEvent, GroupLine};
-pub use job::{Job, JobLimits, RankPlace};
+pub use job::{Job, JobLimits, MemoryPolicy, Placement, RankPlace};
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
 
 /// The version of jobs, events and samples. A change that an older reader would misread makes a new one.

@@ -22,4 +22,4 @@ mod visible;
 pub use board::Watch;
 pub use node::read_node;
 pub use sampler::{DEFAULT_INTERVAL, Sampler, TelemetryError};
-pub use topology::{Link, LinkKind, NumaNode, Topology, read_topology};
+pub use topology::read_topology;
