@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::fixture::*;
 use crate::plan::RunState;
-use crate::protocol::{Event, Evidence, FailureKind, Phase};
-use crate::store::{Reader, RunProcess, Store, index_path};
+use crate::protocol::{Event, Evidence, FailureKind, Phase, Placement, RankPlace};
+use crate::store::{Decision, Reader, RunProcess, Store, index_path};
 
 #[test]
 fn a_run_comes_back_as_it_was_said() {
