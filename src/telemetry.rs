@@ -21,7 +21,7 @@ mod topology;
 mod visible;
 
 pub use board::Watch;
-pub use in_use::in_use;
+pub use in_use::{in_use, signs_of_use};
 pub use node::read_node;
 pub use sampler::{DEFAULT_INTERVAL, Sampler, TelemetryError};
 pub use topology::read_topology;

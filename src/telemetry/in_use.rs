@@ -1,7 +1,8 @@
 //! Whether somebody else uses a GPU, before a run is put on it.
 
-use super::gpu::{self, GpuReader, Reading};
+use super::gpu::{self, GpuReader};
 use crate::plan::Gpu;
+use crate::protocol::GpuSample;
 
 /// What the driver itself takes of an idle GPU stays below this.
 const IDLE_BYTES: u64 = 1_500_000_000;
@@ -15,52 +16,55 @@ pub fn in_use(gpus: &[&Gpu]) -> Vec<String> {
         return Vec::new();
     }
     let Ok(nvml) = gpu::open() else { return Vec::new() };
-    let told = |gpu: &&Gpu| said(gpu.index, &GpuReader::new(Some(&nvml), &gpu.uuid).read());
+    let told = |gpu: &&Gpu| {
+        let reading = GpuReader::new(Some(&nvml), &gpu.uuid).read();
+        let processes = reading.processes.and_then(|processes| u32::try_from(processes.len()).ok());
+        let signs = signs_of_use(&GpuSample { foreign_processes: processes, ..reading.sample })?;
+        Some(format!("GPU {} was in use by others when the run started: {signs}", gpu.index))
+    };
     gpus.iter().filter_map(told).collect()
 }
 
-fn said(index: u32, reading: &Reading) -> Option<String> {
-    let mut signs = Vec::new();
-    // In a container the list may be empty though there are some.
-    match reading.processes.as_ref().map_or(0, Vec::len) {
-        0 => {}
-        1 => signs.push("1 process is on it".to_owned()),
-        count => signs.push(format!("{count} processes are on it")),
-    }
-    if let Some(used) = reading.sample.memory_used_bytes.filter(|used| *used > IDLE_BYTES) {
-        signs.push(format!("{:.1} GB of its memory are taken", used as f64 / 1e9));
-    }
-    if let Some(busy) = reading.sample.busy.filter(|busy| *busy > IDLE_SHARE) {
-        signs.push(format!("kernels ran {:.0} % of the time", busy * 100.0));
-    }
-    (!signs.is_empty()).then(|| format!("GPU {index} was in use by others when the run started: {}", signs.join(", ")))
+/// How it is seen that somebody uses a GPU on which no run of ours is; none where it is idle.
+pub fn signs_of_use(sample: &GpuSample) -> Option<String> {
+    // In a container the count may be missing though there are some.
+    let processes = sample.foreign_processes.filter(|count| *count > 0).map(|count| match count {
+        1 => "1 process is on it".to_owned(),
+        _ => format!("{count} processes are on it"),
+    });
+    let memory = sample.memory_used_bytes.filter(|used| *used > IDLE_BYTES);
+    let memory = memory.map(|used| format!("{:.1} GB of its memory are taken", used as f64 / 1e9));
+    let busy = sample.busy.filter(|busy| *busy > IDLE_SHARE);
+    let busy = busy.map(|busy| format!("kernels ran {:.0} % of the time", busy * 100.0));
+    let signs: Vec<String> = [processes, memory, busy].into_iter().flatten().collect();
+    (!signs.is_empty()).then(|| signs.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::gpu_memory::GpuProcess;
     use super::*;
-    use crate::protocol::GpuSample;
 
-    fn reading(processes: usize, used_bytes: u64, busy: f64) -> Reading {
-        let process = GpuProcess { pid: 7, memory_bytes: None };
-        let sample = GpuSample { memory_used_bytes: Some(used_bytes), busy: Some(busy), ..GpuSample::default() };
-        Reading { sample, processes: Some(vec![process; processes]) }
+    fn sample(processes: Option<u32>, used_bytes: u64, busy: f64) -> GpuSample {
+        GpuSample {
+            foreign_processes: processes,
+            memory_used_bytes: Some(used_bytes),
+            busy: Some(busy),
+            ..GpuSample::default()
+        }
     }
 
     #[test]
     fn an_idle_gpu_is_not_in_use() {
-        assert_eq!(said(0, &reading(0, 600_000_000, 0.01)), None);
-        assert_eq!(said(0, &Reading::default()), None);
+        assert_eq!(signs_of_use(&sample(Some(0), 600_000_000, 0.01)), None);
+        assert_eq!(signs_of_use(&GpuSample::default()), None);
         assert!(in_use(&[]).is_empty());
     }
 
     #[test]
     fn processes_memory_and_kernels_are_signs_of_others() {
-        let text = said(3, &reading(2, 12_300_000_000, 0.8)).unwrap_or_default();
-        assert!(text.starts_with("GPU 3 was in use by others"), "{text}");
-        assert!(text.ends_with("2 processes are on it, 12.3 GB of its memory are taken, kernels ran 80 % of the time"), "{text}");
+        let text = signs_of_use(&sample(Some(2), 12_300_000_000, 0.8)).unwrap_or_default();
+        assert_eq!(text, "2 processes are on it, 12.3 GB of its memory are taken, kernels ran 80 % of the time");
         // A container hides the processes.
-        assert!(said(0, &reading(0, 12_300_000_000, 0.0)).is_some_and(|text| text.ends_with("taken")));
+        assert!(signs_of_use(&sample(None, 12_300_000_000, 0.0)).is_some_and(|text| text.ends_with("taken")));
     }
 }
