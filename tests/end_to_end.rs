@@ -197,9 +197,11 @@ fn runs_that_may_share_the_machine_go_side_by_side_and_their_times_enter_no_tabl
     let met = |line: &&Value| !line["beside"].as_array().unwrap().is_empty();
     assert!(placed.iter().filter(met).count() > 0, "{placed:?}");
     let rows = table(&session, "times");
-    let shared = rows["rows"].as_array().unwrap().iter().filter(|row| {
-        row["marks"].as_array().unwrap().iter().any(|mark| mark == "shared node")
-    });
+    let shared = rows["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["marks"].as_array().unwrap().iter().any(|mark| mark == "shared node"));
     let shared: Vec<&Value> = shared.collect();
     assert!(!shared.is_empty(), "{rows}");
     // Each of the first two runs met the other.

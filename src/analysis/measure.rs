@@ -91,8 +91,15 @@ mod tests {
         record.beside = vec!["0002-b-1".to_owned()];
         let beside = summarise_run(&record);
         let gone: Vec<_> = told(&alone).into_iter().filter(|key| !told(&beside).contains(key)).collect();
-        let speeds =
-            ["step_time_s", "epoch_time_s", "total_time_s", "images_per_s", "processed_images_per_s", "load_wait_s", "energy_j"];
+        let speeds = [
+            "step_time_s",
+            "epoch_time_s",
+            "total_time_s",
+            "images_per_s",
+            "processed_images_per_s",
+            "load_wait_s",
+            "energy_j",
+        ];
         assert_eq!(gone, speeds);
         assert_eq!((measure("step_time_s").unwrap().of)(&beside), alone.step_time_s, "its own page shows them");
     }

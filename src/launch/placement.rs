@@ -21,7 +21,8 @@ pub fn place(levels: &Levels, node: &Node, topology: &Topology) -> Result<Placem
     let threads = |slot: &Slot| {
         let even = node.cpus as usize / count;
         // Ranks of one NUMA node share its CPUs.
-        let beside = |home: &NumaNode| slots.iter().filter(|other| other.home.is_some_and(|own| own.id == home.id)).count();
+        let beside =
+            |home: &NumaNode| slots.iter().filter(|other| other.home.is_some_and(|own| own.id == home.id)).count();
         slot.home.map_or(even, |home| even.min(home.usable_cpus.len() / beside(home).max(1))).max(1)
     };
     let bound = |slot: &Slot| (slot.home.map_or(Vec::new(), |home| home.usable_cpus.clone()), threads(slot));
@@ -90,6 +91,9 @@ struct Site<'a> {
     numa: Numa,
 }
 
+/// The CPUs of a slot, none for all of them, and its threads.
+type Share = (Vec<u32>, usize);
+
 /// Where one model computes.
 struct Slot<'a> {
     gpu: Option<&'a Gpu>,
@@ -110,7 +114,9 @@ impl<'a> Site<'a> {
                 mig => format!(" ({mig} more in MIG mode cannot be used whole: switch MIG off for them)"),
             };
             let hostname = &self.node.hostname;
-            return Err(format!("{wanted} GPUs are asked for, {whole} can be used on {hostname}{split}: ask for fewer"));
+            return Err(format!(
+                "{wanted} GPUs are asked for, {whole} can be used on {hostname}{split}: ask for fewer"
+            ));
         }
         let is_taken = |gpu: &&Gpu| taken.iter().flat_map(RankPlace::gpu_uuids).any(|uuid| uuid == gpu.uuid);
         let free: Vec<&Gpu> = usable(self.node).filter(|gpu| !is_taken(gpu)).collect();
@@ -167,11 +173,11 @@ impl<'a> Site<'a> {
         Some(sets)
     }
 
-    /// The slots as ranks. Each comes with its CPUs, none for all, and its threads.
-    fn placement(&self, levels: &Levels, slots: &[Slot], cpus: &[(Vec<u32>, usize)]) -> Placement {
+    /// The slots as ranks.
+    fn placement(&self, levels: &Levels, slots: &[Slot], cpus: &[Share]) -> Placement {
         let one_process = levels.get(Strategy::KEY).and_then(Level::as_text) == Some(Strategy::Dp.name());
         let of_rank = if one_process { slots.len() } else { 1 };
-        let rank = |(rank, (slots, cpus)): (u32, (&[Slot], &[(Vec<u32>, usize)]))| {
+        let rank = |rank: u32, slots: &[Slot], cpus: &[Share]| {
             let mut uuids = slots.iter().filter_map(|slot| slot.gpu).map(|gpu| gpu.uuid.clone());
             let union: BTreeSet<u32> = cpus.iter().flat_map(|(cpus, _)| cpus.iter().copied()).collect();
             // Replicas of one process compute at the same time too.
@@ -184,7 +190,8 @@ impl<'a> Site<'a> {
                 ..RankPlace::on_cpu(rank, u32::try_from(threads).unwrap_or(u32::MAX))
             }
         };
-        let ranks = (0..).zip(slots.chunks(of_rank).zip(cpus.chunks(of_rank))).map(rank).collect();
+        let ranks = (0..).zip(slots.chunks(of_rank).zip(cpus.chunks(of_rank)));
+        let ranks = ranks.map(|(number, (slots, cpus))| rank(number, slots, cpus)).collect();
         let gpus: Vec<&Gpu> = slots.iter().filter_map(|slot| slot.gpu).collect();
         Placement { ranks, links: gpu_set::ways(&gpus, self.topology) }
     }

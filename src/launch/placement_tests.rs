@@ -19,7 +19,10 @@ fn two_nodes(cpus: u32) -> Topology {
 }
 
 fn one_node(cpus: u32) -> Topology {
-    Topology { links: Vec::new(), numa: vec![NumaNode { cpus, usable_cpus: (0..cpus).collect(), ..NumaNode::default() }] }
+    Topology {
+        links: Vec::new(),
+        numa: vec![NumaNode { cpus, usable_cpus: (0..cpus).collect(), ..NumaNode::default() }],
+    }
 }
 
 fn levels(gpus: i64, strategy: &'static str, numa: &'static str) -> Levels {
@@ -81,7 +84,8 @@ fn local_ranks_are_on_the_node_of_their_gpu() {
     let places = ranks(&levels(3, "ddp-ds", "local"), &gpu_node(3), &two_nodes(64));
     let bound = |nodes: &[u32]| Some(MemoryPolicy::Bind { nodes: nodes.to_vec() });
     // The set of one NUMA node first: 0 and 2, and whatever else there is.
-    let seen: Vec<_> = places.iter().map(|place| (place.gpu_uuid.as_deref().unwrap(), place.cpus[0], &place.memory)).collect();
+    let seen: Vec<_> =
+        places.iter().map(|place| (place.gpu_uuid.as_deref().unwrap(), place.cpus[0], &place.memory)).collect();
     assert_eq!(seen, [("GPU-0", 0, &bound(&[0])), ("GPU-1", 32, &bound(&[1])), ("GPU-2", 0, &bound(&[0]))]);
     assert!(places.iter().all(|place| place.cpus.len() == 32));
     // Two of the ranks share a node's 32 CPUs.

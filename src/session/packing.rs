@@ -35,7 +35,8 @@ impl Session {
         let beside: Vec<&QueuedJob> = self.queue.under_way().filter_map(|run| self.jobs.get(run)).collect();
         let taken: Vec<RankPlace> = beside.iter().flat_map(|queued| queued.job.ranks.iter().cloned()).collect();
         let levels = &queued.job.levels;
-        let placed = launch::place_beside(levels, &self.node, &self.topology, &taken).map_err(SessionError::Placement)?;
+        let placed =
+            launch::place_beside(levels, &self.node, &self.topology, &taken).map_err(SessionError::Placement)?;
         let needed_bytes: u64 = beside.iter().chain([&queued]).map(|queued| self.host_bytes(queued)).sum();
         // A run that is alone starts whatever the estimate says: then it is the matrix's business.
         let Some(placement) = placed.filter(|_| taken.is_empty() || needed_bytes <= self.node.memory_bytes) else {

@@ -28,7 +28,10 @@ pub fn read_topology(node: &Node) -> Topology {
 /// The CPUs that this process may use; empty where the kernel does not tell.
 fn own_cpus() -> Vec<u32> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect()
 }
 
 fn numa_nodes(roots: &Roots, node: &Node, own_cpus: &[u32]) -> Vec<NumaNode> {

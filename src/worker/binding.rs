@@ -254,7 +254,10 @@ mod tests {
         assert!(told.evidence(Numa::FirstNode, &place).in_effect);
         told.policy = Err("set_mempolicy: Operation not permitted".to_owned());
         let refused = told.evidence(Numa::FirstNode, &place);
-        assert!(!refused.in_effect && refused.seen.contains("refused (set_mempolicy: Operation not permitted"), "{refused:?}");
+        assert!(
+            !refused.in_effect && refused.seen.contains("refused (set_mempolicy: Operation not permitted"),
+            "{refused:?}"
+        );
         // Bound CPUs alone may suffice: pages lie where they are first touched.
         told.bytes = Some([(0, 1000)].into());
         assert!(told.evidence(Numa::FirstNode, &place).in_effect);

@@ -70,12 +70,7 @@ impl RankDevice {
         let peak = peak_resident_bytes().unwrap_or(0);
         // 5 resets the peak; where the kernel refuses, the peak is that of the whole process.
         let _ = std::fs::write(Path::new("/proc/self/clear_refs"), "5");
-        Ok(Event::Memory {
-            peak_allocated_bytes: peak,
-            peak_reserved_bytes: peak,
-            peak_active_bytes: peak,
-            warm_up,
-        })
+        Ok(Event::Memory { peak_allocated_bytes: peak, peak_reserved_bytes: peak, peak_active_bytes: peak, warm_up })
     }
 }
 

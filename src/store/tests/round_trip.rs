@@ -117,7 +117,10 @@ fn places_come_back_and_runs_that_met_know_of_each_other() {
     store.flush().unwrap();
     let reader = store.reader().unwrap();
     let seen = |run: &str| reader.run(run).unwrap().unwrap();
-    assert_eq!((seen("r1").beside, seen("r2").beside, seen("r3").beside), (vec!["r2".into()], vec!["r1".into()], vec![]));
+    assert_eq!(
+        (seen("r1").beside, seen("r2").beside, seen("r3").beside),
+        (vec!["r2".into()], vec!["r1".into()], vec![])
+    );
     assert_eq!((seen("r2").placement, seen("r2").warnings), (Some(places), vec!["r2 is warned of".to_owned()]));
     assert_eq!((seen("r4").placement, seen("r4").warnings), (None, vec![]));
     assert_eq!(reader.runs().unwrap()[0], seen("r1"));
