@@ -1,9 +1,10 @@
 //! Runs on this machine: which worker, which rank where, which run next, and the processes themselves.
 //!
-//! [`find_worker`] finds the program, [`place`] gives each rank its GPU or threads, [`Queue`] says which run is
+//! [`find_worker`] finds the program, [`place`] gives each rank its GPUs, CPUs and memory, [`Queue`] says which run is
 //! next, and [`Launcher`] starts a run's group, follows its logs and its end, and says all of it as [`Update`]s.
 
 mod follower;
+mod gpu_set;
 mod launcher;
 mod outcome;
 mod placement;
@@ -16,7 +17,7 @@ mod worker;
 mod misbehaviour;
 
 pub use launcher::{LaunchError, Launcher, LauncherOptions, Update};
-pub use placement::place;
+pub use placement::{place, place_beside};
 pub use process::is_alive;
 pub use queue::{Queue, QueueError};
 pub use worker::{WorkerCommand, find_worker};

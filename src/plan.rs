@@ -16,7 +16,9 @@ mod node;
 mod order;
 mod problem;
 mod read;
+mod remark;
 mod run;
+mod topology;
 mod usual;
 mod workload;
 mod write;
@@ -30,10 +32,12 @@ pub use image::{
     Scenario, Strategy, Tf32, WireDtype,
 };
 pub use level::{Level, Levels};
-pub use matrix::{Cell, InvalidCell, Matrix, expand, refusal};
+pub use matrix::{Cell, InvalidCell, Matrix, estimate, expand, refusal};
 pub use node::{CudaState, Gpu, Node, Worker};
 pub use order::{PlannedRun, order};
 pub use problem::{PlanError, Problem};
+pub use remark::remarks;
 pub use run::RunState;
+pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use usual::usual_numbers;
 pub use workload::Workload;

@@ -7,11 +7,13 @@
 mod event;
 mod group;
 mod job;
+mod ranges;
 mod sample;
 
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{Exit, GROUP_LOG, GroupEvent, GroupLine};
-pub use job::{Job, JobLimits, RankPlace};
+pub use job::{Job, JobLimits, MemoryPolicy, Placement, RankPlace};
+pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
 
 /// The version of jobs, events and samples. A change that an older reader would misread makes a new one.

@@ -5,6 +5,7 @@
 //! start, and returns what the owner may want to show. So there is one order of things, and no lock.
 
 mod error;
+mod packing;
 mod progress;
 mod queueing;
 
@@ -18,7 +19,7 @@ pub use progress::Progress;
 pub use queueing::{Added, runnable};
 
 use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
-use crate::plan::{Node, RunState};
+use crate::plan::{Node, RunState, Topology};
 use crate::protocol::{EventLine, Job, RankPlace, Sample};
 use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
@@ -62,6 +63,7 @@ pub enum Notice {
 pub struct Session {
     store: Store,
     node: Node,
+    topology: Topology,
     launcher: Option<Launcher>,
     sampler: Sampler,
     queue: Queue,
@@ -82,6 +84,10 @@ struct QueuedJob {
     job: Job,
     origin: Origin,
     estimate_s: f64,
+    /// The ways between its GPUs.
+    links: String,
+    /// It has the machine to itself.
+    exclusive: bool,
 }
 
 /// Which repeat of which cell of which plan a run is.
@@ -97,6 +103,8 @@ struct Origin {
 pub struct Machine {
     /// What it offers.
     pub node: Node,
+    /// How its parts hang together.
+    pub topology: Topology,
     /// What to launch with, if there is something.
     pub worker: Option<WorkerCommand>,
 }
@@ -107,14 +115,15 @@ impl Machine {
         let found = launch::find_worker();
         let mut node = telemetry::read_node();
         node.worker = found.as_ref().map(|worker| worker.description.clone()).map_err(Clone::clone);
-        Self { node, worker: found.ok() }
+        let topology = telemetry::read_topology(&node);
+        Self { node, topology, worker: found.ok() }
     }
 }
 
 impl Session {
     /// Opens the session in `folder`, or makes one there.
     pub fn open_or_create(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
-        let Machine { node, worker } = machine;
+        let Machine { node, topology, worker } = machine;
         let store =
             if folder.join("session.toml").exists() { Store::open(folder)? } else { Store::create(folder, &node)? };
         let (update_sender, updates) = sync_channel(UPDATES_IN_FLIGHT);
@@ -124,6 +133,7 @@ impl Session {
             launcher: worker.map(|worker| Launcher::new(worker, update_sender)),
             store,
             node,
+            topology,
             queue: Queue::default(),
             jobs: BTreeMap::new(),
             progress: Progress::default(),
@@ -268,11 +278,14 @@ impl Session {
     }
 
     fn start_next(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
-        let Some(launcher) = &self.launcher else { return Ok(()) };
-        while let Some(run) = self.queue.next() {
+        while self.launcher.is_some() && self.has_room()? {
+            let beside = self.queue.under_way().map(str::to_owned).collect();
+            let Some(run) = self.queue.next() else { break };
             let Some(queued) = self.jobs.get(&run) else {
                 return Err(SessionError::UnknownRun { run });
             };
+            self.store.decide(self.placed(&run, queued, beside))?;
+            let Some(launcher) = &self.launcher else { break };
             self.progress.started(&run, queued.estimate_s, now_s());
             if let Err(error) = launcher.start(queued.job.clone()) {
                 let reason = Some(error.to_string());

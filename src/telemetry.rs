@@ -11,6 +11,7 @@ mod delivery;
 mod gpu;
 mod gpu_memory;
 mod host;
+mod in_use;
 mod node;
 mod proc_text;
 mod roots;
@@ -20,6 +21,7 @@ mod topology;
 mod visible;
 
 pub use board::Watch;
+pub use in_use::{in_use, signs_of_use};
 pub use node::read_node;
 pub use sampler::{DEFAULT_INTERVAL, Sampler, TelemetryError};
-pub use topology::{Link, LinkKind, NumaNode, Topology, read_topology};
+pub use topology::read_topology;

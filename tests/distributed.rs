@@ -3,13 +3,19 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use multicard::launch::{Launcher, Update, WorkerCommand};
-use multicard::plan::{CudaState, DataSet, Level, Levels, RunState, Worker, Workload, factors};
-use multicard::protocol::{Event, EventLine, Evidence, Job, JobLimits, PROTOCOL_VERSION, RankPlace};
+use multicard::launch::{Launcher, Update, WorkerCommand, find_worker, place};
+use multicard::plan::{CudaState, DataSet, Level, Levels, Node, RunState, Worker, Workload, factors};
+use multicard::protocol::{
+    Event, EventLine, Evidence, Job, JobLimits, MemoryPolicy, PROTOCOL_VERSION, RankPlace, ranges_text,
+};
+use multicard::telemetry::{read_node, read_topology};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use tempfile::TempDir;
 
@@ -40,10 +46,15 @@ impl Run {
     ) -> Self {
         let folder = TempDir::new().unwrap();
         let ranks = if strategy == "dp" { 1 } else { gpus };
-        make_set(folder.path());
+        make_set(folder.path(), TRAIN_IMAGES);
+        let job = job(folder.path(), strategy, gpus, ranks, changed);
+        Self::launch(folder, job, worker(environment))
+    }
+
+    fn launch(folder: TempDir, job: Job, worker: WorkerCommand) -> Self {
         let (sender, updates) = sync_channel(10_000);
-        let run = Self { launcher: Launcher::new(worker(environment), sender), folder, updates };
-        run.launcher.start(job(run.folder.path(), strategy, gpus, ranks, changed)).unwrap();
+        let run = Self { launcher: Launcher::new(worker, sender), folder, updates };
+        run.launcher.start(job).unwrap();
         run
     }
 
@@ -149,14 +160,14 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
 }
 
 /// A set in MNIST's form: the class is where the bright rows are.
-fn make_set(folder: &Path) {
+fn make_set(folder: &Path, train_images: u32) {
     let idx = |name: &str, sizes: &[u32], bytes: Vec<u8>| {
         let mut file = vec![0, 0, 8, sizes.len() as u8];
         sizes.iter().for_each(|size| file.extend(size.to_be_bytes()));
         file.extend(bytes);
         fs::write(folder.join(name), file).unwrap();
     };
-    for (part, count) in [("train", TRAIN_IMAGES), ("t10k", TEST_IMAGES)] {
+    for (part, count) in [("train", train_images), ("t10k", TEST_IMAGES)] {
         let pixel = |index: u32| if index % 784 / 28 * 10 / 28 == index / 784 % 10 { 255 } else { 0 };
         idx(&format!("{part}-images-idx3-ubyte"), &[count, 28, 28], (0..count * 784).map(pixel).collect());
         idx(&format!("{part}-labels-idx1-ubyte"), &[count], (0..count).map(|image| (image % 10) as u8).collect());
@@ -255,6 +266,45 @@ fn three_ranks_with_uneven_shares_hold_equal_weights_and_count_each_test_image_o
     }
 }
 
+#[test]
+fn bound_ranks_prove_their_cpus_their_policy_and_their_pages() {
+    let node = read_node();
+    for numa in ["local", "first-node", "interleave"] {
+        let folder = TempDir::new().unwrap();
+        make_set(folder.path(), TRAIN_IMAGES);
+        let mut job = job(folder.path(), "ddp-ds", 2, 2, &[("numa", Level::text(numa))]);
+        job.ranks = place(&job.levels, &node, &read_topology(&node)).unwrap().ranks;
+        let places = job.ranks.clone();
+        let run = Run::launch(folder, job, worker(&[]));
+        run.finished();
+        agrees(&run, 2);
+        for place in &places {
+            let log = run.log(place.rank);
+            let [proof] = evidence(&log, "numa")[..] else { panic!("one look at the binding: {log:?}") };
+            assert!(proof.in_effect && proof.asked == numa, "{proof:?}");
+            assert!(proof.seen.starts_with(&format!("CPUs {}", ranges_text(&place.cpus))), "{proof:?}");
+            let policy = if numa == "interleave" { "policy interleave:" } else { "policy bind:" };
+            // Containers may refuse policies; then pages alone are the proof.
+            assert!(proof.seen.contains(policy) || proof.seen.contains("policy refused"), "{proof:?}");
+            assert_eq!(proof.seen.contains("one NUMA node: no effect"), node.numa_nodes == 1, "{proof:?}");
+        }
+    }
+}
+
+#[test]
+fn a_binding_that_does_not_take_effect_is_seen() {
+    let folder = TempDir::new().unwrap();
+    make_set(folder.path(), TRAIN_IMAGES);
+    let mut job = job(folder.path(), "ddp-ds", 1, 1, &[("numa", Level::text("local"))]);
+    // No machine has this node.
+    job.ranks[0].memory = Some(MemoryPolicy::Bind { nodes: vec![1023] });
+    let run = Run::launch(folder, job, worker(&[]));
+    run.finished();
+    let log = run.log(0);
+    let proof = evidence(&log, "numa")[0];
+    assert!(!proof.in_effect && proof.seen.contains("memory policy refused (set_mempolicy:"), "{proof:?}");
+}
+
 /// So many epochs that only a failure ends the run.
 const ENDLESS: (&str, Level) = ("epochs", Level::Integer(100_000));
 
@@ -307,4 +357,149 @@ fn virtual_bytes(pid: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
     line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1024
+}
+
+/// Runs of these tests go beside each other on the GPUs, unless one needs all of their memory.
+static GPUS: RwLock<()> = RwLock::new(());
+
+/// Epochs are long, so that harm comes to a step and not to an evaluation.
+const GPU_TRAIN_IMAGES: u32 = 32_000;
+
+/// Where rank 1 is when harm comes to it: in eager steps or in replays.
+const GRAPHS: [(&str, u64); 2] = [("off", 4), ("on", 40)];
+
+/// Two ranks over NCCL, on the first two GPUs. The worker and its libtorch are those that `MULTICARD_WORKER` and
+/// `MULTICARD_TORCH` name.
+fn start_on_gpus(graph: &'static str, environment: &[(&str, &str)]) -> Run {
+    let mut worker = find_worker().unwrap();
+    worker.environment.extend(environment.iter().map(|(key, value)| (key.to_string(), value.to_string())));
+    let node = Node { worker: Ok(worker.description.clone()), ..read_node() };
+    assert!(node.has_cuda() && node.gpus.len() > 1, "two GPUs are needed: {:?}", node.no_gpu_reason);
+    let folder = TempDir::new().unwrap();
+    make_set(folder.path(), GPU_TRAIN_IMAGES);
+    let levels = [
+        ENDLESS,
+        ("cuda_graph", Level::text(graph)),
+        ("loader", Level::text("device")),
+        ("train_images", Level::Integer(GPU_TRAIN_IMAGES.into())),
+    ];
+    let mut job = job(folder.path(), "ddp-ds", 2, 2, &levels);
+    job.ranks = place(&job.levels, &node, &read_topology(&node)).unwrap().ranks;
+    Run::launch(folder, job, worker)
+}
+
+/// Waits until rank 1 has come so many steps far, and gives its process.
+fn training_on_gpu(run: &Run, steps: u64) -> Pid {
+    run.process(1, |log| log.iter().any(|event| matches!(event, Event::Step { step, .. } if *step >= steps)))
+}
+
+fn gpus_beside_others() -> RwLockReadGuard<'static, ()> {
+    GPUS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn killed_on_gpu((graph, steps): (&'static str, u64)) {
+    let _beside = gpus_beside_others();
+    let run = start_on_gpus(graph, &[]);
+    let kill = |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    let reason = run.end_after(training_on_gpu(&run, steps), kill);
+    assert!(reason.starts_with("rank 1 was killed by SIGKILL"), "{reason}");
+}
+
+fn hanging_on_gpu((graph, steps): (&'static str, u64)) {
+    let _beside = gpus_beside_others();
+    let run = start_on_gpus(graph, &[]);
+    let pid = training_on_gpu(&run, steps);
+    let reason = run.end_after(pid, |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
+    assert!(reason.contains("rank 1 does not answer"), "{reason}");
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn over_nccl_a_rank_that_is_killed_in_an_eager_step_is_the_reason() {
+    killed_on_gpu(GRAPHS[0]);
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn over_nccl_a_rank_that_is_killed_in_a_replay_is_the_reason() {
+    killed_on_gpu(GRAPHS[1]);
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn over_nccl_a_rank_that_hangs_in_an_eager_step_is_the_reason() {
+    hanging_on_gpu(GRAPHS[0]);
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn over_nccl_a_rank_that_hangs_in_a_replay_is_the_reason() {
+    hanging_on_gpu(GRAPHS[1]);
+}
+
+/// A process that takes all memory of a GPU that is free or becomes free. It ends with this value.
+struct Hog(Child);
+
+impl Hog {
+    fn start(gpu_uuid: &str) -> Self {
+        const TAKE: &str = "
+import torch
+held, size, told = [], 1 << 30, False
+while True:
+    try:
+        held.append(torch.empty(size, dtype=torch.uint8, device='cuda'))
+    except torch.OutOfMemoryError:
+        size = max(size // 2, 2 << 20)
+        if size == 2 << 20 and not told:
+            print('full', flush=True)
+            told = True
+";
+        let mut command = Command::new("python3");
+        command.args(["-c", TAKE]).env("CUDA_VISIBLE_DEVICES", gpu_uuid).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self(command.spawn().expect("a python3 with torch"))
+    }
+
+    fn wait_until_full(&mut self) {
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "full\n");
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn ran_out(reason: &str) {
+    assert!(reason.starts_with("rank 1: ") && reason.contains("out of memory"), "{reason}");
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs and a python3 with torch"]
+fn over_nccl_a_rank_that_runs_out_of_memory_in_an_eager_step_is_the_reason() {
+    let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
+    // Each tensor is taken from the device anew, so that the other process gets hold of its memory in between.
+    let run = start_on_gpus("off", &[("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")]);
+    let pid = training_on_gpu(&run, GRAPHS[0].1);
+    let Some(Event::Started { device, .. }) = run.log(1).first().cloned() else { panic!("it has started") };
+    let mut hog = None;
+    // What the hog needs to come up counts too.
+    ran_out(&run.end_after(pid, |_| hog = Some(Hog::start(&device.gpu_uuid.unwrap()))));
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs and a python3 with torch"]
+fn over_nccl_a_rank_without_memory_for_its_graph_is_the_reason() {
+    let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut hog = Hog::start(&read_node().gpus[1].uuid);
+    hog.wait_until_full();
+    let run = start_on_gpus("on", &[]);
+    let begin = Instant::now();
+    let (state, reason) = run.end();
+    assert_eq!(state, RunState::Failed, "{reason}");
+    assert!(begin.elapsed() < END_LIMIT, "the group took {:?} to end", begin.elapsed());
+    ran_out(&reason);
 }

@@ -154,6 +154,76 @@ fn the_same_seed_gives_the_same_losses_bit_for_bit() {
     assert_eq!(first, second);
 }
 
+/// When each run was under way, from its journal: (started, ended), in the order of starting.
+fn spans(session: &str) -> Vec<(f64, f64)> {
+    let journal = fs::read_to_string(Path::new(session).join("journal.jsonl")).unwrap();
+    let lines: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let time = |decision: &str, run: &Value| {
+        let line = lines.iter().find(|line| line["decision"] == decision && line["run"] == *run).unwrap();
+        line["time_s"].as_f64().unwrap()
+    };
+    let started = lines.iter().filter(|line| line["decision"] == "run_started").map(|line| &line["run"]);
+    started.map(|run| (time("run_started", run), time("run_ended", run))).collect()
+}
+
+/// Two cells of one rank.
+fn two_cells() -> String {
+    SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace("repeats = 1", "repeats = 2")
+}
+
+#[test]
+fn runs_that_may_share_the_machine_go_side_by_side_and_their_times_enter_no_table() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let plan = two_cells().replace("[measure]", "[limits]\nexclusive = false\n[measure]");
+    let (output, session) = run_plan(&folder, &plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("packed side by side"), "{}", text(&output.stderr));
+    let spans = spans(&session);
+    assert_eq!(spans.len(), 4);
+    assert!(spans.windows(2).any(|pair| pair[1].0 < pair[0].1), "none met another: {spans:?}");
+    // Where two run at a time, each has CPUs of its own.
+    let journal = fs::read_to_string(Path::new(&session).join("journal.jsonl")).unwrap();
+    let placed = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let placed: Vec<Value> = placed.filter(|line| line["decision"] == "run_placed").collect();
+    let cpus = |line: &Value| line["placement"]["ranks"][0]["cpus"].clone();
+    for line in &placed {
+        assert_eq!(cpus(line).as_array().unwrap().len(), 1, "{line}");
+        for other in line["beside"].as_array().unwrap() {
+            let other = placed.iter().find(|line| line["run"] == *other).unwrap();
+            assert_ne!(cpus(line), cpus(other), "{line} {other}");
+        }
+    }
+    let met = |line: &&Value| !line["beside"].as_array().unwrap().is_empty();
+    assert!(placed.iter().filter(met).count() > 0, "{placed:?}");
+    let rows = table(&session, "times");
+    let shared = rows["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["marks"].as_array().unwrap().iter().any(|mark| mark == "shared node"));
+    let shared: Vec<&Value> = shared.collect();
+    assert!(!shared.is_empty(), "{rows}");
+    // Each of the first two runs met the other.
+    for row in shared {
+        assert!(row["step_time_s"].is_null() || row["step_time_s"]["n"].as_u64() < Some(2), "{row}");
+        assert_eq!(row["train_loss"]["n"], 2, "losses are their own: {row}");
+    }
+}
+
+#[test]
+fn exclusive_runs_never_overlap() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let (output, session) = run_plan(&folder, &two_cells(), &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let spans = spans(&session);
+    assert_eq!(spans.len(), 4);
+    assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{spans:?}");
+    let rows = table(&session, "times");
+    assert!(rows["rows"].as_array().unwrap().iter().all(|row| row["step_time_s"]["n"] == 2), "{rows}");
+}
+
 #[test]
 fn an_interrupt_ends_the_whole_group_and_exits_130() {
     let _alone = alone();

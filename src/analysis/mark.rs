@@ -11,6 +11,8 @@ pub enum Mark {
     Throttled(Vec<String>),
     /// Another process used one of its GPUs.
     Shared,
+    /// Other runs of the session were on the machine at the same time: their ids. Its times are not its own.
+    SharedNode(Vec<String>),
     /// A factor's level was read back as something else.
     FactorNotInEffect {
         /// The factor's key.
@@ -41,6 +43,7 @@ impl Mark {
             Self::Failed(_) => "not finished",
             Self::Throttled(_) => "throttled",
             Self::Shared => "shared GPU",
+            Self::SharedNode(_) => "shared node",
             Self::FactorNotInEffect { .. } => "factor not in effect",
             Self::SkippedUpdates(_) => "skipped updates",
             Self::TelemetryHole(_) => "telemetry hole",
@@ -59,6 +62,9 @@ impl fmt::Display for Mark {
             Self::Failed(reason) => write!(f, "{reason}"),
             Self::Throttled(reasons) => write!(f, "clocks held down by {}", reasons.join(", ")),
             Self::Shared => write!(f, "another process used one of its GPUs"),
+            Self::SharedNode(others) => {
+                write!(f, "ran beside {}; its times, rates and energy enter no table", others.join(", "))
+            }
             Self::FactorNotInEffect { factor, asked, seen } => {
                 write!(f, "{factor} = {asked} not in effect, seen: {seen}")
             }

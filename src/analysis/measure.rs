@@ -19,6 +19,17 @@ pub struct Measure {
     pub of: fn(&RunSummary) -> Option<f64>,
 }
 
+impl Measure {
+    /// The measure of a run as tables take it: none where it depends on the machine's speed and others were on it.
+    pub fn of_run_alone(&self, run: &RunSummary) -> Option<f64> {
+        if self.depends_on_speed() && run.had_company() { None } else { (self.of)(run) }
+    }
+
+    fn depends_on_speed(&self) -> bool {
+        matches!(self.unit, "s" | "images/s" | "J")
+    }
+}
+
 const fn plain(
     key: &'static str,
     name: &'static str,
@@ -53,6 +64,7 @@ pub const MEASURES: &[Measure] = &[
     bytes("peak_allocated_bytes", "Peak allocated", |run| run.peak_allocated_bytes),
     bytes("peak_reserved_bytes", "Peak reserved", |run| run.peak_reserved_bytes),
     bytes("peak_active_bytes", "Peak active", |run| run.peak_active_bytes),
+    bytes("warm_up_peak_bytes", "Peak allocated in warm-up", |run| run.warm_up_peak_bytes),
     bytes("peak_device_bytes", "Peak on the device", |run| run.peak_device_bytes),
     plain("energy_j", "Energy", "J", |run| run.energy_j),
 ];
@@ -60,4 +72,35 @@ pub const MEASURES: &[Measure] = &[
 /// A measure by its key.
 pub fn measure(key: &str) -> Option<&'static Measure> {
     MEASURES.iter().find(|measure| measure.key == key)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{fixture, summarise_run};
+
+    #[test]
+    fn a_run_that_had_company_has_losses_and_memory_and_no_times_for_tables() {
+        let mut record = fixture::finished();
+        let told = |run: &RunSummary| -> Vec<&str> {
+            MEASURES.iter().filter(|measure| measure.of_run_alone(run).is_some()).map(|measure| measure.key).collect()
+        };
+        let alone = summarise_run(&record);
+        assert!(told(&alone).contains(&"step_time_s") && told(&alone).contains(&"energy_j"));
+        record.beside = vec!["0002-b-1".to_owned()];
+        let beside = summarise_run(&record);
+        let gone: Vec<_> = told(&alone).into_iter().filter(|key| !told(&beside).contains(key)).collect();
+        let speeds = [
+            "step_time_s",
+            "epoch_time_s",
+            "total_time_s",
+            "images_per_s",
+            "processed_images_per_s",
+            "load_wait_s",
+            "energy_j",
+        ];
+        assert_eq!(gone, speeds);
+        assert_eq!((measure("step_time_s").unwrap().of)(&beside), alone.step_time_s, "its own page shows them");
+    }
 }

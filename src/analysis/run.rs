@@ -68,6 +68,8 @@ pub struct RunSummary {
     pub peak_reserved_bytes: Option<f64>,
     /// The most of a rank.
     pub peak_active_bytes: Option<f64>,
+    /// The most of a rank while it warmed up, in tensors: cuDNN's trials are a part of it.
+    pub warm_up_peak_bytes: Option<f64>,
     /// The most of a GPU, as NVML says.
     pub peak_device_bytes: Option<f64>,
     /// Energy of all its GPUs.
@@ -76,6 +78,13 @@ pub struct RunSummary {
     pub epochs: Vec<EpochSummary>,
     /// What a reader must know.
     pub marks: Vec<Mark>,
+}
+
+impl RunSummary {
+    /// Whether other runs of the session were on the machine at the same time, so that its times are not its own.
+    pub fn had_company(&self) -> bool {
+        self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))
+    }
 }
 
 /// Sums up one run; its record must hold the steps.
@@ -106,6 +115,7 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         peak_allocated_bytes: peak(|rank| rank.peak_allocated_bytes),
         peak_reserved_bytes: peak(|rank| rank.peak_reserved_bytes),
         peak_active_bytes: peak(|rank| rank.peak_active_bytes),
+        warm_up_peak_bytes: peak(|rank| rank.warm_up_peak_bytes),
         peak_device_bytes: record.telemetry.peak_device_bytes.map(|bytes| bytes as f64),
         energy_j: record.telemetry.energy_j,
         marks: marks(record),
@@ -228,6 +238,9 @@ fn marks(record: &RunRecord) -> Vec<Mark> {
     if record.telemetry.shared {
         add(Mark::Shared);
     }
+    if !record.beside.is_empty() {
+        add(Mark::SharedNode(record.beside.clone()));
+    }
     for evidence in record.ranks.iter().flat_map(|rank| &rank.evidence).filter(|evidence| !evidence.in_effect) {
         add(Mark::FactorNotInEffect {
             factor: evidence.factor.clone(),
@@ -243,7 +256,7 @@ fn marks(record: &RunRecord) -> Vec<Mark> {
     if let Some(hole_s) = record.telemetry.longest_hole_s.filter(|hole_s| *hole_s > 0.0) {
         add(Mark::TelemetryHole(hole_s));
     }
-    for message in record.ranks.iter().flat_map(|rank| &rank.warnings) {
+    for message in record.warnings.iter().chain(record.ranks.iter().flat_map(|rank| &rank.warnings)) {
         add(Mark::Warned(message.clone()));
     }
     marks

@@ -16,6 +16,7 @@ use super::widgets::{bytes_text, card, muted, strong};
 use super::{Command, Request, Screen, State};
 use crate::plan::{CudaState, Node};
 use crate::protocol::Sample;
+use crate::telemetry::signs_of_use;
 
 use data::{Set, Work};
 use place::Places;
@@ -186,6 +187,10 @@ fn left_ui(ui: &mut Ui, state: &State, node: &Node) {
                 ui.colored_label(palette(ui.visuals()).warning, "MIG mode is on: the GPU as a whole cannot be used");
             }
             let of_gpu = sample.and_then(|sample| sample.gpus.iter().find(|other| other.uuid == gpu.uuid));
+            // While a run of ours is under way, the use may be its own.
+            if let Some(signs) = of_gpu.filter(|_| !state.queue.is_running()).and_then(signs_of_use) {
+                ui.colored_label(palette(ui.visuals()).warning, format!("In use by others: {signs}"));
+            }
             live::gpu_ui(ui, gpu, of_gpu);
         });
     }

@@ -85,6 +85,8 @@ pub enum PlanCommand {
     RunTimeLimit(Option<f64>),
     /// Let a rank use so many GB of its device.
     MemoryLimit(Option<f64>),
+    /// Give each run the machine to itself, or pack small runs side by side.
+    Exclusive(bool),
     /// Leave so many steps at the start out of statistics.
     WarmUpSteps(u64),
     /// Train on this data set.
@@ -269,6 +271,7 @@ impl State {
             PlanCommand::Order(order) => plan.edit(None, |plan| plan.order = order),
             PlanCommand::RunTimeLimit(limit) => plan.edit(Some("run time"), |plan| plan.limits.run_time_s = limit),
             PlanCommand::MemoryLimit(limit) => plan.edit(Some("memory"), |plan| plan.limits.memory_limit_gb = limit),
+            PlanCommand::Exclusive(exclusive) => plan.edit(None, |plan| plan.limits.exclusive = exclusive),
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
             PlanCommand::Data(data) => plan.edit(None, |plan| plan.data = data),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{OK, Outcome, print};
-use crate::plan::{Levels, Matrix, Plan, expand};
+use crate::plan::{Levels, Matrix, Node, Plan, expand, remarks};
 use crate::session::Machine;
 
 #[derive(Args)]
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let matrix = expand(&plan, &node);
     let runs = matrix.cells.len() * plan.repeats as usize;
     match arguments.format {
-        Format::Md => print(&describe(&plan, &matrix, runs))?,
+        Format::Md => print(&describe(&plan, &matrix, &node, runs))?,
         Format::Json => print(&serde_json::to_string_pretty(&json(&matrix, runs))?)?,
     }
     Ok(OK)
@@ -70,7 +70,7 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
     MatrixOut { cells: cells.collect(), invalid: invalid.collect(), runs }
 }
 
-fn describe(plan: &Plan, matrix: &Matrix, runs: usize) -> String {
+fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let varied: Vec<&str> = plan.varied().collect();
     let values = |levels: &Levels| {
         let level = |key: &&str| levels.get(key).map_or(String::new(), |level| format!(" {level} |"));
@@ -99,6 +99,10 @@ fn describe(plan: &Plan, matrix: &Matrix, runs: usize) -> String {
     for cell in &matrix.cells {
         let peak_gb = cell.estimate.peak_bytes as f64 / 1e9;
         lines.push(format!("| {} |{} {:.1} | {peak_gb:.1} |", cell.id, values(&cell.levels), cell.estimate.duration_s));
+    }
+    for remark in remarks(plan, node) {
+        lines.push(String::new());
+        lines.push(format!("Note: {remark}."));
     }
     if !matrix.invalid.is_empty() {
         lines.push(String::new());

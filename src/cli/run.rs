@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::figure::duration_text;
-use crate::plan::{Plan, RunState};
+use crate::plan::{Plan, RunState, remarks};
 use crate::session::{Added, Machine, Notice, Session, new_session_folder, runnable};
 
 #[derive(Args)]
@@ -55,6 +55,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut session = Session::open_or_create(&folder, machine)?;
     let added = session.add_plan(&plan, arguments.resume)?;
     say_added(&plan, &added, session.folder());
+    for remark in remarks(&plan, session.node()) {
+        say(remark);
+    }
     let mut outcomes = Outcomes::default();
     let bar = bar();
     let mut cancelled = false;

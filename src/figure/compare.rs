@@ -8,7 +8,7 @@ mod scaling;
 pub use arrange::{Arrangement, level_name};
 
 use super::chart::Chart;
-use super::table::{Baseline, Shape, Table, finished, table_of};
+use super::table::{Baseline, Shape, Table, by_repeat, table_of};
 use crate::analysis::{Cell, CellKey, Level, Measure, RunState, Setting, Source, cells_of, measure, varying};
 use arrange::{arrange, name_of};
 
@@ -247,8 +247,7 @@ fn baseline<'a>(view: &View, all: &'a [Cell<'a>], shown: &[Cell]) -> Baseline<'a
         let cell = all.iter().find(|cell| cell.session == key.session && cell.id == key.cell);
         return Baseline { cell, unknown: cell.is_none().then_some("gone"), ratio_of };
     }
-    let of = measure(ratio_of).map(|measure| measure.of);
-    let has_value = |cell: &&Cell| of.is_some_and(|of| finished(cell).any(|run| of(run).is_some()));
+    let has_value = |cell: &&Cell| !by_repeat(cell, ratio_of).is_empty();
     let first = shown.iter().find(has_value).map(Cell::key);
     Baseline { cell: all.iter().find(|cell| Some(cell.key()) == first), unknown: None, ratio_of }
 }

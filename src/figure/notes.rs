@@ -22,6 +22,9 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     if columns.iter().any(|column| column.shown_unit == "GB") {
         notes.push("1 GB is 10^9 bytes; peaks are of the rank or GPU with the most".to_owned());
     }
+    if shows("warm_up_peak_bytes") {
+        notes.push("allocated, reserved and active peaks are of the time after the warm-up, in which cuDNN tries its algorithms".to_owned());
+    }
     notes.extend(device_note(cells));
     notes.extend(mark_notes(cells));
     notes.extend(unfinished_note(cells));

@@ -31,8 +31,14 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         id: "memory",
-        help: "peak GPU memory: in tensors, reserved, active, and on the device",
-        measures: &["peak_allocated_bytes", "peak_reserved_bytes", "peak_active_bytes", "peak_device_bytes"],
+        help: "peak GPU memory: in tensors, reserved, active, in the warm-up, and on the device",
+        measures: &[
+            "peak_allocated_bytes",
+            "peak_reserved_bytes",
+            "peak_active_bytes",
+            "warm_up_peak_bytes",
+            "peak_device_bytes",
+        ],
         by_epoch: false,
     },
 ];

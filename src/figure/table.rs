@@ -118,7 +118,7 @@ pub(super) struct Shape<'a> {
 impl<'a> Baseline<'a> {
     fn find(cells: &'a [Cell<'a>], asked: Option<&'a str>) -> Self {
         let Some(asked) = asked else {
-            let has_rate = |cell: &&Cell| finished(cell).any(|run| run.images_per_s.is_some());
+            let has_rate = |cell: &&Cell| !by_repeat(cell, RATE).is_empty();
             return Self { cell: cells.iter().find(has_rate), unknown: None, ratio_of: RATE };
         };
         let by_id = || cells.iter().find(|cell| cell.id == asked);
@@ -216,7 +216,10 @@ fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -
             summarise(&values.filter_map(of).collect::<Vec<_>>(), SEED)
         }
         _ => match measure(key) {
-            Some(measure) => summarise(&finished(cell).filter_map(measure.of).collect::<Vec<_>>(), SEED),
+            Some(measure) => {
+                let values = finished(cell).filter_map(|run| measure.of_run_alone(run));
+                summarise(&values.collect::<Vec<_>>(), SEED)
+            }
             None => return cell.level(key).map_or(CellValue::Missing, CellValue::Level),
         },
     };
@@ -236,7 +239,7 @@ fn epoch_measure(key: &str) -> Option<fn(&EpochSummary) -> Option<f64>> {
 /// A measure of a cell's finished runs, each with its repeat.
 pub(super) fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
     let Some(measure) = measure(key) else { return Vec::new() };
-    finished(cell).filter_map(|run| Some((run.repeat, (measure.of)(run)?))).collect()
+    finished(cell).filter_map(|run| Some((run.repeat, measure.of_run_alone(run)?))).collect()
 }
 
 /// Whether less of a measure is faster: its ratio is then the baseline's over the cell's.

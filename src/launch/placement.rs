@@ -1,122 +1,216 @@
-//! Which rank runs where.
+//! Which rank runs where: its GPUs, its CPUs, the NUMA nodes of its memory.
 
-use crate::plan::{Level, Levels, Node, Strategy};
-use crate::protocol::RankPlace;
+use std::collections::BTreeSet;
 
-/// Places a cell's `gpus` on a node: a rank for each, or one rank for all where the strategy is threads of one process. GPUs are
-/// whole and in the node's order; where the node cannot use CUDA, CPU ranks share the CPUs evenly.
+use super::gpu_set;
+use crate::plan::{Gpu, Level, Levels, Node, Numa, NumaNode, Strategy, Topology};
+use crate::protocol::{MemoryPolicy, Placement, RankPlace};
+
+/// Places a cell on a machine that it has to itself: a rank for each of its `gpus`, or one rank for all where the strategy is
+/// threads of one process. GPUs are whole and hang together as well as possible; where the node cannot use CUDA, CPU ranks
+/// share the CPUs evenly. `numa` binds ranks to nodes; else they may use all CPUs.
 ///
 /// # Errors
-/// When no rank is asked for, or more than there are GPUs; GPUs in MIG mode do not count.
-pub fn place(levels: &Levels, node: &Node) -> Result<Vec<RankPlace>, String> {
-    let gpus = levels.get("gpus").and_then(Level::as_integer).unwrap_or(1);
-    let count = u32::try_from(gpus).ok().filter(|count| *count > 0);
-    let count = count.ok_or_else(|| format!("cannot place {gpus} ranks: a run needs at least 1"))?;
-    let mut uuids = if node.has_cuda() { whole_gpus(count as usize, node)? } else { Vec::new() }.into_iter();
-    let one_process = levels.get(Strategy::KEY).and_then(Level::as_text) == Some(Strategy::Dp.name());
-    let ranks = if one_process { 1 } else { count };
-    // Replicas of one process compute at the same time too.
-    let compute_threads = (node.cpus / count).max(1);
-    let place = |rank| {
-        let gpu_uuid = uuids.next();
-        let more_gpu_uuids = if one_process { uuids.by_ref().collect() } else { Vec::new() };
-        RankPlace { gpu_uuid, more_gpu_uuids, ..RankPlace::on_cpu(rank, compute_threads) }
+/// When no rank is asked for, or more than there are GPUs (those in MIG mode do not count), or a rank cannot be bound.
+pub fn place(levels: &Levels, node: &Node, topology: &Topology) -> Result<Placement, String> {
+    let site = Site { node, topology, numa: binding(levels) };
+    let count = count(levels)?;
+    let gpus = site.gpus(count, &[])?.ok_or_else(|| "no GPU is free".to_owned())?;
+    let slots = (0..count).map(|index| site.slot(index, gpus.get(index).copied()));
+    let slots = slots.collect::<Result<Vec<_>, _>>()?;
+    let threads = |slot: &Slot| {
+        let even = node.cpus as usize / count;
+        // Ranks of one NUMA node share its CPUs.
+        let beside =
+            |home: &NumaNode| slots.iter().filter(|other| other.home.is_some_and(|own| own.id == home.id)).count();
+        slot.home.map_or(even, |home| even.min(home.usable_cpus.len() / beside(home).max(1))).max(1)
     };
-    Ok((0..ranks).map(place).collect())
+    let bound = |slot: &Slot| (slot.home.map_or(Vec::new(), |home| home.usable_cpus.clone()), threads(slot));
+    let cpus: Vec<_> = slots.iter().map(bound).collect();
+    Ok(site.placement(levels, &slots, &cpus))
 }
 
-fn whole_gpus(wanted: usize, node: &Node) -> Result<Vec<String>, String> {
-    let whole: Vec<_> = node.gpus.iter().filter(|gpu| !gpu.mig).map(|gpu| gpu.uuid.clone()).collect();
-    if wanted <= whole.len() {
-        return Ok(whole.into_iter().take(wanted).collect());
+/// Places a cell beside runs that have `taken` a part of the machine: on GPUs and CPUs that none of them has. A GPU comes with
+/// its even share of the CPUs, a CPU rank has one. None where there is no room now.
+///
+/// # Errors
+/// As [`place`], and when there would not be room on the empty machine either.
+pub fn place_beside(
+    levels: &Levels,
+    node: &Node,
+    topology: &Topology,
+    taken: &[RankPlace],
+) -> Result<Option<Placement>, String> {
+    let site = Site { node, topology, numa: binding(levels) };
+    let count = count(levels)?;
+    // A rank without CPUs of its own may use all of them.
+    if taken.iter().any(|place| place.cpus.is_empty()) {
+        return Ok(None);
     }
-    let split = match node.gpus.len() - whole.len() {
-        0 => String::new(),
-        mig => format!(" ({mig} more in MIG mode cannot be used whole: switch MIG off for them)"),
-    };
-    Err(format!("{wanted} GPUs are asked for, {} can be used on {}{split}: ask for fewer", whole.len(), node.hostname))
+    let Some(gpus) = site.gpus(count, taken)? else { return Ok(None) };
+    let slots = (0..count).map(|index| site.slot(index, gpus.get(index).copied()));
+    let slots = slots.collect::<Result<Vec<_>, _>>()?;
+    let devices = if node.has_cuda() { usable(node).count() } else { node.cpus as usize };
+    let share = (node.cpus as usize / devices.max(1)).max(1);
+    let used: BTreeSet<u32> = taken.iter().flat_map(|place| place.cpus.iter().copied()).collect();
+    // The cgroup's quota may be less than the CPUs that are there.
+    let has_room = used.len() + count * share <= node.cpus as usize;
+    match site.cpu_sets(&slots, share, used).filter(|_| has_room) {
+        Some(sets) => {
+            let cpus: Vec<_> = sets.into_iter().map(|set| (set, share)).collect();
+            Ok(Some(site.placement(levels, &slots, &cpus)))
+        }
+        None if taken.is_empty() => {
+            let wanted = count * share;
+            Err(format!("{wanted} CPUs are needed where {} are to be used: ask for fewer GPUs", node.cpus))
+        }
+        None => Ok(None),
+    }
+}
+
+fn count(levels: &Levels) -> Result<usize, String> {
+    let gpus = levels.get("gpus").and_then(Level::as_integer).unwrap_or(1);
+    let count = usize::try_from(gpus).ok().filter(|count| *count > 0);
+    count.ok_or_else(|| format!("cannot place {gpus} ranks: a run needs at least 1"))
+}
+
+fn binding(levels: &Levels) -> Numa {
+    let name = levels.get(Numa::KEY).and_then(Level::as_text);
+    let all = [Numa::Local, Numa::Interleave, Numa::FirstNode];
+    all.into_iter().find(|numa| Some(numa.name()) == name).unwrap_or(Numa::Off)
+}
+
+fn usable(node: &Node) -> impl Iterator<Item = &Gpu> {
+    node.gpus.iter().filter(|gpu| !gpu.mig)
+}
+
+/// The machine, and how ranks are bound to its NUMA nodes.
+struct Site<'a> {
+    node: &'a Node,
+    topology: &'a Topology,
+    numa: Numa,
+}
+
+/// The CPUs of a slot, none for all of them, and its threads.
+type Share = (Vec<u32>, usize);
+
+/// Where one model computes.
+struct Slot<'a> {
+    gpu: Option<&'a Gpu>,
+    /// The NUMA node that it is bound to.
+    home: Option<&'a NumaNode>,
+}
+
+impl<'a> Site<'a> {
+    /// So many GPUs that nobody has taken; none of them without CUDA, `None` where too many are taken.
+    fn gpus(&self, wanted: usize, taken: &[RankPlace]) -> Result<Option<Vec<&'a Gpu>>, String> {
+        if !self.node.has_cuda() {
+            return Ok(Some(Vec::new()));
+        }
+        let whole = usable(self.node).count();
+        if wanted > whole {
+            let split = match self.node.gpus.len() - whole {
+                0 => String::new(),
+                mig => format!(" ({mig} more in MIG mode cannot be used whole: switch MIG off for them)"),
+            };
+            let hostname = &self.node.hostname;
+            return Err(format!(
+                "{wanted} GPUs are asked for, {whole} can be used on {hostname}{split}: ask for fewer"
+            ));
+        }
+        let is_taken = |gpu: &&Gpu| taken.iter().flat_map(RankPlace::gpu_uuids).any(|uuid| uuid == gpu.uuid);
+        let free: Vec<&Gpu> = usable(self.node).filter(|gpu| !is_taken(gpu)).collect();
+        Ok((wanted <= free.len()).then(|| gpu_set::choose(&free, wanted, self.topology)))
+    }
+
+    /// NUMA nodes with CPUs that this process may use.
+    fn hosts(&self) -> Vec<&'a NumaNode> {
+        self.topology.numa.iter().filter(|numa| !numa.usable_cpus.is_empty()).collect()
+    }
+
+    fn slot(&self, index: usize, gpu: Option<&'a Gpu>) -> Result<Slot<'a>, String> {
+        let hosts = self.hosts();
+        let first = hosts.first().copied();
+        let home = match (self.numa, gpu) {
+            (Numa::Off | Numa::Interleave, _) => return Ok(Slot { gpu, home: None }),
+            (Numa::FirstNode, _) => first,
+            // Without GPUs to be near to, ranks spread over the nodes.
+            (Numa::Local, None) => hosts.get(index % hosts.len().max(1)).copied(),
+            (Numa::Local, Some(gpu)) => match gpu.numa_node {
+                Some(id) => Some(hosts.iter().copied().find(|numa| numa.id == id).ok_or_else(|| {
+                    let gpu = gpu.index;
+                    format!("numa = local: GPU {gpu} is on NUMA node {id}, none of whose CPUs this process may use: use numa = off")
+                })?),
+                None if hosts.len() == 1 => first,
+                None => {
+                    let gpu = gpu.index;
+                    return Err(format!("numa = local: the machine does not tell the NUMA node of GPU {gpu}: use numa = off"));
+                }
+            },
+        };
+        let none = || format!("numa = {}: the machine tells no NUMA node with CPUs: use numa = off", self.numa.name());
+        Ok(Slot { gpu, home: Some(home.ok_or_else(none)?) })
+    }
+
+    /// So many CPUs for each slot that are in no other and not used; none where there are too few. They are of the slot's node,
+    /// or near its GPU as far as there are some.
+    fn cpu_sets(&self, slots: &[Slot], share: usize, mut used: BTreeSet<u32>) -> Option<Vec<Vec<u32>>> {
+        let hosts = self.hosts();
+        let mut sets = Vec::new();
+        for slot in slots {
+            let near = slot.home.map(|home| home.id).or_else(|| slot.gpu.and_then(|gpu| gpu.numa_node));
+            let mut from = hosts.clone();
+            from.retain(|host| slot.home.is_none() || Some(host.id) == near);
+            from.sort_by_key(|host| Some(host.id) != near);
+            let free = from.iter().flat_map(|host| &host.usable_cpus).copied().filter(|cpu| !used.contains(cpu));
+            let set: Vec<u32> = free.take(share).collect();
+            if set.len() < share {
+                return None;
+            }
+            used.extend(&set);
+            sets.push(set);
+        }
+        Some(sets)
+    }
+
+    /// The slots as ranks.
+    fn placement(&self, levels: &Levels, slots: &[Slot], cpus: &[Share]) -> Placement {
+        let one_process = levels.get(Strategy::KEY).and_then(Level::as_text) == Some(Strategy::Dp.name());
+        let of_rank = if one_process { slots.len() } else { 1 };
+        let rank = |rank: u32, slots: &[Slot], cpus: &[Share]| {
+            let mut uuids = slots.iter().filter_map(|slot| slot.gpu).map(|gpu| gpu.uuid.clone());
+            let union: BTreeSet<u32> = cpus.iter().flat_map(|(cpus, _)| cpus.iter().copied()).collect();
+            // Replicas of one process compute at the same time too.
+            let threads = cpus.iter().map(|(_, threads)| *threads).min().unwrap_or(1);
+            RankPlace {
+                gpu_uuid: uuids.next(),
+                more_gpu_uuids: uuids.collect(),
+                cpus: union.into_iter().collect(),
+                memory: self.memory(slots),
+                ..RankPlace::on_cpu(rank, u32::try_from(threads).unwrap_or(u32::MAX))
+            }
+        };
+        let ranks = (0..).zip(slots.chunks(of_rank).zip(cpus.chunks(of_rank)));
+        let ranks = ranks.map(|(number, (slots, cpus))| rank(number, slots, cpus)).collect();
+        let gpus: Vec<&Gpu> = slots.iter().filter_map(|slot| slot.gpu).collect();
+        Placement { ranks, links: gpu_set::ways(&gpus, self.topology) }
+    }
+
+    fn memory(&self, slots: &[Slot]) -> Option<MemoryPolicy> {
+        match self.numa {
+            Numa::Off => None,
+            Numa::Interleave => {
+                let nodes: Vec<u32> = self.hosts().iter().map(|numa| numa.id).collect();
+                (!nodes.is_empty()).then_some(MemoryPolicy::Interleave { nodes })
+            }
+            Numa::Local | Numa::FirstNode => {
+                let nodes: BTreeSet<u32> = slots.iter().filter_map(|slot| slot.home).map(|home| home.id).collect();
+                Some(MemoryPolicy::Bind { nodes: nodes.into_iter().collect() })
+            }
+        }
+    }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-    use crate::plan::{CudaState, Gpu, Worker};
-
-    fn node(mig: &[bool], cuda: CudaState) -> Node {
-        let gpu = |(index, mig): (usize, &bool)| Gpu {
-            index: index as u32,
-            uuid: format!("GPU-{index}"),
-            name: "NVIDIA H200".into(),
-            memory_bytes: 150 << 30,
-            numa_node: None,
-            mig: *mig,
-        };
-        let worker = Worker {
-            path: PathBuf::from("multicard-worker"),
-            version: "0.1.0".into(),
-            protocol_version: crate::protocol::PROTOCOL_VERSION,
-            torch_version: "2.11.0".into(),
-            cuda,
-        };
-        Node {
-            hostname: "node".into(),
-            system: "Linux".into(),
-            cpu_model: "CPU".into(),
-            cpus: 6,
-            memory_bytes: 1 << 34,
-            numa_nodes: 1,
-            driver: None,
-            no_gpu_reason: None,
-            gpus: mig.iter().enumerate().map(gpu).collect(),
-            worker: Ok(worker),
-        }
-    }
-
-    fn levels(gpus: i64, strategy: &'static str) -> Levels {
-        Levels::new(vec![("gpus", Level::Integer(gpus)), (Strategy::KEY, Level::text(strategy))])
-    }
-
-    fn uuids(places: &[RankPlace]) -> Vec<Option<&str>> {
-        places.iter().map(|place| place.gpu_uuid.as_deref()).collect()
-    }
-
-    #[test]
-    fn ranks_get_whole_gpus_in_order_and_skip_mig() {
-        let node = node(&[false, true, false], CudaState::Available);
-        let places = place(&levels(2, "ddp-ds"), &node).unwrap();
-        assert_eq!(uuids(&places), [Some("GPU-0"), Some("GPU-2")]);
-        assert_eq!(places.iter().map(|place| place.rank).collect::<Vec<_>>(), [0, 1]);
-        assert!(places.iter().all(|place| place.cpus.is_empty() && place.compute_threads == 3));
-    }
-
-    #[test]
-    fn threads_of_one_process_get_all_their_gpus_in_one_place() {
-        let places = place(&levels(2, "dp"), &node(&[false, true, false], CudaState::Available)).unwrap();
-        assert_eq!(places.len(), 1);
-        assert_eq!(places[0].gpu_uuids().collect::<Vec<_>>(), ["GPU-0", "GPU-2"]);
-        assert_eq!(places[0].compute_threads, 3);
-        let unavailable = CudaState::Unavailable { reason: "no driver".into() };
-        let places = place(&levels(2, "dp"), &node(&[], unavailable)).unwrap();
-        assert_eq!((places.len(), places[0].gpu_uuids().count(), places[0].compute_threads), (1, 0, 3));
-    }
-
-    #[test]
-    fn more_ranks_than_gpus_are_refused_with_both_counts() {
-        let text = place(&levels(3, "ddp-ds"), &node(&[false, true], CudaState::Available)).unwrap_err();
-        assert!(text.contains("3 GPUs") && text.contains("1 can be used") && text.contains("1 more in MIG"), "{text}");
-        assert!(place(&levels(0, "ddp-ds"), &node(&[false], CudaState::Available)).is_err());
-    }
-
-    #[test]
-    fn without_cuda_ranks_share_the_cpus_and_have_at_least_one_thread() {
-        let unavailable = CudaState::Unavailable { reason: "no driver".into() };
-        for (ranks, threads) in [(1, 6), (4, 1), (9, 1)] {
-            let places = place(&levels(ranks, "ddp"), &node(&[false], unavailable.clone())).unwrap();
-            assert_eq!(places.len(), ranks as usize);
-            assert!(places.iter().all(|place| place.gpu_uuid.is_none() && place.compute_threads == threads));
-        }
-    }
-}
+#[path = "placement_tests.rs"]
+mod tests;

@@ -27,9 +27,12 @@ pub enum QueueError {
 struct Entry {
     run: String,
     state: RunState,
+    /// It may run beside others that may, too.
+    shared: bool,
 }
 
-/// The runs in the order they are to be run. At most one is starting or running: runs must not disturb each other.
+/// The runs in the order they are to be run. At most one is starting or running, for runs must not disturb each other; only
+/// those that were [shared](Self::share) may run beside others of their kind.
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: Vec<Entry>,
@@ -51,7 +54,7 @@ impl Queue {
         if self.state(&run).is_some() {
             return Err(QueueError::Duplicate(run));
         }
-        self.entries.push(Entry { run, state: RunState::Queued });
+        self.entries.push(Entry { run, state: RunState::Queued, shared: false });
         Ok(())
     }
 
@@ -65,17 +68,34 @@ impl Queue {
         Ok(())
     }
 
-    /// The run whose turn it is, now starting. None while another is starting or running, while the queue is paused, and
-    /// when nothing is queued.
+    /// Lets a run go beside others that may do so, too.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn share(&mut self, run: &str) -> Result<(), QueueError> {
+        self.entry(run)?.shared = true;
+        Ok(())
+    }
+
+    /// The run whose turn it is: the first that is queued, so that none is overtaken for ever. None while another is starting
+    /// or running and not both may share, while the queue is paused, and when nothing is queued.
+    pub fn peek(&self) -> Option<&str> {
+        let next = self.entries.iter().find(|entry| entry.state == RunState::Queued)?;
+        let apart = |entry: &Entry| entry.state.is_under_way() && !(entry.shared && next.shared);
+        (!self.paused && !self.entries.iter().any(apart)).then_some(next.run.as_str())
+    }
+
+    /// The run whose turn it is, now starting; see [`peek`](Self::peek).
     #[allow(clippy::should_implement_trait)] // A queue is no iterator: more may come after `None`.
     pub fn next(&mut self) -> Option<String> {
-        let active = |entry: &Entry| matches!(entry.state, RunState::Starting | RunState::Running);
-        if self.paused || self.entries.iter().any(active) {
-            return None;
-        }
-        let entry = self.entries.iter_mut().find(|entry| entry.state == RunState::Queued)?;
-        entry.state = RunState::Starting;
-        Some(entry.run.clone())
+        let run = self.peek()?.to_owned();
+        self.entry(&run).ok()?.state = RunState::Starting;
+        Some(run)
+    }
+
+    /// The runs that are starting or running.
+    pub fn under_way(&self) -> impl Iterator<Item = &str> {
+        self.states().filter(|(_, state)| state.is_under_way()).map(|(run, _)| run)
     }
 
     /// Cancels a queued run at once. A run that is starting or running stays as it is and `true` comes back: its group must
@@ -203,6 +223,25 @@ mod tests {
         assert_eq!(queue.next().as_deref(), Some("b"));
         queue.set("b", RunState::Finished).unwrap();
         assert_eq!(queue.next(), None);
+    }
+
+    #[test]
+    fn shared_runs_go_side_by_side_and_never_beside_one_that_is_alone() {
+        let mut queue = queue(&["a", "b", "alone", "c"]);
+        for run in ["a", "b", "c"] {
+            queue.share(run).unwrap();
+        }
+        assert_eq!((queue.next().as_deref(), queue.next().as_deref()), (Some("a"), Some("b")));
+        assert_eq!(queue.under_way().collect::<Vec<_>>(), ["a", "b"]);
+        // The next one waits until it is alone, and is not overtaken.
+        assert_eq!(queue.next(), None);
+        queue.set("a", RunState::Finished).unwrap();
+        assert_eq!(queue.peek(), None);
+        queue.set("b", RunState::Finished).unwrap();
+        assert_eq!((queue.next().as_deref(), queue.next()), (Some("alone"), None));
+        queue.set("alone", RunState::Failed).unwrap();
+        assert_eq!(queue.next().as_deref(), Some("c"));
+        assert!(queue.share("x").is_err());
     }
 
     #[test]

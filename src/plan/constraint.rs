@@ -2,7 +2,7 @@
 
 use super::estimate::{Estimate, memory_per_rank_bytes, usable_gpus};
 use super::{
-    CUDA_GRAPH_WARM_UP_STEPS, CudaState, DataCopy, DataSet, ImageSettings, Loader, Node, Numa, OptimizerImpl, Plan,
+    CUDA_GRAPH_WARM_UP_STEPS, CudaState, DataCopy, DataSet, ImageSettings, Loader, Node, OptimizerImpl, Plan,
     Precision, Scenario, Strategy, Tf32, WireDtype,
 };
 
@@ -48,7 +48,6 @@ fn not_available(candidate: &Candidate) -> Option<String> {
         (settings.loader == Loader::Dali, "loader = dali", "use loader = host or device"),
         (settings.scenario == Scenario::B, "scenario = b", "use scenario = a"),
         (matches!(candidate.plan.data, DataSet::Folder { .. }), "data.set = folder", "use digits or mnist"),
-        (settings.numa != Numa::Off, "binding to NUMA nodes", "use numa = off"),
         (settings.data_copy == DataCopy::Shared, "data_copy = shared", "use data_copy = per_rank"),
     ];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
@@ -270,12 +269,20 @@ mod tests {
 
     #[test]
     fn levels_without_code_are_not_available() {
-        for setting in [("loader", "dali"), ("scenario", "b"), ("numa", "local"), ("data_copy", "shared")] {
+        for setting in [("loader", "dali"), ("scenario", "b"), ("data_copy", "shared")] {
             refused(&[setting], &gpu_node(2), "not available in this version");
         }
         let mut folder = plan(&[]);
         folder.data = DataSet::Folder { folder: "photos".into() };
         assert!(reason(&folder, &gpu_node(1)).contains("data.set = folder is not available"));
+    }
+
+    #[test]
+    fn every_binding_runs_with_and_without_gpus_and_on_machines_of_one_node() {
+        for numa in ["off", "local", "interleave", "first-node"] {
+            accepted(&[("numa", numa)], &cpu_node());
+            accepted(&[("numa", numa), ("gpus", "2")], &gpu_node(2));
+        }
     }
 
     #[test]

@@ -161,7 +161,9 @@ pub const IMAGE: &[Factor] = &[
         name: "NUMA",
         unit: "",
         domain: Domain::Names(Numa::NAMES),
-        help: "Binding of ranks and their memory to NUMA nodes: as the system pleases, local, spread, or all on the first.",
+        help: "Binding of ranks and their memory to NUMA nodes: off as the system pleases, local next to the rank's GPU (CPU ranks \
+               spread over the nodes), interleave with memory spread and CPUs free, first-node with all on the first. On a \
+               machine of one node it is done and proven, and has no effect.",
         finding: "Memory of the second socket's ranks on the first is suspected behind the pauses on 3-4 GPUs (2505.22905).",
     },
     Factor {

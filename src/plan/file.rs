@@ -41,12 +41,21 @@ impl Order {
 }
 
 /// What a run may take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// After this time a run is ended, in seconds.
     pub run_time_s: Option<f64>,
     /// What a rank may use of its device's memory, in GB (10⁹ bytes), for example to reproduce another card's limit.
     pub memory_limit_gb: Option<f64>,
+    /// A run has the machine to itself, so that its times are its own; without it, small runs are packed side by side, each on
+    /// GPUs and CPUs of its own.
+    pub exclusive: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { run_time_s: None, memory_limit_gb: None, exclusive: true }
+    }
 }
 
 impl Limits {

@@ -15,6 +15,7 @@ seed = 7
 order = "sequential"
 [limits]
 run_time_s = 3600
+exclusive = false
 memory_limit_gb = 94
 [measure]
 warm_up_steps = 20
@@ -50,7 +51,7 @@ fn a_full_plan_is_read() {
     let plan = Plan::parse(FULL, "my.toml").unwrap();
     assert_eq!((plan.name.as_str(), plan.repeats, plan.seed), ("precision and layout", 3, 7));
     assert_eq!((plan.order, plan.warm_up_steps), (Order::Sequential, 20));
-    assert_eq!(plan.limits, Limits { run_time_s: Some(3600.0), memory_limit_gb: Some(94.0) });
+    assert_eq!(plan.limits, Limits { run_time_s: Some(3600.0), memory_limit_gb: Some(94.0), exclusive: false });
     assert_eq!(plan.limits.memory_limit_bytes(), Some(94_000_000_000));
     assert_eq!(plan.data, DataSet::Mnist { folder: Some("mnist".into()) });
     assert_eq!(plan.levels("precision"), [Level::text("fp32"), Level::text("fp16")]);
@@ -61,6 +62,15 @@ fn a_full_plan_is_read() {
     assert_eq!(plan.varied().collect::<Vec<_>>(), ["precision", "layout", "learning_rate"]);
     let keys: Vec<&str> = plan.factors.iter().map(|(key, _)| *key).collect();
     assert_eq!(keys, factors(Workload::Image).iter().map(|factor| factor.key).collect::<Vec<_>>());
+}
+
+#[test]
+fn runs_have_the_machine_to_themselves_unless_the_plan_says_otherwise() {
+    let exclusive = |body: &str| Plan::parse(&format!("version = 1\n{body}"), "my.toml").unwrap().limits.exclusive;
+    assert!(exclusive("") && exclusive("[limits]\nrun_time_s = 5") && exclusive("[limits]\nexclusive = true"));
+    assert!(!exclusive("[limits]\nexclusive = false"));
+    let text = message("[limits]\nexclusive = \"off\"");
+    assert!(text.contains("limits.exclusive") && text.contains("must be true or false, not a string"), "{text}");
 }
 
 #[test]
@@ -226,9 +236,9 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         "[^\\x00]{1,20}".prop_map(|folder: String| DataSet::Folder { folder: folder.into() }),
     ];
     let ticked = proptest::collection::vec((any::<proptest::sample::Index>(), any_levels_seed()), 0..4);
-    let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64));
+    let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64), any::<bool>());
     ("[^\\pC]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, 0..=1_000_000_000_u64, data, ticked).prop_map(
-        |(name, repeats, seed, interleaved, (run_time_s, memory_limit_gb), warm_up_steps, data, ticked)| {
+        |(name, repeats, seed, interleaved, (run_time_s, memory_limit_gb, exclusive), warm_up_steps, data, ticked)| {
             let mut plan = small_plan(&[]);
             for (place, seed) in ticked {
                 let place = place.index(plan.factors.len());
@@ -236,7 +246,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
                 *levels = some_levels(key, &seed);
             }
             plan.order = if interleaved { Order::Interleaved } else { Order::Sequential };
-            plan.limits = Limits { run_time_s, memory_limit_gb };
+            plan.limits = Limits { run_time_s, memory_limit_gb, exclusive };
             Plan { name, repeats, seed, warm_up_steps, data, ..plan }
         },
     )

@@ -47,10 +47,11 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
         _ => Order::Interleaved,
     };
     if let Some(limits) = top.table("limits", &mut problems) {
-        limits.check_keys(&["run_time_s", "memory_limit_gb"], workload, &mut problems);
+        limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], workload, &mut problems);
         plan.limits = Limits {
             run_time_s: limits.positive("run_time_s", 1e9, &mut problems),
             memory_limit_gb: limits.positive("memory_limit_gb", 1e6, &mut problems),
+            exclusive: limits.switch("exclusive", &mut problems).unwrap_or(true),
         };
     }
     if let Some(measure) = top.table("measure", &mut problems) {
@@ -300,6 +301,15 @@ impl<'t, 'i> Table<'t, 'i> {
             problems.add(&span, self.path(key), message);
         }
         number
+    }
+
+    fn switch(&self, key: &str, problems: &mut Problems) -> Option<bool> {
+        let (span, value) = self.find(key)?;
+        let on = value.get_ref().as_bool();
+        if on.is_none() {
+            problems.add(&span, self.path(key), format!("must be true or false, not {}", kind(value.get_ref())));
+        }
+        on
     }
 
     fn positive(&self, key: &str, max: f64, problems: &mut Problems) -> Option<f64> {

@@ -17,11 +17,14 @@ pub(super) fn plan(plan: &Plan) -> String {
     line(&mut out, "order", string(plan.order.name()));
 
     let limits = [("run_time_s", plan.limits.run_time_s), ("memory_limit_gb", plan.limits.memory_limit_gb)].into_iter();
-    let mut limits = limits.filter_map(|(key, limit)| Some((key, limit?))).peekable();
+    let limits = limits.filter_map(|(key, limit)| Some((key, Value::Float(limit?))));
+    // Having the machine to itself is what a run does anyway.
+    let shared = (!plan.limits.exclusive).then_some(("exclusive", Value::Boolean(false)));
+    let mut limits = limits.chain(shared).peekable();
     if limits.peek().is_some() {
         out.push_str("\n[limits]\n");
     }
-    limits.for_each(|(key, limit)| line(&mut out, key, Value::Float(limit)));
+    limits.for_each(|(key, limit)| line(&mut out, key, limit));
 
     out.push_str("\n[measure]\n");
     line(&mut out, "warm_up_steps", plan.warm_up_steps);

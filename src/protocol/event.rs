@@ -152,6 +152,9 @@ pub enum Event {
         peak_reserved_bytes: u64,
         /// At most in blocks that are in use or waiting for a stream.
         peak_active_bytes: u64,
+        /// They are of the warm-up, in which libraries try their algorithms: not what the run needs from then on.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        warm_up: bool,
     },
     /// What was seen of a factor.
     Evidence(Evidence),

@@ -6,6 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{DataSet, Levels, Workload};
 
+/// Where a rank's memory comes from, as the kernel's memory policies say (set_mempolicy(2)).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "policy", rename_all = "snake_case")]
+pub enum MemoryPolicy {
+    /// From these NUMA nodes alone.
+    Bind {
+        /// Their numbers, in order.
+        nodes: Vec<u32>,
+    },
+    /// Page by page from one node after the other.
+    Interleave {
+        /// Their numbers, in order.
+        nodes: Vec<u32>,
+    },
+}
+
 /// Where one rank runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +35,9 @@ pub struct RankPlace {
     pub more_gpu_uuids: Vec<String>,
     /// CPUs it may use; empty for all that its parent may use.
     pub cpus: Vec<u32>,
+    /// Where its memory comes from; as its parent's where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryPolicy>,
     /// Threads for arithmetic on the CPU.
     pub compute_threads: u32,
 }
@@ -26,13 +45,22 @@ pub struct RankPlace {
 impl RankPlace {
     /// A rank without a GPU, on all CPUs that its parent may use.
     pub fn on_cpu(rank: u32, compute_threads: u32) -> Self {
-        Self { rank, gpu_uuid: None, more_gpu_uuids: Vec::new(), cpus: Vec::new(), compute_threads }
+        Self { rank, gpu_uuid: None, more_gpu_uuids: Vec::new(), cpus: Vec::new(), memory: None, compute_threads }
     }
 
     /// The identities of all its GPUs, in order.
     pub fn gpu_uuids(&self) -> impl Iterator<Item = &str> {
         self.gpu_uuid.iter().chain(&self.more_gpu_uuids).map(String::as_str)
     }
+}
+
+/// Where a run is put.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Where each rank runs.
+    pub ranks: Vec<RankPlace>,
+    /// The ways between its GPUs, such as `NV18` or `2 × NV12, 4 × SYS`; empty for fewer than two.
+    pub links: String,
 }
 
 /// What a run may take.
@@ -87,5 +115,9 @@ mod tests {
         let read: RankPlace = serde_json::from_str(&serde_json::to_string(&place).unwrap()).unwrap();
         assert_eq!(read.gpu_uuids().collect::<Vec<_>>(), ["GPU-a", "GPU-b"]);
         assert_eq!(RankPlace::on_cpu(0, 1).gpu_uuids().count(), 0);
+        place.memory = Some(MemoryPolicy::Bind { nodes: vec![1] });
+        let text = serde_json::to_string(&place).unwrap();
+        assert!(text.contains(r#""memory":{"policy":"bind","nodes":[1]}"#), "{text}");
+        assert_eq!(serde_json::from_str::<RankPlace>(&text).unwrap(), place);
     }
 }

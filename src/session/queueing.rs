@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
-use crate::launch;
-use crate::plan::{Cell, InvalidCell, Matrix, Node, Plan, RunState, expand, order};
-use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, RankPlace};
+use crate::plan::{InvalidCell, Matrix, Node, Plan, RunState, expand, order};
+use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, Placement};
 use crate::store::Decision;
 
 /// What came of adding a plan.
@@ -43,7 +42,8 @@ impl Session {
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         let matrix = runnable(plan, &self.node)?;
         let data_folder = dataset::data_folder(&plan.data)?;
-        let places = self.places(&matrix.cells)?;
+        let exclusive = plan.limits.exclusive;
+        let places = self.places(&matrix.cells, exclusive)?;
         let earlier = self.finished_repeats()?;
         let decided = format!("p{}", self.next_plan);
         self.next_plan += 1;
@@ -76,14 +76,15 @@ impl Session {
                 seed: plan.seed.wrapping_add(u64::from(repeat) - 1),
                 warm_up_steps: plan.warm_up_steps,
                 folder: PathBuf::new(),
-                ranks: places[planned.cell].clone(),
+                ranks: places[planned.cell].ranks.clone(),
                 limits: JobLimits {
                     run_time_s: plan.limits.run_time_s,
                     memory_limit_bytes: plan.limits.memory_limit_bytes(),
                 },
             };
             let origin = Origin { plan: decided.clone(), cell: cell.id.clone(), repeat };
-            self.queue_job(QueuedJob { job, origin, estimate_s: cell.estimate.duration_s })?;
+            let links = places[planned.cell].links.clone();
+            self.queue_job(QueuedJob { job, origin, estimate_s: cell.estimate.duration_s, links, exclusive })?;
             queued += 1;
         }
         Ok(Added { queued, kept, invalid: matrix.invalid })
@@ -109,7 +110,8 @@ impl Session {
             reader.plans()?.into_iter().rfind(|(_, name, _)| *name == record.plan).ok_or_else(unknown)?;
         let plan_file = Plan::parse(&text, &record.plan)
             .map_err(|error| SessionError::EarlierPlan { run: run.to_owned(), reason: error.to_string() })?;
-        let ranks = launch::place(&record.levels, &self.node).map_err(SessionError::Placement)?;
+        let exclusive = plan_file.limits.exclusive;
+        let Placement { ranks, links } = self.place(&record.levels, exclusive)?;
         let job = Job {
             version: PROTOCOL_VERSION,
             run: String::new(),
@@ -128,7 +130,7 @@ impl Session {
         };
         let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
         let origin = Origin { plan, cell: record.cell, repeat: record.repeat };
-        Ok(QueuedJob { job, origin, estimate_s: estimate_s.max(0.0) })
+        Ok(QueuedJob { job, origin, estimate_s: estimate_s.max(0.0), links, exclusive })
     }
 
     /// Gives a job an id and a folder, and queues it.
@@ -147,14 +149,12 @@ impl Session {
             seed: queued.job.seed,
         })?;
         self.queue.push(run.as_str())?;
+        if !queued.exclusive {
+            self.queue.share(&run)?;
+        }
         self.progress.queued(queued.estimate_s);
         self.jobs.insert(run, queued);
         Ok(())
-    }
-
-    fn places(&self, cells: &[Cell]) -> Result<Vec<Vec<RankPlace>>, SessionError> {
-        let place = |cell: &Cell| launch::place(&cell.levels, &self.node).map_err(SessionError::Placement);
-        cells.iter().map(place).collect()
     }
 
     /// The finished repeats of each cell.
@@ -190,7 +190,9 @@ impl Session {
                 self.progress.queued(0.0);
                 self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
-                self.jobs.insert(run.clone(), QueuedJob { job, origin, estimate_s: 0.0 });
+                // What it may share is not asked: until it ends, nothing else starts.
+                let found = QueuedJob { job, origin, estimate_s: 0.0, links: String::new(), exclusive: true };
+                self.jobs.insert(run.clone(), found);
             } else {
                 let reason = "the workbench that queued it ended before it started";
                 self.store.decide(ended(run, RunState::Interrupted, Some(reason.into())))?;

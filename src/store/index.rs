@@ -57,7 +57,7 @@ impl Index {
                  ON CONFLICT (run) DO UPDATE SET plan = excluded.plan, cell = excluded.cell, levels = excluded.levels,
                     data = excluded.data, repeat = excluded.repeat, seed = excluded.seed,
                     queued_time_s = excluded.queued_time_s, state = excluded.state, reason = NULL,
-                    started_time_s = NULL, pid = NULL, process_start = NULL, ended_time_s = NULL",
+                    placement = NULL, warnings = NULL, started_time_s = NULL, pid = NULL, process_start = NULL, ended_time_s = NULL",
                 params![
                     run,
                     plan,
@@ -70,6 +70,17 @@ impl Index {
                     json(&RunState::Queued)?
                 ],
             ),
+            Decision::RunPlaced { run, placement, beside, warnings } => {
+                for other in beside {
+                    for pair in [[run, other], [other, run]] {
+                        self.execute("INSERT OR IGNORE INTO beside VALUES (?1, ?2)", pair)?;
+                    }
+                }
+                self.execute(
+                    "UPDATE run SET placement = ?2, warnings = ?3 WHERE run = ?1",
+                    params![run, json(placement)?, json(warnings)?],
+                )
+            }
             Decision::RunStarted { run, pid, process_start } => self.execute(
                 "UPDATE run SET state = ?2, started_time_s = ?3, pid = ?4, process_start = ?5 WHERE run = ?1",
                 params![run, json(&RunState::Starting)?, line.time_s, pid, process_start.cast_signed()],
@@ -121,8 +132,12 @@ impl Index {
                 "INSERT OR REPLACE INTO evaluation VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![key, epoch, duration_s, test_loss, accuracy, images.cast_signed()],
             ),
+            Event::Memory { warm_up: true, peak_allocated_bytes, .. } => self.execute(
+                "UPDATE rank SET warm_up_peak_bytes = max(ifnull(warm_up_peak_bytes, 0), ?2) WHERE key = ?1",
+                params![key, saturated(*peak_allocated_bytes)],
+            ),
             // Statistics are since the last reset, so the run's peak is the greatest of them.
-            Event::Memory { peak_allocated_bytes, peak_reserved_bytes, peak_active_bytes } => self.execute(
+            Event::Memory { peak_allocated_bytes, peak_reserved_bytes, peak_active_bytes, .. } => self.execute(
                 "UPDATE rank SET peak_allocated_bytes = max(ifnull(peak_allocated_bytes, 0), ?2),
                     peak_reserved_bytes = max(ifnull(peak_reserved_bytes, 0), ?3),
                     peak_active_bytes = max(ifnull(peak_active_bytes, 0), ?4) WHERE key = ?1",

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{DataSet, Levels, RunState};
+use crate::protocol::Placement;
 
 /// Something the session decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,17 @@ pub enum Decision {
         repeat: u32,
         /// The seed of weights and order.
         seed: u64,
+    },
+    /// A run got its place, right before it was started.
+    RunPlaced {
+        /// The run's id.
+        run: String,
+        /// Where its ranks run.
+        placement: Placement,
+        /// Runs that were under way on the machine.
+        beside: Vec<String>,
+        /// What is to be known of its GPUs, such as that others use them.
+        warnings: Vec<String>,
     },
     /// A run's group was started.
     RunStarted {

@@ -150,10 +150,11 @@ impl Reader {
     /// All runs or one. The caller's transaction makes the queries see one moment.
     fn collect_in_snapshot(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {
         let mut ranks = self.ranks(run)?;
+        let mut beside = self.beside(run)?;
         let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
         let sql = format!(
             "SELECT run.run, ifnull(plan.name, run.plan), cell, levels, data, repeat, seed, state, reason,
-                queued_time_s, started_time_s, ended_time_s, fold
+                queued_time_s, started_time_s, ended_time_s, fold, placement, warnings
              FROM run LEFT JOIN plan ON plan.plan = run.plan LEFT JOIN telemetry ON telemetry.run = run.run
              WHERE {which} ORDER BY run.position"
         );
@@ -181,9 +182,23 @@ impl Reader {
                 ended_time_s: row.get(11)?,
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
                 ranks: said.ranks,
+                placement: optional_json(row, 13)?,
+                warnings: optional_json(row, 14)?.unwrap_or_default(),
+                beside: beside.remove(&run).unwrap_or_default(),
                 run,
             })
         })
+    }
+
+    /// What ran at the same time as each run.
+    fn beside(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
+        let which = if run.is_some() { "run = ?1" } else { "?1 IS NULL" };
+        let sql = format!("SELECT run, other FROM beside WHERE {which} ORDER BY run, other");
+        let mut beside: HashMap<String, Vec<String>> = HashMap::new();
+        for (run, other) in self.rows(&sql, [run], |row| Ok((row.get(0)?, row.get(1)?)))? {
+            beside.entry(run).or_default().push(other);
+        }
+        Ok(beside)
     }
 
     /// What ranks said, without steps, by run.
@@ -195,7 +210,7 @@ impl Reader {
         let which = if run.is_some() { "rank.run = ?1" } else { "?1 IS NULL" };
         let sql = format!(
             "SELECT key, run, rank, device, torch_version, parameters, peak_allocated_bytes, peak_reserved_bytes,
-                peak_active_bytes, failure_kind, failure, duration_s
+                peak_active_bytes, failure_kind, failure, duration_s, warm_up_peak_bytes
              FROM rank WHERE {which} ORDER BY run, rank"
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
@@ -213,6 +228,7 @@ impl Reader {
                 peak_active_bytes: optional_unsigned(row, 8)?,
                 failure: optional_json(row, 9)?.zip(failure),
                 duration_s: row.get(11)?,
+                warm_up_peak_bytes: optional_unsigned(row, 12)?,
                 ..RankRecord::default()
             };
             let said = runs.entry(run.clone()).or_default();

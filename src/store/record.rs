@@ -1,7 +1,7 @@
 //! What readers get: everything known of one run, as plain values.
 
 use crate::plan::{DataSet, Levels, RunState};
-use crate::protocol::{Device, Evidence, FailureKind};
+use crate::protocol::{Device, Evidence, FailureKind, Placement};
 
 /// One training step of a rank; see [`crate::protocol::Event::Step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,6 +81,8 @@ pub struct RankRecord {
     pub peak_reserved_bytes: Option<u64>,
     /// At most in active blocks.
     pub peak_active_bytes: Option<u64>,
+    /// At most in tensors while it warmed up, which cuDNN's trials are a part of.
+    pub warm_up_peak_bytes: Option<u64>,
     /// What was seen of factors.
     pub evidence: Vec<Evidence>,
     /// What it warned of.
@@ -129,6 +131,12 @@ pub struct RunRecord {
     pub state: RunState,
     /// Why, where it failed.
     pub reason: Option<String>,
+    /// Where it was put.
+    pub placement: Option<Placement>,
+    /// What is to be known of its GPUs, such as that others used them.
+    pub warnings: Vec<String>,
+    /// Runs that were under way on the machine at the same time.
+    pub beside: Vec<String>,
     /// When it was queued, in seconds since the Unix epoch.
     pub queued_time_s: f64,
     /// When its processes were started.

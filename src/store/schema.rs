@@ -6,9 +6,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables below. An index of another version is made anew.
-pub(super) const INDEX_VERSION: i64 = 2;
+pub(super) const INDEX_VERSION: i64 = 3;
 
-// `position` is the order of the journal. Levels, data sets, devices and the telemetry fold are JSON.
+// `position` is the order of the journal. Levels, data sets, placements, devices and the telemetry fold are JSON.
 // A rank's rows carry the key of its row in `rank`, which keeps two million steps small and quick.
 const TABLES: &str = "
 CREATE TABLE plan (
@@ -18,12 +18,14 @@ CREATE TABLE run (
     position INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, cell TEXT NOT NULL,
     levels TEXT NOT NULL, data TEXT NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
     queued_time_s REAL NOT NULL, state TEXT NOT NULL, reason TEXT,
-    started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL
+    placement TEXT, warnings TEXT, started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL
 );
+-- Runs that were under way at the same time, each pair both ways.
+CREATE TABLE beside (run TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY (run, other)) WITHOUT ROWID;
 CREATE TABLE rank (
     key INTEGER PRIMARY KEY, run TEXT NOT NULL, rank INTEGER NOT NULL,
     device TEXT, torch_version TEXT, parameters INTEGER,
-    peak_allocated_bytes INTEGER, peak_reserved_bytes INTEGER, peak_active_bytes INTEGER,
+    peak_allocated_bytes INTEGER, peak_reserved_bytes INTEGER, peak_active_bytes INTEGER, warm_up_peak_bytes INTEGER,
     failure_kind TEXT, failure TEXT, duration_s REAL,
     UNIQUE (run, rank)
 );

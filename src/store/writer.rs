@@ -109,8 +109,10 @@ impl Store {
     /// Keeps a decision: it is on the disk when this returns, and soon in the index. After an error it is not kept.
     pub fn decide(&self, decision: Decision) -> Result<(), StoreError> {
         self.tell_kept()?;
-        if let Decision::RunQueued { run, .. } | Decision::RunStarted { run, .. } | Decision::RunEnded { run, .. } =
-            &decision
+        if let Decision::RunQueued { run, .. }
+        | Decision::RunPlaced { run, .. }
+        | Decision::RunStarted { run, .. }
+        | Decision::RunEnded { run, .. } = &decision
         {
             folder::check_run_id(run)?;
         }

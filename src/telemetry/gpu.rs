@@ -16,8 +16,8 @@ use nvml_wrapper::{Device, GpmSample, Nvml};
 
 use super::gpu_memory::GpuProcess;
 use super::roots::{Roots, read_text};
-use super::topology::LinkKind;
 use super::visible::Identity;
+use crate::plan::LinkKind;
 use crate::protocol::GpuSample;
 
 /// Opens NVML, or says why it cannot be used and what to do.

@@ -105,6 +105,15 @@ pub(super) fn list_count(text: &str) -> Option<u32> {
     })
 }
 
+/// Whether a number is in a list such as `0-3,8`.
+pub(super) fn list_has(text: &str, number: u32) -> bool {
+    text.trim().split(',').any(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let ends = first.trim().parse::<u32>().ok().zip(last.trim().parse::<u32>().ok());
+        ends.is_some_and(|(first, last)| (first..=last).contains(&number))
+    })
+}
+
 /// The value after `key` and a colon in `/proc/cpuinfo`: the first one.
 pub(super) fn cpuinfo_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
@@ -179,6 +188,8 @@ mod tests {
         assert_eq!(list_count("0"), Some(1));
         assert_eq!(list_count("3-1"), None);
         assert_eq!(list_count(""), None);
+        assert!(list_has("0-3,8\n", 2) && list_has("0-3,8\n", 8));
+        assert!(!list_has("0-3,8\n", 4) && !list_has("", 0));
     }
 
     #[test]
@@ -230,6 +241,7 @@ mod tests {
             keyed_value(&text, "inactive_file");
             disks(&text);
             list_count(&text);
+            list_has(&text, 7);
             cpuinfo_value(&text, "model name");
             pretty_name(&text);
         }

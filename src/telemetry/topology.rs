@@ -1,100 +1,11 @@
-//! How GPUs hang together and on the host: NVLink and PCIe between GPUs, and the host's NUMA nodes.
+//! Reads how GPUs hang together and on the host: NVLink and PCIe between GPUs, and the host's NUMA nodes.
 
 use std::fs;
-
-use serde::{Deserialize, Serialize};
 
 use super::gpu;
 use super::proc_text;
 use super::roots::{Roots, read_text};
-use crate::plan::Node;
-
-/// The way between two GPUs, as `nvidia-smi topo` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LinkKind {
-    /// So many NVLinks, straight or through switches.
-    NvLink(u32),
-    /// At most one PCIe switch, or one board.
-    Pix,
-    /// Several PCIe switches, without the host bridge.
-    Pxb,
-    /// The host bridge.
-    Phb,
-    /// Host bridges within one NUMA node.
-    Node,
-    /// The link between NUMA nodes.
-    Sys,
-}
-
-impl LinkKind {
-    /// The short name: `NV18`, `PIX`.
-    pub fn name(self) -> String {
-        match self {
-            Self::NvLink(links) => format!("NV{links}"),
-            Self::Pix => "PIX".to_owned(),
-            Self::Pxb => "PXB".to_owned(),
-            Self::Phb => "PHB".to_owned(),
-            Self::Node => "NODE".to_owned(),
-            Self::Sys => "SYS".to_owned(),
-        }
-    }
-
-    /// What it means, in words.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::NvLink(_) => "NVLink: the fastest way, past the host",
-            Self::Pix => "at most one PCIe switch between them",
-            Self::Pxb => "several PCIe switches between them, without the host bridge",
-            Self::Phb => "through the PCIe host bridge of the processor",
-            Self::Node => "through several host bridges of one NUMA node",
-            Self::Sys => "through the link between NUMA nodes: the slowest way",
-        }
-    }
-}
-
-/// The way between two GPUs of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
-    /// The index of one.
-    pub a: u32,
-    /// The index of the other, which is larger.
-    pub b: u32,
-    /// The way.
-    pub kind: LinkKind,
-}
-
-/// A part of the host with its own memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NumaNode {
-    /// Its number.
-    pub id: u32,
-    /// Its CPUs as the kernel writes them: `0-15,32-47`.
-    pub cpu_list: String,
-    /// How many those are.
-    pub cpus: u32,
-    /// Its memory, where the kernel says.
-    pub memory_bytes: Option<u64>,
-    /// The indexes of the GPUs on it.
-    pub gpus: Vec<u32>,
-}
-
-/// How the parts of a machine hang together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Topology {
-    /// The ways between GPUs that the driver tells.
-    pub links: Vec<Link>,
-    /// NUMA nodes with CPUs, and others that hold a GPU.
-    pub numa: Vec<NumaNode>,
-}
-
-impl Topology {
-    /// The way between two GPUs, in either order.
-    pub fn link(&self, a: u32, b: u32) -> Option<LinkKind> {
-        let (a, b) = (a.min(b), a.max(b));
-        self.links.iter().find(|link| (link.a, link.b) == (a, b)).map(|link| link.kind)
-    }
-}
+use crate::plan::{Link, Node, NumaNode, Topology};
 
 /// Reads how the parts of this machine hang together. It asks the driver, so not for the window's thread.
 pub fn read_topology(node: &Node) -> Topology {
@@ -111,10 +22,19 @@ pub fn read_topology(node: &Node) -> Topology {
             }
         }
     }
-    Topology { links, numa: numa_nodes(&Roots::default(), node) }
+    Topology { links, numa: numa_nodes(&Roots::default(), node, &own_cpus()) }
 }
 
-fn numa_nodes(roots: &Roots, node: &Node) -> Vec<NumaNode> {
+/// The CPUs that this process may use; empty where the kernel does not tell.
+fn own_cpus() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect()
+}
+
+fn numa_nodes(roots: &Roots, node: &Node, own_cpus: &[u32]) -> Vec<NumaNode> {
     let folder = roots.sys.join("devices/system/node");
     let ids = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("node")?.parse::<u32>().ok();
     let mut ids: Vec<u32> = fs::read_dir(&folder).into_iter().flatten().flatten().filter_map(ids).collect();
@@ -128,6 +48,7 @@ fn numa_nodes(roots: &Roots, node: &Node) -> Vec<NumaNode> {
             NumaNode {
                 id,
                 cpus: proc_text::list_count(&cpu_list).unwrap_or(0),
+                usable_cpus: own_cpus.iter().copied().filter(|cpu| proc_text::list_has(&cpu_list, *cpu)).collect(),
                 cpu_list,
                 memory_bytes: read_text(&place.join("meminfo")).as_deref().and_then(memory_bytes),
                 gpus: gpus_on(id),
@@ -140,7 +61,8 @@ fn numa_nodes(roots: &Roots, node: &Node) -> Vec<NumaNode> {
         // A kernel without NUMA: the whole machine is one node.
         let gpus = node.gpus.iter().map(|gpu| gpu.index).collect();
         let memory_bytes = (node.memory_bytes > 0).then_some(node.memory_bytes);
-        nodes.push(NumaNode { cpus: node.cpus, memory_bytes, gpus, ..NumaNode::default() });
+        let usable_cpus = own_cpus.to_vec();
+        nodes.push(NumaNode { cpus: node.cpus, usable_cpus, memory_bytes, gpus, ..NumaNode::default() });
     }
     nodes
 }
@@ -197,10 +119,11 @@ mod tests {
         write(folder.path(), "node1/cpulist", "4-7\n");
         write(folder.path(), "node10/cpulist", "\n");
         write(folder.path(), "has_cpu", "0-1\n");
-        let numa = numa_nodes(&Roots::below(folder.path()), &node(&[Some(1), Some(0), Some(1), None]));
+        let numa = numa_nodes(&Roots::below(folder.path()), &node(&[Some(1), Some(0), Some(1), None]), &[2, 4, 9, 12]);
         let seen: Vec<_> = numa.iter().map(|n| (n.id, n.cpus, n.memory_bytes, n.gpus.clone())).collect();
         assert_eq!(seen, [(0, 8, Some(1_024_000), vec![1]), (1, 4, None, vec![0, 2])]);
         assert_eq!(numa[0].cpu_list, "0-3,8-11");
+        assert_eq!((numa[0].usable_cpus.as_slice(), numa[1].usable_cpus.as_slice()), (&[2, 9][..], &[4][..]));
     }
 
     #[test]
@@ -208,30 +131,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "node0/cpulist", "0\n");
         write(folder.path(), "node2/cpulist", "\n");
-        let numa = numa_nodes(&Roots::below(folder.path()), &node(&[Some(2)]));
+        let numa = numa_nodes(&Roots::below(folder.path()), &node(&[Some(2)]), &[]);
         assert_eq!(numa.iter().map(|numa| numa.id).collect::<Vec<_>>(), [0, 2]);
     }
 
     #[test]
     fn a_machine_that_tells_no_numa_nodes_is_one() {
         let folder = tempfile::tempdir().unwrap();
-        let numa = numa_nodes(&Roots::below(folder.path()), &node(&[None]));
+        let numa = numa_nodes(&Roots::below(folder.path()), &node(&[None]), &[0, 1]);
         assert_eq!(numa.len(), 1);
         assert_eq!((numa[0].cpus, numa[0].memory_bytes, numa[0].gpus.as_slice()), (8, Some(1 << 34), &[0][..]));
     }
 
     #[test]
-    fn a_way_is_found_in_either_order_and_named_as_nvidia_smi_does() {
-        let link = Link { a: 0, b: 3, kind: LinkKind::NvLink(18) };
-        let topology = Topology { links: vec![link], numa: Vec::new() };
-        assert_eq!(topology.link(3, 0).map(LinkKind::name).as_deref(), Some("NV18"));
-        assert_eq!(topology.link(0, 1), None);
-    }
-
-    #[test]
     fn this_machine_has_a_numa_node_with_cpus() {
         let topology = read_topology(&super::super::read_node());
-        assert!(topology.numa.iter().any(|numa| numa.cpus > 0));
+        assert!(topology.numa.iter().any(|numa| numa.cpus > 0 && !numa.usable_cpus.is_empty()));
     }
 
     /// `cargo test --lib reads_the_links -- --ignored --nocapture`, beside `nvidia-smi topo -m`.

@@ -53,8 +53,8 @@ impl RankDevice {
         if self.device.is_cuda() { cuda::synchronize() } else { Ok(()) }
     }
 
-    /// The peaks of memory since the last call, as an event: those of the fullest device.
-    pub fn memory(&self) -> Result<Event, TchError> {
+    /// The peaks of memory since the last call, as an event: those of the fullest device. `warm_up` says what they are of.
+    pub fn memory(&self, warm_up: bool) -> Result<Event, TchError> {
         if self.device.is_cuda() {
             let peaks = (0..self.devices.len()).map(|index| cuda::memory_peaks(index, true));
             let peaks = peaks.collect::<Result<Vec<_>, _>>()?;
@@ -64,12 +64,13 @@ impl RankDevice {
                 peak_allocated_bytes: most(|peaks| peaks.allocated_bytes),
                 peak_reserved_bytes: most(|peaks| peaks.reserved_bytes),
                 peak_active_bytes: most(|peaks| peaks.active_bytes),
+                warm_up,
             });
         }
         let peak = peak_resident_bytes().unwrap_or(0);
         // 5 resets the peak; where the kernel refuses, the peak is that of the whole process.
         let _ = std::fs::write(Path::new("/proc/self/clear_refs"), "5");
-        Ok(Event::Memory { peak_allocated_bytes: peak, peak_reserved_bytes: peak, peak_active_bytes: peak })
+        Ok(Event::Memory { peak_allocated_bytes: peak, peak_reserved_bytes: peak, peak_active_bytes: peak, warm_up })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The step as a CUDA graph: run eagerly at first, captured once, and from then on launched as a whole.
 //!
-//! Collectives are part of it. NCCL's watchdog does not see those of a replay: a rank whose peer dies is ended by its group as
-//! always, but one whose peer hangs waits until the run's time is up.
+//! Collectives are part of it. NCCL's watchdog does not see those of a replay, so that a rank whose peer hangs is ended by
+//! [`crate::watchdog`]; one whose peer dies is ended by its group as always.
 
 use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
 use tch::{Device, TchError, Tensor};

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::binding;
 use crate::parallel::{STORE_VARIABLE, serve_store};
 use multicard::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
 use rustix::process::{Pid, Signal};
-use rustix::thread::CpuSet;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// What ranks may take to end when told to, before they are killed.
@@ -194,18 +194,5 @@ fn spawn(place: &RankPlace, job_path: &Path, port: Option<u16>) -> io::Result<Ch
     if let Some(port) = port {
         command.env(STORE_VARIABLE, port.to_string()).envs(NCCL_WATCHDOG);
     }
-    if place.cpus.is_empty() {
-        return command.spawn();
-    }
-    // A child inherits the CPUs of the thread that starts it, so that all its threads and first pages are bound from the start.
-    let own = rustix::thread::sched_getaffinity(None)?;
-    let mut cpus = CpuSet::new();
-    for cpu in place.cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).filter(|cpu| *cpu < CpuSet::MAX_CPU) {
-        cpus.set(cpu);
-    }
-    rustix::thread::sched_setaffinity(None, &cpus)
-        .map_err(|error| io::Error::other(format!("cannot bind to CPUs {:?}: {error}", place.cpus)))?;
-    let child = command.spawn();
-    rustix::thread::sched_setaffinity(None, &own)?;
-    child
+    binding::spawn(&mut command, place)
 }

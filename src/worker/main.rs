@@ -1,5 +1,6 @@
 //! The worker: trains the ranks of one run. It is started by the workbench, which reads the logs that it writes.
 
+mod binding;
 mod clock;
 mod data;
 mod device;
@@ -17,6 +18,7 @@ mod shim;
 mod testing;
 mod train;
 mod trainer;
+mod watchdog;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -29,10 +31,8 @@ use multicard::protocol::{self, Event, Job, PROTOCOL_VERSION, RankPlace};
 
 use crate::device::RankDevice;
 use crate::parallel::Peers;
-use crate::report::{Report, Stop};
+use crate::report::{FAILED, Report, Stop};
 
-/// The rank failed; its log says why.
-const FAILED: u8 = 1;
 /// The job or the command line was not taken.
 const BAD_JOB: u8 = 2;
 

@@ -3,11 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use multicard::protocol::{Event, EventLine, FailureKind};
 use tch::TchError;
 use thiserror::Error;
+
+/// The exit code of a rank that failed; its log says why.
+pub const FAILED: u8 = 1;
 
 /// A step waits at most so long in memory while steps go on.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
@@ -87,8 +91,11 @@ pub fn log_path(folder: &Path, rank: u32) -> PathBuf {
     folder.join(format!("rank-{rank}.jsonl"))
 }
 
-/// Appends events to the log of a rank.
-pub struct Report {
+/// Appends events to the log of a rank. A copy appends to the same log, from another thread.
+#[derive(Clone)]
+pub struct Report(Arc<Mutex<Log>>);
+
+struct Log {
     path: PathBuf,
     file: BufWriter<File>,
     run: String,
@@ -103,11 +110,18 @@ impl Report {
         let opened = std::fs::create_dir_all(folder)
             .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
             .map_err(|source| Stop::Log { path: path.clone(), source })?;
-        Ok(Self { path, file: BufWriter::new(opened), run: run.into(), rank, flushed: Instant::now() })
+        let log = Log { path, file: BufWriter::new(opened), run: run.into(), rank, flushed: Instant::now() };
+        Ok(Self(Arc::new(Mutex::new(log))))
     }
 
     /// Writes an event. All but steps are on their way to the disk when it returns; steps follow within 200 ms.
     pub fn event(&mut self, event: Event) -> Result<(), Stop> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).event(event)
+    }
+}
+
+impl Log {
+    fn event(&mut self, event: Event) -> Result<(), Stop> {
         let may_wait = matches!(event, Event::Step { .. }) && self.flushed.elapsed() < FLUSH_INTERVAL;
         let time_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let line = EventLine { run: std::mem::take(&mut self.run), rank: self.rank, time_s, event };
@@ -160,7 +174,7 @@ mod tests {
     fn a_full_disk_is_an_error_that_names_the_log() {
         let folder = tempfile::tempdir().unwrap();
         let mut report = Report::open(folder.path(), "run", 0).unwrap();
-        report.file = BufWriter::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        report.0.lock().unwrap().file = BufWriter::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let error = report.event(Event::Warning { message: "so".into() }).unwrap_err();
         assert!(matches!(&error, Stop::Log { .. }) && error.to_string().contains("rank-0.jsonl"), "{error}");
     }

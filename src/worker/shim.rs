@@ -8,12 +8,14 @@
 mod c10d;
 pub mod cuda;
 mod host;
+mod numa;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
     Autocast, Flags, LossScale, NvtxRange, Sgd, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
     torch_version,
 };
+pub use numa::ThreadPolicy;
 
 use std::ffi::{CStr, c_char, c_int};
 

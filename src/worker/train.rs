@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use multicard::dataset::{self, ImageSet};
-use multicard::plan::ImageSettings;
-use multicard::protocol::{Event, FailureKind, Job, Phase};
+use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, ImageSettings};
+use multicard::protocol::{Event, FailureKind, Job, Phase, RankPlace};
 
+use crate::binding;
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::data::{Batch, Epoch, Loader, Mode};
 use crate::device::RankDevice;
 use crate::evidence;
 use crate::fence;
-use crate::parallel::{self, Coverage, Peers};
-use crate::report::{Report, Stop};
-use crate::shim::NvtxRange;
+use crate::job;
+use crate::parallel::{self, Coverage, PEER_TIMEOUT, Peers};
+use crate::report::{FAILED, Report, Stop};
+use crate::shim::{self, NvtxRange};
 use crate::trainer::Trainer;
+use crate::watchdog::Watchdog;
 
 /// So many losses in a row that are no numbers end a run.
 const NOT_FINITE: u32 = 5;
@@ -37,6 +40,12 @@ struct Run<'a> {
     step: u64,
     steps: u64,
     losses: Losses,
+    /// Where this rank runs, as its job says.
+    place: Option<&'a RankPlace>,
+    /// Looks after replayed steps, which NCCL's own watchdog does not see.
+    watchdog: Option<Watchdog>,
+    /// Steps given to the device that are not over.
+    owed: u64,
 }
 
 /// Losses in a row that were no numbers.
@@ -101,11 +110,28 @@ pub fn run(
 
     let limit = if trainer.arithmetic().scale().is_some() { NOT_FINITE_SCALED } else { NOT_FINITE };
     let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
-    let mut run = Run { job, settings, device, peers, report, trainer, clock, phase, step: 0, steps, losses };
+    let place = job::place(job, rank);
+    let watchdog = peers.filter(|_| settings.cuda_graph).map(|peers| watch_replays(peers, report)).transpose()?;
+    let mut run = Run {
+        job,
+        settings,
+        device,
+        peers,
+        report,
+        trainer,
+        clock,
+        phase,
+        step: 0,
+        steps,
+        losses,
+        place,
+        watchdog,
+        owed: 0,
+    };
     for epoch in 1..=settings.epochs as u32 {
         run.train(epoch, &mut train)?;
         run.evaluate(epoch, &mut test)?;
-        let memory = device.memory()?;
+        let memory = device.memory(run.step < run.memory_counts_from())?;
         run.report.event(memory)?;
     }
     run.report.event(Event::Evidence(evidence::cuda_graph(settings, run.trainer.replays(), steps)))?;
@@ -114,6 +140,22 @@ pub fn run(
         run.report.event(Event::Evidence(evidence))?;
     }
     Ok(())
+}
+
+/// Ends the process, which hangs, when a replayed step does not end.
+fn watch_replays(peers: &Peers, report: &Report) -> Result<Watchdog, Stop> {
+    let (explain, mut report) = (peers.hang(), report.clone());
+    let alarm = move || {
+        let stop = explain();
+        eprintln!("multicard-worker: {stop}");
+        if let Stop::Failed { kind, message } = stop {
+            // Where the log cannot be written, the line above is what is left.
+            let _ = report.event(Event::Failed { kind, message });
+        }
+        shim::exit_now(FAILED);
+    };
+    Watchdog::start(PEER_TIMEOUT, alarm)
+        .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
 }
 
 /// The images that the cell asks for.
@@ -145,6 +187,16 @@ impl Run<'_> {
         step <= self.job.warm_up_steps.max(self.settings.own_warm_up_steps())
     }
 
+    /// The step from which memory counts. Before it, libraries try their algorithms, which takes more memory than they then need.
+    /// A graph's memory is that of its capture: a replay allocates nothing.
+    fn memory_counts_from(&self) -> u64 {
+        if self.settings.cuda_graph {
+            CUDA_GRAPH_WARM_UP_STEPS
+        } else {
+            self.job.warm_up_steps.max(self.settings.own_warm_up_steps()) + 1
+        }
+    }
+
     fn train(&mut self, epoch: u32, loader: &mut Loader) -> Result<(), Stop> {
         let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
         let coverage = (epoch == 1).then(|| Coverage::new(self.settings.train_images));
@@ -161,6 +213,15 @@ impl Run<'_> {
             if !warm_up {
                 self.enter(Phase::Steady)?;
             }
+            if self.step == self.memory_counts_from() && self.step > 1 {
+                let memory = self.device.memory(true)?;
+                self.report.event(memory)?;
+            }
+            // Capturing the first one takes its time.
+            if let Some(watchdog) = self.watchdog.as_ref().filter(|_| self.trainer.replays().steps > 0) {
+                watchdog.given();
+            }
+            self.owed += 1;
             let loss = {
                 let _range = NvtxRange::new(c"step");
                 self.trainer.step(&batch.images, &batch.labels)?
@@ -202,6 +263,10 @@ impl Run<'_> {
     /// Tells the steps that are over; with `all`, waits for those that are not.
     fn report_steps(&mut self, epoch: u32, all: bool, sums: &mut Sums) -> Result<(), Stop> {
         while let Some(StepDone { info, duration_s, loss }) = self.clock.next_done(all)? {
+            self.owed = self.owed.saturating_sub(1);
+            if let Some(watchdog) = &self.watchdog {
+                watchdog.done(self.owed > 0 && self.trainer.replays().steps > 0);
+            }
             sums.loss += loss * f64::from(info.images);
             sums.images += u64::from(info.images);
             self.report.event(Event::Step {
@@ -222,6 +287,9 @@ impl Run<'_> {
     fn tell_evidence(&mut self, batch: &Batch) -> Result<(), Stop> {
         for evidence in evidence::gather(self.settings, &self.trainer, batch)? {
             self.report.event(Event::Evidence(evidence))?;
+        }
+        if let Some(place) = self.place {
+            self.report.event(Event::Evidence(binding::evidence(self.settings.numa, place)))?;
         }
         Ok(())
     }

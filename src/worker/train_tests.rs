@@ -110,6 +110,19 @@ fn a_rank_tells_every_step_phase_and_epoch() {
 }
 
 #[test]
+fn the_memory_of_the_warm_up_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (outcome, events) = run_job(&job(folder.path(), &[]));
+    outcome.unwrap();
+    // Three steps an epoch, four of them warm-up: after the first epoch, before the fifth step, after the second epoch.
+    let told: Vec<bool> = events
+        .iter()
+        .filter_map(|event| if let Event::Memory { warm_up, .. } = event { Some(*warm_up) } else { None })
+        .collect();
+    assert_eq!(told, [true, true, false]);
+}
+
+#[test]
 fn the_same_job_gives_the_same_losses_bit_for_bit() {
     let run_once = |workers: i64| {
         let folder = tempfile::tempdir().unwrap();

@@ -10,9 +10,9 @@ use super::data::Set;
 use crate::app::theme::palette;
 use crate::app::widgets::{bytes_text, muted};
 use crate::dataset;
-use crate::plan::Node;
+use crate::plan::{Node, Topology};
 use crate::session::default_sessions_folder;
-use crate::telemetry::{Topology, read_topology};
+use crate::telemetry::read_topology;
 
 /// With less free space it is said.
 const LITTLE_BYTES: u64 = 5_000_000_000;

@@ -9,9 +9,8 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::*;
 use crate::app::engine::Report;
 use crate::app::{Settings, theme};
-use crate::plan::{Gpu, Worker};
+use crate::plan::{Gpu, Link, LinkKind, NumaNode, Topology, Worker};
 use crate::protocol::{GpuSample, HostSample};
-use crate::telemetry::{Link, LinkKind, NumaNode, Topology};
 
 struct Window {
     state: State,
@@ -132,11 +131,12 @@ fn bars_show_what_is_told_and_a_dash_for_what_is_not() {
     assert_eq!(value(&harness, "GPU 0 Memory"), (None, dash));
     assert_eq!(value(&harness, "Host CPUs busy").0, Some(0.25));
     assert!(sees(&harness, "sw_power_cap"));
+    assert!(sees(&harness, "In use by others: kernels ran 50 % of the time"));
 }
 
 #[test]
 fn the_ways_between_gpus_are_drawn_beside_the_numa_nodes() {
-    let numa = |id| NumaNode { id, cpus: 8, cpu_list: "0-7".to_owned(), memory_bytes: None, gpus: vec![id] };
+    let numa = |id| NumaNode { id, cpus: 8, cpu_list: "0-7".to_owned(), gpus: vec![id], ..NumaNode::default() };
     let links = vec![Link { a: 0, b: 1, kind: LinkKind::NvLink(18) }];
     let harness = window(node(3), places(Topology { links, numa: vec![numa(0), numa(1)] }));
     assert_eq!(harness.query_all_by_label("NV18").count(), 2, "there and back");

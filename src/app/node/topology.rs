@@ -4,8 +4,7 @@ use eframe::egui::{Frame, Grid, Margin, RichText, Stroke, Ui};
 
 use crate::app::theme::palette;
 use crate::app::widgets::{bytes_text, muted, strong};
-use crate::plan::Node;
-use crate::telemetry::{LinkKind, Topology};
+use crate::plan::{LinkKind, Node, Topology};
 
 /// Draws it.
 pub fn topology_ui(ui: &mut Ui, node: &Node, topology: &Topology) {

@@ -137,6 +137,15 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         asked.extend(limit_ui(ui, &limit, plan.limits.run_time_s).map(PlanCommand::RunTimeLimit));
         let limit = Limit { name: "Memory limit", unit: " GB a rank", first: FIRST_MEMORY_GB, max: 1e6 };
         asked.extend(limit_ui(ui, &limit, plan.limits.memory_limit_gb).map(PlanCommand::MemoryLimit));
+
+        ui.label("Machine");
+        let exclusive = plan.limits.exclusive;
+        let help = "Each run has the machine to itself, so that its times are its own. Otherwise small runs are packed side by \
+                    side, each on GPUs and CPUs of its own; their times enter no table.";
+        if tick_ui(ui, exclusive, true, "one run at a time").on_hover_text(help).clicked() {
+            asked.push(PlanCommand::Exclusive(!exclusive));
+        }
+        ui.end_row();
     });
 }
 

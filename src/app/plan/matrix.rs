@@ -1,6 +1,6 @@
 //! What would be launched: count, time and memory, every cell, and the button that launches it.
 
-use eframe::egui::{Align, Frame, Id, Layout, Margin, Panel, RichText, Ui};
+use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::PlanCommand;
@@ -10,7 +10,7 @@ use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{bytes_text, main_button, muted, strong};
 use crate::app::{Command, State};
 use crate::figure::{duration_text, grouped, significant};
-use crate::plan::{Levels, factor};
+use crate::plan::{Levels, factor, remarks};
 
 const ROW_HEIGHT: f32 = 22.0;
 /// The space on both sides of a cell's text.
@@ -40,6 +40,9 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Com
                 }
             });
             ui.data_mut(|data| data.insert_temp(only_id, only_invalid));
+        }
+        for remark in remarks(&outlook.plan, &outlook.node) {
+            ui.add(Label::new(muted(ui, remark)).wrap());
         }
         table_ui(ui, outlook, only_invalid && invalid > 0);
     }

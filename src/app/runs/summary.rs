@@ -10,6 +10,7 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{bytes_text, muted, strong};
 use crate::figure::{grouped, significant};
 use crate::plan::{CudaState, Node};
+use crate::protocol::{MemoryPolicy, RankPlace, ranges_text};
 
 /// Draws it.
 pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
@@ -160,6 +161,13 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
         return;
     }
     section(ui, "Placement");
+    let links = page.record.placement.as_ref().map_or("", |placement| &placement.links);
+    if !links.is_empty() {
+        ui.horizontal_wrapped(|ui| {
+            ui.label(muted(ui, "Between its GPUs"));
+            ui.label(links);
+        });
+    }
     for rank in &page.record.ranks {
         let mut parts = Vec::new();
         if let Some(device) = &rank.device {
@@ -168,12 +176,34 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
         }
         parts.extend(rank.torch_version.as_ref().map(|version| format!("libtorch {version}")));
         parts.extend(rank.parameters.map(|count| format!("{} parameters", grouped(&count.to_string()))));
+        parts.extend(place_of(page, rank.rank).map(place_text).filter(|text| !text.is_empty()));
         parts.extend(rank.peak_allocated_bytes.map(|bytes| format!("peak {}", bytes_text(bytes as f64))));
         ui.horizontal_wrapped(|ui| {
             ui.label(muted(ui, format!("Rank {}", rank.rank)));
             ui.add(Label::new(parts.join(" · ")).selectable(true));
         });
     }
+}
+
+/// Where a rank was put.
+fn place_of(page: &RunPage, rank: u32) -> Option<&RankPlace> {
+    page.record.placement.as_ref()?.ranks.iter().find(|place| place.rank == rank)
+}
+
+/// More GPUs than its first, its CPUs and the nodes of its memory, where it was bound to some.
+fn place_text(place: &RankPlace) -> String {
+    let mut parts = Vec::new();
+    if !place.more_gpu_uuids.is_empty() {
+        parts.push(format!("{} GPUs", place.gpu_uuids().count()));
+    }
+    if !place.cpus.is_empty() {
+        parts.push(format!("CPUs {}", ranges_text(&place.cpus)));
+    }
+    parts.extend(place.memory.as_ref().map(|memory| match memory {
+        MemoryPolicy::Bind { nodes } => format!("memory of NUMA node {}", ranges_text(nodes)),
+        MemoryPolicy::Interleave { nodes } => format!("memory interleaved over NUMA nodes {}", ranges_text(nodes)),
+    }));
+    parts.join(" · ")
 }
 
 fn times_ui(ui: &mut Ui, page: &RunPage) {

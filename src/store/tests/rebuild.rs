@@ -63,7 +63,8 @@ fn event() -> impl Strategy<Value = Event> {
         (count(), count(), count()).prop_map(|(a, b, c)| Event::Memory {
             peak_allocated_bytes: a,
             peak_reserved_bytes: b,
-            peak_active_bytes: c
+            peak_active_bytes: c,
+            warm_up: c % 2 == 0
         }),
         ("[a-c]", any::<bool>()).prop_map(|(seen, in_effect)| {
             let (factor, asked) = ("tf32".to_owned(), "off".to_owned());

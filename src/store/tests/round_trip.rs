@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::fixture::*;
 use crate::plan::RunState;
-use crate::protocol::{Event, Evidence, FailureKind, Phase};
-use crate::store::{Reader, RunProcess, Store, index_path};
+use crate::protocol::{Event, Evidence, FailureKind, Phase, Placement, RankPlace};
+use crate::store::{Decision, Reader, RunProcess, Store, index_path};
 
 #[test]
 fn a_run_comes_back_as_it_was_said() {
@@ -36,7 +36,9 @@ fn a_run_comes_back_as_it_was_said() {
             peak_allocated_bytes: bytes,
             peak_reserved_bytes: 2 * bytes,
             peak_active_bytes: bytes + 1,
+            warm_up: bytes > 1_000,
         };
+        say(&store, "r1", rank, 3.0, memory(5_000));
         say(&store, "r1", rank, 11.0, memory(100));
         say(&store, "r1", rank, 11.0, memory(50));
         let epoch = Event::Epoch {
@@ -91,6 +93,7 @@ fn a_run_comes_back_as_it_was_said() {
     assert_eq!((zero.evaluations[0].accuracy, zero.evaluations[0].images), (0.9, 100));
     let peaks = (zero.peak_allocated_bytes, zero.peak_reserved_bytes, zero.peak_active_bytes);
     assert_eq!(peaks, (Some(100), Some(200), Some(101)), "the greatest since any reset");
+    assert_eq!(zero.warm_up_peak_bytes, Some(5_000), "that of the warm-up apart");
     assert_eq!((zero.evidence.as_slice(), one.evidence.len()), (&[evidence][..], 0));
     assert_eq!(one.warnings, ["slow disk"]);
     assert_eq!((zero.duration_s, zero.failure.as_ref()), (Some(13.0), None));
@@ -99,6 +102,28 @@ fn a_run_comes_back_as_it_was_said() {
     assert_eq!(run.telemetry.throttle_reasons, ["power"], "only while steps counted");
     assert_eq!(reader.processes().unwrap(), []);
     assert_eq!(reader.run("r3").unwrap(), None);
+}
+
+#[test]
+fn places_come_back_and_runs_that_met_know_of_each_other() {
+    let (_folder, store) = session();
+    let places = Placement { ranks: vec![RankPlace::on_cpu(0, 3)], links: "NV18".to_owned() };
+    for (run, beside) in [("r1", vec![]), ("r2", vec!["r1".to_owned()]), ("r3", vec![])] {
+        store.decide(queued(run)).unwrap();
+        let (run, placement, warnings) = (run.to_owned(), places.clone(), vec![format!("{run} is warned of")]);
+        store.decide(Decision::RunPlaced { run, placement, beside, warnings }).unwrap();
+    }
+    store.decide(queued("r4")).unwrap();
+    store.flush().unwrap();
+    let reader = store.reader().unwrap();
+    let seen = |run: &str| reader.run(run).unwrap().unwrap();
+    assert_eq!(
+        (seen("r1").beside, seen("r2").beside, seen("r3").beside),
+        (vec!["r2".into()], vec!["r1".into()], vec![])
+    );
+    assert_eq!((seen("r2").placement, seen("r2").warnings), (Some(places), vec!["r2 is warned of".to_owned()]));
+    assert_eq!((seen("r4").placement, seen("r4").warnings), (None, vec![]));
+    assert_eq!(reader.runs().unwrap()[0], seen("r1"));
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct Peers {
     /// Ranks in all.
     pub world_size: u32,
     device: Device,
+    /// Of the store.
+    port: u16,
     meeting: Meeting,
     group: Rc<ProcessGroup>,
 }
@@ -66,7 +68,7 @@ impl Peers {
         };
         let group = ProcessGroup::new(&meeting.store, backend, rank, world_size, PEER_TIMEOUT);
         let group = group.map_err(|error| meeting.explain(error.into()))?;
-        let peers = Self { rank, world_size, device, meeting, group: Rc::new(group) };
+        let peers = Self { rank, world_size, device, port, meeting, group: Rc::new(group) };
         // NCCL makes its communicator with the first collective: here, and not within the first step.
         let ranks = peers.combine(&[1], Combine::Sum).map_err(|error| peers.explain(error.into()))?;
         if ranks != [i64::from(world_size)] {
@@ -104,6 +106,20 @@ impl Peers {
     /// Says which ranks caused a failure that this rank saw through them alone.
     pub fn explain(&self, stop: Stop) -> Stop {
         self.meeting.explain(stop)
+    }
+
+    /// Says which ranks keep this one waiting: for another thread, when the one that owns this value hangs.
+    pub fn hang(&self) -> impl FnOnce() -> Stop + Send + 'static {
+        let (port, rank, world_size) = (self.port, self.rank, self.world_size);
+        let limit_s = PEER_TIMEOUT.as_secs();
+        move || {
+            let stop = Stop::failed(FailureKind::Peer, format!("a replayed step did not end within {limit_s} s"));
+            // A store of its own: that of the group belongs to the thread that hangs.
+            match Store::connect(port, ANSWER_TIMEOUT) {
+                Ok(store) => Meeting { store, rank, world_size }.explain(stop),
+                Err(_) => stop,
+            }
+        }
     }
 
     /// Ends the group; all ranks come to this point.

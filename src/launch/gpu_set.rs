@@ -1,0 +1,145 @@
+//! Which GPUs a run of several gets: those that hang together best.
+
+use crate::plan::{Gpu, LinkKind, Topology};
+
+/// With more GPUs than these to choose from, only the first so many are: no machine of today has more.
+const MOST_GPUS: usize = 16;
+
+/// `wanted` of the usable GPUs: the set with the best ways between its pairs, and among equals the one that comes first in
+/// the order given. Any NVLink counts more than all switches of PCIe in a set, and any switch more than all pairs of one NUMA
+/// node. Fewer usable GPUs than wanted give all of them.
+pub(super) fn choose<'a>(usable: &[&'a Gpu], wanted: usize, topology: &Topology) -> Vec<&'a Gpu> {
+    if wanted < 2 || wanted >= usable.len() || wanted > MOST_GPUS {
+        return usable.iter().copied().take(wanted).collect();
+    }
+    let candidates = &usable[..usable.len().min(MOST_GPUS)];
+    let mut search = Search { candidates, wanted, topology, chosen: Vec::new(), best: Vec::new(), best_score: 0 };
+    search.extend(0, 0);
+    search.best.iter().map(|place| candidates[*place]).collect()
+}
+
+struct Search<'a, 'b> {
+    candidates: &'b [&'a Gpu],
+    wanted: usize,
+    topology: &'b Topology,
+    chosen: Vec<usize>,
+    best: Vec<usize>,
+    best_score: u64,
+}
+
+impl Search<'_, '_> {
+    /// Tries every set that begins with the chosen ones; sets come in order, so that the first of equals stays.
+    fn extend(&mut self, from: usize, chosen_score: u64) {
+        if self.chosen.len() == self.wanted {
+            if self.best.is_empty() || chosen_score > self.best_score {
+                (self.best, self.best_score) = (self.chosen.clone(), chosen_score);
+            }
+            return;
+        }
+        for next in from..self.candidates.len() {
+            let own: u64 = self.chosen.iter().map(|other| self.score(*other, next)).sum();
+            self.chosen.push(next);
+            self.extend(next + 1, chosen_score + own);
+            self.chosen.pop();
+        }
+    }
+
+    fn score(&self, a: usize, b: usize) -> u64 {
+        let (a, b) = (self.candidates[a], self.candidates[b]);
+        // A set has at most 120 pairs, so that each step is more than all pairs of the step below.
+        match self.topology.link(a.index, b.index) {
+            Some(LinkKind::NvLink(links)) => 60_000 + u64::from(links),
+            Some(LinkKind::Pix) => 400,
+            Some(LinkKind::Pxb) => 300,
+            Some(LinkKind::Phb) => 2,
+            Some(LinkKind::Node) => 1,
+            Some(LinkKind::Sys) => 0,
+            // The driver does not tell: the kernel's word on NUMA nodes is what is left.
+            None => u64::from(a.numa_node.is_some() && a.numa_node == b.numa_node),
+        }
+    }
+}
+
+/// The ways between the pairs of a set, the most frequent first: `NV18`, or `4 × SYS, 2 × NV12`; empty for fewer than two GPUs.
+pub(super) fn ways(gpus: &[&Gpu], topology: &Topology) -> String {
+    let mut ways: Vec<(String, usize)> = Vec::new();
+    for (place, a) in gpus.iter().enumerate() {
+        for b in &gpus[place + 1..] {
+            let name = topology.link(a.index, b.index).map_or("unknown".to_owned(), LinkKind::name);
+            match ways.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, count)) => *count += 1,
+                None => ways.push((name, 1)),
+            }
+        }
+    }
+    ways.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    match ways.as_slice() {
+        [(only, _)] => only.clone(),
+        several => several.iter().map(|(name, count)| format!("{count} × {name}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Link;
+    use crate::plan::fixture::gpu_node;
+
+    /// A machine whose pairs hang together as `way` says.
+    fn topology(gpus: u32, way: impl Fn(u32, u32) -> LinkKind) -> Topology {
+        let pairs = (0..gpus).flat_map(|a| (a + 1..gpus).map(move |b| (a, b)));
+        Topology { links: pairs.map(|(a, b)| Link { a, b, kind: way(a, b) }).collect(), numa: Vec::new() }
+    }
+
+    fn chosen(gpus: u32, without: &[u32], wanted: usize, topology: &Topology) -> (Vec<u32>, String) {
+        let node = gpu_node(gpus);
+        let usable: Vec<&Gpu> = node.gpus.iter().filter(|gpu| !without.contains(&gpu.index)).collect();
+        let set = choose(&usable, wanted, topology);
+        (set.iter().map(|gpu| gpu.index).collect(), ways(&set, topology))
+    }
+
+    #[test]
+    fn behind_one_nvlink_switch_all_sets_are_equal_and_the_first_is_taken() {
+        let switched = topology(8, |_, _| LinkKind::NvLink(18));
+        assert_eq!(chosen(8, &[], 3, &switched), (vec![0, 1, 2], "NV18".to_owned()));
+        assert_eq!(chosen(8, &[], 8, &switched).0, (0..8).collect::<Vec<_>>());
+        assert_eq!(chosen(8, &[0, 2], 4, &switched).0, [1, 3, 4, 5]);
+        assert_eq!(chosen(8, &[], 1, &switched), (vec![0], String::new()));
+    }
+
+    #[test]
+    fn pairs_with_nvlink_are_taken_as_pairs() {
+        // 0-2 and 1-3 are bridged, the halves are on two sockets.
+        let pairs = topology(4, |a, b| if b == a + 2 { LinkKind::NvLink(12) } else { LinkKind::Sys });
+        assert_eq!(chosen(4, &[], 2, &pairs), (vec![0, 2], "NV12".to_owned()));
+        assert_eq!(chosen(4, &[0], 2, &pairs), (vec![1, 3], "NV12".to_owned()));
+        assert_eq!(chosen(4, &[], 3, &pairs), (vec![0, 1, 2], "2 × SYS, 1 × NV12".to_owned()));
+    }
+
+    #[test]
+    fn more_nvlinks_are_better() {
+        let mesh = topology(4, |a, b| LinkKind::NvLink(if (a, b) == (1, 2) { 2 } else { 1 }));
+        assert_eq!(chosen(4, &[], 2, &mesh), (vec![1, 2], "NV2".to_owned()));
+    }
+
+    #[test]
+    fn without_nvlink_a_switch_is_better_than_a_socket_and_a_socket_than_none() {
+        // Sockets hold 0-3 and 4-7; 5, 6 and 7 are below one switch.
+        let pcie = topology(8, |a, b| match (a, b) {
+            (5, 6) | (6, 7) => LinkKind::Pix,
+            (5, 7) => LinkKind::Pxb,
+            _ if (a < 4) == (b < 4) => LinkKind::Node,
+            _ => LinkKind::Sys,
+        });
+        assert_eq!(chosen(8, &[], 2, &pcie).0, [5, 6]);
+        assert_eq!(chosen(8, &[], 3, &pcie), (vec![5, 6, 7], "2 × PIX, 1 × PXB".to_owned()));
+        assert_eq!(chosen(8, &[], 4, &pcie).0, [4, 5, 6, 7]);
+        assert_eq!(chosen(8, &[5, 6], 2, &pcie).0, [0, 1]);
+    }
+
+    #[test]
+    fn where_the_driver_tells_no_ways_numa_nodes_decide() {
+        // The machine's even GPUs are on node 0.
+        assert_eq!(chosen(4, &[], 2, &Topology::default()), (vec![0, 2], "unknown".to_owned()));
+    }
+}

@@ -1,0 +1,46 @@
+//! What a reader of a plan should know of cells that run, though not as they may expect.
+
+use super::{Level, Node, Numa, Plan};
+
+/// Remarks on a plan on this machine, a sentence each without its full stop.
+pub fn remarks(plan: &Plan, node: &Node) -> Vec<String> {
+    [one_numa_node(plan, node), shared(plan)].into_iter().flatten().collect()
+}
+
+fn one_numa_node(plan: &Plan, node: &Node) -> Option<String> {
+    let binding: Vec<&str> =
+        plan.levels(Numa::KEY).iter().filter_map(Level::as_text).filter(|name| *name != Numa::Off.name()).collect();
+    (node.numa_nodes < 2 && !binding.is_empty()).then(|| {
+        let (levels, hostname) = (binding.join(", "), &node.hostname);
+        format!("numa = {levels}: {hostname} has one NUMA node, so that binding is done and proven, and has no effect")
+    })
+}
+
+fn shared(plan: &Plan) -> Option<String> {
+    (!plan.limits.exclusive).then(|| {
+        "exclusive = false: runs are packed side by side; those that had company are marked, and their times enter no table"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
+
+    #[test]
+    fn a_binding_without_effect_is_said_where_there_is_one_node() {
+        let plan = small_plan(&[("numa", ["off", "local", "first-node"].map(Level::text).to_vec())]);
+        let told = remarks(&plan, &cpu_node());
+        assert!(told.len() == 1 && told[0].starts_with("numa = local, first-node: small has one"), "{told:?}");
+        assert!(remarks(&plan, &gpu_node(2)).is_empty());
+        assert!(remarks(&small_plan(&[]), &cpu_node()).is_empty());
+    }
+
+    #[test]
+    fn runs_side_by_side_are_said_to_have_no_times() {
+        let mut plan = small_plan(&[]);
+        plan.limits.exclusive = false;
+        assert!(remarks(&plan, &cpu_node())[0].contains("side by side"));
+    }
+}

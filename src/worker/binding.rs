@@ -1,0 +1,274 @@
+//! Binding of a rank to CPUs and to the memory of NUMA nodes: its supervisor does it before the rank begins, so that every
+//! thread and every page is bound, and the rank proves it by reading back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::process::{Child, Command};
+
+use multicard::plan::Numa;
+use multicard::protocol::{Evidence, MemoryPolicy, RankPlace, ranges_text};
+use rustix::thread::CpuSet;
+
+use crate::shim::ThreadPolicy;
+
+/// Tells a rank why its memory could not be bound.
+const REFUSAL_VARIABLE: &str = "MULTICARD_MEMORY_POLICY_REFUSED";
+
+/// So much of a rank's memory must be where it is bound to.
+const BOUND_SHARE: f64 = 0.95;
+/// How far the share of a node may be from an even one where memory is interleaved.
+const UNEVEN_SHARE: f64 = 0.5;
+
+/// Starts a rank's process on the CPUs and with the memory policy of its place. A memory policy that the system refuses, as
+/// containers do, does not keep the rank from starting: the rank says so.
+pub fn spawn(command: &mut Command, place: &RankPlace) -> io::Result<Child> {
+    // A child inherits the CPUs and the policy of the thread that starts it, and keeps both when it loads its program.
+    let memory = place.memory.as_ref().map(ThreadPolicy::from);
+    let before = memory.as_ref().and_then(|_| ThreadPolicy::current().ok());
+    if let Some(Err(error)) = memory.as_ref().map(ThreadPolicy::set) {
+        command.env(REFUSAL_VARIABLE, error.to_string());
+    }
+    let child = on_cpus(command, &place.cpus);
+    if let Some(before) = before {
+        before.set().map_err(|error| io::Error::other(error.to_string()))?;
+    }
+    child
+}
+
+fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
+    if cpus.is_empty() {
+        return command.spawn();
+    }
+    let own = rustix::thread::sched_getaffinity(None)?;
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).filter(|cpu| *cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
+    }
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|error| io::Error::other(format!("cannot bind to CPUs {cpus:?}: {error}")))?;
+    let child = command.spawn();
+    rustix::thread::sched_setaffinity(None, &own)?;
+    child
+}
+
+/// What this process sees of its binding. Asked once its data are in memory and its threads run.
+pub fn evidence(asked: Numa, place: &RankPlace) -> Evidence {
+    Seen::of_this_process().evidence(asked, place)
+}
+
+/// What the kernel says of a process.
+struct Seen {
+    /// The CPUs of each thread, the first thread's first.
+    threads: Vec<BTreeSet<u32>>,
+    policy: Result<ThreadPolicy, String>,
+    /// Bytes of its own memory on each node; none where the kernel does not tell.
+    bytes: Option<BTreeMap<u32, u64>>,
+    /// NUMA nodes of the machine.
+    nodes: usize,
+}
+
+impl Seen {
+    fn of_this_process() -> Self {
+        let own = std::process::id();
+        let mut ids: Vec<u32> = fs::read_dir("/proc/self/task")
+            .into_iter()
+            .flatten()
+            .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        ids.sort_by_key(|id| (*id != own, *id));
+        // A thread that ended meanwhile has no status.
+        let status = |id| fs::read_to_string(format!("/proc/self/task/{id}/status")).ok();
+        let refused = std::env::var(REFUSAL_VARIABLE).ok();
+        let online = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
+        Self {
+            threads: ids.into_iter().filter_map(status).filter_map(|text| allowed_cpus(&text)).collect(),
+            policy: match refused {
+                Some(refusal) => Err(refusal),
+                None => ThreadPolicy::current().map_err(|error| error.to_string()),
+            },
+            bytes: fs::read_to_string("/proc/self/numa_maps").ok().map(|text| bytes_per_node(&text)),
+            nodes: list(&online).len().max(1),
+        }
+    }
+
+    fn evidence(&self, asked: Numa, place: &RankPlace) -> Evidence {
+        let in_effect = match &place.memory {
+            // Nothing was asked of the system.
+            None => asked == Numa::Off,
+            Some(policy) => self.has_cpus(&place.cpus) && self.has_memory(policy),
+        };
+        Evidence { factor: Numa::KEY.into(), asked: asked.name().into(), seen: self.text(place), in_effect }
+    }
+
+    /// Whether the process has these CPUs, none for any, and no thread has others.
+    fn has_cpus(&self, cpus: &[u32]) -> bool {
+        let asked: BTreeSet<u32> = cpus.iter().copied().collect();
+        let bound = |threads: &[BTreeSet<u32>]| threads.iter().all(|thread| thread.is_subset(&asked));
+        asked.is_empty() || (self.threads.first() == Some(&asked) && bound(&self.threads))
+    }
+
+    /// Whether its memory is where the policy says. Where pages can be counted they are the proof; else it is the policy.
+    fn has_memory(&self, asked: &MemoryPolicy) -> bool {
+        let Some(bytes) = self.bytes.as_ref().filter(|bytes| !bytes.is_empty()) else {
+            return self.policy.as_ref().is_ok_and(|policy| *policy == ThreadPolicy::from(asked));
+        };
+        let all = bytes.values().sum::<u64>() as f64;
+        let share = |node: &u32| bytes.get(node).copied().unwrap_or(0) as f64 / all;
+        match asked {
+            MemoryPolicy::Bind { nodes } => nodes.iter().map(share).sum::<f64>() >= BOUND_SHARE,
+            MemoryPolicy::Interleave { nodes } => {
+                let even = 1.0 / nodes.len().max(1) as f64;
+                nodes.iter().all(|node| (share(node) - even).abs() <= UNEVEN_SHARE * even)
+            }
+        }
+    }
+
+    fn text(&self, place: &RankPlace) -> String {
+        let first: Vec<u32> = self.threads.first().into_iter().flatten().copied().collect();
+        let mut parts = vec![format!("CPUs {}", ranges_text(&first))];
+        let asked: BTreeSet<u32> = place.cpus.iter().copied().collect();
+        let stray = self.threads.iter().filter(|thread| !asked.is_empty() && !thread.is_subset(&asked)).count();
+        if stray > 0 {
+            parts.push(format!("{stray} of {} threads on others", self.threads.len()));
+        }
+        parts.push(match &self.policy {
+            Ok(policy) => format!("memory policy {policy}"),
+            Err(refusal) => format!("memory policy refused ({refusal}; a container needs CAP_SYS_NICE for it)"),
+        });
+        parts.push(match &self.bytes {
+            Some(bytes) => shares_text(bytes),
+            None => "pages not told".to_owned(),
+        });
+        if self.nodes == 1 && place.memory.is_some() {
+            parts.push("one NUMA node: no effect".to_owned());
+        }
+        parts.join(", ")
+    }
+}
+
+/// `memory 75 % on node 0, 25 % on node 1`.
+fn shares_text(bytes: &BTreeMap<u32, u64>) -> String {
+    let all = bytes.values().sum::<u64>().max(1) as f64;
+    let share = |(node, bytes): (&u32, &u64)| format!("{:.0} % on node {node}", *bytes as f64 / all * 100.0);
+    format!("memory {}", bytes.iter().map(share).collect::<Vec<_>>().join(", "))
+}
+
+/// The CPUs that `/proc/<pid>/status` allows.
+fn allowed_cpus(status: &str) -> Option<BTreeSet<u32>> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(list(line))
+}
+
+/// The numbers of a list such as `0-3,8`.
+fn list(text: &str) -> BTreeSet<u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// Bytes on each node of a process's own memory, from `/proc/<pid>/numa_maps` (numa(7)). Pages of files are left out: they
+/// belong to all processes that read them, and lie where the first of them was.
+fn bytes_per_node(numa_maps: &str) -> BTreeMap<u32, u64> {
+    let mut bytes = BTreeMap::new();
+    for line in numa_maps.lines().filter(|line| !line.contains(" file=")) {
+        let value = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key)?.parse::<u64>().ok());
+        let page_bytes = value("kernelpagesize_kB=").unwrap_or(4) * 1024;
+        for word in line.split(' ') {
+            let Some((node, pages)) = word.strip_prefix('N').and_then(|rest| rest.split_once('=')) else { continue };
+            if let (Ok(node), Ok(pages)) = (node.parse::<u32>(), pages.parse::<u64>()) {
+                *bytes.entry(node).or_insert(0) += pages * page_bytes;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const NUMA_MAPS: &str = "\
+55e20437d000 bind:0 file=/usr/bin/worker mapped=100 N1=100 kernelpagesize_kB=4
+55e216ed2000 bind:0 heap anon=300 dirty=300 active=0 N0=300 kernelpagesize_kB=4
+7fc2028 bind:0 anon=100 dirty=100 N0=50 N1=50 kernelpagesize_kB=4
+7fc2030 bind:0 huge anon=1 dirty=1 N1=1 kernelpagesize_kB=2048
+7ffd000 bind:0 stack
+";
+
+    fn place(cpus: &[u32], memory: MemoryPolicy) -> RankPlace {
+        RankPlace { cpus: cpus.to_vec(), memory: Some(memory), ..RankPlace::on_cpu(0, 1) }
+    }
+
+    fn bind(nodes: &[u32]) -> MemoryPolicy {
+        MemoryPolicy::Bind { nodes: nodes.to_vec() }
+    }
+
+    /// A process on a machine of two nodes.
+    fn seen(threads: &[&str], policy: &MemoryPolicy, bytes: &[(u32, u64)]) -> Seen {
+        Seen {
+            threads: threads.iter().map(|cpus| list(cpus)).collect(),
+            policy: Ok(policy.into()),
+            bytes: Some(bytes.iter().copied().collect()),
+            nodes: 2,
+        }
+    }
+
+    #[test]
+    fn pages_are_counted_in_their_size_and_those_of_files_are_not() {
+        let bytes = bytes_per_node(NUMA_MAPS);
+        assert_eq!(bytes, [(0, 350 * 4096), (1, 50 * 4096 + (2 << 20))].into());
+        assert!(bytes_per_node("N=3 Nx=1 N1=-4 N2= \nkernelpagesize_kB=4").is_empty());
+    }
+
+    #[test]
+    fn a_rank_is_bound_where_cpus_threads_and_pages_are() {
+        let place = place(&[4, 5], bind(&[1]));
+        let good = seen(&["4-5", "4", "5"], &bind(&[1]), &[(1, 990), (0, 10)]).evidence(Numa::Local, &place);
+        assert!(good.in_effect, "{good:?}");
+        assert_eq!(good.seen, "CPUs 4-5, memory policy bind:1, memory 1 % on node 0, 99 % on node 1");
+        let far = seen(&["4-5"], &bind(&[1]), &[(1, 500), (0, 500)]).evidence(Numa::Local, &place);
+        assert!(!far.in_effect && far.seen.contains("50 % on node 0"), "{far:?}");
+        let stray = seen(&["4-5", "0-7"], &bind(&[1]), &[(1, 9)]).evidence(Numa::Local, &place);
+        assert!(!stray.in_effect && stray.seen.contains("1 of 2 threads on others"), "{stray:?}");
+        assert!(!seen(&["0-7"], &bind(&[1]), &[(1, 9)]).evidence(Numa::Local, &place).in_effect);
+    }
+
+    #[test]
+    fn interleaved_memory_is_on_all_nodes_alike() {
+        let spread = MemoryPolicy::Interleave { nodes: vec![0, 1] };
+        let place = place(&[], spread.clone());
+        let judged = |bytes: &[(u32, u64)]| seen(&["0-7"], &spread, bytes).evidence(Numa::Interleave, &place).in_effect;
+        assert!(judged(&[(0, 450), (1, 550)]));
+        assert!(!judged(&[(0, 950), (1, 50)]));
+        assert!(!judged(&[(0, 1000)]));
+    }
+
+    #[test]
+    fn without_pages_the_policy_is_the_proof_and_a_refused_one_is_said() {
+        let place = place(&[0], bind(&[0]));
+        let mut told = Seen { bytes: None, ..seen(&["0"], &bind(&[0]), &[]) };
+        assert!(told.evidence(Numa::FirstNode, &place).in_effect);
+        told.policy = Err("set_mempolicy: Operation not permitted".to_owned());
+        let refused = told.evidence(Numa::FirstNode, &place);
+        assert!(
+            !refused.in_effect && refused.seen.contains("refused (set_mempolicy: Operation not permitted"),
+            "{refused:?}"
+        );
+        // Bound CPUs alone may suffice: pages lie where they are first touched.
+        told.bytes = Some([(0, 1000)].into());
+        assert!(told.evidence(Numa::FirstNode, &place).in_effect);
+    }
+
+    #[test]
+    fn this_process_sees_its_cpus_its_policy_and_its_pages() {
+        let seen = Seen::of_this_process();
+        assert!(!seen.threads.is_empty() && seen.policy.is_ok());
+        assert!(seen.bytes.as_ref().unwrap().values().sum::<u64>() > 1 << 20, "{:?}", seen.bytes);
+        let off = seen.evidence(Numa::Off, &RankPlace::on_cpu(0, 1));
+        assert!(off.in_effect && off.seen.starts_with("CPUs ") && !off.seen.contains("no effect"), "{off:?}");
+    }
+}

@@ -1,0 +1,112 @@
+//! The kernel's memory policy of the calling thread, which the processes and threads that it starts inherit.
+
+use std::ffi::c_int;
+
+use multicard::protocol::{MemoryPolicy, ranges_text};
+use tch::TchError;
+
+use super::host::check;
+
+/// 1024 nodes, a bit each.
+type Mask = [u64; 16];
+
+unsafe extern "C" {
+    fn mc_set_memory_policy(mode: c_int, mask: *const u64) -> c_int;
+    fn mc_memory_policy(mask: *mut u64) -> c_int;
+}
+
+/// Modes of set_mempolicy(2), each with its name.
+const MODES: [(c_int, &str); 6] =
+    [(0, "default"), (1, "preferred"), (BIND, "bind"), (INTERLEAVE, "interleave"), (4, "local"), (5, "preferred many")];
+const BIND: c_int = 2;
+const INTERLEAVE: c_int = 3;
+
+/// A thread's memory policy as the kernel has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPolicy {
+    mode: c_int,
+    mask: Mask,
+}
+
+impl ThreadPolicy {
+    /// That of the calling thread.
+    pub fn current() -> Result<Self, TchError> {
+        let mut mask = [0; 16];
+        // SAFETY: the shim writes 1024 bits.
+        let mode = check(unsafe { mc_memory_policy(mask.as_mut_ptr()) })?;
+        Ok(Self { mode, mask })
+    }
+
+    /// Makes it the calling thread's.
+    pub fn set(&self) -> Result<(), TchError> {
+        // SAFETY: the shim reads 1024 bits.
+        check(unsafe { mc_set_memory_policy(self.mode, self.mask.as_ptr()) })?;
+        Ok(())
+    }
+
+    /// The nodes that it names.
+    pub fn nodes(&self) -> Vec<u32> {
+        (0..1024).filter(|node| self.mask[*node as usize / 64] >> (node % 64) & 1 == 1).collect()
+    }
+}
+
+impl From<&MemoryPolicy> for ThreadPolicy {
+    fn from(policy: &MemoryPolicy) -> Self {
+        let (mode, nodes) = match policy {
+            MemoryPolicy::Bind { nodes } => (BIND, nodes),
+            MemoryPolicy::Interleave { nodes } => (INTERLEAVE, nodes),
+        };
+        let mut mask = [0; 16];
+        // A node beyond the mask is on no machine; without it the kernel refuses an empty mask.
+        for node in nodes.iter().filter(|node| **node < 1024) {
+            mask[*node as usize / 64] |= 1 << (node % 64);
+        }
+        Self { mode, mask }
+    }
+}
+
+/// The kernel's word, and nodes where it names some: `bind:0`.
+impl std::fmt::Display for ThreadPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let known = MODES.iter().find(|(mode, _)| *mode == self.mode);
+        match known {
+            Some((_, name)) => write!(f, "{name}")?,
+            None => write!(f, "mode {}", self.mode)?,
+        }
+        let nodes = self.nodes();
+        if nodes.is_empty() { Ok(()) } else { write!(f, ":{}", ranges_text(&nodes)) }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_read_back_as_it_was_set_and_threads_inherit_it() {
+        // A thread of its own: the policy is the thread's.
+        std::thread::spawn(|| {
+            let before = ThreadPolicy::current().unwrap();
+            let wanted = ThreadPolicy::from(&MemoryPolicy::Bind { nodes: vec![0] });
+            wanted.set().unwrap();
+            assert_eq!(ThreadPolicy::current().unwrap(), wanted);
+            let inherited = std::thread::spawn(|| ThreadPolicy::current().unwrap()).join().unwrap();
+            assert_eq!((inherited.to_string().as_str(), inherited.nodes()), ("bind:0", vec![0]));
+            before.set().unwrap();
+            assert_eq!(ThreadPolicy::current().unwrap(), before);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_refused() {
+        std::thread::spawn(|| {
+            let error = ThreadPolicy::from(&MemoryPolicy::Bind { nodes: vec![1023] }).set().unwrap_err();
+            assert!(error.to_string().contains("set_mempolicy"), "{error}");
+        })
+        .join()
+        .unwrap();
+    }
+}
