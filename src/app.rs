@@ -128,8 +128,8 @@ impl eframe::App for App {
     }
 }
 
-/// Opens the window and returns when it is closed.
-pub fn open(session: Option<PathBuf>) -> Result<(), OpenError> {
+/// Opens the window, at a figure's file where one is given, and returns when it is closed.
+pub fn open(session: Option<PathBuf>, figure: Option<PathBuf>) -> Result<(), OpenError> {
     use eframe::egui::ViewportBuilder;
     let (settings, unreadable) = Settings::load();
     let viewport = ViewportBuilder::default()
