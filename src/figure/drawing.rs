@@ -1,6 +1,6 @@
 //! A figure: the charts and the table that a preset makes of cells.
 
-use super::chart::{Chart, Scale};
+use super::chart::{Chart, Role, Scale};
 use super::compare::{Comparison, SettingLevels, compare_as, draw};
 use super::paper::{FigureError, Origin, Provenance, Scene, lay_out};
 use super::preset::{Preset, preset};
@@ -68,9 +68,14 @@ pub fn figure(sources: &[Source], spec: &Spec) -> Result<Figure, FigureError> {
     let view = View { baseline, ..view(preset, spec)? };
     let comparison = compare_as(sources, &view, Some(&preset), &|scene| draw(scene, preset.drawing));
     let Comparison { mut charts, table, settings, cells, all_cells, .. } = comparison;
-    if preset.drawing == Drawing::Loss && (preset.metric != "" || spec.measure.is_some()) {
+    if preset.drawing == Drawing::Loss && (!preset.metric.is_empty() || spec.measure.is_some()) {
         let name = measure(view.metric).map(|measure| measure.name);
         charts.retain(|chart| Some(chart.title.as_str()) == name);
+    }
+    // Points that no line joins say nothing of scaling: a note says what to run.
+    let scales = |chart: &Chart| chart.series().any(|series| series.points.len() > 1 && series.role == Role::Measured);
+    if preset.drawing == Drawing::Scaling && !charts.iter().any(scales) {
+        charts.iter_mut().for_each(|chart| chart.panels.clear());
     }
     if spec.log {
         charts.iter_mut().filter(|chart| can_be_log(chart)).for_each(|chart| chart.y.scale = Scale::Log);

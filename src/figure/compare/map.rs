@@ -1,6 +1,6 @@
 //! A measure over two factors: a field of colours, one panel for each combination of the others.
 
-use super::arrange::{level_name, name_of, place_of};
+use super::arrange::{name_of, place_of};
 use super::bars::scaled;
 use super::{Scene, shown_measure};
 use crate::analysis::{Setting, varying};
@@ -13,19 +13,19 @@ pub(super) fn map(scene: &Scene) -> Chart {
     let mut settings: Vec<Setting> = varying(scene.cells);
     let across = settings.pop();
     let down = if settings.is_empty() { None } else { Some(settings.remove(0)) };
-    let title = |setting: Option<Setting>| setting.map_or("", |setting| setting.name);
+    let title = |setting: Option<Setting>| setting.map_or(("", ""), |setting| (setting.name, setting.unit));
     let mut chart = Chart {
         title: Axis::new(name, unit).title(),
         form: Form::Heat,
-        x: Axis::new(title(across), ""),
-        y: Axis::new(title(down), ""),
+        x: Axis::new(title(across).0, title(across).1),
+        y: Axis::new(title(down).0, title(down).1),
         panels: Vec::new(),
         notes: Vec::new(),
     };
     for (row, cell) in scene.cells.iter().enumerate() {
         let Some(value) = scene.value(row, metric) else { continue };
         let level = |setting: Option<Setting>| {
-            setting.and_then(|setting| Some(level_name(&setting, &cell.level(setting.key)?))).unwrap_or_default()
+            setting.and_then(|setting| cell.level(setting.key)).map_or(String::new(), |level| level.to_string())
         };
         let x = place_of(&mut chart.x.categories, level(across)) as f64;
         let down = level(down);

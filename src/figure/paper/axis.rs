@@ -80,6 +80,16 @@ impl Ruler {
         })
     }
 
+    /// Leaves only ticks at whole numbers.
+    pub fn whole_numbers(&mut self) {
+        if self.factor == 1.0 && self.scale == Scale::Linear {
+            self.ticks.retain(|tick| (tick.value - tick.value.round()).abs() < 1e-6);
+            for tick in &mut self.ticks {
+                tick.label = Some(Line::plain(grouped(&format!("{:.0}", tick.value).replace('-', "\u{2212}"))));
+            }
+        }
+    }
+
     fn log(axis: &Axis, low: f64, high: f64, from_zero: bool) -> Self {
         // What is not above 0 has no place.
         let low = if low > 0.0 { low } else { high * 1e-3 };
@@ -188,6 +198,7 @@ fn trimmed(value: f64) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

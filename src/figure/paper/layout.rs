@@ -60,8 +60,14 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
             if captioned {
                 caption(&mut scene, kind, spot, row * grid.columns + column, spots.len(), &area, grid.data_width);
             }
-            draw(&mut scene, kind, style, spot, &area, left + room - spot.left.left_room(kind, grid.names_room), starts(&spots, row * grid.columns + column, grid.columns));
-            below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width));
+            let index = row * grid.columns + column;
+            let edges = Edges {
+                left: left + room - spot.left.left_room(kind, grid.names_room),
+                shows_left: starts(&spots, index, grid.columns),
+                titled: ends(&spots, index, grid.columns),
+            };
+            draw(&mut scene, kind, style, spot, &area, &edges);
+            below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width, edges.titled));
             left += room + grid.data_width + BETWEEN.0;
         }
         top += above + height + below + BETWEEN.1;
@@ -73,6 +79,18 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
 /// Whether a panel shows its vertical axis: it is the first of its row, or of another chart than the one to its left.
 fn starts(spots: &[Spot], index: usize, columns: usize) -> bool {
     index % columns == 0 || spots[index].place != spots[index - 1].place
+}
+
+/// Whether a panel's lower axis has its title: no panel of the same chart stands below.
+fn ends(spots: &[Spot], index: usize, columns: usize) -> bool {
+    spots.get(index + columns).is_none_or(|below| below.place != spots[index].place)
+}
+
+/// Where a panel's axes stand and what they show.
+struct Edges {
+    left: f64,
+    shows_left: bool,
+    titled: bool,
 }
 
 fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: usize, count: usize, area: &Area, width: f64) {
@@ -90,7 +108,7 @@ fn letter(index: usize) -> String {
     if index < 26 { last.to_string() } else { format!("{}{last}", letter(index / 26 - 1)) }
 }
 
-fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, left: f64, shows_left: bool) {
+fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, edges: &Edges) {
     let upright = matches!(spot.chart.form, Form::Effects | Form::Gantt);
     if upright {
         spot.bottom.draw_grid(scene, area, true);
@@ -100,13 +118,13 @@ fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, 
     scene.data.push(*area);
     let field = Field { area: *area, left: &spot.left, bottom: &spot.bottom, palette: style.palette, kind };
     marks::draw(scene, &field, spot.chart, spot.panel);
-    if shows_left {
-        spot.left.draw_left(scene, kind, area, left);
+    if edges.shows_left {
+        spot.left.draw_left(scene, kind, area, edges.left);
     } else if matches!(spot.left, Side::Numbers(_)) {
         let stroke = super::scene::Stroke::new(super::look::INK, super::side::AXIS);
         scene.line(&[(area.left, area.top), (area.left, area.bottom())], stroke);
     }
-    spot.bottom.draw_bottom(scene, kind, area);
+    spot.bottom.draw_bottom(scene, kind, area, edges.titled);
 }
 
 /// How panels stand.
@@ -149,7 +167,7 @@ impl Grid {
             }
         }
         // The last tick's label may stand out by half.
-        let last = 0.5 * kind.small;
+        let last = 0.9 * kind.small;
         let used: f64 = rooms.iter().sum::<f64>() + BETWEEN.0 * (columns - 1) as f64 + last;
         Self { columns, rooms, data_width: ((whole - used) / columns as f64).max(24.0), names_room }
     }
@@ -160,7 +178,8 @@ impl Grid {
             (Side::Names(names, _), _) => names.len() as f64 * kind.size * 2.1,
             (Side::Numbers(_), _) => {
                 let most = if style.width == Width::Page && self.columns < 3 { 165.0 } else { 132.0 };
-                return (0.68 * self.data_width).clamp(84.0, most);
+                let title = spot.left.title_length(kind);
+                return (0.68 * self.data_width).max(title).clamp(84.0, most);
             }
         };
         rows.max(20.0)
@@ -211,7 +230,11 @@ fn sides(chart: &Chart) -> (Side, Side) {
             places.dedup();
             let ends = (places.first().copied().unwrap_or(0.0), places.last().copied().unwrap_or(1.0));
             let whole = if chart.form == Form::Scaling { Ruler::at(&chart.x, &places) } else { None };
-            let along = whole.unwrap_or_else(|| Ruler::new(&chart.x, ends, false, 5));
+            let mut along = whole.unwrap_or_else(|| Ruler::new(&chart.x, ends, false, 5));
+            // There is no half epoch.
+            if places.iter().all(|x| x.fract() == 0.0) {
+                along.whole_numbers();
+            }
             (Side::Numbers(values()), Side::Numbers(along))
         }
         Form::Gantt => {

@@ -40,7 +40,9 @@ impl Paint {
             Palette::Colour => {
                 // Bright colours carry dark lines, dark ones bright lines.
                 let toward = if luminance(rgb) > 0.22 { [0; 3] } else { [0xff; 3] };
-                Self { fill: rgb, hatch: mix(rgb, toward, 0.55), line: rgb, sign }
+                // Thin lines of a bright yellow would be lost on white paper.
+                let line = if luminance(rgb) > 0.6 { mix(rgb, [0; 3], 0.22) } else { rgb };
+                Self { fill: rgb, hatch: mix(rgb, toward, 0.55), line, sign }
             }
             Palette::Grey => {
                 let grey = AREAS[place % AREAS.len()];

@@ -204,7 +204,7 @@ fn strip(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
         for (index, value) in repeats.iter().enumerate() {
             // Side by side in the order of repeats, so that equal values do not hide each other.
             let share = if repeats.len() > 1 { index as f64 / (repeats.len() - 1) as f64 - 0.5 } else { 0.0 };
-            marker(scene, (x + 1.3 * half * share, field.y(*value)), 1.5, &paint);
+            marker(scene, (x + 1.3 * half * share, field.y(*value)), 1.8, &paint);
         }
         scene.line(&across(quantile(&values, 0.5)), Stroke::new(INK, 1.0));
     });

@@ -12,6 +12,8 @@ const TICK: f64 = 2.6;
 const GAP: f64 = 2.4;
 /// Of the lines of axes.
 pub(super) const AXIS: f64 = 0.6;
+/// How far an upward title may stand out of its axis.
+const TITLE_OUT: f64 = 6.0;
 /// Names that are set upwards are no longer than this.
 const UPWARDS: f64 = 88.0;
 
@@ -97,14 +99,29 @@ impl Side {
                 for (index, name) in names.iter().enumerate() {
                     // The first name stands above.
                     let y = area.top + self.place(index as f64) * area.height + lower;
-                    let name = Line::plain(typist.cut(name, kind.small, room.max(8.0)));
+                    let name = Line::plain(typist.cut(name, kind.small, room.max(8.0) + 0.1));
                     typist.set(scene, &name, kind.small, (area.left - 1.5 * GAP, y), Anchor::End);
                 }
             }
         }
+        // A title that is longer than the axis is set smaller, down to what print carries, and may stand out a little.
+        let long = self.title_length(kind) / (area.height + TITLE_OUT);
+        let size = if long > 1.0 { (kind.size / long).max(6.0).min(kind.size) } else { kind.size };
+        let title = if typist.width(self.title(), size) > area.height + 4.0 * TITLE_OUT {
+            let text: String = self.title().0.iter().map(|span| span.text.as_str()).collect();
+            Line::plain(typist.cut(&text, size, area.height + 2.0 * TITLE_OUT))
+        } else {
+            self.title().clone()
+        };
         let x = left + typist.ascent(kind.size);
-        let middle = area.top + area.height / 2.0;
-        typist.set_upwards(scene, self.title(), kind.size, (x, middle), Anchor::Middle);
+        let half = typist.width(&title, size) / 2.0;
+        let middle = (area.top + area.height / 2.0).max(half + 1.0);
+        typist.set_upwards(scene, &title, size, (x, middle), Anchor::Middle);
+    }
+
+    /// How long the title is.
+    pub fn title_length(&self, kind: Type) -> f64 {
+        kind.typist.width(self.title(), kind.size)
     }
 
     /// Lines across the data at ticks with a label.
@@ -123,8 +140,8 @@ impl Side {
     }
 
     /// The room below the data.
-    pub fn bottom_room(&self, kind: Type, width: f64) -> f64 {
-        let title = if self.title().is_empty() { 0.0 } else { kind.title_height() };
+    pub fn bottom_room(&self, kind: Type, width: f64, titled: bool) -> f64 {
+        let title = if self.title().is_empty() || !titled { 0.0 } else { kind.title_height() };
         let labels = match self {
             Self::Numbers(_) => TICK + GAP + kind.typist.leading(kind.small),
             Self::Names(names, _) => GAP + Fitted::new(names, kind, width).height(kind),
@@ -132,8 +149,8 @@ impl Side {
         labels + title
     }
 
-    /// Draws it along the lower edge.
-    pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area) {
+    /// Draws it along the lower edge, with its title or without.
+    pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area, titled: bool) {
         let typist = kind.typist;
         let bottom = area.bottom();
         let below = match self {
@@ -163,10 +180,20 @@ impl Side {
             }
         };
         let title = self.title();
+        if !titled {
+            return;
+        }
         let half = typist.width(title, kind.size) / 2.0;
         let most = (scene.width - half).max(half);
         let x = (area.left + area.width / 2.0).clamp(half.min(most), most);
-        typist.set(scene, title, kind.size, (x, bottom + below + GAP + typist.ascent(kind.size)), Anchor::Middle);
+        let at = (x, bottom + below + GAP + typist.ascent(kind.size));
+        if 2.0 * half <= scene.width {
+            typist.set(scene, title, kind.size, at, Anchor::Middle);
+        } else {
+            let text: String = title.0.iter().map(|span| span.text.as_str()).collect();
+            let cut = Line::plain(typist.cut(&text, kind.size, scene.width - 2.0));
+            typist.set(scene, &cut, kind.size, (scene.width / 2.0, at.1), Anchor::Middle);
+        }
     }
 }
 
