@@ -1,8 +1,10 @@
 //! What runs say together: summaries of runs, medians with intervals, ratios. Pure functions on records.
 
+mod activity;
 mod batch;
 mod bootstrap;
 mod cell;
+mod effect;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod mark;
@@ -12,8 +14,10 @@ mod run;
 mod smooth;
 mod value;
 
+pub use activity::{Activity, Phase};
 pub use batch::{BatchMeans, batch_means};
 pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, varying};
+pub use effect::{Effect, effects};
 pub use mark::Mark;
 pub use measure::{MEASURES, Measure, measure};
 pub use pyramid::{Pyramid, View};

@@ -14,6 +14,7 @@ mod closing;
 mod command;
 mod compare;
 mod engine;
+mod figures;
 mod keys;
 mod live;
 mod node;
@@ -35,6 +36,7 @@ pub use closing::CloseCommand;
 pub use command::{Command, Screen};
 pub use compare::CompareCommand;
 pub use engine::{LiveBatch, LiveStep, Records, Report, Request, RunCurves};
+pub use figures::FiguresCommand;
 pub use live::{Curves, LiveCommand, live_ui};
 pub use node::NodeCommand;
 pub use plan::PlanCommand;
@@ -128,8 +130,8 @@ impl eframe::App for App {
     }
 }
 
-/// Opens the window and returns when it is closed.
-pub fn open(session: Option<PathBuf>) -> Result<(), OpenError> {
+/// Opens the window, at a figure's file where one is given, and returns when it is closed.
+pub fn open(session: Option<PathBuf>, figure: Option<PathBuf>) -> Result<(), OpenError> {
     use eframe::egui::ViewportBuilder;
     let (settings, unreadable) = Settings::load();
     let viewport = ViewportBuilder::default()
@@ -141,6 +143,9 @@ pub fn open(session: Option<PathBuf>) -> Result<(), OpenError> {
     let options = eframe::NativeOptions { viewport, ..Default::default() };
     let content = move |context: &eframe::CreationContext| -> Result<Box<dyn eframe::App>, _> {
         let mut app = App::new(&context.egui_ctx, settings, session);
+        if let Some(file) = figure {
+            app.send(Command::Figures(FiguresCommand::Open(file)));
+        }
         if let Some(message) = unreadable {
             app.state.problem(Screen::Plan, message);
         }

@@ -3,8 +3,10 @@
 //! Exit codes: 0 all well, 1 some run failed, 2 bad input or usage, 130 interrupted.
 
 mod data;
+mod figure;
 mod node;
 mod plan;
+mod report;
 mod run;
 mod session;
 mod table;
@@ -48,6 +50,10 @@ enum Command {
     Run(run::Arguments),
     /// Print a table of a session's results.
     Table(table::Arguments),
+    /// Write a figure of a session's results for paper, or open a figure's file again.
+    Figure(figure::Arguments),
+    /// Write all figures and tables of a session into a folder.
+    Report(report::Arguments),
     /// Say what a report of Nsight Systems holds: metrics, kernels, calls, copies, pauses.
     Trace(trace::Arguments),
     /// Make or fetch data sets.
@@ -100,6 +106,8 @@ pub fn main() -> ExitCode {
         Some(Command::Plan(arguments)) => plan::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Table(arguments)) => table::run(&arguments),
+        Some(Command::Figure(arguments)) => figure::run(&arguments),
+        Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Trace(arguments)) => trace::run(&arguments),
         Some(Command::Data(command)) => data::run(command),
         Some(Command::Session(command)) => session::run(command),
@@ -119,8 +127,20 @@ pub fn main() -> ExitCode {
 
 #[cfg(feature = "window")]
 fn window(session: Option<PathBuf>) -> Outcome {
-    crate::app::open(session)?;
+    crate::app::open(session, None)?;
     Ok(OK)
+}
+
+/// Opens the window at a figure.
+#[cfg(feature = "window")]
+fn window_at(figure: PathBuf) -> Outcome {
+    crate::app::open(None, Some(figure))?;
+    Ok(OK)
+}
+
+#[cfg(not(feature = "window"))]
+fn window_at(_figure: PathBuf) -> Outcome {
+    window(None)
 }
 
 #[cfg(not(feature = "window"))]

@@ -4,7 +4,7 @@
 //! took longest in all.
 
 use super::bootstrap::median;
-use super::{BatchMeans, Mark, batch_means};
+use super::{Activity, BatchMeans, Mark, batch_means};
 use crate::plan::{Level, Levels, RunState, Strategy};
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
@@ -76,6 +76,8 @@ pub struct RunSummary {
     pub energy_j: Option<f64>,
     /// Its epochs, in order.
     pub epochs: Vec<EpochSummary>,
+    /// What its ranks did when.
+    pub activity: Vec<Activity>,
     /// What a reader must know.
     pub marks: Vec<Mark>,
 }
@@ -119,6 +121,7 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         peak_device_bytes: record.telemetry.peak_device_bytes.map(|bytes| bytes as f64),
         energy_j: record.telemetry.energy_j,
         marks: marks(record),
+        activity: super::activity::activity(record),
         epochs,
     };
     if includes_warm_up {

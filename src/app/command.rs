@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{CloseCommand, CompareCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, SessionsCommand, Theme};
+use super::{CloseCommand, CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, SessionsCommand, Theme};
 
 /// A screen of the rail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,13 +16,15 @@ pub enum Screen {
     Live,
     /// Cells beside each other.
     Compare,
+    /// Figures for paper.
+    Figures,
     /// This machine.
     Node,
 }
 
 impl Screen {
     /// All screens in the order of the rail; the keys 1, 2, … show them.
-    pub const ALL: [Self; 5] = [Self::Plan, Self::Runs, Self::Live, Self::Compare, Self::Node];
+    pub const ALL: [Self; 6] = [Self::Plan, Self::Runs, Self::Live, Self::Compare, Self::Figures, Self::Node];
 
     /// The name on the rail.
     pub fn name(self) -> &'static str {
@@ -31,6 +33,7 @@ impl Screen {
             Self::Runs => "Runs",
             Self::Live => "Live",
             Self::Compare => "Compare",
+            Self::Figures => "Figures",
             Self::Node => "Node",
         }
     }
@@ -67,6 +70,8 @@ pub enum Command {
     Live(LiveCommand),
     /// Of the Compare screen.
     Compare(CompareCommand),
+    /// Of the Figures screen.
+    Figures(FiguresCommand),
     /// Of the Node screen.
     Node(NodeCommand),
 }

@@ -5,18 +5,18 @@ use eframe::egui::{Context, Grid, Id, Key, Modal, Modifiers};
 use super::widgets::strong;
 use crate::figure::Format;
 
-use super::{Command, CompareCommand, LiveCommand, PlanCommand, RunsCommand, Screen, State};
+use super::{Command, CompareCommand, FiguresCommand, LiveCommand, PlanCommand, RunsCommand, Screen, State};
 
 /// Keys, what they do, and the command of those that mean the same on every screen.
 const HELP: &[(&str, &str)] = &[
-    ("1 – 5", "show a screen"),
+    ("1 – 6", "show a screen"),
     ("Space", "launch the plan; elsewhere: pause or resume the queue"),
     ("Ctrl Enter", "launch the plan"),
     ("/", "filter runs or cells (Runs, Live, Compare)"),
     ("↑ ↓, Del, R", "choose a run, cancel it, retry it (Runs)"),
     ("Alt ↑ ↓, Alt Home", "move a queued run, to the top (Runs)"),
     ("B", "next baseline (Compare)"),
-    ("E", "copy the table (Compare)"),
+    ("E", "copy the table (Compare), export (Figures)"),
     ("Ctrl Z, Ctrl Shift Z", "undo, redo an edit of the plan"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
     ("Ctrl K", "all commands by name"),
@@ -59,7 +59,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     if context.text_edit_focused() {
         return;
     }
-    let digits = [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5];
+    let digits = [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5, Key::Num6];
     for (key, screen) in digits.into_iter().zip(Screen::ALL) {
         on(Modifiers::NONE, key, Command::Show(screen));
     }
@@ -75,6 +75,10 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
             on(Modifiers::NONE, Key::Slash, Command::Runs(RunsCommand::FocusFilter));
         }
         Screen::Live => on(Modifiers::NONE, Key::Slash, Command::Live(LiveCommand::FocusFilter)),
+        Screen::Figures => {
+            on(Modifiers::NONE, Key::E, Command::Figures(FiguresCommand::Export));
+            on(Modifiers::NONE, Key::Slash, Command::Figures(FiguresCommand::FocusFilter));
+        }
         Screen::Plan | Screen::Node => {}
     }
     if context.memory(|memory| memory.focused().is_none()) {

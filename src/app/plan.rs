@@ -25,6 +25,7 @@ use super::{Command, Request, Screen, State};
 use crate::plan::{DataSet, Level, Order, Plan, Workload, factor};
 
 use document::{Document, EditKind};
+pub(in crate::app) use files::{on_thread, typed_path};
 use files::{Purpose, Question, Saved};
 use outlook::Outlook;
 
@@ -313,7 +314,7 @@ impl State {
         let Some(node) = self.node.clone() else { return };
         if self.plan.pending.is_none() && self.outlook().is_none() {
             let plan = self.plan.document.plan().clone();
-            self.plan.pending = Some(files::on_thread("plan outlook", context, move || Outlook::new(plan, node)));
+            self.plan.pending = Some(on_thread("plan outlook", context, move || Outlook::new(plan, node)));
         }
     }
 

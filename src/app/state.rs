@@ -7,6 +7,7 @@ use eframe::egui::Context;
 
 use super::closing::Closing;
 use super::compare::CompareState;
+use super::figures::FiguresState;
 use super::engine::{QueueView, Records, Report, Request};
 use super::live::LiveState;
 use super::node::NodeState;
@@ -15,6 +16,9 @@ use super::runs::RunsState;
 use super::sessions::SessionsState;
 use super::{Command, Screen, Settings};
 use crate::plan::Node;
+
+/// The ends of figures' names.
+const FIGURES: [&str; 3] = ["svg", "pdf", "png"];
 
 /// A message where something was asked for and could not be done, or deserves to be known.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +80,8 @@ pub struct State {
     pub live: LiveState,
     /// The Compare screen.
     pub compare: CompareState,
+    /// The Figures screen.
+    pub figures: FiguresState,
     /// The Node screen.
     pub machine: NodeState,
     next_problem: u64,
@@ -118,6 +124,7 @@ impl State {
             Command::Runs(command) => self.execute_runs(command, context, requests),
             Command::Live(command) => self.execute_live(command, context, requests),
             Command::Compare(command) => self.execute_compare(command, context, requests),
+            Command::Figures(command) => self.execute_figures(command, context, requests),
             Command::Node(command) => self.execute_node(command, context, requests),
         }
     }
@@ -136,6 +143,7 @@ impl State {
                 self.queue = Arc::default();
                 self.records = Arc::default();
                 self.compare.records_changed();
+                self.figures.records_changed();
                 self.live.session_changed();
                 self.sessions.opened();
                 self.runs.session_changed();
@@ -168,12 +176,17 @@ impl State {
         self.poll_runs(requests);
         self.poll_live(context, requests);
         self.poll_compare(context, requests);
+        self.poll_figures(context, requests);
         self.poll_node(context, requests);
     }
 
     fn show(&mut self, screen: Screen, requests: &mut Vec<Request>) {
         if (self.screen == Screen::Node) != (screen == Screen::Node) {
             requests.push(Request::WatchNode(screen == Screen::Node));
+        }
+        if screen == Screen::Figures {
+            // Sessions may have been added or taken away on the Compare screen.
+            self.figures.records_changed();
         }
         self.screen = screen;
     }
@@ -184,9 +197,11 @@ impl State {
             self.records = records;
             self.runs.records_changed(&self.records, &self.queue);
             self.compare.records_changed();
+            self.figures.records_changed();
             self.live.records_changed(&self.records);
         } else {
             self.compare.take_other(records);
+            self.figures.records_changed();
         }
     }
 
@@ -196,20 +211,22 @@ impl State {
         self.screen = Screen::Runs;
     }
 
-    /// Plans are edited, sessions opened; anything else is refused with what would be taken.
+    /// Plans are edited, sessions and figures opened; anything else is refused with what would be taken.
     fn dropped(&mut self, paths: Vec<PathBuf>, context: &Context, requests: &mut Vec<Request>) {
         for path in paths {
             let session = if path.is_dir() { Some(path.clone()) } else { path.parent().map(PathBuf::from) };
             let session = session.filter(|folder| folder.join("session.toml").exists());
+            let is_figure = path.extension().is_some_and(|extension| FIGURES.iter().any(|known| extension.eq_ignore_ascii_case(known)));
             let is_plan = path.extension().is_some_and(|extension| extension == "toml");
             match session {
+                _ if is_figure => self.execute_figures(super::FiguresCommand::Open(path), context, requests),
                 Some(folder) if !is_plan || path.ends_with("session.toml") => {
                     self.open_session(Request::OpenExisting(folder), requests);
                 }
                 _ if is_plan => self.execute_plan(super::PlanCommand::OpenFile(path), context, requests),
                 _ => {
                     let message = format!(
-                        "{}: neither a plan (a .toml file) nor a session (a folder with session.toml): drop one of these",
+                        "{}: neither a plan (a .toml file), a session (a folder with session.toml) nor a figure (.svg, .pdf, .png): drop one of these",
                         path.display()
                     );
                     self.problem(self.screen, message);

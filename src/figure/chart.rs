@@ -11,7 +11,25 @@ pub enum Form {
     Lines,
     /// Points joined by lines, with bars for intervals; series of [`Role::Ideal`] are what they are held against.
     Scaling,
+    /// Bars on top of each other, one a group: series are its parts, in the order they are stacked.
+    Stacked,
+    /// The same as shares of the whole.
+    Percent,
+    /// The repeats themselves over a category, several points at the same `x`; a box around the middle half of them
+    /// from [`BOX_REPEATS`] on.
+    Strip,
+    /// What went on when, in rows: the categories of the y axis. A series is what happened in the row of its `variant`;
+    /// the interval of a point is from when to when, in the unit of the x axis.
+    Gantt,
+    /// A field of colours: a series is the row of its name among the y axis's categories, `x` of a point is its column
+    /// among the x axis's. The titles of chart and panels say what the numbers are.
+    Heat,
+    /// A dot with its interval in each row: `x` of a point is its row among the x axis's categories, from above.
+    Effects,
 }
+
+/// Repeats from which on a box sums them up.
+pub const BOX_REPEATS: usize = 5;
 
 /// How values are laid along an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

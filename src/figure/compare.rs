@@ -1,13 +1,20 @@
 //! Cells beside each other: filtered, arranged into a chart, listed in a table, held against a baseline.
 
+mod activity;
 mod arrange;
 mod bars;
 mod curves;
+mod effects;
+mod map;
+mod parts;
+mod repeats;
 mod scaling;
 
 pub use arrange::{Arrangement, level_name};
 
 use super::chart::Chart;
+use super::drawing::Drawing;
+use super::preset::Preset;
 use super::table::{Baseline, Shape, Table, by_repeat, table_of};
 use crate::analysis::{Cell, CellKey, Level, Measure, RunState, Setting, Source, cells_of, measure, varying};
 use arrange::{arrange, name_of};
@@ -190,6 +197,37 @@ pub struct Comparison {
 
 /// Compares the cells of one or more sessions as a view says.
 pub fn compare(sources: &[Source], view: &View) -> Comparison {
+    let charts = |scene: &Scene| match view.kind {
+        Kind::Bars => draw(scene, Drawing::Bars),
+        Kind::Memory => draw(scene, Drawing::Memory),
+        Kind::Loss => draw(scene, Drawing::Loss),
+        Kind::Scaling => draw(scene, Drawing::Scaling),
+    };
+    compare_as(sources, view, None, &charts)
+}
+
+/// The charts of a drawing.
+pub(super) fn draw(scene: &Scene, drawing: Drawing) -> Vec<Chart> {
+    match drawing {
+        Drawing::Bars => vec![bars::bars(scene)],
+        Drawing::Memory => vec![bars::memory(scene)],
+        Drawing::Loss => curves::by_epoch(scene),
+        Drawing::Scaling => scaling::scaling(scene),
+        Drawing::Effects => vec![effects::effects(scene)],
+        Drawing::Repeats => vec![repeats::repeats(scene)],
+        Drawing::Map => vec![map::map(scene)],
+        Drawing::Parts => parts::parts(scene),
+        Drawing::Activity => vec![activity::activity(scene)],
+    }
+}
+
+/// The same with other charts, and with the table of a preset.
+pub(super) fn compare_as(
+    sources: &[Source],
+    view: &View,
+    preset: Option<&Preset>,
+    charts: &dyn Fn(&Scene) -> Vec<Chart>,
+) -> Comparison {
     let all = cells_of(sources);
     let all_settings = varying(&all);
     let shown: Vec<Cell> = all.iter().filter(|cell| view.shows(cell, &all_settings)).cloned().collect();
@@ -201,11 +239,13 @@ pub fn compare(sources: &[Source], view: &View) -> Comparison {
     // One cell that is left is known by what told it from the others.
     let naming = if shown_settings.is_empty() { &all_settings } else { &shown_settings };
     let scene = Scene { cells: &shown, all: &all, table: &table, view, arrangement: &arrangement };
-    let charts = match view.kind {
-        Kind::Bars => vec![bars::bars(&scene)],
-        Kind::Memory => vec![bars::memory(&scene)],
-        Kind::Loss => curves::by_epoch(&scene),
-        Kind::Scaling => scaling::scaling(&scene),
+    let charts = charts(&scene);
+    let table = match preset {
+        None => table,
+        Some(preset) => {
+            let shape = Shape { id: preset.id, measures: preset.measures, by_epoch: preset.by_epoch };
+            table_of(&shape, naming, &shown, &baseline)
+        }
     };
     let runs = || shown.iter().flat_map(|cell| &cell.runs);
     let done = runs().filter(|run| run.state == RunState::Finished).count();
@@ -223,7 +263,7 @@ pub fn compare(sources: &[Source], view: &View) -> Comparison {
 }
 
 /// What charts are made from.
-struct Scene<'a> {
+pub(super) struct Scene<'a> {
     /// The cells that are shown, one a row of the table.
     cells: &'a [Cell<'a>],
     /// Those that the filter leaves out too: colours of what is no level must not change with it.

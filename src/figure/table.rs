@@ -129,7 +129,7 @@ impl<'a> Baseline<'a> {
 }
 
 /// Whether the cell has levels written as `precision=fp32,gpus=1`.
-fn has_levels(cell: &Cell, asked: &str) -> bool {
+pub(super) fn has_levels(cell: &Cell, asked: &str) -> bool {
     asked.split(',').all(|pair| {
         let asked = pair.split_once('=').map(|(key, level)| (key.trim(), level.trim()));
         asked.is_some_and(|(key, level)| cell.level(key).is_some_and(|own| own.to_string() == level))

@@ -78,6 +78,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         warm_up_peak_bytes: Some(1.8 * peak),
         peak_device_bytes: Some(1.2 * peak + 6.0e8),
         energy_j: Some(350.0 * gpus * epoch_time_s),
+        activity: Vec::new(),
         epochs,
         marks,
     }

@@ -40,7 +40,7 @@ impl State {
     }
 
     /// The open session and those beside it.
-    pub(super) fn compare_sources(&self) -> Vec<Source> {
+    pub(in crate::app) fn compare_sources(&self) -> Vec<Source> {
         let mut all: Vec<Arc<Records>> = Vec::new();
         if self.session.is_some() {
             all.push(Arc::clone(&self.records));

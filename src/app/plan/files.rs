@@ -42,7 +42,7 @@ pub(super) enum Saved {
 }
 
 /// Does something on a thread of its own, and wakes the window.
-pub(super) fn on_thread<T: Send + 'static>(
+pub(in crate::app) fn on_thread<T: Send + 'static>(
     name: &str,
     context: &Context,
     work: impl FnOnce() -> T + Send + 'static,
@@ -131,7 +131,7 @@ fn write_now(plan: &Plan, path: &Path) -> io::Result<()> {
 }
 
 /// A typed path: spaces around it are no part of it, `~/` is the home folder.
-pub(super) fn typed_path(text: &str) -> Option<PathBuf> {
+pub(in crate::app) fn typed_path(text: &str) -> Option<PathBuf> {
     let text = text.trim();
     if text.is_empty() {
         return None;

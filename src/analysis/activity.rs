@@ -1,0 +1,99 @@
+//! What each rank of a run did when: starting, warming up, training, testing.
+
+use crate::store::{RankRecord, RunRecord};
+
+/// What a rank did for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Processes start, data is loaded, the model is built: until the first step.
+    Start,
+    /// Steps that do not count.
+    WarmUp,
+    /// Steps that count.
+    Training,
+    /// The test after an epoch.
+    Test,
+}
+
+impl Phase {
+    /// All phases, in the order of a run.
+    pub const ALL: [Self; 4] = [Self::Start, Self::WarmUp, Self::Training, Self::Test];
+
+    /// The name on paper and on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "Start",
+            Self::WarmUp => "Warm-up",
+            Self::Training => "Training",
+            Self::Test => "Test",
+        }
+    }
+}
+
+/// One rank in one phase, in seconds since its run was started.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Activity {
+    /// Whose.
+    pub rank: u32,
+    /// What.
+    pub phase: Phase,
+    /// From when.
+    pub start_s: f64,
+    /// Until when; not before `start_s`.
+    pub end_s: f64,
+}
+
+/// The phases of a run's ranks by rank and time; its record must hold the steps.
+pub(super) fn activity(record: &RunRecord) -> Vec<Activity> {
+    let first = |rank: &RankRecord| rank.steps.first().map(|step| step.time_s - step.duration_s);
+    let earliest = record.ranks.iter().filter_map(first).min_by(f64::total_cmp);
+    let Some(origin) = record.started_time_s.or(earliest) else { return Vec::new() };
+    let spans = record.ranks.iter().flat_map(|rank| of_rank(rank, origin));
+    // A clock that was set back tells nothing.
+    spans.filter(|span| span.start_s >= 0.0 && span.end_s > span.start_s && span.end_s.is_finite()).collect()
+}
+
+fn of_rank(rank: &RankRecord, origin: f64) -> Vec<Activity> {
+    let mut spans = Vec::new();
+    let mut add = |phase: Phase, start_s: f64, end_s: f64| spans.push(Activity { rank: rank.rank, phase, start_s, end_s });
+    if let Some(step) = rank.steps.first() {
+        add(Phase::Start, 0.0, step.time_s - step.duration_s - origin);
+    }
+    for epoch in rank.steps.chunk_by(|a, b| a.epoch == b.epoch) {
+        for part in epoch.chunk_by(|a, b| a.warm_up == b.warm_up) {
+            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+            let phase = if first.warm_up { Phase::WarmUp } else { Phase::Training };
+            add(phase, first.time_s - first.duration_s - origin, last.time_s - origin);
+        }
+        let test = epoch.last().zip(rank.evaluations.iter().find(|test| Some(test.epoch) == epoch.last().map(|step| step.epoch)));
+        if let Some((last, test)) = test {
+            add(Phase::Test, last.time_s - origin, last.time_s - origin + test.duration_s);
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture;
+
+    #[test]
+    fn phases_follow_each_other_and_start_at_the_start_of_the_run() {
+        let record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 1.0);
+        let activity = activity(&record);
+        let phases = |rank: u32| activity.iter().filter(|one| one.rank == rank).map(|one| one.phase).collect::<Vec<_>>();
+        // The first steps are said to take ten times the time between their events: none starts before the run.
+        assert!(activity.iter().all(|one| one.start_s >= 0.0 && one.end_s > one.start_s));
+        assert!(phases(0).contains(&Phase::Training) && phases(1).contains(&Phase::Test));
+    }
+
+    #[test]
+    fn a_run_without_steps_has_no_activity() {
+        let mut record = fixture::finished();
+        record.ranks.iter_mut().for_each(|rank| rank.steps.clear());
+        assert!(activity(&record).is_empty());
+        record.started_time_s = Some(f64::NAN);
+        assert!(activity(&record).is_empty());
+    }
+}

@@ -1,0 +1,193 @@
+//! What the Figures screen is asked by: preset, cells, style, export.
+
+use eframe::egui::{
+    ComboBox, DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+};
+
+use super::{FiguresCommand, filter_id};
+use crate::analysis::{MEASURES, measure};
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{card, main_button, muted, named, strong};
+use crate::app::{Command, State};
+use crate::figure::paper::{Family, Palette, Style, Width};
+use crate::figure::{PRESETS, SPEEDUP, level_name, preset};
+
+/// The column on the left.
+pub fn side_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ScrollArea::vertical().id_salt("figures-side").auto_shrink([false, false]).show(ui, |ui| {
+        let parts: [(&str, fn(&mut Ui, &State, &mut Vec<Command>)); 4] =
+            [("Figure", preset_ui), ("Export", export_ui), ("Style", style_ui), ("Cells", cells_ui)];
+        for (title, part) in parts {
+            card(ui).show(ui, |ui| {
+                ui.take_available_width();
+                ui.label(strong(title));
+                ui.add_space(GRID);
+                part(ui, state, commands);
+            });
+            ui.add_space(2.0 * GRID);
+        }
+    });
+}
+
+fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let spec = &state.figures.spec;
+    choice_ui(ui, "Preset", &spec.preset, |ui| {
+        for known in PRESETS {
+            if ui.selectable_label(known.id == spec.preset, known.id).on_hover_text(known.help).clicked() {
+                commands.push(Command::Figures(FiguresCommand::Preset(known.id.to_owned())));
+            }
+        }
+    });
+    let Ok(preset) = preset(&spec.preset) else { return };
+    ui.label(muted(ui, preset.help));
+    if preset.drawing.has_measure() {
+        ui.add_space(GRID);
+        let name = |key: &str| measure(key).map_or("Speed-up", |measure| measure.name);
+        let now = spec.measure.as_deref().map_or("the preset's own", name);
+        choice_ui(ui, "Measure", now, |ui| {
+            let mut offer = |ui: &mut Ui, key: Option<&str>, text: &str| {
+                if ui.selectable_label(spec.measure.as_deref() == key, text).clicked() {
+                    commands.push(Command::Figures(FiguresCommand::Measure(key.map(str::to_owned))));
+                }
+            };
+            offer(ui, None, "the preset's own");
+            for key in MEASURES.iter().map(|known| known.key).chain([SPEEDUP]) {
+                offer(ui, Some(key), name(key));
+            }
+        });
+    }
+    let mut log = spec.log;
+    let check = ui.checkbox(&mut log, "Logarithmic values");
+    if check.changed() {
+        commands.push(Command::Figures(FiguresCommand::Log(log)));
+    }
+}
+
+fn style_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let style = &state.figures.spec.style;
+    let mut send = |command: FiguresCommand| commands.push(Command::Figures(command));
+    Grid::new("figures-style").num_columns(2).spacing([8.0, GRID]).show(ui, |ui| {
+        ui.label("Width");
+        ui.horizontal(|ui| {
+            for (width, name) in [(Width::Column, "85 mm"), (Width::Page, "178 mm")] {
+                if option_ui(ui, style.width == width, name, &format!("Width {name}")) {
+                    send(FiguresCommand::Width(width));
+                }
+            }
+        });
+        ui.end_row();
+        ui.label("Typeface");
+        ui.horizontal(|ui| {
+            for (font, name) in [(Family::Sans, "Sans"), (Family::Serif, "Serif")] {
+                if option_ui(ui, style.font == font, name, &format!("Typeface {name}")) {
+                    send(FiguresCommand::Font(font));
+                }
+            }
+        });
+        ui.end_row();
+        ui.label("Palette");
+        ui.horizontal(|ui| {
+            for (palette, name) in [(Palette::Colour, "Colour"), (Palette::Grey, "Grey")] {
+                if option_ui(ui, style.palette == palette, name, &format!("Palette {name}")) {
+                    send(FiguresCommand::Palette(palette));
+                }
+            }
+        });
+        ui.end_row();
+        let label = ui.label("Type size");
+        let mut size = style.size_pt;
+        let range = Style::LEAST_PT..=Style::MOST_PT;
+        let drag = DragValue::new(&mut size).range(range).speed(0.05).max_decimals(1).suffix(" pt");
+        if ui.add(drag).labelled_by(label.id).changed() {
+            send(FiguresCommand::Size(size));
+        }
+        ui.end_row();
+    });
+}
+
+fn option_ui(ui: &mut Ui, chosen: bool, text: &str, name: &str) -> bool {
+    let option = ui.selectable_label(chosen, text);
+    option.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, name));
+    option.clicked()
+}
+
+fn cells_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let spec = &state.figures.spec;
+    let mut text = spec.filter.clone();
+    let edit = TextEdit::singleline(&mut text).id(filter_id()).hint_text("Words, such as fp16").desired_width(224.0);
+    let field = ui.add(edit).on_hover_text("Cells whose levels hold these words (/)");
+    field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter cells"));
+    if text != spec.filter {
+        commands.push(Command::Figures(FiguresCommand::Filter(text)));
+    }
+    if (!spec.hidden.is_empty() || !spec.filter.is_empty()) && ui.small_button("Show all").clicked() {
+        commands.push(Command::Figures(FiguresCommand::KeepAll));
+    }
+    let Some(Ok(drawn)) = state.figures.drawn() else { return };
+    for levels in &drawn.figure.settings {
+        ui.add_space(GRID);
+        ui.label(muted(ui, levels.setting.name));
+        ui.horizontal_wrapped(|ui| {
+            for (level, count) in &levels.levels {
+                let hidden = (levels.setting.key.to_owned(), level.clone());
+                let mut keep = !spec.hidden.contains(&hidden);
+                let name = level_name(&levels.setting, level);
+                let cells = if *count == 1 { "cell" } else { "cells" };
+                let check = ui.checkbox(&mut keep, level.to_string()).on_hover_text(format!("{name}: {count} {cells}"));
+                check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
+                if check.changed() {
+                    commands.push(Command::Figures(FiguresCommand::Keep(hidden.0, hidden.1, keep)));
+                }
+            }
+        });
+    }
+}
+
+fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let figures = &state.figures;
+    let suggestion = state.suggested_figure().display().to_string();
+    let mut text = figures.path.clone();
+    let field = ui.add(TextEdit::singleline(&mut text).hint_text(&suggestion).desired_width(224.0));
+    let hint = format!("A file that ends in .pdf, .svg or .png. Left empty: {suggestion}");
+    field.on_hover_text(hint).widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "File to export to"));
+    if text != figures.path {
+        commands.push(Command::Figures(FiguresCommand::Path(text)));
+    }
+    ui.add_space(GRID);
+    ui.horizontal(|ui| {
+        let ready = figures.exporting.is_none() && figures.drawn.as_ref().is_some_and(|drawn| drawn.as_ref().is_ok_and(|drawn| !drawn.is_empty()));
+        let name = if figures.exporting.is_some() { "Exporting …" } else { "Export" };
+        if main_button(ui, ready, name).on_hover_text("Write the file (E)").clicked() {
+            commands.push(Command::Figures(FiguresCommand::Export));
+        }
+        let choose = ui.add_enabled(figures.choosing.is_none(), eframe::egui::Button::new("Choose …"));
+        choose.widget_info(|| named("Choose the file to export to"));
+        if choose.clicked() {
+            commands.push(Command::Figures(FiguresCommand::Choose));
+        }
+        for dpi in [300, 600] {
+            let name = format!("{dpi} dpi");
+            if option_ui(ui, figures.dpi == dpi, &dpi.to_string(), &name) {
+                commands.push(Command::Figures(FiguresCommand::Dpi(dpi)));
+            }
+        }
+        ui.label(muted(ui, "dpi")).on_hover_text("Of a PNG");
+    });
+    if let Some((message, good)) = &figures.said {
+        let palette = palette(ui.visuals());
+        ui.add_space(GRID);
+        ui.colored_label(if *good { palette.good } else { palette.bad }, message);
+    }
+}
+
+fn choice_ui(ui: &mut Ui, name: &str, now: &str, content: impl FnOnce(&mut Ui)) {
+    let width = ui.available_width();
+    let choice = ComboBox::from_id_salt(("figures", name)).selected_text(now).width(width).height(480.0).truncate();
+    let response = choice.show_ui(ui, content).response;
+    response.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::ComboBox, true, name);
+        info.current_text_value = Some(now.to_owned());
+        info
+    });
+    response.on_hover_text(format!("{name}: {now}"));
+}

@@ -1,0 +1,77 @@
+//! Opening a figure's file again: what it asks for is asked for, and its session is opened where it is known.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui::Context;
+
+use crate::app::plan::on_thread;
+use crate::app::{Request, Screen, State};
+use crate::figure::paper::{Provenance, read_file};
+use crate::session::default_sessions_folder;
+
+impl State {
+    /// Reads a figure's file.
+    pub(super) fn open_figure(&mut self, file: PathBuf, context: &Context) {
+        self.screen = Screen::Figures;
+        self.figures.said = None;
+        let path = file.clone();
+        self.figures.opening = Some((file, on_thread("figure reader", context, move || read_file(&path))));
+    }
+
+    /// Takes over what was read.
+    pub(super) fn poll_open_figure(&mut self, requests: &mut Vec<Request>) {
+        let Some((file, opening)) = self.figures.opening.take() else { return };
+        match opening.try_take() {
+            Ok(Ok(provenance)) => self.show_figure(&file, provenance, requests),
+            Ok(Err(error)) => self.figures.said = Some((format!("{}: {error}", file.display()), false)),
+            Err(opening) => self.figures.opening = Some((file, opening)),
+        }
+    }
+
+    fn show_figure(&mut self, file: &Path, provenance: Provenance, requests: &mut Vec<Request>) {
+        let figures = &mut self.figures;
+        figures.spec = provenance.spec;
+        figures.stale = true;
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+        let Some(origin) = provenance.sessions.first() else {
+            figures.said = Some((format!("{name} is opened; it names no session"), true));
+            return;
+        };
+        let is_open = self.session.as_ref().is_some_and(|open| open.name() == origin.session);
+        let others: Vec<&str> = provenance.sessions[1..].iter().map(|origin| origin.session.as_str()).collect();
+        let also = if others.is_empty() {
+            String::new()
+        } else {
+            format!("; it also shows {}: add it on the Compare screen", others.join(", "))
+        };
+        if is_open {
+            self.figures.said = Some((format!("{name} is opened{also}"), true));
+            return;
+        }
+        match self.known_session(file, &origin.session) {
+            Some(folder) => {
+                self.figures.said = Some((format!("{name} is opened with session {}{also}", origin.session), true));
+                self.open_session(Request::OpenExisting(folder), requests);
+            }
+            None => {
+                let message = format!(
+                    "{name} is of session {}, which is not known here: open that session, and the figure is shown. \
+                     What the file holds: multicard figure FILE --format json",
+                    origin.session
+                );
+                self.figures.said = Some((message, false));
+            }
+        }
+    }
+
+    /// A session by its name: around the file, among the recent ones, in the default place.
+    fn known_session(&self, file: &Path, name: &str) -> Option<PathBuf> {
+        let named = |folder: &&Path| folder.file_name().is_some_and(|own| own.to_string_lossy() == name);
+        let around = file.ancestors().skip(1).filter(named).map(Path::to_owned);
+        let recent = self.settings.recent.iter().map(PathBuf::as_path).filter(named).map(Path::to_owned);
+        // A name is no path: it leads to nowhere else.
+        let plain = Path::new(name).components().count() == 1;
+        let usual = default_sessions_folder().ok().filter(|_| plain).map(|folder| folder.join(name));
+        around.chain(recent).chain(usual).find(|folder| folder.join("session.toml").exists())
+    }
+}

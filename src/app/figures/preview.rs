@@ -1,0 +1,137 @@
+//! The picture as it will be in the paper, and its table beneath.
+
+use eframe::egui::{Align, Color32, Image, Layout, Role, ScrollArea, Sense, TextEdit, TextStyle, Ui, Vec2, WidgetInfo};
+
+use super::drawn::Drawn;
+use super::{FiguresCommand, FiguresState};
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{main_button, muted, named, strong};
+use crate::app::{Command, Screen, State};
+use crate::figure::Format;
+use crate::figure::paper::{PT_PER_MM, Scene};
+
+/// The picture is not shown larger than this many points of the screen for a point of paper.
+const LARGEST: f32 = 3.0;
+
+/// The picture.
+pub fn preview_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Command>) {
+    let drawn = match &figures.drawn {
+        None => {
+            ui.centered_and_justified(|ui| ui.label(muted(ui, "Setting the figure …")));
+            return;
+        }
+        Some(Err(message)) => {
+            let colour = palette(ui.visuals()).bad;
+            ui.colored_label(colour, format!("⚠ {message}"));
+            return;
+        }
+        Some(Ok(drawn)) => drawn,
+    };
+    ui.horizontal(|ui| {
+        ui.label(strong(&drawn.figure.title));
+        ui.label(muted(ui, measures(&drawn.scene)));
+        let (shown, all) = (drawn.figure.cells.len(), drawn.figure.all_cells);
+        let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
+        ui.label(muted(ui, cells));
+        if figures.stale || figures.work.is_some() {
+            ui.label(muted(ui, "updating …"));
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let notes = drawn.figure.notes();
+            ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
+                ui.set_max_width(520.0);
+                notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
+            });
+        });
+    });
+    ui.add_space(GRID);
+    if drawn.is_empty() {
+        nothing_ui(ui, drawn);
+        return;
+    }
+    let Some(texture) = &figures.texture else { return };
+    let room = ui.available_size() - Vec2::splat(24.0);
+    let paper = Vec2::new(drawn.scene.width as f32, drawn.scene.height as f32);
+    let scale = (room.x / paper.x).min(room.y / paper.y).clamp(0.2, LARGEST);
+    // In quarters, so that moving an edge does not set the figure anew at each pixel.
+    let resolution = f64::from((scale * ui.ctx().pixels_per_point() * 4.0).ceil() / 4.0);
+    if (resolution - figures.resolution).abs() > 1e-9 {
+        commands.push(Command::Figures(FiguresCommand::Resolution(resolution)));
+    }
+    let size = paper * scale;
+    ui.vertical_centered(|ui| {
+        ui.add_space(((ui.available_height() - size.y) / 2.0).max(0.0));
+        let sheet = eframe::egui::Frame::new().fill(Color32::WHITE).inner_margin(8).stroke(eframe::egui::Stroke::new(1.0, palette(ui.visuals()).line));
+        sheet.show(ui, |ui| {
+            let picture = ui.add(Image::new((texture.id(), size)).sense(Sense::hover()));
+            picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.figure.title)));
+        });
+    });
+}
+
+/// How large it is on paper.
+fn measures(scene: &Scene) -> String {
+    format!("{:.0} × {:.0} mm", scene.width / PT_PER_MM, scene.height / PT_PER_MM)
+}
+
+/// Why there is nothing to see.
+fn nothing_ui(ui: &mut Ui, drawn: &Drawn) {
+    ui.vertical_centered(|ui| {
+        ui.add_space((ui.available_height() / 3.0 - 20.0).max(8.0));
+        ui.heading("Nothing to draw");
+        let of_charts = drawn.figure.charts.iter().flat_map(|chart| &chart.notes);
+        for note in of_charts {
+            ui.label(muted(ui, note));
+        }
+        if drawn.figure.cells.is_empty() {
+            ui.label(muted(ui, "No cell passes the filter."));
+        }
+    });
+}
+
+/// The table in the form that is chosen.
+pub fn table_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Command>) {
+    ui.horizontal(|ui| {
+        ui.label(strong("Table"));
+        for (name, format) in [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)] {
+            let tab = ui.selectable_label(figures.table == format, name);
+            tab.widget_info(|| {
+                WidgetInfo::selected(Role::Tab, true, figures.table == format, format!("Table as {name}"))
+            });
+            if tab.clicked() {
+                commands.push(Command::Figures(FiguresCommand::Table(format)));
+            }
+        }
+        let copy = ui.button("Copy").on_hover_text("Copy the table as it is shown");
+        copy.widget_info(|| named("Copy the table"));
+        if copy.clicked() {
+            commands.push(Command::Figures(FiguresCommand::Copy));
+        }
+    });
+    ui.add_space(GRID);
+    let Some(Ok(drawn)) = &figures.drawn else { return };
+    ScrollArea::both().id_salt("figures-table").auto_shrink([false, false]).show(ui, |ui| {
+        let mut text = drawn.table(figures.table);
+        let edit = TextEdit::multiline(&mut text).font(TextStyle::Monospace).desired_width(f32::INFINITY).frame(eframe::egui::Frame::NONE);
+        let field = ui.add(edit);
+        field.widget_info(|| WidgetInfo::labeled(Role::MultilineTextInput, true, "Table of the figure"));
+    });
+}
+
+/// What to do while there is nothing to draw.
+pub fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.vertical_centered(|ui| {
+        ui.add_space((ui.available_height() / 3.0 - 40.0).max(8.0));
+        if let Some((message, good)) = &state.figures.said {
+            let palette = palette(ui.visuals());
+            ui.colored_label(if *good { palette.good } else { palette.bad }, message);
+            ui.add_space(2.0 * GRID);
+        }
+        ui.heading("No figures yet");
+        ui.label(muted(ui, "Figures are made of finished runs: launch a plan, or open a session that has some."));
+        ui.add_space(2.0 * GRID);
+        if main_button(ui, true, "Show Plan").clicked() {
+            commands.push(Command::Show(Screen::Plan));
+        }
+    });
+}

@@ -1,0 +1,221 @@
+//! `multicard figure`: a figure of a session's results for paper; or what a figure's file says of itself.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{OK, Outcome, TableFormat, print, say, session_folder};
+use crate::analysis::{RunSummary, Source, summarise_run};
+use crate::figure::paper::{self, Family, Origin, Palette, PaperFormat, Provenance, Style, Width};
+use crate::figure::{self, Spec};
+use crate::store::Reader;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The session's folder, or the name of one in the default place; or a figure's file, to open it again.
+    session: PathBuf,
+    /// Which figure: times, loss, memory, scaling, speedup, effects, repeats, map, parts, activity, or one of a paper's
+    /// such as 2505.22905/fig-6.
+    #[arg(long, default_value = "times")]
+    preset: String,
+    /// Where to write it: a file that ends in .svg, .pdf or .png.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Only cells whose levels hold these words.
+    #[arg(long, default_value = "")]
+    filter: String,
+    /// The measure that is drawn, by its key, where it is not the preset's own.
+    #[arg(long, value_name = "KEY")]
+    measure: Option<String>,
+    /// The cell that ratios are relative to: its id, or levels as precision=fp32,gpus=1.
+    #[arg(long)]
+    baseline: Option<String>,
+    /// Draw the axis of values logarithmically.
+    #[arg(long)]
+    log: bool,
+    #[command(flatten)]
+    style: StyleArguments,
+    /// Print the figure's table, or what a figure's file says of itself, instead.
+    #[arg(long, value_enum, conflicts_with = "out")]
+    format: Option<TableFormat>,
+}
+
+/// How figures are set.
+#[derive(Args)]
+pub(super) struct StyleArguments {
+    /// How wide: 85 or 178 mm.
+    #[arg(long, value_enum, default_value_t = WidthName::Column)]
+    width: WidthName,
+    /// The typeface.
+    #[arg(long, value_enum, default_value_t = FontName::Sans)]
+    font: FontName,
+    /// Colours, or greys for print without them.
+    #[arg(long, value_enum, default_value_t = PaletteName::Colour)]
+    palette: PaletteName,
+    /// The size of type in points, from 6 to 10.
+    #[arg(long, value_name = "PT", default_value_t = 8.0, value_parser = size)]
+    size: f64,
+    /// Pixels in an inch of a .png.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(72..=1200))]
+    dpi: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WidthName {
+    /// One of two columns, 85 mm.
+    Column,
+    /// The whole page, 178 mm.
+    Page,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FontName {
+    /// Inter.
+    Sans,
+    /// Source Serif 4.
+    Serif,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PaletteName {
+    /// Told apart with any common colour vision.
+    #[value(alias = "color")]
+    Colour,
+    /// Greys with markers, hatches and dashes.
+    #[value(alias = "gray")]
+    Grey,
+}
+
+fn size(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(size) if (Style::LEAST_PT..=Style::MOST_PT).contains(&size) => Ok(size),
+        _ => Err(format!("give points from {} to {}", Style::LEAST_PT, Style::MOST_PT)),
+    }
+}
+
+impl StyleArguments {
+    pub(super) fn style(&self) -> Style {
+        Style {
+            width: match self.width {
+                WidthName::Column => Width::Column,
+                WidthName::Page => Width::Page,
+            },
+            font: match self.font {
+                FontName::Sans => Family::Sans,
+                FontName::Serif => Family::Serif,
+            },
+            palette: match self.palette {
+                PaletteName::Colour => Palette::Colour,
+                PaletteName::Grey => Palette::Grey,
+            },
+            size_pt: self.size,
+        }
+    }
+
+    pub(super) fn dpi(&self) -> u32 {
+        self.dpi
+    }
+}
+
+/// What figures of a session are made of.
+pub(super) struct Material {
+    pub runs: Vec<RunSummary>,
+    pub origin: Origin,
+}
+
+impl Material {
+    /// Reads a session, one run at a time: it may be larger than memory.
+    pub fn read(folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let reader = Reader::open(folder)?;
+        let listed = reader.runs()?;
+        let mut runs = Vec::new();
+        for run in &listed {
+            if let Some(record) = reader.run(&run.run)? {
+                runs.push(summarise_run(&record));
+            }
+        }
+        let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let first = listed.iter().map(|run| run.queued_time_s).min_by(f64::total_cmp);
+        Ok(Self { runs, origin: Origin::new(name, &reader.node()?, reader.plans()?, first) })
+    }
+
+    pub fn figure(&self, spec: &Spec) -> Result<figure::Figure, paper::FigureError> {
+        figure::figure(&[Source { session: "", runs: &self.runs }], spec)
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    if arguments.session.is_file() {
+        return open(arguments);
+    }
+    let folder = session_folder(&arguments.session)?;
+    let spec = Spec {
+        preset: arguments.preset.clone(),
+        filter: arguments.filter.clone(),
+        hidden: Vec::new(),
+        measure: arguments.measure.clone(),
+        baseline: arguments.baseline.clone(),
+        log: arguments.log,
+        style: arguments.style.style(),
+    };
+    // What is asked for is looked at before anything is read.
+    figure::preset(&spec.preset)?;
+    let format = arguments.out.as_deref().map(|out| PaperFormat::of(out, arguments.style.dpi)).transpose()?;
+    if format.is_none() && arguments.format.is_none() {
+        return Err("give --out FILE.svg, FILE.pdf or FILE.png, or --format for the figure's table".into());
+    }
+    let material = Material::read(&folder)?;
+    let figure = material.figure(&spec)?;
+    if let Some(format) = arguments.format {
+        print(&figure::render(&figure.table, format.into()))?;
+        return Ok(OK);
+    }
+    if figure.charts.iter().all(figure::Chart::is_empty) {
+        let notes = figure.notes().join("; ");
+        return Err(format!("nothing to draw: no cell has what preset {} shows ({notes})", spec.preset).into());
+    }
+    if let (Some(out), Some(format)) = (&arguments.out, format) {
+        let provenance = figure.provenance(vec![material.origin.clone()]);
+        paper::write_file(out, &paper::encode(&figure.scene(), &provenance, format)?)?;
+    }
+    figure.notes().iter().for_each(say);
+    Ok(OK)
+}
+
+/// Opens the window at a figure's file, or prints what the file says.
+fn open(arguments: &Arguments) -> Outcome {
+    let file = &arguments.session;
+    let provenance = paper::read_file(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    match arguments.format {
+        Some(TableFormat::Json) => print(&serde_json::to_string_pretty(&provenance)?)?,
+        Some(_) => return Err("what a figure says of itself is printed with --format json".into()),
+        None if has_display() => return super::window_at(file.clone()),
+        None => print(&told(&provenance))?,
+    }
+    Ok(OK)
+}
+
+fn has_display() -> bool {
+    cfg!(feature = "window")
+        && ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// What a figure's file says, for reading.
+fn told(provenance: &Provenance) -> String {
+    let mut text = format!("{}\n{}\nwritten by {}\n", provenance.title, provenance.about(), provenance.program);
+    for origin in &provenance.sessions {
+        let node = &origin.node;
+        let gpus = match node.gpus.first() {
+            Some(gpu) => format!("{}x {gpu}, driver {}", node.gpus.len(), node.driver.as_deref().unwrap_or("unknown")),
+            None => "no GPU".to_owned(),
+        };
+        text += &format!("session {} ({}): {gpus}, {} ({} CPUs)\n", origin.session, origin.date, node.cpu_model, node.cpus);
+        for plan in &origin.plans {
+            text += &format!("plan {} ({})\n", plan.name, plan.id);
+        }
+    }
+    for note in &provenance.notes {
+        text += &format!("- {note}\n");
+    }
+    text + "--format json prints all of it: plans, cells, every number\n"
+}

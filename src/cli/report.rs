@@ -1,0 +1,136 @@
+//! `multicard report`: all figures and tables of a session in one folder, with a README that says what they are.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::figure::{Material, StyleArguments};
+use super::{OK, Outcome, say, session_folder};
+use crate::figure::paper::{self, PaperFormat};
+use crate::figure::{Chart, Figure, Format, PRESETS, Spec, render};
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// The session's folder, or the name of one in the default place.
+    session: PathBuf,
+    /// The folder to write to; made if it is not there. Files of an earlier report are replaced.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The cell that ratios are relative to: its id, or levels as precision=fp32,gpus=1.
+    #[arg(long)]
+    baseline: Option<String>,
+    #[command(flatten)]
+    style: StyleArguments,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let folder = session_folder(&arguments.session)?;
+    let material = Material::read(&folder)?;
+    let out = &arguments.out;
+    for part in ["figures", "tables", "plans"] {
+        let part = out.join(part);
+        std::fs::create_dir_all(&part).map_err(|error| format!("making {}: {error}", part.display()))?;
+    }
+    let mut readme = head(&material);
+    let mut written = 0;
+    // Figures of papers are for their own studies: a general report would only repeat itself.
+    for preset in PRESETS.iter().filter(|preset| !preset.id.contains('/')) {
+        let spec = Spec {
+            preset: preset.id.to_owned(),
+            baseline: arguments.baseline.clone(),
+            style: arguments.style.style(),
+            ..Spec::default()
+        };
+        let figure = material.figure(&spec)?;
+        readme += &format!("\n## {}\n\n{}.\n\n", preset.id, capital(preset.help));
+        if figure.charts.iter().all(Chart::is_empty) {
+            readme += "No figure: no cell has what it shows.\n\n";
+        } else {
+            write_figure(out, &figure, &material, arguments.style.dpi())?;
+            written += 1;
+            let id = preset.id;
+            readme += &format!("![{id}](figures/{id}.png)\n\n");
+            readme += &format!("[SVG](figures/{id}.svg), [PDF](figures/{id}.pdf), [PNG](figures/{id}.png)");
+            readme += &format!("; table: [Markdown](tables/{id}.md), [CSV](tables/{id}.csv), [LaTeX](tables/{id}.tex)\n\n");
+        }
+        write_tables(out, &figure)?;
+        figure.notes().iter().for_each(|note| readme += &format!("- {}\n", escape(note)));
+    }
+    for plan in &material.origin.plans {
+        let file = out.join("plans").join(format!("{}.toml", file_name(&plan.id)));
+        paper::write_file(&file, plan.toml.as_bytes())?;
+    }
+    paper::write_file(&out.join("README.md"), readme.as_bytes())?;
+    say(format_args!("{written} figures and {} tables in {}", PRESETS.iter().filter(|preset| !preset.id.contains('/')).count(), out.display()));
+    Ok(OK)
+}
+
+fn write_figure(out: &Path, figure: &Figure, material: &Material, dpi: u32) -> Result<(), paper::FigureError> {
+    let provenance = figure.provenance(vec![material.origin.clone()]);
+    let scene = figure.scene();
+    for (extension, format) in [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf), ("png", PaperFormat::Png { dpi })] {
+        let file = out.join("figures").join(format!("{}.{extension}", figure.spec.preset));
+        paper::write_file(&file, &paper::encode(&scene, &provenance, format)?)?;
+    }
+    Ok(())
+}
+
+fn write_tables(out: &Path, figure: &Figure) -> Result<(), paper::FigureError> {
+    for (extension, format) in [("md", Format::Markdown), ("csv", Format::Csv), ("tex", Format::Latex)] {
+        let file = out.join("tables").join(format!("{}.{extension}", figure.spec.preset));
+        paper::write_file(&file, render(&figure.table, format).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Session, machine, plans, and how many runs ended how.
+fn head(material: &Material) -> String {
+    let origin = &material.origin;
+    let node = &origin.node;
+    let mut text = format!("# Session {}\n\nStarted {}. ", escape(&origin.session), origin.date);
+    text += &match node.gpus.first() {
+        Some(gpu) => format!("{} × {gpu}, driver {}, ", node.gpus.len(), node.driver.as_deref().unwrap_or("unknown")),
+        None => "No GPU, ".to_owned(),
+    };
+    text += &format!("{} with {} CPUs, {}.", node.cpu_model, node.cpus, node.system);
+    if let Some(torch) = &node.torch_version {
+        text += &format!(" libtorch {torch}.");
+    }
+    let finished = material.runs.iter().filter(|run| run.state == crate::plan::RunState::Finished).count();
+    text += &format!("\n\n{finished} of {} runs finished; only these are in the values.\n\n", material.runs.len());
+    for plan in &origin.plans {
+        text += &format!("- plan {}: [{}](plans/{}.toml)\n", plan.id, escape(&plan.name), file_name(&plan.id));
+    }
+    let mut marks: Vec<(String, usize)> = Vec::new();
+    for mark in material.runs.iter().flat_map(|run| &run.marks) {
+        match marks.iter_mut().find(|known| known.0 == mark.label()) {
+            Some(known) => known.1 += 1,
+            None => marks.push((mark.label().to_owned(), 1)),
+        }
+    }
+    for (label, count) in marks {
+        text += &format!("- {count} runs are marked: {label}\n");
+    }
+    text + "\nEach figure carries its plan, cells and numbers: `multicard figure FILE` opens it again.\n"
+}
+
+/// Letters of which any file's name may be made.
+fn file_name(id: &str) -> String {
+    id.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        if ['\\', '`', '*', '_', '[', ']', '<', '|'].contains(&letter) {
+            escaped.push('\\');
+        }
+        escaped.push(if letter == '\n' { ' ' } else { letter });
+    }
+    escaped
+}

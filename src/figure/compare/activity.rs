@@ -1,0 +1,56 @@
+//! What each rank of a run did when: one panel a cell, of its first finished repeat.
+
+use super::Scene;
+use super::arrange::{name_of, place_of};
+use crate::analysis::{Interval, Method, Phase, Value, varying};
+use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
+use crate::figure::table::finished;
+
+/// Panels that can still be read.
+const PANELS: usize = 8;
+
+/// The phases of the first cells' runs.
+pub(super) fn activity(scene: &Scene) -> Chart {
+    let settings = varying(scene.cells);
+    let mut chart = Chart {
+        title: "Activity of ranks".to_owned(),
+        form: Form::Gantt,
+        x: Axis::new("Time since start", "s"),
+        y: Axis::default(),
+        panels: Vec::new(),
+        notes: vec!["Each panel is the first finished repeat of its cell.".to_owned()],
+    };
+    let runs = scene.cells.iter().filter_map(|cell| Some((cell, finished(cell).find(|run| !run.activity.is_empty())?)));
+    let runs: Vec<_> = runs.collect();
+    if runs.len() > PANELS {
+        chart.notes.push(format!("{PANELS} of {} cells are drawn: filter to see the others.", runs.len()));
+    }
+    for (cell, run) in runs.into_iter().take(PANELS) {
+        let mut series: Vec<Series> = Vec::new();
+        for one in &run.activity {
+            let row = place_of(&mut chart.y.categories, format!("rank {}", one.rank));
+            let name = one.phase.name();
+            let place = match series.iter().position(|series| series.name == name && series.variant == row) {
+                Some(place) => place,
+                None => {
+                    // Start is grey, what counts is blue.
+                    let look = match one.phase {
+                        Phase::Start => Look::Grey,
+                        Phase::WarmUp => Look::Place(1),
+                        Phase::Training => Look::Place(4),
+                        Phase::Test => Look::Place(2),
+                    };
+                    let (name, role) = (name.to_owned(), Role::Measured);
+                    series.push(Series { name, look, variant: row, role, points: Vec::new() });
+                    series.len() - 1
+                }
+            };
+            let interval = Some(Interval { low: one.start_s, high: one.end_s });
+            let value = Value { median: one.start_s, interval, n: 1, method: Method::One };
+            series[place].points.push(Point { x: row as f64, value, ratio: None, cell: Some(cell.key()) });
+        }
+        let title = if settings.is_empty() { String::new() } else { name_of(cell, &settings) };
+        chart.panels.push(Panel { title, series });
+    }
+    chart
+}

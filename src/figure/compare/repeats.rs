@@ -1,0 +1,35 @@
+//! Every repeat of every cell: how far values spread.
+
+use super::bars::{self, scaled};
+use super::{SPEEDUP, Scene, shown_measure};
+use crate::analysis::{Method, Value};
+use crate::figure::chart::{BOX_REPEATS, Chart, Form, Point};
+use crate::figure::table::by_repeat;
+
+/// The chosen measure of each finished run, arranged as bars are.
+pub(super) fn repeats(scene: &Scene) -> Chart {
+    let metric = if scene.view.metric == SPEEDUP { "images_per_s" } else { scene.view.metric };
+    let factor = shown_measure(metric).2;
+    let mut chart = bars::bars(scene);
+    chart.form = Form::Strip;
+    chart.title = format!("{} of repeats", shown_measure(metric).0);
+    for series in chart.panels.iter_mut().flat_map(|panel| &mut panel.series) {
+        let points = series.points.iter().flat_map(|point| {
+            let cell = scene.cells.iter().find(|cell| Some(cell.key()) == point.cell);
+            let values = cell.map_or(Vec::new(), |cell| by_repeat(cell, metric));
+            values.into_iter().map(|(_, median)| {
+                let value = scaled(Value { median, interval: None, n: 1, method: Method::One }, factor);
+                Point { value, ratio: None, ..point.clone() }
+            })
+        });
+        series.points = points.collect();
+    }
+    if scene.view.metric == SPEEDUP {
+        (chart.y.name, chart.y.unit) = (shown_measure(metric).0, shown_measure(metric).1.to_owned());
+    }
+    chart.notes.push(format!(
+        "Each point is a repeat, the line their median; from {BOX_REPEATS} repeats on a box holds the middle half and \
+         lines reach to the least and the greatest."
+    ));
+    chart
+}

@@ -1,0 +1,243 @@
+//! Axes of numbers: from where to where, which ticks, what they are called, in which multiple of the unit.
+
+use super::letter::Line;
+use crate::figure::chart::{Axis, Scale, ticks_between};
+use crate::figure::number::{grouped, significant};
+
+/// A tick: its value as shown, and its label; smaller ticks have none.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tick {
+    pub value: f64,
+    pub label: Option<Line>,
+}
+
+/// An axis of numbers, laid out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ruler {
+    /// The ends, in shown values.
+    pub low: f64,
+    pub high: f64,
+    pub scale: Scale,
+    pub ticks: Vec<Tick>,
+    /// Times this, a value of the chart is one that is shown.
+    pub factor: f64,
+    pub title: Line,
+}
+
+impl Ruler {
+    /// An axis for values from `low` to `high` of a chart; `from_zero` where areas are measured by their length.
+    pub fn new(axis: &Axis, (low, high): (f64, f64), from_zero: bool, count: usize) -> Self {
+        let sound = low.is_finite() && high.is_finite() && low <= high;
+        let (low, high) = if sound { (low, high) } else { (0.0, 1.0) };
+        if axis.scale == Scale::Log && high > 0.0 {
+            return Self::log(axis, low, high, from_zero);
+        }
+        let greatest = low.abs().max(high.abs());
+        let (factor, title) = multiple(axis, greatest);
+        let (mut low, mut high) = (low * factor, high * factor);
+        if from_zero || (low > 0.0 && low < 0.5 * high) {
+            (low, high) = (low.min(0.0), high.max(0.0));
+        }
+        if high - low <= 1e-9 * greatest * factor || high == low {
+            let room = if high == 0.0 { 1.0 } else { 0.1 * high.abs() };
+            (low, high) = (if low == 0.0 { 0.0 } else { low - room }, high + room);
+        }
+        // Up to the next tick where that is near, so that the axis ends with a number.
+        let step = step(low, high, count);
+        let room = 0.04 * (high - low);
+        let end = (high / step - 1e-6).ceil() * step;
+        let start = (low / step + 1e-6).floor() * step;
+        high = if end - high < 0.65 * step || high > end - room { end } else { high + room };
+        if low != 0.0 {
+            low = if low - start < 0.65 * step { start } else { low - room };
+        }
+        let decimals = (-step.log10().floor()).max(0.0) as usize;
+        let label = |value: f64| {
+            let text = format!("{value:.decimals$}");
+            let text = if text.trim_start_matches(['-', '0', '.']).is_empty() { "0".to_owned() } else { text };
+            Line::plain(grouped(&text.replace('-', "\u{2212}")))
+        };
+        let ticks = ticks_at(step, low, high).into_iter().map(|value| Tick { value, label: Some(label(value)) });
+        Self { low, high, scale: Scale::Linear, ticks: ticks.collect(), factor, title }
+    }
+
+    /// Ticks at given values, such as numbers of GPUs.
+    pub fn at(axis: &Axis, values: &[f64]) -> Option<Self> {
+        let (low, high) = (values.first()?, values.last()?);
+        let whole = |value: &f64| value.fract() == 0.0 && (0.0..1e4).contains(value);
+        if values.len() > 8 || values.len() < 2 || !values.iter().all(whole) {
+            return None;
+        }
+        let room = 0.06 * (high - low);
+        let ticks = values.iter().map(|value| Tick { value: *value, label: Some(Line::plain(format!("{value}"))) });
+        Some(Self {
+            low: low - room,
+            high: high + room,
+            scale: Scale::Linear,
+            ticks: ticks.collect(),
+            factor: 1.0,
+            title: Line::plain(axis.title()),
+        })
+    }
+
+    /// Leaves only ticks at whole numbers.
+    pub fn whole_numbers(&mut self) {
+        if self.factor == 1.0 && self.scale == Scale::Linear {
+            self.ticks.retain(|tick| (tick.value - tick.value.round()).abs() < 1e-6);
+            for tick in &mut self.ticks {
+                tick.label = Some(Line::plain(grouped(&format!("{:.0}", tick.value).replace('-', "\u{2212}"))));
+            }
+        }
+    }
+
+    fn log(axis: &Axis, low: f64, high: f64, from_zero: bool) -> Self {
+        // What is not above 0 has no place.
+        let low = if low > 0.0 { low } else { high * 1e-3 };
+        let (mut bottom, mut top) = (low.log10(), high.log10());
+        if top - bottom < 0.02 {
+            (bottom, top) = (bottom - 0.05, top + 0.05);
+        }
+        let room = 0.05 * (top - bottom);
+        (bottom, top) = (bottom - room, top + room);
+        let decades = top - bottom;
+        if from_zero || decades > 1.6 {
+            let (down, up) = (bottom.floor(), top.ceil());
+            bottom = if from_zero || bottom - down < 0.5 { down } else { bottom };
+            top = if up - top < 0.5 { up } else { top };
+        }
+        let (low, high) = (10f64.powf(bottom), 10f64.powf(top));
+        let inside = |value: f64| value >= low * 0.999_999 && value <= high * 1.000_001;
+        let (first, last) = (bottom.floor() as i32, top.ceil() as i32);
+        let mut ticks = Vec::new();
+        if top - bottom > 1.6 {
+            // Not more labels than can be read.
+            let every = ((last - first) / 7 + 1).max(1);
+            for exponent in first..=last {
+                let decade = 10f64.powi(exponent);
+                for digit in 1..10 {
+                    let value = f64::from(digit) * decade;
+                    let label = (digit == 1 && (exponent - first) % every == 0).then(|| Line::power("", exponent, ""));
+                    if inside(value) && (digit == 1 || every == 1) {
+                        ticks.push(Tick { value, label });
+                    }
+                }
+            }
+        } else {
+            let plain = |value: f64| Line::plain(trimmed(value));
+            let mut values: Vec<f64> = (first..=last)
+                .flat_map(|exponent| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(exponent)))
+                .filter(|value| inside(*value))
+                .collect();
+            if values.len() < 3 {
+                values = ticks_between(low, high, 4).into_iter().filter(|value| *value > 0.0 && inside(*value)).collect();
+            }
+            ticks.extend(values.into_iter().map(|value| Tick { value, label: Some(plain(value)) }));
+        }
+        Self { low, high, scale: Scale::Log, ticks, factor: 1.0, title: Line::plain(axis.title()) }
+    }
+
+    /// Where a value of the chart lies: 0 at the lower end, 1 at the upper.
+    pub fn place(&self, value: f64) -> f64 {
+        let value = value * self.factor;
+        let place = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log if value <= 0.0 => 0.0,
+            Scale::Log => (value / self.low).log10() / (self.high / self.low).log10(),
+        };
+        if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Where a tick lies.
+    pub fn tick_place(&self, tick: &Tick) -> f64 {
+        self.place(tick.value / self.factor)
+    }
+}
+
+fn step(low: f64, high: f64, count: usize) -> f64 {
+    let rough = (high - low) / count.max(1) as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|factor| factor * power);
+    let step = steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(10.0 * power);
+    // 2.5 needs one decimal more than its power says: only whole numbers may have it.
+    if (step / power - 2.5).abs() < 1e-9 && power < 10.0 { 5.0 * power } else { step }
+}
+
+fn ticks_at(step: f64, low: f64, high: f64) -> Vec<f64> {
+    let first = (low / step - 1e-6).ceil();
+    let ticks = (0..64).map(|index| (first + f64::from(index)) * step + 0.0);
+    ticks.take_while(|tick| *tick <= high + 1e-6 * step).collect()
+}
+
+/// The unit or the power of ten in which numbers are short, and the title that says so.
+fn multiple(axis: &Axis, greatest: f64) -> (f64, Line) {
+    let titled = |unit: &str| Line::plain(Axis::new(axis.name.clone(), unit).title());
+    if greatest <= 0.0 || !greatest.is_finite() {
+        return (1.0, titled(&axis.unit));
+    }
+    if axis.unit == "s" {
+        return match greatest {
+            ..0.000_5 => (1e6, titled("µs")),
+            ..0.5 => (1e3, titled("ms")),
+            1e5.. => (1.0 / 3600.0, titled("h")),
+            _ => (1.0, titled("s")),
+        };
+    }
+    if (1e-3..1e5).contains(&greatest) {
+        return (1.0, titled(&axis.unit));
+    }
+    let exponent = 3 * (greatest.log10() / 3.0).floor() as i32;
+    let unit = if axis.unit.is_empty() { ")".to_owned() } else { format!(" {})", axis.unit) };
+    (10f64.powi(-exponent), Line::power(&format!("{} (", axis.name), exponent, &unit))
+}
+
+/// A number without zeros that say nothing.
+fn trimmed(value: f64) -> String {
+    let text = significant(value);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
+    grouped(&text.replace('-', "\u{2212}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn labels(ruler: &Ruler) -> Vec<String> {
+        let text = |line: &Line| line.0.iter().map(|span| if span.raised { format!("^{}", span.text) } else { span.text.clone() }).collect();
+        ruler.ticks.iter().filter_map(|tick| tick.label.as_ref()).map(text).collect()
+    }
+
+    #[test]
+    fn numbers_are_round_and_short_and_the_title_has_the_unit() {
+        let ruler = Ruler::new(&Axis::new("Epoch time", "s"), (0.0, 186.0), true, 4);
+        assert_eq!(labels(&ruler), ["0", "50", "100", "150", "200"]);
+        assert_eq!(ruler.title, Line::plain("Epoch time (s)"));
+        let ruler = Ruler::new(&Axis::new("Step time", "s"), (0.0, 0.012), true, 4);
+        assert_eq!((labels(&ruler).last().unwrap().as_str(), &ruler.title), ("15", &Line::plain("Step time (ms)")));
+        let ruler = Ruler::new(&Axis::new("Distinct images", "images/s"), (0.0, 3.1e5), true, 4);
+        assert_eq!(ruler.title, Line::power("Distinct images (", 3, " images/s)"));
+        assert_eq!(labels(&ruler).last().unwrap(), "400");
+    }
+
+    #[test]
+    fn decades_are_powers_of_ten() {
+        let axis = Axis { scale: Scale::Log, ..Axis::new("Loss", "") };
+        let ruler = Ruler::new(&axis, (0.013, 2.1), false, 4);
+        assert_eq!(labels(&ruler), ["10^\u{2212}2", "10^\u{2212}1", "10^0"]);
+        assert!(ruler.ticks.len() > 15);
+        let narrow = Ruler::new(&axis, (0.8, 3.2), false, 4);
+        assert_eq!(labels(&narrow), ["1", "2"]);
+    }
+
+    #[test]
+    fn odd_values_make_an_axis_all_the_same() {
+        for (low, high) in [(f64::NAN, 1.0), (0.0, 0.0), (-5.0, -5.0), (1.0, f64::INFINITY), (3.0, 1.0), (1e-300, 1e300)] {
+            for scale in [Scale::Linear, Scale::Log] {
+                let ruler = Ruler::new(&Axis { scale, ..Axis::new("x", "s") }, (low, high), true, 4);
+                assert!(ruler.low < ruler.high, "{low} {high}: {ruler:?}");
+                assert!(ruler.ticks.len() < 500);
+                assert!((0.0..=1.0).contains(&ruler.place(high)));
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Lays charts out on a page: panels in a grid, letters, axes, the legend above.
+
+use super::axis::Ruler;
+use super::legend::Legend;
+use super::letter::{Anchor, Line, Typist};
+use super::marks::{self, Field};
+use super::scene::{Area, Scene};
+use super::side::{Side, Type};
+use super::style::{Style, Width};
+use crate::figure::chart::{Chart, Form, Panel};
+
+/// Between panels beside each other, and below each other.
+const BETWEEN: (f64, f64) = (12.0, 10.0);
+/// Around everything, so that no line is cut.
+const MARGIN: f64 = 1.5;
+
+/// One panel and its axes.
+struct Spot<'a> {
+    chart: &'a Chart,
+    place: usize,
+    panel: &'a Panel,
+    left: Side,
+    bottom: Side,
+    /// Room to the right, for what says which colour is which number.
+    right: f64,
+}
+
+/// Lays charts out, one below or beside the other. What cannot be drawn is left out; where nothing can, the page says so.
+pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
+    let kind = Type::new(Typist { family: style.font }, style.size());
+    let width = style.width.pt();
+    let spots = spots(charts);
+    let mut scene = Scene { width, height: 0.0, items: Vec::new(), data: Vec::new() };
+    if spots.is_empty() {
+        scene.height = 4.0 * kind.size;
+        let at = (width / 2.0, 2.0 * kind.size);
+        kind.typist.set(&mut scene, &Line::plain("Nothing to draw yet"), kind.size, at, Anchor::Middle);
+        return scene;
+    }
+    let grid = Grid::new(&spots, style, kind);
+    let shown: Vec<&Chart> = spots.iter().map(|spot| spot.chart).collect();
+    let legend = Legend::new(&shown, style.palette, kind, width - 2.0 * MARGIN);
+    legend.draw(&mut scene, kind, (MARGIN, MARGIN));
+    let mut top = MARGIN + legend.height(kind);
+    let captioned = spots.len() > 1 || spots.iter().any(|spot| !spot.panel.title.is_empty());
+    for (row, line) in spots.chunks(grid.columns).enumerate() {
+        // Half of the uppermost tick's label stands above the data.
+        let above = if captioned { kind.typist.leading(kind.size) + 3.0 } else { 0.6 * kind.typist.ascent(kind.small) };
+        let height = line.iter().map(|spot| grid.data_height(spot, style, kind)).fold(0.0, f64::max);
+        let mut below = 0.0_f64;
+        let mut left = MARGIN;
+        for (column, spot) in line.iter().enumerate() {
+            let room = grid.rooms[column];
+            let area = Area {
+                left: left + room,
+                top: top + above,
+                width: grid.data_width - spot.right,
+                height: grid.data_height(spot, style, kind).min(height),
+            };
+            if captioned {
+                caption(&mut scene, kind, spot, row * grid.columns + column, spots.len(), &area, grid.data_width);
+            }
+            let index = row * grid.columns + column;
+            let edges = Edges {
+                left: left + room - spot.left.left_room(kind, grid.names_room),
+                shows_left: starts(&spots, index, grid.columns),
+                titled: ends(&spots, index, grid.columns),
+            };
+            draw(&mut scene, kind, style, spot, &area, &edges);
+            below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width, edges.titled));
+            left += room + grid.data_width + BETWEEN.0;
+        }
+        top += above + height + below + BETWEEN.1;
+    }
+    scene.height = top - BETWEEN.1 + MARGIN;
+    scene
+}
+
+/// Whether a panel shows its vertical axis: it is the first of its row, or of another chart than the one to its left.
+fn starts(spots: &[Spot], index: usize, columns: usize) -> bool {
+    index % columns == 0 || spots[index].place != spots[index - 1].place
+}
+
+/// Whether a panel's lower axis has its title: no panel of the same chart stands below.
+fn ends(spots: &[Spot], index: usize, columns: usize) -> bool {
+    spots.get(index + columns).is_none_or(|below| below.place != spots[index].place)
+}
+
+/// Where a panel's axes stand and what they show.
+struct Edges {
+    left: f64,
+    shows_left: bool,
+    titled: bool,
+}
+
+fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: usize, count: usize, area: &Area, width: f64) {
+    let letter = if count > 1 { format!("({}) ", letter(index)) } else { String::new() };
+    let size = kind.typist.width(&Line::strong(&letter), kind.size);
+    let title = kind.typist.cut(&spot.panel.title, kind.size, (width - size).max(8.0));
+    let line = Line::strong(letter).then(Line::plain(title));
+    let y = area.top - 3.0 - kind.typist.descent(kind.size);
+    kind.typist.set(scene, &line, kind.size, (area.left, y), Anchor::Start);
+}
+
+/// a, b, … z, aa, ab, …
+fn letter(index: usize) -> String {
+    let last = char::from(b'a' + (index % 26) as u8);
+    if index < 26 { last.to_string() } else { format!("{}{last}", letter(index / 26 - 1)) }
+}
+
+fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, edges: &Edges) {
+    let upright = matches!(spot.chart.form, Form::Effects | Form::Gantt);
+    if upright {
+        spot.bottom.draw_grid(scene, area, true);
+    } else if spot.chart.form != Form::Heat {
+        spot.left.draw_grid(scene, area, false);
+    }
+    scene.data.push(*area);
+    let field = Field { area: *area, left: &spot.left, bottom: &spot.bottom, palette: style.palette, kind };
+    marks::draw(scene, &field, spot.chart, spot.panel);
+    if edges.shows_left {
+        spot.left.draw_left(scene, kind, area, edges.left);
+    } else if matches!(spot.left, Side::Numbers(_)) {
+        let stroke = super::scene::Stroke::new(super::look::INK, super::side::AXIS);
+        scene.line(&[(area.left, area.top), (area.left, area.bottom())], stroke);
+    }
+    spot.bottom.draw_bottom(scene, kind, area, edges.titled);
+}
+
+/// How panels stand.
+struct Grid {
+    columns: usize,
+    /// Room to the left of each column's data.
+    rooms: Vec<f64>,
+    data_width: f64,
+    /// The most that names to the left may take.
+    names_room: f64,
+}
+
+impl Grid {
+    fn new(spots: &[Spot], style: &Style, kind: Type) -> Self {
+        let most = match style.width {
+            Width::Column => 2,
+            Width::Page => 4,
+        };
+        let mut columns = most.min(spots.len());
+        loop {
+            // Rows of equal length.
+            columns = spots.len().div_ceil(spots.len().div_ceil(columns));
+            let grid = Self::of(spots, style, kind, columns);
+            let narrow = |spot: &Spot| grid.data_width - spot.right < least_width(spot);
+            if columns == 1 || !spots.iter().any(narrow) {
+                return grid;
+            }
+            columns -= 1;
+        }
+    }
+
+    fn of(spots: &[Spot], style: &Style, kind: Type, columns: usize) -> Self {
+        let whole = style.width.pt() - 2.0 * MARGIN;
+        let names_room = 0.42 * whole / columns as f64;
+        let mut rooms = vec![0.0_f64; columns];
+        for (index, spot) in spots.iter().enumerate() {
+            if starts(spots, index, columns) {
+                let room = &mut rooms[index % columns];
+                *room = room.max(spot.left.left_room(kind, names_room));
+            }
+        }
+        // The last tick's label may stand out by half.
+        let last = 0.9 * kind.small;
+        let used: f64 = rooms.iter().sum::<f64>() + BETWEEN.0 * (columns - 1) as f64 + last;
+        Self { columns, rooms, data_width: ((whole - used) / columns as f64).max(24.0), names_room }
+    }
+
+    fn data_height(&self, spot: &Spot, style: &Style, kind: Type) -> f64 {
+        let rows = match (&spot.left, spot.chart.form) {
+            (Side::Names(names, _), Form::Effects) => names.len() as f64 * kind.size * 1.7,
+            (Side::Names(names, _), _) => names.len() as f64 * kind.size * 2.1,
+            (Side::Numbers(_), _) => {
+                let most = if style.width == Width::Page && self.columns < 3 { 165.0 } else { 132.0 };
+                let title = spot.left.title_length(kind);
+                return (0.68 * self.data_width).max(title).clamp(84.0, most);
+            }
+        };
+        rows.max(20.0)
+    }
+}
+
+/// Narrower, bars run together and names cannot be read.
+fn least_width(spot: &Spot) -> f64 {
+    let places = spot.chart.x.categories.len().max(1) as f64;
+    match spot.chart.form {
+        Form::Bars | Form::Strip => places * (3.0 + 4.0 * spot.panel.series.len() as f64).min(24.0),
+        Form::Stacked | Form::Percent => places * 8.0,
+        Form::Heat => places * 22.0,
+        Form::Lines | Form::Scaling | Form::Effects | Form::Gantt => 70.0,
+    }
+    .max(60.0)
+}
+
+fn spots(charts: &[Chart]) -> Vec<Spot<'_>> {
+    let mut spots = Vec::new();
+    for (place, chart) in charts.iter().enumerate().filter(|(_, chart)| !chart.is_empty()) {
+        for panel in chart.panels.iter().filter(|panel| panel.series.iter().any(|series| !series.points.is_empty())) {
+            let (left, bottom) = sides(chart);
+            let right = if chart.form == Form::Heat { marks::HEAT_KEY } else { 0.0 };
+            spots.push(Spot { chart, place, panel, left, bottom, right });
+        }
+    }
+    spots
+}
+
+fn sides(chart: &Chart) -> (Side, Side) {
+    let names = |axis: &crate::figure::Axis| Side::Names(axis.categories.clone(), Line::plain(axis.title()));
+    let values = || Ruler::new(&chart.y, span(chart), !matches!(chart.form, Form::Lines | Form::Strip), 5);
+    match chart.form {
+        Form::Bars | Form::Strip | Form::Stacked => (Side::Numbers(values()), names(&chart.x)),
+        Form::Percent => {
+            let axis = crate::figure::Axis::new(chart.y.name.clone(), "%");
+            (Side::Numbers(Ruler::new(&axis, (0.0, 100.0), true, 5)), names(&chart.x))
+        }
+        Form::Lines | Form::Scaling => {
+            let mut places: Vec<f64> = chart
+                .series()
+                .filter(|series| series.role == crate::figure::Role::Measured)
+                .flat_map(|series| series.points.iter().map(|point| point.x))
+                .filter(|x| x.is_finite())
+                .collect();
+            places.sort_by(f64::total_cmp);
+            places.dedup();
+            let ends = (places.first().copied().unwrap_or(0.0), places.last().copied().unwrap_or(1.0));
+            let whole = if chart.form == Form::Scaling { Ruler::at(&chart.x, &places) } else { None };
+            let mut along = whole.unwrap_or_else(|| Ruler::new(&chart.x, ends, false, 5));
+            // There is no half epoch.
+            if places.iter().all(|x| x.fract() == 0.0) {
+                along.whole_numbers();
+            }
+            (Side::Numbers(values()), Side::Numbers(along))
+        }
+        Form::Gantt => {
+            let ends = chart.series().flat_map(|series| &series.points).filter_map(|point| point.value.interval);
+            let last = ends.map(|ends| ends.high).filter(|end| end.is_finite()).fold(0.0, f64::max);
+            (names(&chart.y), Side::Numbers(Ruler::new(&chart.x, (0.0, last), true, 6)))
+        }
+        Form::Heat => (names(&chart.y), names(&chart.x)),
+        Form::Effects => {
+            let (low, high) = span(chart);
+            // 1 says: no effect. It is always in sight.
+            let ends = (low.min(1.0), high.max(1.0));
+            (names(&crate::figure::Axis { name: String::new(), ..chart.x.clone() }), Side::Numbers(Ruler::new(&chart.y, ends, false, 5)))
+        }
+    }
+}
+
+/// From the least to the greatest value, ends of intervals included.
+fn span(chart: &Chart) -> (f64, f64) {
+    if chart.form == Form::Stacked {
+        return (0.0, marks::greatest_sum(chart));
+    }
+    let points = chart.series().flat_map(|series| &series.points);
+    let ends = points.flat_map(|point| {
+        let interval = point.value.interval.map_or([point.value.median; 2], |ends| [ends.low, ends.high]);
+        [point.value.median, interval[0], interval[1]]
+    });
+    let positive = chart.y.scale == crate::figure::Scale::Log;
+    let ends = ends.filter(|end| end.is_finite() && (!positive || *end > 0.0));
+    ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), end| (low.min(end), high.max(end)))
+}

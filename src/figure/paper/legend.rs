@@ -1,0 +1,125 @@
+//! What stands for which series: in rows above the data, which they never cover.
+
+use super::letter::{Anchor, Line};
+use super::look::{Paint, bar, marker};
+use super::scene::{Area, Scene, Stroke};
+use super::side::Type;
+use super::style::Palette;
+use crate::figure::chart::{Chart, Form, Role, Series};
+
+/// The width of a sample, and the gap behind it.
+const SAMPLE: (f64, f64) = (13.0, 3.5);
+/// Between entries.
+const GAP: f64 = 10.0;
+
+struct Entry {
+    name: String,
+    paint: Paint,
+    form: Form,
+    ideal: bool,
+}
+
+/// A legend, in rows.
+pub(super) struct Legend {
+    rows: Vec<Vec<Entry>>,
+}
+
+impl Legend {
+    /// The legend of charts, in rows of a width; empty where nothing has to be told apart.
+    pub fn new(charts: &[&Chart], palette: Palette, kind: Type, width: f64) -> Self {
+        let mut entries: Vec<Entry> = Vec::new();
+        for chart in charts.iter().filter(|chart| needs_one(chart)) {
+            for series in chart.legend() {
+                if !series.name.is_empty() && entries.iter().all(|entry| entry.name != series.name) {
+                    // Rows of a chart of activity have one look for each kind.
+                    let variant = if chart.form == Form::Gantt { 0 } else { series.variant };
+                    let paint = Paint::of(&series.look, variant, palette);
+                    entries.push(Entry { name: series.name.clone(), paint, form: chart.form, ideal: false });
+                }
+            }
+        }
+        let ideal = |series: &&Series| series.role == Role::Ideal && series.name == "ideal";
+        if let Some(series) = charts.iter().flat_map(|chart| chart.series()).find(ideal) {
+            let paint = Paint::of(&crate::figure::Look::Grey, 0, palette);
+            entries.push(Entry { name: series.name.clone(), paint, form: Form::Scaling, ideal: true });
+        }
+        if entries.len() < 2 {
+            entries.clear();
+        }
+        let mut rows: Vec<Vec<Entry>> = Vec::new();
+        let mut used = 0.0;
+        for mut entry in entries {
+            let room = SAMPLE.0 + SAMPLE.1;
+            entry.name = kind.typist.cut(&entry.name, kind.small, width - room);
+            let wide = room + kind.typist.width(&Line::plain(&entry.name), kind.small);
+            match rows.last_mut() {
+                Some(row) if used + GAP + wide <= width => {
+                    used += GAP + wide;
+                    row.push(entry);
+                }
+                _ => {
+                    used = wide;
+                    rows.push(vec![entry]);
+                }
+            }
+        }
+        Self { rows }
+    }
+
+    /// How high it is, with the gap below it.
+    pub fn height(&self, kind: Type) -> f64 {
+        if self.rows.is_empty() { 0.0 } else { self.rows.len() as f64 * row_height(kind) + 3.0 }
+    }
+
+    /// Draws it from a corner on.
+    pub fn draw(&self, scene: &mut Scene, kind: Type, (left, top): (f64, f64)) {
+        for (row, entries) in self.rows.iter().enumerate() {
+            let middle = top + (row as f64 + 0.5) * row_height(kind);
+            let mut x = left;
+            for entry in entries {
+                sample(scene, entry, x, middle, kind);
+                x += SAMPLE.0 + SAMPLE.1;
+                let name = Line::plain(&entry.name);
+                let y = middle + kind.typist.capital(kind.small) / 2.0;
+                kind.typist.set(scene, &name, kind.small, (x, y), Anchor::Start);
+                x += kind.typist.width(&name, kind.small) + GAP;
+            }
+        }
+    }
+}
+
+fn row_height(kind: Type) -> f64 {
+    kind.typist.leading(kind.small) + 1.5
+}
+
+fn sample(scene: &mut Scene, entry: &Entry, x: f64, middle: f64, kind: Type) {
+    let is_area = matches!(entry.form, Form::Bars | Form::Stacked | Form::Percent | Form::Gantt);
+    if entry.ideal {
+        scene.line(&[(x, middle), (x + SAMPLE.0, middle)], ideal_stroke(&entry.paint));
+    } else if is_area {
+        let half = kind.typist.capital(kind.small) / 2.0 + 0.4;
+        bar(scene, &Area::between((x, middle - half), (x + SAMPLE.0, middle + half)), &entry.paint);
+    } else {
+        if entry.form != Form::Strip {
+            scene.line(&[(x, middle), (x + SAMPLE.0, middle)], entry.paint.stroke(1.1));
+        }
+        marker(scene, (x + SAMPLE.0 / 2.0, middle), 1.9, &entry.paint);
+    }
+}
+
+/// The line of what would be if nothing were lost.
+pub(super) fn ideal_stroke(paint: &Paint) -> Stroke {
+    Stroke { colour: paint.line, width: 0.7, dash: vec![1.4, 1.6], round: false }
+}
+
+/// Whether colours say what names along the axis do not.
+fn needs_one(chart: &Chart) -> bool {
+    let named_below = |series: &Series| {
+        series.points.iter().all(|point| chart.x.categories.get(point.x as usize).is_some_and(|name| *name == series.name))
+    };
+    match chart.form {
+        Form::Heat | Form::Effects => false,
+        Form::Bars | Form::Strip => !chart.series().all(named_below),
+        Form::Stacked | Form::Percent | Form::Gantt | Form::Lines | Form::Scaling => true,
+    }
+}

@@ -1,0 +1,211 @@
+//! How a series looks on paper: its colour or grey, its hatch, its marker, its dash.
+
+use super::scene::{Area, Colour, Scene, Segment, Stroke, circle, polygon, rectangle};
+use super::style::Palette;
+use crate::figure::chart::Look;
+use crate::figure::palette::{COLOURS, GREY, Hatch, Marker, Sign, colour, level_index, sign, sign_at};
+
+/// What is written and drawn in black.
+pub(super) const INK: Colour = [0x1a; 3];
+/// Lines that lead the eye and are no data.
+pub(super) const FAINT: Colour = [0xdc; 3];
+/// Greys of areas, told apart in print; hatches say the same.
+const AREAS: [u8; 8] = [0xc8, 0x8c, 0xe6, 0x64, 0xaa, 0xf2, 0x46, 0x78];
+/// Greys of lines.
+const LINES: [u8; 4] = [0x1e, 0x6e, 0x46, 0x96];
+
+/// How one series is painted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Paint {
+    /// Of its areas.
+    pub fill: Colour,
+    /// Of the lines in its areas.
+    pub hatch: Colour,
+    /// Of its lines and points.
+    pub line: Colour,
+    /// Its second sign.
+    pub sign: Sign,
+}
+
+impl Paint {
+    /// Of a look; `variant` tells series of one colour apart.
+    pub fn of(look: &Look, variant: usize, palette: Palette) -> Self {
+        let (rgb, place, own) = match look {
+            Look::Level(key, level) => (colour(key, level), level_index(key, level), sign(key, level)),
+            Look::Place(place) => (COLOURS[place % COLOURS.len()], *place, sign_at(*place)),
+            Look::Grey => (GREY, 0, sign_at(0)),
+        };
+        let sign = if variant == 0 { own } else { sign_at(place + variant) };
+        match palette {
+            Palette::Colour => {
+                // Bright colours carry dark lines, dark ones bright lines.
+                let toward = if luminance(rgb) > 0.22 { [0; 3] } else { [0xff; 3] };
+                // Thin lines of a bright yellow would be lost on white paper.
+                let line = if luminance(rgb) > 0.6 { mix(rgb, [0; 3], 0.22) } else { rgb };
+                Self { fill: rgb, hatch: mix(rgb, toward, 0.55), line, sign }
+            }
+            Palette::Grey => {
+                let grey = AREAS[place % AREAS.len()];
+                let hatch = if grey > 0x70 { [0x28; 3] } else { [0xf0; 3] };
+                Self { fill: [grey; 3], hatch, line: [LINES[(place + variant) % LINES.len()]; 3], sign }
+            }
+        }
+    }
+
+    /// A line in this look.
+    pub fn stroke(&self, width: f64) -> Stroke {
+        let dash = self.sign.dash.0.iter().map(|length| f64::from(*length) * width).collect();
+        Stroke { colour: self.line, width, dash, round: false }
+    }
+}
+
+/// From 0 for black to 1 for white, as the eye sees it.
+pub(super) fn luminance(colour: Colour) -> f64 {
+    let [red, green, blue] = colour.map(|byte| (f64::from(byte) / 255.0).powf(2.2));
+    0.2126 * red + 0.7152 * green + 0.0722 * blue
+}
+
+/// A colour between two.
+pub(super) fn mix(from: Colour, to: Colour, share: f64) -> Colour {
+    let byte = |index: usize| {
+        let (from, to) = (f64::from(from[index]), f64::from(to[index]));
+        (from + (to - from) * share.clamp(0.0, 1.0)).round() as u8
+    };
+    [byte(0), byte(1), byte(2)]
+}
+
+/// An area in a look, with its hatch and a thin edge.
+pub(super) fn bar(scene: &mut Scene, area: &Area, paint: &Paint) {
+    if area.width <= 0.0 || area.height <= 0.0 {
+        return;
+    }
+    scene.rectangle(area, Some((paint.fill, 1.0)), None);
+    hatch(scene, area, paint);
+    scene.rectangle(area, None, Some(Stroke::new(mix(paint.fill, [0; 3], 0.55), 0.4)));
+}
+
+/// Between the lines of a hatch.
+const STEP: f64 = 3.4;
+
+fn hatch(scene: &mut Scene, area: &Area, paint: &Paint) {
+    let kind = paint.sign.hatch;
+    let mut segments = Vec::new();
+    if matches!(kind, Hatch::Rising | Hatch::Lattice) {
+        diagonals(area, true, &mut segments);
+    }
+    if matches!(kind, Hatch::Falling | Hatch::Lattice) {
+        diagonals(area, false, &mut segments);
+    }
+    let inside = |length: f64| (1..).map(move |index| f64::from(index) * STEP).take_while(move |at| *at < length - 0.3);
+    if matches!(kind, Hatch::Horizontal | Hatch::Grid) {
+        for y in inside(area.height) {
+            let y = area.bottom() - y;
+            segments.extend([Segment::Move(area.left, y), Segment::Line(area.right(), y)]);
+        }
+    }
+    if matches!(kind, Hatch::Vertical | Hatch::Grid) {
+        for x in inside(area.width) {
+            let x = area.left + x;
+            segments.extend([Segment::Move(x, area.top), Segment::Line(x, area.bottom())]);
+        }
+    }
+    if kind == Hatch::Dots {
+        let mut dots = Vec::new();
+        for (row, y) in inside(area.height).enumerate() {
+            let shift = if row % 2 == 0 { 0.0 } else { STEP / 2.0 };
+            for x in inside(area.width - shift) {
+                dots.extend(circle((area.left + x + shift, area.bottom() - y), 0.55));
+            }
+        }
+        scene.path(dots, Some((paint.hatch, 1.0)), None);
+    }
+    scene.path(segments, None, Some(Stroke::new(paint.hatch, 0.5)));
+}
+
+/// Lines at 45° within an area, as far as they reach in it.
+fn diagonals(area: &Area, rising: bool, segments: &mut Vec<Segment>) {
+    let (width, height) = (area.width, area.height);
+    let step = STEP * std::f64::consts::SQRT_2;
+    let mut offset = step * 0.5;
+    while offset < width + height {
+        // From the lower edge, or the left one, up to the right at 45°.
+        let (mut from, mut to) = ((offset.min(width), (offset - width).max(0.0)), ((offset - height).max(0.0), offset.min(height)));
+        if rising {
+            from.0 = width - from.0;
+            to.0 = width - to.0;
+        }
+        let at = |(x, y): (f64, f64)| (area.left + x, area.bottom() - y);
+        let ((x0, y0), (x1, y1)) = (at(from), at(to));
+        segments.extend([Segment::Move(x0, y0), Segment::Line(x1, y1)]);
+        offset += step;
+    }
+}
+
+/// The shape of a point.
+pub(super) fn marker(scene: &mut Scene, centre: (f64, f64), radius: f64, paint: &Paint) {
+    let fill = Some((paint.line, 1.0));
+    // A thin white edge keeps points apart from the lines through them.
+    let edge = Some(Stroke::new([0xff; 3], 0.3));
+    let (x, y) = centre;
+    let corners = |count: u32, angle: f64| -> Vec<(f64, f64)> {
+        let corner = |index: u32| {
+            let angle = angle + f64::from(index) * std::f64::consts::TAU / f64::from(count);
+            (x + 1.15 * radius * angle.cos(), y + 1.15 * radius * angle.sin())
+        };
+        (0..count).map(corner).collect()
+    };
+    let cross = |angles: &[f64]| -> Vec<Segment> {
+        let arm = |angle: &f64| {
+            let (dx, dy) = (radius * angle.cos(), radius * angle.sin());
+            [Segment::Move(x - dx, y - dy), Segment::Line(x + dx, y + dy)]
+        };
+        angles.iter().flat_map(arm).collect()
+    };
+    let (quarter, half) = (std::f64::consts::FRAC_PI_4, std::f64::consts::FRAC_PI_2);
+    match paint.sign.marker {
+        Marker::Circle => scene.path(circle(centre, radius), fill, edge),
+        Marker::Square => {
+            let side = 0.88 * radius;
+            scene.path(rectangle(&Area::between((x - side, y - side), (x + side, y + side))), fill, edge);
+        }
+        Marker::Diamond => scene.path(polygon(&corners(4, 0.0)), fill, edge),
+        Marker::Up => scene.path(polygon(&corners(3, -half)), fill, edge),
+        Marker::Down => scene.path(polygon(&corners(3, half)), fill, edge),
+        Marker::Cross => scene.path(cross(&[quarter, -quarter]), None, Some(Stroke::new(paint.line, 1.0))),
+        Marker::Plus => scene.path(cross(&[0.0, half]), None, Some(Stroke::new(paint.line, 1.0))),
+        Marker::Asterisk => {
+            scene.path(cross(&[0.0, quarter, half, -quarter]), None, Some(Stroke::new(paint.line, 0.8)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hatches_stay_within_their_bar() {
+        for place in 0..8 {
+            for (width, height) in [(10.0, 3.0), (3.0, 40.0), (0.5, 0.5), (25.0, 25.0)] {
+                let area = Area { left: 5.0, top: 7.0, width, height };
+                let mut scene = Scene::default();
+                hatch(&mut scene, &area, &Paint::of(&Look::Place(place), 0, Palette::Colour));
+                let inside = |x: f64, y: f64| Area::between((x, y), (x, y)).left >= 4.99 && area.holds(&Area::between((x, y), (x, y)));
+                for item in &scene.items {
+                    let super::super::scene::Item::Path { segments, .. } = item else { continue };
+                    for segment in segments {
+                        if let Segment::Move(x, y) | Segment::Line(x, y) = segment {
+                            assert!(inside(*x, *y), "{place}: {x}, {y} not in {area:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn series_of_one_colour_have_different_signs() {
+        let looks: Vec<Paint> = (0..4).map(|variant| Paint::of(&Look::Place(1), variant, Palette::Colour)).collect();
+        assert!(looks.windows(2).all(|two| two[0].line == two[1].line && two[0].sign != two[1].sign));
+    }
+}

@@ -1,0 +1,321 @@
+//! What is drawn for the data of a panel, form by form.
+
+use super::legend::ideal_stroke;
+use super::letter::{Anchor, Line};
+use super::look::{INK, Paint, bar, luminance, marker, mix};
+use super::scene::{Area, Colour, Scene, Segment, Stroke, polygon};
+use super::side::{Side, Type};
+use super::style::Palette;
+use crate::analysis::Value;
+use crate::figure::chart::{BOX_REPEATS, Chart, Form, Panel, Point, Role, Series};
+use crate::figure::number::significant;
+
+/// The room that the key of a heat map takes.
+pub(super) const HEAT_KEY: f64 = 36.0;
+/// The share of a place that bars take, and the widest bar.
+const BARS: (f64, f64) = (0.78, 22.0);
+
+/// Where a panel's data is drawn.
+pub(super) struct Field<'a> {
+    pub area: Area,
+    pub left: &'a Side,
+    pub bottom: &'a Side,
+    pub palette: Palette,
+    pub kind: Type,
+}
+
+impl Field<'_> {
+    fn x(&self, value: f64) -> f64 {
+        self.area.left + self.bottom.place(value) * self.area.width
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        self.area.bottom() - self.left.place(value) * self.area.height
+    }
+
+    /// The middle of a row; the first is above.
+    fn row(&self, row: f64) -> f64 {
+        self.area.top + self.left.place(row) * self.area.height
+    }
+
+    fn paint(&self, series: &Series) -> Paint {
+        Paint::of(&series.look, series.variant, self.palette)
+    }
+
+    /// The ends of an interval with caps.
+    fn whisker(&self, scene: &mut Scene, x: f64, value: &Value, cap: f64) {
+        let Some(ends) = value.interval.filter(|ends| ends.low.is_finite() && ends.high.is_finite()) else { return };
+        let (low, high) = (self.y(ends.low), self.y(ends.high));
+        let segments = vec![
+            Segment::Move(x, low),
+            Segment::Line(x, high),
+            Segment::Move(x - cap, low),
+            Segment::Line(x + cap, low),
+            Segment::Move(x - cap, high),
+            Segment::Line(x + cap, high),
+        ];
+        scene.path(segments, None, Some(Stroke::new(INK, 0.6)));
+    }
+}
+
+/// Draws the data of a panel.
+pub(super) fn draw(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
+    match chart.form {
+        Form::Bars => bars(scene, field, chart, panel),
+        Form::Stacked => stacked(scene, field, chart, panel, false),
+        Form::Percent => stacked(scene, field, chart, panel, true),
+        Form::Lines => lines(scene, field, panel, true),
+        Form::Scaling => lines(scene, field, panel, false),
+        Form::Strip => strip(scene, field, chart, panel),
+        Form::Gantt => gantt(scene, field, chart, panel),
+        Form::Heat => heat(scene, field, chart, panel),
+        Form::Effects => effects(scene, field, panel),
+    }
+}
+
+fn sound(series: &Series) -> impl Iterator<Item = &Point> {
+    series.points.iter().filter(|point| point.value.median.is_finite() && point.x.is_finite())
+}
+
+/// The series that have a point at a place, in order; where the panel's series all do somewhere, each keeps its slot.
+fn slots<'a>(chart: &Chart, panel: &'a Panel) -> Vec<Vec<Option<&'a Series>>> {
+    let places = chart.x.categories.len();
+    let at = |place: usize| -> Vec<&Series> {
+        let here = |series: &&Series| sound(series).any(|point| point.x as usize == place);
+        panel.series.iter().filter(here).collect()
+    };
+    let full = (0..places).any(|place| at(place).len() == panel.series.len());
+    let slot = |place: usize| match full {
+        true => {
+            let here = at(place);
+            panel.series.iter().map(|series| here.iter().find(|one| std::ptr::eq(**one, series)).copied()).collect()
+        }
+        false => at(place).into_iter().map(Some).collect(),
+    };
+    (0..places).map(slot).collect()
+}
+
+/// Calls for each series at each place, with its middle and its width.
+fn each_slot(field: &Field, chart: &Chart, panel: &Panel, mut call: impl FnMut(&Series, usize, f64, f64)) {
+    let slots = slots(chart, panel);
+    let most = slots.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let place_width = field.area.width / slots.len().max(1) as f64;
+    let width = (BARS.0 * place_width / most as f64).min(BARS.1);
+    for (place, slot) in slots.iter().enumerate() {
+        let first = field.x(place as f64) - width * (slot.len() as f64 - 1.0) / 2.0;
+        for (index, series) in slot.iter().enumerate() {
+            if let Some(series) = series {
+                call(series, place, first + index as f64 * width, width);
+            }
+        }
+    }
+}
+
+fn bars(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
+    each_slot(field, chart, panel, |series, place, x, width| {
+        let paint = field.paint(series);
+        for point in sound(series).filter(|point| point.x as usize == place) {
+            let half = 0.47 * width;
+            let area = Area::between((x - half, field.y(0.0)), (x + half, field.y(point.value.median)));
+            bar(scene, &area, &paint);
+            field.whisker(scene, x, &point.value, (0.5 * half).min(2.2));
+        }
+    });
+}
+
+/// The greatest sum of parts over all places.
+pub(super) fn greatest_sum(chart: &Chart) -> f64 {
+    let sums = chart.panels.iter().flat_map(|panel| (0..chart.x.categories.len()).map(|place| sum(panel, place)));
+    sums.fold(0.0, f64::max)
+}
+
+fn sum(panel: &Panel, place: usize) -> f64 {
+    let points = panel.series.iter().flat_map(sound).filter(|point| point.x as usize == place);
+    points.map(|point| point.value.median.max(0.0)).sum()
+}
+
+fn stacked(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel, percent: bool) {
+    let width = (BARS.0 * field.area.width / chart.x.categories.len().max(1) as f64).min(1.4 * BARS.1);
+    for place in 0..chart.x.categories.len() {
+        let whole = sum(panel, place);
+        let scale = if percent && whole > 0.0 { 100.0 / whole } else { 1.0 };
+        let (x, mut below) = (field.x(place as f64), 0.0);
+        for series in &panel.series {
+            for point in sound(series).filter(|point| point.x as usize == place) {
+                let above = below + scale * point.value.median.max(0.0);
+                let area = Area::between((x - width / 2.0, field.y(below)), (x + width / 2.0, field.y(above)));
+                bar(scene, &area, &field.paint(series));
+                below = above;
+            }
+        }
+    }
+}
+
+fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
+    for series in panel.series.iter().filter(|series| bands && series.role == Role::Measured) {
+        let ends: Vec<(f64, f64, f64)> = sound(series)
+            .filter_map(|point| point.value.interval.map(|ends| (point.x, ends.low, ends.high)))
+            .collect();
+        let upper = ends.iter().map(|(x, _, high)| (field.x(*x), field.y(*high)));
+        let lower = ends.iter().rev().map(|(x, low, _)| (field.x(*x), field.y(*low)));
+        if ends.len() > 1 {
+            let points: Vec<(f64, f64)> = upper.chain(lower).collect();
+            scene.path(polygon(&points), Some((field.paint(series).line, 0.18)), None);
+        }
+    }
+    // What was measured lies over what would be.
+    let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
+    for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
+        let paint = field.paint(series);
+        let points: Vec<(f64, f64)> = sound(series).map(|point| (field.x(point.x), field.y(point.value.median))).collect();
+        if series.role == Role::Ideal {
+            scene.line(&points, ideal_stroke(&paint));
+            continue;
+        }
+        scene.line(&points, Stroke { round: paint.sign.dash.0.is_empty(), ..paint.stroke(1.1) });
+        if !bands {
+            sound(series).for_each(|point| field.whisker(scene, field.x(point.x), &point.value, 1.8));
+        }
+        // Markers where they do not run together.
+        let every = (points.len() as f64 * 9.0 / field.area.width).ceil().max(1.0) as usize;
+        for point in points.iter().step_by(every) {
+            marker(scene, *point, 1.9, &paint);
+        }
+    }
+}
+
+fn strip(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
+    each_slot(field, chart, panel, |series, place, x, width| {
+        let paint = field.paint(series);
+        let mut values: Vec<f64> =
+            sound(series).filter(|point| point.x as usize == place).map(|point| point.value.median).collect();
+        let half = (0.36 * width).min(8.0);
+        let repeats = values.clone();
+        values.sort_by(f64::total_cmp);
+        let across = |value: f64| [(x - half, field.y(value)), (x + half, field.y(value))];
+        if values.len() >= BOX_REPEATS {
+            let (low, high) = (quantile(&values, 0.25), quantile(&values, 0.75));
+            let (least, most) = (values[0], values[values.len() - 1]);
+            let area = Area::between((x - half, field.y(low)), (x + half, field.y(high)));
+            scene.line(&[(x, field.y(least)), (x, field.y(low))], Stroke::new(INK, 0.6));
+            scene.line(&[(x, field.y(high)), (x, field.y(most))], Stroke::new(INK, 0.6));
+            scene.rectangle(&area, Some((mix(paint.fill, [0xff; 3], 0.55), 1.0)), Some(Stroke::new(INK, 0.6)));
+        }
+        for (index, value) in repeats.iter().enumerate() {
+            // Side by side in the order of repeats, so that equal values do not hide each other.
+            let share = if repeats.len() > 1 { index as f64 / (repeats.len() - 1) as f64 - 0.5 } else { 0.0 };
+            marker(scene, (x + 1.3 * half * share, field.y(*value)), 1.8, &paint);
+        }
+        scene.line(&across(quantile(&values, 0.5)), Stroke::new(INK, 1.0));
+    });
+}
+
+/// A quantile of sorted values, between two of them in proportion.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let at = share * sorted.len().saturating_sub(1) as f64;
+    let (below, above) = (at.floor() as usize, at.ceil() as usize);
+    match (sorted.get(below), sorted.get(above)) {
+        (Some(low), Some(high)) => low + (high - low) * at.fract(),
+        _ => 0.0,
+    }
+}
+
+fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
+    let half = 0.33 * field.area.height / chart.y.categories.len().max(1) as f64;
+    for series in &panel.series {
+        let paint = Paint::of(&series.look, 0, field.palette);
+        let y = field.row(series.variant as f64);
+        for ends in series.points.iter().filter_map(|point| point.value.interval) {
+            if ends.low.is_finite() && ends.high.is_finite() {
+                bar(scene, &Area::between((field.x(ends.low), y - half), (field.x(ends.high), y + half)), &paint);
+            }
+        }
+    }
+}
+
+/// The colour of a share of a heat map's range.
+fn shade(share: f64, palette: Palette) -> Colour {
+    let stops: [Colour; 4] = match palette {
+        Palette::Colour => [[0xf3, 0xf7, 0xfb], [0x9c, 0xcb, 0xe8], [0x00, 0x72, 0xb2], [0x00, 0x2f, 0x55]],
+        Palette::Grey => [[0xf4; 3], [0xc4; 3], [0x80; 3], [0x38; 3]],
+    };
+    let at = share.clamp(0.0, 1.0) * 3.0;
+    let below = (at.floor() as usize).min(2);
+    mix(stops[below], stops[below + 1], at - below as f64)
+}
+
+fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
+    let values = chart.series().flat_map(sound).map(|point| point.value.median);
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), one| (low.min(one), high.max(one)));
+    let log = low > 0.0 && high / low > 30.0;
+    let share = |value: f64| match () {
+        () if high <= low => 0.5,
+        () if log => (value / low).ln() / (high / low).ln(),
+        () => (value - low) / (high - low),
+    };
+    let Side::Names(rows, _) = field.left else { return };
+    let (width, height) =
+        (field.area.width / chart.x.categories.len().max(1) as f64, field.area.height / rows.len().max(1) as f64);
+    let (typist, size) = (field.kind.typist, field.kind.small);
+    let text = |value: f64| significant(value).replace('-', "\u{2212}");
+    let fits = |text: &str| typist.width(&Line::plain(text), size) < width - 2.0 && size < height;
+    let all_fit = chart.series().flat_map(sound).all(|point| fits(&text(point.value.median)));
+    for series in &panel.series {
+        let Some(row) = rows.iter().position(|name| *name == series.name) else { continue };
+        for point in sound(series) {
+            let (x, y) = (field.x(point.x), field.row(row as f64));
+            let area = Area { left: x - width / 2.0, top: y - height / 2.0, width, height };
+            let colour = shade(share(point.value.median), field.palette);
+            scene.rectangle(&area, Some((colour, 1.0)), Some(Stroke::new([0xff; 3], 0.8)));
+            if all_fit {
+                let ink = if luminance(colour) > 0.35 { INK } else { [0xff; 3] };
+                let at = (x, y + typist.capital(size) / 2.0);
+                typist.set_in_data(scene, &Line::plain(text(point.value.median)), size, at, ink);
+            }
+        }
+    }
+    // Which colour is which number.
+    let (left, steps) = (field.area.right() + 6.0, 24);
+    let step = field.area.height / f64::from(steps);
+    for index in 0..steps {
+        let colour = shade((f64::from(index) + 0.5) / f64::from(steps), field.palette);
+        // A little longer than a step, so that no gap shows.
+        let top = field.area.bottom() - f64::from(index + 1) * step;
+        let area = Area { left, top, width: 5.0, height: step + if index == 0 { 0.0 } else { 0.2 } };
+        scene.rectangle(&area, Some((colour, 1.0)), None);
+    }
+    if low.is_finite() && high > low {
+        let room = HEAT_KEY - 14.0;
+        let label = |value: f64| Line::plain(typist.cut(&text(value), size, room));
+        let capital = typist.capital(size);
+        typist.set(scene, &label(high), size, (left + 7.0, field.area.top + capital), Anchor::Start);
+        typist.set(scene, &label(low), size, (left + 7.0, field.area.bottom()), Anchor::Start);
+    }
+}
+
+fn effects(scene: &mut Scene, field: &Field, panel: &Panel) {
+    let one = field.x(1.0);
+    scene.line(&[(one, field.area.top), (one, field.area.bottom())], Stroke::new(INK, 0.6));
+    for series in &panel.series {
+        let paint = field.paint(series);
+        for point in sound(series) {
+            let y = field.row(point.x);
+            if let Some(ends) = point.value.interval {
+                scene.line(&[(field.x(ends.low), y), (field.x(ends.high), y)], Stroke::new(paint.line, 1.2));
+            }
+            marker(scene, (field.x(point.value.median), y), 2.2, &paint);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_values_in_proportion() {
+        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.25), 2.0);
+        assert_eq!(quantile(&[1.0, 2.0], 0.5), 1.5);
+        assert_eq!(quantile(&[], 0.5), 0.0);
+    }
+}

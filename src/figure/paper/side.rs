@@ -1,0 +1,275 @@
+//! What stands along an edge of the data: numbers with ticks, or names. What room it takes, and how it is drawn.
+
+use super::axis::Ruler;
+use super::letter::{Anchor, Line, Typist};
+use super::look::{FAINT, INK};
+use super::scene::{Area, Scene, Stroke};
+use crate::figure::chart::Scale;
+
+/// The length of a tick.
+const TICK: f64 = 2.6;
+/// Between a tick and its label, and between labels and the title.
+const GAP: f64 = 2.4;
+/// Of the lines of axes.
+pub(super) const AXIS: f64 = 0.6;
+/// How far an upward title may stand out of its axis.
+const TITLE_OUT: f64 = 6.0;
+/// Names that are set upwards are no longer than this.
+const UPWARDS: f64 = 88.0;
+
+/// What stands along an edge.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Side {
+    Numbers(Ruler),
+    /// Names of places, and the title.
+    Names(Vec<String>, Line),
+}
+
+/// Sizes of type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Type {
+    pub typist: Typist,
+    /// Of titles and the legend.
+    pub size: f64,
+    /// Of ticks.
+    pub small: f64,
+}
+
+impl Type {
+    pub fn new(typist: Typist, size: f64) -> Self {
+        Self { typist, size, small: (size - 1.0).max(6.0).min(size) }
+    }
+
+    fn title_height(self) -> f64 {
+        GAP + self.typist.leading(self.size)
+    }
+}
+
+impl Side {
+    fn title(&self) -> &Line {
+        match self {
+            Self::Numbers(ruler) => &ruler.title,
+            Self::Names(_, title) => title,
+        }
+    }
+
+    /// Where a value or the middle of a place lies: 0 at the lower or left end, 1 at the other.
+    pub fn place(&self, value: f64) -> f64 {
+        match self {
+            Self::Numbers(ruler) => ruler.place(value),
+            Self::Names(names, _) => ((value + 0.5) / names.len().max(1) as f64).clamp(0.0, 1.0),
+        }
+    }
+
+    /// The room to the left of the data.
+    pub fn left_room(&self, kind: Type, most: f64) -> f64 {
+        let title = if self.title().is_empty() { 0.0 } else { kind.title_height() };
+        let labels = match self {
+            Self::Numbers(ruler) => {
+                let labels = ruler.ticks.iter().filter_map(|tick| tick.label.as_ref());
+                labels.map(|label| kind.typist.width(label, kind.small)).fold(0.0, f64::max) + TICK
+            }
+            Self::Names(names, _) => {
+                let widths = names.iter().map(|name| kind.typist.width(&Line::plain(name), kind.small));
+                widths.fold(0.0, f64::max).min((most - title).max(20.0)) + GAP
+            }
+        };
+        labels + GAP + title
+    }
+
+    /// Draws it along the left edge; `left` is where its room begins.
+    pub fn draw_left(&self, scene: &mut Scene, kind: Type, area: &Area, left: f64) {
+        let typist = kind.typist;
+        let lower = typist.capital(kind.small) / 2.0;
+        match self {
+            Self::Numbers(ruler) => {
+                for tick in &ruler.ticks {
+                    let y = area.bottom() - ruler.tick_place(tick) * area.height;
+                    let length = if tick.label.is_some() { TICK } else { 0.6 * TICK };
+                    scene.line(&[(area.left - length, y), (area.left, y)], Stroke::new(INK, AXIS));
+                    if let Some(label) = &tick.label {
+                        typist.set(scene, label, kind.small, (area.left - TICK - GAP, y + lower), Anchor::End);
+                    }
+                }
+                scene.line(&[(area.left, area.top), (area.left, area.bottom())], Stroke::new(INK, AXIS));
+            }
+            Self::Names(names, title) => {
+                let title = if title.is_empty() { 0.0 } else { kind.title_height() };
+                let room = area.left - left - title - 2.0 * GAP;
+                for (index, name) in names.iter().enumerate() {
+                    // The first name stands above.
+                    let y = area.top + self.place(index as f64) * area.height + lower;
+                    let name = Line::plain(typist.cut(name, kind.small, room.max(8.0) + 0.1));
+                    typist.set(scene, &name, kind.small, (area.left - 1.5 * GAP, y), Anchor::End);
+                }
+            }
+        }
+        // A title that is longer than the axis is set smaller, down to what print carries, and may stand out a little.
+        let long = self.title_length(kind) / (area.height + TITLE_OUT);
+        let size = if long > 1.0 { (kind.size / long).max(6.0).min(kind.size) } else { kind.size };
+        let title = if typist.width(self.title(), size) > area.height + 4.0 * TITLE_OUT {
+            let text: String = self.title().0.iter().map(|span| span.text.as_str()).collect();
+            Line::plain(typist.cut(&text, size, area.height + 2.0 * TITLE_OUT))
+        } else {
+            self.title().clone()
+        };
+        let x = left + typist.ascent(kind.size);
+        let half = typist.width(&title, size) / 2.0;
+        let middle = (area.top + area.height / 2.0).max(half + 1.0);
+        typist.set_upwards(scene, &title, size, (x, middle), Anchor::Middle);
+    }
+
+    /// How long the title is.
+    pub fn title_length(&self, kind: Type) -> f64 {
+        kind.typist.width(self.title(), kind.size)
+    }
+
+    /// Lines across the data at ticks with a label.
+    pub fn draw_grid(&self, scene: &mut Scene, area: &Area, upright: bool) {
+        let Self::Numbers(ruler) = self else { return };
+        for tick in ruler.ticks.iter().filter(|tick| tick.label.is_some()) {
+            let place = ruler.tick_place(tick);
+            let at_axis = place < 1e-6 && ruler.scale == Scale::Linear;
+            if !at_axis {
+                let (x, y) = (area.left + place * area.width, area.bottom() - place * area.height);
+                let ends =
+                    if upright { [(x, area.top), (x, area.bottom())] } else { [(area.left, y), (area.right(), y)] };
+                scene.line(&ends, Stroke::new(FAINT, 0.4));
+            }
+        }
+    }
+
+    /// The room below the data.
+    pub fn bottom_room(&self, kind: Type, width: f64, titled: bool) -> f64 {
+        let title = if self.title().is_empty() || !titled { 0.0 } else { kind.title_height() };
+        let labels = match self {
+            Self::Numbers(_) => TICK + GAP + kind.typist.leading(kind.small),
+            Self::Names(names, _) => GAP + Fitted::new(names, kind, width).height(kind),
+        };
+        labels + title
+    }
+
+    /// Draws it along the lower edge, with its title or without.
+    pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area, titled: bool) {
+        let typist = kind.typist;
+        let bottom = area.bottom();
+        let below = match self {
+            Self::Numbers(ruler) => {
+                let y = bottom + TICK + GAP + typist.ascent(kind.small);
+                let mut free = f64::MIN;
+                for tick in &ruler.ticks {
+                    let x = area.left + ruler.tick_place(tick) * area.width;
+                    let length = if tick.label.is_some() { TICK } else { 0.6 * TICK };
+                    scene.line(&[(x, bottom), (x, bottom + length)], Stroke::new(INK, AXIS));
+                    // A label that would run into the one before, or off the page, is left out.
+                    if let Some(label) = &tick.label {
+                        let half = typist.width(label, kind.small) / 2.0;
+                        if x - half >= free && x - half >= 0.0 && x + half <= scene.width {
+                            typist.set(scene, label, kind.small, (x, y), Anchor::Middle);
+                            free = x + half + 3.0;
+                        }
+                    }
+                }
+                scene.line(&[(area.left, bottom), (area.right(), bottom)], Stroke::new(INK, AXIS));
+                TICK + GAP + typist.leading(kind.small)
+            }
+            Self::Names(names, _) => {
+                let fitted = Fitted::new(names, kind, area.width);
+                fitted.draw(scene, kind, area);
+                GAP + fitted.height(kind)
+            }
+        };
+        let title = self.title();
+        if !titled {
+            return;
+        }
+        let half = typist.width(title, kind.size) / 2.0;
+        let most = (scene.width - half).max(half);
+        let x = (area.left + area.width / 2.0).clamp(half.min(most), most);
+        let at = (x, bottom + below + GAP + typist.ascent(kind.size));
+        if 2.0 * half <= scene.width {
+            typist.set(scene, title, kind.size, at, Anchor::Middle);
+        } else {
+            let text: String = title.0.iter().map(|span| span.text.as_str()).collect();
+            let cut = Line::plain(typist.cut(&text, kind.size, scene.width - 2.0));
+            typist.set(scene, &cut, kind.size, (scene.width / 2.0, at.1), Anchor::Middle);
+        }
+    }
+}
+
+/// Names below their places: beside each other, in several lines, or upwards.
+enum Fitted {
+    Lines(Vec<Vec<String>>),
+    Upwards(Vec<String>),
+}
+
+impl Fitted {
+    fn new(names: &[String], kind: Type, width: f64) -> Self {
+        let typist = kind.typist;
+        let slot = width / names.len().max(1) as f64 - 3.0;
+        let wide = |text: &str| typist.width(&Line::plain(text), kind.small);
+        let broken: Vec<Vec<String>> = names.iter().map(|name| broken(name, slot, &wide)).collect();
+        let fits = broken.iter().all(|lines| lines.len() <= 3 && lines.iter().all(|line| wide(line) <= slot));
+        if fits {
+            return Self::Lines(broken);
+        }
+        Self::Upwards(names.iter().map(|name| typist.cut(name, kind.small, UPWARDS)).collect())
+    }
+
+    fn height(&self, kind: Type) -> f64 {
+        match self {
+            Self::Lines(names) => {
+                names.iter().map(Vec::len).max().unwrap_or(1).max(1) as f64 * kind.typist.leading(kind.small)
+            }
+            Self::Upwards(names) => {
+                names.iter().map(|name| kind.typist.width(&Line::plain(name), kind.small)).fold(0.0, f64::max) + GAP
+            }
+        }
+    }
+
+    fn draw(&self, scene: &mut Scene, kind: Type, area: &Area) {
+        let typist = kind.typist;
+        let count = match self {
+            Self::Lines(names) => names.len(),
+            Self::Upwards(names) => names.len(),
+        };
+        let x = |index: usize| area.left + (index as f64 + 0.5) / count.max(1) as f64 * area.width;
+        match self {
+            Self::Lines(names) => {
+                for (index, lines) in names.iter().enumerate() {
+                    for (line, text) in lines.iter().enumerate() {
+                        let y = area.bottom() + GAP + typist.ascent(kind.small) + line as f64 * typist.leading(kind.small);
+                        typist.set(scene, &Line::plain(text), kind.small, (x(index), y), Anchor::Middle);
+                    }
+                }
+            }
+            Self::Upwards(names) => {
+                for (index, name) in names.iter().enumerate() {
+                    let at = (x(index) + typist.capital(kind.small) / 2.0, area.bottom() + GAP);
+                    typist.set_upwards(scene, &Line::plain(name), kind.small, at, Anchor::End);
+                }
+            }
+        }
+    }
+}
+
+/// A name in lines: broken where its parts meet, then between words.
+fn broken(name: &str, width: f64, wide: &dyn Fn(&str) -> f64) -> Vec<String> {
+    if wide(name) <= width {
+        return vec![name.to_owned()];
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for part in name.split(" · ") {
+        let mut line = String::new();
+        for word in part.split(' ') {
+            let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
+            if !line.is_empty() && wide(&longer) > width {
+                lines.push(std::mem::replace(&mut line, word.to_owned()));
+            } else {
+                line = longer;
+            }
+        }
+        lines.push(line);
+    }
+    lines
+}

@@ -1,0 +1,100 @@
+//! Which files a figure is written as.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::provenance::Provenance;
+use super::scene::Scene;
+use super::{pdf, png, svg};
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PaperFormat {
+    /// Lines and text, for papers.
+    #[default]
+    Pdf,
+    /// Lines and text, for the web and for drawing programs.
+    Svg,
+    /// Pixels, for slides and messages.
+    Png {
+        /// Pixels in an inch.
+        dpi: u32,
+    },
+}
+
+/// A file whose name ends in no known kind.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}: figures are written as .svg, .pdf or .png: end the file's name with one of these")]
+pub struct UnknownPaperFormat(String);
+
+impl PaperFormat {
+    /// What the name of a file asks for; `dpi` counts for pixels alone.
+    pub fn of(file: &Path, dpi: u32) -> Result<Self, UnknownPaperFormat> {
+        let extension = file.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        match extension.as_str() {
+            "svg" => Ok(Self::Svg),
+            "pdf" => Ok(Self::Pdf),
+            "png" => Ok(Self::Png { dpi }),
+            _ => Err(UnknownPaperFormat(file.display().to_string())),
+        }
+    }
+}
+
+/// Why a figure was not made.
+#[derive(Debug, Error)]
+pub enum FigureError {
+    /// It cannot be written in a format.
+    #[error("writing a figure as {format}: {reason}")]
+    NotWritten {
+        /// Which.
+        format: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The file cannot be written.
+    #[error("writing {path}: {error}: choose a folder that is there and can be written")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A name that no preset has.
+    #[error(transparent)]
+    Preset(#[from] crate::figure::UnknownPreset),
+    /// A key that no measure has.
+    #[error("unknown measure {given:?}: use one of {known}")]
+    Measure {
+        /// What was given.
+        given: String,
+        /// Those that exist.
+        known: String,
+    },
+    /// No cell is the baseline.
+    #[error("baseline {0}: no cell has this id or these levels (write them as precision=fp32,gpus=1)")]
+    Baseline(String),
+}
+
+/// A scene as a file's bytes: the same for the same scene and provenance.
+pub fn encode(scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Result<Vec<u8>, FigureError> {
+    let metadata = provenance.json();
+    match format {
+        PaperFormat::Svg => Ok(svg::write(scene, &provenance.title, &metadata).into_bytes()),
+        PaperFormat::Pdf => pdf::write(scene, &provenance.title, &provenance.about(), &metadata),
+        PaperFormat::Png { dpi } => png::write(scene, dpi, &provenance.title, &metadata),
+    }
+}
+
+/// Writes a file whole: whoever looks finds the old one or the new one.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), FigureError> {
+    let failed = |error| FigureError::File { path: path.to_owned(), error };
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).map_err(|error| {
+        // What is left of it is of no use; if it cannot be removed either, the error says why.
+        let _ = std::fs::remove_file(&part);
+        failed(error)
+    })
+}
