@@ -8,11 +8,13 @@ mod event;
 mod group;
 mod job;
 mod sample;
+mod trace;
 
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{Exit, GROUP_LOG, GroupEvent, GroupLine};
 pub use job::{Job, JobLimits, RankPlace};
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
+pub use trace::{CAPTURE_RANGE, TraceMetric, TraceOutcome, TraceSummary};
 
 /// The version of jobs, events and samples. A change that an older reader would misread makes a new one.
 pub const PROTOCOL_VERSION: u32 = 1;

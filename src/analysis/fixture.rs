@@ -37,6 +37,8 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         started_time_s: Some(1_001.0),
         ended_time_s: Some(1_001.0 + 100.0 * step_time_s),
         ranks: (0..cell.ranks).map(|rank| rank_record(rank, step_time_s / (1.0 + f64::from(rank) / 8.0))).collect(),
+        traced: false,
+        trace: None,
         telemetry: TelemetryRecord {
             peak_device_bytes: Some(12_345_678_901),
             energy_j: Some(1_500.0),

@@ -71,6 +71,7 @@ mod tests {
             driver: None,
             no_gpu_reason: None,
             gpus: mig.iter().enumerate().map(gpu).collect(),
+            nsys: Err("it is not on PATH".to_owned()),
             worker: Ok(worker),
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{DataSet, Levels, Workload};
+use crate::plan::{Capture, DataSet, Levels, Workload};
 
 /// Where one rank runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +71,9 @@ pub struct Job {
     pub ranks: Vec<RankPlace>,
     /// What the run may take.
     pub limits: JobLimits,
+    /// The part of the run that a profiler records, where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Capture>,
 }
 
 #[cfg(test)]

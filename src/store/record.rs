@@ -1,7 +1,7 @@
 //! What readers get: everything known of one run, as plain values.
 
 use crate::plan::{DataSet, Levels, RunState};
-use crate::protocol::{Device, Evidence, FailureKind};
+use crate::protocol::{Device, Evidence, FailureKind, TraceOutcome};
 
 /// One training step of a rank; see [`crate::protocol::Event::Step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,4 +139,8 @@ pub struct RunRecord {
     pub ranks: Vec<RankRecord>,
     /// What telemetry saw.
     pub telemetry: TelemetryRecord,
+    /// A profiler recorded it, which costs time.
+    pub traced: bool,
+    /// What came of the profiler's report, once that is known.
+    pub trace: Option<TraceOutcome>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables below. An index of another version is made anew.
-pub(super) const INDEX_VERSION: i64 = 2;
+pub(super) const INDEX_VERSION: i64 = 3;
 
 // `position` is the order of the journal. Levels, data sets, devices and the telemetry fold are JSON.
 // A rank's rows carry the key of its row in `rank`, which keeps two million steps small and quick.
@@ -18,7 +18,7 @@ CREATE TABLE run (
     position INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, cell TEXT NOT NULL,
     levels TEXT NOT NULL, data TEXT NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
     queued_time_s REAL NOT NULL, state TEXT NOT NULL, reason TEXT,
-    started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL
+    started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL, traced INTEGER NOT NULL
 );
 CREATE TABLE rank (
     key INTEGER PRIMARY KEY, run TEXT NOT NULL, rank INTEGER NOT NULL,
@@ -52,6 +52,10 @@ CREATE TABLE remark (
 CREATE TABLE steady (
     rank_key INTEGER NOT NULL, first_s REAL NOT NULL, last_s REAL,
     PRIMARY KEY (rank_key, first_s)
+) WITHOUT ROWID;
+-- What came of profilers' reports, as JSON: of runs by their ids, and of reports that stand alone by their names.
+CREATE TABLE trace (
+    of_run INTEGER NOT NULL, name TEXT NOT NULL, outcome TEXT NOT NULL, PRIMARY KEY (of_run, name)
 ) WITHOUT ROWID;
 CREATE TABLE telemetry (run TEXT PRIMARY KEY, fold TEXT NOT NULL) WITHOUT ROWID;
 -- How much of each log is in the index, by its path in the session folder.

@@ -144,7 +144,7 @@ impl Conductor<'_> {
 
     fn take(&mut self, notice: Notice) -> Result<(), WindowClosed> {
         match notice {
-            Notice::State { .. } => {
+            Notice::State { .. } | Notice::Trace { .. } => {
                 self.stale_since.get_or_insert_with(Instant::now);
                 Ok(())
             }
@@ -156,6 +156,7 @@ impl Conductor<'_> {
                 self.batch(&run).samples.push(*sample);
                 Ok(())
             }
+            Notice::Importing { .. } => Ok(()),
             Notice::Noise { message, .. } => self.outbox.problem(Screen::Runs, format!("unreadable: {message}")),
         }
     }
