@@ -14,7 +14,7 @@ pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{Exit, GROUP_LOG, GroupEvent, GroupLine};
 pub use job::{Job, JobLimits, RankPlace};
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
-pub use trace::{CAPTURE_RANGE, TraceMetric, TraceOutcome, TraceSummary};
+pub use trace::{CAPTURE_RANGE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
 
 /// The version of jobs, events and samples. A change that an older reader would misread makes a new one.
 pub const PROTOCOL_VERSION: u32 = 1;

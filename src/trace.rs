@@ -28,7 +28,6 @@ mod window;
 
 pub use error::TraceError;
 pub use import::{Progress, Stage, import, import_bytes, import_recording};
-pub use metric::{METRICS, MetricKind};
 pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use proof::{GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
 pub use render::{csv, markdown};

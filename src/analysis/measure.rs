@@ -19,7 +19,7 @@ pub struct Measure {
     pub of: fn(&RunSummary) -> Option<f64>,
 }
 
-const fn plain(
+pub(super) const fn plain(
     key: &'static str,
     name: &'static str,
     unit: &'static str,
@@ -59,5 +59,5 @@ pub const MEASURES: &[Measure] = &[
 
 /// A measure by its key.
 pub fn measure(key: &str) -> Option<&'static Measure> {
-    MEASURES.iter().find(|measure| measure.key == key)
+    MEASURES.iter().chain(super::metric::METRIC_MEASURES).find(|measure| measure.key == key)
 }

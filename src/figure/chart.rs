@@ -7,6 +7,8 @@ use crate::analysis::{CellKey, Level, Value};
 pub enum Form {
     /// Grouped bars from 0: `x` of a point is the place of its group among the x axis's categories.
     Bars,
+    /// Bars of a group on top of each other, each beginning where the one before ends.
+    Stacked,
     /// Lines through points, with a band from the low to the high end of their intervals.
     Lines,
     /// Points joined by lines, with bars for intervals; series of [`Role::Ideal`] are what they are held against.

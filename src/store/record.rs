@@ -144,3 +144,14 @@ pub struct RunRecord {
     /// What came of the profiler's report, once that is known.
     pub trace: Option<TraceOutcome>,
 }
+
+impl RunRecord {
+    /// What was seen of factors, by ranks and in the profiler's report.
+    pub fn evidence(&self) -> impl Iterator<Item = &Evidence> {
+        let traced = match &self.trace {
+            Some(TraceOutcome::Imported(trace)) => trace.evidence.as_slice(),
+            Some(TraceOutcome::Failed(_)) | None => &[],
+        };
+        self.ranks.iter().flat_map(|rank| &rank.evidence).chain(traced)
+    }
+}

@@ -17,34 +17,41 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 /// The variable that names a profiler's library.
 const INJECTION: &str = "NVTX_INJECTION64_PATH";
 
-// From nvtx3/nvtxDetail/nvtxTypes.h: ids of tables, modules and, in the module `core`, of functions.
+// From nvtx3/nvtxDetail/nvtxTypes.h: ids of tables, modules and, in the module `core`, of functions. Both modules have as
+// many functions; those of `core2` are not called here, but profilers insist on it.
 const TABLE_CALLBACKS: u32 = 1;
 const TABLE_VERSION: u32 = 3;
 const MODULE_CORE: c_int = 1;
+const MODULE_CORE2: c_int = 5;
 const RANGE_START_A: usize = 4;
 const RANGE_END: usize = 7;
 const RANGE_PUSH_A: usize = 9;
 const RANGE_POP: usize = 11;
-const CORE_FUNCTIONS: usize = 16;
+const FUNCTIONS: usize = 16;
 
 /// A function that a profiler fills in; null where there is none.
 type Slot = AtomicPtr<c_void>;
+type Module = [Slot; FUNCTIONS];
 /// The tables that profilers get have a null at place 0 and after the last function.
-struct Slots([*const Slot; CORE_FUNCTIONS + 1]);
+struct Slots([*const Slot; FUNCTIONS + 1]);
 
 // SAFETY: the pointers are to atomics that live as long as the program.
 unsafe impl Sync for Slots {}
 
-static CORE: [Slot; CORE_FUNCTIONS] = [const { AtomicPtr::new(ptr::null_mut()) }; CORE_FUNCTIONS];
-static CORE_SLOTS: Slots = Slots({
-    let mut slots = [ptr::null(); CORE_FUNCTIONS + 1];
+static CORE: Module = [const { AtomicPtr::new(ptr::null_mut()) }; FUNCTIONS];
+static CORE2: Module = [const { AtomicPtr::new(ptr::null_mut()) }; FUNCTIONS];
+static CORE_SLOTS: Slots = slots(&CORE);
+static CORE2_SLOTS: Slots = slots(&CORE2);
+
+const fn slots(module: &'static Module) -> Slots {
+    let mut slots = [ptr::null(); FUNCTIONS + 1];
     let mut place = 1;
-    while place < CORE_FUNCTIONS {
-        slots[place] = &raw const CORE[place];
+    while place < FUNCTIONS {
+        slots[place] = &raw const module[place];
         place += 1;
     }
-    slots
-});
+    Slots(slots)
+}
 
 #[repr(C)]
 struct Callbacks {
@@ -63,16 +70,21 @@ struct Version {
 static CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), module };
 static VERSION: Version = Version { size: size_of::<Version>(), version: 3, reserved: 0, set_injection_version };
 
-/// Gives a profiler the slots of a module; only the one that is used here.
+/// Gives a profiler the slots of a module.
 unsafe extern "C" fn module(module: c_int, slots: *mut *const *const Slot, size: *mut c_uint) -> c_int {
-    if module != MODULE_CORE || slots.is_null() {
+    let table = match module {
+        MODULE_CORE => &CORE_SLOTS,
+        MODULE_CORE2 => &CORE2_SLOTS,
+        _ => return 0,
+    };
+    if slots.is_null() {
         return 0;
     }
     // SAFETY: the profiler gives places for a pointer and, where it wants it, a number.
     unsafe {
-        *slots = CORE_SLOTS.0.as_ptr();
+        *slots = table.0.as_ptr();
         if !size.is_null() {
-            *size = CORE_FUNCTIONS as c_uint;
+            *size = FUNCTIONS as c_uint;
         }
     }
     1
@@ -175,8 +187,8 @@ mod tests {
 
     #[test]
     fn the_table_handed_to_profilers_leads_to_every_slot_but_the_first() {
-        assert!(CORE_SLOTS.0[0].is_null() && CORE_SLOTS.0[CORE_FUNCTIONS].is_null());
-        for place in 1..CORE_FUNCTIONS {
+        assert!(CORE_SLOTS.0[0].is_null() && CORE_SLOTS.0[FUNCTIONS].is_null());
+        for place in 1..FUNCTIONS {
             assert!(ptr::eq(CORE_SLOTS.0[place], &raw const CORE[place]));
         }
     }
