@@ -20,7 +20,7 @@ pub use queueing::{Added, runnable};
 pub use tracing::attach_report;
 
 use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
-use crate::plan::{Levels, Node, RunState};
+use crate::plan::{Node, RunState};
 use crate::protocol::{EventLine, Job, RankPlace, Sample, TraceOutcome};
 use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
@@ -52,19 +52,19 @@ pub enum Notice {
         /// What.
         sample: Box<Sample>,
     },
-    /// A traced run's report is being imported.
+    /// A report is being imported.
     Importing {
-        /// Which run.
-        run: String,
+        /// The run's id, or the name of a report that stands alone.
+        name: String,
         /// How much of that is done, from 0 to 1.
         fraction: f64,
     },
-    /// What came of a traced run's report.
+    /// The import of a report is over.
     Trace {
-        /// Which run.
-        run: String,
-        /// What.
-        outcome: TraceOutcome,
+        /// The run's id, or the name of a report that stands alone.
+        name: String,
+        /// What came of it; none where it was cancelled.
+        outcome: Option<TraceOutcome>,
     },
     /// A line of a rank's log that could not be read, with file and line.
     Noise {
@@ -92,8 +92,8 @@ pub struct Session {
     updates: Receiver<Update>,
     samples: Receiver<(String, Sample)>,
     import: Option<tracing::Import>,
-    /// Runs whose reports are to be imported, with their levels.
-    to_import: VecDeque<(String, Levels)>,
+    /// What is imported after it.
+    to_import: VecDeque<tracing::ToImport>,
 }
 
 /// A run that may be started (again).
@@ -184,7 +184,7 @@ impl Session {
 
     /// Whether nothing is running, nothing may start, and no report is being imported.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_idle() && self.import.is_none()
+        self.queue.is_idle() && self.import.is_none() && self.to_import.is_empty()
     }
 
     /// Lets no further run start until [`Session::resume_queue`].

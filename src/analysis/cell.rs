@@ -93,7 +93,9 @@ pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
 pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
-    for (session, run) in sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(|run| (source.session, run))) {
+    for (session, run) in
+        sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(|run| (source.session, run)))
+    {
         let place = *places.entry((session, &run.cell)).or_insert(cells.len());
         if place == cells.len() {
             cells.push(Cell { session, id: &run.cell, levels: &run.levels, data: &run.data, runs: Vec::new() });

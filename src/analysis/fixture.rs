@@ -1,9 +1,7 @@
 //! Records of made-up runs for tests, with numbers that can be checked by hand.
 
 use crate::plan::{DataSet, Level, Levels, RunState};
-use crate::protocol::{
-    Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary,
-};
+use crate::protocol::{Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
 use crate::store::{EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, TelemetryRecord};
 
 /// A cell: its id, its levels and its ranks.
@@ -121,4 +119,3 @@ pub(crate) fn traced(repeat: u32, copies_s: f64) -> RunRecord {
     record.trace = Some(TraceOutcome::Imported(Box::new(trace)));
     record
 }
-

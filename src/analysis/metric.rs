@@ -35,7 +35,9 @@ impl MetricUnit {
     pub fn help(self) -> &'static str {
         match self {
             Self::Seconds => "Seconds, summed over GPUs and threads.",
-            Self::OfReport => "Time (%) of the list of nsys that holds the metric: calls, kernels or memory operations.",
+            Self::OfReport => {
+                "Time (%) of the list of nsys that holds the metric: calls, kernels or memory operations."
+            }
             Self::OfShown => "Share of the metrics that are shown, which make 100 % together.",
             Self::OfWall => "Share of the time the report covers, divided by the GPUs.",
         }

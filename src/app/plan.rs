@@ -22,7 +22,7 @@ use poll_promise::Promise;
 
 use super::theme::GRID;
 use super::{Command, Request, Screen, State};
-use crate::plan::{DataSet, Level, Order, Plan, Workload, factor};
+use crate::plan::{DataSet, Level, Order, Plan, Tracing, Workload, factor};
 
 use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
@@ -87,6 +87,8 @@ pub enum PlanCommand {
     MemoryLimit(Option<f64>),
     /// Leave so many steps at the start out of statistics.
     WarmUpSteps(u64),
+    /// Whether a profiler records the runs.
+    Tracing(Tracing),
     /// Train on this data set.
     Data(DataSet),
     /// Keep repeats that the session holds as finished, or run all anew.
@@ -270,6 +272,7 @@ impl State {
             PlanCommand::RunTimeLimit(limit) => plan.edit(Some("run time"), |plan| plan.limits.run_time_s = limit),
             PlanCommand::MemoryLimit(limit) => plan.edit(Some("memory"), |plan| plan.limits.memory_limit_gb = limit),
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
+            PlanCommand::Tracing(tracing) => plan.edit(Some("tracing"), |plan| plan.tracing = tracing),
             PlanCommand::Data(data) => plan.edit(None, |plan| plan.data = data),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(requests),

@@ -126,20 +126,23 @@ fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Fo
     match notice {
         Notice::Event(line) if format == Some(Format::Json) => print(&serde_json::to_string(line)?)?,
         Notice::Event(_) | Notice::Sample { .. } => {}
-        Notice::Importing { run, fraction } => {
-            bar.set_message(format!("importing the report of {run}: {:.0} %", fraction * 100.0));
+        Notice::Importing { name, fraction } => {
+            bar.set_message(format!("importing the report of {name}: {:.0} %", fraction * 100.0));
         }
-        Notice::Trace { run, outcome } => match outcome {
-            TraceOutcome::Imported(trace) => {
+        Notice::Trace { name, outcome } => match outcome {
+            Some(TraceOutcome::Imported(trace)) => {
                 let lost = trace.evidence.iter().filter(|evidence| !evidence.in_effect);
                 let lost =
                     lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
                 let lost: String = lost.collect();
                 bar.suspend(|| {
-                    say(format_args!("run {run} traced: {:.1} s of {} GPUs{lost}", trace.wall_s, trace.gpus))
+                    say(format_args!("run {name} traced: {:.1} s of {} GPUs{lost}", trace.wall_s, trace.gpus))
                 });
             }
-            TraceOutcome::Failed(reason) => bar.suspend(|| say(format_args!("run {run} has no trace: {reason}"))),
+            Some(TraceOutcome::Failed(reason)) => {
+                bar.suspend(|| say(format_args!("run {name} has no trace: {reason}")))
+            }
+            None => bar.suspend(|| say(format_args!("run {name}: import cancelled; opening the session resumes it"))),
         },
         Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable: {message}"))),
         Notice::State { run, state, reason } if state.is_final() => {

@@ -1,11 +1,11 @@
 //! The table as a value: columns with units, rows of cells, notes.
 
 use super::Preset;
-use super::preset::Runs;
 use super::notes::notes;
+use super::preset::Runs;
 use crate::analysis::{
-    Cell, CellKey, EpochSummary, Level, Levels, Method, Recording, RunState, RunSummary, Setting, Value, cells, measure, ratio,
-    summarise, varying,
+    Cell, CellKey, EpochSummary, Level, Levels, Method, Recording, RunState, RunSummary, Setting, Value, cells,
+    measure, ratio, summarise, varying,
 };
 
 /// Seeds the bootstrap, so that the same runs always give the same table.

@@ -115,11 +115,12 @@ impl Follower {
             if self.ended.is_none() {
                 self.ended = self.group.ended();
             }
-            // Ranks outlive a profiler that fails: what they measure counts all the same.
-            if let Some(leader) = self.ended
-                && !self.signal_apart(None)
-            {
-                break leader;
+            if let Some(leader) = self.ended {
+                // Ranks outlive a profiler that fails: what they measure counts all the same. The logs say which there are.
+                while self.job.trace.is_some() && self.read_logs() {}
+                if !self.signal_apart(None) {
+                    break leader;
+                }
             }
             let more = self.read_logs();
             self.watch();

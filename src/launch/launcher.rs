@@ -158,7 +158,11 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::start`].
     pub fn start_under(&self, job: Job, mut profiler: Command) -> Result<(), LaunchError> {
-        profiler.arg(&self.worker.path).envs(self.worker.environment.iter().map(|(key, value)| (key, value)));
+        if !self.worker.environment.is_empty() {
+            // For the worker alone: a profiler has libraries of its own.
+            profiler.arg("env").args(self.worker.environment.iter().map(|(key, value)| format!("{key}={value}")));
+        }
+        profiler.arg(&self.worker.path);
         self.start_by(job, profiler)
     }
 

@@ -17,9 +17,28 @@ use crate::trace::{self, Progress, Stage, TraceError, Window};
 /// The report that a profiler writes into a run's folder, without its ending.
 const REPORT: &str = "trace";
 
+/// A report that is to be imported.
+pub(super) struct ToImport {
+    /// The run's id, or the name of a report that stands alone.
+    name: String,
+    of_run: bool,
+    /// Those that the run was planned with.
+    levels: Option<Levels>,
+    source: Source,
+}
+
+/// Where a report is.
+enum Source {
+    /// In its run's folder, where its export is kept too.
+    Recorded(PathBuf),
+    /// A file of the user's.
+    File(PathBuf),
+}
+
 /// An import that is under way.
 pub(super) struct Import {
-    run: String,
+    name: String,
+    of_run: bool,
     cancel: Arc<AtomicBool>,
     updates: Receiver<ImportUpdate>,
     thread: Option<JoinHandle<()>>,
@@ -49,19 +68,20 @@ pub(super) fn waits_for_import(record: &RunRecord, folder: &Path) -> bool {
 }
 
 impl Import {
-    /// Starts to import the report in a run's folder.
-    pub(super) fn start(run: &str, folder: &Path, levels: Levels) -> Result<Self, SessionError> {
+    /// Starts to import a report.
+    fn start(wanted: ToImport) -> Result<Self, SessionError> {
         let (sender, updates) = sync_channel(16);
         let cancel = Arc::<AtomicBool>::default();
-        let (folder, cancelled) = (folder.to_owned(), Arc::clone(&cancel));
+        let cancelled = Arc::clone(&cancel);
+        let ToImport { name, of_run, levels, source } = wanted;
         let work = move || {
-            let outcome = import(&folder, &levels, &mut |progress| tell(&sender, &cancelled, progress));
+            let outcome = import(&source, levels.as_ref(), &mut |progress| tell(&sender, &cancelled, progress));
             // Whoever no longer listens finds the recording when the session is opened again.
             let _ = outcome.map(|outcome| sender.send(ImportUpdate::Done(outcome)));
         };
-        let thread = std::thread::Builder::new().name(format!("import-{run}")).spawn(work);
+        let thread = std::thread::Builder::new().name("import".to_owned()).spawn(work);
         let thread = Some(thread.map_err(SessionError::Thread)?);
-        Ok(Self { run: run.to_owned(), cancel, updates, thread })
+        Ok(Self { name, of_run, cancel, updates, thread })
     }
 
     fn cancel(&self) {
@@ -96,24 +116,50 @@ fn tell(sender: &SyncSender<ImportUpdate>, cancelled: &AtomicBool, progress: Pro
     }
 }
 
-/// Imports a run's report; none where that was cancelled.
-fn import(folder: &Path, levels: &Levels, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Option<TraceOutcome> {
-    let recording = recording(folder);
-    if !recording.exists() {
-        let unfinished = folder.join(format!("{REPORT}.qdstrm"));
-        let why = if unfinished.exists() {
-            format!("nsys recorded {} and could not import it", unfinished.display())
-        } else {
-            "nsys wrote no report".to_owned()
-        };
-        return Some(TraceOutcome::Failed(format!("{why}: group.out and stderr.log in the run's folder say more")));
-    }
-    protect(&recording);
-    match trace::import_recording(&recording, &folder.join(format!("{REPORT}.sqlite")), tell) {
-        Ok(trace) => Some(TraceOutcome::Imported(Box::new(trace.summary("trace.nsys-rep", Some(levels))))),
+/// Imports a report; none where that was cancelled.
+fn import(
+    source: &Source,
+    levels: Option<&Levels>,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Option<TraceOutcome> {
+    let (file, imported) = match source {
+        Source::File(file) => (file.clone(), trace::import(file, &Window::default(), tell)),
+        Source::Recorded(folder) => {
+            let recording = recording(folder);
+            if !recording.exists() {
+                return Some(TraceOutcome::Failed(no_recording(folder)));
+            }
+            protect(&recording);
+            let imported = trace::import_recording(&recording, &folder.join(format!("{REPORT}.sqlite")), tell);
+            (recording, imported)
+        }
+    };
+    match imported {
+        Ok(trace) => Some(TraceOutcome::Imported(Box::new(trace.summary(&named(&file), levels)))),
         Err(TraceError::Cancelled) => None,
         Err(error) => Some(TraceOutcome::Failed(error.to_string())),
     }
+}
+
+/// Why a run has no report, as far as its folder tells.
+fn no_recording(folder: &Path) -> String {
+    let unfinished = folder.join(format!("{REPORT}.qdstrm"));
+    let why = if unfinished.exists() {
+        format!("nsys recorded {} and could not import it", unfinished.display())
+    } else {
+        "nsys wrote no report, as it does when the run never came to the window that the plan names".to_owned()
+    };
+    format!("{why}: group.out and stderr.log in the run's folder say more")
+}
+
+/// A file's name.
+fn named(file: &Path) -> String {
+    file.file_name().map_or_else(|| "report".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// What a report that stands alone is called in a session.
+fn report_name(file: &Path) -> String {
+    file.file_stem().map_or_else(|| "report".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The recording holds the environment of the run: nobody else is to read it.
@@ -126,23 +172,45 @@ fn protect(file: &Path) {
 impl Session {
     /// A traced run has ended: its report is imported before another run starts, so that none is disturbed.
     pub(super) fn import_trace(&mut self, run: &str, levels: Levels) -> Result<(), SessionError> {
-        self.to_import.push_back((run.to_owned(), levels));
+        let source = Source::Recorded(self.store.run_folder(run));
+        self.to_import.push_back(ToImport { name: run.to_owned(), of_run: true, levels: Some(levels), source });
+        self.start_import()
+    }
+
+    /// Imports a report from a file, as the trace of a run, or as a report that stands alone and is called by its file's
+    /// name. [`Session::advance`] tells how far that is and what came of it.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub fn attach(&mut self, file: &Path, run: Option<&str>) -> Result<(), SessionError> {
+        self.store.flush()?;
+        let levels = levels_of(&self.store, run)?;
+        let name = run.map_or_else(|| report_name(file), str::to_owned);
+        self.to_import.push_back(ToImport {
+            name,
+            of_run: run.is_some(),
+            levels,
+            source: Source::File(file.to_owned()),
+        });
         self.start_import()
     }
 
     fn start_import(&mut self) -> Result<(), SessionError> {
+        // A run that is under way would be disturbed.
         while self.import.is_none()
-            && let Some((run, levels)) = self.to_import.pop_front()
+            && !self.queue.states().any(|(_, state)| state.is_under_way())
+            && let Some(wanted) = self.to_import.pop_front()
         {
-            self.import = Some(Import::start(&run, &self.store.run_folder(&run), levels)?);
+            self.import = Some(Import::start(wanted)?);
         }
         Ok(())
     }
 
     /// Takes what the import said since the last time.
     pub(super) fn take_import(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
-        let Some(import) = &self.import else { return Ok(()) };
-        let run = import.run.clone();
+        let Some(import) = &self.import else { return self.start_import() };
+        let name = import.name.clone();
+        let of_run = import.of_run;
         let mut over = import.thread.as_ref().is_none_or(JoinHandle::is_finished);
         let mut fraction = None;
         let mut outcome = None;
@@ -152,13 +220,16 @@ impl Session {
                 ImportUpdate::Done(done) => outcome = Some(done),
             }
         }
-        if let Some(outcome) = outcome {
-            over = true;
-            let name = run.clone();
-            self.store.decide(Decision::TraceEnded { name, of_run: true, outcome: outcome.clone() })?;
-            notices.push(Notice::Trace { run, outcome });
-        } else if let (Some(fraction), false) = (fraction, over) {
-            notices.push(Notice::Importing { run, fraction });
+        over |= outcome.is_some();
+        match outcome {
+            // A report that stands alone and cannot be read is nothing to keep.
+            Some(outcome) if of_run || matches!(outcome, TraceOutcome::Imported(_)) => {
+                self.store.decide(Decision::TraceEnded { name: name.clone(), of_run, outcome: outcome.clone() })?;
+                notices.push(Notice::Trace { name, outcome: Some(outcome) });
+            }
+            Some(outcome) => notices.push(Notice::Trace { name, outcome: Some(outcome) }),
+            None if over => notices.push(Notice::Trace { name, outcome: None }),
+            None => notices.extend(fraction.map(|fraction| Notice::Importing { name, fraction })),
         }
         if over {
             self.import = None;
@@ -168,7 +239,7 @@ impl Session {
     }
 
     /// Ends imports: the recordings stay, and are imported when the session is opened again.
-    pub(super) fn cancel_imports(&mut self) {
+    pub fn cancel_imports(&mut self) {
         self.to_import.clear();
         if let Some(import) = &self.import {
             import.cancel();
@@ -199,19 +270,18 @@ pub fn attach_report(
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<String, SessionError> {
     let store = Store::open(session)?;
-    let levels = match run {
-        None => None,
-        Some(run) => {
-            let record = store.reader()?.run(run)?;
-            Some(record.ok_or_else(|| SessionError::UnknownRun { run: run.to_owned() })?.levels)
-        }
-    };
+    let levels = levels_of(&store, run)?;
     let imported = trace::import(file, &Window::default(), tell)?;
-    let name = file.file_stem().map_or_else(|| "report".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let file_name = file.file_name().map_or_else(|| name.clone(), |name| name.to_string_lossy().into_owned());
-    let name = run.map_or(name, str::to_owned);
-    let outcome = TraceOutcome::Imported(Box::new(imported.summary(&file_name, levels.as_ref())));
+    let name = run.map_or_else(|| report_name(file), str::to_owned);
+    let outcome = TraceOutcome::Imported(Box::new(imported.summary(&named(file), levels.as_ref())));
     store.decide(Decision::TraceEnded { name: name.clone(), of_run: run.is_some(), outcome })?;
     store.flush()?;
     Ok(name)
+}
+
+/// The levels that a run was planned with; none without a run.
+fn levels_of(store: &Store, run: Option<&str>) -> Result<Option<Levels>, SessionError> {
+    let Some(run) = run else { return Ok(None) };
+    let record = store.reader()?.run(run)?;
+    Ok(Some(record.ok_or_else(|| SessionError::UnknownRun { run: run.to_owned() })?.levels))
 }

@@ -29,7 +29,8 @@ fn metrics_are_medians_over_repeats_and_a_factor_without_effect_is_marked_with_w
     assert_eq!(metrics.rows.iter().map(|row| row.cell.as_str()).collect::<Vec<_>>(), ["elsewhere", "fp16-nsys"]);
     let json = crate::figure::render(&metrics, crate::figure::Format::Json);
     assert!(json.contains("host_to_device_s") && json.contains("1.5"), "{json}");
-    let marked = metrics.notes.iter().any(|note| note.contains("pin_memory = on not in effect") && note.contains("9 from"));
+    let marked =
+        metrics.notes.iter().any(|note| note.contains("pin_memory = on not in effect") && note.contains("9 from"));
     assert!(marked, "{:?}", metrics.notes);
 }
 

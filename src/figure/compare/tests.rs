@@ -113,7 +113,8 @@ fn many_lines_are_cut_to_what_can_be_told_apart_and_it_is_said() {
 #[test]
 fn the_same_cell_of_two_sessions_is_two_rows_and_its_session_a_setting() {
     let runs = four();
-    let sources = [Source { session: "a", runs: &runs, reports: &[] }, Source { session: "b", runs: &runs, reports: &[] }];
+    let sources =
+        [Source { session: "a", runs: &runs, reports: &[] }, Source { session: "b", runs: &runs, reports: &[] }];
     let both = compare(&sources, &View::default());
     assert_eq!((both.table.rows.len(), both.arrangement.colour.unwrap().key), (8, "session"));
     assert_eq!(both.charts[0].legend().len(), 2);
