@@ -9,6 +9,7 @@ mod effect;
 pub(crate) mod fixture;
 mod mark;
 mod measure;
+mod metric;
 mod pyramid;
 mod run;
 mod smooth;
@@ -20,10 +21,12 @@ pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, varying};
 pub use effect::{Effect, effects};
 pub use mark::Mark;
 pub use measure::{MEASURES, Measure, measure};
+pub use metric::{MetricUnit, metric_measure};
 pub use pyramid::{Pyramid, View};
-pub use run::{EpochSummary, RunSummary, summarise_run};
+pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run};
 pub use smooth::Smoother;
 pub use value::{Interval, Method, Value, range, ratio, summarise};
 
 // The plan's values that summaries and cells carry, for whoever draws them.
 pub use crate::plan::{Level, Levels, RunState};
+pub use crate::protocol::{TRACE_METRICS, TraceMetricKind};

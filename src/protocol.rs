@@ -9,12 +9,14 @@ mod group;
 mod job;
 mod ranges;
 mod sample;
+mod trace;
 
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{Exit, GROUP_LOG, GroupEvent, GroupLine};
 pub use job::{Job, JobLimits, MemoryPolicy, Placement, RankPlace};
 pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
+pub use trace::{CAPTURE_RANGE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
 
 /// The version of jobs, events and samples. A change that an older reader would misread makes a new one.
 pub const PROTOCOL_VERSION: u32 = 1;

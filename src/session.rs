@@ -8,8 +8,9 @@ mod error;
 mod packing;
 mod progress;
 mod queueing;
+mod tracing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,12 +18,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub use error::SessionError;
 pub use progress::Progress;
 pub use queueing::{Added, runnable};
+pub use tracing::attach_report;
 
 use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState, Topology};
-use crate::protocol::{EventLine, Job, RankPlace, Sample};
+use crate::protocol::{EventLine, Job, RankPlace, Sample, TraceOutcome};
 use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
+use crate::trace;
 
 /// Updates that may wait before the followers of runs must wait too.
 const UPDATES_IN_FLIGHT: usize = 4096;
@@ -50,6 +53,20 @@ pub enum Notice {
         /// What.
         sample: Box<Sample>,
     },
+    /// A report is being imported.
+    Importing {
+        /// The run's id, or the name of a report that stands alone.
+        name: String,
+        /// How much of that is done, from 0 to 1.
+        fraction: f64,
+    },
+    /// The import of a report is over.
+    Trace {
+        /// The run's id, or the name of a report that stands alone.
+        name: String,
+        /// What came of it; none where it was cancelled.
+        outcome: Option<TraceOutcome>,
+    },
     /// A line of a rank's log that could not be read, with file and line.
     Noise {
         /// Which run.
@@ -76,6 +93,9 @@ pub struct Session {
     next_plan: u32,
     updates: Receiver<Update>,
     samples: Receiver<(String, Sample)>,
+    import: Option<tracing::Import>,
+    /// What is imported after it.
+    to_import: VecDeque<tracing::ToImport>,
 }
 
 /// A run that may be started (again).
@@ -114,6 +134,7 @@ impl Machine {
     pub fn look() -> Self {
         let found = launch::find_worker();
         let mut node = telemetry::read_node();
+        node.nsys = trace::find_nsys();
         node.worker = found.as_ref().map(|worker| worker.description.clone()).map_err(Clone::clone);
         let topology = telemetry::read_topology(&node);
         Self { node, topology, worker: found.ok() }
@@ -143,8 +164,11 @@ impl Session {
             next_plan: 1,
             updates,
             samples,
+            import: None,
+            to_import: VecDeque::new(),
         };
         session.take_up_earlier_runs()?;
+        session.take_up_imports()?;
         Ok(session)
     }
 
@@ -168,9 +192,9 @@ impl Session {
         &self.progress
     }
 
-    /// Whether nothing is running and nothing may start.
+    /// Whether nothing is running, nothing may start, and no report is being imported.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_idle()
+        self.queue.is_idle() && self.import.is_none() && self.to_import.is_empty()
     }
 
     /// Lets no further run start until [`Session::resume_queue`].
@@ -201,6 +225,8 @@ impl Session {
     /// Closes the session and lets runs that are under way go on: whoever opens it next finds them again, and says of
     /// those still queued that they never started.
     pub fn leave(mut self) -> Result<(), SessionError> {
+        self.cancel_imports();
+        self.import = None;
         if let Some(launcher) = self.launcher.take() {
             launcher.leave();
         }
@@ -227,6 +253,7 @@ impl Session {
 
     /// Ends what runs and takes out of the queue what waits.
     pub fn cancel_all(&mut self) -> Result<(), SessionError> {
+        self.cancel_imports();
         // The waiting ones first, so that none starts in the place of one that ends.
         let (waiting, running): (Vec<_>, Vec<_>) = self
             .queue
@@ -257,6 +284,7 @@ impl Session {
             self.store.sample(&run, sample.clone())?;
             notices.push(Notice::Sample { run, sample: Box::new(sample) });
         }
+        self.take_import(&mut notices)?;
         self.start_next(&mut notices)?;
         Ok(notices)
     }
@@ -278,7 +306,8 @@ impl Session {
     }
 
     fn start_next(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
-        while self.launcher.is_some() && self.has_room()? {
+        // What nsys does meanwhile would be measured too.
+        while self.launcher.is_some() && self.import.is_none() && self.has_room()? {
             let beside = self.queue.under_way().map(str::to_owned).collect();
             let Some(run) = self.queue.next() else { break };
             let Some(queued) = self.jobs.get(&run) else {
@@ -287,8 +316,14 @@ impl Session {
             self.store.decide(self.placed(&run, queued, beside))?;
             let Some(launcher) = &self.launcher else { break };
             self.progress.started(&run, queued.estimate_s, now_s());
-            if let Err(error) = launcher.start(queued.job.clone()) {
-                let reason = Some(error.to_string());
+            let started = match queued.job.trace {
+                None => launcher.start(queued.job.clone()).map_err(|error| error.to_string()),
+                Some(capture) => tracing::profiler(&self.node, &queued.job, capture).and_then(|profiler| {
+                    launcher.start_under(queued.job.clone(), profiler).map_err(|error| error.to_string())
+                }),
+            };
+            if let Err(reason) = started {
+                let reason = Some(reason);
                 self.queue.set(&run, RunState::Failed)?;
                 self.store.decide(ended(&run, RunState::Failed, reason.clone()))?;
                 self.progress.ended(&run, now_s());
@@ -321,6 +356,10 @@ impl Session {
                     self.watched_ranks.remove(&run);
                     self.store.decide(ended(&run, state, reason.clone()))?;
                     self.progress.ended(&run, now_s());
+                    let traced = self.jobs.get(&run).filter(|queued| queued.job.trace.is_some());
+                    if let Some(levels) = traced.map(|queued| queued.job.levels.clone()) {
+                        self.import_trace(&run, levels)?;
+                    }
                 }
                 notices.push(Notice::State { run, state, reason });
             }

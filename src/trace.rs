@@ -12,6 +12,7 @@ mod gpu;
 mod host;
 mod import;
 mod metric;
+mod nsys;
 mod open;
 mod operation;
 mod proof;
@@ -26,9 +27,8 @@ mod value;
 mod window;
 
 pub use error::TraceError;
-pub use export::{nsys_path, nsys_version};
-pub use import::{Progress, Stage, import, import_bytes};
-pub use metric::{METRICS, MetricKind};
+pub use import::{Progress, Stage, import, import_bytes, import_recording};
+pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use proof::{GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
 pub use render::{csv, markdown};
 pub use value::{

@@ -155,6 +155,7 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
         warm_up_steps: 1,
         folder: folder.join("run"),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        trace: None,
         limits: JobLimits::default(),
     }
 }

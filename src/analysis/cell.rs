@@ -3,11 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
-use super::RunSummary;
+use super::{Recording, RunSummary};
 use crate::plan::{DataSet, Domain, Factor, Level, Levels, Workload, factor};
 
 /// The key of the data set where it stands among factors.
 const DATA: &str = "data";
+/// The key of what recorded the cell's runs.
+const TRACE: &str = "trace";
 /// The key of the cell's id where nothing else tells cells apart.
 const CELL: &str = "cell";
 /// The key of the session where cells of several are compared.
@@ -20,6 +22,8 @@ pub struct Source<'a> {
     pub session: &'a str,
     /// Its runs.
     pub runs: &'a [RunSummary],
+    /// Reports that stand alone.
+    pub reports: &'a [RunSummary],
 }
 
 /// What names one cell among those of several sessions.
@@ -47,6 +51,11 @@ pub struct Cell<'a> {
 }
 
 impl Cell<'_> {
+    /// Whether a profiler recorded its runs: all or none of them.
+    pub fn recording(&self) -> Recording {
+        self.runs.first().map_or(Recording::Plain, |run| run.recording)
+    }
+
     /// Its name among cells of several sessions.
     pub fn key(&self) -> CellKey {
         CellKey { session: self.session.to_owned(), cell: self.id.to_owned() }
@@ -55,7 +64,8 @@ impl Cell<'_> {
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
         match key {
-            DATA => Some(Level::text(self.data)),
+            DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
+            TRACE => Some(Level::text(if self.recording() == Recording::Plain { "off" } else { "on" })),
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             CELL => Some(Level::text(self.id)),
             _ => self.levels.get(key).cloned(),
@@ -76,14 +86,16 @@ pub struct Setting {
 
 /// Joins runs of the same cell. Cells stand in the order of the registry: the default level first, numbers by value.
 pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
-    cells_of(&[Source { session: "", runs }])
+    cells_of(&[Source { session: "", runs, reports: &[] }])
 }
 
 /// The same over several sessions; a session is then one more setting of its cells.
 pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
-    for (session, run) in sources.iter().flat_map(|source| source.runs.iter().map(|run| (source.session, run))) {
+    for (session, run) in
+        sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(|run| (source.session, run)))
+    {
         let place = *places.entry((session, &run.cell)).or_insert(cells.len());
         if place == cells.len() {
             cells.push(Cell { session, id: &run.cell, levels: &run.levels, data: &run.data, runs: Vec::new() });
@@ -108,7 +120,13 @@ pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
 
 /// The settings whose level is not the same in all cells.
 pub fn varying(cells: &[Cell]) -> Vec<Setting> {
-    let differs = |setting: &Setting| cells.iter().any(|cell| cell.level(setting.key) != cells[0].level(setting.key));
+    // A report that stands alone has no levels: that makes no setting one that differs.
+    let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
+    let differs = |setting: &Setting| match setting.key {
+        CELL => true,
+        SESSION | TRACE => cells.iter().any(|cell| cell.level(setting.key) != cells[0].level(setting.key)),
+        _ => planned.iter().any(|cell| cell.level(setting.key) != planned[0].level(setting.key)),
+    };
     let mut varying: Vec<Setting> = settings(cells).into_iter().filter(differs).collect();
     let described = |cell: &Cell| -> Vec<Option<Level>> {
         varying.iter().filter(|setting| setting.key != CELL).map(|setting| cell.level(setting.key)).collect()
@@ -125,7 +143,8 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
     let same = |setting: Setting| {
         let level = cells[0].level(setting.key)?;
         let shared = cells.iter().all(|cell| cell.level(setting.key).as_ref() == Some(&level));
-        (shared && setting.key != CELL).then_some((setting, level))
+        // That no profiler had a part in it goes without saying.
+        (shared && ![CELL, TRACE].contains(&setting.key)).then_some((setting, level))
     };
     settings(cells).into_iter().filter_map(same).collect()
 }
@@ -134,6 +153,7 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
 fn settings(cells: &[Cell]) -> Vec<Setting> {
     let mut settings =
         vec![Setting { key: SESSION, name: "Session", unit: "" }, Setting { key: DATA, name: "Data", unit: "" }];
+    settings.push(Setting { key: TRACE, name: "Traced", unit: "" });
     for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
         if settings.iter().all(|setting| setting.key != key) {
             let (name, unit) = registered(key).map_or((key, ""), |factor| (factor.name, factor.unit));

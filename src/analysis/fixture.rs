@@ -1,7 +1,7 @@
 //! Records of made-up runs for tests, with numbers that can be checked by hand.
 
 use crate::plan::{DataSet, Level, Levels, RunState};
-use crate::protocol::Device;
+use crate::protocol::{Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
 use crate::store::{EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, TelemetryRecord};
 
 /// A cell: its id, its levels and its ranks.
@@ -40,6 +40,8 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         started_time_s: Some(1_001.0),
         ended_time_s: Some(1_001.0 + 100.0 * step_time_s),
         ranks: (0..cell.ranks).map(|rank| rank_record(rank, step_time_s / (1.0 + f64::from(rank) / 8.0))).collect(),
+        traced: false,
+        trace: None,
         telemetry: TelemetryRecord {
             peak_device_bytes: Some(12_345_678_901),
             energy_j: Some(1_500.0),
@@ -92,4 +94,31 @@ fn rank_record(rank: u32, step_time_s: f64) -> RankRecord {
         duration_s: Some(99.0 * step_time_s),
         ..RankRecord::default()
     }
+}
+
+/// A report with time in copies to GPUs and in launches.
+pub(crate) fn trace(copies_s: f64, launches_s: f64) -> TraceSummary {
+    let metric = |(place, kind): (usize, &TraceMetricKind)| TraceMetric {
+        key: kind.key.to_owned(),
+        calls: 1,
+        seconds: [copies_s, launches_s].get(place).copied().unwrap_or(0.0),
+        percent_of_report: 0.0,
+        percent_of_shown: 0.0,
+        percent_of_wall: 0.0,
+    };
+    let metrics = TRACE_METRICS.iter().enumerate().map(metric).collect();
+    TraceSummary { file: "trace.nsys-rep".to_owned(), gpus: 1, metrics, ..TraceSummary::default() }
+}
+
+/// A finished run that a profiler recorded, whose factor did not take effect.
+pub(crate) fn traced(repeat: u32, copies_s: f64) -> RunRecord {
+    let mut record = run(&cell("fp16", 1, "single"), repeat, 0.5);
+    record.cell = "fp16-nsys".to_owned();
+    record.run = format!("traced-{repeat}");
+    record.traced = true;
+    let seen = "0 bytes copied from pinned memory, 9 from pageable memory".to_owned();
+    let pin = Evidence { factor: "pin_memory".to_owned(), asked: "on".to_owned(), seen, in_effect: false };
+    let trace = TraceSummary { evidence: vec![pin], ..trace(copies_s, 3.0) };
+    record.trace = Some(TraceOutcome::Imported(Box::new(trace)));
+    record
 }

@@ -32,6 +32,10 @@ pub enum Mark {
     NoSteadySteps,
     /// A measure was not a finite number and is left out: its key.
     NotFinite(&'static str),
+    /// A profiler recorded it, which costs time.
+    Traced,
+    /// It was to be traced and there is no trace: why.
+    NoTrace(String),
     /// A rank warned of something.
     Warned(String),
 }
@@ -50,6 +54,8 @@ impl Mark {
             Self::IncludesWarmUp => "includes warm-up",
             Self::NoSteadySteps => "no steady steps",
             Self::NotFinite(_) => "not finite",
+            Self::Traced => "traced",
+            Self::NoTrace(_) => "no trace",
             Self::Warned(_) => "warning",
         }
     }
@@ -74,6 +80,8 @@ impl fmt::Display for Mark {
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
             Self::NoSteadySteps => write!(f, "all steps are warm-up, none counts"),
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
+            Self::Traced => write!(f, "a profiler recorded it, which costs time"),
+            Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),
         }
     }

@@ -30,7 +30,7 @@ impl Measure {
     }
 }
 
-const fn plain(
+pub(super) const fn plain(
     key: &'static str,
     name: &'static str,
     unit: &'static str,
@@ -71,7 +71,7 @@ pub const MEASURES: &[Measure] = &[
 
 /// A measure by its key.
 pub fn measure(key: &str) -> Option<&'static Measure> {
-    MEASURES.iter().find(|measure| measure.key == key)
+    MEASURES.iter().chain(super::metric::METRIC_MEASURES).find(|measure| measure.key == key)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use super::bootstrap::median;
 use super::{Activity, BatchMeans, Mark, batch_means};
 use crate::plan::{Level, Levels, RunState, Strategy};
+use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
 /// One epoch of a run, over its ranks.
@@ -23,6 +24,18 @@ pub struct EpochSummary {
     pub test_loss: Option<f64>,
     /// Of the test after it, from 0 to 1.
     pub accuracy: Option<f64>,
+}
+
+/// Whether a profiler had a part in a run's times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Recording {
+    /// None.
+    #[default]
+    Plain,
+    /// It recorded the run, which costs time.
+    Traced,
+    /// There is only its report, of a run that is not in the session.
+    Report,
 }
 
 /// The measures of one run. A measure that the run does not tell is `None`, never 0.
@@ -80,6 +93,58 @@ pub struct RunSummary {
     pub activity: Vec<Activity>,
     /// What a reader must know.
     pub marks: Vec<Mark>,
+    /// Whether a profiler recorded it.
+    pub recording: Recording,
+    /// What came of the profiler's report, once that is known.
+    pub trace: Option<TraceOutcome>,
+}
+
+impl RunSummary {
+    /// What is kept of its profiler's report.
+    pub fn trace_summary(&self) -> Option<&TraceSummary> {
+        match &self.trace {
+            Some(TraceOutcome::Imported(trace)) => Some(trace),
+            Some(TraceOutcome::Failed(_)) | None => None,
+        }
+    }
+
+    /// A metric of its profiler's report.
+    pub fn trace_metric(&self, key: &str) -> Option<&TraceMetric> {
+        self.trace_summary()?.metrics.iter().find(|metric| metric.key == key)
+    }
+}
+
+/// A report that stands alone, as a run that tells nothing but its metrics.
+pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
+    let marks = trace.warnings.iter().map(|warning| Mark::Warned(format!("{}: {warning}", trace.file))).collect();
+    RunSummary {
+        run: name.to_owned(),
+        cell: name.to_owned(),
+        levels: Levels::default(),
+        data: String::new(),
+        device: None,
+        repeat: 1,
+        state: RunState::Finished,
+        step_time_s: None,
+        step_mean: None,
+        epoch_time_s: None,
+        total_time_s: None,
+        images_per_s: None,
+        processed_images_per_s: None,
+        load_wait_s: None,
+        train_loss: None,
+        test_loss: None,
+        accuracy: None,
+        peak_allocated_bytes: None,
+        peak_reserved_bytes: None,
+        peak_active_bytes: None,
+        peak_device_bytes: None,
+        energy_j: None,
+        epochs: Vec::new(),
+        marks,
+        recording: Recording::Report,
+        trace: Some(TraceOutcome::Imported(Box::new(trace))),
+    }
 }
 
 impl RunSummary {
@@ -123,6 +188,8 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         marks: marks(record),
         activity: super::activity::activity(record),
         epochs,
+        recording: if record.traced { Recording::Traced } else { Recording::Plain },
+        trace: record.trace.clone(),
     };
     if includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
@@ -244,7 +311,7 @@ fn marks(record: &RunRecord) -> Vec<Mark> {
     if !record.beside.is_empty() {
         add(Mark::SharedNode(record.beside.clone()));
     }
-    for evidence in record.ranks.iter().flat_map(|rank| &rank.evidence).filter(|evidence| !evidence.in_effect) {
+    for evidence in record.evidence().filter(|evidence| !evidence.in_effect) {
         add(Mark::FactorNotInEffect {
             factor: evidence.factor.clone(),
             asked: evidence.asked.clone(),
@@ -261,6 +328,16 @@ fn marks(record: &RunRecord) -> Vec<Mark> {
     }
     for message in record.warnings.iter().chain(record.ranks.iter().flat_map(|rank| &rank.warnings)) {
         add(Mark::Warned(message.clone()));
+    }
+    if record.traced {
+        add(Mark::Traced);
+    }
+    match &record.trace {
+        Some(TraceOutcome::Imported(trace)) => {
+            trace.warnings.iter().for_each(|warning| add(Mark::Warned(format!("{}: {warning}", trace.file))));
+        }
+        Some(TraceOutcome::Failed(reason)) => add(Mark::NoTrace(reason.clone())),
+        None => {}
     }
     marks
 }

@@ -56,6 +56,10 @@ pub enum Command {
     OpenSession(PathBuf),
     /// Take away the message of this number.
     Dismiss(u64),
+    /// Import a profiler's report into the open session: as the trace of a run, or as one that stands alone.
+    Attach(PathBuf, Option<String>),
+    /// End the import of reports.
+    CancelImports,
     /// Files dropped on the window.
     Dropped(Vec<PathBuf>),
     /// Of sessions.

@@ -4,8 +4,10 @@ mod bars;
 mod controls;
 mod lines;
 mod look;
+mod metrics;
 mod picture;
 mod sources;
+mod stacked;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,7 @@ use super::engine::Records;
 use super::theme::GRID;
 use super::widgets::{main_button, muted, named, strong};
 use super::{Command, Request, Screen, State};
-use crate::analysis::{CellKey, Level};
+use crate::analysis::{CellKey, Level, MetricUnit};
 use crate::figure::{Form, Format, Kind, Over, Place, View, render};
 use picture::Picture;
 
@@ -51,6 +53,14 @@ pub enum CompareCommand {
     Kind(Kind),
     /// What losses are drawn over.
     Over(Over),
+    /// Show runs that a profiler recorded among the others, or not.
+    Traced(bool),
+    /// Show a metric of profilers' reports, or not: its key.
+    ShowMetric(&'static str, bool),
+    /// In what metrics are shown.
+    MetricUnit(MetricUnit),
+    /// Ask for the file of a profiler's report.
+    ChooseReport,
     /// Sort the table by the column of this key; again: the other way round; again: not at all.
     Sort(String),
     /// Choose a cell, or none.
@@ -83,6 +93,8 @@ pub struct CompareState {
     /// The rows of its table in the order they are shown.
     order: Vec<usize>,
     work: Option<Promise<Picture>>,
+    /// The dialog for a report's file.
+    dialog: Option<Promise<Option<PathBuf>>>,
     /// Runs or view have changed since the work began.
     stale: bool,
 }
@@ -157,6 +169,22 @@ impl State {
             CompareCommand::Baseline(cell) => compare.view.baseline = cell,
             CompareCommand::Kind(kind) => compare.view.kind = kind,
             CompareCommand::Over(over) => compare.view.over = over,
+            CompareCommand::Traced(traced) => compare.view.traced = traced,
+            CompareCommand::ShowMetric(key, show) => {
+                compare.view.metrics.retain(|known| *known != key);
+                compare.view.metrics.extend(show.then_some(key));
+            }
+            CompareCommand::ChooseReport if compare.dialog.is_none() => {
+                let waker = context.clone();
+                compare.dialog = Some(Promise::spawn_thread("report-dialog", move || {
+                    let dialog = rfd::FileDialog::new().set_title("Attach a report of Nsight Systems");
+                    let chosen = dialog.add_filter("reports", &["nsys-rep", "sqlite"]).pick_file();
+                    waker.request_repaint();
+                    chosen
+                }));
+            }
+            CompareCommand::ChooseReport => {}
+            CompareCommand::MetricUnit(unit) => compare.view.metric_unit = unit,
             CompareCommand::Sort(column) => {
                 compare.sort = match compare.sort.take() {
                     Some((known, false)) if known == column => Some((column, true)),
@@ -191,7 +219,13 @@ impl State {
     }
 
     /// Takes over what background work has done, and begins it where something has changed.
-    pub fn poll_compare(&mut self, context: &Context, _requests: &mut Vec<Request>) {
+    pub fn poll_compare(&mut self, context: &Context, requests: &mut Vec<Request>) {
+        match self.compare.dialog.take().map(Promise::try_take) {
+            Some(Ok(Some(file))) => self.attach(file, None, requests),
+            // Cancelled, or there is no dialog on this system: the path field does it then.
+            Some(Ok(None)) | None => {}
+            Some(Err(waiting)) => self.compare.dialog = Some(waiting),
+        }
         if let Some(work) = self.compare.work.take() {
             match work.try_take() {
                 Ok(picture) => {
@@ -231,7 +265,9 @@ fn filter_id() -> Id {
 
 /// Draws the Compare screen.
 pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let Some(picture) = state.compare.picture.as_ref().filter(|picture| picture.comparison.all_cells > 0) else {
+    let Some(picture) =
+        state.compare.picture.as_ref().filter(|picture| picture.comparison.all_cells + picture.comparison.traced > 0)
+    else {
         empty_ui(ui, state, commands);
         return;
     };
@@ -268,6 +304,7 @@ fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &
         ui.label(muted(ui, notes.join(" ")));
     }
     match charts.as_slice() {
+        [chart] if chart.form == Form::Stacked => stacked::stacked_ui(ui, compare, picture, chart, commands),
         [chart] if chart.form == Form::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
         _ => lines::lines_ui(ui, compare, charts),
     }
@@ -350,6 +387,7 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.horizontal(|ui| {
             ui.add_space((ui.available_width() / 2.0 - 60.0).max(0.0));
             controls::add_session_ui(ui, state, commands);
+            metrics::attach_ui(ui, state, commands);
         });
     });
 }

@@ -59,6 +59,10 @@ pub enum Request {
     Retry(String),
     /// Make a queued run the so-many-th of the queued ones, from 0.
     Reorder(String, usize),
+    /// Import a profiler's report: as the trace of a run, or as one that stands alone.
+    Attach(PathBuf, Option<String>),
+    /// End imports.
+    CancelImports,
     /// Sample the whole machine while somebody looks, or no longer.
     WatchNode(bool),
     /// Look at the machine anew.
@@ -97,6 +101,8 @@ pub enum Report {
     Records(Arc<Records>),
     /// What ranks and telemetry said of one run since the last report.
     Live(LiveBatch),
+    /// A report is being imported: its name, and how much of that is done, from 0 to 1. None: no more.
+    Importing(Option<(String, f64)>),
     /// The machine as a whole.
     NodeSample(Box<Sample>),
     /// A plan was queued.
@@ -176,6 +182,8 @@ pub struct Records {
     pub runs: Vec<RunRecord>,
     /// The measures of the runs that have ended, in the same order.
     pub summaries: Vec<RunSummary>,
+    /// Profilers' reports that stand alone.
+    pub reports: Vec<RunSummary>,
     /// Ended runs whose measures are still being worked out.
     pub pending: usize,
 }

@@ -198,6 +198,14 @@ fn left_ui(ui: &mut Ui, state: &State, node: &Node) {
 
 fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>) {
     titled(ui, "Worker", |ui| worker_ui(ui, node));
+    titled(ui, "Nsight Systems", |ui| match &node.nsys {
+        Ok(nsys) => {
+            pairs_ui(ui, "node-nsys", &[("Path", nsys.path.display().to_string()), ("Version", nsys.version.clone())])
+        }
+        Err(reason) => {
+            ui.add(Label::new(muted(ui, format!("Runs cannot be traced: {reason}"))).wrap());
+        }
+    });
     titled(ui, "Data sets", |ui| data::data_ui(ui, state, commands));
     titled(ui, "Disk space", |ui| place::disks_ui(ui, state.machine.places.as_ref()));
     titled(ui, "Topology", |ui| match &state.machine.places {

@@ -22,7 +22,7 @@ use poll_promise::Promise;
 
 use super::theme::GRID;
 use super::{Command, Request, Screen, State};
-use crate::plan::{DataSet, Level, Order, Plan, Workload, factor};
+use crate::plan::{DataSet, Level, Order, Plan, Tracing, Workload, factor};
 
 use document::{Document, EditKind};
 pub(in crate::app) use files::{on_thread, typed_path};
@@ -90,6 +90,8 @@ pub enum PlanCommand {
     Exclusive(bool),
     /// Leave so many steps at the start out of statistics.
     WarmUpSteps(u64),
+    /// Whether a profiler records the runs.
+    Tracing(Tracing),
     /// Train on this data set.
     Data(DataSet),
     /// Keep repeats that the session holds as finished, or run all anew.
@@ -274,6 +276,7 @@ impl State {
             PlanCommand::MemoryLimit(limit) => plan.edit(Some("memory"), |plan| plan.limits.memory_limit_gb = limit),
             PlanCommand::Exclusive(exclusive) => plan.edit(None, |plan| plan.limits.exclusive = exclusive),
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
+            PlanCommand::Tracing(tracing) => plan.edit(Some("tracing"), |plan| plan.tracing = tracing),
             PlanCommand::Data(data) => plan.edit(None, |plan| plan.data = data),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(requests),

@@ -1,6 +1,6 @@
 //! All that the window shows, and how commands and reports change it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui::Context;
@@ -62,6 +62,8 @@ pub struct State {
     pub queue: Arc<QueueView>,
     /// All runs of the open session.
     pub records: Arc<Records>,
+    /// A report that is being imported: its name, and how much of that is done, from 0 to 1.
+    pub importing: Option<(String, f64)>,
     /// The palette is open.
     pub palette: bool,
     /// The list of keys is open.
@@ -119,6 +121,8 @@ impl State {
             Command::Sessions(command) => self.execute_sessions(command, context, requests),
             Command::Close(command) => self.execute_close(command, context, requests),
             Command::Dismiss(number) => self.problems.retain(|problem| problem.number != number),
+            Command::Attach(file, run) => self.attach(file, run, requests),
+            Command::CancelImports => requests.push(Request::CancelImports),
             Command::Dropped(paths) => self.dropped(paths, context, requests),
             Command::Plan(command) => self.execute_plan(command, context, requests),
             Command::Runs(command) => self.execute_runs(command, context, requests),
@@ -157,6 +161,7 @@ impl State {
             Report::Records(records) => self.take_records(records),
             Report::Live(batch) => self.live.take(batch),
             Report::NodeSample(sample) => self.machine.take_sample(*sample),
+            Report::Importing(importing) => self.importing = importing,
             Report::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),
             Report::Problem { screen, message } => {
                 // Wherever a launch failed: it may be tried again.
@@ -205,6 +210,18 @@ impl State {
         }
     }
 
+    /// Has a profiler's report imported into the open session.
+    pub(super) fn attach(&mut self, file: PathBuf, run: Option<String>, requests: &mut Vec<Request>) {
+        let refusal = match &self.session {
+            None => Some("a report is kept in a session, and none is open: open or make one first".to_owned()),
+            Some(session) => session.read_only.clone(),
+        };
+        match refusal {
+            Some(refusal) => self.problem(self.screen, format!("{}: {refusal}", file.display())),
+            None => requests.push(Request::Attach(file, run)),
+        }
+    }
+
     fn launched(&mut self, queued: usize, kept: usize, invalid: usize) {
         self.plan.launch_answered();
         self.runs.launched(queued, kept, invalid);
@@ -216,6 +233,7 @@ impl State {
         for path in paths {
             let session = if path.is_dir() { Some(path.clone()) } else { path.parent().map(PathBuf::from) };
             let session = session.filter(|folder| folder.join("session.toml").exists());
+            let session = session.filter(|_| !is_report(&path));
             let is_figure = path.extension().is_some_and(|extension| FIGURES.iter().any(|known| extension.eq_ignore_ascii_case(known)));
             let is_plan = path.extension().is_some_and(|extension| extension == "toml");
             match session {
@@ -223,10 +241,12 @@ impl State {
                 Some(folder) if !is_plan || path.ends_with("session.toml") => {
                     self.open_session(Request::OpenExisting(folder), requests);
                 }
+                _ if is_report(&path) => self.attach(path, None, requests),
                 _ if is_plan => self.execute_plan(super::PlanCommand::OpenFile(path), context, requests),
                 _ => {
                     let message = format!(
-                        "{}: neither a plan (a .toml file), a session (a folder with session.toml) nor a figure (.svg, .pdf, .png): drop one of these",
+                        "{}: neither a plan (a .toml file), a session (a folder with session.toml), a profiler's report (.nsys-rep, .sqlite) \
+                         nor a figure (.svg, .pdf, .png): drop one of these",
                         path.display()
                     );
                     self.problem(self.screen, message);
@@ -234,4 +254,11 @@ impl State {
             }
         }
     }
+}
+
+/// Whether a path looks like a profiler's report.
+fn is_report(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let is_index = path.file_name().is_some_and(|name| name == "session.sqlite");
+    !is_index && ending.is_some_and(|ending| ["nsys-rep", "qdrep", "sqlite"].contains(&ending))
 }

@@ -64,5 +64,9 @@ fn describe(node: &Node) -> String {
         }
         Err(reason) => lines.push(format!("- worker: none: {reason}")),
     }
+    lines.push(match &node.nsys {
+        Ok(nsys) => format!("- Nsight Systems: {}, {}", nsys.version, nsys.path.display()),
+        Err(reason) => format!("- Nsight Systems: none: {reason}"),
+    });
     lines.join("\n")
 }

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::figure::duration_text;
 use crate::plan::{Plan, RunState, remarks};
+use crate::protocol::TraceOutcome;
 use crate::session::{Added, Machine, Notice, Session, new_session_folder, runnable};
 
 #[derive(Args)]
@@ -100,7 +101,11 @@ impl Outcomes {
             Notice::State { state: RunState::Finished, .. } => self.finished += 1,
             Notice::State { state, .. } if state.is_final() => self.unfinished += 1,
             Notice::State { .. } => {}
-            Notice::Event(_) | Notice::Sample { .. } | Notice::Noise { .. } => {}
+            Notice::Event(_)
+            | Notice::Sample { .. }
+            | Notice::Noise { .. }
+            | Notice::Importing { .. }
+            | Notice::Trace { .. } => {}
         }
     }
 }
@@ -124,6 +129,24 @@ fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Fo
     match notice {
         Notice::Event(line) if format == Some(Format::Json) => print(&serde_json::to_string(line)?)?,
         Notice::Event(_) | Notice::Sample { .. } => {}
+        Notice::Importing { name, fraction } => {
+            bar.set_message(format!("importing the report of {name}: {:.0} %", fraction * 100.0));
+        }
+        Notice::Trace { name, outcome } => match outcome {
+            Some(TraceOutcome::Imported(trace)) => {
+                let lost = trace.evidence.iter().filter(|evidence| !evidence.in_effect);
+                let lost =
+                    lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
+                let lost: String = lost.collect();
+                bar.suspend(|| {
+                    say(format_args!("run {name} traced: {:.1} s of {} GPUs{lost}", trace.wall_s, trace.gpus))
+                });
+            }
+            Some(TraceOutcome::Failed(reason)) => {
+                bar.suspend(|| say(format_args!("run {name} has no trace: {reason}")))
+            }
+            None => bar.suspend(|| say(format_args!("run {name}: import cancelled; opening the session resumes it"))),
+        },
         Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable: {message}"))),
         Notice::State { run, state, reason } if state.is_final() => {
             let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{OK, Outcome, TableFormat, print, say, session_folder};
-use crate::analysis::summarise_run;
+use crate::analysis::{summarise_report, summarise_run};
 use crate::figure;
 use crate::store::Reader;
 
@@ -13,12 +13,15 @@ use crate::store::Reader;
 pub(super) struct Arguments {
     /// The session's folder, or the name of one in the default place.
     session: PathBuf,
-    /// Which table: times, loss, memory.
+    /// Which table: times, loss, memory, metrics, metrics-percent-of-report, metrics-percent-of-wall.
     #[arg(long, default_value = "times")]
     preset: String,
     /// The cell that speed-ups are relative to; by default the first row.
     #[arg(long)]
     baseline: Option<String>,
+    /// With runs that a profiler recorded, which costs time.
+    #[arg(long)]
+    traced: bool,
     /// How to write it.
     #[arg(long, value_enum, default_value_t = TableFormat::Md)]
     format: TableFormat,
@@ -34,6 +37,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             summaries.push(summarise_run(&record));
         }
     }
+    for (name, report) in reader.reports()? {
+        summaries.push(summarise_report(&name, report));
+    }
+    let preset = if arguments.traced { preset.with_traced() } else { preset };
     let table = figure::table(preset, &summaries, arguments.baseline.as_deref());
     if let Some(baseline) = &table.unmatched_baseline {
         return Err(format!("--baseline {baseline}: no row has this cell id or these levels").into());

@@ -10,7 +10,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{INTERRUPTED, OK, Outcome, print, say};
+use super::{INTERRUPTED, OK, Outcome, print, say, session_folder};
+use crate::session::{SessionError, attach_report};
 use crate::trace::{self, Progress, Stage, TraceError, Window};
 
 #[derive(Args)]
@@ -26,6 +27,12 @@ pub(super) struct Arguments {
     /// Only what starts before.
     #[arg(long, value_name = "SECONDS")]
     to: Option<f64>,
+    /// Keep its metrics in this session, where `table --preset metrics` and the window compare them.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "format"])]
+    session: Option<PathBuf>,
+    /// As the trace of this run; otherwise as a report that stands alone.
+    #[arg(long, requires = "session")]
+    run: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,10 +50,26 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
     let bar = bar()?;
-    let imported = trace::import(&arguments.file, &window, &mut |progress| {
+    let mut tell = |progress| {
         show(&bar, progress);
         if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    };
+    if let Some(session) = &arguments.session {
+        let kept = attach_report(&session_folder(session)?, &arguments.file, arguments.run.as_deref(), &mut tell);
+        bar.finish_and_clear();
+        return match kept {
+            Ok(name) => {
+                say(format_args!("kept as {name}; multicard table {} --preset metrics", session.display()));
+                Ok(OK)
+            }
+            Err(SessionError::Trace(TraceError::Cancelled)) => {
+                say("interrupted");
+                Ok(INTERRUPTED)
+            }
+            Err(error) => Err(error.into()),
+        };
+    }
+    let imported = trace::import(&arguments.file, &window, &mut tell);
     bar.finish_and_clear();
     let trace = match imported {
         Err(TraceError::Cancelled) => {

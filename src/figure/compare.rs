@@ -6,6 +6,7 @@ mod bars;
 mod curves;
 mod effects;
 mod map;
+mod metrics;
 mod parts;
 mod repeats;
 mod scaling;
@@ -16,7 +17,10 @@ use super::chart::Chart;
 use super::drawing::Drawing;
 use super::preset::Preset;
 use super::table::{Baseline, Shape, Table, by_repeat, table_of};
-use crate::analysis::{Cell, CellKey, Level, Measure, RunState, Setting, Source, cells_of, measure, varying};
+use crate::analysis::{
+    Cell, CellKey, Level, Measure, MetricUnit, Recording, RunState, Setting, Source, TRACE_METRICS, cells_of, measure,
+    metric_measure, varying,
+};
 use arrange::{arrange, name_of};
 
 /// The measure that is made of two cells: distinct images a second over the baseline's.
@@ -35,11 +39,13 @@ pub enum Kind {
     Scaling,
     /// Peaks of GPU memory.
     Memory,
+    /// Metrics of profilers' reports, on top of each other.
+    Metrics,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Bars, Self::Loss, Self::Scaling, Self::Memory];
+    pub const ALL: [Self; 5] = [Self::Bars, Self::Loss, Self::Scaling, Self::Memory, Self::Metrics];
 
     /// The name on screen.
     pub fn name(self) -> &'static str {
@@ -48,6 +54,7 @@ impl Kind {
             Self::Loss => "Loss",
             Self::Scaling => "Scaling",
             Self::Memory => "Memory",
+            Self::Metrics => "Metrics",
         }
     }
 }
@@ -108,6 +115,12 @@ pub struct View {
     pub kind: Kind,
     /// What losses are drawn over.
     pub over: Over,
+    /// Runs that a profiler recorded stand among the others.
+    pub traced: bool,
+    /// The keys of the metrics that are shown.
+    pub metrics: Vec<&'static str>,
+    /// In what they are shown.
+    pub metric_unit: MetricUnit,
 }
 
 impl Default for View {
@@ -122,11 +135,25 @@ impl Default for View {
             baseline: None,
             kind: Kind::Bars,
             over: Over::Epochs,
+            traced: false,
+            // The papers' seven.
+            metrics: TRACE_METRICS.iter().take(7).map(|kind| kind.key).collect(),
+            metric_unit: MetricUnit::Seconds,
         }
     }
 }
 
 impl View {
+    /// Tracing costs time: traced runs are not held against others unless asked.
+    fn admits(&self, cell: &Cell) -> bool {
+        match cell.recording() {
+            _ if self.kind == Kind::Metrics => cell.runs.iter().any(|run| run.trace_summary().is_some()),
+            Recording::Plain => true,
+            Recording::Traced => self.traced,
+            Recording::Report => false,
+        }
+    }
+
     fn shows(&self, cell: &Cell, settings: &[Setting]) -> bool {
         let is_hidden = |(key, level): &(String, Level)| cell.level(key).as_ref() == Some(level);
         if self.hidden.iter().any(is_hidden) {
@@ -140,14 +167,22 @@ impl View {
     fn ratio_of(&self) -> &'static str {
         match self.metric {
             _ if self.kind == Kind::Memory => MEMORY[0],
+            _ if self.kind == Kind::Metrics => self.metric_measures().first().copied().unwrap_or(MEMORY[0]),
             SPEEDUP => "images_per_s",
             metric => metric,
         }
     }
 
+    /// The chosen metrics as measures. Shares of what is shown depend on the choice, which no run knows: the table has seconds.
+    fn metric_measures(&self) -> Vec<&'static str> {
+        let unit = if self.metric_unit == MetricUnit::OfShown { MetricUnit::Seconds } else { self.metric_unit };
+        self.metrics.iter().filter_map(|key| metric_measure(key, unit)).map(|measure| measure.key).collect()
+    }
+
     /// The table's measures: the chosen one and its ratio first, then the check values.
     fn measures(&self) -> Vec<&'static str> {
         let mut measures = match self.kind {
+            Kind::Metrics => return self.metric_measures(),
             Kind::Memory => MEMORY.to_vec(),
             Kind::Bars | Kind::Loss | Kind::Scaling => vec![self.metric],
         };
@@ -183,6 +218,8 @@ pub struct Comparison {
     pub cells: Vec<(CellKey, String)>,
     /// How many cells there are without the filter.
     pub all_cells: usize,
+    /// Traced cells and reports that stand alone, shown or not.
+    pub traced: usize,
     /// The cell that ratios are over, and its name.
     pub baseline: Option<(CellKey, String)>,
     /// One row a cell.
@@ -200,6 +237,7 @@ pub fn compare(sources: &[Source], view: &View) -> Comparison {
     let charts = |scene: &Scene| match view.kind {
         Kind::Bars => draw(scene, Drawing::Bars),
         Kind::Memory => draw(scene, Drawing::Memory),
+        Kind::Metrics => draw(scene, Drawing::Metrics),
         Kind::Loss => draw(scene, Drawing::Loss),
         Kind::Scaling => draw(scene, Drawing::Scaling),
     };
@@ -211,6 +249,7 @@ pub(super) fn draw(scene: &Scene, drawing: Drawing) -> Vec<Chart> {
     match drawing {
         Drawing::Bars => vec![bars::bars(scene)],
         Drawing::Memory => vec![bars::memory(scene)],
+        Drawing::Metrics => vec![metrics::stacked(scene)],
         Drawing::Loss => curves::by_epoch(scene),
         Drawing::Scaling => scaling::scaling(scene),
         Drawing::Effects => vec![effects::effects(scene)],
@@ -228,7 +267,9 @@ pub(super) fn compare_as(
     preset: Option<&Preset>,
     charts: &dyn Fn(&Scene) -> Vec<Chart>,
 ) -> Comparison {
-    let all = cells_of(sources);
+    let mut all = cells_of(sources);
+    let traced = all.iter().filter(|cell| cell.recording() != Recording::Plain).count();
+    all.retain(|cell| view.admits(cell));
     let all_settings = varying(&all);
     let shown: Vec<Cell> = all.iter().filter(|cell| view.shows(cell, &all_settings)).cloned().collect();
     let shown_settings = varying(&shown);
@@ -253,6 +294,7 @@ pub(super) fn compare_as(
         settings: all_settings.iter().map(|setting| setting_levels(&all, *setting)).collect(),
         cells: shown.iter().map(|cell| (cell.key(), name_of(cell, naming))).collect(),
         all_cells: all.len(),
+        traced,
         baseline: baseline.cell.map(|cell| (cell.key(), name_of(cell, &all_settings))),
         finished: done,
         unfinished: runs().count() - done,

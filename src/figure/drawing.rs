@@ -3,12 +3,12 @@
 use super::chart::{Chart, Role, Scale};
 use super::compare::{Comparison, SettingLevels, compare_as, draw};
 use super::paper::{FigureError, Origin, Provenance, Scene, lay_out};
-use super::preset::{Preset, preset};
+use super::preset::{Preset, Runs, preset};
 use super::render::{Format, render};
 use super::spec::Spec;
 use super::table::{Table, has_levels};
 use super::{Place, View};
-use crate::analysis::{CellKey, MEASURES, Source, cells_of, measure};
+use crate::analysis::{CellKey, MEASURES, Source, TRACE_METRICS, cells_of, measure};
 use crate::figure::paper::CellFacts;
 
 /// Which charts a preset draws.
@@ -32,6 +32,8 @@ pub enum Drawing {
     Parts,
     /// What each rank did when.
     Activity,
+    /// The papers' metrics of profilers' reports, on top of each other.
+    Metrics,
 }
 
 /// A figure before it is set.
@@ -115,7 +117,10 @@ fn view(preset: Preset, spec: &Spec) -> Result<View, FigureError> {
         metric,
         baseline: None,
         kind: preset.drawing.kind(),
-        over: super::Over::Epochs,
+        traced: preset.runs != Runs::Plain,
+        metrics: TRACE_METRICS.iter().map(|kind| kind.key).collect(),
+        metric_unit: preset.metric_unit,
+        ..View::default()
     })
 }
 
@@ -126,6 +131,7 @@ impl Drawing {
             Self::Loss => super::Kind::Loss,
             Self::Scaling => super::Kind::Scaling,
             Self::Memory => super::Kind::Memory,
+            Self::Metrics => super::Kind::Metrics,
             Self::Bars | Self::Effects | Self::Repeats | Self::Map | Self::Parts | Self::Activity => super::Kind::Bars,
         }
     }

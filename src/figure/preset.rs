@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::{Drawing, SPEEDUP};
+use crate::analysis::MetricUnit;
 
 /// A table and a figure by name: measures, rows, and what is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub struct Preset {
     pub(super) measures: &'static [&'static str],
     /// One row a cell and epoch, not one a cell.
     pub(super) by_epoch: bool,
+    /// Which runs it is of.
+    pub(super) runs: Runs,
+    /// In what metrics of reports are drawn.
+    pub(super) metric_unit: MetricUnit,
     /// The measure that is drawn; empty where its charts draw several.
     pub(super) metric: &'static str,
     /// The setting of groups of bars, where it is not the one that suits.
@@ -25,7 +30,27 @@ pub struct Preset {
     pub(super) colour: Option<&'static str>,
 }
 
+/// Which runs a table is of: tracing costs time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Runs {
+    /// Those that no profiler recorded.
+    Plain,
+    /// All.
+    All,
+    /// Those with a profiler's report, and reports that stand alone.
+    WithTrace,
+}
+
 impl Preset {
+    /// The same, with runs that a profiler recorded among the others.
+    pub fn with_traced(self) -> Self {
+        Self { runs: if self.runs == Runs::Plain { Runs::All } else { self.runs }, ..self }
+    }
+
+    const fn with_trace(self, metric_unit: MetricUnit) -> Self {
+        Self { runs: Runs::WithTrace, metric_unit, ..self }
+    }
+
     const fn new(
         id: &'static str,
         help: &'static str,
@@ -33,7 +58,7 @@ impl Preset {
         metric: &'static str,
         measures: &'static [&'static str],
     ) -> Self {
-        Self { id, help, drawing, measures, by_epoch: false, metric, rows: None, colour: None }
+        Self { id, help, drawing, measures, by_epoch: false, runs: Runs::Plain, metric_unit: MetricUnit::Seconds, metric, rows: None, colour: None }
     }
 
     const fn by_epoch(self) -> Self {
@@ -52,6 +77,43 @@ impl Preset {
 const LOSSES: &[&str] = &["train_loss", "test_loss", "accuracy"];
 const SCALING: &[&str] = &["epoch_time_s", "images_per_s", "speedup"];
 const TOTALS: &[&str] = &["total_time_s", "accuracy", "speedup"];
+
+const METRICS: &[&str] = &[
+    "host_to_device_s",
+    "cuda_launch_kernel_s",
+    "cuda_stream_synchronize_s",
+    "nccl_all_gather_s",
+    "cuda_event_synchronize_s",
+    "cuda_event_destroy_s",
+    "cuda_memcpy_async_s",
+    "nccl_broadcast_s",
+    "nccl_all_reduce_s",
+    "nccl_reduce_scatter_s",
+];
+const METRICS_OF_REPORT: &[&str] = &[
+    "host_to_device_percent_of_report",
+    "cuda_launch_kernel_percent_of_report",
+    "cuda_stream_synchronize_percent_of_report",
+    "nccl_all_gather_percent_of_report",
+    "cuda_event_synchronize_percent_of_report",
+    "cuda_event_destroy_percent_of_report",
+    "cuda_memcpy_async_percent_of_report",
+    "nccl_broadcast_percent_of_report",
+    "nccl_all_reduce_percent_of_report",
+    "nccl_reduce_scatter_percent_of_report",
+];
+const METRICS_OF_WALL: &[&str] = &[
+    "host_to_device_percent_of_wall",
+    "cuda_launch_kernel_percent_of_wall",
+    "cuda_stream_synchronize_percent_of_wall",
+    "nccl_all_gather_percent_of_wall",
+    "cuda_event_synchronize_percent_of_wall",
+    "cuda_event_destroy_percent_of_wall",
+    "cuda_memcpy_async_percent_of_wall",
+    "nccl_broadcast_percent_of_wall",
+    "nccl_all_reduce_percent_of_wall",
+    "nccl_reduce_scatter_percent_of_wall",
+];
 
 /// All presets: those for any study first, then figures of papers (by arXiv number) as far as records fill them.
 pub const PRESETS: &[Preset] = &[
@@ -83,6 +145,24 @@ pub const PRESETS: &[Preset] = &[
     Preset::new("map", "epoch time over two factors as a field of colours", Drawing::Map, "epoch_time_s", SCALING),
     Preset::new("parts", "what the time of a step goes to: waiting for data, all else", Drawing::Parts, "step_time_s", &["step_time_s", "load_wait_s"]),
     Preset::new("activity", "what each rank of a run did when", Drawing::Activity, "total_time_s", &["total_time_s", "epoch_time_s"]),
+    Preset::new("metrics", "time of the papers' CUDA and NCCL metrics in traced runs and reports", Drawing::Metrics, "", METRICS)
+        .with_trace(MetricUnit::Seconds),
+    Preset::new(
+        "metrics-percent-of-report",
+        "the same as Time (%) of the list of nsys that holds each",
+        Drawing::Metrics,
+        "",
+        METRICS_OF_REPORT,
+    )
+    .with_trace(MetricUnit::OfReport),
+    Preset::new(
+        "metrics-percent-of-wall",
+        "the same as share of the recorded time, divided by the GPUs",
+        Drawing::Metrics,
+        "",
+        METRICS_OF_WALL,
+    )
+    .with_trace(MetricUnit::OfWall),
     Preset::new(
         "2503.15252/fig-1",
         "total time over GPUs by distribution strategy, and efficiency",

@@ -2,9 +2,10 @@
 
 use super::Preset;
 use super::notes::notes;
+use super::preset::Runs;
 use crate::analysis::{
-    Cell, CellKey, EpochSummary, Level, Levels, Method, RunState, RunSummary, Setting, Value, cells, measure, ratio,
-    summarise, varying,
+    Cell, CellKey, EpochSummary, Level, Levels, Method, Recording, RunState, RunSummary, Setting, Value, cells,
+    measure, ratio, summarise, varying,
 };
 
 /// Seeds the bootstrap, so that the same runs always give the same table.
@@ -142,9 +143,23 @@ pub(super) fn has_levels(cell: &Cell, asked: &str) -> bool {
 /// `baseline` names the cell that speed-ups are over: its id, or levels as `precision=fp32,gpus=1` (the first row
 /// that has them). Without one it is the first row with a throughput; one that matches no cell leaves speed-ups out.
 pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Table {
-    let cells = cells(runs);
+    let mut cells = cells(runs);
+    let all = cells.len();
+    cells.retain(|cell| match preset.runs {
+        Runs::Plain => cell.recording() == Recording::Plain,
+        Runs::All => cell.recording() != Recording::Report,
+        Runs::WithTrace => cell.runs.iter().any(|run| run.trace_summary().is_some()),
+    });
+    let left_out = all - cells.len();
     let shape = Shape { id: preset.id, measures: preset.measures, by_epoch: preset.by_epoch };
-    table_of(&shape, &varying(&cells), &cells, &Baseline::find(&cells, baseline))
+    let mut table = table_of(&shape, &varying(&cells), &cells, &Baseline::find(&cells, baseline));
+    if preset.runs == Runs::Plain && left_out > 0 {
+        table.notes.push(format!("{left_out} traced cells are left out, because tracing costs time"));
+    }
+    if preset.runs == Runs::WithTrace {
+        table.notes.push("times are summed over GPUs and threads".to_owned());
+    }
+    table
 }
 
 /// The same of cells that were chosen already, with columns for these settings.

@@ -17,7 +17,7 @@ use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, 
 
 use super::launcher::{LauncherOptions, Update};
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
-use super::process::{self, Group};
+use super::process::{self, Group, LeaderExit};
 use super::tail::Tail;
 
 /// What the processes of a run print, beside their logs.
@@ -58,6 +58,10 @@ pub(super) struct Follower {
     heard: Instant,
     printed_bytes: u64,
     told: Option<Instant>,
+    /// When the last rank's process ended.
+    ranks_gone: Option<Instant>,
+    /// How the group's leader ended, once it has.
+    ended: Option<LeaderExit>,
 }
 
 impl Follower {
@@ -75,7 +79,11 @@ impl Follower {
         let now = Instant::now();
         Self {
             logs: job.ranks.iter().enumerate().map(log).chain([group_log]).collect(),
-            facts: Facts { ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(), ..Facts::default() },
+            facts: Facts {
+                ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(),
+                profiled: job.trace.is_some(),
+                ..Facts::default()
+            },
             job,
             group,
             updates,
@@ -86,6 +94,8 @@ impl Follower {
             heard: now,
             printed_bytes: 0,
             told: None,
+            ranks_gone: None,
+            ended: None,
         }
     }
 
@@ -102,8 +112,15 @@ impl Follower {
                 return;
             }
             // The end is asked for before the logs are read: what was written until then is read below.
-            if let Some(leader) = self.group.ended() {
-                break leader;
+            if self.ended.is_none() {
+                self.ended = self.group.ended();
+            }
+            if let Some(leader) = self.ended {
+                // Ranks outlive a profiler that fails: what they measure counts all the same. The logs say which there are.
+                while self.job.trace.is_some() && self.read_logs() {}
+                if !self.signal_apart(None) {
+                    break leader;
+                }
             }
             let more = self.read_logs();
             self.watch();
@@ -228,6 +245,9 @@ impl Follower {
             GroupEvent::RankExited { rank, exit, told_to, .. } => {
                 let Some(rank) = position(rank) else { return false };
                 self.facts.ranks[rank].death = Some(Death { time_s, exit, told_to });
+                if self.facts.ranks.iter().all(|rank| rank.death.is_some()) {
+                    self.ranks_gone = Some(Instant::now());
+                }
             }
             GroupEvent::Interrupted { signal } => self.facts.interrupted = Some(signal),
         }
@@ -235,7 +255,7 @@ impl Follower {
     }
 
     fn rank_up(&mut self, rank: usize, pid: u32) {
-        if !std::mem::replace(&mut self.facts.ranks[rank].up, true) {
+        if self.facts.ranks[rank].pid.replace(pid).is_none() {
             self.send(Update::RankUp { run: self.job.run.clone(), rank: self.job.ranks[rank].rank, pid });
         }
     }
@@ -247,24 +267,54 @@ impl Follower {
         }
         if let Some(limit_s) = self.job.limits.run_time_s
             && self.begun.elapsed().as_secs_f64() > limit_s
+            && self.ranks_gone.is_none()
         {
             self.end(RunState::TimedOut, format!("it took longer than the plan's limit, run_time_s = {limit_s}"));
         }
         let limit = self.silence_limit();
-        if self.heard.elapsed() > limit {
+        if self.is_reporting() {
+            let limit = self.options.report_limit;
+            if self.ranks_gone.is_some_and(|gone| gone.elapsed() > limit) {
+                self.end(RunState::Failed, format!("the profiler wrote no report within {} s", limit.as_secs_f64()));
+                self.kill();
+            }
+        } else if self.heard.elapsed() > limit {
             self.end(RunState::Failed, format!("it hung: no rank said anything for {} s", limit.as_secs_f64()));
         }
+        let reporting = self.is_reporting();
         if let (Some(told), Some(ending)) = (self.told, &mut self.facts.ending)
             && told.elapsed() > self.options.grace
+            && !reporting
         {
             ending.killed = true;
-            self.group.signal(Signal::KILL);
+            self.kill();
         }
+    }
+
+    /// Whether a profiler is left that writes its report.
+    fn is_reporting(&self) -> bool {
+        self.job.trace.is_some() && self.ranks_gone.is_some()
+    }
+
+    /// Kills the group, and that of the ranks where a profiler gave them one of their own.
+    fn kill(&self) {
+        self.signal_apart(Some(Signal::KILL));
+        self.group.signal(Signal::KILL);
+    }
+
+    /// Sends a signal to ranks that live in another group than the one that is followed: a profiler starts them so. Says
+    /// whether there are some.
+    fn signal_apart(&self, signal: Option<Signal>) -> bool {
+        let pids = self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid);
+        let own = self.group.pid();
+        // Every rank is asked: one signal to each group would need the groups first, and a second signal does no harm.
+        self.job.trace.is_some() && pids.fold(false, |found, pid| process::signal_group_of(pid, own, signal) || found)
     }
 
     /// A process that waits in the kernel, such as for a driver that hangs, cannot be killed. It is left behind, and that is said.
     fn is_stuck(&mut self) -> bool {
-        let stuck = self.told.is_some_and(|told| told.elapsed() > self.options.grace + STUCK_LIMIT);
+        let patience = self.options.grace + if self.is_reporting() { self.options.report_limit } else { STUCK_LIMIT };
+        let stuck = self.told.is_some_and(|told| told.elapsed() > patience);
         if let (true, Some(ending)) = (stuck, &mut self.facts.ending) {
             let pid = self.group.pid();
             ending.reason =
@@ -286,6 +336,9 @@ impl Follower {
             self.facts.ending = Some(Ending { state, reason, killed: false });
             self.told = Some(Instant::now());
             self.group.signal(Signal::TERM);
+            if self.ended.is_some() {
+                self.signal_apart(Some(Signal::TERM));
+            }
         }
     }
 

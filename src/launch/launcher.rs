@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,10 +80,10 @@ pub enum LaunchError {
         /// What the system said.
         source: io::Error,
     },
-    /// The worker could not be executed.
-    #[error("failed to start the worker {}: {source}: check that the file is there and may be executed", path.display())]
+    /// The worker, or the profiler around it, could not be executed.
+    #[error("failed to start {}: {source}: check that the file is there and may be executed", path.display())]
     Execute {
-        /// The worker.
+        /// The program.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -104,6 +104,8 @@ pub struct LauncherOptions {
     pub start_silence_limit: Duration,
     /// What a run may take to end when told to, before it is killed.
     pub grace: Duration,
+    /// What a profiler may take to write its report once the ranks have ended.
+    pub report_limit: Duration,
 }
 
 impl Default for LauncherOptions {
@@ -114,6 +116,7 @@ impl Default for LauncherOptions {
             start_silence_limit: Duration::from_secs(600),
             // The supervisor kills its ranks after 5 s; it is left the time to say so.
             grace: Duration::from_secs(6),
+            report_limit: Duration::from_secs(1800),
         }
     }
 }
@@ -147,9 +150,26 @@ impl Launcher {
     /// # Errors
     /// When the folder holds logs or cannot be written, when the worker cannot be executed, when the run is running already.
     pub fn start(&self, job: Job) -> Result<(), LaunchError> {
+        self.start_by(job, self.worker.command())
+    }
+
+    /// The same under a profiler: `profiler` is the command that runs what is appended to it and ends with it.
+    ///
+    /// # Errors
+    /// As [`Launcher::start`].
+    pub fn start_under(&self, job: Job, mut profiler: Command) -> Result<(), LaunchError> {
+        if !self.worker.environment.is_empty() {
+            // For the worker alone: a profiler has libraries of its own.
+            profiler.arg("env").args(self.worker.environment.iter().map(|(key, value)| format!("{key}={value}")));
+        }
+        profiler.arg(&self.worker.path);
+        self.start_by(job, profiler)
+    }
+
+    fn start_by(&self, job: Job, command: Command) -> Result<(), LaunchError> {
         let mut runs = self.vacancy(&job)?;
         let job_path = prepare_folder(&job)?;
-        let child = self.spawn(&job, &job_path)?;
+        let child = spawn(command, &job, &job_path)?;
         let start = process::process_start(child.id()).unwrap_or(0);
         self.add(&mut runs, job, Group::Child(child), start)
     }
@@ -206,17 +226,6 @@ impl Launcher {
         if runs.contains_key(&job.run) { Err(LaunchError::AlreadyRunning(job.run.clone())) } else { Ok(runs) }
     }
 
-    fn spawn(&self, job: &Job, job_path: &Path) -> Result<Child, LaunchError> {
-        let file = |name: &str| {
-            let path = job.folder.join(name);
-            File::create(&path).map_err(|source| LaunchError::Folder { path, source })
-        };
-        let mut command = self.worker.command();
-        command.arg("group").arg(job_path).process_group(0);
-        command.stdin(Stdio::null()).stdout(file(STDOUT_FILE)?).stderr(file(STDERR_FILE)?);
-        command.spawn().map_err(|source| LaunchError::Execute { path: self.worker.path.clone(), source })
-    }
-
     fn add(
         &self,
         runs: &mut HashMap<String, Followed>,
@@ -249,6 +258,16 @@ impl Drop for Launcher {
         }
         self.wait_all();
     }
+}
+
+fn spawn(mut command: Command, job: &Job, job_path: &Path) -> Result<Child, LaunchError> {
+    let file = |name: &str| {
+        let path = job.folder.join(name);
+        File::create(&path).map_err(|source| LaunchError::Folder { path, source })
+    };
+    command.arg("group").arg(job_path).process_group(0);
+    command.stdin(Stdio::null()).stdout(file(STDOUT_FILE)?).stderr(file(STDERR_FILE)?);
+    command.spawn().map_err(|source| LaunchError::Execute { path: command.get_program().into(), source })
 }
 
 fn cancel(followed: &Followed) {

@@ -100,6 +100,7 @@ fn job(folder: PathBuf, ranks: u32) -> Job {
         warm_up_steps: 0,
         folder,
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        trace: None,
         limits: JobLimits::default(),
     }
 }

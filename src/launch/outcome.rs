@@ -26,8 +26,8 @@ pub(super) struct Death {
 /// What was seen of one rank.
 #[derive(Default)]
 pub(super) struct RankFacts {
-    /// Its process id is known.
-    pub up: bool,
+    /// Its process id, where it is known.
+    pub pid: Option<u32>,
     pub started: bool,
     /// Its latest event is a step: the next should follow soon.
     pub stepping: bool,
@@ -58,12 +58,14 @@ pub(super) struct Facts {
     pub noise: u64,
     pub first_noise: Option<String>,
     pub ending: Option<Ending>,
+    /// A profiler leads the group: its end says nothing of the ranks.
+    pub profiled: bool,
 }
 
 impl Facts {
     /// The state that a run comes to and why, if there is more to say. `stderr` is the end of what its processes complained.
     pub(super) fn outcome(&self, leader: LeaderExit, stderr: &str) -> (RunState, Option<String>) {
-        let ended_well = leader.is_none_or(Exit::is_success)
+        let ended_well = (self.profiled || leader.is_none_or(Exit::is_success))
             && self.ranks.iter().filter_map(|rank| rank.death.as_ref()).all(|death| death.exit.is_success());
         if ended_well && self.ranks.iter().all(|rank| rank.finished) {
             return (RunState::Finished, None);
@@ -131,7 +133,10 @@ impl Facts {
                     format!("the worker exited with code 0, but rank {unfinished} never said that it finished");
                 (RunState::Failed, reason)
             }
-            Some(exit) => (RunState::Failed, format!("the worker {}", without_a_word(exit))),
+            Some(exit) => {
+                let who = if self.profiled { "the profiler, or the worker under it," } else { "the worker" };
+                (RunState::Failed, format!("{who} {}", without_a_word(exit)))
+            }
         }
     }
 }

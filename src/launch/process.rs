@@ -132,6 +132,18 @@ pub(super) fn kill_group(pid: u32) {
     }
 }
 
+/// Sends a signal to the group that a process is in, where the process still lives and that group is not `own`. Says whether
+/// there is such a group.
+pub(super) fn signal_group_of(pid: u32, own: u32, signal: Option<Signal>) -> bool {
+    let group = stat(pid).filter(Stat::lives).and_then(|stat| u32::try_from(stat.group).ok());
+    let group = group.filter(|group| *group != own).and_then(pid_of);
+    if let (Some(group), Some(signal)) = (group, signal) {
+        // An error means that nobody is left.
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+    group.is_some()
+}
+
 fn pid_of(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::problem::PlanError;
-use super::{DataSet, Factor, Level, Workload, factors, read, write};
+use super::{DataSet, Factor, Level, Tracing, Workload, factors, read, write};
 
 /// The version of plan files that this program writes and reads.
 pub const PLAN_VERSION: i64 = 1;
@@ -84,6 +84,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Steps at the start of a run that are recorded and left out of statistics.
     pub warm_up_steps: u64,
+    /// Whether a profiler records the runs.
+    pub tracing: Tracing,
     /// What is trained on.
     pub data: DataSet,
     /// Every factor's key and its ticked levels, at least one, in the plan's order.
@@ -101,6 +103,7 @@ impl Plan {
             order: Order::default(),
             limits: Limits::default(),
             warm_up_steps: 10,
+            tracing: Tracing::default(),
             data: DataSet::Digits,
             factors: factors(workload).iter().map(|factor| (factor.key, vec![factor.default_level()])).collect(),
         }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-use crate::plan::{Domain, expand, order};
+use crate::plan::{Capture, Domain, expand, order};
 
 const FULL: &str = r#"
 version = 1
@@ -237,13 +237,24 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     ];
     let ticked = proptest::collection::vec((any::<proptest::sample::Index>(), any_levels_seed()), 0..4);
     let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64), any::<bool>());
-    ("[^\\pC]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, 0..=1_000_000_000_u64, data, ticked).prop_map(
-        |(name, repeats, seed, interleaved, (run_time_s, memory_limit_gb, exclusive), warm_up_steps, data, ticked)| {
+    let capture = prop_oneof![
+        Just(None),
+        Just(Some(Capture::Whole)),
+        (1e-6..1e9_f64).prop_map(|seconds| Some(Capture::First { seconds })),
+        (1..1000_u64, 0..1000_u64).prop_map(|(first, more)| Some(Capture::Steps { first, last: first + more })),
+    ];
+    let measure = (0..=1_000_000_000_u64, capture);
+    ("[^\\pC]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, measure, data, ticked).prop_map(
+        |(name, repeats, seed, interleaved, limits, (warm_up_steps, capture), data, ticked)| {
+            let (run_time_s, memory_limit_gb, exclusive) = limits;
             let mut plan = small_plan(&[]);
             for (place, seed) in ticked {
                 let place = place.index(plan.factors.len());
                 let (key, levels) = &mut plan.factors[place];
                 *levels = some_levels(key, &seed);
+            }
+            if let Some(capture) = capture {
+                plan.tracing = Tracing::Nsys(capture);
             }
             plan.order = if interleaved { Order::Interleaved } else { Order::Sequential };
             plan.limits = Limits { run_time_s, memory_limit_gb, exclusive };
@@ -270,6 +281,29 @@ fn some_levels(key: &str, shares: &[f64]) -> Vec<Level> {
         }
     }
     levels
+}
+
+#[test]
+fn tracing_is_off_unless_asked_and_takes_one_window() {
+    let with = |measure: &str| format!("version = 1\nworkload = \"image\"\n[measure]\n{measure}\n");
+    let tracing = |measure: &str| Plan::parse(&with(measure), "my.toml").map(|plan| plan.tracing).unwrap();
+    assert_eq!(tracing("warm_up_steps = 3"), Tracing::Off);
+    assert_eq!(tracing("trace = \"nsys\""), Tracing::Nsys(Capture::Whole));
+    assert_eq!(tracing("trace = \"nsys\"\ntrace_first_s = 720"), Tracing::Nsys(Capture::First { seconds: 720.0 }));
+    let steps = Tracing::Nsys(Capture::Steps { first: 20, last: 60 });
+    assert_eq!(tracing("trace = \"nsys\"\ntrace_steps = [20, 60]"), steps);
+    for (measure, wanted) in [
+        ("trace = \"nsight\"", "unknown \"nsight\""),
+        ("trace_first_s = 720", "means nothing without trace"),
+        ("trace = \"nsys\"\ntrace_steps = [60, 20]", "such as [20, 60]"),
+        ("trace = \"nsys\"\ntrace_steps = [0, 20]", "such as [20, 60]"),
+        ("trace = \"nsys\"\ntrace_steps = 20", "such as [20, 60]"),
+        ("trace = \"nsys\"\ntrace_first_s = -1", "above 0"),
+        ("trace = \"nsys\"\ntrace_first_s = 1\ntrace_steps = [1, 2]", "leave one of them"),
+    ] {
+        let told = messages(&with(measure));
+        assert!(told.iter().any(|message| message.contains(wanted)), "{measure}: {told:?}");
+    }
 }
 
 proptest! {

@@ -25,6 +25,7 @@ pub(crate) fn cpu_node() -> Node {
         no_gpu_reason: Some("the driver is missing".to_owned()),
         gpus: Vec::new(),
         worker: Ok(worker(CudaState::Unavailable { reason: "no CUDA libraries".to_owned() })),
+        nsys: Err("it is not on PATH".to_owned()),
     }
 }
 

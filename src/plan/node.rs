@@ -49,6 +49,15 @@ pub struct Worker {
     pub cuda: CudaState,
 }
 
+/// A profiler that runs can be traced with: Nsight Systems' command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nsys {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says of its version.
+    pub version: String,
+}
+
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
@@ -72,6 +81,14 @@ pub struct Node {
     pub gpus: Vec<Gpu>,
     /// The worker, or why there is none and how to get it.
     pub worker: Result<Worker, String>,
+    /// Nsight Systems, or where it was looked for.
+    #[serde(default = "not_looked_for")]
+    pub nsys: Result<Nsys, String>,
+}
+
+/// Of a machine that an earlier version looked at.
+fn not_looked_for() -> Result<Nsys, String> {
+    Err("not looked for".to_owned())
 }
 
 impl Node {

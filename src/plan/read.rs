@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::file::PLAN_VERSION;
 use super::problem::{PlanError, Problems, quoted, suggestion};
-use super::{DataSet, Domain, Factor, Level, Limits, Order, Plan, Workload, factor, factors};
+use super::{Capture, DataSet, Domain, Factor, Level, Limits, Order, Plan, Tracing, Workload, factor, factors};
 
 const TOP_KEYS: &[&str] =
     &["version", "name", "workload", "repeats", "seed", "order", "limits", "measure", "data", "factors"];
@@ -55,9 +55,10 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
         };
     }
     if let Some(measure) = top.table("measure", &mut problems) {
-        measure.check_keys(&["warm_up_steps"], workload, &mut problems);
+        measure.check_keys(&["warm_up_steps", "trace", "trace_first_s", "trace_steps"], workload, &mut problems);
         plan.warm_up_steps =
             measure.whole("warm_up_steps", 0..=1_000_000_000, &mut problems).unwrap_or(plan.warm_up_steps);
+        plan.tracing = tracing(&measure, &mut problems);
     }
     let data_table = top.table("data", &mut problems);
     let factor_table = top.table("factors", &mut problems);
@@ -145,6 +146,29 @@ fn data(table: &Table, workload: Workload, problems: &mut Problems) -> DataSet {
             DataSet::Digits
         }
         (_, None) => DataSet::Digits,
+    }
+}
+
+/// Whether runs are traced, and which part of them.
+fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
+    let on = measure.choice("trace", Tracing::NAMES, problems) == Some("nsys");
+    let first_s = measure.positive("trace_first_s", 1e9, problems);
+    let steps = measure.steps("trace_steps", problems);
+    for key in ["trace_first_s", "trace_steps"] {
+        if let (Some((span, _)), false) = (measure.find(key), on) {
+            problems.add(&span, measure.path(key), "means nothing without trace = \"nsys\"");
+        }
+    }
+    match (on, first_s, steps) {
+        (false, ..) => Tracing::Off,
+        (true, Some(_), Some(_)) => {
+            let span = measure.find("trace_steps").map_or(0..0, |(span, _)| span);
+            problems.add(&span, "measure.trace_steps", "trace_first_s is given too: leave one of them");
+            Tracing::Off
+        }
+        (true, Some(seconds), None) => Tracing::Nsys(Capture::First { seconds }),
+        (true, None, Some((first, last))) => Tracing::Nsys(Capture::Steps { first, last }),
+        (true, None, None) => Tracing::Nsys(Capture::Whole),
     }
 }
 
@@ -310,6 +334,25 @@ impl<'t, 'i> Table<'t, 'i> {
             problems.add(&span, self.path(key), format!("must be true or false, not {}", kind(value.get_ref())));
         }
         on
+    }
+
+    /// Two whole numbers from 1: the first and the last step.
+    fn steps(&self, key: &str, problems: &mut Problems) -> Option<(u64, u64)> {
+        let (span, value) = self.find(key)?;
+        let numbers: Vec<Option<u64>> = match value.get_ref() {
+            DeValue::Array(items) => {
+                items.iter().map(|item| integer(item).and_then(|number| u64::try_from(number).ok())).collect()
+            }
+            _ => Vec::new(),
+        };
+        match numbers[..] {
+            [Some(first @ 1..), Some(last)] if first <= last => Some((first, last)),
+            _ => {
+                let message = "must be the first and the last step, counted from 1, such as [20, 60]";
+                problems.add(&span, self.path(key), message);
+                None
+            }
+        }
     }
 
     fn positive(&self, key: &str, max: f64, problems: &mut Problems) -> Option<f64> {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use toml::Value;
 
 use super::file::{PLAN_VERSION, is_default};
-use super::{DataSet, Level, Plan, factor};
+use super::{Capture, DataSet, Level, Plan, factor};
 
 pub(super) fn plan(plan: &Plan) -> String {
     let mut out = String::new();
@@ -28,6 +28,14 @@ pub(super) fn plan(plan: &Plan) -> String {
 
     out.push_str("\n[measure]\n");
     line(&mut out, "warm_up_steps", plan.warm_up_steps);
+    if let Some(capture) = plan.tracing.capture() {
+        line(&mut out, "trace", string(plan.tracing.name()));
+        match capture {
+            Capture::Whole => {}
+            Capture::First { seconds } => line(&mut out, "trace_first_s", Value::Float(seconds)),
+            Capture::Steps { first, last } => line(&mut out, "trace_steps", format_args!("[{first}, {last}]")),
+        }
+    }
 
     out.push_str("\n[data]\n");
     line(&mut out, "set", string(plan.data.name()));

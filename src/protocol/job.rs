@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{DataSet, Levels, Workload};
+use crate::plan::{Capture, DataSet, Levels, Workload};
 
 /// Where a rank's memory comes from, as the kernel's memory policies say (set_mempolicy(2)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +99,9 @@ pub struct Job {
     pub ranks: Vec<RankPlace>,
     /// What the run may take.
     pub limits: JobLimits,
+    /// The part of the run that a profiler records, where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Capture>,
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::dataset::DatasetError;
 use crate::launch::{LaunchError, QueueError};
 use crate::store::StoreError;
 use crate::telemetry::TelemetryError;
+use crate::trace::TraceError;
 
 /// Why a session cannot go on.
 #[derive(Debug, Error)]
@@ -25,6 +26,15 @@ pub enum SessionError {
     /// The data set is absent or wrong.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// A report cannot be imported.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A thread could not be started.
+    #[error("cannot start a thread to import a report: {0}: end other programs")]
+    Thread(std::io::Error),
+    /// There is nothing to trace with.
+    #[error("the plan asks for trace = \"nsys\", and {0}: install Nsight Systems, or take that line out")]
+    NoNsys(String),
     /// There is nothing to launch with.
     #[error("no run can be launched: {0}")]
     NoWorker(String),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
-use crate::plan::{InvalidCell, Matrix, Node, Plan, RunState, expand, order};
+use crate::launch;
+use crate::plan::{Cell, InvalidCell, Matrix, Node, Plan, RunState, Tracing, expand, order};
 use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, Placement};
 use crate::store::Decision;
 
@@ -25,12 +26,23 @@ pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
     if let Err(reason) = &node.worker {
         return Err(SessionError::NoWorker(reason.clone()));
     }
+    if let (Some(_), Err(reason)) = (plan.tracing.capture(), &node.nsys) {
+        return Err(SessionError::NoNsys(reason.clone()));
+    }
     let matrix = expand(plan, node);
     match (matrix.cells.as_slice(), matrix.invalid.first()) {
         ([], Some(first)) => {
             Err(SessionError::NoValidCell { cells: matrix.invalid.len(), reason: first.reason.clone() })
         }
         _ => Ok(matrix),
+    }
+}
+
+/// A cell's id in the session. Tracing costs time: traced runs are never repeats of a cell that is not traced.
+fn cell_id(plan: &Plan, cell: &Cell) -> String {
+    match plan.tracing {
+        Tracing::Off => cell.id.clone(),
+        Tracing::Nsys(_) => format!("{}-{}", cell.id, plan.tracing.name()),
     }
 }
 
@@ -55,7 +67,8 @@ impl Session {
         let (mut queued, mut kept) = (0, 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
-            let finished = earlier.get(&cell.id).map_or(&[][..], Vec::as_slice);
+            let id = cell_id(plan, cell);
+            let finished = earlier.get(&id).map_or(&[][..], Vec::as_slice);
             let repeat = if only_missing {
                 if finished.contains(&planned.repeat) {
                     kept += 1;
@@ -81,8 +94,9 @@ impl Session {
                     run_time_s: plan.limits.run_time_s,
                     memory_limit_bytes: plan.limits.memory_limit_bytes(),
                 },
+                trace: plan.tracing.capture(),
             };
-            let origin = Origin { plan: decided.clone(), cell: cell.id.clone(), repeat };
+            let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let links = places[planned.cell].links.clone();
             self.queue_job(QueuedJob { job, origin, estimate_s: cell.estimate.duration_s, links, exclusive })?;
             queued += 1;
@@ -127,6 +141,7 @@ impl Session {
                 run_time_s: plan_file.limits.run_time_s,
                 memory_limit_bytes: plan_file.limits.memory_limit_bytes(),
             },
+            trace: plan_file.tracing.capture(),
         };
         let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
         let origin = Origin { plan, cell: record.cell, repeat: record.repeat };
@@ -147,6 +162,7 @@ impl Session {
             data: queued.job.data.clone(),
             repeat: queued.origin.repeat,
             seed: queued.job.seed,
+            traced: queued.job.trace.is_some(),
         })?;
         self.queue.push(run.as_str())?;
         if !queued.exclusive {

@@ -51,12 +51,12 @@ impl Index {
                  ON CONFLICT (plan) DO UPDATE SET name = excluded.name, toml = excluded.toml",
                 params![plan, name, toml],
             ),
-            Decision::RunQueued { run, plan, cell, levels, data, repeat, seed } => self.execute(
-                "INSERT INTO run (run, plan, cell, levels, data, repeat, seed, queued_time_s, state)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            Decision::RunQueued { run, plan, cell, levels, data, repeat, seed, traced } => self.execute(
+                "INSERT INTO run (run, plan, cell, levels, data, repeat, seed, queued_time_s, state, traced)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
                  ON CONFLICT (run) DO UPDATE SET plan = excluded.plan, cell = excluded.cell, levels = excluded.levels,
                     data = excluded.data, repeat = excluded.repeat, seed = excluded.seed,
-                    queued_time_s = excluded.queued_time_s, state = excluded.state, reason = NULL,
+                    queued_time_s = excluded.queued_time_s, state = excluded.state, traced = excluded.traced, reason = NULL,
                     placement = NULL, warnings = NULL, started_time_s = NULL, pid = NULL, process_start = NULL, ended_time_s = NULL",
                 params![
                     run,
@@ -67,7 +67,8 @@ impl Index {
                     repeat,
                     seed.cast_signed(),
                     line.time_s,
-                    json(&RunState::Queued)?
+                    json(&RunState::Queued)?,
+                    traced
                 ],
             ),
             Decision::RunPlaced { run, placement, beside, warnings } => {
@@ -89,6 +90,8 @@ impl Index {
                 "UPDATE run SET state = ?2, reason = ?3, ended_time_s = ?4 WHERE run = ?1",
                 params![run, json(state)?, reason, line.time_s],
             ),
+            Decision::TraceEnded { name, of_run, outcome } => self
+                .execute("INSERT OR REPLACE INTO trace VALUES (?1, ?2, ?3)", params![of_run, name, json(outcome)?]),
         }
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{DataSet, Levels, RunState};
-use crate::protocol::Placement;
+use crate::protocol::{Placement, TraceOutcome};
 
 /// Something the session decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub enum Decision {
         repeat: u32,
         /// The seed of weights and order.
         seed: u64,
+        /// A profiler records it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        traced: bool,
     },
     /// A run got its place, right before it was started.
     RunPlaced {
@@ -64,6 +67,15 @@ pub enum Decision {
         state: RunState,
         /// Why, where it did not finish.
         reason: Option<String>,
+    },
+    /// A profiler's report was imported, or was not. Of the same name, the last word counts.
+    TraceEnded {
+        /// The run's id, or the name of a report that stands alone.
+        name: String,
+        /// It is that of a run.
+        of_run: bool,
+        /// What came of it.
+        outcome: TraceOutcome,
     },
 }
 

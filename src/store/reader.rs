@@ -14,7 +14,7 @@ use super::{
     writer,
 };
 use crate::plan::{Node, RunState};
-use crate::protocol::Sample;
+use crate::protocol::{Sample, TraceOutcome, TraceSummary};
 
 /// A connection that only reads. Each call sees one moment of the index.
 pub struct Reader {
@@ -82,6 +82,17 @@ impl Reader {
             snapshot.finish().map(|()| Some(record))
         };
         self.told(collect())
+    }
+
+    /// Reports that stand alone, by name.
+    pub fn reports(&self) -> Result<Vec<(String, TraceSummary)>, StoreError> {
+        let sql = "SELECT name, outcome FROM trace WHERE NOT of_run ORDER BY name";
+        let reports = self.told(self.rows(sql, params![], |row| Ok((row.get(0)?, json(row, 1)?))))?;
+        let imported = |(name, outcome)| match outcome {
+            TraceOutcome::Imported(summary) => Some((name, *summary)),
+            TraceOutcome::Failed(_) => None,
+        };
+        Ok(reports.into_iter().filter_map(imported).collect())
     }
 
     /// The steps of one rank, in order.
@@ -154,8 +165,9 @@ impl Reader {
         let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
         let sql = format!(
             "SELECT run.run, ifnull(plan.name, run.plan), cell, levels, data, repeat, seed, state, reason,
-                queued_time_s, started_time_s, ended_time_s, fold, placement, warnings
+                queued_time_s, started_time_s, ended_time_s, fold, traced, outcome, placement, warnings
              FROM run LEFT JOIN plan ON plan.plan = run.plan LEFT JOIN telemetry ON telemetry.run = run.run
+                LEFT JOIN trace ON trace.of_run AND trace.name = run.run
              WHERE {which} ORDER BY run.position"
         );
         self.rows(&sql, [run], |row| {
@@ -181,9 +193,11 @@ impl Reader {
                 started_time_s: row.get(10)?,
                 ended_time_s: row.get(11)?,
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
+                traced: row.get(13)?,
+                trace: optional_json(row, 14)?,
                 ranks: said.ranks,
-                placement: optional_json(row, 13)?,
-                warnings: optional_json(row, 14)?.unwrap_or_default(),
+                placement: optional_json(row, 15)?,
+                warnings: optional_json(row, 16)?.unwrap_or_default(),
                 beside: beside.remove(&run).unwrap_or_default(),
                 run,
             })

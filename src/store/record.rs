@@ -1,7 +1,7 @@
 //! What readers get: everything known of one run, as plain values.
 
 use crate::plan::{DataSet, Levels, RunState};
-use crate::protocol::{Device, Evidence, FailureKind, Placement};
+use crate::protocol::{Device, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// One training step of a rank; see [`crate::protocol::Event::Step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,4 +147,19 @@ pub struct RunRecord {
     pub ranks: Vec<RankRecord>,
     /// What telemetry saw.
     pub telemetry: TelemetryRecord,
+    /// A profiler recorded it, which costs time.
+    pub traced: bool,
+    /// What came of the profiler's report, once that is known.
+    pub trace: Option<TraceOutcome>,
+}
+
+impl RunRecord {
+    /// What was seen of factors, by ranks and in the profiler's report.
+    pub fn evidence(&self) -> impl Iterator<Item = &Evidence> {
+        let traced = match &self.trace {
+            Some(TraceOutcome::Imported(trace)) => trace.evidence.as_slice(),
+            Some(TraceOutcome::Failed(_)) | None => &[],
+        };
+        self.ranks.iter().flat_map(|rank| &rank.evidence).chain(traced)
+    }
 }

@@ -18,7 +18,8 @@ CREATE TABLE run (
     position INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, cell TEXT NOT NULL,
     levels TEXT NOT NULL, data TEXT NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
     queued_time_s REAL NOT NULL, state TEXT NOT NULL, reason TEXT,
-    placement TEXT, warnings TEXT, started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL
+    placement TEXT, warnings TEXT, started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL,
+    traced INTEGER NOT NULL
 );
 -- Runs that were under way at the same time, each pair both ways.
 CREATE TABLE beside (run TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY (run, other)) WITHOUT ROWID;
@@ -54,6 +55,10 @@ CREATE TABLE remark (
 CREATE TABLE steady (
     rank_key INTEGER NOT NULL, first_s REAL NOT NULL, last_s REAL,
     PRIMARY KEY (rank_key, first_s)
+) WITHOUT ROWID;
+-- What came of profilers' reports, as JSON: of runs by their ids, and of reports that stand alone by their names.
+CREATE TABLE trace (
+    of_run INTEGER NOT NULL, name TEXT NOT NULL, outcome TEXT NOT NULL, PRIMARY KEY (of_run, name)
 ) WITHOUT ROWID;
 CREATE TABLE telemetry (run TEXT PRIMARY KEY, fold TEXT NOT NULL) WITHOUT ROWID;
 -- How much of each log is in the index, by its path in the session folder.

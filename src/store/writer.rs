@@ -116,6 +116,9 @@ impl Store {
         {
             folder::check_run_id(run)?;
         }
+        if let Decision::TraceEnded { name, of_run: true, .. } = &decision {
+            folder::check_run_id(name)?;
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let line = JournalLine { time_s: now.as_secs_f64(), decision };
         let path = folder::journal(&self.folder);

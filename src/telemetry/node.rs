@@ -93,6 +93,7 @@ fn read_host(roots: &Roots, affinity: Option<u32>) -> Node {
         no_gpu_reason: None,
         gpus: Vec::new(),
         worker: Err("not looked for".to_owned()),
+        nsys: Err("not looked for".to_owned()),
     }
 }
 

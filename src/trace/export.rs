@@ -1,7 +1,6 @@
 //! Has nsys make an `.sqlite` of an `.nsys-rep`.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -14,45 +13,17 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rustix::process::{Pid, Signal};
 
 use super::TraceError;
 use super::import::{Progress, Stage};
+use super::nsys::nsys_path;
 
-/// The variable that names nsys where it is not on PATH.
-const VARIABLE: &str = "MULTICARD_NSYS";
 /// How often cancelling is noticed while nsys says nothing.
 const LOOK: Duration = Duration::from_millis(50);
 /// So much of what nsys says is kept for a message.
 const SAID: usize = 2000;
-
-/// The nsys that is used: that of `MULTICARD_NSYS`, else the first on PATH.
-///
-/// # Errors
-///
-/// Where it was looked for.
-pub fn nsys_path() -> Result<PathBuf, String> {
-    find(env::var_os(VARIABLE), env::var_os("PATH").as_deref())
-}
-
-fn find(set: Option<OsString>, path: Option<&OsStr>) -> Result<PathBuf, String> {
-    let runs =
-        |file: &Path| fs::metadata(file).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
-    if let Some(set) = set.filter(|set| !set.is_empty()) {
-        let set = PathBuf::from(set);
-        return if runs(&set) { Ok(set) } else { Err(format!("{VARIABLE}={} is no program", set.display())) };
-    }
-    let folders = path.map(env::split_paths).into_iter().flatten();
-    let mut candidates = folders.map(|folder| folder.join("nsys"));
-    candidates.find(|file| runs(file)).ok_or_else(|| "it is not on PATH".to_owned())
-}
-
-/// What `nsys --version` says of an nsys; none if it does not run.
-pub fn nsys_version(nsys: &Path) -> Option<String> {
-    let output = Command::new(nsys).arg("--version").stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    (output.status.success() && !text.is_empty()).then_some(text)
-}
 
 /// An export in a folder of its own, which only its owner can read and which is removed with this value: besides what
 /// is imported it holds the environment of the program.
@@ -62,12 +33,60 @@ impl Exported {
     pub fn file(&self) -> PathBuf {
         self.0.join("report.sqlite")
     }
+
+    /// Keeps the export as a file that its owner alone can read, without its private rows.
+    pub fn keep(&self, kept: &Path) -> Result<(), TraceError> {
+        let io = |source| TraceError::Io { file: kept.to_owned(), source };
+        scrub(&self.file()).map_err(|source| TraceError::Sqlite { file: self.file(), source })?;
+        fs::set_permissions(self.file(), fs::Permissions::from_mode(0o600)).map_err(io)?;
+        fs::rename(self.file(), kept).map_err(io)
+    }
 }
 
 impl Drop for Exported {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Tables that hold what happened on CPUs and GPUs; all others may name people, hosts, programs or environments.
+const KEPT_TABLES: [&str; 11] = [
+    "CUPTI_",
+    "CUDA_",
+    "NVTX_",
+    "ENUM_",
+    "StringIds",
+    "ANALYSIS_DETAILS",
+    "META_DATA_EXPORT",
+    "EXPORT_META_DATA",
+    "TARGET_INFO_GPU",
+    "TARGET_INFO_CUDA_",
+    "PROFILER_OVERHEAD",
+];
+
+/// Removes what import does not read either: environments, commands, hosts, users, what programs printed.
+fn scrub(file: &Path) -> rusqlite::Result<()> {
+    let connection = Connection::open(file)?;
+    connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;")?;
+    let tables = connection
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?
+        .query_map([], |row| row.get::<_, String>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let has = |table: &str| tables.iter().any(|known| known == table);
+    if has("ProcessStreams") && has("StringIds") {
+        connection.execute_batch(
+            "DELETE FROM StringIds WHERE id IN
+                (SELECT contentId FROM ProcessStreams UNION SELECT filenameId FROM ProcessStreams);",
+        )?;
+    }
+    for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"].into_iter().filter(|table| has(table)) {
+        connection.execute_batch(&format!("DELETE FROM {table} WHERE name LIKE 'EXPORT_PARAM%';"))?;
+    }
+    for table in tables.iter().filter(|name| !KEPT_TABLES.iter().any(|kept| name.starts_with(kept))) {
+        connection.execute_batch(&format!("DROP TABLE \"{}\";", table.replace('"', "\"\"")))?;
+    }
+    // What was deleted is still in the file until it is written anew.
+    connection.execute_batch("COMMIT; VACUUM;")
 }
 
 /// Exports a report.

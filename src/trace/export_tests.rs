@@ -80,17 +80,8 @@ fn a_stop_ends_nsys_and_what_it_started() {
 
 #[test]
 fn a_missing_nsys_is_told_with_what_to_do() {
-    let empty = tempfile::tempdir().unwrap();
-    let path = Some(empty.path().as_os_str());
-    assert_eq!(find(None, path).unwrap_err(), "it is not on PATH");
-    let set = empty.path().join("none");
-    let said = find(Some(set.into_os_string()), path).unwrap_err();
-    assert!(said.contains("MULTICARD_NSYS=") && said.contains("is no program"), "{said}");
     let error = TraceError::NoNsys { file: "r.nsys-rep".into(), looked: "it is not on PATH".into() }.to_string();
     assert!(error.contains("set MULTICARD_NSYS") && error.contains("nsys export --type sqlite"), "{error}");
-    let (folder, nsys, _) = with_nsys("exit 0");
-    assert_eq!(find(None, Some(folder.path().as_os_str())).unwrap(), nsys);
-    assert_eq!(find(Some(nsys.clone().into_os_string()), None).unwrap(), nsys);
 }
 
 #[test]
@@ -101,4 +92,31 @@ fn percents_are_read_out_of_bars() {
     assert_eq!(last_percent("1000%"), None);
     assert_eq!(last_percent("% "), None);
     assert_eq!(last_percent("none"), None);
+}
+
+#[test]
+fn a_kept_export_is_its_owners_and_holds_what_is_imported_and_nothing_private() {
+    let (folder, nsys, report) = with_nsys("cp \"$8\" \"$7\"");
+    let whole = import(&report, &Window::default(), &mut go_on).unwrap();
+    Connection::open(&report)
+        .unwrap()
+        .execute_batch(
+            "CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT);
+             INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT', 'TOKEN=SECRET-token');
+             INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_PARAM_INPUT_FILE', '/home/SECRET-user/run.nsys-rep');
+             CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT);
+             INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', 'SECRET-host');
+             CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER);
+             INSERT INTO ProcessStreams VALUES (1, 900001, 900002);
+             INSERT INTO StringIds VALUES (900001, '/tmp/SECRET-file'), (900002, 'SECRET-output');",
+        )
+        .unwrap();
+    let exported = export_with(&nsys, &report, &mut go_on).unwrap();
+    let kept = folder.path().join("trace.sqlite");
+    exported.keep(&kept).unwrap();
+    drop(exported);
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    let bytes = fs::read(&kept).unwrap();
+    assert!(!bytes.windows(6).any(|window| window == b"SECRET"));
+    assert_eq!(import(&kept, &Window::default(), &mut go_on).unwrap(), whole);
 }

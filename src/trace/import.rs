@@ -63,6 +63,20 @@ pub fn import(
     read(&Report::open(file)?, window, tell)
 }
 
+/// Imports an `.nsys-rep` and keeps its export as `kept`, without its private rows.
+///
+/// # Errors
+///
+/// As [`import`]; nothing is kept then, unless the export was made and could not be read.
+pub fn import_recording(
+    file: &Path,
+    kept: &Path,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Trace, TraceError> {
+    export::export(file, tell)?.keep(kept)?;
+    read(&Report::open(kept)?, &Window::default(), tell)
+}
+
 /// Imports an `.sqlite` export that is in memory; `file` is what messages call it.
 ///
 /// # Errors

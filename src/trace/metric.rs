@@ -2,6 +2,7 @@
 
 use super::operation::HOST_TO_DEVICE;
 use super::value::{Entry, MemoryOperation, Metric};
+use crate::protocol::TRACE_METRICS;
 
 /// Where a metric's time is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,85 +15,18 @@ enum Source {
     Nccl(&'static str),
 }
 
-/// A metric: its key, its name as the papers print it, and what it means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MetricKind {
-    /// Stable, for programs.
-    pub key: &'static str,
-    /// As the papers print it.
-    pub name: &'static str,
-    /// What it means and what to make of it.
-    pub help: &'static str,
-    source: Source,
-}
-
-/// The papers' seven in their order, then three collectives more.
-pub const METRICS: [MetricKind; 10] = [
-    MetricKind {
-        key: "host_to_device",
-        name: "CUDA memcpy Host-to-Device",
-        help: "Time of copies from the CPU's memory to the GPU's. Shows what moving data costs: pinned memory, fewer or \
-               smaller copies, and copies that overlap with computing make it less.",
-        source: Source::Memory(HOST_TO_DEVICE),
-    },
-    MetricKind {
-        key: "cuda_launch_kernel",
-        name: "cudaLaunchKernel",
-        help: "Time the host takes to launch kernels. Shows what it costs to start work on the GPU; many small kernels \
-               make it large.",
-        source: Source::Api("cudaLaunchKernel"),
-    },
-    MetricKind {
-        key: "cuda_stream_synchronize",
-        name: "cudaStreamSynchronize",
-        help: "Time the host waits until all work of a stream is done. Much of it says that the GPU is loaded while the \
-               CPU waits, which can be a sign of good use of the GPU.",
-        source: Source::Api("cudaStreamSynchronize"),
-    },
-    MetricKind {
-        key: "nccl_all_gather",
-        name: "ncclDevKernel_AllGather",
-        help: "Time of NCCL's all-gather, in which each GPU collects a part from every other. Shows what communication \
-               between GPUs costs, waiting for slower GPUs included.",
-        source: Source::Nccl("AllGather"),
-    },
-    MetricKind {
-        key: "cuda_event_synchronize",
-        name: "cudaEventSynchronize",
-        help: "Time the host waits until the work before an event is done, so that it can use the results.",
-        source: Source::Api("cudaEventSynchronize"),
-    },
-    MetricKind {
-        key: "cuda_event_destroy",
-        name: "cudaEventDestroy",
-        help: "Time to release events that are no longer needed.",
-        source: Source::Api("cudaEventDestroy"),
-    },
-    MetricKind {
-        key: "cuda_memcpy_async",
-        name: "cudaMemcpyAsync",
-        help: "Time the host spends in asynchronous copies. From pageable memory the call itself waits for the data to \
-               be staged; from pinned memory it returns at once and the GPU fetches the data by itself.",
-        source: Source::Api("cudaMemcpyAsync"),
-    },
-    MetricKind {
-        key: "nccl_broadcast",
-        name: "ncclDevKernel_Broadcast",
-        help: "Time of NCCL's broadcast from one GPU to all others: weights at the start, buffers at each step.",
-        source: Source::Nccl("Broadcast"),
-    },
-    MetricKind {
-        key: "nccl_all_reduce",
-        name: "ncclDevKernel_AllReduce",
-        help: "Time of NCCL's all-reduce, which sums gradients over all GPUs, waiting for slower GPUs included.",
-        source: Source::Nccl("AllReduce"),
-    },
-    MetricKind {
-        key: "nccl_reduce_scatter",
-        name: "ncclDevKernel_ReduceScatter",
-        help: "Time of NCCL's reduce-scatter, which sums gradients and leaves each GPU a part: sharded training.",
-        source: Source::Nccl("ReduceScatter"),
-    },
+/// Of the metrics in their order.
+const SOURCES: [Source; TRACE_METRICS.len()] = [
+    Source::Memory(HOST_TO_DEVICE),
+    Source::Api("cudaLaunchKernel"),
+    Source::Api("cudaStreamSynchronize"),
+    Source::Nccl("AllGather"),
+    Source::Api("cudaEventSynchronize"),
+    Source::Api("cudaEventDestroy"),
+    Source::Api("cudaMemcpyAsync"),
+    Source::Nccl("Broadcast"),
+    Source::Nccl("AllReduce"),
+    Source::Nccl("ReduceScatter"),
 ];
 
 /// `part` of `whole` in percent; 0 of nothing.
@@ -108,10 +42,11 @@ pub(super) fn metrics(
     wall_ns: u64,
     gpus: usize,
 ) -> Vec<Metric> {
-    let mut all: Vec<Metric> = METRICS
+    let mut all: Vec<Metric> = TRACE_METRICS
         .iter()
-        .map(|kind| {
-            let parts: Vec<(u64, u64, f64)> = match kind.source {
+        .zip(SOURCES)
+        .map(|(kind, source)| {
+            let parts: Vec<(u64, u64, f64)> = match source {
                 Source::Memory(name) => memory
                     .iter()
                     .filter(|operation| operation.name == name)

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Proof, Window};
+use crate::plan::Levels;
+use crate::protocol::{TraceMetric, TraceSummary};
 
 /// The version of [`Trace`] as JSON.
 pub const FORMAT_VERSION: u32 = 1;
@@ -266,4 +268,28 @@ pub struct Transfer {
     pub total_ns: u64,
     /// Bytes a second while copying; none where that took no time.
     pub bytes_per_s: Option<f64>,
+}
+
+impl Trace {
+    /// What is kept of the report in a session. `levels` are those that its run was planned with, where it has one.
+    pub fn summary(&self, file: &str, levels: Option<&Levels>) -> TraceSummary {
+        let metric = |metric: &Metric| TraceMetric {
+            key: metric.key.clone(),
+            calls: metric.calls,
+            seconds: metric.seconds,
+            percent_of_report: metric.percent_of_report,
+            percent_of_shown: metric.percent_of_shown,
+            percent_of_wall: metric.percent_of_wall,
+        };
+        TraceSummary {
+            file: file.to_owned(),
+            schema_version: self.schema_version.clone(),
+            product_version: self.product_version.clone(),
+            wall_s: self.wall_ns as f64 * 1e-9,
+            gpus: u32::try_from(self.gpus.len()).unwrap_or(u32::MAX),
+            metrics: self.metrics.iter().map(metric).collect(),
+            evidence: levels.map_or_else(Vec::new, |levels| self.proof.evidence(levels)),
+            warnings: self.warnings.clone(),
+        }
+    }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::binding;
 use crate::parallel::{STORE_VARIABLE, serve_store};
 use multicard::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
+use rustix::fs::Mode;
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -58,6 +59,7 @@ pub fn die_with_parent() {
 }
 
 fn supervise(job_path: &Path) -> Result<bool, String> {
+    keep_files_from_others();
     let shown = job_path.display();
     let text = fs::read(job_path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
     let job: Job =
@@ -78,6 +80,15 @@ fn supervise(job_path: &Path) -> Result<bool, String> {
     let store = store.transpose().map_err(|error| format!("cannot open the store where ranks meet: {error}"))?;
     let port = store.as_ref().map(|(_, port)| *port);
     Ok(Group { log, ranks: Vec::new(), told: None, well: true, port }.supervise(&job, job_path, &signal))
+}
+
+/// nsys starts programs with a mask of 0, which would let everybody write the logs.
+fn keep_files_from_others() {
+    let usual = Mode::WGRP | Mode::WOTH;
+    let mask = rustix::process::umask(usual);
+    if !mask.is_empty() {
+        rustix::process::umask(mask);
+    }
 }
 
 struct Rank {

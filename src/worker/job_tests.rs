@@ -19,6 +19,7 @@ fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
         warm_up_steps: 0,
         folder: "/nowhere".into(),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        trace: None,
         limits: JobLimits::default(),
     }
 }

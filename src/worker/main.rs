@@ -1,6 +1,7 @@
 //! The worker: trains the ranks of one run. It is started by the workbench, which reads the logs that it writes.
 
 mod binding;
+mod capture;
 mod clock;
 mod data;
 mod device;

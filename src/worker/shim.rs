@@ -9,13 +9,14 @@ mod c10d;
 pub mod cuda;
 mod host;
 mod numa;
+mod profiler;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
-    Autocast, Flags, LossScale, NvtxRange, Sgd, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
-    torch_version,
+    Autocast, Flags, LossScale, Sgd, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads, torch_version,
 };
 pub use numa::ThreadPolicy;
+pub use profiler::{NvtxRange, Recording};
 
 use std::ffi::{CStr, c_char, c_int};
 

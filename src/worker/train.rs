@@ -1,5 +1,6 @@
 //! The loop: next batch, step, report. One for every strategy and precision.
 
+use std::ffi::CString;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, ImageSettings};
 use multicard::protocol::{Event, FailureKind, Job, Phase, RankPlace};
 
 use crate::binding;
+use crate::capture::CaptureWindow;
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::data::{Batch, Epoch, Loader, Mode};
 use crate::device::RankDevice;
@@ -35,6 +37,7 @@ struct Run<'a> {
     report: &'a mut Report,
     trainer: Trainer,
     clock: StepClock,
+    capture: CaptureWindow,
     phase: Phase,
     /// Steps given to the device so far, and in the whole run.
     step: u64,
@@ -85,6 +88,7 @@ pub fn run(
     report: &mut Report,
 ) -> Result<(), Stop> {
     report.event(Event::Phase { phase: Phase::Start })?;
+    let capture = CaptureWindow::new(job.trace, rank);
     let mut trainer = Trainer::new(settings, device.device, job.seed, rank)?;
     trainer.spread(parallel::strategy(settings, &trainer, &device.devices, peers)?);
     let model = trainer.model();
@@ -120,6 +124,7 @@ pub fn run(
         report,
         trainer,
         clock,
+        capture,
         phase,
         step: 0,
         steps,
@@ -202,17 +207,19 @@ impl Run<'_> {
         let coverage = (epoch == 1).then(|| Coverage::new(self.settings.train_images));
         let mut sums = Sums { coverage, ..Sums::default() };
         let mut kept = None;
+        let _range = NvtxRange::new(&CString::new(format!("epoch {epoch}")).unwrap_or_default());
         self.enter(if self.warm_up(self.step + 1) { Phase::WarmUp } else { Phase::Steady })?;
         self.device.synchronize()?;
         let begin = Instant::now();
         self.clock.begin()?;
         let mut batches = loader.epoch(epoch);
-        while let Some(batch) = batches.next().map_err(|error| Stop::engine(&error))? {
+        while let Some(batch) = load_next(&mut batches)? {
             self.step += 1;
             let warm_up = self.warm_up(self.step);
             if !warm_up {
                 self.enter(Phase::Steady)?;
             }
+            self.capture.before_step(self.step, || self.device.synchronize())?;
             if self.step == self.memory_counts_from() && self.step > 1 {
                 let memory = self.device.memory(true)?;
                 self.report.event(memory)?;
@@ -228,6 +235,7 @@ impl Run<'_> {
             };
             let info = StepInfo { step: self.step, load_wait_s: batch.wait_s, images: batch.count as u32 };
             self.clock.end_step(info, &loss)?;
+            self.capture.after_step(self.step, || self.device.synchronize())?;
             sums.bytes += batch.bytes * batch.received_batches as u64;
             if let Some(coverage) = &mut sums.coverage {
                 coverage.see(&batch.indices, batch.count * batch.received_batches);
@@ -300,7 +308,7 @@ impl Run<'_> {
         let begin = Instant::now();
         let mut totals = self.trainer.totals()?;
         let mut batches: Epoch = loader.epoch(epoch);
-        while let Some(batch) = batches.next().map_err(|error| Stop::engine(&error))? {
+        while let Some(batch) = load_next(&mut batches)? {
             self.trainer.evaluate(&batch.images, &batch.labels, &mut totals)?;
         }
         let score = self.trainer.score(&totals)?;
@@ -308,6 +316,12 @@ impl Run<'_> {
         let (test_loss, accuracy, images) = (score.loss, score.accuracy, score.images);
         self.report.event(Event::Evaluation { epoch, duration_s, test_loss, accuracy, images })
     }
+}
+
+/// The next batch, as a range in a profiler's timeline.
+fn load_next(batches: &mut Epoch) -> Result<Option<Batch>, Stop> {
+    let _range = NvtxRange::new(c"load");
+    batches.next().map_err(|error| Stop::engine(&error))
 }
 
 fn not_finite(step: u64, found: &str) -> Stop {

@@ -54,6 +54,7 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
         warm_up_steps: 4,
         folder: folder.join("run"),
         ranks: vec![RankPlace::on_cpu(0, 1)],
+        trace: None,
         limits: JobLimits::default(),
     }
 }

@@ -7,7 +7,7 @@ use crate::graph::{Replays, StepGraph};
 use crate::models::MobileNetV2;
 use crate::parallel::{Pass, Single, Strategy};
 use crate::precision::Arithmetic;
-use crate::shim::Sgd;
+use crate::shim::{NvtxRange, Sgd};
 
 /// Digits.
 const CLASSES: i64 = 10;
@@ -102,12 +102,21 @@ impl Trainer {
 
     fn eager_step(&mut self, images: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
         self.optimizer.zero()?;
-        let loss = self.loss(images, labels, true, Reduction::Mean)?.0;
+        let loss = {
+            let _range = NvtxRange::new(c"forward");
+            self.loss(images, labels, true, Reduction::Mean)?.0
+        };
+        let range = NvtxRange::new(c"backward");
         match self.arithmetic.scale() {
             None => loss.f_backward()?,
             Some(scale) => scale.apply(&loss)?.f_backward()?,
         }
-        self.strategy.after_backward(&self.model)?;
+        drop(range);
+        {
+            let _range = NvtxRange::new(c"all_reduce");
+            self.strategy.after_backward(&self.model)?;
+        }
+        let _range = NvtxRange::new(c"optimizer");
         self.optimizer.step(self.arithmetic.scale())?;
         loss.f_detach()
     }

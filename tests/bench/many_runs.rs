@@ -1,6 +1,6 @@
 //! Measures of hundreds of made-up runs: 4 precisions × 2 layouts × 1 to 8 GPUs × pin_memory, some repeats each.
 
-use super::analysis::{EpochSummary, Level, Levels, Mark, RunState, RunSummary};
+use super::analysis::{EpochSummary, Level, Levels, Mark, Recording, RunState, RunSummary};
 
 const PRECISIONS: [(&str, f64); 4] = [("fp32", 1.0), ("fp64", 2.1), ("fp16", 0.55), ("bf16", 0.6)];
 const LAYOUTS: [(&str, f64); 2] = [("nchw", 1.0), ("nhwc", 0.7)];
@@ -81,5 +81,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         activity: Vec::new(),
         epochs,
         marks,
+        recording: Recording::default(),
+        trace: None,
     }
 }

@@ -6,7 +6,7 @@ use eframe::egui::{Button, ComboBox, Id, Key, Role, ScrollArea, TextEdit, Ui, Wi
 
 use super::look::{text_width, together_ui};
 use super::picture::Picture;
-use super::{CompareCommand, filter_id, look};
+use super::{CompareCommand, filter_id, look, metrics};
 use crate::analysis::{CellKey, MEASURES};
 use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, named, strong};
@@ -63,6 +63,7 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         });
     }
     add_session_ui(ui, state, commands);
+    metrics::attach_ui(ui, state, commands);
 }
 
 /// Adds one of the recent sessions, or one by its folder.
@@ -160,6 +161,13 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
             }
         }
         ui.separator();
+        if view.kind == Kind::Metrics {
+            metrics::metrics_ui(ui, view, commands);
+            return;
+        }
+        if picture.comparison.traced > 0 {
+            metrics::traced_ui(ui, view.traced, commands);
+        }
         if view.kind != Kind::Memory {
             metric_ui(ui, view.metric, view.kind, commands);
         }

@@ -128,10 +128,10 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().item_spacing.x = 16.0;
             for one in series {
-                let sample = if form == Form::Bars { 14.0 } else { 26.0 };
+                let sample = if matches!(form, Form::Bars | Form::Stacked) { 14.0 } else { 26.0 };
                 let width = sample + 4.0 + text_width(ui, &one.name);
                 together_ui(ui, width, |ui| {
-                    if form == Form::Bars {
+                    if matches!(form, Form::Bars | Form::Stacked) {
                         swatch_ui(ui, &one.look);
                     } else {
                         line_sample_ui(ui, one);

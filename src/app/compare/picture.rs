@@ -58,7 +58,11 @@ impl Picture {
     pub fn new(sources: &[Source], view: &View) -> Self {
         let named: Vec<crate::analysis::Source> = sources
             .iter()
-            .map(|source| crate::analysis::Source { session: &source.name, runs: &source.records.summaries })
+            .map(|source| crate::analysis::Source {
+                session: &source.name,
+                runs: &source.records.summaries,
+                reports: &source.records.reports,
+            })
             .collect();
         let comparison = compare(&named, view);
         let proofs = proofs(sources);
@@ -215,7 +219,7 @@ fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
         for run in source.records.runs.iter().filter(|run| run.state == RunState::Finished) {
             let key = CellKey { session: source.name.clone(), cell: run.cell.clone() };
             let known = proofs.entry(key).or_default();
-            for evidence in run.ranks.iter().flat_map(|rank| &rank.evidence) {
+            for evidence in run.evidence() {
                 let proof = Proof {
                     factor: evidence.factor.clone(),
                     asked: evidence.asked.clone(),
@@ -236,7 +240,9 @@ fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
 /// The marks of each cell's runs in full, each story once with the runs that have it.
 fn stories(sources: &[crate::analysis::Source]) -> HashMap<CellKey, Vec<String>> {
     let mut stories: HashMap<CellKey, Vec<(String, Vec<&str>)>> = HashMap::new();
-    for (source, run) in sources.iter().flat_map(|source| source.runs.iter().map(move |run| (source, run))) {
+    for (source, run) in
+        sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(move |run| (source, run)))
+    {
         let key = CellKey { session: source.session.to_owned(), cell: run.cell.clone() };
         let known = stories.entry(key).or_default();
         for mark in &run.marks {

@@ -21,7 +21,7 @@ mod many_runs;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {
     let summaries = runs.iter().filter(|run| run.state.is_final()).map(summarise_run).collect();
-    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, pending: 0 })
+    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, reports: Vec::new(), pending: 0 })
 }
 
 /// fp32 and fp16 on 1 and 2 GPUs, two repeats each; the last run failed.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::{LiveBatch, LiveStep, Outbox, QueueRow, QueueView, Report, Request, WindowClosed};
 use crate::app::Screen;
 use crate::plan::Plan;
-use crate::protocol::{Event, EventLine, Sample};
+use crate::protocol::{Event, EventLine, Sample, TraceOutcome};
 use crate::session::{Machine, Notice, Session, SessionError, new_session_folder};
 use crate::store::{StepRecord, StoreError};
 use crate::telemetry::{Sampler, Watch};
@@ -156,6 +156,14 @@ impl Conductor<'_> {
                 self.batch(&run).samples.push(*sample);
                 Ok(())
             }
+            Notice::Importing { name, fraction } => self.outbox.send(Report::Importing(Some((name, fraction)))),
+            Notice::Trace { name, outcome } => {
+                self.stale_since.get_or_insert_with(Instant::now);
+                if let Some(TraceOutcome::Failed(reason)) = outcome {
+                    self.outbox.problem(Screen::Compare, format!("the report of {name} was not imported: {reason}"))?;
+                }
+                self.outbox.send(Report::Importing(None))
+            }
             Notice::Noise { message, .. } => self.outbox.problem(Screen::Runs, format!("unreadable: {message}")),
         }
     }
@@ -212,6 +220,7 @@ impl Conductor<'_> {
         let screen = match &request {
             Request::Launch { .. } => Screen::Plan,
             Request::WatchNode(_) | Request::LookAgain => Screen::Node,
+            Request::Attach(..) | Request::CancelImports => Screen::Compare,
             _ => Screen::Runs,
         };
         match request {
@@ -223,7 +232,13 @@ impl Conductor<'_> {
             Request::LookAgain => return self.look_again(),
             // The librarian's; the engine does not send them here.
             Request::Read(_) | Request::Page(..) | Request::Curves(..) | Request::Follow { .. } => return Ok(()),
-            Request::Pause(_) | Request::Cancel(_) | Request::CancelAll | Request::Retry(_) | Request::Reorder(..) => {}
+            Request::Pause(_)
+            | Request::Cancel(_)
+            | Request::CancelAll
+            | Request::Retry(_)
+            | Request::Reorder(..)
+            | Request::Attach(..)
+            | Request::CancelImports => {}
         }
         let Some(session) = &mut self.session else {
             let message = if self.read_only { READ_ONLY } else { "no session is open: open or make one first" };
@@ -242,6 +257,11 @@ impl Conductor<'_> {
             Request::CancelAll => session.cancel_all(),
             Request::Retry(run) => session.retry(&run),
             Request::Reorder(run, position) => session.reorder(&run, position),
+            Request::Attach(file, run) => session.attach(&file, run.as_deref()),
+            Request::CancelImports => {
+                session.cancel_imports();
+                Ok(())
+            }
             _ => Ok(()),
         };
         self.stale_since.get_or_insert_with(Instant::now);

@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::{LiveStep, Outbox, Records, Report, Request, RunCurves, RunPage, WindowClosed};
-use crate::analysis::{RunSummary, summarise_run};
+use crate::analysis::{RunSummary, summarise_report, summarise_run};
 use crate::app::Screen;
 use crate::app::live::Curves;
-use crate::store::{Reader, StoreError, index_path};
+use crate::store::{Reader, RunRecord, StoreError, index_path};
 
 /// While measures of many runs are being worked out, those that are ready are shown so often.
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
@@ -118,12 +118,18 @@ impl Librarian<'_> {
         let reader = Reader::open(folder)?;
         let runs = reader.runs()?;
         let shelf = self.shelves.entry(folder.to_owned()).or_default();
-        let ended: Vec<String> = runs.iter().filter(|run| run.state.is_final()).map(|run| run.run.clone()).collect();
+        let ended: Vec<&RunRecord> = runs.iter().filter(|run| run.state.is_final()).collect();
+        let reports = reader.reports()?;
+        let reports: Vec<RunSummary> =
+            reports.into_iter().map(|(name, trace)| summarise_report(&name, trace)).collect();
         let records = |shelf: &Shelf, pending: usize| {
             let summaries = runs.iter().filter_map(|run| shelf.summaries.get(&run.run).cloned()).collect();
-            Report::Records(Arc::new(Records { folder: folder.to_owned(), runs: runs.clone(), summaries, pending }))
+            let (folder, runs, reports) = (folder.to_owned(), runs.clone(), reports.clone());
+            Report::Records(Arc::new(Records { folder, runs, summaries, reports, pending }))
         };
-        let missing: Vec<&String> = ended.iter().filter(|run| !shelf.summaries.contains_key(*run)).collect();
+        // A trace is imported after the end of its run.
+        let is_known = |run: &RunRecord| shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
+        let missing: Vec<&String> = ended.iter().filter(|run| !is_known(run)).map(|run| &run.run).collect();
         let mut told = Instant::now();
         if !missing.is_empty() {
             self.told = None;
@@ -170,7 +176,8 @@ impl Librarian<'_> {
 }
 
 fn is_same(a: &Records, b: &Records) -> bool {
-    (&a.folder, a.pending, &a.runs, &a.summaries) == (&b.folder, b.pending, &b.runs, &b.summaries)
+    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports)
+        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports)
 }
 
 fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {

@@ -11,7 +11,7 @@ use super::tick::{radio_ui, tick_ui};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted};
 use crate::app::{Command, State};
-use crate::plan::{DataSet, Order, Plan};
+use crate::plan::{Capture, DataSet, Order, Plan, Tracing};
 
 /// Run-time and memory limits that a first tick gives.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -133,6 +133,9 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         }
         ui.end_row();
 
+        asked.extend(tracing_ui(ui, plan.tracing).map(PlanCommand::Tracing));
+        ui.end_row();
+
         let limit = Limit { name: "Run-time limit", unit: " s", first: FIRST_RUN_TIME_S, max: 1e9 };
         asked.extend(limit_ui(ui, &limit, plan.limits.run_time_s).map(PlanCommand::RunTimeLimit));
         let limit = Limit { name: "Memory limit", unit: " GB a rank", first: FIRST_MEMORY_GB, max: 1e6 };
@@ -147,6 +150,58 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         }
         ui.end_row();
     });
+}
+
+/// Whether runs are traced, and which part of them.
+fn tracing_ui(ui: &mut Ui, now: Tracing) -> Option<Tracing> {
+    let mut asked = None;
+    ui.label("Trace");
+    ui.horizontal(|ui| {
+        let choices = [
+            (Tracing::Off, "off", "No profiler"),
+            (
+                Tracing::Nsys(Capture::Whole),
+                "whole run",
+                "Nsight Systems records each run, which costs time: its cells stand apart",
+            ),
+            (
+                Tracing::Nsys(Capture::First { seconds: 720.0 }),
+                "first seconds",
+                "Recording ends after them, the run goes on",
+            ),
+            (Tracing::Nsys(Capture::Steps { first: 20, last: 60 }), "steps", "Only these steps are recorded"),
+        ];
+        for (tracing, name, help) in choices {
+            let kind = |tracing: Tracing| tracing.capture().map(|capture| std::mem::discriminant(&capture));
+            let chosen = kind(now) == kind(tracing);
+            let radio = radio_ui(ui, chosen, true, name).on_hover_text(help);
+            radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Trace {name}")));
+            if radio.clicked() && !chosen {
+                asked = Some(tracing);
+            }
+        }
+        let number = |ui: &mut Ui, name: &str, value: &mut u64, least: u64| {
+            let field = ui.add(DragValue::new(value).range(least..=1_000_000_000).speed(0.5));
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, name));
+            field.changed()
+        };
+        match now.capture() {
+            Some(Capture::First { seconds }) => {
+                let mut whole_s = seconds.round() as u64;
+                if number(ui, "Seconds that are recorded", &mut whole_s, 1) {
+                    asked = Some(Tracing::Nsys(Capture::First { seconds: whole_s as f64 }));
+                }
+            }
+            Some(Capture::Steps { mut first, mut last }) => {
+                let changed = number(ui, "First step that is recorded", &mut first, 1);
+                if number(ui, "Last step that is recorded", &mut last, first) || changed {
+                    asked = Some(Tracing::Nsys(Capture::Steps { first, last: last.max(first) }));
+                }
+            }
+            Some(Capture::Whole) | None => {}
+        }
+    });
+    asked
 }
 
 /// A limit that there may be.

@@ -4,7 +4,7 @@ use eframe::egui::{Align, Grid, Label, Layout, Ui, WidgetText};
 
 use super::list::clock_text;
 use super::row::{Row, factor_name};
-use crate::analysis::{MEASURES, Mark};
+use crate::analysis::{MEASURES, Mark, TRACE_METRICS};
 use crate::app::engine::RunPage;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{bytes_text, muted, strong};
@@ -17,6 +17,7 @@ pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     marks_ui(ui, page);
     measures_ui(ui, page);
     epochs_ui(ui, page);
+    trace_ui(ui, page);
     evidence_ui(ui, page);
     levels_ui(ui, row, page);
     places_ui(ui, page);
@@ -108,8 +109,33 @@ fn epochs_ui(ui: &mut Ui, page: &RunPage) {
     });
 }
 
+/// What the profiler's report says.
+fn trace_ui(ui: &mut Ui, page: &RunPage) {
+    let Some(trace) = page.summary.trace_summary() else { return };
+    section(ui, "Trace");
+    let version = trace.product_version.as_deref().unwrap_or("unknown version");
+    let about = format!("{} · {} s on {} GPUs · nsys {version}", trace.file, significant(trace.wall_s), trace.gpus);
+    ui.add(Label::new(muted(ui, about)).wrap().selectable(true));
+    Grid::new("run-trace").num_columns(5).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
+        ui.label(muted(ui, "Metric"));
+        for title in ["Calls", "s", "% of report", "% of wall"] {
+            right(ui, muted(ui, title));
+        }
+        ui.end_row();
+        for kind in &TRACE_METRICS {
+            let Some(metric) = page.summary.trace_metric(kind.key) else { continue };
+            ui.label(kind.name).on_hover_text(kind.help);
+            right(ui, grouped(&metric.calls.to_string()));
+            for value in [metric.seconds, metric.percent_of_report, metric.percent_of_wall] {
+                right(ui, significant(value)).on_hover_text(value.to_string());
+            }
+            ui.end_row();
+        }
+    });
+}
+
 fn evidence_ui(ui: &mut Ui, page: &RunPage) {
-    let mut evidence: Vec<_> = page.record.ranks.iter().flat_map(|rank| &rank.evidence).collect();
+    let mut evidence: Vec<_> = page.record.evidence().collect();
     evidence.dedup();
     let mut seen = Vec::new();
     // Ranks mostly see the same: each thing is said once.

@@ -17,7 +17,7 @@ fn four() -> Vec<RunSummary> {
 }
 
 fn of(runs: &[RunSummary], view: &View) -> Comparison {
-    compare(&[Source { session: "", runs }], view)
+    compare(&[Source { session: "", runs, reports: &[] }], view)
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn scaling_has_ideals_from_the_fewest_gpus_and_an_efficiency() {
     };
     assert_eq!((of("fp32"), of("fp16")), (vec![100.0, 80.0], vec![100.0, 100.0]));
     let loss = View { kind: Kind::Scaling, metric: "train_loss", ..View::default() };
-    let loss = compare(&[Source { session: "", runs: &runs }], &loss);
+    let loss = compare(&[Source { session: "", runs: &runs, reports: &[] }], &loss);
     assert_eq!(loss.charts.len(), 1);
     assert!(loss.charts[0].notes[0].contains("no ideal"));
 }
@@ -113,7 +113,8 @@ fn many_lines_are_cut_to_what_can_be_told_apart_and_it_is_said() {
 #[test]
 fn the_same_cell_of_two_sessions_is_two_rows_and_its_session_a_setting() {
     let runs = four();
-    let sources = [Source { session: "a", runs: &runs }, Source { session: "b", runs: &runs }];
+    let sources =
+        [Source { session: "a", runs: &runs, reports: &[] }, Source { session: "b", runs: &runs, reports: &[] }];
     let both = compare(&sources, &View::default());
     assert_eq!((both.table.rows.len(), both.arrangement.colour.unwrap().key), (8, "session"));
     assert_eq!(both.charts[0].legend().len(), 2);

@@ -21,6 +21,7 @@ pub(super) fn node() -> Node {
         driver: None,
         no_gpu_reason: Some("no driver".to_owned()),
         gpus: Vec::new(),
+        nsys: Err("it is not on PATH".to_owned()),
         worker: Err("no worker beside the workbench".to_owned()),
     }
 }
@@ -43,6 +44,7 @@ pub(super) fn queued(run: &str) -> Decision {
         levels: levels(),
         data: DataSet::Digits,
         repeat: 1,
+        traced: false,
         seed: u64::MAX,
     }
 }

@@ -94,6 +94,7 @@ impl Slot {
     /// and `[count]`. The slot may be given back to be filled at once.
     pub fn send(&mut self, count: usize) -> Result<(Tensor, Tensor), String> {
         let tensors = self.tensors.as_ref().ok_or("a batch was sent before it was filled")?;
+        let _range = shim::NvtxRange::new(c"copy");
         let failed = |error: TchError| format!("copying a batch to the device failed: {error}");
         // Without a fence nobody would know when the buffer may be filled again, so the copy blocks.
         let (images, labels) = tensors.copy(count as i64, &self.format, self.fence.is_some()).map_err(failed)?;

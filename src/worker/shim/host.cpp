@@ -1,9 +1,8 @@
-// What tch lacks and what needs libtorch_cpu alone: memory formats, autocast, global flags, NVTX.
+// What tch lacks and what needs libtorch_cpu alone: memory formats, autocast, global flags.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
-#include <torch/csrc/profiler/stubs/base.h>
 #include <torch/version.h>
 
 #include <cstdlib>
@@ -108,24 +107,6 @@ SHIM_API int mc_set_threads(int compute, int interop) {
   GUARD(-1, {
     at::set_num_threads(compute);
     at::set_num_interop_threads(interop);
-    return 0;
-  })
-}
-
-// ---------- NVTX, through libtorch's own binding: nothing without libtorch_cuda ----------
-
-SHIM_API int mc_nvtx_push(const char* name) {
-  GUARD(-1, {
-    auto* stubs = torch::profiler::impl::cudaStubs();
-    if (stubs->enabled()) stubs->rangePush(name);
-    return 0;
-  })
-}
-
-SHIM_API int mc_nvtx_pop() {
-  GUARD(-1, {
-    auto* stubs = torch::profiler::impl::cudaStubs();
-    if (stubs->enabled()) stubs->rangePop();
     return 0;
   })
 }

@@ -23,8 +23,6 @@ unsafe extern "C" {
     fn mc_set_flags(benchmark: c_int, tf32_conv: c_int, tf32_matmul: c_int, deterministic: c_int) -> c_int;
     fn mc_flags() -> c_int;
     fn mc_set_threads(compute: c_int, interop: c_int) -> c_int;
-    fn mc_nvtx_push(name: *const c_char) -> c_int;
-    fn mc_nvtx_pop() -> c_int;
     fn mc_sgd_new(
         parameters: *const *const C_tensor,
         count: usize,
@@ -156,25 +154,6 @@ impl Flags {
         let bits = check(unsafe { mc_flags() })?;
         let bit = |value: c_int| bits & value != 0;
         Ok(Self { cudnn_benchmark: bit(1), tf32_conv: bit(2), tf32_matmul: bit(4), deterministic: bit(8) })
-    }
-}
-
-/// A named range in a profiler's timeline, while the value lives. Costs nearly nothing where no profiler listens.
-pub struct NvtxRange(PhantomData<*const ()>);
-
-impl NvtxRange {
-    /// Begins a range on this thread.
-    pub fn new(name: &CStr) -> Self {
-        // SAFETY: the name lives through the call. A failure only leaves the timeline without the range.
-        unsafe { mc_nvtx_push(name.as_ptr()) };
-        Self(PhantomData)
-    }
-}
-
-impl Drop for NvtxRange {
-    fn drop(&mut self) {
-        // SAFETY: no arguments; begun by this thread, for the value cannot leave it.
-        unsafe { mc_nvtx_pop() };
     }
 }
 

@@ -1,0 +1,81 @@
+//! What is asked of profilers' reports on the Compare screen: which metrics, in what, and reports to be attached.
+
+use std::path::PathBuf;
+
+use eframe::egui::{Button, Id, Key, ProgressBar, Role, TextEdit, Ui, WidgetInfo};
+
+use super::CompareCommand;
+use crate::analysis::{MetricUnit, TRACE_METRICS};
+use crate::app::widgets::{muted, named};
+use crate::app::{Command, State};
+use crate::figure::View;
+
+/// Which metrics are shown, and in what.
+pub fn metrics_ui(ui: &mut Ui, view: &View, commands: &mut Vec<Command>) {
+    for unit in MetricUnit::ALL {
+        let chosen = view.metric_unit == unit;
+        let label = ui.selectable_label(chosen, unit.name()).on_hover_text(unit.help());
+        label.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("In {}", unit.name())));
+        if label.clicked() {
+            commands.push(Command::Compare(CompareCommand::MetricUnit(unit)));
+        }
+    }
+    ui.separator();
+    ui.menu_button(format!("Metrics ({})", view.metrics.len()), |ui| {
+        for kind in &TRACE_METRICS {
+            let mut show = view.metrics.contains(&kind.key);
+            let check = ui.checkbox(&mut show, kind.name).on_hover_text(kind.help);
+            check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, show, format!("Metric {}", kind.name)));
+            if check.changed() {
+                commands.push(Command::Compare(CompareCommand::ShowMetric(kind.key, show)));
+            }
+        }
+    });
+}
+
+/// Whether traced runs stand among the others.
+pub fn traced_ui(ui: &mut Ui, mut traced: bool, commands: &mut Vec<Command>) {
+    let check = ui.checkbox(&mut traced, "Traced runs").on_hover_text("Tracing costs time: their times do not compare");
+    if check.changed() {
+        commands.push(Command::Compare(CompareCommand::Traced(traced)));
+    }
+}
+
+/// Attaches a report to the open session, and shows how far an import is.
+pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    if let Some((name, fraction)) = &state.importing {
+        ui.add(ProgressBar::new(*fraction as f32).desired_width(180.0).text(format!("importing {name}")));
+        let stop = ui.small_button("Cancel import");
+        stop.widget_info(|| named("Cancel import"));
+        if stop.clicked() {
+            commands.push(Command::CancelImports);
+        }
+        return;
+    }
+    let menu = ui.menu_button("Attach a report", |ui| {
+        ui.set_min_width(300.0);
+        ui.label(muted(ui, "An .nsys-rep or .sqlite of Nsight Systems. It can also be dropped on the window."));
+        // What is being typed is nobody else's business: it lives in egui's own memory.
+        let id = Id::unique("compare-report");
+        let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+        let field = ui.add(TextEdit::singleline(&mut text).hint_text("Path of a report").desired_width(280.0));
+        field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path of a report"));
+        let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+        let ready = !text.trim().is_empty();
+        if (ui.add_enabled(ready, Button::new("Attach this report")).clicked() || entered) && ready {
+            commands.push(Command::Attach(PathBuf::from(text.trim()), None));
+            text.clear();
+            ui.close();
+        }
+        if ui.button("Choose a file …").clicked() {
+            commands.push(Command::Compare(CompareCommand::ChooseReport));
+            ui.close();
+        }
+        ui.data_mut(|data| data.insert_temp(id, text));
+    });
+    menu.response.on_hover_text("Compare the metrics of a report that was recorded elsewhere");
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+//! Metrics of profilers' reports: a bar a cell, its metrics on top of each other.
+
+use super::Scene;
+use super::arrange::name_of;
+use crate::analysis::{Cell, MetricUnit, RunSummary, TRACE_METRICS, summarise, varying};
+use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
+use crate::figure::table::{SEED, finished};
+
+/// The chosen metrics of each cell with a report. A metric looks the same whichever others are chosen.
+pub(super) fn stacked(scene: &Scene) -> Chart {
+    let view = scene.view;
+    let (name, unit) = match view.metric_unit {
+        MetricUnit::Seconds => ("Time in metrics", "s"),
+        MetricUnit::OfReport => ("Share of the report's list", "%"),
+        MetricUnit::OfShown => ("Share of the shown metrics", "%"),
+        MetricUnit::OfWall => ("Share of the recorded time", "%"),
+    };
+    let settings = varying(scene.cells);
+    let chosen = TRACE_METRICS.iter().enumerate().filter(|(_, kind)| view.metrics.contains(&kind.key));
+    let series = chosen.map(|(place, kind)| {
+        let point = |(row, cell): (usize, &Cell)| {
+            let values: Vec<f64> =
+                finished(cell).filter_map(|run| value(run, kind.key, view.metric_unit, &view.metrics)).collect();
+            let value = summarise(&values, SEED)?;
+            Some(Point { x: row as f64, value, ratio: None, cell: Some(cell.key()) })
+        };
+        Series {
+            name: kind.name.to_owned(),
+            look: Look::Place(place),
+            variant: 0,
+            role: Role::Measured,
+            points: scene.cells.iter().enumerate().filter_map(point).collect(),
+        }
+    });
+    let panels = vec![Panel { title: String::new(), series: series.collect() }];
+    let mut chart = Chart {
+        title: name.to_owned(),
+        form: Form::Stacked,
+        x: Axis::new("", ""),
+        y: Axis::new(name, unit),
+        panels,
+        notes: Vec::new(),
+    };
+    chart.x.categories = scene.cells.iter().map(|cell| name_of(cell, &settings)).collect();
+    if scene.cells.is_empty() {
+        let what = "No run here has a profiler's report: launch a plan with tracing on, or attach a report.";
+        chart.notes.push(what.to_owned());
+    } else if view.metrics.is_empty() {
+        chart.notes.push("No metric is chosen.".to_owned());
+    } else if scene.cells.iter().any(|cell| finished(cell).count() > 1) {
+        chart.notes.push("Each part is the median over repeats.".to_owned());
+    }
+    chart
+}
+
+fn value(run: &RunSummary, key: &str, unit: MetricUnit, shown: &[&'static str]) -> Option<f64> {
+    let metric = run.trace_metric(key)?;
+    Some(match unit {
+        MetricUnit::Seconds => metric.seconds,
+        MetricUnit::OfReport => metric.percent_of_report,
+        MetricUnit::OfWall => metric.percent_of_wall,
+        MetricUnit::OfShown => {
+            let all: f64 = shown.iter().filter_map(|key| run.trace_metric(key)).map(|metric| metric.seconds).sum();
+            if all > 0.0 { 100.0 * metric.seconds / all } else { 0.0 }
+        }
+    })
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -1,0 +1,202 @@
+//! What a profiler sees of the worker beside its calls: named ranges (NVTX), and the window in which CUDA's profilers record.
+//!
+//! NVTX is header-only: a program asks for the library that `NVTX_INJECTION64_PATH` names, which a profiler sets, and hands
+//! it tables of function pointers to fill. The same is done here, so that ranges need neither CUDA nor a header. Without
+//! a profiler nothing is opened, and a range costs one look at an empty pointer.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::marker::PhantomData;
+use std::mem::transmute;
+use std::path::Path;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+
+/// The variable that names a profiler's library.
+const INJECTION: &str = "NVTX_INJECTION64_PATH";
+
+// From nvtx3/nvtxDetail/nvtxTypes.h: ids of tables, modules and, in the module `core`, of functions. Both modules have as
+// many functions; those of `core2` are not called here, but profilers insist on it.
+const TABLE_CALLBACKS: u32 = 1;
+const TABLE_VERSION: u32 = 3;
+const MODULE_CORE: c_int = 1;
+const MODULE_CORE2: c_int = 5;
+const RANGE_START_A: usize = 4;
+const RANGE_END: usize = 7;
+const RANGE_PUSH_A: usize = 9;
+const RANGE_POP: usize = 11;
+const FUNCTIONS: usize = 16;
+
+/// A function that a profiler fills in; null where there is none.
+type Slot = AtomicPtr<c_void>;
+type Module = [Slot; FUNCTIONS];
+/// The tables that profilers get have a null at place 0 and after the last function.
+struct Slots([*const Slot; FUNCTIONS + 1]);
+
+// SAFETY: the pointers are to atomics that live as long as the program.
+unsafe impl Sync for Slots {}
+
+static CORE: Module = [const { AtomicPtr::new(ptr::null_mut()) }; FUNCTIONS];
+static CORE2: Module = [const { AtomicPtr::new(ptr::null_mut()) }; FUNCTIONS];
+static CORE_SLOTS: Slots = slots(&CORE);
+static CORE2_SLOTS: Slots = slots(&CORE2);
+
+const fn slots(module: &'static Module) -> Slots {
+    let mut slots = [ptr::null(); FUNCTIONS + 1];
+    let mut place = 1;
+    while place < FUNCTIONS {
+        slots[place] = &raw const module[place];
+        place += 1;
+    }
+    Slots(slots)
+}
+
+#[repr(C)]
+struct Callbacks {
+    size: usize,
+    module: unsafe extern "C" fn(c_int, *mut *const *const Slot, *mut c_uint) -> c_int,
+}
+
+#[repr(C)]
+struct Version {
+    size: usize,
+    version: u32,
+    reserved: u32,
+    set_injection_version: unsafe extern "C" fn(u32),
+}
+
+static CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), module };
+static VERSION: Version = Version { size: size_of::<Version>(), version: 3, reserved: 0, set_injection_version };
+
+/// Gives a profiler the slots of a module.
+unsafe extern "C" fn module(module: c_int, slots: *mut *const *const Slot, size: *mut c_uint) -> c_int {
+    let table = match module {
+        MODULE_CORE => &CORE_SLOTS,
+        MODULE_CORE2 => &CORE2_SLOTS,
+        _ => return 0,
+    };
+    if slots.is_null() {
+        return 0;
+    }
+    // SAFETY: the profiler gives places for a pointer and, where it wants it, a number.
+    unsafe {
+        *slots = table.0.as_ptr();
+        if !size.is_null() {
+            *size = FUNCTIONS as c_uint;
+        }
+    }
+    1
+}
+
+unsafe extern "C" fn set_injection_version(_version: u32) {}
+
+unsafe extern "C" fn table(id: u32) -> *const c_void {
+    match id {
+        TABLE_CALLBACKS => (&raw const CALLBACKS).cast(),
+        TABLE_VERSION => (&raw const VERSION).cast(),
+        _ => ptr::null(),
+    }
+}
+
+/// Lets a profiler that started this process fill in its functions, once.
+fn open() {
+    static OPENED: OnceLock<()> = OnceLock::new();
+    OPENED.get_or_init(|| {
+        let Some(path) = std::env::var_os(INJECTION).filter(|path| !path.is_empty()) else { return };
+        type Initialise = unsafe extern "C" fn(unsafe extern "C" fn(u32) -> *const c_void) -> c_int;
+        // SAFETY: the library of the profiler that started this process; the signature is NVTX's own. A failure only leaves
+        // its timeline without ranges.
+        unsafe {
+            let Ok(library) = Library::open(Some(Path::new(&path)), RTLD_LAZY | RTLD_LOCAL) else { return };
+            if let Ok(initialise) = library.get::<Initialise>(b"InitializeInjectionNvtx2\0") {
+                initialise(table);
+            }
+            // Its threads and hooks stay.
+            std::mem::forget(library);
+        }
+    });
+}
+
+fn function(place: usize) -> Option<*mut c_void> {
+    open();
+    let function = CORE[place].load(Ordering::Relaxed);
+    (!function.is_null()).then_some(function)
+}
+
+/// A named range in a profiler's timeline, while the value lives. Costs nearly nothing where no profiler listens.
+pub struct NvtxRange(PhantomData<*const ()>);
+
+impl NvtxRange {
+    /// Begins a range on this thread.
+    pub fn new(name: &CStr) -> Self {
+        if let Some(push) = function(RANGE_PUSH_A) {
+            // SAFETY: NVTX's signature; the name lives through the call.
+            unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(push)(name.as_ptr()) };
+        }
+        Self(PhantomData)
+    }
+}
+
+impl Drop for NvtxRange {
+    fn drop(&mut self) {
+        if let Some(pop) = function(RANGE_POP) {
+            // SAFETY: NVTX's signature; begun by this thread, for the value cannot leave it.
+            unsafe { transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(pop)() };
+        }
+    }
+}
+
+/// A window in which a profiler records: a range that belongs to no thread, and CUDA's own signal where CUDA is open.
+pub struct Recording(u64);
+
+impl Recording {
+    /// Lets profilers that wait for it record. Those wait for the range `name`, or for `cudaProfilerStart`.
+    pub fn start(name: &CStr) -> Self {
+        cuda(b"cudaProfilerStart\0");
+        let Some(start) = function(RANGE_START_A) else { return Self(0) };
+        // SAFETY: NVTX's signature; the name lives through the call.
+        Self(unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> u64>(start)(name.as_ptr()) })
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Some(end) = function(RANGE_END) {
+            // SAFETY: NVTX's signature; the number is that of `start`.
+            unsafe { transmute::<*mut c_void, unsafe extern "C" fn(u64)>(end)(self.0) };
+        }
+        cuda(b"cudaProfilerStop\0");
+    }
+}
+
+/// Calls a function of the CUDA runtime that takes nothing, where the runtime is open.
+fn cuda(name: &[u8]) {
+    // SAFETY: looks among the libraries that are open; both functions take nothing and may be called at any time.
+    unsafe {
+        if let Ok(function) = Library::this().get::<unsafe extern "C" fn() -> c_int>(name) {
+            function();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_handed_to_profilers_leads_to_every_slot_but_the_first() {
+        assert!(CORE_SLOTS.0[0].is_null() && CORE_SLOTS.0[FUNCTIONS].is_null());
+        for place in 1..FUNCTIONS {
+            assert!(ptr::eq(CORE_SLOTS.0[place], &raw const CORE[place]));
+        }
+    }
+
+    #[test]
+    fn ranges_do_nothing_where_no_profiler_started_the_process() {
+        let _recording = Recording::start(c"capture");
+        let _range = NvtxRange::new(c"step");
+        assert!(function(RANGE_PUSH_A).is_none() || std::env::var_os(INJECTION).is_some());
+    }
+}
