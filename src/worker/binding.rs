@@ -9,6 +9,7 @@ use std::process::{Child, Command};
 use multicard::plan::Numa;
 use multicard::protocol::{Evidence, MemoryPolicy, RankPlace, ranges_text};
 use rustix::thread::CpuSet;
+use tch::TchError;
 
 use crate::shim::ThreadPolicy;
 
@@ -27,13 +28,21 @@ pub fn spawn(command: &mut Command, place: &RankPlace) -> io::Result<Child> {
     let memory = place.memory.as_ref().map(ThreadPolicy::from);
     let before = memory.as_ref().and_then(|_| ThreadPolicy::current().ok());
     if let Some(Err(error)) = memory.as_ref().map(ThreadPolicy::set) {
-        command.env(REFUSAL_VARIABLE, error.to_string());
+        command.env(REFUSAL_VARIABLE, text(error));
     }
     let child = on_cpus(command, &place.cpus);
     if let Some(before) = before {
-        before.set().map_err(|error| io::Error::other(error.to_string()))?;
+        before.set().map_err(|error| io::Error::other(text(error)))?;
     }
     child
+}
+
+/// What the system said, without tch's preface.
+fn text(error: TchError) -> String {
+    match error {
+        TchError::Torch(text) => text,
+        other => other.to_string(),
+    }
 }
 
 fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
@@ -85,7 +94,7 @@ impl Seen {
             threads: ids.into_iter().filter_map(status).filter_map(|text| allowed_cpus(&text)).collect(),
             policy: match refused {
                 Some(refusal) => Err(refusal),
-                None => ThreadPolicy::current().map_err(|error| error.to_string()),
+                None => ThreadPolicy::current().map_err(text),
             },
             bytes: fs::read_to_string("/proc/self/numa_maps").ok().map(|text| bytes_per_node(&text)),
             nodes: list(&online).len().max(1),
@@ -134,7 +143,10 @@ impl Seen {
         }
         parts.push(match &self.policy {
             Ok(policy) => format!("memory policy {policy}"),
-            Err(refusal) => format!("memory policy refused ({refusal}; a container needs CAP_SYS_NICE for it)"),
+            Err(refusal) if refusal.contains("not permitted") => {
+                format!("memory policy refused ({refusal}: a container needs CAP_SYS_NICE for it)")
+            }
+            Err(refusal) => format!("memory policy refused ({refusal})"),
         });
         parts.push(match &self.bytes {
             Some(bytes) => shares_text(bytes),
