@@ -6,8 +6,8 @@ use super::letter::{Anchor, Line, Typist};
 use super::marks::{self, Field};
 use super::scene::{Area, Scene};
 use super::side::{Side, Type};
-use super::style::{Style, Width};
-use crate::figure::chart::{Chart, Form, Panel};
+use super::style::{Palette, Style, Width};
+use crate::figure::chart::{Chart, Form, Look, Panel, Role};
 
 /// Between panels beside each other, and below each other.
 const BETWEEN: (f64, f64) = (12.0, 10.0);
@@ -27,6 +27,8 @@ struct Spot<'a> {
 
 /// Lays charts out, one below or beside the other. What cannot be drawn is left out; where nothing can, the page says so.
 pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
+    let told_apart = (style.palette == Palette::Grey).then(|| told_apart(charts));
+    let charts = told_apart.as_deref().unwrap_or(charts);
     let kind = Type::new(Typist { family: style.font }, style.size());
     let width = style.width.pt();
     let spots = spots(charts);
@@ -74,6 +76,27 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
     }
     scene.height = top - BETWEEN.1 + MARGIN;
     scene
+}
+
+/// The charts with a sign of its own for each look: where colours do not tell them apart, signs must, though a level
+/// then has not the same sign everywhere.
+fn told_apart(charts: &[Chart]) -> Vec<Chart> {
+    let mut charts = charts.to_vec();
+    let lines = |chart: &&mut Chart| matches!(chart.form, Form::Lines | Form::Scaling);
+    if !charts.iter_mut().filter(lines).any(|chart| chart.series().any(|series| series.variant > 0)) {
+        return charts;
+    }
+    let mut known: Vec<(Look, usize)> = Vec::new();
+    let series = charts.iter_mut().filter(lines).flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series);
+    for series in series.filter(|series| series.role == Role::Measured) {
+        let look = (series.look.clone(), series.variant);
+        let place = known.iter().position(|other| *other == look).unwrap_or_else(|| {
+            known.push(look);
+            known.len() - 1
+        });
+        (series.look, series.variant) = (Look::Place(place), 0);
+    }
+    charts
 }
 
 /// Whether a panel shows its vertical axis: it is the first of its row, or of another chart than the one to its left.
