@@ -63,13 +63,19 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
                 caption(&mut scene, kind, spot, row * grid.columns + column, spots.len(), &area, grid.data_width);
             }
             let index = row * grid.columns + column;
+            let titled = ends(&spots, index, grid.columns);
             let edges = Edges {
                 left: left + room - spot.left.left_room(kind, grid.names_room),
                 shows_left: starts(&spots, index, grid.columns),
-                titled: ends(&spots, index, grid.columns),
+                // Beside others a title keeps to its panel.
+                title_room: match (titled, grid.columns) {
+                    (false, _) => 0.0,
+                    (true, 1) => width - 2.0 * MARGIN,
+                    (true, _) => area.width + BETWEEN.0,
+                },
             };
             draw(&mut scene, kind, style, spot, &area, &edges);
-            below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width, edges.titled));
+            below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width, titled));
             left += room + grid.data_width + BETWEEN.0;
         }
         top += above + height + below + BETWEEN.1;
@@ -113,7 +119,7 @@ fn ends(spots: &[Spot], index: usize, columns: usize) -> bool {
 struct Edges {
     left: f64,
     shows_left: bool,
-    titled: bool,
+    title_room: f64,
 }
 
 fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: usize, count: usize, area: &Area, width: f64) {
@@ -147,7 +153,7 @@ fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, 
         let stroke = super::scene::Stroke::new(super::look::INK, super::side::AXIS);
         scene.line(&[(area.left, area.top), (area.left, area.bottom())], stroke);
     }
-    spot.bottom.draw_bottom(scene, kind, area, edges.titled);
+    spot.bottom.draw_bottom(scene, kind, area, edges.title_room);
 }
 
 /// How panels stand.
