@@ -114,7 +114,11 @@ pub fn table_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Command>
         let mut text = drawn.table(figures.table);
         let edit = TextEdit::multiline(&mut text).font(TextStyle::Monospace).desired_width(f32::INFINITY).frame(eframe::egui::Frame::NONE);
         let field = ui.add(edit);
-        field.widget_info(|| WidgetInfo::labeled(Role::MultilineTextInput, true, "Table of the figure"));
+        field.widget_info(|| {
+            let mut info = WidgetInfo::labeled(Role::MultilineTextInput, true, "Table of the figure");
+            info.current_text_value = Some(text.to_owned());
+            info
+        });
     });
 }
 

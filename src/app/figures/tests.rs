@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eframe::egui::{Context, OutputCommand};
 use egui_kittest::Harness;
-use egui_kittest::kittest::{NodeT as _, Queryable};
+use egui_kittest::kittest::Queryable;
 
 use super::*;
 use crate::analysis::{fixture, summarise_run};

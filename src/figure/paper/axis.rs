@@ -117,7 +117,7 @@ impl Ruler {
                 for digit in 1..10 {
                     let value = f64::from(digit) * decade;
                     let label = (digit == 1 && (exponent - first) % every == 0).then(|| Line::power("", exponent, ""));
-                    if inside(value) && (digit == 1 || every == 1) {
+                    if inside(value) && (label.is_some() || every == 1) {
                         ticks.push(Tick { value, label });
                     }
                 }
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!((labels(&ruler).last().unwrap().as_str(), &ruler.title), ("15", &Line::plain("Step time (ms)")));
         let ruler = Ruler::new(&Axis::new("Distinct images", "images/s"), (0.0, 3.1e5), true, 4);
         assert_eq!(ruler.title, Line::power("Distinct images (", 3, " images/s)"));
-        assert_eq!(labels(&ruler).last().unwrap(), "400");
+        assert_eq!(labels(&ruler).last().unwrap(), "300");
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(labels(&ruler), ["10^\u{2212}2", "10^\u{2212}1", "10^0"]);
         assert!(ruler.ticks.len() > 15);
         let narrow = Ruler::new(&axis, (0.8, 3.2), false, 4);
-        assert_eq!(labels(&narrow), ["1", "2"]);
+        assert_eq!(labels(&narrow), ["1", "2", "3"]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::letter::{Anchor, Line, Typist};
 use super::marks::{self, Field};
 use super::scene::{Area, Scene};
 use super::side::{Side, Type};
-use super::style::{Style, Width};
-use crate::figure::chart::{Chart, Form, Panel};
+use super::style::{Palette, Style, Width};
+use crate::figure::chart::{Chart, Form, Look, Panel, Role};
 
 /// Between panels beside each other, and below each other.
 const BETWEEN: (f64, f64) = (12.0, 10.0);
@@ -27,6 +27,8 @@ struct Spot<'a> {
 
 /// Lays charts out, one below or beside the other. What cannot be drawn is left out; where nothing can, the page says so.
 pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
+    let told_apart = (style.palette == Palette::Grey).then(|| told_apart(charts));
+    let charts = told_apart.as_deref().unwrap_or(charts);
     let kind = Type::new(Typist { family: style.font }, style.size());
     let width = style.width.pt();
     let spots = spots(charts);
@@ -61,19 +63,46 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
                 caption(&mut scene, kind, spot, row * grid.columns + column, spots.len(), &area, grid.data_width);
             }
             let index = row * grid.columns + column;
+            let titled = ends(&spots, index, grid.columns);
             let edges = Edges {
                 left: left + room - spot.left.left_room(kind, grid.names_room),
                 shows_left: starts(&spots, index, grid.columns),
-                titled: ends(&spots, index, grid.columns),
+                // Beside others a title keeps to its panel.
+                title_room: match (titled, grid.columns) {
+                    (false, _) => 0.0,
+                    (true, 1) => width - 2.0 * MARGIN,
+                    (true, _) => area.width + BETWEEN.0,
+                },
             };
             draw(&mut scene, kind, style, spot, &area, &edges);
-            below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width, edges.titled));
+            below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width, titled));
             left += room + grid.data_width + BETWEEN.0;
         }
         top += above + height + below + BETWEEN.1;
     }
     scene.height = top - BETWEEN.1 + MARGIN;
     scene
+}
+
+/// The charts with a sign of its own for each look: where colours do not tell them apart, signs must, though a level
+/// then has not the same sign everywhere.
+fn told_apart(charts: &[Chart]) -> Vec<Chart> {
+    let mut charts = charts.to_vec();
+    let lines = |chart: &&mut Chart| matches!(chart.form, Form::Lines | Form::Scaling);
+    if !charts.iter_mut().filter(lines).any(|chart| chart.series().any(|series| series.variant > 0)) {
+        return charts;
+    }
+    let mut known: Vec<(Look, usize)> = Vec::new();
+    let series = charts.iter_mut().filter(lines).flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series);
+    for series in series.filter(|series| series.role == Role::Measured) {
+        let look = (series.look.clone(), series.variant);
+        let place = known.iter().position(|other| *other == look).unwrap_or_else(|| {
+            known.push(look);
+            known.len() - 1
+        });
+        (series.look, series.variant) = (Look::Place(place), 0);
+    }
+    charts
 }
 
 /// Whether a panel shows its vertical axis: it is the first of its row, or of another chart than the one to its left.
@@ -90,7 +119,7 @@ fn ends(spots: &[Spot], index: usize, columns: usize) -> bool {
 struct Edges {
     left: f64,
     shows_left: bool,
-    titled: bool,
+    title_room: f64,
 }
 
 fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: usize, count: usize, area: &Area, width: f64) {
@@ -124,7 +153,7 @@ fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, 
         let stroke = super::scene::Stroke::new(super::look::INK, super::side::AXIS);
         scene.line(&[(area.left, area.top), (area.left, area.bottom())], stroke);
     }
-    spot.bottom.draw_bottom(scene, kind, area, edges.titled);
+    spot.bottom.draw_bottom(scene, kind, area, edges.title_room);
 }
 
 /// How panels stand.

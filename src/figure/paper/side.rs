@@ -149,8 +149,8 @@ impl Side {
         labels + title
     }
 
-    /// Draws it along the lower edge, with its title or without.
-    pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area, titled: bool) {
+    /// Draws it along the lower edge; its title has so much room, none where it is 0.
+    pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area, room: f64) {
         let typist = kind.typist;
         let bottom = area.bottom();
         let below = match self {
@@ -179,21 +179,20 @@ impl Side {
                 GAP + fitted.height(kind)
             }
         };
-        let title = self.title();
-        if !titled {
+        if room <= 0.0 {
             return;
         }
-        let half = typist.width(title, kind.size) / 2.0;
+        let mut title = self.title().clone();
+        let size = (kind.size * room / self.title_length(kind).max(room)).max(6.0).min(kind.size);
+        if typist.width(&title, size) > room + 0.1 {
+            let text: String = title.0.iter().map(|span| span.text.as_str()).collect();
+            title = Line::plain(typist.cut(&text, size, room));
+        }
+        let half = typist.width(&title, size) / 2.0;
         let most = (scene.width - half).max(half);
         let x = (area.left + area.width / 2.0).clamp(half.min(most), most);
         let at = (x, bottom + below + GAP + typist.ascent(kind.size));
-        if 2.0 * half <= scene.width {
-            typist.set(scene, title, kind.size, at, Anchor::Middle);
-        } else {
-            let text: String = title.0.iter().map(|span| span.text.as_str()).collect();
-            let cut = Line::plain(typist.cut(&text, kind.size, scene.width - 2.0));
-            typist.set(scene, &cut, kind.size, (scene.width / 2.0, at.1), Anchor::Middle);
-        }
+        typist.set(scene, &title, size, at, Anchor::Middle);
     }
 }
 

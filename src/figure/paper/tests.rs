@@ -1,0 +1,287 @@
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::analysis::{Interval, Level, Method, RunSummary, Source, Value, fixture, summarise_run};
+use crate::figure::{Axis, Chart, Figure, Form, Look, Panel, Point, Role, Scale, Series, Spec, figure};
+use crate::plan::{CudaState, Node, Worker};
+
+/// fp32 and fp16 on 1, 2 and 4 GPUs, some with six repeats.
+fn runs() -> Vec<RunSummary> {
+    let mut runs = Vec::new();
+    for (precision, gpus, step_time_s) in
+        [("fp32", 1, 0.4), ("fp32", 2, 0.21), ("fp32", 4, 0.12), ("fp16", 1, 0.1), ("fp16", 2, 0.06), ("fp16", 4, 0.04)]
+    {
+        for repeat in 1..=6 {
+            let spread = [0.0, 0.03, -0.02, 0.01, 0.06, -0.01][repeat as usize - 1];
+            let cell = fixture::cell(precision, gpus, "ddp-ds");
+            runs.push(summarise_run(&fixture::run(&cell, repeat, step_time_s * (1.0 + spread))));
+        }
+    }
+    runs
+}
+
+fn figure_of(spec: Spec) -> Figure {
+    figure(&[Source { session: "", runs: &runs() }], &spec).unwrap()
+}
+
+fn preset(id: &str) -> Figure {
+    figure_of(Spec { preset: id.to_owned(), ..Spec::default() })
+}
+
+fn origin() -> Origin {
+    let worker = Worker {
+        path: "/opt/multicard-worker".into(),
+        version: "0.1.0".to_owned(),
+        protocol_version: 1,
+        torch_version: "2.11.0".to_owned(),
+        cuda: CudaState::Available,
+    };
+    let node = Node {
+        hostname: "secret".to_owned(),
+        system: "Linux".to_owned(),
+        cpu_model: "EPYC <9>".to_owned(),
+        cpus: 16,
+        memory_bytes: 1,
+        numa_nodes: 1,
+        driver: Some("550.90".to_owned()),
+        no_gpu_reason: None,
+        gpus: Vec::new(),
+        worker: Ok(worker),
+    };
+    let plan = ("p1".to_owned(), "made up".to_owned(), "version = 1\nname = \"a & <b> \\\" ü\"\n".to_owned());
+    Origin::new("study".to_owned(), &node, vec![plan], Some(1_795_248_519.1))
+}
+
+/// Compares with `tests/golden/figures/NAME`; set `UPDATE_GOLDEN` to write it anew.
+fn compare(name: &str, bytes: &[u8]) {
+    let path = format!("{}/tests/golden/figures/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, bytes).unwrap();
+    }
+    assert!(bytes == std::fs::read(&path).unwrap(), "{name} differs");
+}
+
+/// Without what changes with each version of the program.
+fn svg(figure: &Figure) -> Vec<u8> {
+    let provenance = Provenance { program: "multicard".to_owned(), ..figure.provenance(Vec::new()) };
+    let text = String::from_utf8(encode(&figure.scene(), &provenance, PaperFormat::Svg).unwrap()).unwrap();
+    let (start, end) = (text.find("<metadata").unwrap(), text.find("</metadata>").unwrap());
+    format!("{}{}", &text[..start], &text[end + "</metadata>\n".len()..]).into_bytes()
+}
+
+#[test]
+fn every_form_is_written_as_the_golden_files_show() {
+    for id in ["times", "loss", "memory", "scaling", "effects", "repeats", "map", "parts", "activity"] {
+        compare(&format!("{id}.svg"), &svg(&preset(id)));
+    }
+    let style = Style { width: Width::Page, font: Family::Serif, palette: Palette::Grey, size_pt: 9.0 };
+    let spec = Spec { preset: "times".to_owned(), log: true, style, ..Spec::default() };
+    compare("times-page-serif-grey-log.svg", &svg(&figure_of(spec)));
+}
+
+#[test]
+fn the_same_figure_is_the_same_bytes() {
+    let make = |format: PaperFormat| {
+        let figure = preset("scaling");
+        encode(&figure.scene(), &figure.provenance(vec![origin()]), format).unwrap()
+    };
+    for format in [PaperFormat::Svg, PaperFormat::Pdf, PaperFormat::Png { dpi: 100 }] {
+        assert!(make(format) == make(format), "{format:?}");
+    }
+}
+
+#[test]
+fn a_file_gives_back_where_it_comes_from() {
+    let figure = figure_of(Spec {
+        preset: "speedup".to_owned(),
+        filter: "fp".to_owned(),
+        hidden: vec![("gpus".to_owned(), Level::Integer(2))],
+        baseline: Some("precision=fp32,gpus=1".to_owned()),
+        log: true,
+        ..Spec::default()
+    });
+    let provenance = figure.provenance(vec![origin()]);
+    assert_eq!((provenance.cells.len(), provenance.cells[0].runs.len()), (4, 6));
+    assert_eq!(provenance.sessions[0].date, "2026-11-21T08:08:39Z");
+    assert!(!provenance.json().contains("secret"));
+    for format in [PaperFormat::Svg, PaperFormat::Pdf, PaperFormat::Png { dpi: 72 }] {
+        let bytes = encode(&figure.scene(), &provenance, format).unwrap();
+        assert_eq!(read_provenance(&bytes).unwrap(), provenance, "{format:?}");
+    }
+}
+
+#[test]
+fn foreign_cut_and_swollen_files_are_answered_with_what_is_wrong() {
+    let message = |bytes: &[u8]| read_provenance(bytes).unwrap_err().to_string();
+    assert!(message(b"").contains("neither SVG, PDF nor PNG"));
+    assert!(message(b"<svg xmlns='http://www.w3.org/2000/svg'/>").contains("holds no figure of multicard"));
+    assert!(message(b"%PDF-1.7\n%%EOF").contains("this PDF holds no figure"));
+    assert!(message(b"\x89PNG\r\n\x1a\nrest").contains("this PNG is cut short or damaged"));
+    assert!(message(b"%PDF-1.7 {\"multicard_figure\":1}").contains("does not end"));
+    assert!(message(b"%PDF-1.7 {\"multicard_figure\":}endstream").contains("this PDF is cut short or damaged"));
+    let newer = b"<svg><metadata id=\"multicard-figure\">{\"multicard_figure\":9,\"program\":\"multicard 9\"}</metadata></svg>";
+    assert!(message(newer).contains("made by multicard 9"));
+    let mut huge = b"<svg><metadata id=\"multicard-figure\">{\"multicard_figure\":1,\"title\":\"".to_vec();
+    huge.resize(33 << 20, b'x');
+    huge.extend(b"\"}</metadata></svg>");
+    assert!(message(&huge).contains("more of itself than 32 MiB"));
+    let mut foreign = Vec::new();
+    let mut encoder = ::png::Encoder::new(&mut foreign, 1, 1);
+    encoder.set_color(::png::ColorType::Grayscale);
+    encoder.write_header().unwrap().write_image_data(&[0]).unwrap();
+    assert!(message(&foreign).contains("this PNG holds no figure"));
+    let error = read_file(std::path::Path::new("/no/such/file.svg")).unwrap_err().to_string();
+    assert!(error.contains("/no/such/file.svg"), "{error}");
+}
+
+#[test]
+fn a_file_cut_anywhere_is_read_or_refused() {
+    let figure = preset("times");
+    let provenance = figure.provenance(vec![origin()]);
+    for format in [PaperFormat::Svg, PaperFormat::Pdf, PaperFormat::Png { dpi: 72 }] {
+        let bytes = encode(&figure.scene(), &provenance, format).unwrap();
+        for length in (0..bytes.len()).step_by(97) {
+            // What comes before the cut may hold all of it: then it is whole.
+            if let Ok(read) = read_provenance(&bytes[..length]) {
+                assert_eq!(read, provenance, "{format:?} cut at {length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_png_says_its_resolution_and_has_that_many_pixels() {
+    let figure = preset("times");
+    for (dpi, per_metre) in [(300, 11_811), (600, 23_622)] {
+        let bytes = encode(&figure.scene(), &figure.provenance(Vec::new()), PaperFormat::Png { dpi }).unwrap();
+        let reader = ::png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+        let info = reader.info();
+        assert_eq!(info.pixel_dims.unwrap().xppu, per_metre);
+        assert_eq!(f64::from(info.width), (85.0 / 25.4 * f64::from(dpi)).round());
+    }
+}
+
+#[test]
+fn what_cannot_be_written_says_which_file_and_why() {
+    let error = write_file(std::path::Path::new("/no/such/folder/a.pdf"), b"x").unwrap_err().to_string();
+    assert!(error.contains("/no/such/folder/a.pdf") && error.contains("choose a folder"), "{error}");
+    let error = PaperFormat::of(std::path::Path::new("a.gif"), 300).unwrap_err().to_string();
+    assert!(error.contains("a.gif") && error.contains(".svg, .pdf or .png"), "{error}");
+    let huge = Scene { width: 1e6, height: 1e6, ..Scene::default() };
+    assert!(rasterise(&huge, 10.0).unwrap_err().to_string().contains("too many"));
+}
+
+#[test]
+fn unknown_names_are_answered_with_those_that_exist() {
+    let ask = |spec: Spec| figure(&[Source { session: "", runs: &runs() }], &spec).unwrap_err().to_string();
+    assert!(ask(Spec { preset: "tims".to_owned(), ..Spec::default() }).contains("did you mean \"times\""));
+    assert!(ask(Spec { measure: Some("speed".to_owned()), ..Spec::default() }).contains("epoch_time_s"));
+    assert!(ask(Spec { baseline: Some("gpus=9".to_owned()), ..Spec::default() }).contains("no cell has this id"));
+}
+
+const FORMS: [Form; 9] = [
+    Form::Bars,
+    Form::Lines,
+    Form::Scaling,
+    Form::Stacked,
+    Form::Percent,
+    Form::Strip,
+    Form::Gantt,
+    Form::Heat,
+    Form::Effects,
+];
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![4 => 0.0..200.0, 1 => -50.0..1e7, 1 => 0.0..1e-5, 1 => Just(0.0), 1 => Just(f64::NAN), 1 => Just(1e300)]
+}
+
+fn point(places: usize) -> impl Strategy<Value = Point> {
+    (0..places, number(), prop::option::of((number(), number()))).prop_map(|(x, median, interval)| {
+        let interval = interval.map(|(a, b)| Interval { low: a.min(b), high: a.max(b) });
+        Point { x: x as f64, value: Value { median, interval, n: 3, method: Method::Range }, ratio: None, cell: None }
+    })
+}
+
+/// Names as users give them: short, long, of any letters.
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![3 => "[a-z0-9]{1,6}", 2 => "[A-Za-z ·0-9]{6,40}", 1 => "\\PC{0,12}", 1 => "[W ]{60,120}"]
+}
+
+fn chart() -> impl Strategy<Value = Chart> {
+    let places = 1usize..14;
+    (places, 0usize..FORMS.len(), any::<bool>(), name(), name(), 1usize..5, 1usize..6).prop_flat_map(
+        |(places, form, log, x, y, panels, lines)| {
+            let series = (name(), prop::collection::vec(point(places), 0..12), 0usize..30, any::<bool>());
+            let panels = prop::collection::vec((name(), prop::collection::vec(series, 1..=lines)), 1..=panels);
+            (prop::collection::vec(name(), places), panels).prop_map(move |(categories, panels)| {
+                let form = FORMS[form];
+                let panel = |(title, series): (String, Vec<(String, Vec<Point>, usize, bool)>)| Panel {
+                    title,
+                    series: series
+                        .into_iter()
+                        .map(|(name, points, place, ideal)| Series {
+                            name: if form == Form::Heat { categories[place % categories.len()].clone() } else { name },
+                            look: Look::Place(place),
+                            variant: place % categories.len(),
+                            role: if ideal { Role::Ideal } else { Role::Measured },
+                            points,
+                        })
+                        .collect(),
+                };
+                let scale = if log { Scale::Log } else { Scale::Linear };
+                Chart {
+                    title: String::new(),
+                    form,
+                    x: Axis { categories: categories.clone(), ..Axis::new(x.clone(), "s") },
+                    y: Axis { categories: categories.clone(), scale, ..Axis::new(y.clone(), "images/s") },
+                    panels: panels.into_iter().map(panel).collect(),
+                    notes: Vec::new(),
+                }
+            })
+        },
+    )
+}
+
+fn style() -> impl Strategy<Value = Style> {
+    (any::<bool>(), any::<bool>(), any::<bool>(), 6.0..10.0).prop_map(|(page, serif, grey, size_pt)| Style {
+        width: if page { Width::Page } else { Width::Column },
+        font: if serif { Family::Serif } else { Family::Sans },
+        palette: if grey { Palette::Grey } else { Palette::Colour },
+        size_pt,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn no_text_covers_data_or_leaves_the_page_and_nothing_is_drawn_off_it(
+        charts in prop::collection::vec(chart(), 1..3),
+        style in style(),
+    ) {
+        let scene = lay_out(&charts, &style);
+        let page = Area { left: 0.0, top: 0.0, width: scene.width, height: scene.height };
+        for data in &scene.data {
+            prop_assert!(page.holds(data), "{data:?} leaves {page:?}");
+        }
+        for text in scene.texts() {
+            let area = text.area();
+            prop_assert!(page.holds(&area), "{:?} at {area:?} leaves {page:?}", text.text);
+            for data in scene.data.iter().filter(|_| !text.in_data) {
+                prop_assert!(!area.overlaps(data), "{:?} at {area:?} covers {data:?}", text.text);
+            }
+        }
+        for item in &scene.items {
+            let Item::Path { segments, .. } = item else { continue };
+            for segment in segments {
+                if let Segment::Move(x, y) | Segment::Line(x, y) = segment {
+                    prop_assert!(x.is_finite() && y.is_finite());
+                    // A marker on the edge of the data may stand out by its radius.
+                    let inside = *x > -3.0 && *x < scene.width + 3.0 && *y > -3.0 && *y < scene.height + 3.0;
+                    prop_assert!(inside, "{x}, {y} leaves {page:?}");
+                }
+            }
+        }
+    }
+}
