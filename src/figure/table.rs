@@ -144,17 +144,17 @@ pub(super) fn has_levels(cell: &Cell, asked: &str) -> bool {
 /// that has them). Without one it is the first row with a throughput; one that matches no cell leaves speed-ups out.
 pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Table {
     let mut cells = cells(runs);
-    let all = cells.len();
+    let traced = cells.iter().filter(|cell| cell.recording() == Recording::Traced).count();
     cells.retain(|cell| match preset.runs {
         Runs::Plain => cell.recording() == Recording::Plain,
         Runs::All => cell.recording() != Recording::Report,
         Runs::WithTrace => cell.runs.iter().any(|run| run.trace_summary().is_some()),
     });
-    let left_out = all - cells.len();
+
     let shape = Shape { id: preset.id, measures: preset.measures, by_epoch: preset.by_epoch };
     let mut table = table_of(&shape, &varying(&cells), &cells, &Baseline::find(&cells, baseline));
-    if preset.runs == Runs::Plain && left_out > 0 {
-        table.notes.push(format!("{left_out} traced cells are left out, because tracing costs time"));
+    if preset.runs == Runs::Plain && traced > 0 {
+        table.notes.push(format!("traced cells: {traced}, left out because tracing costs time"));
     }
     if preset.runs == Runs::WithTrace {
         table.notes.push("times are summed over GPUs and threads".to_owned());

@@ -14,7 +14,7 @@ fn traced_runs_enter_tables_of_times_only_when_asked_and_then_stand_apart() {
     let times = preset("times").unwrap();
     let plain = table(times, &runs(), None);
     assert_eq!(plain.rows.len(), 1);
-    assert!(plain.notes.iter().any(|note| note.contains("1 traced cells are left out")), "{:?}", plain.notes);
+    assert!(plain.notes.iter().any(|note| note.contains("traced cells: 1, left out")), "{:?}", plain.notes);
     let all = table(times.with_traced(), &runs(), None);
     assert_eq!(all.rows.len(), 2);
     assert_eq!(all.columns[0].key, "trace");

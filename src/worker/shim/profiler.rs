@@ -11,6 +11,8 @@ use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
@@ -23,8 +25,6 @@ const TABLE_CALLBACKS: u32 = 1;
 const TABLE_VERSION: u32 = 3;
 const MODULE_CORE: c_int = 1;
 const MODULE_CORE2: c_int = 5;
-const RANGE_START_A: usize = 4;
-const RANGE_END: usize = 7;
 const RANGE_PUSH_A: usize = 9;
 const RANGE_POP: usize = 11;
 const FUNCTIONS: usize = 16;
@@ -148,24 +148,42 @@ impl Drop for NvtxRange {
     }
 }
 
-/// A window in which a profiler records: a range that belongs to no thread, and CUDA's own signal where CUDA is open.
-pub struct Recording(u64);
+/// A window in which a profiler records: a range, and CUDA's own signal where CUDA is open.
+pub struct Recording {
+    /// Dropped, it ends the range.
+    open: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl Recording {
     /// Lets profilers that wait for it record. Those wait for the range `name`, or for `cudaProfilerStart`.
-    pub fn start(name: &CStr) -> Self {
+    pub fn start(name: &'static CStr) -> Self {
         cuda(b"cudaProfilerStart\0");
-        let Some(start) = function(RANGE_START_A) else { return Self(0) };
-        // SAFETY: NVTX's signature; the name lives through the call.
-        Self(unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> u64>(start)(name.as_ptr()) })
+        if function(RANGE_PUSH_A).is_none() {
+            return Self { open: None, thread: None };
+        }
+        // Profilers wait for ranges of a thread, which nest: on a thread of its own it may begin and end within any others.
+        let (open, closed) = sync_channel(0);
+        let (tell, begun) = sync_channel(1);
+        let hold = move || {
+            let _range = NvtxRange::new(name);
+            let _ = tell.send(());
+            // Until the other end is dropped.
+            let _ = closed.recv();
+        };
+        let thread = thread::Builder::new().name("capture-range".into()).spawn(hold).ok();
+        // Without the thread nothing is recorded, and this returns at once.
+        let _ = begun.recv();
+        Self { open: Some(open), thread }
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        if let Some(end) = function(RANGE_END) {
-            // SAFETY: NVTX's signature; the number is that of `start`.
-            unsafe { transmute::<*mut c_void, unsafe extern "C" fn(u64)>(end)(self.0) };
+        self.open = None;
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic.
+            let _ = thread.join();
         }
         cuda(b"cudaProfilerStop\0");
     }
