@@ -11,7 +11,7 @@ mod queueing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use error::SessionError;
 pub use progress::Progress;
@@ -19,7 +19,7 @@ pub use queueing::{Added, runnable};
 
 use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState};
-use crate::protocol::{EventLine, Job, RankPlace, Sample};
+use crate::protocol::{Event, EventLine, Job, RankPlace, Sample};
 use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
 
@@ -62,6 +62,7 @@ pub enum Notice {
 pub struct Session {
     store: Store,
     node: Node,
+    /// None only while leaving.
     launcher: Option<Launcher>,
     sampler: Sampler,
     queue: Queue,
@@ -70,6 +71,10 @@ pub struct Session {
     watched_ranks: BTreeMap<String, Vec<(u32, u32)>>,
     /// Runs of an earlier workbench that are followed and have not said yet that they started.
     found_again: BTreeSet<String>,
+    /// When the runs that this workbench started were.
+    begun: BTreeMap<String, Instant>,
+    /// How long the ranks of other runs lived, as they say.
+    lived_s: BTreeMap<String, f64>,
     next_run: u32,
     next_plan: u32,
     updates: Receiver<Update>,
@@ -121,7 +126,7 @@ impl Session {
         let (sample_sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
         let mut session = Self {
             sampler: Sampler::start(telemetry::DEFAULT_INTERVAL, sample_sender)?,
-            launcher: worker.map(|worker| Launcher::new(worker, update_sender)),
+            launcher: Some(Launcher::new(worker, update_sender)),
             store,
             node,
             queue: Queue::default(),
@@ -129,6 +134,8 @@ impl Session {
             progress: Progress::default(),
             watched_ranks: BTreeMap::new(),
             found_again: BTreeSet::new(),
+            begun: BTreeMap::new(),
+            lived_s: BTreeMap::new(),
             next_run: 1,
             next_plan: 1,
             updates,
@@ -202,7 +209,7 @@ impl Session {
         match self.queue.state(run) {
             Some(RunState::Queued) => {
                 self.queue.cancel(run)?;
-                self.store.decide(ended(run, RunState::Cancelled, None))?;
+                self.store.decide(ended(run, RunState::Cancelled, None, None))?;
                 self.progress.ended(run, now_s());
             }
             Some(state) if !state.is_final() => {
@@ -237,7 +244,7 @@ impl Session {
         match self.updates.recv_timeout(patience) {
             Ok(update) => self.take(update, &mut notices)?,
             Err(RecvTimeoutError::Timeout) => {}
-            // Without a worker there is no launcher and nobody to wait for.
+            // Without a launcher there is nobody to wait for.
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(patience),
         }
         while let Ok(update) = self.updates.try_recv() {
@@ -268,7 +275,7 @@ impl Session {
     }
 
     fn start_next(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
-        let Some(launcher) = &self.launcher else { return Ok(()) };
+        let Some(launcher) = self.launcher.as_ref().filter(|launcher| launcher.has_worker()) else { return Ok(()) };
         while let Some(run) = self.queue.next() {
             let Some(queued) = self.jobs.get(&run) else {
                 return Err(SessionError::UnknownRun { run });
@@ -277,9 +284,11 @@ impl Session {
             if let Err(error) = launcher.start(queued.job.clone()) {
                 let reason = Some(error.to_string());
                 self.queue.set(&run, RunState::Failed)?;
-                self.store.decide(ended(&run, RunState::Failed, reason.clone()))?;
+                self.store.decide(ended(&run, RunState::Failed, reason.clone(), None))?;
                 self.progress.ended(&run, now_s());
                 notices.push(Notice::State { run, state: RunState::Failed, reason });
+            } else {
+                self.begun.insert(run, Instant::now());
             }
         }
         Ok(())
@@ -296,6 +305,10 @@ impl Session {
             }
             Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),
             Update::Event(line) => {
+                if let Event::Finished { duration_s } = line.event {
+                    let lived_s = self.lived_s.entry(line.run.clone()).or_default();
+                    *lived_s = lived_s.max(duration_s);
+                }
                 self.progress.event(&line, now_s());
                 self.store.event(line.clone())?;
                 notices.push(Notice::Event(line));
@@ -306,7 +319,9 @@ impl Session {
                 if state.is_final() {
                     self.sampler.unwatch(&run);
                     self.watched_ranks.remove(&run);
-                    self.store.decide(ended(&run, state, reason.clone()))?;
+                    let watched_s = self.begun.remove(&run).map(|begun| begun.elapsed().as_secs_f64());
+                    let duration_s = watched_s.or(self.lived_s.remove(&run));
+                    self.store.decide(ended(&run, state, reason.clone(), duration_s))?;
                     self.progress.ended(&run, now_s());
                 }
                 notices.push(Notice::State { run, state, reason });
@@ -325,8 +340,8 @@ impl Session {
     }
 }
 
-fn ended(run: &str, state: RunState, reason: Option<String>) -> Decision {
-    Decision::RunEnded { run: run.to_owned(), state, reason }
+fn ended(run: &str, state: RunState, reason: Option<String>, duration_s: Option<f64>) -> Decision {
+    Decision::RunEnded { run: run.to_owned(), state, reason, duration_s }
 }
 
 /// Seconds since the Unix epoch.
