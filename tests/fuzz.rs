@@ -27,6 +27,9 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 mod mutation;
+mod seeded;
+
+use seeded::{files, seeds, session};
 
 /// No input may take longer, on a slow machine without optimisation.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -107,39 +110,6 @@ fn session_file(bytes: &[u8]) -> bool {
 
 fn archive(bytes: &[u8]) -> bool {
     verify_archive(Cursor::new(bytes), Path::new("fuzzed.zip")).is_ok()
-}
-
-fn seeds() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds")
-}
-
-/// The session that the seeds are taken from, in a folder that may be changed.
-fn session() -> TempDir {
-    let folder = TempDir::new().unwrap();
-    copy(&seeds().join("session"), folder.path());
-    folder
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().flatten() {
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
-/// Every file below a folder, in one order everywhere.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        if entry.path().is_dir() { found.extend(files(&entry.path())) } else { found.push(entry.path()) }
-    }
-    found.sort();
-    found
 }
 
 /// What each target starts from.

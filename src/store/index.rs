@@ -170,6 +170,12 @@ impl Index {
         statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?.collect()
     }
 
+    /// Whether the journal has said that a run ended.
+    pub(super) fn has_ended(&self, run: &str) -> Result<bool> {
+        let mut statement = self.connection.prepare_cached("SELECT ended_time_s IS NOT NULL FROM run WHERE run = ?1")?;
+        Ok(statement.query_row([run], |row| row.get(0)).optional()?.unwrap_or(false))
+    }
+
     /// Takes back all that a rank said.
     pub(super) fn forget_rank(&mut self, run: &str, rank: u32) -> Result<()> {
         let mut statement = self.connection.prepare_cached("SELECT key FROM rank WHERE run = ?1 AND rank = ?2")?;

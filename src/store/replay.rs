@@ -163,6 +163,8 @@ struct Replay<'a> {
     wanted: Vec<Wanted>,
     /// What the index has of a rank's log is forgotten first: lines that were told live may not have reached the disk.
     anew: bool,
+    /// What the index has of the logs at hand may not be what is in them.
+    doubted: bool,
     done_bytes: u64,
     report: RebuildReport,
 }
@@ -171,10 +173,14 @@ impl<'a> Replay<'a> {
     fn new(folder: &'a Path, index: &'a mut Index, progress: &'a mut dyn FnMut(u64, u64)) -> Self {
         let index_path = folder::index_path(folder);
         let report = RebuildReport::default();
-        Self { folder, index_path, index, progress, wanted: Vec::new(), anew: false, done_bytes: 0, report }
+        Self { folder, index_path, index, progress, wanted: Vec::new(), anew: false, doubted: false, done_bytes: 0, report }
     }
 
     fn want_run(&mut self, run: &str) -> Result<(), StoreError> {
+        // The logs of a run are synced before its end is kept. Of one without an end the machine may have kept the length of a
+        // log and lost what stood in it.
+        let ended = self.index.has_ended(run).map_err(StoreError::index(&self.index_path))?;
+        self.doubted = self.anew && !ended;
         for name in sorted_names(&folder::run(self.folder, run))? {
             let run_id = run.to_owned();
             if let Some(rank) = folder::rank_of(&name) {
@@ -194,7 +200,7 @@ impl<'a> Replay<'a> {
             Err(error) => return Err(StoreError::io("reading", &file)(error)),
         };
         let indexed = self.index.log_bytes(&path).map_err(StoreError::index(&self.index_path))?;
-        if indexed != Some(bytes) && (bytes > 0 || indexed.is_some()) {
+        if (self.doubted || indexed != Some(bytes)) && (bytes > 0 || indexed.is_some()) {
             self.wanted.push(Wanted { kind, path, bytes });
         }
         Ok(())
