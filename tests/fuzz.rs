@@ -255,7 +255,7 @@ fn seeds_and_inputs_that_once_did_harm_are_taken_or_refused() {
     }
     for path in files(&seeds().join("found")) {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let target = TARGETS.iter().find(|target| name.starts_with(target.name)).unwrap();
+        let Some(target) = TARGETS.iter().find(|target| name.starts_with(target.name)) else { continue };
         call(target, &fs::read(&path).unwrap());
     }
 }
