@@ -53,6 +53,11 @@ pub struct SessionsState {
 }
 
 impl SessionsState {
+    /// Whether an export or import is under way.
+    pub fn is_transferring(&self) -> bool {
+        self.transfer.is_some()
+    }
+
     /// A session is open.
     pub fn opened(&mut self) {
         self.opening = None;
