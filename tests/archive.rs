@@ -76,7 +76,8 @@ fn a_session_comes_back_as_it_went_with_the_same_tables_to_the_byte() {
     assert_eq!(records(&to), records(from.path()));
     let again = home.path().join("b.zip");
     export(&to, &again).unwrap();
-    let logs = |archive: &Path| entries(archive).into_iter().filter(|(name, _)| name != "manifest.json").collect::<Vec<_>>();
+    let logs =
+        |archive: &Path| entries(archive).into_iter().filter(|(name, _)| name != "manifest.json").collect::<Vec<_>>();
     assert_eq!(logs(&again), logs(&archive));
     assert_eq!(names(&home.path().join("copies")), ["a"]);
 }
@@ -105,7 +106,11 @@ fn nothing_is_overwritten() {
 fn whoever_stops_it_finds_nothing_left() {
     let (folder, from) = (TempDir::new().unwrap(), session());
     let archive = seeds_archive(folder.path());
-    let stop_at = |share: u64| move |done: u64, total: u64| if done * 4 > total * share { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let stop_at = |share: u64| {
+        move |done: u64, total: u64| {
+            if done * 4 > total * share { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    };
     for share in 0..4 {
         let (out, to) = (folder.path().join("out.zip"), folder.path().join("to"));
         assert!(matches!(export_session(from.path(), &out, &mut stop_at(share)), Err(ArchiveError::Cancelled)));
@@ -222,24 +227,40 @@ fn harmful(kept: &[(String, Vec<u8>)]) -> Vec<Harm> {
         ("folder", more("runs/folder/"), "folder or a link"),
         ("link", link, "folder or a link"),
         ("unlisted twin", twice, "not in its manifest"),
-        ("listed twice", pack(&with(&|value| {
-            let entry = first(value);
-            value["files"].as_array_mut().unwrap().push(entry);
-        })), "stands twice"),
-        ("missing", pack(&with(&|value| {
-            let mut entry = first(value);
-            entry["path"] = "runs/absent".into();
-            value["files"].as_array_mut().unwrap().push(entry);
-        })), "missing"),
-        ("file as folder", pack(&with(&|value| {
-            let mut entry = first(value);
-            entry["path"] = "session.toml/x".into();
-            value["files"].as_array_mut().unwrap().push(entry);
-        })), "itself a file"),
+        (
+            "listed twice",
+            pack(&with(&|value| {
+                let entry = first(value);
+                value["files"].as_array_mut().unwrap().push(entry);
+            })),
+            "stands twice",
+        ),
+        (
+            "missing",
+            pack(&with(&|value| {
+                let mut entry = first(value);
+                entry["path"] = "runs/absent".into();
+                value["files"].as_array_mut().unwrap().push(entry);
+            })),
+            "missing",
+        ),
+        (
+            "file as folder",
+            pack(&with(&|value| {
+                let mut entry = first(value);
+                entry["path"] = "session.toml/x".into();
+                value["files"].as_array_mut().unwrap().push(entry);
+            })),
+            "itself a file",
+        ),
         ("longer", pack(&with(&|value| value["files"][0]["bytes"] = 1.into())), "its manifest says 1"),
         ("newer", pack(&with(&|value| value["version"] = 9.into())), "version 9 is newer"),
         ("no manifest", pack(&kept[..manifest]), "no manifest.json"),
-        ("no session", pack(&[("manifest.json".to_owned(), br#"{"version":1,"program":"","created":"","files":[]}"#.to_vec())]), "no session.toml"),
+        (
+            "no session",
+            pack(&[("manifest.json".to_owned(), br#"{"version":1,"program":"","created":"","files":[]}"#.to_vec())]),
+            "no session.toml",
+        ),
         ("no zip", b"this is no archive".to_vec(), "not a whole ZIP archive"),
     ]
 }

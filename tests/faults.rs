@@ -68,9 +68,9 @@ fn garble(session: &Path, log: &str, places: impl Iterator<Item = usize>) {
         let place = format!("{log}:{line}: ");
         let named = report.damaged.iter().chain(&report.torn).any(|text| text.starts_with(&place));
         assert!(named || log.ends_with("group.jsonl"), "{place}{report:?}");
-        for (record, of) in records(session).iter().filter_map(|record| {
-            Some((record, before.iter().find(|of| of.run == record.run)?))
-        }) {
+        for (record, of) in
+            records(session).iter().filter_map(|record| Some((record, before.iter().find(|of| of.run == record.run)?)))
+        {
             if !log.contains(&record.run) && log != "journal.jsonl" {
                 assert_eq!(record, of);
             }
@@ -206,7 +206,8 @@ fn a_session_in_a_folder_that_cannot_be_written_can_be_read() {
         \"$0\" table \"$1\" --preset times --format md
         if \"$0\" session import \"$2\" --session \"$1/copy\"; then exit 9; fi";
     let archive = home.path().join("a.zip");
-    multicard::store::export_session(session.path(), &archive, &mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    multicard::store::export_session(session.path(), &archive, &mut |_, _| std::ops::ControlFlow::Continue(()))
+        .unwrap();
     let Some(output) = with_mounts(home.path(), script, &[session.path(), &archive]) else { return };
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), before[0]);
@@ -219,7 +220,8 @@ fn a_full_disk_is_told_and_leaves_sessions_and_archives_whole() {
     let (home, session, room) = (TempDir::new().unwrap(), session(), TempDir::new().unwrap());
     let before = tables(home.path(), session.path());
     let archive = home.path().join("a.zip");
-    multicard::store::export_session(session.path(), &archive, &mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    multicard::store::export_session(session.path(), &archive, &mut |_, _| std::ops::ControlFlow::Continue(()))
+        .unwrap();
     let logs = home.path().join("logs");
     copy(&seeded::seeds().join("session"), &logs);
     // Room for the logs and nothing else; then for all.

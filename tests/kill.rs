@@ -81,7 +81,8 @@ impl Processes {
     fn of(session: &Path) -> Self {
         let mut found = Self::default();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+            else {
                 continue;
             };
             // What has ended and was not waited for has no command line.
@@ -214,7 +215,8 @@ impl Campaign {
         scene.check_end();
         let mut kills = self.random.random_range(0..7).min(self.wanted.saturating_sub(self.killed()));
         while kills > 0 {
-            let victim = [Victim::Rebuild, Victim::Table, Victim::Export, Victim::Import][self.random.random_range(0..4)];
+            let victim =
+                [Victim::Rebuild, Victim::Table, Victim::Export, Victim::Import][self.random.random_range(0..4)];
             kills -= usize::from(self.strike_tool(&mut scene, victim));
         }
         fs::remove_dir_all(&scene.session).unwrap();

@@ -64,7 +64,8 @@ pub(super) fn check_run_id(run: &str) -> Result<(), StoreError> {
 /// this machine.
 pub fn index_path(folder: &Path) -> PathBuf {
     let magic = || rustix::fs::statfs(folder).map(|found| found.f_type as u64).unwrap_or(0);
-    let elsewhere = || is_read_only(folder) || std::env::var_os("MULTICARD_INDEX").is_some_and(|value| value == "state");
+    let elsewhere =
+        || is_read_only(folder) || std::env::var_os("MULTICARD_INDEX").is_some_and(|value| value == "state");
     match state_folder() {
         Some(state) if is_network(magic()) || elsewhere() => state_index(&state, folder),
         _ => folder.join("session.sqlite"),

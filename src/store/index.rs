@@ -172,7 +172,8 @@ impl Index {
 
     /// Whether the journal has said that a run ended.
     pub(super) fn has_ended(&self, run: &str) -> Result<bool> {
-        let mut statement = self.connection.prepare_cached("SELECT ended_time_s IS NOT NULL FROM run WHERE run = ?1")?;
+        let mut statement =
+            self.connection.prepare_cached("SELECT ended_time_s IS NOT NULL FROM run WHERE run = ?1")?;
         Ok(statement.query_row([run], |row| row.get(0)).optional()?.unwrap_or(false))
     }
 

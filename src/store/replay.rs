@@ -173,7 +173,17 @@ impl<'a> Replay<'a> {
     fn new(folder: &'a Path, index: &'a mut Index, progress: &'a mut dyn FnMut(u64, u64)) -> Self {
         let index_path = folder::index_path(folder);
         let report = RebuildReport::default();
-        Self { folder, index_path, index, progress, wanted: Vec::new(), anew: false, doubted: false, done_bytes: 0, report }
+        Self {
+            folder,
+            index_path,
+            index,
+            progress,
+            wanted: Vec::new(),
+            anew: false,
+            doubted: false,
+            done_bytes: 0,
+            report,
+        }
     }
 
     fn want_run(&mut self, run: &str) -> Result<(), StoreError> {

@@ -227,7 +227,9 @@ pub(super) fn open_index(folder: &Path) -> Result<(Index, RebuildReport), StoreE
         Opened::Ready(connection) => {
             let mut index = Index::new(connection);
             let shrunk = replay::has_shrunk(folder, &index).map_err(StoreError::index(&path));
-            match shrunk.and_then(|shrunk| if shrunk { Ok(None) } else { catch_up(folder, &path, &mut index).map(Some) }) {
+            match shrunk
+                .and_then(|shrunk| if shrunk { Ok(None) } else { catch_up(folder, &path, &mut index).map(Some) })
+            {
                 Ok(Some(report)) => return Ok((index, report)),
                 Ok(None) => {}
                 Err(error) if error.is_corrupt_index() => {}

@@ -121,23 +121,38 @@ pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui,
         });
         return;
     }
-    let mut row = |ui: &mut Ui, title: &str, id: &str, name: &str, hint: &str, command: fn(PathBuf) -> SessionsCommand| {
-        ui.label(strong(title));
-        ui.horizontal(|ui| {
-            let typed = field(ui, id, name, hint);
-            let path = typed_path(&typed.text);
-            let pressed = ui.add_enabled(path.is_some(), Button::new(title)).clicked() || typed.entered;
-            if let (true, Some(path)) = (pressed, path) {
-                send(ui, command(path));
-                ui.data_mut(|data| data.remove::<String>(Id::unique(id)));
-            }
-        });
-    };
+    let mut row =
+        |ui: &mut Ui, title: &str, id: &str, name: &str, hint: &str, command: fn(PathBuf) -> SessionsCommand| {
+            ui.label(strong(title));
+            ui.horizontal(|ui| {
+                let typed = field(ui, id, name, hint);
+                let path = typed_path(&typed.text);
+                let pressed = ui.add_enabled(path.is_some(), Button::new(title)).clicked() || typed.entered;
+                if let (true, Some(path)) = (pressed, path) {
+                    send(ui, command(path));
+                    ui.data_mut(|data| data.remove::<String>(Id::unique(id)));
+                }
+            });
+        };
     if state.session.is_some() {
-        row(ui, "Export session", "export-path", "Path of the archive to write", "a path that ends in .zip", SessionsCommand::Export);
+        row(
+            ui,
+            "Export session",
+            "export-path",
+            "Path of the archive to write",
+            "a path that ends in .zip",
+            SessionsCommand::Export,
+        );
         if let Some(archive) = &state.sessions.exported {
             ui.label(muted(ui, format!("{} is written and checked", archive.display())).small());
         }
     }
-    row(ui, "Import session", "import-path", "Path of the archive to read", "the path of an archive", SessionsCommand::Import);
+    row(
+        ui,
+        "Import session",
+        "import-path",
+        "Path of the archive to read",
+        "the path of an archive",
+        SessionsCommand::Import,
+    );
 }

@@ -54,7 +54,9 @@ pub enum ArchiveError {
         known: u32,
     },
     /// There is not enough room.
-    #[error("{path}: the session takes {needed_bytes} bytes and {free_bytes} are free; free some, or choose another disk")]
+    #[error(
+        "{path}: the session takes {needed_bytes} bytes and {free_bytes} are free; free some, or choose another disk"
+    )]
     NoRoom {
         /// Where to.
         path: PathBuf,
@@ -90,7 +92,9 @@ impl ArchiveError {
     /// What the ZIP reader said.
     pub(super) fn zip(archive: &Path, error: zip::result::ZipError) -> Self {
         match error {
-            zip::result::ZipError::Io(source) if source.raw_os_error().is_some() => Self::io("reading", archive)(source),
+            zip::result::ZipError::Io(source) if source.raw_os_error().is_some() => {
+                Self::io("reading", archive)(source)
+            }
             other => Self::damaged(archive, format!("not a whole ZIP archive ({other})")),
         }
     }

@@ -83,7 +83,8 @@ pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<(), ArchiveError> {
     renamed.map_err(ArchiveError::io("writing", to))?;
     // The name itself is on the disk once its folder is.
     if let Some(parent) = to.parent() {
-        let _ = File::open(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }).map(|folder| folder.sync_all());
+        let _ = File::open(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+            .map(|folder| folder.sync_all());
     }
     Ok(())
 }

@@ -57,9 +57,7 @@ impl Manifest {
                 return Err(damaged(format!("{:?} stands twice in it", file.path)));
             }
         }
-        let inside = |path: &&&str| {
-            path.match_indices('/').any(|(at, _)| seen.contains(&path[..at]))
-        };
+        let inside = |path: &&&str| path.match_indices('/').any(|(at, _)| seen.contains(&path[..at]));
         if let Some(path) = seen.iter().find(inside) {
             return Err(damaged(format!("{path:?} lies in what is itself a file")));
         }

@@ -46,7 +46,9 @@ impl<R: Read + Seek> Archive<R> {
             let entry = zip.by_index_raw(at).map_err(|error| ArchiveError::zip(path, error))?;
             let name = entry.name().map_err(|error| ArchiveError::zip(path, error))?;
             if !entry.is_file() {
-                return Err(damaged(format!("{name:?} is a folder or a link; an archive of a session holds files alone")));
+                return Err(damaged(format!(
+                    "{name:?} is a folder or a link; an archive of a session holds files alone"
+                )));
             }
             match wanted.remove(name.as_ref()) {
                 Some(bytes) if bytes == entry.size() => {}
