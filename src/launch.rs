@@ -18,6 +18,6 @@ mod misbehaviour;
 
 pub use launcher::{LaunchError, Launcher, LauncherOptions, Update};
 pub use placement::{place, place_beside};
-pub use process::is_alive;
+pub use process::{find_group, is_alive};
 pub use queue::{Queue, QueueError};
 pub use worker::{WorkerCommand, find_worker};

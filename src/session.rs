@@ -13,7 +13,7 @@ mod tracing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use error::SessionError;
 pub use progress::Progress;
@@ -22,7 +22,7 @@ pub use tracing::attach_report;
 
 use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState, Topology};
-use crate::protocol::{EventLine, Job, RankPlace, Sample, TraceOutcome};
+use crate::protocol::{Event, EventLine, Job, RankPlace, Sample, TraceOutcome};
 use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
 use crate::trace;
@@ -81,6 +81,7 @@ pub struct Session {
     store: Store,
     node: Node,
     topology: Topology,
+    /// None only while leaving.
     launcher: Option<Launcher>,
     sampler: Sampler,
     queue: Queue,
@@ -89,6 +90,10 @@ pub struct Session {
     watched_ranks: BTreeMap<String, Vec<(u32, u32)>>,
     /// Runs of an earlier workbench that are followed and have not said yet that they started.
     found_again: BTreeSet<String>,
+    /// When the runs that this workbench started were.
+    begun: BTreeMap<String, Instant>,
+    /// How long the ranks of other runs lived, as they say.
+    lived_s: BTreeMap<String, f64>,
     next_run: u32,
     next_plan: u32,
     updates: Receiver<Update>,
@@ -151,7 +156,7 @@ impl Session {
         let (sample_sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
         let mut session = Self {
             sampler: Sampler::start(telemetry::DEFAULT_INTERVAL, sample_sender)?,
-            launcher: worker.map(|worker| Launcher::new(worker, update_sender)),
+            launcher: Some(Launcher::new(worker, update_sender)),
             store,
             node,
             topology,
@@ -160,6 +165,8 @@ impl Session {
             progress: Progress::default(),
             watched_ranks: BTreeMap::new(),
             found_again: BTreeSet::new(),
+            begun: BTreeMap::new(),
+            lived_s: BTreeMap::new(),
             next_run: 1,
             next_plan: 1,
             updates,
@@ -238,7 +245,7 @@ impl Session {
         match self.queue.state(run) {
             Some(RunState::Queued) => {
                 self.queue.cancel(run)?;
-                self.store.decide(ended(run, RunState::Cancelled, None))?;
+                self.store.decide(ended(run, RunState::Cancelled, None, None))?;
                 self.progress.ended(run, now_s());
             }
             Some(state) if !state.is_final() => {
@@ -274,7 +281,7 @@ impl Session {
         match self.updates.recv_timeout(patience) {
             Ok(update) => self.take(update, &mut notices)?,
             Err(RecvTimeoutError::Timeout) => {}
-            // Without a worker there is no launcher and nobody to wait for.
+            // Without a launcher there is nobody to wait for.
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(patience),
         }
         while let Ok(update) = self.updates.try_recv() {
@@ -306,8 +313,9 @@ impl Session {
     }
 
     fn start_next(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
+        let has_worker = self.launcher.as_ref().is_some_and(Launcher::has_worker);
         // What nsys does meanwhile would be measured too.
-        while self.launcher.is_some() && self.import.is_none() && self.has_room()? {
+        while has_worker && self.import.is_none() && self.has_room()? {
             let beside = self.queue.under_way().map(str::to_owned).collect();
             let Some(run) = self.queue.next() else { break };
             let Some(queued) = self.jobs.get(&run) else {
@@ -325,9 +333,11 @@ impl Session {
             if let Err(reason) = started {
                 let reason = Some(reason);
                 self.queue.set(&run, RunState::Failed)?;
-                self.store.decide(ended(&run, RunState::Failed, reason.clone()))?;
+                self.store.decide(ended(&run, RunState::Failed, reason.clone(), None))?;
                 self.progress.ended(&run, now_s());
                 notices.push(Notice::State { run, state: RunState::Failed, reason });
+            } else {
+                self.begun.insert(run, Instant::now());
             }
         }
         Ok(())
@@ -344,6 +354,10 @@ impl Session {
             }
             Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),
             Update::Event(line) => {
+                if let Event::Finished { duration_s } = line.event {
+                    let lived_s = self.lived_s.entry(line.run.clone()).or_default();
+                    *lived_s = lived_s.max(duration_s);
+                }
                 self.progress.event(&line, now_s());
                 self.store.event(line.clone())?;
                 notices.push(Notice::Event(line));
@@ -354,7 +368,9 @@ impl Session {
                 if state.is_final() {
                     self.sampler.unwatch(&run);
                     self.watched_ranks.remove(&run);
-                    self.store.decide(ended(&run, state, reason.clone()))?;
+                    let watched_s = self.begun.remove(&run).map(|begun| begun.elapsed().as_secs_f64());
+                    let duration_s = watched_s.or(self.lived_s.remove(&run));
+                    self.store.decide(ended(&run, state, reason.clone(), duration_s))?;
                     self.progress.ended(&run, now_s());
                     let traced = self.jobs.get(&run).filter(|queued| queued.job.trace.is_some());
                     if let Some(levels) = traced.map(|queued| queued.job.levels.clone()) {
@@ -377,8 +393,8 @@ impl Session {
     }
 }
 
-fn ended(run: &str, state: RunState, reason: Option<String>) -> Decision {
-    Decision::RunEnded { run: run.to_owned(), state, reason }
+fn ended(run: &str, state: RunState, reason: Option<String>, duration_s: Option<f64>) -> Decision {
+    Decision::RunEnded { run: run.to_owned(), state, reason, duration_s }
 }
 
 /// Seconds since the Unix epoch.

@@ -9,6 +9,7 @@
 //! The ranks write `runs/<id>/rank-<r>.jsonl` themselves. Whatever is in the index can be made anew from the logs
 //! with [`rebuild`]; opening a session does so by itself where the index is missing, damaged or of another version.
 
+mod archive;
 mod error;
 mod folder;
 mod index;
@@ -23,8 +24,9 @@ mod telemetry;
 mod tests;
 mod writer;
 
+pub use archive::{ArchiveError, ArchiveProgress, export_session, import_session, verify_archive};
 pub use error::StoreError;
-pub use folder::index_path;
+pub use folder::{index_path, parse_session_file};
 pub use journal::{Decision, JournalLine};
 pub use reader::{Reader, RunProcess};
 pub use record::{EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, TelemetryRecord};

@@ -52,6 +52,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("egui_table", &["app"]),
     ("poll_promise", &["app"]),
     ("rfd", &["app"]),
+    ("zip", &["store"]),
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {

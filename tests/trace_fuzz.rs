@@ -8,6 +8,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+mod mutation;
+
 use multicard::trace::{Trace, Window, csv, import_bytes, markdown};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -95,26 +97,14 @@ const VALUES: &[&str] = &[
 fn broken(whole: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     for _ in 0..random.random_range(1..6) {
-        let at = random.random_range(0..bytes.len());
-        match random.random_range(0..6) {
-            0 => bytes[at] = random.random(),
-            1 => bytes[at] ^= 1 << random.random_range(0..8),
-            2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.random_range(0..5)],
-            3 => {
-                let end = bytes.len().min(at + random.random_range(1..9));
-                bytes[at..end].fill(0xff);
-            }
-            4 => {
-                // The heads of pages say what they are and where their cells lie.
-                let page = at / 512 * 512 + if at < 512 { 100 } else { 0 };
-                bytes[page + random.random_range(0..12)] = random.random();
-            }
-            _ => {
-                let from = random.random_range(0..bytes.len());
-                let n = random.random_range(1..64).min(bytes.len() - at.max(from));
-                bytes.copy_within(from..from + n, at);
-            }
+        if random.random_range(0..6) > 0 {
+            mutation::overwrite(&mut bytes, random);
+            continue;
         }
+        // The heads of pages say what they are and where their cells lie.
+        let at = random.random_range(0..bytes.len());
+        let page = at / 512 * 512 + if at < 512 { 100 } else { 0 };
+        bytes[page + random.random_range(0..12)] = random.random();
     }
     if random.random_range(0..40) == 0 {
         bytes.truncate(random.random_range(0..bytes.len()));

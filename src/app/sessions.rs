@@ -1,5 +1,7 @@
 //! Sessions in the bar: which one is open, opening and making others.
 
+mod transfer;
+
 use std::path::{Path, PathBuf};
 
 use eframe::egui::{
@@ -26,6 +28,12 @@ pub enum SessionsCommand {
     LookAtRecent,
     /// Open the session again for writing, which another workbench had.
     TryAgain,
+    /// Write the open session into an archive of this path.
+    Export(PathBuf),
+    /// Make a session of the archive of this path, and open it.
+    Import(PathBuf),
+    /// Stop the export or import that is under way; nothing of it stays.
+    StopTransfer,
 }
 
 /// Opening and making sessions.
@@ -39,9 +47,17 @@ pub struct SessionsState {
     pub missing: Vec<PathBuf>,
     dialog: Option<Promise<Option<PathBuf>>>,
     looking: Option<Promise<Vec<PathBuf>>>,
+    transfer: Option<transfer::Transfer>,
+    /// The archive that was written last.
+    exported: Option<PathBuf>,
 }
 
 impl SessionsState {
+    /// Whether an export or import is under way.
+    pub fn is_transferring(&self) -> bool {
+        self.transfer.is_some()
+    }
+
     /// A session is open.
     pub fn opened(&mut self) {
         self.opening = None;
@@ -102,11 +118,13 @@ impl State {
                 }));
             }
             SessionsCommand::Choose | SessionsCommand::LookAtRecent => {}
+            transfer => self.execute_transfer(transfer, context),
         }
     }
 
     /// Takes over what dialogs and looks have found.
     pub fn poll_sessions(&mut self, _context: &Context, requests: &mut Vec<Request>) {
+        self.poll_transfer(requests);
         match self.sessions.dialog.take().map(Promise::try_take) {
             Some(Ok(Some(folder))) => self.open_session(Request::OpenExisting(folder), requests),
             // Cancelled, or there is no dialog on this system: the path field does it then.
@@ -215,6 +233,8 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             send(ui, SessionsCommand::Choose);
         }
     });
+    ui.add_space(GRID);
+    transfer::transfer_ui(ui, state, &mut send);
     let others = state.settings.recent.iter();
     let open = state.session.as_ref().map(|session| &session.folder);
     let others: Vec<_> = others.filter(|folder| Some(*folder) != open).collect();

@@ -1,5 +1,6 @@
 //! `multicard run`: run a plan, show how far it is, keep everything in a session.
 
+use std::error::Error;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,20 +55,44 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     let mut session = Session::open_or_create(&folder, machine)?;
+    let format = arguments.format;
+    let drive = |session: &mut Session| drive(session, format, &interrupted);
+    if arguments.resume && !session.is_idle() {
+        say("runs that an earlier multicard started are followed to their end first");
+        if drive(&mut session)?.is_none() {
+            return Ok(INTERRUPTED);
+        }
+    }
     let added = session.add_plan(&plan, arguments.resume)?;
     say_added(&plan, &added, session.folder());
     for remark in remarks(&plan, session.node()) {
         say(remark);
     }
+    let Some(outcomes) = drive(&mut session)? else { return Ok(INTERRUPTED) };
+    say(format_args!(
+        "{} finished, {} did not. Results: multicard table {}",
+        outcomes.finished + added.kept,
+        outcomes.unfinished,
+        session.folder().display()
+    ));
+    Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
+}
+
+/// Until nothing is left to do; none where it was interrupted, once what ran has ended.
+fn drive(
+    session: &mut Session,
+    format: Option<Format>,
+    interrupted: &AtomicBool,
+) -> Result<Option<Outcomes>, Box<dyn Error>> {
     let mut outcomes = Outcomes::default();
     let bar = bar();
     let mut cancelled = false;
     while !session.is_idle() {
         for notice in session.advance(TICK)? {
             outcomes.count(&notice);
-            show(&notice, &session, &bar, arguments.format)?;
+            show(&notice, session, &bar, format)?;
         }
-        draw(&bar, &session);
+        draw(&bar, session);
         if interrupted.load(Ordering::Relaxed) && !cancelled {
             bar.suspend(|| say("interrupted: ending what runs"));
             session.cancel_all()?;
@@ -76,17 +101,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     session.flush()?;
     bar.finish_and_clear();
-    say(format_args!(
-        "{} finished, {} did not. Results: multicard table {}",
-        outcomes.finished + added.kept,
-        outcomes.unfinished,
-        session.folder().display()
-    ));
-    Ok(match (cancelled, outcomes.unfinished) {
-        (true, _) => INTERRUPTED,
-        (false, 0) => OK,
-        (false, _) => SOME_RUN_FAILED,
-    })
+    if cancelled {
+        say(format_args!("{} finished, {} did not", outcomes.finished, outcomes.unfinished));
+    }
+    Ok((!cancelled).then_some(outcomes))
 }
 
 #[derive(Default)]

@@ -1,11 +1,17 @@
 //! `multicard session`: look after a session's folder.
 
-use std::path::PathBuf;
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{OK, Outcome, SOME_RUN_FAILED, say, session_folder};
-use crate::store;
+use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say, session_folder};
+use crate::session::default_sessions_folder;
+use crate::store::{self, ArchiveError, ArchiveProgress};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -14,14 +20,86 @@ pub(super) enum Command {
         /// The session's folder, or the name of one in the default place.
         session: PathBuf,
     },
+    /// Write a session into one file: a ZIP archive with sizes and SHA-256 sums, without the index.
+    Export {
+        /// The session's folder, or the name of one in the default place.
+        session: PathBuf,
+        /// The archive, which ends in .zip and is not there yet.
+        #[arg(long, value_name = "FILE.zip")]
+        out: PathBuf,
+    },
+    /// Make a session of an archive, once every sum in it was found right.
+    Import {
+        /// The archive.
+        file: PathBuf,
+        /// The session's folder, which is not there yet. By default, one named as the archive in the default place.
+        #[arg(long, value_name = "DIR")]
+        session: Option<PathBuf>,
+    },
 }
 
 pub(super) fn run(command: Command) -> Outcome {
-    let Command::Rebuild { session } = command;
-    let report = store::rebuild(&session_folder(&session)?, &mut |_, _| {})?;
+    match command {
+        Command::Rebuild { session } => rebuild(&session_folder(&session)?),
+        Command::Export { session, out } => {
+            let session = session_folder(&session)?;
+            let work = |progress: ArchiveProgress<'_>| store::export_session(&session, &out, progress);
+            transfer("exporting", work, || format!("{} holds {}", out.display(), session.display()))
+        }
+        Command::Import { file, session } => {
+            let session = match session {
+                Some(session) => session,
+                None => default_folder(&file)?,
+            };
+            let work = |progress: ArchiveProgress<'_>| store::import_session(&file, &session, progress);
+            transfer("importing", work, || format!("session {}", session.display()))
+        }
+    }
+}
+
+fn rebuild(session: &Path) -> Outcome {
+    let report = store::rebuild(session, &mut |_, _| {})?;
     say(format_args!("{} runs, {} events, {} samples", report.runs, report.events, report.samples));
     for damage in &report.damaged {
         say(format_args!("left out: {damage}"));
     }
     Ok(if report.damaged.is_empty() { OK } else { SOME_RUN_FAILED })
+}
+
+/// The folder in the default place that has an archive's name.
+fn default_folder(archive: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let name = archive.file_stem().ok_or("the archive's path names no file")?;
+    Ok(default_sessions_folder()?.join(name))
+}
+
+/// Does the work under a bar, up to its end or an interrupt.
+fn transfer(
+    what: &'static str,
+    work: impl FnOnce(ArchiveProgress<'_>) -> Result<(), ArchiveError>,
+    done: impl FnOnce() -> String,
+) -> Outcome {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+    bar.set_style(ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} ETA {eta}")?);
+    bar.set_message(what);
+    let outcome = work(&mut |done_bytes, total_bytes| {
+        bar.set_length(total_bytes);
+        bar.set_position(done_bytes);
+        if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.finish_and_clear();
+    match outcome {
+        Err(error @ ArchiveError::Cancelled) => {
+            say(error);
+            Ok(INTERRUPTED)
+        }
+        outcome => {
+            outcome?;
+            say(done());
+            Ok(OK)
+        }
+    }
 }

@@ -63,6 +63,9 @@ pub enum Update {
 /// Why a run could not be launched. Nothing was started then and no update comes.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
+    /// There is nothing to launch with.
+    #[error("run {0:?} cannot be started: there is no worker")]
+    NoWorker(String),
     /// The run is followed already.
     #[error("run {0:?} is already running")]
     AlreadyRunning(String),
@@ -128,7 +131,7 @@ struct Followed {
 
 /// Launches runs and follows each with one thread. Dropping it cancels all runs and waits for their ends.
 pub struct Launcher {
-    worker: WorkerCommand,
+    worker: Option<WorkerCommand>,
     updates: SyncSender<Update>,
     options: LauncherOptions,
     runs: Mutex<HashMap<String, Followed>>,
@@ -136,13 +139,23 @@ pub struct Launcher {
 
 impl Launcher {
     /// A launcher that says everything through `updates`. It waits for room there, so the receiver must keep receiving.
-    pub fn new(worker: WorkerCommand, updates: SyncSender<Update>) -> Self {
+    /// Without a worker it can follow runs but start none.
+    pub fn new(worker: impl Into<Option<WorkerCommand>>, updates: SyncSender<Update>) -> Self {
         Self::with_options(worker, updates, LauncherOptions::default())
     }
 
     /// A launcher of another patience.
-    pub fn with_options(worker: WorkerCommand, updates: SyncSender<Update>, options: LauncherOptions) -> Self {
-        Self { worker, updates, options, runs: Mutex::default() }
+    pub fn with_options(
+        worker: impl Into<Option<WorkerCommand>>,
+        updates: SyncSender<Update>,
+        options: LauncherOptions,
+    ) -> Self {
+        Self { worker: worker.into(), updates, options, runs: Mutex::default() }
+    }
+
+    /// Whether it can start runs.
+    pub fn has_worker(&self) -> bool {
+        self.worker.is_some()
     }
 
     /// Writes `job.json` into the run's folder and starts the run's group there.
@@ -150,7 +163,8 @@ impl Launcher {
     /// # Errors
     /// When the folder holds logs or cannot be written, when the worker cannot be executed, when the run is running already.
     pub fn start(&self, job: Job) -> Result<(), LaunchError> {
-        self.start_by(job, self.worker.command())
+        let command = self.worker(&job)?.command();
+        self.start_by(job, command)
     }
 
     /// The same under a profiler: `profiler` is the command that runs what is appended to it and ends with it.
@@ -158,12 +172,17 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::start`].
     pub fn start_under(&self, job: Job, mut profiler: Command) -> Result<(), LaunchError> {
-        if !self.worker.environment.is_empty() {
+        let worker = self.worker(&job)?;
+        if !worker.environment.is_empty() {
             // For the worker alone: a profiler has libraries of its own.
-            profiler.arg("env").args(self.worker.environment.iter().map(|(key, value)| format!("{key}={value}")));
+            profiler.arg("env").args(worker.environment.iter().map(|(key, value)| format!("{key}={value}")));
         }
-        profiler.arg(&self.worker.path);
+        profiler.arg(&worker.path);
         self.start_by(job, profiler)
+    }
+
+    fn worker(&self, job: &Job) -> Result<&WorkerCommand, LaunchError> {
+        self.worker.as_ref().ok_or_else(|| LaunchError::NoWorker(job.run.clone()))
     }
 
     fn start_by(&self, job: Job, command: Command) -> Result<(), LaunchError> {
@@ -175,7 +194,7 @@ impl Launcher {
     }
 
     /// Follows a group that runs already, from the beginning of its logs: every update comes as if it had just been started. It
-    /// may have ended: then its logs alone say how.
+    /// may have ended: then its logs alone say how. The process 0 stands for one that has.
     ///
     /// # Errors
     /// When the run is followed already.
@@ -291,8 +310,8 @@ fn prepare_folder(job: &Job) -> Result<PathBuf, LaunchError> {
             return Err(LaunchError::HasLog(entry.path()));
         }
     }
-    let path = folder.join("job.json");
-    let unfinished = folder.join("job.json.tmp");
+    let path = folder.join(process::JOB_FILE);
+    let unfinished = path.with_extension("json.tmp");
     let text = serde_json::to_vec_pretty(job).map_err(|error| failed(&path)(error.into()))?;
     // Written aside and renamed, so that nobody ever reads half a job.
     let write = File::create(&unfinished).and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));

@@ -295,7 +295,7 @@ fn dropping_the_launcher_ends_its_runs_even_when_nobody_receives() {
 fn orphan(scene: &Scene, ranks: u32) -> (Job, Child, u64) {
     let job = scene.job(ranks);
     let path = prepare_folder(&job).unwrap();
-    let mut command = scene.launcher.worker.command();
+    let mut command = scene.launcher.worker.as_ref().unwrap().command();
     let child = command.arg("group").arg(path).process_group(0).stdin(Stdio::null()).spawn().unwrap();
     let start = process::process_start(child.id()).unwrap();
     (job, child, start)
@@ -310,6 +310,30 @@ fn a_running_group_is_found_again_and_followed_from_its_beginning() {
     fs::write(job.folder.join("go"), "").unwrap();
     assert_eq!(end(&scene.rest()).0, RunState::Finished);
     child.wait().unwrap();
+}
+
+#[test]
+fn a_group_is_found_by_its_runs_folder_as_long_as_it_lives() {
+    let scene = Scene::new("sleep 600");
+    let (job, mut child, start) = orphan(&scene, 1);
+    // The shell's command line is there once it is executed.
+    wait_for("it is found", || process::find_group(&job.folder, None) == Some((child.id(), start)));
+    assert_eq!(process::find_group(scene.folder.path(), None), None);
+    process::kill_group(child.id());
+    wait_for("it is dead", || process::find_group(&job.folder, None).is_none());
+    child.wait().unwrap();
+}
+
+#[test]
+fn without_a_worker_runs_are_followed_and_none_is_started() {
+    let scene = Scene::new("started 0; finished 0");
+    let (job, mut child, start) = orphan(&scene, 1);
+    child.wait().unwrap();
+    let (sender, updates) = mpsc::sync_channel(64);
+    let scene = Scene { launcher: Launcher::new(None, sender), updates, ..scene };
+    assert!(matches!(scene.launcher.start(scene.job_in("other")), Err(LaunchError::NoWorker(_))));
+    scene.launcher.follow(job, child.id(), start).unwrap();
+    assert_eq!(end(&scene.rest()).0, RunState::Finished);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! A run's process group: whether it lives, how it ended, and signals to all of it.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,12 +12,36 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::protocol::Exit;
 
+/// The job's file in the run's folder.
+pub(super) const JOB_FILE: &str = "job.json";
+
 /// How long processes that were killed may take to be gone.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
 /// Whether the very process that started at `process_start` (clock ticks since boot) still lives.
 pub fn is_alive(pid: u32, process_start: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.start == process_start && stat.lives())
+}
+
+/// The process that supervises the ranks of the run in this folder, where one lives: its id, and when it started in clock
+/// ticks since boot. `recorded` is what is known of it. It is told by its command line: a workbench finds it that never saw
+/// it start, and takes no other process for it, nor the group of the run that this one is a copy of.
+pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u64)> {
+    let own = folder.canonicalize().ok()?;
+    let moved = |(pid, start): &(u32, u64)| is_alive(*pid, *start) && run_folder(*pid).is_some_and(|at| !at.exists());
+    let here = |pid: &u32| run_folder(*pid).and_then(|at| at.canonicalize().ok()).is_some_and(|at| at == own);
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pid = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(here);
+    let found = pid.and_then(|pid| stat(pid).filter(Stat::lives).map(|stat| (pid, stat.start)));
+    found.or(recorded.filter(moved))
+}
+
+/// The run's folder that a group was started for.
+fn run_folder(pid: u32) -> Option<PathBuf> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = words.split(|byte| *byte == 0).skip_while(|word| *word != b"group");
+    let job = Path::new(OsStr::from_bytes(words.nth(1)?));
+    job.ends_with(JOB_FILE).then(|| job.parent().map(Path::to_owned))?
 }
 
 /// When a process started, in clock ticks since boot.

@@ -15,7 +15,7 @@ use crate::store::Decision;
 pub struct Added {
     /// Runs that were queued.
     pub queued: usize,
-    /// Runs that were there already and finished.
+    /// Runs that were there already: finished, under way or queued.
     pub kept: usize,
     /// Cells that cannot run here, with their reasons.
     pub invalid: Vec<InvalidCell>,
@@ -49,14 +49,14 @@ fn cell_id(plan: &Plan, cell: &Cell) -> String {
 impl Session {
     /// Queues the runs of a plan.
     ///
-    /// With `only_missing`, repeats that this session already holds as finished are kept; without, all repeats
-    /// are run anew and counted on from those that are there.
+    /// With `only_missing`, repeats that this session already holds as finished, or that are under way or queued, are kept;
+    /// without, all repeats are run anew and counted on from those that are there.
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         let matrix = runnable(plan, &self.node)?;
         let data_folder = dataset::data_folder(&plan.data)?;
         let exclusive = plan.limits.exclusive;
         let places = self.places(&matrix.cells, exclusive)?;
-        let earlier = self.finished_repeats()?;
+        let earlier = self.repeats_there()?;
         let decided = format!("p{}", self.next_plan);
         self.next_plan += 1;
         self.store.decide(Decision::PlanAdded {
@@ -68,15 +68,15 @@ impl Session {
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
             let id = cell_id(plan, cell);
-            let finished = earlier.get(&id).map_or(&[][..], Vec::as_slice);
+            let there = earlier.get(&id).map_or(&[][..], Vec::as_slice);
             let repeat = if only_missing {
-                if finished.contains(&planned.repeat) {
+                if there.contains(&planned.repeat) {
                     kept += 1;
                     continue;
                 }
                 planned.repeat
             } else {
-                planned.repeat + finished.iter().max().copied().unwrap_or(0)
+                planned.repeat + there.iter().max().copied().unwrap_or(0)
             };
             let job = Job {
                 version: PROTOCOL_VERSION,
@@ -173,12 +173,12 @@ impl Session {
         Ok(())
     }
 
-    /// The finished repeats of each cell.
-    fn finished_repeats(&self) -> Result<BTreeMap<String, Vec<u32>>, SessionError> {
+    /// The repeats of each cell that have finished or still may.
+    fn repeats_there(&self) -> Result<BTreeMap<String, Vec<u32>>, SessionError> {
         self.store.flush()?;
         let mut repeats: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for run in self.store.reader()?.runs()? {
-            if run.state == RunState::Finished {
+            if run.state == RunState::Finished || !run.state.is_final() {
                 repeats.entry(run.cell).or_default().push(run.repeat);
             }
         }
@@ -186,23 +186,38 @@ impl Session {
     }
 
     /// Numbers on from what is there, and settles runs that an earlier workbench left behind: a group that still
-    /// runs is followed, one that is gone is judged by its logs, a run that never started is cancelled.
+    /// runs is followed, one that is gone is judged by its logs, a run that never started is interrupted.
     pub(super) fn take_up_earlier_runs(&mut self) -> Result<(), SessionError> {
         self.store.flush()?;
         let reader = self.store.reader()?;
-        self.next_plan = 1 + reader.plans()?.len() as u32;
+        // Numbers are never given twice, even where a line of the journal is lost.
+        let plans = reader.plans()?;
+        let plans = plans.iter().filter_map(|(plan, _, _)| plan.strip_prefix('p')?.parse().ok());
+        self.next_plan = 1 + plans.max().unwrap_or(0);
         let processes = reader.processes()?;
         let runs = reader.runs()?;
-        self.next_run = 1 + runs.len() as u32;
+        let known = runs.iter().map(|record| record.run.clone());
+        let folders = std::fs::read_dir(self.store.run_folder("")).into_iter().flatten().flatten();
+        let folders = folders.filter_map(|entry| entry.file_name().into_string().ok());
+        let numbers = known.chain(folders).filter_map(|run| run.split('-').next()?.parse().ok());
+        self.next_run = 1 + numbers.max().unwrap_or(0);
         for record in runs.iter().filter(|record| !record.state.is_final()) {
             let run = &record.run;
             let job = std::fs::read(self.store.run_folder(run).join("job.json")).ok();
             let job = job.and_then(|bytes| serde_json::from_slice::<Job>(&bytes).ok());
-            let process = processes.iter().find(|process| process.run == *run);
-            if let (Some(job), Some(process), Some(launcher)) = (job, process, &self.launcher) {
+            if let (Some(job), Some(launcher)) = (job, &self.launcher) {
+                // The session may have been opened by another path then.
+                let job = Job { folder: self.store.run_folder(run), ..job };
+                let recorded = processes.iter().find(|process| process.run == *run);
+                let recorded = recorded.map(|process| (process.pid, process.process_start));
+                let living = launch::find_group(&job.folder, recorded);
+                let (pid, process_start) = living.unwrap_or_default();
                 self.queue.adopt(run)?;
-                launcher.follow(job.clone(), process.pid, process.process_start)?;
-                self.found_again.insert(run.clone());
+                launcher.follow(job.clone(), pid, process_start)?;
+                // A workbench that was killed between starting a group and recording it leaves one to be recorded now.
+                if recorded.is_some() || living.is_none() {
+                    self.found_again.insert(run.clone());
+                }
                 self.progress.queued(0.0);
                 self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
@@ -211,7 +226,7 @@ impl Session {
                 self.jobs.insert(run.clone(), found);
             } else {
                 let reason = "the workbench that queued it ended before it started";
-                self.store.decide(ended(run, RunState::Interrupted, Some(reason.into())))?;
+                self.store.decide(ended(run, RunState::Interrupted, Some(reason.into()), None))?;
             }
         }
         Ok(())

@@ -59,15 +59,28 @@ pub(super) fn check_run_id(run: &str) -> Result<(), StoreError> {
 }
 
 /// Where the index of a session lies: `session.sqlite` in its folder, or, where the folder is on a network file system
-/// (whose shared memory and locks SQLite's WAL cannot rely on), `multicard/indexes/<hash of the folder's path>.sqlite`
-/// in the XDG state directory of this machine.
+/// (whose shared memory and locks SQLite's WAL cannot rely on), where it cannot be written, and where the environment
+/// says `MULTICARD_INDEX=state`, `multicard/indexes/<hash of the folder's path>.sqlite` in the XDG state directory of
+/// this machine.
 pub fn index_path(folder: &Path) -> PathBuf {
-    let state = etcetera::choose_base_strategy().ok().and_then(|base| base.state_dir());
-    let magic = rustix::fs::statfs(folder).map(|found| found.f_type as u64).unwrap_or(0);
-    match state {
-        Some(state) if is_network(magic) => state_index(&state, folder),
+    let magic = || rustix::fs::statfs(folder).map(|found| found.f_type as u64).unwrap_or(0);
+    let elsewhere =
+        || is_read_only(folder) || std::env::var_os("MULTICARD_INDEX").is_some_and(|value| value == "state");
+    match state_folder() {
+        Some(state) if is_network(magic()) || elsewhere() => state_index(&state, folder),
         _ => folder.join("session.sqlite"),
     }
+}
+
+fn state_folder() -> Option<PathBuf> {
+    etcetera::choose_base_strategy().ok().and_then(|base| base.state_dir())
+}
+
+/// Whether a folder is there and nothing can be written into it.
+fn is_read_only(folder: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    use rustix::io::Errno;
+    matches!(access(folder, Access::WRITE_OK), Err(Errno::ROFS | Errno::ACCESS | Errno::PERM))
 }
 
 // From linux/magic.h, and Lustre's, GPFS's, BeeGFS's and Panasas' own headers.
@@ -105,7 +118,8 @@ pub(super) fn create(folder: &Path, node: &Node) -> Result<File, StoreError> {
     }
     let entries = fs::read_dir(folder).map_err(StoreError::io("listing", folder))?;
     // A lock and a half-written session.toml are what a creation that was cut off leaves.
-    let leftover = |name: &str| name == LOCK || name == "session.toml.new";
+    let is_empty = |name: &str| fs::read_dir(folder.join(name)).is_ok_and(|mut entries| entries.next().is_none());
+    let leftover = |name: &str| name == LOCK || name == "session.toml.new" || name == "runs" && is_empty(name);
     let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     if let Some(found) = names.find(|name| !leftover(name)) {
         return Err(StoreError::NotEmpty { folder: folder.to_owned(), found });
@@ -164,7 +178,14 @@ pub(super) fn lock(folder: &Path) -> Result<File, StoreError> {
 
 /// As [`lock`], without a second try.
 pub(super) fn lock_at_once(folder: &Path) -> Result<File, StoreError> {
-    let path = folder.join(LOCK);
+    // Who can only read a folder locks the index that is made elsewhere.
+    let path = match state_folder() {
+        Some(state) if is_read_only(folder) => state_index(&state, folder).with_extension("lock"),
+        _ => folder.join(LOCK),
+    };
+    if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
+        fs::create_dir_all(parent).map_err(StoreError::io("making", parent))?;
+    }
     let open = File::options().create(true).truncate(false).write(true).open(&path);
     let file = open.map_err(StoreError::io("opening", &path))?;
     match file.try_lock() {
@@ -184,7 +205,12 @@ pub(super) fn read_node(folder: &Path) -> Result<Node, StoreError> {
         }
         Err(source) => return Err(StoreError::Io { doing: "reading", path: file, source }),
     };
-    let malformed = |reason: String| StoreError::Malformed { file: file.clone(), reason };
+    parse_session_file(&text, &file)
+}
+
+/// The node that the text of a `session.toml` names; `file` is its name in messages.
+pub fn parse_session_file(text: &str, file: &Path) -> Result<Node, StoreError> {
+    let malformed = |reason: String| StoreError::Malformed { file: file.to_owned(), reason };
     // The version is read on its own first: the rest of a newer file may look different.
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| malformed(error.to_string()))?;
     let version = table.get("version").and_then(toml::Value::as_integer);
@@ -194,7 +220,7 @@ pub(super) fn read_node(folder: &Path) -> Result<Node, StoreError> {
         Some(found) if found > u64::from(SESSION_VERSION) => {
             Err(StoreError::Newer { place: file.display().to_string(), what: "session", found, known: SESSION_VERSION })
         }
-        Some(_) => toml::from_str(&text).map(|session: SessionFile| session.node).map_err(|e| malformed(e.to_string())),
+        Some(_) => toml::from_str(text).map(|session: SessionFile| session.node).map_err(|e| malformed(e.to_string())),
     }
 }
 

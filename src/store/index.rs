@@ -86,9 +86,10 @@ impl Index {
                 "UPDATE run SET state = ?2, started_time_s = ?3, pid = ?4, process_start = ?5 WHERE run = ?1",
                 params![run, json(&RunState::Starting)?, line.time_s, pid, process_start.cast_signed()],
             ),
-            Decision::RunEnded { run, state, reason } => self.execute(
-                "UPDATE run SET state = ?2, reason = ?3, ended_time_s = ?4 WHERE run = ?1",
-                params![run, json(state)?, reason, line.time_s],
+            // Where the duration is known the end follows from it: the clock that lines are dated by may have been set meanwhile.
+            Decision::RunEnded { run, state, reason, duration_s } => self.execute(
+                "UPDATE run SET state = ?2, reason = ?3, ended_time_s = ifnull(started_time_s + ?5, ?4) WHERE run = ?1",
+                params![run, json(state)?, reason, line.time_s, duration_s],
             ),
             Decision::TraceEnded { name, of_run, outcome } => self
                 .execute("INSERT OR REPLACE INTO trace VALUES (?1, ?2, ?3)", params![of_run, name, json(outcome)?]),
@@ -179,6 +180,32 @@ impl Index {
 
     pub(super) fn set_log_bytes(&self, path: &str, bytes: u64) -> Result<()> {
         self.execute("INSERT OR REPLACE INTO log VALUES (?1, ?2)", params![path, bytes.cast_signed()])
+    }
+
+    /// All logs that something is known of, and how many of their bytes are in the index.
+    pub(super) fn logs(&self) -> Result<Vec<(String, u64)>> {
+        let mut statement = self.connection.prepare_cached("SELECT path, bytes FROM log")?;
+        statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?.collect()
+    }
+
+    /// Whether the journal has said that a run ended.
+    pub(super) fn has_ended(&self, run: &str) -> Result<bool> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT ended_time_s IS NOT NULL FROM run WHERE run = ?1")?;
+        Ok(statement.query_row([run], |row| row.get(0)).optional()?.unwrap_or(false))
+    }
+
+    /// Takes back all that a rank said.
+    pub(super) fn forget_rank(&mut self, run: &str, rank: u32) -> Result<()> {
+        let mut statement = self.connection.prepare_cached("SELECT key FROM rank WHERE run = ?1 AND rank = ?2")?;
+        let Some(key) = statement.query_row(params![run, rank], |row| row.get::<_, i64>(0)).optional()? else {
+            return Ok(());
+        };
+        for table in ["step", "epoch", "evaluation", "remark", "steady"] {
+            self.execute(&format!("DELETE FROM {table} WHERE rank_key = ?1"), [key])?;
+        }
+        self.keys.remove(run);
+        self.execute("DELETE FROM rank WHERE key = ?1", [key])
     }
 
     fn end_steady(&self, key: i64, time_s: f64) -> Result<()> {

@@ -67,6 +67,9 @@ pub enum Decision {
         state: RunState,
         /// Why, where it did not finish.
         reason: Option<String>,
+        /// How long it took, by a clock that nobody sets; none where nobody watched its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_s: Option<f64>,
     },
     /// A profiler's report was imported, or was not. Of the same name, the last word counts.
     TraceEnded {

@@ -51,8 +51,9 @@ pub(super) fn rebuild_locked(folder: &Path, progress: &mut dyn FnMut(u64, u64)) 
         index.commit().and_then(|()| index.finish()).map_err(StoreError::index(&new))?;
         report
     };
-    // SQLite would take a log left by the old index for the new one's, so it goes first.
-    for old in [with_suffix(&path, "-wal"), with_suffix(&path, "-shm")] {
+    // SQLite would take a log left by the old index for the new one's. The old index goes before its log, without which it
+    // could be the half of a checkpoint: whoever is stopped between leaves none, and it is made anew.
+    for old in [path.clone(), with_suffix(&path, "-wal"), with_suffix(&path, "-shm")] {
         remove(&old)?;
     }
     fs::rename(&new, &path).map_err(StoreError::io("replacing", &path))?;
@@ -72,6 +73,13 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Whether a log is shorter than what the index has of it: a machine that crashed kept the index, and lost a part of the
+/// log that had not reached the disk.
+pub(super) fn has_shrunk(folder: &Path, index: &Index) -> rusqlite::Result<bool> {
+    let length = |path: &str| fs::metadata(folder.join(path)).map_or(0, |metadata| metadata.len());
+    Ok(index.logs()?.iter().any(|(path, bytes)| length(path) < *bytes))
+}
+
 /// Indexes every log whose length is not the one the index knows. Runs inside a transaction of the caller.
 pub(super) fn catch_up(
     folder: &Path,
@@ -79,6 +87,7 @@ pub(super) fn catch_up(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport, StoreError> {
     let mut replay = Replay::new(folder, index, progress);
+    replay.anew = true;
     replay.want(Kind::Journal, "journal.jsonl".to_owned())?;
     for run in sorted_names(&folder::runs(folder))? {
         if folder::run(folder, &run).is_dir() {
@@ -152,6 +161,10 @@ struct Replay<'a> {
     index: &'a mut Index,
     progress: &'a mut dyn FnMut(u64, u64),
     wanted: Vec<Wanted>,
+    /// What the index has of a rank's log is forgotten first: lines that were told live may not have reached the disk.
+    anew: bool,
+    /// What the index has of the logs at hand may not be what is in them.
+    doubted: bool,
     done_bytes: u64,
     report: RebuildReport,
 }
@@ -160,10 +173,24 @@ impl<'a> Replay<'a> {
     fn new(folder: &'a Path, index: &'a mut Index, progress: &'a mut dyn FnMut(u64, u64)) -> Self {
         let index_path = folder::index_path(folder);
         let report = RebuildReport::default();
-        Self { folder, index_path, index, progress, wanted: Vec::new(), done_bytes: 0, report }
+        Self {
+            folder,
+            index_path,
+            index,
+            progress,
+            wanted: Vec::new(),
+            anew: false,
+            doubted: false,
+            done_bytes: 0,
+            report,
+        }
     }
 
     fn want_run(&mut self, run: &str) -> Result<(), StoreError> {
+        // The logs of a run are synced before its end is kept. Of one without an end the machine may have kept the length of a
+        // log and lost what stood in it.
+        let ended = self.index.has_ended(run).map_err(StoreError::index(&self.index_path))?;
+        self.doubted = self.anew && !ended;
         for name in sorted_names(&folder::run(self.folder, run))? {
             let run_id = run.to_owned();
             if let Some(rank) = folder::rank_of(&name) {
@@ -183,7 +210,7 @@ impl<'a> Replay<'a> {
             Err(error) => return Err(StoreError::io("reading", &file)(error)),
         };
         let indexed = self.index.log_bytes(&path).map_err(StoreError::index(&self.index_path))?;
-        if indexed != Some(bytes) && (bytes > 0 || indexed.is_some()) {
+        if (self.doubted || indexed != Some(bytes)) && (bytes > 0 || indexed.is_some()) {
             self.wanted.push(Wanted { kind, path, bytes });
         }
         Ok(())
@@ -208,6 +235,9 @@ impl<'a> Replay<'a> {
         let file = self.folder.join(&wanted.path);
         let mut fold = TelemetryFold::default();
         let mut reported_bytes = self.done_bytes;
+        if let (true, Kind::Rank { run, rank }) = (self.anew, &wanted.kind) {
+            self.index.forget_rank(run, *rank).map_err(StoreError::index(&self.index_path))?;
+        }
         let read = lines::read::<Stop>(&file, wanted.bytes, |line| {
             let (line, number) = match line {
                 Line::Whole(line, number) => (line, number),

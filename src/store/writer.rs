@@ -106,7 +106,8 @@ impl Store {
         &self.found
     }
 
-    /// Keeps a decision: it is on the disk when this returns, and soon in the index. After an error it is not kept.
+    /// Keeps a decision: it is on the disk when this returns, and soon in the index. After an error it is not kept. What is
+    /// said of a run before its end is on the disk before its end is.
     pub fn decide(&self, decision: Decision) -> Result<(), StoreError> {
         self.tell_kept()?;
         if let Decision::RunQueued { run, .. }
@@ -118,6 +119,9 @@ impl Store {
         }
         if let Decision::TraceEnded { name, of_run: true, .. } = &decision {
             folder::check_run_id(name)?;
+        }
+        if let Decision::RunEnded { run, .. } = &decision {
+            self.sync_run(run)?;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let line = JournalLine { time_s: now.as_secs_f64(), decision };
@@ -166,6 +170,29 @@ impl Store {
         Reader::open_index(&self.folder)
     }
 
+    /// Waits until all files of a run are on the disk: a run that the journal calls finished has whole logs even when the
+    /// machine loses its power in the next moment.
+    fn sync_run(&self, run: &str) -> Result<(), StoreError> {
+        let run_folder = self.run_folder(run);
+        if !run_folder.is_dir() {
+            return Ok(());
+        }
+        // The samples so far are in their log then; the index may fail without harm.
+        let (reply, done) = sync_channel(1);
+        self.send(Message::Flush(reply))?;
+        done.recv().map_err(|_| self.writer_gone())?;
+        let sync = |path: &Path| {
+            let synced = File::open(path).and_then(|file| file.sync_all());
+            synced.map_err(StoreError::io("writing", path))
+        };
+        let entries = fs::read_dir(&run_folder).map_err(StoreError::io("listing", &run_folder))?;
+        for file in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
+            sync(&file.path())?;
+        }
+        sync(&run_folder)?;
+        sync(&folder::runs(&self.folder))
+    }
+
     fn send(&self, message: Message) -> Result<(), StoreError> {
         match &self.sender {
             Some(sender) if sender.send(message).is_ok() => Ok(()),
@@ -204,13 +231,17 @@ pub(super) fn open_index(folder: &Path) -> Result<(Index, RebuildReport), StoreE
     let report = match open()? {
         Opened::Ready(connection) => {
             let mut index = Index::new(connection);
-            match catch_up(folder, &path, &mut index) {
-                Err(error) if error.is_corrupt_index() => {
-                    drop(index);
-                    replay::rebuild_locked(folder, &mut |_, _| {})?
-                }
-                caught_up => return caught_up.map(|report| (index, report)),
+            let shrunk = replay::has_shrunk(folder, &index).map_err(StoreError::index(&path));
+            match shrunk
+                .and_then(|shrunk| if shrunk { Ok(None) } else { catch_up(folder, &path, &mut index).map(Some) })
+            {
+                Ok(Some(report)) => return Ok((index, report)),
+                Ok(None) => {}
+                Err(error) if error.is_corrupt_index() => {}
+                Err(error) => return Err(error),
             }
+            drop(index);
+            replay::rebuild_locked(folder, &mut |_, _| {})?
         }
         Opened::Unusable => replay::rebuild_locked(folder, &mut |_, _| {})?,
     };

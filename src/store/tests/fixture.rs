@@ -58,7 +58,7 @@ pub(super) fn run_started(run: &str) -> Decision {
 }
 
 pub(super) fn ended(run: &str, state: RunState) -> Decision {
-    Decision::RunEnded { run: run.to_owned(), state, reason: None }
+    Decision::RunEnded { run: run.to_owned(), state, reason: None, duration_s: None }
 }
 
 pub(super) fn started() -> Event {

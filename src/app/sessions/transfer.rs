@@ -1,0 +1,158 @@
+//! Sessions that travel: exporting the open one, importing another, on a thread of their own.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use eframe::egui::{Button, Context, Id, ProgressBar, Ui};
+use poll_promise::Promise;
+
+use super::{SessionsCommand, field, typed_path};
+use crate::app::widgets::{muted, strong};
+use crate::app::{Request, State};
+use crate::session::default_sessions_folder;
+use crate::store::{ArchiveError, export_session, import_session};
+
+/// An export or import that is under way.
+pub(super) struct Transfer {
+    /// Such as `exporting to /home/me/a.zip`.
+    what: String,
+    shared: Arc<Shared>,
+    promise: Promise<Result<Done, ArchiveError>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    thousandths: AtomicU32,
+    stop: AtomicBool,
+}
+
+/// What a transfer has made.
+enum Done {
+    Archive(PathBuf),
+    Session(PathBuf),
+}
+
+impl Shared {
+    /// Takes how far it is; says whether to go on.
+    fn take(&self, done_bytes: u64, total_bytes: u64, context: &Context) -> ControlFlow<()> {
+        let thousandths = (done_bytes as f64 / total_bytes.max(1) as f64 * 1000.0) as u32;
+        if self.thousandths.swap(thousandths, Ordering::Relaxed) != thousandths {
+            context.request_repaint();
+        }
+        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl State {
+    /// Starts an export or import, or stops the one that is under way.
+    pub(super) fn execute_transfer(&mut self, command: SessionsCommand, context: &Context) {
+        match (command, &self.sessions.transfer) {
+            (SessionsCommand::StopTransfer, Some(transfer)) => transfer.shared.stop.store(true, Ordering::Relaxed),
+            (SessionsCommand::Export(archive), None) => {
+                let Some(session) = self.session.as_ref().map(|session| session.folder.clone()) else { return };
+                let what = format!("exporting to {}", archive.display());
+                self.start_transfer(what, context, move |shared, context| {
+                    export_session(&session, &archive, &mut |done, total| shared.take(done, total, context))?;
+                    Ok(Done::Archive(archive))
+                });
+            }
+            (SessionsCommand::Import(archive), None) => match imported_folder(&archive) {
+                Ok(folder) => {
+                    let what = format!("importing {}", archive.display());
+                    self.start_transfer(what, context, move |shared, context| {
+                        import_session(&archive, &folder, &mut |done, total| shared.take(done, total, context))?;
+                        Ok(Done::Session(folder))
+                    });
+                }
+                Err(message) => self.problem(self.screen, message),
+            },
+            _ => {}
+        }
+    }
+
+    fn start_transfer(
+        &mut self,
+        what: String,
+        context: &Context,
+        work: impl FnOnce(&Shared, &Context) -> Result<Done, ArchiveError> + Send + 'static,
+    ) {
+        let shared = Arc::<Shared>::default();
+        let (of_thread, waker) = (Arc::clone(&shared), context.clone());
+        let promise = Promise::spawn_thread("session-transfer", move || {
+            let done = work(&of_thread, &waker);
+            waker.request_repaint();
+            done
+        });
+        self.sessions.exported = None;
+        self.sessions.transfer = Some(Transfer { what, shared, promise });
+    }
+
+    /// Takes over what a transfer has made: an imported session is opened.
+    pub(super) fn poll_transfer(&mut self, requests: &mut Vec<Request>) {
+        let Some(Transfer { what, shared, promise }) = self.sessions.transfer.take() else { return };
+        match promise.try_take() {
+            Err(promise) => self.sessions.transfer = Some(Transfer { what, shared, promise }),
+            Ok(Ok(Done::Archive(archive))) => self.sessions.exported = Some(archive),
+            Ok(Ok(Done::Session(folder))) => self.open_session(Request::OpenExisting(folder), requests),
+            Ok(Err(ArchiveError::Cancelled)) => {}
+            Ok(Err(error)) => self.problem(self.screen, error.to_string()),
+        }
+    }
+}
+
+/// Where the session of an archive comes to lie: in the default place, named as the archive.
+fn imported_folder(archive: &Path) -> Result<PathBuf, String> {
+    let name = archive.file_stem().ok_or_else(|| format!("{}: the path of an archive is wanted", archive.display()))?;
+    Ok(default_sessions_folder().map_err(|error| error.to_string())?.join(name))
+}
+
+/// Fields for the archives' paths, or how far the transfer is.
+pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui, SessionsCommand)) {
+    if let Some(Transfer { what, shared, .. }) = &state.sessions.transfer {
+        ui.label(strong(what));
+        ui.horizontal(|ui| {
+            let share = shared.thousandths.load(Ordering::Relaxed) as f32 / 1000.0;
+            ui.add(ProgressBar::new(share).desired_width(230.0).show_percentage());
+            if ui.button("Stop").clicked() {
+                send(ui, SessionsCommand::StopTransfer);
+            }
+        });
+        return;
+    }
+    let mut row =
+        |ui: &mut Ui, title: &str, id: &str, name: &str, hint: &str, command: fn(PathBuf) -> SessionsCommand| {
+            ui.label(strong(title));
+            ui.horizontal(|ui| {
+                let typed = field(ui, id, name, hint);
+                let path = typed_path(&typed.text);
+                let pressed = ui.add_enabled(path.is_some(), Button::new(title)).clicked() || typed.entered;
+                if let (true, Some(path)) = (pressed, path) {
+                    send(ui, command(path));
+                    ui.data_mut(|data| data.remove::<String>(Id::unique(id)));
+                }
+            });
+        };
+    if state.session.is_some() {
+        row(
+            ui,
+            "Export session",
+            "export-path",
+            "Path of the archive to write",
+            "a path that ends in .zip",
+            SessionsCommand::Export,
+        );
+        if let Some(archive) = &state.sessions.exported {
+            ui.label(muted(ui, format!("{} is written and checked", archive.display())).small());
+        }
+    }
+    row(
+        ui,
+        "Import session",
+        "import-path",
+        "Path of the archive to read",
+        "the path of an archive",
+        SessionsCommand::Import,
+    );
+}

@@ -1,0 +1,118 @@
+//! Writes a session into an archive: beside its place first, read back and checked, then renamed.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use super::manifest::{ARCHIVE_VERSION, FileEntry, MANIFEST, Manifest, is_left_out};
+use super::unpack::{Archive, hexadecimal};
+use super::{ArchiveError, ArchiveProgress};
+use crate::store::folder;
+
+/// Writes the session in `session` into the archive `out`, which must not be there yet. A session that is being written
+/// is taken as it is at this moment. Bytes are told twice: once written, once read back.
+pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
+    folder::read_node(session)?;
+    let name = out.file_name().filter(|_| out.extension().is_some_and(|extension| extension == "zip"));
+    let Some(name) = name else { return Err(ArchiveError::Name { path: out.to_owned() }) };
+    if out.symlink_metadata().is_ok() {
+        return Err(ArchiveError::Exists { path: out.to_owned() });
+    }
+    let part = out.with_file_name(format!(".{}.part", name.to_string_lossy()));
+    let written = write(session, &part, progress).and_then(|()| super::import::put_in_place(&part, out));
+    written.inspect_err(|_| {
+        let _ = fs::remove_file(&part);
+    })
+}
+
+fn write(session: &Path, part: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
+    let files = files(session)?;
+    let total_bytes = 2 * files.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    let mut done_bytes = 0;
+    let file = File::create(part).map_err(ArchiveError::io("writing", part))?;
+    let mut zip = ZipWriter::new(io::BufWriter::with_capacity(1 << 18, file));
+    let mut entries = Vec::with_capacity(files.len());
+    for (path, bytes) in files {
+        let from = session.join(&path);
+        start(&mut zip, &path, bytes, part)?;
+        let file = File::open(&from).map_err(ArchiveError::io("reading", &from))?;
+        let (mut file, mut sum, mut left) = (file.take(bytes), Sha256::new(), bytes);
+        let mut block = vec![0; 1 << 17];
+        loop {
+            let count = file.read(&mut block).map_err(ArchiveError::io("reading", &from))?;
+            if count == 0 {
+                break;
+            }
+            sum.update(&block[..count]);
+            zip.write_all(&block[..count]).map_err(ArchiveError::io("writing", part))?;
+            left -= count as u64;
+            done_bytes += count as u64;
+            if progress(done_bytes, total_bytes).is_break() {
+                return Err(ArchiveError::Cancelled);
+            }
+        }
+        if left > 0 {
+            let shrunk = io::Error::other("it became shorter while it was read");
+            return Err(ArchiveError::io("reading", &from)(shrunk));
+        }
+        entries.push(FileEntry { path, bytes, sha256: hexadecimal(&sum.finalize()) });
+    }
+    let manifest = Manifest {
+        version: ARCHIVE_VERSION,
+        program: format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+        created: jiff::Timestamp::now().to_string(),
+        files: entries,
+    };
+    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| ArchiveError::io("writing", part)(error.into()))?;
+    start(&mut zip, MANIFEST, text.len() as u64, part)?;
+    zip.write_all(&text).map_err(ArchiveError::io("writing", part))?;
+    let file = zip.finish().map_err(|error| ArchiveError::zip(part, error))?;
+    let file = file.into_inner().map_err(|error| ArchiveError::io("writing", part)(error.into_error()))?;
+    file.sync_all().map_err(ArchiveError::io("writing", part))?;
+    // An archive that was never read is none.
+    let file = File::open(part).map_err(ArchiveError::io("reading", part))?;
+    let check = &mut |done, _| progress(total_bytes / 2 + done, total_bytes);
+    Archive::open(file, part)?.unpack(check, |_| Ok(io::sink()))
+}
+
+fn start<W: Write + io::Seek>(zip: &mut ZipWriter<W>, path: &str, bytes: u64, part: &Path) -> Result<(), ArchiveError> {
+    // The same session gives the same bytes: no times of files, no owners.
+    let options = SimpleFileOptions::default().unix_permissions(0o644).large_file(bytes >= u64::from(u32::MAX));
+    zip.start_file(path, options).map_err(|error| ArchiveError::zip(part, error))
+}
+
+/// The files of a session and their lengths now. The journal comes before the logs of its runs, so that no run is said
+/// to have ended whose logs were read before.
+fn files(session: &Path) -> Result<Vec<(String, u64)>, ArchiveError> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let at = session.join(&folder);
+        let entries = fs::read_dir(&at).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        let mut entries = entries.map_err(ArchiveError::io("listing", &at))?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = folder.join(entry.file_name());
+            let Some(name) = path.to_str().map(str::to_owned) else {
+                return Err(ArchiveError::Special { path: entry.path() });
+            };
+            let metadata = entry.metadata().map_err(ArchiveError::io("reading", &entry.path()))?;
+            if is_left_out(&name) {
+                continue;
+            } else if metadata.is_dir() {
+                folders.push(path);
+            } else if metadata.is_file() && super::manifest::refused(&name).is_none() {
+                found.push((name, metadata.len()));
+            } else {
+                return Err(ArchiveError::Special { path: entry.path() });
+            }
+        }
+    }
+    found.sort();
+    found.sort_by_key(|(path, _)| path.contains('/'));
+    Ok(found)
+}

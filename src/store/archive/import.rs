@@ -1,0 +1,112 @@
+//! Unpacks an archive into a session folder: beside its place first, checked, then renamed.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::unpack::Archive;
+use super::{ArchiveError, ArchiveProgress};
+use crate::store::{StoreError, folder};
+
+/// What stays free on a disk beside the session.
+const SPARE_BYTES: u64 = 1 << 20;
+
+/// Unpacks the archive `archive` into the folder `session`, which must not be there yet. Every file is checked against the
+/// manifest before the folder gets its name.
+pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
+    let file = File::open(archive).map_err(ArchiveError::io("reading", archive))?;
+    let mut opened = Archive::open(file, archive)?;
+    if session.symlink_metadata().is_ok() {
+        return Err(ArchiveError::Exists { path: session.to_owned() });
+    }
+    let session = std::path::absolute(session).map_err(ArchiveError::io("finding", session))?;
+    let (Some(parent), Some(name)) = (session.parent(), session.file_name()) else {
+        return Err(ArchiveError::Exists { path: session });
+    };
+    fs::create_dir_all(parent).map_err(ArchiveError::io("making", parent))?;
+    let free = rustix::fs::statvfs(parent).map_err(|error| ArchiveError::io("asking", parent)(error.into()))?;
+    let free_bytes = free.f_bavail.saturating_mul(free.f_frsize).saturating_sub(SPARE_BYTES);
+    if opened.total_bytes() > free_bytes {
+        let needed_bytes = opened.total_bytes();
+        return Err(ArchiveError::NoRoom { path: parent.to_owned(), needed_bytes, free_bytes });
+    }
+    let unfinished = parent.join(format!(".{}.importing", name.to_string_lossy()));
+    let _lock = take_over(&unfinished, &session)?;
+    let unpacked = unpack(&mut opened, &unfinished, progress).and_then(|()| put_in_place(&unfinished, &session));
+    unpacked.inspect_err(|_| {
+        let _ = fs::remove_dir_all(&unfinished);
+    })
+}
+
+/// Makes the folder that is unpacked into, and locks it. What an import that was killed left there is removed.
+fn take_over(unfinished: &Path, session: &Path) -> Result<File, ArchiveError> {
+    fs::create_dir_all(unfinished).map_err(ArchiveError::io("making", unfinished))?;
+    let lock = folder::lock_at_once(unfinished).map_err(|error| match error {
+        StoreError::InUse { .. } => ArchiveError::InUse { path: session.to_owned() },
+        other => other.into(),
+    })?;
+    let list = || -> io::Result<()> {
+        for entry in fs::read_dir(unfinished)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else if entry.file_name() != "session.lock" {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    };
+    list().map_err(ArchiveError::io("emptying", unfinished))?;
+    Ok(lock)
+}
+
+fn unpack(archive: &mut Archive<File>, to: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
+    archive.unpack(progress, |path| Synced::create(to.join(path)))?;
+    let runs = folder::runs(to);
+    fs::create_dir_all(&runs).map_err(ArchiveError::io("making", &runs))?;
+    folder::read_node(to)?;
+    let synced = File::open(to).and_then(|folder| folder.sync_all());
+    synced.map_err(ArchiveError::io("writing", to))
+}
+
+/// Gives a finished file or folder its name, and overwrites nothing.
+pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<(), ArchiveError> {
+    let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems cannot rename so; that nothing was there has been seen.
+        Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => fs::rename(from, to),
+        Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => return Err(ArchiveError::Exists { path: to.to_owned() }),
+        renamed => renamed.map_err(io::Error::from),
+    };
+    renamed.map_err(ArchiveError::io("writing", to))?;
+    // The name itself is on the disk once its folder is.
+    if let Some(parent) = to.parent() {
+        let _ = File::open(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+            .map(|folder| folder.sync_all());
+    }
+    Ok(())
+}
+
+/// A file that is on the disk once it is flushed.
+struct Synced(File);
+
+impl Synced {
+    fn create(path: PathBuf) -> Result<Self, ArchiveError> {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(ArchiveError::io("making", parent))?;
+        }
+        File::create_new(&path).map(Self).map_err(ArchiveError::io("writing", &path))
+    }
+}
+
+impl Write for Synced {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}

@@ -1,0 +1,242 @@
+//! What disks, clocks and other programs do to a session: cut and garbled logs, set clocks, full disks, folders that cannot be
+//! written, file systems on which SQLite's index may not lie.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use multicard::analysis::summarise_run;
+use multicard::store::{Reader, RebuildReport, Store, StoreError, rebuild};
+use tempfile::TempDir;
+
+mod seeded;
+
+use seeded::{at_home, command, copy, files, multicard, records, session, tables, text};
+
+fn remade(session: &Path) -> RebuildReport {
+    rebuild(session, &mut |_, _| {}).unwrap()
+}
+
+/// The logs of the session, in its folder.
+fn logs(session: &Path) -> Vec<String> {
+    let logs = files(session).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    logs.map(|path| path.strip_prefix(session).unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+/// Cuts a log at some bytes: what is left must be read as the whole lines before, and a torn line must be named.
+fn cut(session: &Path, log: &str, places: impl Iterator<Item = usize>) {
+    let (path, before) = (session.join(log), records(session));
+    let whole = fs::read(&path).unwrap();
+    for at in places.take_while(|at| *at < whole.len()) {
+        fs::write(&path, &whole[..at]).unwrap();
+        let report = remade(session);
+        assert_eq!(report.damaged, Vec::<String>::new(), "{log} cut at {at}");
+        let lines = whole[..at].iter().filter(|byte| **byte == b'\n').count();
+        let torn = at > 0 && whole[at - 1] != b'\n';
+        // Nobody reads the supervisor's log again.
+        if !log.ends_with("group.jsonl") {
+            let place = format!("{log}:{}: ", lines + 1);
+            assert_eq!(report.torn.iter().filter(|text| text.starts_with(&place)).count(), usize::from(torn), "{at}");
+        }
+        for record in records(session) {
+            let of = before.iter().find(|of| of.run == record.run).unwrap();
+            for rank in &record.ranks {
+                let whole = &of.ranks.iter().find(|of| of.rank == rank.rank).unwrap();
+                assert!(whole.steps.starts_with(&rank.steps) && whole.epochs.starts_with(&rank.epochs));
+            }
+            assert!(record.telemetry.samples <= of.telemetry.samples);
+        }
+    }
+    fs::write(&path, &whole).unwrap();
+    remade(session);
+    for (now, before) in records(session).iter().zip(&before) {
+        assert_eq!(now, before, "{log}");
+    }
+}
+
+/// Puts a byte that no log has in the place of others: its line must be named, and the other runs stay as they are.
+fn garble(session: &Path, log: &str, places: impl Iterator<Item = usize>) {
+    let (path, before) = (session.join(log), records(session));
+    let whole = fs::read(&path).unwrap();
+    for at in places.take_while(|at| *at < whole.len()) {
+        let mut bytes = whole.clone();
+        bytes[at] = if at % 2 == 0 { 0 } else { 0xff };
+        fs::write(&path, bytes).unwrap();
+        let report = remade(session);
+        let line = 1 + whole[..at].iter().filter(|byte| **byte == b'\n').count();
+        let place = format!("{log}:{line}: ");
+        let named = report.damaged.iter().chain(&report.torn).any(|text| text.starts_with(&place));
+        assert!(named || log.ends_with("group.jsonl"), "{place}{report:?}");
+        for (record, of) in
+            records(session).iter().filter_map(|record| Some((record, before.iter().find(|of| of.run == record.run)?)))
+        {
+            if !log.contains(&record.run) && log != "journal.jsonl" {
+                assert_eq!(record, of);
+            }
+        }
+    }
+    fs::write(&path, &whole).unwrap();
+    // A log of the same length is not read again by itself.
+    remade(session);
+}
+
+#[test]
+fn logs_cut_or_garbled_at_many_bytes_are_read_and_named() {
+    let session = session();
+    for log in logs(session.path()) {
+        cut(session.path(), &log, (0..).step_by(131));
+        garble(session.path(), &log, (0..).step_by(137));
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: every byte"]
+fn logs_cut_or_garbled_at_every_byte_are_read_and_named() {
+    let session = session();
+    let mut bytes = 0;
+    for log in logs(session.path()) {
+        bytes += fs::metadata(session.path().join(&log)).unwrap().len();
+        cut(session.path(), &log, 0..);
+        garble(session.path(), &log, 0..);
+    }
+    println!("{bytes} cuts and {bytes} garbled bytes");
+}
+
+#[test]
+fn a_session_file_cut_at_any_byte_is_refused_by_name() {
+    let session = session();
+    let path = session.path().join("session.toml");
+    let whole = fs::read(&path).unwrap();
+    let content = whole.trim_ascii_end().len();
+    for at in 0..content {
+        fs::write(&path, &whole[..at]).unwrap();
+        let error = Reader::open(session.path()).err().unwrap_or_else(|| panic!("opened, cut at {at}")).to_string();
+        assert!(error.contains("session.toml"), "{error}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_changes_no_measure() {
+    let session = session();
+    let measures = || -> Vec<String> {
+        remade(session.path());
+        records(session.path()).iter().map(|record| format!("{:?}", summarise_run(record))).collect()
+    };
+    let before = measures();
+    // From the middle of each log on, the clock is an hour back, then an hour ahead.
+    for shift_s in [-3600.0, 3600.0] {
+        for log in logs(session.path()).iter().filter(|log| !log.ends_with("samples.jsonl")) {
+            let path = session.path().join(log);
+            let text = fs::read_to_string(&path).unwrap();
+            let middle = text.lines().count() / 2;
+            let shifted = text.lines().enumerate().map(|(number, line)| {
+                let (before, rest) = line.split_once("\"time_s\":").unwrap();
+                let (time_s, after) = rest.split_once(',').unwrap();
+                let time_s: f64 = time_s.parse().unwrap();
+                let time_s = if number < middle { time_s } else { time_s + shift_s };
+                format!("{before}\"time_s\":{time_s},{after}\n")
+            });
+            let shifted: String = shifted.collect();
+            fs::write(&path, shifted).unwrap();
+        }
+        assert_eq!(measures(), before, "{shift_s}");
+    }
+    let runs = records(session.path()).into_iter().map(|record| record.run);
+    assert!(runs.is_sorted(), "the order is the journal's");
+}
+
+#[test]
+fn a_second_workbench_may_read_and_is_told_so() {
+    let (home, session) = (TempDir::new().unwrap(), session());
+    let path = session.path().display().to_string();
+    let first = Store::open(session.path()).unwrap();
+    assert!(matches!(Store::open(session.path()), Err(StoreError::InUse { .. })));
+    let refused = multicard(home.path(), &["session", "rebuild", &path]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("another multicard is writing this session"), "{}", text(&refused.stderr));
+    assert!(!tables(home.path(), session.path())[0].is_empty());
+    drop(first);
+    assert!(multicard(home.path(), &["session", "rebuild", &path]).status.success());
+}
+
+#[test]
+fn where_the_index_may_not_lie_beside_the_logs_it_lies_in_local_state() {
+    let (home, session) = (TempDir::new().unwrap(), session());
+    let path = session.path().display().to_string();
+    let before = multicard(home.path(), &["table", &path]);
+    without_index(session.path());
+    let mut elsewhere = command(home.path());
+    let after = elsewhere.env("MULTICARD_INDEX", "state").args(["table", &path]).output().unwrap();
+    assert!(after.status.success(), "{}", text(&after.stderr));
+    assert_eq!(text(&after.stdout), text(&before.stdout));
+    assert!(files(session.path()).iter().all(|path| !path.to_string_lossy().contains("sqlite")));
+    let indexes = files(&home.path().join("state/multicard/indexes"));
+    assert!(indexes.iter().any(|path| path.extension().is_some_and(|extension| extension == "sqlite")), "{indexes:?}");
+}
+
+/// Takes away the index and what belongs to it.
+fn without_index(session: &Path) {
+    for file in files(session).iter().filter(|path| path.to_string_lossy().contains("session.sqlite")) {
+        fs::remove_file(file).unwrap();
+    }
+}
+
+/// Runs a script as root of a user namespace of its own, in which it may mount; none where the system does not permit that.
+fn with_mounts(home: &Path, script: &str, arguments: &[&Path]) -> Option<Output> {
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-Urm", "sh", "-euc", script, env!("CARGO_BIN_EXE_multicard")]).args(arguments);
+        at_home(&mut command, home);
+        command.output()
+    };
+    let permitted = unshare("mount -t tmpfs none /mnt").is_ok_and(|output| output.status.success());
+    if !permitted {
+        println!("skipped: this system does not permit mounts in a user namespace (unshare -Urm)");
+    }
+    permitted.then(|| unshare(script).unwrap())
+}
+
+#[test]
+fn a_session_in_a_folder_that_cannot_be_written_can_be_read() {
+    let (home, session) = (TempDir::new().unwrap(), session());
+    let before = tables(home.path(), session.path());
+    without_index(session.path());
+    let script = "mount --bind \"$1\" \"$1\"; mount -o remount,bind,ro \"$1\"
+        \"$0\" table \"$1\" --preset times --format md
+        if \"$0\" session import \"$2\" --session \"$1/copy\"; then exit 9; fi";
+    let archive = home.path().join("a.zip");
+    multicard::store::export_session(session.path(), &archive, &mut |_, _| std::ops::ControlFlow::Continue(()))
+        .unwrap();
+    let Some(output) = with_mounts(home.path(), script, &[session.path(), &archive]) else { return };
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), before[0]);
+    assert!(text(&output.stderr).contains("Read-only file system"), "{}", text(&output.stderr));
+    assert!(files(session.path()).iter().all(|path| !path.to_string_lossy().contains("sqlite")));
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_sessions_and_archives_whole() {
+    let (home, session, room) = (TempDir::new().unwrap(), session(), TempDir::new().unwrap());
+    let before = tables(home.path(), session.path());
+    let archive = home.path().join("a.zip");
+    multicard::store::export_session(session.path(), &archive, &mut |_, _| std::ops::ControlFlow::Continue(()))
+        .unwrap();
+    let logs = home.path().join("logs");
+    copy(&seeded::seeds().join("session"), &logs);
+    // Room for the logs and nothing else; then for all.
+    let script = "mount -t tmpfs -o size=400k none \"$1\"; cp -r \"$2\" \"$1/s\"
+        head -c 400000 /dev/zero > \"$1/fill\" || true
+        if \"$0\" session rebuild \"$1/s\" >&2; then exit 9; fi
+        if \"$0\" table \"$1/s\" >&2; then exit 8; fi
+        if \"$0\" session import \"$3\" --session \"$1/copy\" >&2; then exit 7; fi
+        if \"$0\" session export \"$2\" --out \"$1/b.zip\" >&2; then exit 6; fi
+        rm \"$1/fill\"; ls -A \"$1\" >&2; test \"$(ls -A \"$1\")\" = s
+        diff -r -x 'session.*' \"$2\" \"$1/s\" >&2
+        mount -o remount,size=16m \"$1\"; \"$0\" table \"$1/s\" --preset times --format md";
+    let Some(output) = with_mounts(home.path(), script, &[room.path(), &logs, &archive]) else { return };
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {told}", output.status.code());
+    assert_eq!(text(&output.stdout), before[0]);
+    assert!(told.contains("free space") && told.contains("are free"), "{told}");
+}

@@ -1,0 +1,552 @@
+//! Kills at random moments: whatever dies, finished runs stay whole, and `--resume` ends with every cell run as often as
+//! the plan says.
+//!
+//! `MULTICARD_KILLS=500 cargo test --features torch --test kill -- --nocapture` runs a campaign of so many kills (default 6)
+//! with the seed `MULTICARD_KILL_SEED` (default 1), and prints how many of which kind there were.
+#![cfg(feature = "torch")]
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use multicard::plan::RunState;
+use multicard::protocol::{EventLine, GROUP_LOG, GroupLine, Sample};
+use multicard::store::{Decision, JournalLine, Reader, RunRecord, index_path, rebuild};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+
+/// Long enough for a slow machine; reaching it is a failure.
+const DEADLINE: Duration = Duration::from_secs(900);
+/// Two cells, one of them of two ranks that meet over gloo.
+const REPEATS: usize = 2;
+const CELLS: usize = 2;
+const PLAN: &str = r#"
+version = 1
+name = "killed"
+workload = "image"
+repeats = 2
+[measure]
+warm_up_steps = 1
+[data]
+set = "digits"
+[factors]
+strategy = "ddp"
+gpus = [1, 2]
+image_size = 32
+batch_size = 4
+train_images = 8
+test_images = 4
+loader_workers = 1
+epochs = 1
+"#;
+
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Victim {
+    /// `multicard run`; what it started goes on.
+    Workbench,
+    /// One rank.
+    Rank,
+    /// The supervisor of a run's ranks.
+    Group,
+    /// Everything at once, and the last page of a log is lost or full of zeros.
+    Machine,
+    /// `multicard session rebuild`.
+    Rebuild,
+    /// `multicard table`, which brings the index up to the logs.
+    Table,
+    /// `multicard session export`.
+    Export,
+    /// `multicard session import`.
+    Import,
+}
+
+/// The processes of one session, by what they were called with.
+#[derive(Debug, Default)]
+struct Processes {
+    workbench: Vec<Pid>,
+    group: Vec<Pid>,
+    rank: Vec<Pid>,
+}
+
+impl Processes {
+    fn of(session: &Path) -> Self {
+        let mut found = Self::default();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+            else {
+                continue;
+            };
+            // What has ended and was not waited for has no command line.
+            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+            if !words.iter().any(|word| Path::new(word.as_ref()).starts_with(session)) {
+                continue;
+            }
+            match words[1].as_ref() {
+                "group" => found.group.push(pid),
+                "rank" => found.rank.push(pid),
+                _ => found.workbench.push(pid),
+            }
+        }
+        found
+    }
+
+    fn all(&self) -> impl Iterator<Item = Pid> {
+        self.workbench.iter().chain(&self.group).chain(&self.rank).copied()
+    }
+}
+
+fn multicard() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    command.env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker"));
+    // Threads that wait for each other must not take the CPUs from those that work.
+    command.env("OMP_WAIT_POLICY", "passive").stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Ends a child that a failed check leaves behind.
+struct Owned(Child);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Campaign {
+    folder: TempDir,
+    random: ChaCha8Rng,
+    kills: BTreeMap<Victim, usize>,
+    /// What the kills met, for the record.
+    seen: BTreeMap<&'static str, usize>,
+    wanted: usize,
+    /// How long a tool takes when it is let be.
+    takes: BTreeMap<Victim, Duration>,
+}
+
+/// One session through its kills.
+struct Scene {
+    session: PathBuf,
+    errors: PathBuf,
+    /// Runs that were finished at some look, as they were then.
+    finished: BTreeMap<String, String>,
+}
+
+impl Campaign {
+    fn killed(&self) -> usize {
+        self.kills.values().sum()
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    fn run(&mut self) {
+        let mut number = 0;
+        while self.killed() < self.wanted {
+            number += 1;
+            let scene = Scene {
+                session: self.folder.path().join(format!("session-{number}")),
+                errors: self.folder.path().join(format!("errors-{number}")),
+                finished: BTreeMap::new(),
+            };
+            println!("session {number}, {} kills so far: {:?}", self.killed(), self.kills);
+            self.session(scene);
+        }
+    }
+
+    /// One plan through some kills, up to its end.
+    fn session(&mut self, mut scene: Scene) {
+        let mut kills = self.random.random_range(6..20).min(self.wanted - self.killed());
+        let begun = Instant::now();
+        loop {
+            assert!(begun.elapsed() < DEADLINE, "{}: no end", scene.session.display());
+            let mut workbench = Owned(self.start(&scene));
+            // One workbench may live through kills of its ranks and groups.
+            let ended = loop {
+                if kills == 0 {
+                    break Some(workbench.0.wait().unwrap());
+                }
+                if let Some(status) = self.await_moment(&scene, &mut workbench.0) {
+                    break Some(status);
+                }
+                let victim = match self.random.random_range(0..10) {
+                    0..4 => Victim::Workbench,
+                    4..6 => Victim::Rank,
+                    6..8 => Victim::Group,
+                    _ => Victim::Machine,
+                };
+                if !self.strike(&scene, &mut workbench.0, victim) {
+                    continue;
+                }
+                kills -= 1;
+                if matches!(victim, Victim::Workbench | Victim::Machine) {
+                    break None;
+                }
+            };
+            drop(workbench);
+            self.check(&mut scene);
+            if ended.is_some_and(|status| status.success()) {
+                break;
+            }
+            if let Some(status) = ended {
+                // On a machine that has far too much to do, the worker may not even say in time what it is.
+                let slow = status.code() == Some(2) && scene.complaints().trim_end().ends_with("to see why");
+                assert!(slow || status.code() == Some(1), "{status}: {}", scene.complaints());
+            }
+            while kills > 0 && self.random.random_bool(0.5) {
+                let victim = [Victim::Rebuild, Victim::Table, Victim::Export][self.random.random_range(0..3)];
+                kills -= usize::from(self.strike_tool(&mut scene, victim));
+            }
+            if self.random.random_bool(0.3) {
+                sleep(Duration::from_millis(self.random.random_range(0..3000)));
+            }
+        }
+        scene.check_end();
+        let mut kills = self.random.random_range(0..7).min(self.wanted.saturating_sub(self.killed()));
+        while kills > 0 {
+            let victim =
+                [Victim::Rebuild, Victim::Table, Victim::Export, Victim::Import][self.random.random_range(0..4)];
+            kills -= usize::from(self.strike_tool(&mut scene, victim));
+        }
+        fs::remove_dir_all(&scene.session).unwrap();
+    }
+
+    fn start(&mut self, scene: &Scene) -> Child {
+        let plan = self.folder.path().join("plan.toml");
+        fs::write(&plan, PLAN).unwrap();
+        if !Processes::of(&scene.session).group.is_empty() {
+            self.note("a group was under way when the workbench came back");
+        }
+        let mut command = multicard();
+        command.env("MULTICARD_DATA", self.folder.path().join("data")).arg("run").arg(plan);
+        command.arg("--session").arg(&scene.session).arg("--resume");
+        command.stderr(File::options().create(true).append(true).open(&scene.errors).unwrap()).spawn().unwrap()
+    }
+
+    /// Waits until the logs have grown by some bytes, or for some time; gives how the workbench ended if it did before.
+    fn await_moment(&mut self, scene: &Scene, workbench: &mut Child) -> Option<ExitStatus> {
+        let begun = Instant::now();
+        let by_time = self.random.random_bool(0.25);
+        let limit = Duration::from_millis(if by_time { self.random.random_range(0..3000) } else { u64::MAX });
+        let bytes = scene.log_bytes() + self.random.random_range(0..16_000);
+        while begun.elapsed() < limit && (by_time || scene.log_bytes() < bytes) {
+            assert!(begun.elapsed() < DEADLINE, "nothing happens: {}", scene.complaints());
+            if let Some(status) = workbench.try_wait().unwrap() {
+                return Some(status);
+            }
+            sleep(Duration::from_millis(1));
+        }
+        sleep(Duration::from_micros(self.random.random_range(0..20_000)));
+        workbench.try_wait().unwrap()
+    }
+
+    /// Kills; says whether there was anything to kill.
+    fn strike(&mut self, scene: &Scene, workbench: &mut Child, victim: Victim) -> bool {
+        let of = Processes::of(&scene.session);
+        let own = Pid::from_child(workbench);
+        let victims = match victim {
+            Victim::Workbench => vec![own],
+            Victim::Rank if of.rank.is_empty() => return false,
+            Victim::Rank => vec![of.rank[self.random.random_range(0..of.rank.len())]],
+            Victim::Group => of.group.clone(),
+            _ => of.all().chain([own]).collect(),
+        };
+        if victims.is_empty() {
+            return false;
+        }
+        for pid in victims {
+            // One may have ended just now.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        *self.kills.entry(victim).or_default() += 1;
+        match victim {
+            Victim::Workbench => {
+                workbench.wait().unwrap();
+                if !Processes::of(&scene.session).group.is_empty() {
+                    self.note("a group went on when its workbench was killed");
+                }
+            }
+            Victim::Machine => {
+                workbench.wait().unwrap();
+                // A group that was started in the moment of the kill is killed with the rest.
+                wait_until("everything is dead", || {
+                    let left = Processes::of(&scene.session);
+                    left.all().for_each(|pid| {
+                        let _ = kill_process(pid, Signal::KILL);
+                    });
+                    left.all().next().is_none()
+                });
+                self.lose_a_page(scene);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// What a machine that loses its power does to a log: its end is gone, or zeros. What was synced before stays.
+    fn lose_a_page(&mut self, scene: &Scene) {
+        let journal = scene.session.join("journal.jsonl");
+        let text = fs::read(&journal).unwrap_or_default();
+        let ended: BTreeSet<String> = scene
+            .journal()
+            .into_iter()
+            .filter_map(|line| match line.decision {
+                Decision::RunEnded { run, .. } => Some(run),
+                _ => None,
+            })
+            .collect();
+        let mut logs: Vec<(PathBuf, usize)> = Vec::new();
+        for (run, file) in scene.run_files() {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            if name.ends_with(".jsonl") && !ended.contains(&run) {
+                logs.push((file, 0));
+            }
+        }
+        // Of the journal only the last line may not have been synced yet.
+        let last = text.strip_suffix(b"\n").unwrap_or(&text).iter().rposition(|byte| *byte == b'\n');
+        logs.push((journal, last.map_or(0, |at| at + 1)));
+        let wal = PathBuf::from(format!("{}-wal", index_path(&scene.session).display()));
+        logs.push((wal, 0));
+        let (file, kept) = logs.swap_remove(self.random.random_range(0..logs.len()));
+        let Ok(mut bytes) = fs::read(&file) else { return };
+        if kept > 0 && self.random.random_bool(0.3) {
+            // A line that was never synced may have left its length alone.
+            bytes.resize(bytes.len() + self.random.random_range(1..300), 0);
+            self.note("zeros stood at the end of the journal");
+            return fs::write(&file, bytes).unwrap();
+        }
+        if bytes.len() <= kept {
+            return;
+        }
+        let at = self.random.random_range(kept..bytes.len());
+        if kept > 0 || self.random.random_bool(0.7) {
+            bytes.truncate(at);
+            self.note("the end of a log was cut off");
+        } else {
+            bytes[at..].fill(0);
+            self.note("the end of a log became zeros");
+        }
+        fs::write(&file, bytes).unwrap();
+    }
+
+    /// Starts a tool on the session and kills it on its way; says whether it was still there to be killed.
+    fn strike_tool(&mut self, scene: &mut Scene, victim: Victim) -> bool {
+        if !scene.session.join("session.toml").exists() {
+            return false;
+        }
+        let archive = self.folder.path().join("session.zip");
+        let copy = self.folder.path().join("copies").join("copy");
+        let tool = |victim: Victim| {
+            let mut command = multicard();
+            match victim {
+                Victim::Rebuild => command.args(["session", "rebuild"]).arg(&scene.session),
+                Victim::Table => command.arg("table").arg(&scene.session).args(["--preset", "times"]),
+                Victim::Export => command.args(["session", "export"]).arg(&scene.session).arg("--out").arg(&archive),
+                _ => command.args(["session", "import"]).arg(&archive).arg("--session").arg(&copy),
+            };
+            command.stderr(File::options().create(true).append(true).open(&scene.errors).unwrap());
+            command
+        };
+        let _ = fs::remove_dir_all(copy.parent().unwrap());
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        if victim == Victim::Import {
+            let _ = fs::remove_file(&archive);
+            assert!(tool(Victim::Export).status().unwrap().success(), "{}", scene.complaints());
+        }
+        let takes = *self.takes.entry(victim).or_insert_with(|| {
+            let begun = Instant::now();
+            tool(victim).status().unwrap();
+            begun.elapsed()
+        });
+        let _ = fs::remove_dir_all(&copy);
+        if victim == Victim::Export {
+            let _ = fs::remove_file(&archive);
+        }
+        let mut child = Owned(tool(victim).spawn().unwrap());
+        sleep(takes.mul_f64(self.random.random_range(0.0..1.1)));
+        let _ = child.0.kill();
+        let status = child.0.wait().unwrap();
+        if status.signal().is_none() {
+            return false;
+        }
+        *self.kills.entry(victim).or_default() += 1;
+        match victim {
+            Victim::Export => {
+                // What has the archive's name is whole, and the next export takes the place of what was left.
+                if archive.exists() {
+                    assert!(tool(Victim::Import).status().unwrap().success(), "{}", scene.complaints());
+                    fs::remove_dir_all(&copy).unwrap();
+                    fs::remove_file(&archive).unwrap();
+                }
+                assert!(tool(Victim::Export).status().unwrap().success(), "{}", scene.complaints());
+                let left = names(self.folder.path()).into_iter().filter(|name| name.contains("session.zip"));
+                assert_eq!(left.collect::<Vec<_>>(), ["session.zip"]);
+            }
+            Victim::Import => {
+                if !copy.exists() {
+                    assert!(tool(Victim::Import).status().unwrap().success(), "{}", scene.complaints());
+                }
+                assert_eq!(names(copy.parent().unwrap()), ["copy"]);
+                assert_eq!(records(&copy), records(&scene.session));
+            }
+            _ => {}
+        }
+        self.check(scene);
+        true
+    }
+
+    /// What holds at any moment, whatever was killed.
+    fn check(&mut self, scene: &mut Scene) {
+        if !scene.session.join("session.toml").exists() {
+            self.note("killed before there was a session");
+            return;
+        }
+        scene.check_logs();
+        let found = records(&scene.session);
+        for (run, before) in &scene.finished {
+            let now = found.iter().find(|record| record.run == *run);
+            assert_eq!(now.map(|record| format!("{record:?}")).as_ref(), Some(before), "run {run} was finished");
+        }
+        let mut repeats = BTreeSet::new();
+        for record in found.iter().filter(|record| record.state == RunState::Finished) {
+            assert!(repeats.insert((&record.cell, record.repeat)), "{} is there twice", record.run);
+            scene.finished.insert(record.run.clone(), format!("{record:?}"));
+        }
+        let known: BTreeSet<&str> = found.iter().map(|record| record.run.as_str()).collect();
+        for (run, file) in scene.run_files() {
+            assert!(known.contains(run.as_str()), "{} belongs to no run", file.display());
+        }
+        let of = Processes::of(&scene.session);
+        assert!(of.group.len() <= 1, "runs side by side disturb each other: {of:?}");
+        if of.all().next().is_none() {
+            for _ in 0..2 {
+                let report = rebuild(&scene.session, &mut |_, _| {}).unwrap();
+                assert_eq!(report.damaged, Vec::<String>::new());
+                for (rebuilt, kept) in records(&scene.session).iter().zip(&found) {
+                    assert_eq!(rebuilt, kept, "the index differs from its logs");
+                }
+                assert_eq!(records(&scene.session).len(), found.len());
+            }
+            self.note("indexes compared with two rebuilds");
+        }
+    }
+}
+
+impl Scene {
+    fn complaints(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+
+    /// Every file in folders of runs, with its run.
+    fn run_files(&self) -> Vec<(String, PathBuf)> {
+        let runs = self.session.join("runs");
+        let files = |run: String| {
+            let folder = runs.join(&run);
+            names(&folder).into_iter().map(move |name| (run.clone(), folder.join(name)))
+        };
+        names(&runs).into_iter().flat_map(files).collect()
+    }
+
+    fn log_bytes(&self) -> u64 {
+        let logs = self.run_files().into_iter().map(|(_, file)| file).chain([self.session.join("journal.jsonl")]);
+        let logs = logs.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
+        logs.filter_map(|file| fs::metadata(file).ok()).map(|metadata| metadata.len()).sum()
+    }
+
+    fn journal(&self) -> Vec<JournalLine> {
+        lines(&self.session.join("journal.jsonl"))
+    }
+
+    /// Every whole line of every log can be understood.
+    fn check_logs(&self) {
+        self.journal();
+        for (run, file) in self.run_files() {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            if name.starts_with("rank-") {
+                assert!(lines::<EventLine>(&file).iter().all(|line| line.run == run));
+            } else if name == "samples.jsonl" {
+                lines::<Sample>(&file);
+            } else if name == GROUP_LOG {
+                lines::<GroupLine>(&file);
+            }
+        }
+    }
+
+    /// What holds once the plan has come to its end.
+    fn check_end(&self) {
+        let found = records(&self.session);
+        let finished = |record: &&RunRecord| record.state == RunState::Finished;
+        assert_eq!(found.iter().filter(finished).count(), CELLS * REPEATS, "{}", self.complaints());
+        assert!(found.iter().all(|record| record.state.is_final()));
+        let cells: BTreeSet<_> = found.iter().filter(finished).map(|record| (&record.cell, record.repeat)).collect();
+        assert_eq!(cells.len(), CELLS * REPEATS);
+        wait_until("no process is left", || Processes::of(&self.session).all().next().is_none());
+        let steps = |record: &RunRecord| record.ranks.iter().map(|rank| rank.steps.len()).collect::<Vec<_>>();
+        for record in found.iter().filter(finished) {
+            assert!(steps(record).iter().all(|count| *count == steps(record)[0] && *count > 0), "{record:?}");
+        }
+    }
+}
+
+/// All that is known of all runs, steps included.
+fn records(session: &Path) -> Vec<RunRecord> {
+    let reader = Reader::open(session).unwrap();
+    let runs = reader.runs().unwrap();
+    runs.iter().map(|record| reader.run(&record.run).unwrap().unwrap()).collect()
+}
+
+/// The whole lines of a log; a last one without an end is left out.
+fn lines<T: DeserializeOwned>(path: &Path) -> Vec<T> {
+    let text = fs::read(path).unwrap_or_default();
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let parse = |line: &[u8]| {
+        serde_json::from_slice(line)
+            .unwrap_or_else(|error| panic!("{}: {error}: {}", path.display(), String::from_utf8_lossy(line)))
+    };
+    text[..whole].split_inclusive(|byte| *byte == b'\n').map(|line| parse(line.strip_suffix(b"\n").unwrap())).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < DEADLINE, "waited in vain until {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn nothing_is_lost_whatever_is_killed() {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let seed = number("MULTICARD_KILL_SEED", 1);
+    let mut campaign = Campaign {
+        folder: TempDir::new().unwrap(),
+        random: ChaCha8Rng::seed_from_u64(seed),
+        kills: BTreeMap::new(),
+        seen: BTreeMap::new(),
+        wanted: number("MULTICARD_KILLS", 6) as usize,
+        takes: BTreeMap::new(),
+    };
+    let begun = Instant::now();
+    campaign.run();
+    println!("{} kills in {:.0?}, seed {seed}: {:?}", campaign.killed(), begun.elapsed(), campaign.kills);
+    println!("seen: {:?}", campaign.seen);
+    assert!(campaign.killed() >= campaign.wanted);
+}

@@ -1,0 +1,83 @@
+//! The session in `tests/seeds`, which was trained on two CPUs, in folders that tests may change.
+#![allow(dead_code, reason = "each test is a crate of its own and uses what it needs")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use multicard::store::{Reader, RunRecord};
+use tempfile::TempDir;
+
+pub fn seeds() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds")
+}
+
+/// A copy of the session, in memory where there is such a place: the index is synced often.
+pub fn session() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap();
+    copy(&seeds().join("session"), folder.path());
+    folder
+}
+
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Every file below a folder, in one order everywhere.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        if entry.path().is_dir() { found.extend(files(&entry.path())) } else { found.push(entry.path()) }
+    }
+    found.sort();
+    found
+}
+
+/// All that is known of all runs, steps included.
+pub fn records(session: &Path) -> Vec<RunRecord> {
+    let reader = Reader::open(session).unwrap();
+    let runs = reader.runs().unwrap();
+    runs.iter().map(|record| reader.run(&record.run).unwrap().unwrap()).collect()
+}
+
+/// The command line, with a home of its own.
+pub fn multicard(home: &Path, arguments: &[&str]) -> Output {
+    command(home).args(arguments).output().unwrap()
+}
+
+pub fn command(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    at_home(&mut command, home);
+    command
+}
+
+pub fn at_home(command: &mut Command, home: &Path) {
+    command.env("HOME", home).env("XDG_STATE_HOME", home.join("state")).env("XDG_DATA_HOME", home.join("data"));
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Every table of a session in every format.
+pub fn tables(home: &Path, session: &Path) -> Vec<String> {
+    let mut tables = Vec::new();
+    for preset in ["times", "loss", "memory"] {
+        for format in ["md", "csv", "latex", "json"] {
+            let path = session.display().to_string();
+            let output = multicard(home, &["table", &path, "--preset", preset, "--format", format]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            tables.push(text(&output.stdout));
+        }
+    }
+    tables
+}
