@@ -5,6 +5,7 @@ mod bootstrap;
 mod cell;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod loss;
 mod mark;
 mod measure;
 mod pyramid;
@@ -14,6 +15,7 @@ mod value;
 
 pub use batch::{BatchMeans, batch_means};
 pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, varying};
+pub use loss::LossPoint;
 pub use mark::Mark;
 pub use measure::{MEASURES, Measure, measure};
 pub use pyramid::{Pyramid, View};

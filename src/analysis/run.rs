@@ -3,8 +3,11 @@
 //! Warm-up steps are left out. Ranks go in step, so that the slowest one times the run: the rank whose steady steps
 //! took longest in all.
 
+use std::collections::HashMap;
+
 use super::bootstrap::median;
-use super::{BatchMeans, Mark, batch_means};
+use super::loss::losses;
+use super::{BatchMeans, LossPoint, Mark, batch_means};
 use crate::plan::{Level, Levels, RunState, Strategy};
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
@@ -23,6 +26,8 @@ pub struct EpochSummary {
     pub test_loss: Option<f64>,
     /// Of the test after it, from 0 to 1.
     pub accuracy: Option<f64>,
+    /// Its last step, counted over the whole run from 1.
+    pub last_step: Option<u64>,
 }
 
 /// The measures of one run. A measure that the run does not tell is `None`, never 0.
@@ -74,6 +79,8 @@ pub struct RunSummary {
     pub energy_j: Option<f64>,
     /// Its epochs, in order.
     pub epochs: Vec<EpochSummary>,
+    /// Its training loss, thinned, in the order of its steps.
+    pub losses: Vec<LossPoint>,
     /// What a reader must know.
     pub marks: Vec<Mark>,
 }
@@ -110,6 +117,7 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         energy_j: record.telemetry.energy_j,
         marks: marks(record),
         epochs,
+        losses: losses(&record.ranks),
     };
     if includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
@@ -169,10 +177,16 @@ fn epochs(ranks: &[RankRecord]) -> Vec<EpochSummary> {
     let mut numbers: Vec<u32> = trained.chain(tested).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    numbers.into_iter().map(|epoch| one_epoch(ranks, epoch)).collect()
+    // Steps are many: they are passed over once. Of each epoch: whether one is warm-up, and the last.
+    let mut steps: HashMap<u32, (bool, u64)> = HashMap::new();
+    for step in ranks.iter().flat_map(|rank| &rank.steps) {
+        let (warm_up, last) = steps.entry(step.epoch).or_default();
+        (*warm_up, *last) = (*warm_up || step.warm_up, step.step.max(*last));
+    }
+    numbers.into_iter().map(|epoch| one_epoch(ranks, epoch, steps.get(&epoch))).collect()
 }
 
-fn one_epoch(ranks: &[RankRecord], epoch: u32) -> EpochSummary {
+fn one_epoch(ranks: &[RankRecord], epoch: u32, steps: Option<&(bool, u64)>) -> EpochSummary {
     let records = || ranks.iter().flat_map(|rank| &rank.epochs).filter(|record| record.epoch == epoch);
     // Each rank's test counts the images of all, so that any rank's tells it.
     let test = ranks.iter().flat_map(|rank| &rank.evaluations).find(|test| test.epoch == epoch);
@@ -181,10 +195,11 @@ fn one_epoch(ranks: &[RankRecord], epoch: u32) -> EpochSummary {
     EpochSummary {
         epoch,
         duration_s: records().map(|record| record.duration_s).max_by(f64::total_cmp),
-        warm_up: ranks.iter().flat_map(|rank| &rank.steps).any(|step| step.epoch == epoch && step.warm_up),
+        warm_up: steps.is_some_and(|(warm_up, _)| *warm_up),
         train_loss: (images > 0).then_some(loss),
         test_loss: test.map(|test| test.test_loss),
         accuracy: test.map(|test| test.accuracy),
+        last_step: steps.map(|(_, last)| *last),
     }
 }
 
