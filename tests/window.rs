@@ -18,8 +18,8 @@ use multicard::plan::RunState;
 use multicard::store::Reader;
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
-/// Long enough for a slow machine; reaching it is a failure.
-const DEADLINE: Duration = Duration::from_secs(300);
+/// Long enough for a slow machine with others at work; reaching it is a failure.
+const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Looks again until there is something.
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -137,7 +137,7 @@ fn quickstart_is_ticked_launched_and_read_off_the_table_in_a_real_window() {
     display.click(compare);
     // `e` copies the table that is shown; it is there once the measures are worked out.
     let table = wait_for("table", || {
-        display.run("xdotool", &["key", "--window", &window, "e"]);
+        display.run("xdotool", &["key", "e"]);
         std::thread::sleep(Duration::from_millis(300));
         display.run("xclip", &["-o", "-selection", "clipboard"]).filter(|text| text.contains("Accuracy"))
     });
