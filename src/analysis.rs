@@ -7,6 +7,7 @@ mod cell;
 mod effect;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod loss;
 mod mark;
 mod measure;
 mod metric;
@@ -19,6 +20,7 @@ pub use activity::{Activity, Phase};
 pub use batch::{BatchMeans, batch_means};
 pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, varying};
 pub use effect::{Effect, effects};
+pub use loss::LossPoint;
 pub use mark::Mark;
 pub use measure::{MEASURES, Measure, measure};
 pub use metric::{MetricUnit, metric_measure};

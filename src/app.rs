@@ -18,6 +18,7 @@ mod figures;
 mod keys;
 mod live;
 mod node;
+mod open_error;
 mod palette;
 mod plan;
 mod runs;
@@ -30,8 +31,6 @@ mod widgets;
 
 use std::path::PathBuf;
 
-use thiserror::Error;
-
 pub use closing::CloseCommand;
 pub use command::{Command, Screen};
 pub use compare::CompareCommand;
@@ -39,6 +38,7 @@ pub use engine::{LiveBatch, LiveStep, Records, Report, Request, RunCurves};
 pub use figures::FiguresCommand;
 pub use live::{Curves, LiveCommand, live_ui};
 pub use node::NodeCommand;
+pub use open_error::OpenError;
 pub use plan::PlanCommand;
 pub use runs::RunsCommand;
 pub use sessions::SessionsCommand;
@@ -48,17 +48,6 @@ pub use state::State;
 pub use theme::install as install_theme;
 
 use engine::Engine;
-
-/// Why there is no window.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// The system gave no window or no drawing surface.
-    #[error(
-        "no window can be opened: {0}; set DISPLAY or WAYLAND_DISPLAY and see that OpenGL works (Debian: libgl1, \
-             libegl1, libgl1-mesa-dri), or use a subcommand (`multicard --help` lists them)"
-    )]
-    Window(String),
-}
 
 /// The window's content: the state, and the engine that works for it.
 pub struct App {
@@ -151,5 +140,5 @@ pub fn open(session: Option<PathBuf>, figure: Option<PathBuf>) -> Result<(), Ope
         }
         Ok(Box::new(app))
     };
-    eframe::run_native("multicard", options, Box::new(content)).map_err(|error| OpenError::Window(error.to_string()))
+    Ok(eframe::run_native("multicard", options, Box::new(content))?)
 }

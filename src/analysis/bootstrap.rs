@@ -55,15 +55,22 @@ pub(super) fn bca(samples: &[&[f64]], statistic: impl Fn(&[&[f64]]) -> f64, resa
 fn resample(samples: &[&[f64]], statistic: impl Fn(&[&[f64]]) -> f64, resamples: usize, seed: u64) -> Vec<f64> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut drawn: Vec<Vec<f64>> = samples.iter().map(|sample| sample.to_vec()).collect();
+    let mut times: Vec<usize> = Vec::new();
     (0..resamples)
         .map(|_| {
             for (drawn, sample) in drawn.iter_mut().zip(samples) {
-                for value in drawn.iter_mut() {
+                times.clear();
+                times.resize(sample.len(), 0);
+                for _ in 0..sample.len() {
                     // The high half of a product: its bias is below n / 2^32, and its stream never changes.
                     let index = (u64::from(random.next_u32()) * sample.len() as u64) >> 32;
-                    *value = sample[index as usize];
+                    times[index as usize] += 1;
                 }
-                drawn.sort_by(f64::total_cmp);
+                // A sorted sample whose values are repeated as often as they were drawn need not be sorted.
+                drawn.clear();
+                for (value, times) in sample.iter().zip(&times) {
+                    drawn.extend(std::iter::repeat_n(*value, *times));
+                }
             }
             let views: Vec<&[f64]> = drawn.iter().map(Vec::as_slice).collect();
             statistic(&views)

@@ -3,8 +3,11 @@
 //! Warm-up steps are left out. Ranks go in step, so that the slowest one times the run: the rank whose steady steps
 //! took longest in all.
 
+use std::collections::HashMap;
+
 use super::bootstrap::median;
-use super::{Activity, BatchMeans, Mark, batch_means};
+use super::loss::losses;
+use super::{Activity, BatchMeans, LossPoint, Mark, batch_means};
 use crate::plan::{Level, Levels, RunState, Strategy};
 use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, RunRecord, StepRecord};
@@ -24,6 +27,8 @@ pub struct EpochSummary {
     pub test_loss: Option<f64>,
     /// Of the test after it, from 0 to 1.
     pub accuracy: Option<f64>,
+    /// Its last step, counted over the whole run from 1.
+    pub last_step: Option<u64>,
 }
 
 /// Whether a profiler had a part in a run's times.
@@ -91,6 +96,8 @@ pub struct RunSummary {
     pub epochs: Vec<EpochSummary>,
     /// What its ranks did when.
     pub activity: Vec<Activity>,
+    /// Its training loss, thinned, in the order of its steps.
+    pub losses: Vec<LossPoint>,
     /// What a reader must know.
     pub marks: Vec<Mark>,
     /// Whether a profiler recorded it.
@@ -138,9 +145,12 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         peak_allocated_bytes: None,
         peak_reserved_bytes: None,
         peak_active_bytes: None,
+        warm_up_peak_bytes: None,
         peak_device_bytes: None,
         energy_j: None,
         epochs: Vec::new(),
+        activity: Vec::new(),
+        losses: Vec::new(),
         marks,
         recording: Recording::Report,
         trace: Some(TraceOutcome::Imported(Box::new(trace))),
@@ -190,6 +200,7 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         epochs,
         recording: if record.traced { Recording::Traced } else { Recording::Plain },
         trace: record.trace.clone(),
+        losses: losses(&record.ranks),
     };
     if includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
@@ -249,10 +260,16 @@ fn epochs(ranks: &[RankRecord]) -> Vec<EpochSummary> {
     let mut numbers: Vec<u32> = trained.chain(tested).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    numbers.into_iter().map(|epoch| one_epoch(ranks, epoch)).collect()
+    // Steps are many: they are passed over once. Of each epoch: whether one is warm-up, and the last.
+    let mut steps: HashMap<u32, (bool, u64)> = HashMap::new();
+    for step in ranks.iter().flat_map(|rank| &rank.steps) {
+        let (warm_up, last) = steps.entry(step.epoch).or_default();
+        (*warm_up, *last) = (*warm_up || step.warm_up, step.step.max(*last));
+    }
+    numbers.into_iter().map(|epoch| one_epoch(ranks, epoch, steps.get(&epoch))).collect()
 }
 
-fn one_epoch(ranks: &[RankRecord], epoch: u32) -> EpochSummary {
+fn one_epoch(ranks: &[RankRecord], epoch: u32, steps: Option<&(bool, u64)>) -> EpochSummary {
     let records = || ranks.iter().flat_map(|rank| &rank.epochs).filter(|record| record.epoch == epoch);
     // Each rank's test counts the images of all, so that any rank's tells it.
     let test = ranks.iter().flat_map(|rank| &rank.evaluations).find(|test| test.epoch == epoch);
@@ -261,10 +278,11 @@ fn one_epoch(ranks: &[RankRecord], epoch: u32) -> EpochSummary {
     EpochSummary {
         epoch,
         duration_s: records().map(|record| record.duration_s).max_by(f64::total_cmp),
-        warm_up: ranks.iter().flat_map(|rank| &rank.steps).any(|step| step.epoch == epoch && step.warm_up),
+        warm_up: steps.is_some_and(|(warm_up, _)| *warm_up),
         train_loss: (images > 0).then_some(loss),
         test_loss: test.map(|test| test.test_loss),
         accuracy: test.map(|test| test.accuracy),
+        last_step: steps.map(|(_, last)| *last),
     }
 }
 

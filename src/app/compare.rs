@@ -3,7 +3,7 @@
 mod bars;
 mod controls;
 mod lines;
-mod look;
+pub(super) mod look;
 mod metrics;
 mod picture;
 mod sources;
@@ -19,6 +19,7 @@ use eframe::egui::{Align, CentralPanel, Context, Frame, Id, Layout, Margin, Pane
 use poll_promise::Promise;
 
 use super::engine::Records;
+use super::sessions::choose_session;
 use super::theme::GRID;
 use super::widgets::{main_button, muted, named, strong};
 use super::{Command, Request, Screen, State};
@@ -67,6 +68,8 @@ pub enum CompareCommand {
     Select(Option<CellKey>),
     /// Compare with the session in a folder too.
     Add(PathBuf),
+    /// Choose the folder of a session to compare with in the system's dialog.
+    Choose,
     /// No longer compare with the session in a folder.
     Remove(PathBuf),
     /// Copy the table as it is shown.
@@ -93,7 +96,7 @@ pub struct CompareState {
     /// The rows of its table in the order they are shown.
     order: Vec<usize>,
     work: Option<Promise<Picture>>,
-    /// The dialog for a report's file.
+    /// The dialog for a session's folder or a report's file.
     dialog: Option<Promise<Option<PathBuf>>>,
     /// Runs or view have changed since the work began.
     stale: bool,
@@ -195,6 +198,10 @@ impl State {
             }
             CompareCommand::Select(cell) => compare.selected = cell,
             CompareCommand::Add(folder) => self.add_session(folder, requests),
+            CompareCommand::Choose => {
+                let title = "Compare with a session: choose its folder";
+                compare.dialog.get_or_insert_with(|| choose_session(context, title));
+            }
             CompareCommand::Remove(folder) => {
                 compare.reading.retain(|known| *known != folder);
                 compare.others.retain(|other| other.folder != folder);
@@ -221,6 +228,8 @@ impl State {
     /// Takes over what background work has done, and begins it where something has changed.
     pub fn poll_compare(&mut self, context: &Context, requests: &mut Vec<Request>) {
         match self.compare.dialog.take().map(Promise::try_take) {
+            // A session is a folder, a report is a file.
+            Some(Ok(Some(folder))) if folder.is_dir() => self.add_session(folder, requests),
             Some(Ok(Some(file))) => self.attach(file, None, requests),
             // Cancelled, or there is no dialog on this system: the path field does it then.
             Some(Ok(None)) | None => {}

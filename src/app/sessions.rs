@@ -100,14 +100,7 @@ impl State {
                 }
             }
             SessionsCommand::Choose if self.sessions.dialog.is_none() => {
-                let waker = context.clone();
-                self.sessions.dialog = Some(Promise::spawn_thread("session-dialog", move || {
-                    let dialog = rfd::FileDialog::new().set_title("Open a session: choose its folder");
-                    let start = default_sessions_folder().ok().filter(|folder| folder.is_dir());
-                    let chosen = start.map_or(dialog.clone(), |folder| dialog.set_directory(folder)).pick_folder();
-                    waker.request_repaint();
-                    chosen
-                }));
+                self.sessions.dialog = Some(choose_session(context, "Open a session: choose its folder"));
             }
             SessionsCommand::LookAtRecent if self.sessions.looking.is_none() => {
                 let (recent, waker) = (self.settings.recent.clone(), context.clone());
@@ -139,6 +132,18 @@ impl State {
     }
 }
 
+/// Asks for a session's folder in the system's dialog; none where it is cancelled or there is none.
+pub fn choose_session(context: &Context, title: &'static str) -> Promise<Option<PathBuf>> {
+    let waker = context.clone();
+    Promise::spawn_thread("session-dialog", move || {
+        let dialog = rfd::FileDialog::new().set_title(title);
+        let start = default_sessions_folder().ok().filter(|folder| folder.is_dir());
+        let chosen = start.map_or(dialog.clone(), |folder| dialog.set_directory(folder)).pick_folder();
+        waker.request_repaint();
+        chosen
+    })
+}
+
 /// The folder of a new session of this name.
 fn new_folder(name: &str) -> Result<PathBuf, String> {
     let name = name.trim();
@@ -151,7 +156,7 @@ fn new_folder(name: &str) -> Result<PathBuf, String> {
 }
 
 /// What is typed as a path: `~` stands for the home folder.
-fn typed_path(text: &str) -> Option<PathBuf> {
+pub fn typed_path(text: &str) -> Option<PathBuf> {
     let text = text.trim();
     if text.is_empty() {
         return None;

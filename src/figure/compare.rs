@@ -65,18 +65,21 @@ pub enum Over {
     /// Epochs.
     #[default]
     Epochs,
-    /// The time spent in training until the end of each epoch.
+    /// Steps, counted over the whole run.
+    Steps,
+    /// The time spent in training.
     Time,
 }
 
 impl Over {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Epochs, Self::Time];
+    pub const ALL: [Self; 3] = [Self::Epochs, Self::Steps, Self::Time];
 
     /// The name on screen.
     pub fn name(self) -> &'static str {
         match self {
             Self::Epochs => "Epochs",
+            Self::Steps => "Steps",
             Self::Time => "Training time",
         }
     }

@@ -1,6 +1,6 @@
 //! Measures of hundreds of made-up runs: 4 precisions × 2 layouts × 1 to 8 GPUs × pin_memory, some repeats each.
 
-use super::analysis::{EpochSummary, Level, Levels, Mark, Recording, RunState, RunSummary};
+use super::analysis::{EpochSummary, Level, Levels, LossPoint, Mark, Recording, RunState, RunSummary};
 
 const PRECISIONS: [(&str, f64); 4] = [("fp32", 1.0), ("fp64", 2.1), ("fp16", 0.55), ("bf16", 0.6)];
 const LAYOUTS: [(&str, f64); 2] = [("nchw", 1.0), ("nhwc", 0.7)];
@@ -44,6 +44,12 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         train_loss: Some((1.8 + 0.2 * noise) / f64::from(epoch).powf(1.2 / slower.powf(0.2))),
         test_loss: Some((1.9 + 0.3 * noise) / f64::from(epoch)),
         accuracy: Some(1.0 - (0.3 + 0.1 * noise) / f64::from(epoch)),
+        last_step: Some(938 * u64::from(epoch)),
+    };
+    let loss = |piece: u32| LossPoint {
+        step: 94 * u64::from(piece),
+        time_s: 0.1 * epoch_time_s * f64::from(piece),
+        loss: 2.3 / (1.0 + 0.1 * f64::from(piece) / slower),
     };
     let epochs: Vec<EpochSummary> = (1..=12).map(epoch).collect();
     let last = epochs[epochs.len() - 1];
@@ -80,6 +86,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         energy_j: Some(350.0 * gpus * epoch_time_s),
         activity: Vec::new(),
         epochs,
+        losses: (1..=120).map(loss).collect(),
         marks,
         recording: Recording::default(),
         trace: None,

@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
-use eframe::egui::{Button, ComboBox, Id, Key, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use eframe::egui::{
+    Button, ComboBox, Id, Key, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+    containers::menu::{MenuButton, MenuConfig},
+};
 
 use super::look::{text_width, together_ui};
 use super::picture::Picture;
 use super::{CompareCommand, filter_id, look, metrics};
 use crate::analysis::{CellKey, MEASURES};
+use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, named, strong};
 use crate::app::{Command, State};
@@ -15,6 +19,10 @@ use crate::figure::{Kind, Look, Over, Place, SPEEDUP, SettingLevels, level_name}
 
 /// The column on the left: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
+    // Fields would be white on white cards.
+    let visuals = ui.visuals_mut();
+    visuals.text_edit_bg_color =
+        Some(if visuals.dark_mode { visuals.extreme_bg_color } else { visuals.faint_bg_color });
     ScrollArea::vertical().id_salt("compare-side").auto_shrink([false, false]).show(ui, |ui| {
         card(ui).show(ui, |ui| {
             ui.take_available_width();
@@ -68,7 +76,8 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 /// Adds one of the recent sessions, or one by its folder.
 pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let menu = ui.menu_button("Add a session", |ui| {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let (response, _) = MenuButton::new("Add a session").config(config).ui(ui, |ui| {
         ui.set_min_width(280.0);
         let shown = state.compare_sources();
         let is_shown = |folder: &&PathBuf| shown.iter().any(|source| source.records.folder == **folder);
@@ -85,15 +94,22 @@ pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         let field = ui.add(TextEdit::singleline(&mut text).hint_text("Folder of a session").desired_width(260.0));
         field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Folder of a session"));
         let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
-        let ready = !text.trim().is_empty();
-        if (ui.add_enabled(ready, Button::new("Add this folder")).clicked() || entered) && ready {
-            commands.push(Command::Compare(CompareCommand::Add(PathBuf::from(text.trim()))));
-            text.clear();
-            ui.close();
-        }
+        let folder = typed_path(&text);
+        ui.horizontal(|ui| {
+            let pressed = ui.add_enabled(folder.is_some(), Button::new("Add this folder")).clicked() || entered;
+            if let (true, Some(folder)) = (pressed, folder) {
+                commands.push(Command::Compare(CompareCommand::Add(folder)));
+                text.clear();
+                ui.close();
+            }
+            if ui.button("Choose …").on_hover_text("Choose the folder in a dialog").clicked() {
+                commands.push(Command::Compare(CompareCommand::Choose));
+                ui.close();
+            }
+        });
         ui.data_mut(|data| data.insert_temp(id, text));
     });
-    menu.response.on_hover_text("Compare with the cells of another session");
+    response.on_hover_text("Compare with the cells of another session");
 }
 
 fn filter_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {

@@ -1,8 +1,8 @@
-//! Lines with bands over epochs, and over GPUs with intervals and ideals.
+//! Lines with bands over epochs, steps or time, and over GPUs with intervals and ideals.
 
 use eframe::egui::{Color32, ScrollArea, Ui, vec2};
 use egui_plot::{
-    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoints, Points,
+    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints, Points,
 };
 
 use super::bars::tick_text;
@@ -10,10 +10,12 @@ use super::picture::number;
 use super::{CompareState, look};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{Chart, Form, Marker, Panel, Role, Series, ticks_between};
+use crate::figure::{Chart, Form, Panel, Role, Series, ticks_between};
 
 const LEAST: f32 = 220.0;
 const LEAST_HEIGHT: f32 = 168.0;
+/// So many points of a line have a marker at most.
+const MARKED: usize = 24;
 
 /// Draws charts: beside each other where each has one panel, else one a row with its panels beside each other.
 pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart]) {
@@ -102,6 +104,8 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
             } else {
                 intervals(series, colour).into_iter().for_each(|line| plot.line(line));
             }
+            // Where there are very many points, some of them say whose they are.
+            let each = series.points.len().div_ceil(MARKED).max(1);
             let style = match look::dash_of(series.variant) {
                 None => LineStyle::Solid,
                 Some((length, gap)) if length < gap => LineStyle::Dotted { spacing: 5.0 },
@@ -112,10 +116,11 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
                     .color(colour)
                     .width(width)
                     .style(style)
-                    .allow_hover(false),
+                    .allow_hover(each > 1),
             );
-            let shape = marker(look::sign(&series.look).marker);
-            plot.points(Points::new(series.name.clone(), medians(series)).color(colour).shape(shape).radius(3.5));
+            let shape = look::marker_shape(look::sign(&series.look).marker);
+            let marked: PlotPoints = series.points.iter().step_by(each).map(|point| [point.x, point.value.median]).collect();
+            plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));
         }
     });
 }
@@ -159,19 +164,6 @@ fn intervals(series: &Series, colour: Color32) -> Vec<Line<'static>> {
 fn ideal(series: &Series, colour: Color32) -> Line<'static> {
     let line = Line::new(format!("{} {:?}", series.name, series.look), medians(series));
     line.color(colour.gamma_multiply(0.6)).width(1.0).style(LineStyle::Dashed { length: 4.0 }).allow_hover(false)
-}
-
-fn marker(marker: Marker) -> MarkerShape {
-    match marker {
-        Marker::Circle => MarkerShape::Circle,
-        Marker::Square => MarkerShape::Square,
-        Marker::Up => MarkerShape::Up,
-        Marker::Diamond => MarkerShape::Diamond,
-        Marker::Down => MarkerShape::Down,
-        Marker::Cross => MarkerShape::Cross,
-        Marker::Plus => MarkerShape::Plus,
-        Marker::Asterisk => MarkerShape::Asterisk,
-    }
 }
 
 /// The numbers that points stand at.

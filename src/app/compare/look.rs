@@ -5,6 +5,7 @@ use std::f32::consts::FRAC_PI_4;
 use eframe::egui::{
     Align, Color32, FontId, Layout, Painter, Pos2, Rect, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, vec2,
 };
+use egui_plot::MarkerShape;
 
 use crate::app::theme::BODY;
 use crate::figure::{self, COLOURS, Chart, Form, GREY, Hatch, Look, Marker, Series};
@@ -101,6 +102,20 @@ pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, d
         Marker::Cross => cross(&[FRAC_PI_4, -FRAC_PI_4]),
         Marker::Plus => cross(&[0.0, quarter]),
         Marker::Asterisk => cross(&[0.0, FRAC_PI_4, quarter, -FRAC_PI_4]),
+    }
+}
+
+/// The shape of a point in a plot.
+pub fn marker_shape(marker: Marker) -> MarkerShape {
+    match marker {
+        Marker::Circle => MarkerShape::Circle,
+        Marker::Square => MarkerShape::Square,
+        Marker::Up => MarkerShape::Up,
+        Marker::Diamond => MarkerShape::Diamond,
+        Marker::Down => MarkerShape::Down,
+        Marker::Cross => MarkerShape::Cross,
+        Marker::Plus => MarkerShape::Plus,
+        Marker::Asterisk => MarkerShape::Asterisk,
     }
 }
 

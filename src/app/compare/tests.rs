@@ -356,28 +356,3 @@ fn names_of_sessions_are_as_short_as_tells_them_apart() {
     let paths = ["/x/a/study", "/x/b/study", "/x/other"].map(Path::new);
     assert_eq!(sources::names(&paths), ["a/study", "b/study", "other"]);
 }
-
-/// Pictures for people: `PICTURES=folder cargo test --lib app::compare -- --ignored`.
-#[test]
-#[ignore = "writes pictures to look at"]
-fn pictures() {
-    let folder = PathBuf::from(std::env::var_os("PICTURES").unwrap());
-    for (name, size, dark) in [("small", [1176.0, 762.0], false), ("large", [2456.0, 1402.0], true)] {
-        for records in
-            [records("study", small()), Arc::new(Records { summaries: many_runs::many_runs(3), ..Records::default() })]
-        {
-            let count = records.summaries.len();
-            let mut state = state_of(records);
-            state.settings.theme = if dark { crate::app::Theme::Dark } else { crate::app::Theme::Light };
-            for kind in Kind::ALL {
-                send(&mut state, CompareCommand::Kind(kind));
-                let chosen = state.compare.picture.as_ref().unwrap().comparison.cells[1].0.clone();
-                send(&mut state, CompareCommand::Select(Some(chosen)));
-                let mut drawn = harness(state, size);
-                let image = drawn.render().unwrap();
-                image.save(folder.join(format!("{name}-{count}-{}.png", kind.name()))).unwrap();
-                state = std::mem::take(&mut drawn.state_mut().state);
-            }
-        }
-    }
-}

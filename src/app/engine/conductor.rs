@@ -23,8 +23,8 @@ const READ_INTERVAL: Duration = Duration::from_millis(500);
 
 /// While runs are under way the window is told at least so often, so that elapsed times go on.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
-/// While somebody looks at the machine it is sampled so often.
-const NODE_INTERVAL: Duration = Duration::from_millis(500);
+/// While somebody looks at the machine it is sampled so often: each sample is a frame.
+const NODE_INTERVAL: Duration = Duration::from_secs(1);
 /// Samples of the machine that may wait.
 const NODE_SAMPLES_IN_FLIGHT: usize = 8;
 

@@ -1,9 +1,11 @@
 //! The thread that reads sessions for the window: all runs, one run's page, one run's curves.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::{LiveStep, Outbox, Records, Report, Request, RunCurves, RunPage, WindowClosed};
@@ -14,6 +16,10 @@ use crate::store::{Reader, RunRecord, StoreError, index_path};
 
 /// While measures of many runs are being worked out, those that are ready are shown so often.
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
+/// So many runs are summed up at once without anything being shown before.
+const FEW_RUNS: usize = 20;
+/// Threads that sum up runs.
+const MOST_THREADS: usize = 8;
 /// How much of a log is shown.
 const LOG_BYTES: usize = 64 << 10;
 
@@ -129,26 +135,28 @@ impl Librarian<'_> {
         };
         // A trace is imported after the end of its run.
         let is_known = |run: &RunRecord| shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
-        let missing: Vec<&String> = ended.iter().filter(|run| !is_known(run)).map(|run| &run.run).collect();
-        let mut told = Instant::now();
+        let missing: Vec<String> = ended.iter().filter(|run| !is_known(run)).map(|run| run.run.clone()).collect();
         if !missing.is_empty() {
             self.told = None;
         }
-        if missing.len() > 20
+        if missing.len() > FEW_RUNS
             && let Err(closed) = self.outbox.send(records(shelf, missing.len()))
         {
             return Ok(Err(closed));
         }
-        for (done, run) in missing.iter().enumerate() {
-            if let Some(record) = reader.run(run)? {
-                shelf.summaries.insert((*run).clone(), summarise_run(&record));
+        let mut left = missing.len();
+        let mut told = Instant::now();
+        let summed = sum_up(folder, &reader, &missing, |summaries| {
+            left = left.saturating_sub(summaries.len());
+            shelf.summaries.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
+            if told.elapsed() < PARTIAL_INTERVAL {
+                return Ok(());
             }
-            if told.elapsed() > PARTIAL_INTERVAL {
-                told = Instant::now();
-                if let Err(closed) = self.outbox.send(records(shelf, missing.len() - done - 1)) {
-                    return Ok(Err(closed));
-                }
-            }
+            told = Instant::now();
+            self.outbox.send(records(shelf, left))
+        })?;
+        if let Err(closed) = summed {
+            return Ok(Err(closed));
         }
         let Report::Records(read) = records(shelf, 0) else { return Ok(Ok(())) };
         // Nothing is drawn anew where nothing changed.
@@ -173,6 +181,53 @@ impl Librarian<'_> {
             Err(error) => self.outbox.problem(Screen::Live, format!("reading the curves of run {run}: {error}")),
         }
     }
+}
+
+/// Works out the measures of runs, here and for many runs on threads beside, as their steps take time to read. `take` has
+/// what is ready now and then.
+fn sum_up(
+    folder: &Path,
+    reader: &Reader,
+    runs: &[String],
+    mut take: impl FnMut(Vec<RunSummary>) -> Result<(), WindowClosed>,
+) -> Result<Result<(), WindowClosed>, StoreError> {
+    let next = AtomicUsize::new(0);
+    let ready = Mutex::new(Vec::new());
+    // Sums up one more run; false where none is left.
+    let one = |reader: &Reader| -> bool {
+        let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return false };
+        let summary = reader.run(run).map(|record| record.as_ref().map(summarise_run));
+        ready.lock().unwrap_or_else(PoisonError::into_inner).push(summary);
+        true
+    };
+    let mut taken = || -> Result<Result<(), WindowClosed>, StoreError> {
+        let ready = std::mem::take(&mut *ready.lock().unwrap_or_else(PoisonError::into_inner));
+        let summaries: Vec<Option<RunSummary>> = ready.into_iter().collect::<Result<_, _>>()?;
+        Ok(take(summaries.into_iter().flatten().collect()))
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let helpers = if runs.len() > FEW_RUNS { cpus.min(MOST_THREADS) - 1 } else { 0 };
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            let help = || {
+                if let Ok(reader) = Reader::open(folder) {
+                    while one(&reader) {}
+                }
+            };
+            // With fewer helpers it only takes longer.
+            let _ = std::thread::Builder::new().name("summing".to_owned()).spawn_scoped(scope, help);
+        }
+        while one(reader) {
+            let told = taken();
+            if !matches!(told, Ok(Ok(()))) {
+                // Nobody wants the others any more.
+                next.store(runs.len(), Ordering::Relaxed);
+                return told;
+            }
+        }
+        Ok(Ok(()))
+    })
+    .and_then(|told| if told.is_err() { Ok(told) } else { taken() })
 }
 
 fn is_same(a: &Records, b: &Records) -> bool {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, TextEdit, Ui, WidgetInfo, vec2};
 
 use super::LiveCommand;
-use super::mark::{colour, marker, swatch};
+use super::mark::swatch;
 use super::scene::is_running;
 use crate::app::State;
 use crate::app::engine::Records;
@@ -137,8 +137,7 @@ fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, commands: &mut Vec<LiveCo
         }
         let (rect, _) = ui.allocate_exact_size(vec2(20.0, ui.spacing().interact_size.y), Sense::hover());
         if let Some(choice) = choice {
-            let colour = colour(ui.visuals(), choice.slot, (0, 1));
-            swatch(ui.painter(), rect, colour, Some(marker(choice.slot)));
+            swatch(ui.painter(), rect, ui.visuals(), choice.slot);
         }
         let (text, colour) = state_text(ui, state, listed);
         ui.with_layout(eframe::egui::Layout::right_to_left(eframe::egui::Align::Center), |ui| {

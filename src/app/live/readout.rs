@@ -63,8 +63,7 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
                     let name = |ui: &mut Ui| {
                         let size = vec2(18.0, ui.spacing().interact_size.y);
                         let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
-                        let colour = line.curve.colour(ui.visuals());
-                        swatch(ui.painter(), rect, colour, Some(line.curve.marker()));
+                        swatch(ui.painter(), rect, ui.visuals(), line.curve.run.slot);
                         let label = eframe::egui::Label::new(&line.name).truncate();
                         ui.add(label).on_hover_text(&line.name);
                     };

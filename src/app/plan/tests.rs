@@ -418,3 +418,46 @@ fn name_data_set_and_limits_are_edited() {
     execute(&mut window, PlanCommand::Name(" \n ".to_owned()));
     assert_eq!(window.state().state.plan.plan().name, "quickstart again", "a plan has a name");
 }
+
+/// Presses Tab until a control has the focus.
+fn tab_to(window: &mut Window, name: &str) {
+    for _ in 0..300 {
+        if window.query_by_label(name).is_some_and(|control| control.accesskit_node().is_focused()) {
+            return;
+        }
+        window.key_press(Key::Tab);
+        window.run();
+    }
+    panic!("Tab does not reach {name}");
+}
+
+fn press(window: &mut Window, key: Key) {
+    window.key_press(key);
+    settle(window);
+}
+
+#[test]
+fn with_the_keyboard_alone_a_level_is_ticked_a_number_changed_and_the_plan_launched() {
+    let mut window = window_of(Some(cpu_node()));
+    tab_to(&mut window, "Precision bf16");
+    press(&mut window, Key::Space);
+    assert_eq!(ticked(&window, "precision"), ["fp32", "fp64", "bf16"]);
+    tab_to(&mut window, "Add to Batch size");
+    window.get_by_label("Add to Batch size").type_text("48");
+    press(&mut window, Key::Enter);
+    assert_eq!(ticked(&window, "batch_size"), ["32", "48"]);
+    // The way goes on from there: the number that was ticked before is a few steps back.
+    for _ in 0..20 {
+        if window.get_by_label("Batch size 32").accesskit_node().is_focused() {
+            break;
+        }
+        window.key_press_modifiers(eframe::egui::Modifiers::SHIFT, Key::Tab);
+        window.run();
+    }
+    press(&mut window, Key::Space);
+    assert_eq!(ticked(&window, "batch_size"), ["48"]);
+    tab_to(&mut window, "Launch 12 runs");
+    press(&mut window, Key::Enter);
+    let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
+    assert_eq!(plan.levels("batch_size").len(), 1);
+}

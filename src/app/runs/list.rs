@@ -16,6 +16,8 @@ use crate::plan::RunState;
 
 const ROW_HEIGHT: f32 = 28.0;
 const HEADER_HEIGHT: f32 = 26.0;
+/// Kept free at the right for the scroll bar.
+const SCROLL_BAR: f32 = 12.0;
 
 /// The symbol and the colour of a state.
 pub fn sign(ui: &Ui, state: RunState) -> (&'static str, Color32) {
@@ -40,7 +42,7 @@ pub fn clock_text(duration_s: f64) -> String {
 }
 
 /// What stands in a column.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Field {
     Number,
     State,
@@ -66,7 +68,11 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let last = [Field::Repeat, Field::Loss, Field::Elapsed, Field::Left, Field::Reason];
     let fields: Vec<Field> = first.into_iter().chain(levels).chain(last).collect();
     let mut list = List { state, commands, fields };
-    let columns: Vec<_> = list.fields.iter().map(|field| list.column(*field)).collect();
+    // Reasons take what is left of the line.
+    let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
+    let reason = (ui.available_width() - others.sum::<f32>() - SCROLL_BAR).max(list.width(Field::Reason));
+    let width = |field: Field| if field == Field::Reason { reason } else { list.width(field) };
+    let columns: Vec<_> = list.fields.iter().map(|field| list.column(*field, width(*field))).collect();
     let mut table = Table::new()
         .id_salt("runs")
         .num_rows(state.runs.shown.len() as u64)
@@ -96,26 +102,29 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    fn column(&self, field: Field) -> egui_table::Column {
-        let width = match field {
+    fn width(&self, field: Field) -> f32 {
+        match field {
             Field::Number => 44.0,
             Field::State => 104.0,
             Field::Progress => 136.0,
             Field::Action => 68.0,
             Field::Level(index) => {
                 let column = &self.state.runs.columns[index];
-                if matches!(column.key, "plan" | "data") { 120.0 } else { 16.0 + 7.5 * column.name.len().max(7) as f32 }
+                if matches!(column.key, "plan" | "data") { 120.0 } else { 20.0 + 8.0 * column.name.len().max(7) as f32 }
             }
             Field::Repeat | Field::Left => 64.0,
             Field::Loss | Field::Elapsed => 68.0,
             Field::Reason => 320.0,
-        };
+        }
+    }
+
+    fn column(&self, field: Field, width: f32) -> egui_table::Column {
         let id = match field {
             Field::Level(index) => Id::unique(("runs-level", self.state.runs.columns[index].key)),
             other => Id::unique(("runs-column", self.title(other))),
         };
         // Below this a column would be narrowed to what is in sight when it is first drawn.
-        egui_table::Column::new(width).range(width..=900.0).id(id)
+        egui_table::Column::new(width).range(width..=width.max(900.0)).id(id)
     }
 
     fn title(&self, field: Field) -> &'static str {

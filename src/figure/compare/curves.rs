@@ -1,8 +1,10 @@
-//! Losses and accuracy of each cell over epochs or time: the median over repeats in the band of their range.
+//! Losses and accuracy of each cell over epochs, steps or time: the median over repeats in the band of their range.
+
+use std::collections::BTreeMap;
 
 use super::arrange::name_of;
 use super::{Over, Scene, shown_measure};
-use crate::analysis::{Cell, EpochSummary, RunSummary, Setting, range};
+use crate::analysis::{Cell, EpochSummary, LossPoint, RunSummary, Setting, Value, range};
 use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
 use crate::figure::table::finished;
 
@@ -27,19 +29,16 @@ fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
     let (name, unit, factor) = shown_measure(key);
     let mut lines = Lines::default();
     for cell in all_colours_first(scene) {
-        let points: Vec<Point> = epochs(cell)
-            .into_iter()
-            .filter_map(|epoch| {
-                let one = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
-                let value = scaled(range(&one.filter_map(of).collect::<Vec<_>>())?, factor);
-                let x = match scene.view.over {
-                    Over::Epochs => f64::from(epoch),
-                    Over::Time => trained_s(cell, epoch)?,
-                };
-                Some(Point { x, value, ratio: None, cell: Some(cell.key()) })
-            })
-            .collect();
-        lines.add(scene, cell, &[], points);
+        let points = match scene.view.over {
+            // Of the training loss more is known than its mean over an epoch.
+            Over::Steps | Over::Time if key == "train_loss" => by_piece(scene, cell),
+            Over::Epochs | Over::Steps | Over::Time => by_epoch_end(scene, cell, of),
+        };
+        let points = points.into_iter().map(|(x, value)| {
+            let value = scaled(value, factor);
+            Point { x, value, ratio: None, cell: Some(cell.key()) }
+        });
+        lines.add(scene, cell, &[], points.collect());
     }
     let notes = lines.note().into_iter().collect();
     Chart {
@@ -47,12 +46,43 @@ fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
         form: Form::Lines,
         x: match scene.view.over {
             Over::Epochs => Axis::new("Epoch", ""),
+            Over::Steps => Axis::new("Step", ""),
             Over::Time => Axis::new("Training time", "s"),
         },
         y: Axis::new(name, unit),
         panels: lines.panels,
         notes,
     }
+}
+
+/// A measure at the end of each epoch.
+fn by_epoch_end(scene: &Scene, cell: &Cell, of: OfEpoch) -> Vec<(f64, Value)> {
+    let point = |epoch: u32| {
+        let ends = || finished(cell).filter_map(move |run| run.epochs.iter().find(|one| one.epoch == epoch));
+        let value = range(&ends().filter_map(of).collect::<Vec<_>>())?;
+        let x = match scene.view.over {
+            Over::Epochs => f64::from(epoch),
+            Over::Steps => ends().filter_map(|end| end.last_step).max()? as f64,
+            Over::Time => trained_s(cell, epoch)?,
+        };
+        Some((x, value))
+    };
+    epochs(cell).into_iter().filter_map(point).collect()
+}
+
+/// The training loss by pieces of runs; repeats have the same steps, so that their pieces end at the same ones.
+fn by_piece(scene: &Scene, cell: &Cell) -> Vec<(f64, Value)> {
+    let mut pieces: BTreeMap<u64, Vec<LossPoint>> = BTreeMap::new();
+    for point in finished(cell).flat_map(|run| &run.losses) {
+        pieces.entry(point.step).or_default().push(*point);
+    }
+    let point = |(step, repeats): (u64, Vec<LossPoint>)| {
+        let value = range(&repeats.iter().map(|point| point.loss).collect::<Vec<_>>())?;
+        let time_s = || range(&repeats.iter().map(|point| point.time_s).collect::<Vec<_>>());
+        let x = if scene.view.over == Over::Time { time_s()?.median } else { step as f64 };
+        Some((x, value))
+    };
+    pieces.into_iter().filter_map(point).collect()
 }
 
 /// The cells in an order in which the first few have all colours, where there are too many for one chart.

@@ -86,14 +86,23 @@ fn scaling_has_ideals_from_the_fewest_gpus_and_an_efficiency() {
 }
 
 #[test]
-fn losses_are_drawn_over_epochs_or_over_the_time_spent_training() {
+fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
     let runs = runs(&[("fp32", 1, 0.4)]);
-    let x = |over: Over| -> Vec<f64> {
+    let chart = |place: usize, over: Over| -> Vec<(f64, f64)> {
         let comparison = of(&runs, &View { kind: Kind::Loss, over, ..View::default() });
-        comparison.charts[0].series().flat_map(|series| &series.points).map(|point| point.x).collect()
+        let points = comparison.charts[place].series().flat_map(|series| series.points.clone());
+        points.map(|point| (point.x, point.value.median)).collect()
     };
-    assert_eq!(x(Over::Epochs), [1.0, 2.0]);
-    assert_eq!(x(Over::Time), [46.0 * 0.4, 46.0 * 0.4 + 10.0 * 0.4]);
+    let x = |place: usize, over: Over| -> Vec<f64> { chart(place, over).iter().map(|point| point.0).collect() };
+    // Of tests, and of means over epochs, there is one an epoch.
+    assert_eq!(x(0, Over::Epochs), [1.0, 2.0]);
+    assert_eq!(x(1, Over::Steps), [10.0, 20.0]);
+    assert_eq!(x(1, Over::Time), [46.0 * 0.4, 46.0 * 0.4 + 10.0 * 0.4]);
+    // The training loss is known at each of the 20 steps.
+    assert_eq!(chart(0, Over::Steps), (1..=20).map(|n| (f64::from(n), 2.0 / f64::from(n))).collect::<Vec<_>>());
+    let by_time = x(0, Over::Time);
+    assert_eq!(by_time.len(), 20);
+    assert!((by_time[19] - 56.0 * 0.4).abs() < 1e-9);
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! The training loss of a run by its steps, thinned to what a chart can show.
+
+use crate::store::{RankRecord, StepRecord};
+
+/// A run's steps are joined into so many pieces at most.
+const PIECES: u64 = 120;
+
+/// The mean loss over a piece of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossPoint {
+    /// The last step of the piece, counted over the whole run from 1.
+    pub step: u64,
+    /// The time spent in steps until its end: that of the rank whose steps took longest.
+    pub time_s: f64,
+    /// The mean over its steps and all ranks, weighted by images.
+    pub loss: f64,
+}
+
+/// The losses of a run in pieces of as many steps each; a piece with a loss or time that is no number is left out.
+pub(super) fn losses(ranks: &[RankRecord]) -> Vec<LossPoint> {
+    let last = ranks.iter().flat_map(|rank| rank.steps.last()).map(|step| step.step).max().unwrap_or(0);
+    let time_of = |rank: &&RankRecord| rank.steps.iter().map(|step| step.duration_s).sum::<f64>();
+    let Some(slowest) = ranks.iter().max_by(|a, b| time_of(a).total_cmp(&time_of(b))) else { return Vec::new() };
+    let pieces = last.min(PIECES);
+    // Each rank's steps are in order: a place in them that only goes on finds each piece.
+    let mut rest: Vec<&[StepRecord]> = ranks.iter().map(|rank| rank.steps.as_slice()).collect();
+    let (mut slowest_rest, mut time_s) = (slowest.steps.as_slice(), 0.0);
+    let mut points = Vec::with_capacity(pieces as usize);
+    for piece in 1..=pieces {
+        let until = (u128::from(last) * u128::from(piece) / u128::from(pieces)) as u64;
+        let (mut sum, mut images) = (0.0, 0);
+        for rest in &mut rest {
+            for step in taken(rest, until) {
+                sum += step.loss * f64::from(step.images);
+                images += u64::from(step.images);
+            }
+        }
+        time_s += taken(&mut slowest_rest, until).iter().map(|step| step.duration_s).sum::<f64>();
+        let loss = sum / images as f64;
+        if loss.is_finite() && time_s.is_finite() {
+            points.push(LossPoint { step: until, time_s, loss });
+        }
+    }
+    points
+}
+
+/// Takes the steps up to and with a number off the front.
+fn taken<'a>(rest: &mut &'a [StepRecord], until: u64) -> &'a [StepRecord] {
+    let (taken, left) = rest.split_at(rest.partition_point(|step| step.step <= until));
+    *rest = left;
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture;
+
+    #[test]
+    fn a_short_run_has_a_point_for_each_step_at_the_slowest_ranks_time() {
+        let points = losses(&fixture::finished().ranks);
+        assert_eq!(points.len(), 20);
+        assert_eq!(points[4].step, 5);
+        assert_eq!(points[4].loss, 2.0 / 5.0);
+        // Four warm-up steps, ten times as long, and one more.
+        assert!((points[4].time_s - 41.0 * 0.016).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_long_run_is_joined_into_pieces_that_weigh_images() {
+        let mut rank = fixture::finished().ranks.remove(0);
+        let one = rank.steps[0];
+        let step = |step: u64| StepRecord { step, loss: step as f64, images: (step % 2) as u32, ..one };
+        rank.steps = (1..=240).map(step).collect();
+        let points = losses(&[rank]);
+        assert_eq!(points.len(), 120);
+        // Of each pair of steps the second has no image.
+        assert_eq!((points[0].step, points[0].loss), (2, 1.0));
+        assert_eq!((points[119].step, points[119].loss), (240, 239.0));
+    }
+
+    #[test]
+    fn a_loss_that_is_no_number_is_a_gap_and_no_steps_are_no_points() {
+        let mut ranks = fixture::finished().ranks;
+        ranks[0].steps[7].loss = f64::NAN;
+        assert!(losses(&ranks).iter().all(|point| point.step != 8 && point.loss.is_finite()));
+        ranks.iter_mut().for_each(|rank| rank.steps.clear());
+        assert_eq!(losses(&ranks), []);
+        assert_eq!(losses(&[]), []);
+    }
+}

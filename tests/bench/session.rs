@@ -1,0 +1,242 @@
+//! A session of 500 runs and 2 million steps: how long it takes until the window shows its runs, and their measures;
+//! the longest time that the window's thread is busy meanwhile; and what a frame of each screen costs then.
+//!
+//! `MULTICARD_BENCH_SESSION=DIR` keeps the session there, and uses one that is there.
+
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use eframe::egui::{Context, RawInput, Rect, Vec2, vec2};
+use egui_kittest::Harness;
+use multicard::app::{App, Command, RunsCommand, Screen, Settings, State, install_theme, shell_ui};
+use multicard::plan::{DataSet, Level, Levels, Node, RunState, Workload, factors};
+use multicard::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Phase};
+use multicard::store::{Decision, Store};
+
+const CELLS: u32 = 125;
+const REPEATS: u32 = 4;
+const RANKS: u32 = 4;
+const EPOCHS: u32 = 10;
+const STEPS_OF_EPOCH: u64 = 100;
+const FRAMES: usize = 40;
+const SIZE: Vec2 = vec2(1280.0, 800.0);
+
+fn main() {
+    let temporary = tempfile::tempdir().expect("a temporary folder");
+    let kept = std::env::var_os("MULTICARD_BENCH_SESSION").map(PathBuf::from);
+    let folder = kept.unwrap_or_else(|| temporary.path().join("session"));
+    if !folder.join("session.toml").exists() {
+        let start = Instant::now();
+        write_session(&folder);
+        println!("a session was written in {:.1} s", start.elapsed().as_secs_f64());
+    }
+    for time in ["first", "second"] {
+        let mut window = open(&folder, time);
+        if time == "second" {
+            frames(&mut window);
+        }
+    }
+}
+
+/// Opens it in a window without a display: the very threads and the very content of the real one.
+fn open(folder: &Path, time: &str) -> Harness<'static, App> {
+    let start = Instant::now();
+    let opened = folder.to_owned();
+    let mut window = Harness::builder()
+        .with_size(SIZE)
+        .build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(opened)));
+    let made = start.elapsed();
+    let (mut listed, mut longest) = (None, Duration::ZERO);
+    loop {
+        let step = Instant::now();
+        window.step();
+        longest = longest.max(step.elapsed());
+        let state = window.state().state();
+        let problems: Vec<&str> = state.problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert!(problems.is_empty(), "{problems:?}");
+        let records = &state.records;
+        if records.runs.len() == (CELLS * REPEATS) as usize {
+            listed.get_or_insert_with(|| start.elapsed());
+            if records.pending == 0 && records.summaries.len() == records.runs.len() {
+                break;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    println!(
+        "{time} opening: content made in {:.0} ms, all runs listed after {:.0} ms, their measures after {:.0} ms; the \
+         longest frame meanwhile took {:.1} ms",
+        ms(made),
+        listed.map_or(f64::NAN, ms),
+        ms(start.elapsed()),
+        ms(longest)
+    );
+    window
+}
+
+/// What drawing each screen costs with all runs there.
+fn frames(window: &mut Harness<'static, App>) {
+    let context = Context::default();
+    install_theme(&context);
+    let run = window.state().state().records.runs[17].run.clone();
+    let screens = Screen::ALL.map(|screen| (screen.name().to_owned(), vec![Command::Show(screen)]));
+    let page = vec![Command::Show(Screen::Runs), Command::Runs(RunsCommand::Select(Some(run)))];
+    for (name, commands) in screens.into_iter().chain([("Runs with a page".to_owned(), page)]) {
+        commands.into_iter().for_each(|command| window.state_mut().send(command));
+        // What the screen works out on threads is there after a while, and no frame is wanted any more.
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(2) {
+            window.step();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut times_ms: Vec<f64> =
+            (0..FRAMES).map(|_| frame_ms(&context, window.state().state())).skip(FRAMES / 4).collect();
+        times_ms.sort_by(f64::total_cmp);
+        println!(
+            "{name:16} drawn in {:.2} ms (median of {}), {:.2} at most",
+            times_ms[times_ms.len() / 2],
+            times_ms.len(),
+            times_ms[times_ms.len() - 1]
+        );
+    }
+}
+
+/// The time of our own drawing, and egui's of laying it out.
+fn frame_ms(context: &Context, state: &State) -> f64 {
+    let input = RawInput { screen_rect: Some(Rect::from_min_size(Default::default(), SIZE)), ..RawInput::default() };
+    let mut commands = Vec::new();
+    let start = Instant::now();
+    let mut output = context.run_ui(input, |ui| shell_ui(ui, state, &mut commands));
+    let time_ms = ms(start.elapsed());
+    output.textures_delta.clear();
+    black_box(output.shapes);
+    time_ms
+}
+
+fn ms(time: Duration) -> f64 {
+    1e3 * time.as_secs_f64()
+}
+
+/// Writes it as ranks and the workbench do: logs, journal and index.
+fn write_session(folder: &Path) {
+    let node = Node {
+        hostname: "bench".to_owned(),
+        system: "Linux".to_owned(),
+        cpu_model: "a processor".to_owned(),
+        cpus: 64,
+        memory_bytes: 1 << 40,
+        numa_nodes: 1,
+        driver: None,
+        no_gpu_reason: Some("made up".to_owned()),
+        gpus: Vec::new(),
+        worker: Err("made up".to_owned()),
+    };
+    let store = Store::create(folder, &node).expect("a new session");
+    let plan =
+        Decision::PlanAdded { plan: "p1".to_owned(), name: "bench".to_owned(), toml: "version = 1\n".to_owned() };
+    store.decide(plan).expect("a plan joins");
+    for number in 0..CELLS * REPEATS {
+        let cell = number % CELLS;
+        let run = format!("{:04}-{cell:08x}-{}", number + 1, number / CELLS + 1);
+        let queued = Decision::RunQueued {
+            run: run.clone(),
+            plan: "p1".to_owned(),
+            cell: format!("{cell:08x}"),
+            levels: levels(cell),
+            data: DataSet::Digits,
+            repeat: number / CELLS + 1,
+            seed: u64::from(number / CELLS),
+        };
+        store.decide(queued).expect("a run is queued");
+        let started = Decision::RunStarted { run: run.clone(), pid: 1 << 30, process_start: 1 };
+        store.decide(started).expect("a run is started");
+        for rank in 0..RANKS {
+            write_rank(&store, folder, &run, rank, f64::from(number));
+        }
+        store.decide(Decision::RunEnded { run, state: RunState::Finished, reason: None }).expect("a run ends");
+    }
+    store.flush().expect("all is kept");
+}
+
+/// 5 precisions or so are few: numbers make the 125 cells.
+fn levels(cell: u32) -> Levels {
+    let level = |key: &'static str, usual: Level| match key {
+        "precision" => Level::text(["fp32", "fp64", "fp16", "bf16", "tf32"][cell as usize % 5]),
+        "batch_size" => Level::Integer(16 << (cell / 5 % 5)),
+        "loader_workers" => Level::Integer(1 + i64::from(cell / 25)),
+        "gpus" => Level::Integer(i64::from(RANKS)),
+        _ => usual,
+    };
+    Levels::new(
+        factors(Workload::Image).iter().map(|factor| (factor.key, level(factor.key, factor.default_level()))).collect(),
+    )
+}
+
+fn write_rank(store: &Store, folder: &Path, run: &str, rank: u32, number: f64) {
+    let path = folder.join("runs").join(run);
+    fs::create_dir_all(&path).expect("the run's folder");
+    let mut log = BufWriter::new(File::create(path.join(format!("rank-{rank}.jsonl"))).expect("a log"));
+    let mut time_s = 1.7e9 + 100.0 * number;
+    let mut say = |time_s: f64, event: Event| {
+        let line = EventLine { run: run.to_owned(), rank, time_s, event };
+        serde_json::to_writer(&mut log, &line).expect("room for a line");
+        log.write_all(b"\n").expect("room for a line");
+        store.event(line).expect("an event");
+    };
+    let device = Device { name: "cpu".to_owned(), gpu_uuid: None };
+    let torch_version = "2.11.0".to_owned();
+    say(
+        time_s,
+        Event::Started {
+            protocol_version: PROTOCOL_VERSION,
+            pid: 1,
+            torch_version,
+            device,
+            world_size: RANKS,
+            seed: 1,
+        },
+    );
+    say(time_s, Event::Phase { phase: Phase::WarmUp });
+    let steps = u64::from(EPOCHS) * STEPS_OF_EPOCH;
+    for epoch in 1..=EPOCHS {
+        for place in 1..=STEPS_OF_EPOCH {
+            let step = u64::from(epoch - 1) * STEPS_OF_EPOCH + place;
+            let duration_s = 0.01 + 1e-6 * (number + (step * 7919 % 1000) as f64);
+            time_s += duration_s;
+            let loss = 2.3 / (1.0 + 0.01 * step as f64);
+            let warm_up = epoch == 1;
+            say(time_s, Event::Step { epoch, step, steps, duration_s, load_wait_s: 1e-4, loss, images: 64, warm_up });
+        }
+        let (duration_s, images) = (0.01 * STEPS_OF_EPOCH as f64, 64 * STEPS_OF_EPOCH);
+        let train_loss = 2.3 / f64::from(epoch);
+        say(
+            time_s,
+            Event::Epoch {
+                epoch,
+                duration_s,
+                train_loss,
+                images,
+                received_bytes: 1,
+                loader_start_s: 0.1,
+                skipped_updates: 0,
+            },
+        );
+        say(time_s, Event::Phase { phase: Phase::Evaluate });
+        let accuracy = 1.0 - 0.5 / f64::from(epoch);
+        say(time_s, Event::Evaluation { epoch, duration_s: 0.1, test_loss: train_loss, accuracy, images: 2000 });
+        say(time_s, Event::Phase { phase: Phase::Steady });
+    }
+    let gigabyte = 1_000_000_000;
+    say(
+        time_s,
+        Event::Memory {
+            peak_allocated_bytes: 3 * gigabyte,
+            peak_reserved_bytes: 4 * gigabyte,
+            peak_active_bytes: 3 * gigabyte,
+        },
+    );
+    say(time_s, Event::Finished { duration_s: 11.0 });
+}
