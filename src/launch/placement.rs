@@ -60,6 +60,7 @@ mod tests {
             protocol_version: crate::protocol::PROTOCOL_VERSION,
             torch_version: "2.11.0".into(),
             cuda,
+            dali: Err("not installed".into()),
         };
         Node {
             hostname: "node".into(),

@@ -1,6 +1,7 @@
 //! The worker: trains the ranks of one run. It is started by the workbench, which reads the logs that it writes.
 
 mod clock;
+mod dali;
 mod data;
 mod device;
 mod evidence;
@@ -12,6 +13,7 @@ mod models;
 mod parallel;
 mod precision;
 mod report;
+mod set;
 mod shim;
 #[cfg(test)]
 mod testing;
@@ -78,6 +80,7 @@ fn describe() -> ExitCode {
         protocol_version: PROTOCOL_VERSION,
         torch_version: shim::torch_version(),
         cuda: device::cuda_state(),
+        dali: dali::folder(),
     };
     match serde_json::to_string(&worker) {
         Ok(text) => {

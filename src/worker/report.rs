@@ -66,6 +66,8 @@ impl Stop {
             FailureKind::OutOfMemory
         } else if says(PEER_GONE) {
             FailureKind::Peer
+        } else if says(&["cannot be decoded"]) {
+            FailureKind::Input
         } else {
             FailureKind::Engine
         };

@@ -11,7 +11,7 @@ mod host;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
-    Autocast, Flags, LossScale, NvtxRange, Sgd, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
+    Autocast, Flags, LossScale, NvtxRange, Sgd, adopt, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
     torch_version,
 };
 

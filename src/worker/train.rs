@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use multicard::dataset::{self, ImageSet};
 use multicard::plan::ImageSettings;
 use multicard::protocol::{Event, FailureKind, Job, Phase};
 
@@ -15,6 +14,7 @@ use crate::evidence;
 use crate::fence;
 use crate::parallel::{self, Coverage, Peers};
 use crate::report::{Report, Stop};
+use crate::set;
 use crate::shim::NvtxRange;
 use crate::trainer::Trainer;
 
@@ -83,11 +83,15 @@ pub fn run(
     let clock = StepClock::new(device.device, trainer.arithmetic().weights())?;
 
     report.event(Event::Phase { phase: Phase::Load })?;
-    let set = load(job, settings)?;
+    let set = set::read(job, settings, peers)?;
+    for message in set.left_out {
+        report.event(Event::Warning { message })?;
+    }
+    report.event(Event::Evidence(set.copies))?;
     let shard = parallel::shard(settings, peers);
     // Models of one process are fed from one loader.
     let fed = ImageSettings { batch_size: settings.batch_size * device.devices.len(), ..settings.clone() };
-    let loader = |images, mode| Loader::new(images, &fed, device.device, job.seed, mode, shard, fence::new);
+    let loader = |samples, mode| Loader::new(samples, &fed, device.device, job.seed, mode, shard, fence::new);
     let mut train = loader(Arc::new(set.train), Mode::Train)?;
     let mut test = loader(Arc::new(set.test), Mode::Evaluate)?;
     let steps = (train.batches() * settings.epochs) as u64;
@@ -114,22 +118,6 @@ pub fn run(
         run.report.event(Event::Evidence(evidence))?;
     }
     Ok(())
-}
-
-/// The images that the cell asks for.
-fn load(job: &Job, settings: &ImageSettings) -> Result<ImageSet, Stop> {
-    let loaded = dataset::load(&job.data, &job.data_folder);
-    let mut set = loaded.map_err(|error| Stop::failed(FailureKind::Input, error.to_string()))?;
-    let parts =
-        [("train_images", settings.train_images, &mut set.train), ("test_images", settings.test_images, &mut set.test)];
-    for (factor, count, images) in parts {
-        if images.len() < count {
-            let message = format!("{factor} = {count}, but the data set has {}: ask for fewer", images.len());
-            return Err(Stop::failed(FailureKind::Input, message));
-        }
-        images.truncate(count);
-    }
-    Ok(set)
 }
 
 impl Run<'_> {

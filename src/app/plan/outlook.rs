@@ -103,7 +103,7 @@ impl Probe<'_> {
     }
 
     fn data_refusals(&self) -> HashMap<&'static str, String> {
-        let sets = [DataSet::Digits, DataSet::Mnist { folder: None }, DataSet::Folder { folder: "images".into() }];
+        let sets = [DataSet::Digits, DataSet::Mnist { folder: None }, DataSet::files("images")];
         let refusal = |data: DataSet| {
             let plan = Plan { data, ..self.plan.clone() };
             Some((plan.data.name(), self.reason(&plan, &self.first_levels())?))

@@ -3,37 +3,15 @@
 //! Bilinear upsampling is linear and its weights depend on rows and columns apart, so the few bytes are normalised first,
 //! widened row by row, and each output row is then a blend of two wide rows.
 
-use std::ops::{Add, Mul, Sub};
-
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use multicard::dataset::{Axis, Real};
 use tch::Kind;
 
 use super::{PIXEL_DEVIATION, PIXEL_MEAN};
 
 /// Channels of an image that the model sees.
 pub const CHANNELS: usize = 3;
-
-/// The arithmetic of upsampling.
-pub trait Real:
-    Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Send + 'static
-{
-    /// The nearest value.
-    fn of(value: f64) -> Self;
-    /// The value's whole part, of a value that is not negative.
-    fn whole(self) -> usize;
-    /// The quotient of two counts.
-    fn ratio(of: usize, to: usize) -> Self;
-}
-
-macro_rules! real {
-    ($($real:ty),+) => { $(impl Real for $real {
-        fn of(value: f64) -> Self { value as Self }
-        fn whole(self) -> usize { self as usize }
-        fn ratio(of: usize, to: usize) -> Self { of as Self / to as Self }
-    })+ };
-}
-real!(f32, f64);
 
 /// The type of a pixel on its way to the device.
 pub trait Pixel: Copy + Default + Send + 'static {
@@ -94,28 +72,12 @@ impl Pixel for u8 {
     }
 }
 
-/// One axis of bilinear upsampling: output `i` is `(1 - weight[i]) * input[low[i]] + weight[i] * input[high[i]]`.
-struct Axis<R> {
-    low: Vec<usize>,
-    high: Vec<usize>,
-    weight: Vec<R>,
-}
-
-impl<R: Real> Axis<R> {
-    /// As `torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`, in the same arithmetic.
-    fn new(from: usize, to: usize) -> Self {
-        let (half, zero, scale) = (R::of(0.5), R::default(), R::ratio(from, to));
-        let mut axis = Self { low: Vec::new(), high: Vec::new(), weight: Vec::new() };
-        for index in 0..to {
-            let source = scale * (R::ratio(index, 1) + half) - half;
-            let source = if source < zero { zero } else { source };
-            let low = source.whole().min(from - 1);
-            axis.low.push(low);
-            axis.high.push((low + 1).min(from - 1));
-            axis.weight.push(source - R::ratio(low, 1));
-        }
-        axis
-    }
+/// What each byte becomes.
+pub fn values<P: Pixel>() -> Vec<P> {
+    let exact: Vec<_> = (0..=u8::MAX).map(|byte| P::Real::of(P::value(byte))).collect();
+    let mut values = vec![P::default(); exact.len()];
+    P::convert(&exact, &mut values);
+    values
 }
 
 /// Upsamples images of one size to another; holds the weights and the scratch space of one thread.
@@ -144,11 +106,6 @@ impl<P: Pixel> Upsampler<P> {
             row: vec![P::Real::default(); size],
             rounded: vec![P::default(); size],
         }
-    }
-
-    /// Elements that an image fills.
-    pub fn output_len(&self) -> usize {
-        CHANNELS * self.row.len() * self.row.len()
     }
 
     /// Upsamples one image, row by row in `bytes`, into `output`: `[3, size, size]`, or `[size, size, 3]` with channels last.
@@ -208,7 +165,7 @@ mod tests {
         value: fn(P) -> f64,
     ) -> Tensor {
         let mut upsampler = Upsampler::<P>::new(rows, columns, size, channels_last);
-        let mut output = vec![P::default(); upsampler.output_len()];
+        let mut output = vec![P::default(); CHANNELS * size * size];
         upsampler.upsample(bytes, &mut output);
         let side = size as i64;
         let tensor = Tensor::from_slice(&output.into_iter().map(value).collect::<Vec<_>>());
