@@ -12,7 +12,7 @@ mod images;
 mod make;
 mod make_files;
 
-pub use bilinear::{Axis, Real, enlarge};
+pub use bilinear::{Axis, Real, enlarge, nearest_byte};
 pub use error::DatasetError;
 pub use fetch::{MNIST_URLS, fetch_mnist};
 pub use files::{FileSet, ImageFiles, Picture, decode, list_files};

@@ -51,6 +51,12 @@ impl<R: Real> Axis<R> {
     }
 }
 
+/// The nearest byte to a value from 0 to 255.
+pub fn nearest_byte(value: f32) -> u8 {
+    // From 2²³ on the last bit of a float counts ones: adding rounds, without a conversion that would check its range.
+    (value + 8_388_608.0).to_bits() as u8
+}
+
 /// Channels of a colour image.
 const COLOURS: usize = 3;
 
@@ -77,7 +83,7 @@ pub fn enlarge(pixels: &[u8], [rows, columns]: [usize; 2], size: usize, output: 
         let lower = &wide[down.high[y] * size * COLOURS..][..size * COLOURS];
         let weight = down.weight[y];
         for ((output, &upper), &lower) in output.iter_mut().zip(upper).zip(lower) {
-            *output = ((1.0 - weight) * upper + weight * lower + 0.5) as u8;
+            *output = nearest_byte((1.0 - weight) * upper + weight * lower);
         }
     }
 }

@@ -344,7 +344,7 @@ mod tests {
     /// A plan over image files.
     fn files(decode: Decode, settings: &[(&'static str, &str)]) -> Plan {
         let data = DataSet::Folder { folder: "photos".into(), decode, corrupt: Default::default() };
-        Plan { data, ..plan(&[&[("scenario", "b"), ("image_size", "300")], settings].concat()) }
+        Plan { data, ..plan(&[settings, &[("scenario", "b"), ("image_size", "300")]].concat()) }
     }
 
     #[test]

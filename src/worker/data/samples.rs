@@ -67,3 +67,7 @@ impl Samples {
         self.labels.len()
     }
 }
+
+#[cfg(test)]
+#[path = "samples_tests.rs"]
+mod tests;

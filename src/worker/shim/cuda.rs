@@ -175,6 +175,13 @@ pub fn synchronize() -> Result<(), TchError> {
     Ok(())
 }
 
+/// The stream that libtorch gives this thread's work to; null is the device's default stream.
+pub fn current_stream() -> Result<*mut c_void, TchError> {
+    let functions = functions()?;
+    // SAFETY: no arguments.
+    Ok(unsafe { (functions.mcc_current_stream)() })
+}
+
 /// At most so much since the last reset, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPeaks {
