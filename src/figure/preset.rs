@@ -24,6 +24,12 @@ pub const PRESETS: &[Preset] = &[
         by_epoch: false,
     },
     Preset {
+        id: "loading",
+        help: "throughput, waiting for data in each step, and the start of the loader in each epoch",
+        measures: &["images_per_s", "step_time_s", "load_wait_s", "loader_start_s", "epoch_time_s"],
+        by_epoch: false,
+    },
+    Preset {
         id: "loss",
         help: "training loss, test loss and accuracy after each epoch",
         measures: &["train_loss", "test_loss", "accuracy"],
@@ -71,7 +77,7 @@ mod tests {
     #[test]
     fn a_misspelt_preset_is_answered_with_the_nearest_and_all_that_exist() {
         let message = preset("memroy").map_err(|error| error.to_string());
-        let expected = "unknown preset \"memroy\": did you mean \"memory\"? there are times, loss, memory";
+        let expected = "unknown preset \"memroy\": did you mean \"memory\"? there are times, loading, loss, memory";
         assert_eq!(message, Err(expected.to_owned()));
     }
 

@@ -218,6 +218,11 @@ fn the_plans_to_start_from_are_valid_and_as_large_as_they_say() {
     let papers = Plan::read(&folder.join("precision-layout-pin.toml")).unwrap();
     let matrix = expand(&papers, &gpu_node(1));
     assert_eq!((matrix.cells.len(), matrix.invalid.len()), (16, 0));
+
+    for (name, cells) in [("loaders-scenario-b", 16), ("pin-memory", 8), ("loaders", 12)] {
+        let matrix = expand(&Plan::read(&folder.join(format!("{name}.toml"))).unwrap(), &gpu_node(4));
+        assert_eq!((matrix.cells.len(), &matrix.invalid), (cells, &vec![]), "{name}");
+    }
 }
 
 /// Any plan that the window could make.
