@@ -128,7 +128,7 @@ fn decoded_files_equal_the_hosts() {
 #[test]
 #[ignore = "needs a GPU and DALI"]
 fn batches_on_a_gpu_equal_the_hosts() {
-    crate::shim::cuda::open().unwrap();
+    shim::cuda::open().unwrap();
     digits_equal_on(Device::Cuda(0));
     files_equal_on(Device::Cuda(0), 6.0);
 }
@@ -168,7 +168,7 @@ fn a_corrupt_file_is_named_and_breaking_off_leaves_no_reader() {
     let folder = tempfile::tempdir().unwrap();
     let samples = files(&folder.path().join("set"), FileFormat::Png);
     let settings = ImageSettings { image_size: 300, batch_size: 4, ..small() };
-    let mut source = loader(&samples, &settings, Level::Dali, Device::Cpu, Mode::Evaluate, 83);
+    let mut source = loader(&samples, &settings, Level::Dali, Device::Cpu, Mode::Train, 83);
     let mut epoch = source.epoch(1);
     epoch.next().unwrap().unwrap();
     drop(epoch);
