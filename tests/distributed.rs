@@ -241,6 +241,22 @@ fn images_that_live_on_the_device_are_dealt_as_the_hosts_are() {
 }
 
 #[test]
+fn ranks_that_share_one_copy_map_the_same_memory_and_train_as_those_that_do_not() {
+    let weights = ["shared", "per_rank"].map(|data_copy| {
+        let run = Run::start("ddp-ds", 2, &[("data_copy", Level::text(data_copy))], &[]);
+        run.finished();
+        let says = if data_copy == "shared" { "all the same" } else { "of its own" };
+        for rank in 0..2 {
+            let log = run.log(rank);
+            assert!(evidence(&log, "data_copy")[0].seen.ends_with(says), "{:?}", evidence(&log, "data_copy"));
+        }
+        agrees(&run, 2);
+        evidence(&run.log(0), "weights")[0].seen.clone()
+    });
+    assert_eq!(weights[0], weights[1]);
+}
+
+#[test]
 fn three_ranks_with_uneven_shares_hold_equal_weights_and_count_each_test_image_once() {
     for (synchronised, layout) in [("off", "nchw"), ("on", "nhwc")] {
         let levels = [
