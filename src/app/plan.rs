@@ -270,7 +270,7 @@ impl State {
             PlanCommand::RunTimeLimit(limit) => plan.edit(Some("run time"), |plan| plan.limits.run_time_s = limit),
             PlanCommand::MemoryLimit(limit) => plan.edit(Some("memory"), |plan| plan.limits.memory_limit_gb = limit),
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
-            PlanCommand::Data(data) => plan.edit(None, |plan| plan.data = data),
+            PlanCommand::Data(data) => plan.edit(None, |plan| plan.set_data(data)),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(requests),
         }

@@ -159,7 +159,10 @@ mod tests {
     #[test]
     fn classes_are_taken_in_turn_and_other_files_are_not_images() {
         let folder = tempfile::tempdir().unwrap();
-        touch(folder.path(), &["train/b/2.png", "train/b/1.JPG", "train/a/x.jpeg", "train/a/notes.txt", "train/read.me"]);
+        touch(
+            folder.path(),
+            &["train/b/2.png", "train/b/1.JPG", "train/a/x.jpeg", "train/a/notes.txt", "train/read.me"],
+        );
         touch(folder.path(), &["test/a/1.png", "test/b/1.png"]);
         let set = list_files(folder.path()).unwrap();
         let names: Vec<_> = set.train.paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();

@@ -46,9 +46,7 @@ pub fn make_files(
         return Err(DatasetError::Exists(folder.to_owned()));
     }
     let mut jobs = Vec::new();
-    for (part, images, wanted) in
-        [("train", &set.train, count), ("test", &set.test, count.div_ceil(TRAIN_PER_TEST))]
-    {
+    for (part, images, wanted) in [("train", &set.train, count), ("test", &set.test, count.div_ceil(TRAIN_PER_TEST))] {
         for digit in 0..10 {
             let class = folder.join(part).join(digit.to_string());
             fs::create_dir_all(&class).map_err(DatasetError::write(&class))?;
@@ -114,7 +112,9 @@ impl Job<'_> {
         let (side, colour) = (SIDE as u32, ExtendedColorType::Rgb8);
         let written = match format {
             FileFormat::Png => PngEncoder::new(file).write_image(&pixels, side, side, colour),
-            FileFormat::Jpeg => JpegEncoder::new_with_quality(file, JPEG_QUALITY).write_image(&pixels, side, side, colour),
+            FileFormat::Jpeg => {
+                JpegEncoder::new_with_quality(file, JPEG_QUALITY).write_image(&pixels, side, side, colour)
+            }
         };
         written.map_err(|error| failed(std::io::Error::other(error)))
     }
@@ -164,7 +164,8 @@ mod tests {
             assert_eq!((a.rows, a.columns, a.pixels.len()), (300, 300, 270_000));
             let off: u64 = a.pixels.iter().zip(&b.pixels).map(|(&a, &b)| u64::from(a.abs_diff(b))).sum();
             assert!(off / 270_000 < 4, "mean difference {off} / 270000");
-            let channel = |channel: usize| a.pixels.iter().skip(channel).step_by(3).map(|&byte| u64::from(byte)).sum::<u64>();
+            let channel =
+                |channel: usize| a.pixels.iter().skip(channel).step_by(3).map(|&byte| u64::from(byte)).sum::<u64>();
             assert!(channel(0) != channel(1) && channel(1) != channel(2), "channels differ");
         }
     }

@@ -2,8 +2,8 @@
 
 use super::estimate::{Estimate, memory_per_rank_bytes, usable_gpus};
 use super::{
-    CUDA_GRAPH_WARM_UP_STEPS, CudaState, DataCopy, DataSet, Decode, ImageSettings, Loader, Node, Numa, OptimizerImpl, Plan,
-    Precision, Scenario, Strategy, Tf32, WireDtype,
+    CUDA_GRAPH_WARM_UP_STEPS, CudaState, DataCopy, DataSet, Decode, ImageSettings, Loader, Node, Numa, OptimizerImpl,
+    Plan, Precision, Scenario, Strategy, Tf32, WireDtype,
 };
 
 /// A combination of levels, and what it would run on.
@@ -49,9 +49,7 @@ pub(super) fn reason(candidate: &Candidate) -> Option<String> {
 /// Levels that have a name already, and the code that acts on them does not exist yet.
 fn not_available(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
-    let one_of = [
-        (settings.numa != Numa::Off, "binding to NUMA nodes", "use numa = off"),
-    ];
+    let one_of = [(settings.numa != Numa::Off, "binding to NUMA nodes", "use numa = off")];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
     Some(format!("{what} is not available in this version: {remedy}"))
 }
@@ -123,7 +121,11 @@ fn dali_brings_pixels_its_own_way(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
     let one_of = [
         (settings.pin_memory, "pin_memory = on".to_owned(), "pin_memory = off"),
-        (settings.wire_dtype != WireDtype::Run, format!("wire_dtype = {}", settings.wire_dtype.name()), "wire_dtype = run"),
+        (
+            settings.wire_dtype != WireDtype::Run,
+            format!("wire_dtype = {}", settings.wire_dtype.name()),
+            "wire_dtype = run",
+        ),
     ];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, ..)| *chosen && settings.loader == Loader::Dali)?;
     Some(format!(
@@ -137,7 +139,8 @@ fn files_are_decoded_by_whoever_can(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
     if each_epoch && settings.loader == Loader::Device {
         return Some(
-            "loader = device keeps decoded bytes on the GPU: use data.decode = once, or loader = host or dali".to_owned(),
+            "loader = device keeps decoded bytes on the GPU: use data.decode = once, or loader = host or dali"
+                .to_owned(),
         );
     }
     (each_epoch && settings.data_copy == DataCopy::Shared).then(|| {

@@ -23,13 +23,17 @@ const VARIABLE: &str = "MULTICARD_DALI";
 /// The folder that holds DALI's libraries in `dali` and `nvimgcodec`, or why there is none and what to do.
 pub fn folder() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
-        return holding(Path::new(&named))
-            .ok_or_else(|| format!("{VARIABLE} names {}, which holds no {LIBRARY}: correct it", Path::new(&named).display()));
+        return holding(Path::new(&named)).ok_or_else(|| {
+            format!("{VARIABLE} names {}, which holds no {LIBRARY}: correct it", Path::new(&named).display())
+        });
     }
     let base = etcetera::choose_base_strategy().map_err(|_| "this user has no home directory".to_owned())?;
     let usual = base.cache_dir().join("multicard").join(format!("dali-{VERSION}")).join("nvidia");
     holding(&usual).ok_or_else(|| {
-        format!("{} does not exist: run `make dali`, or name DALI {VERSION}'s folder nvidia in {VARIABLE}", usual.display())
+        format!(
+            "{} does not exist: run `make dali`, or name DALI {VERSION}'s folder nvidia in {VARIABLE}",
+            usual.display()
+        )
     })
 }
 

@@ -16,8 +16,8 @@ mod upsample;
 use multicard::plan::Precision;
 use tch::Kind;
 
-pub use mapping::Mapping;
 pub use loader::{Batch, Epoch, Loader, Origin};
+pub use mapping::Mapping;
 pub use order::{Deal, Mode, Shard};
 pub use samples::{Content, Pixels, Samples};
 pub use staging::CopyFence;

@@ -174,9 +174,8 @@ fn shared(
         let message = format!("sharing {count} images between ranks failed: {error}; use data_copy = per_rank");
         Stop::failed(FailureKind::Engine, message)
     };
-    let agree = |numbers: &[i64]| {
-        peers.combine(numbers, Combine::Sum).map_err(|error| peers.explain(Stop::from(error)))
-    };
+    let agree =
+        |numbers: &[i64]| peers.combine(numbers, Combine::Sum).map_err(|error| peers.explain(Stop::from(error)));
     let created = if peers.rank == 0 { Some(Mapping::create(count * image_bytes).map_err(failed)?) } else { None };
     let address = agree(&created.as_ref().map_or([0, 0], Mapping::address))?;
     let mut mapping = match created {

@@ -11,8 +11,8 @@ mod host;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
-    Autocast, Flags, LossScale, NvtxRange, Sgd, adopt, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
-    torch_version,
+    Autocast, Flags, LossScale, NvtxRange, Sgd, adopt, copy, is_channels_last, is_pinned, pinned_empty, place,
+    set_threads, torch_version,
 };
 
 use std::ffi::{CStr, c_char, c_int};

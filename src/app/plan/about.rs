@@ -83,7 +83,9 @@ fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
             let label = ui.label("Folder of images");
             let (field, typed) = text_ui(ui, "images folder", &folder.display().to_string(), 260.0, "a folder");
             field.labelled_by(label.id);
-            if let Some(folder) = typed.map(|typed| PathBuf::from(typed.trim())).filter(|folder| folder != Path::new("")) {
+            if let Some(folder) =
+                typed.map(|typed| PathBuf::from(typed.trim())).filter(|folder| folder != Path::new(""))
+            {
                 asked.push(PlanCommand::Data(DataSet::Folder { folder, decode: *decode, corrupt: *corrupt }));
             }
         });

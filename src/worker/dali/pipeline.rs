@@ -297,7 +297,9 @@ impl Pipeline {
         let dense = end.data as usize == first.data as usize + image_bytes * (count - 1) as usize;
         let shaped = dimensions == 3 && found.chunks_exact(3).all(|shape| shape == expected);
         if !dense || !shaped || image_bytes != expected.iter().product::<i64>() as usize * element {
-            return Err(format!("DALI gave {count} images of {bytes} bytes and shapes {found:?}, expected {expected:?}"));
+            return Err(format!(
+                "DALI gave {count} images of {bytes} bytes and shapes {found:?}, expected {expected:?}"
+            ));
         }
         output.shape = [i64::from(count), expected[0], expected[1], expected[2]];
         output.data = first.data;

@@ -39,7 +39,14 @@ fn small() -> ImageSettings {
     ImageSettings { batch_size: 8, loader_workers: 2, ..settings() }
 }
 
-fn loader(samples: &Arc<Samples>, settings: &ImageSettings, level: Level, device: Device, mode: Mode, rank: usize) -> Loader {
+fn loader(
+    samples: &Arc<Samples>,
+    settings: &ImageSettings,
+    level: Level,
+    device: Device,
+    mode: Mode,
+    rank: usize,
+) -> Loader {
     let settings = ImageSettings { loader: level, ..settings.clone() };
     let shard = Shard { rank, world_size: rank + 1, deal: Deal::Repeated };
     Loader::new(Arc::clone(samples), &settings, device, 5, mode, shard, no_fence).unwrap()
@@ -74,7 +81,13 @@ fn equal(samples: &Arc<Samples>, settings: &ImageSettings, device: Device, mode:
             assert_eq!(dali.images.kind(), run_kind(settings.precision));
             assert_eq!(dali.origin, Origin::Dali { device });
             let found = difference(&dali.images.to_device(Device::Cpu), &host.images);
-            assert!(found <= tolerance, "{:?} {:?} {} px: {found}", settings.precision, settings.layout, settings.image_size);
+            assert!(
+                found <= tolerance,
+                "{:?} {:?} {} px: {found}",
+                settings.precision,
+                settings.layout,
+                settings.image_size
+            );
         }
     }
 }
@@ -82,12 +95,9 @@ fn equal(samples: &Arc<Samples>, settings: &ImageSettings, device: Device, mode:
 /// Upsampled digits: what fp32 arithmetic and one rounding to the type may differ by, for values below 4.
 fn digits_equal_on(device: Device) {
     let samples = Arc::new(Samples::from(digits(60)));
-    for (precision, tolerance) in [
-        (Precision::Fp32, 1e-5),
-        (Precision::Fp64, 1e-5),
-        (Precision::Fp16, 4e-3),
-        (Precision::Bf16, 3.2e-2),
-    ] {
+    for (precision, tolerance) in
+        [(Precision::Fp32, 1e-5), (Precision::Fp64, 1e-5), (Precision::Fp16, 4e-3), (Precision::Bf16, 3.2e-2)]
+    {
         for (layout, image_size, persistent_workers) in
             [(Layout::Nchw, 28, false), (Layout::Nhwc, 100, true), (Layout::Nchw, 75, true)]
         {

@@ -15,8 +15,8 @@ use multicard::plan::{ImageSettings, Layout, Precision, WireDtype};
 use tch::{Device, Kind};
 
 use super::loader::{Batch, Origin};
-use super::run_kind;
 use super::render::Renderer;
+use super::run_kind;
 use super::samples::Samples;
 use super::schedule::Task;
 use super::staging::{Format, NewFence, Slot};

@@ -248,7 +248,8 @@ fn dropping_ends_every_thread() {
 fn a_thread_that_panics_ends_the_epoch_with_its_message() {
     let broken = Images { rows: 28, columns: 28, pixels: vec![0; 50 * 784], labels: vec![0; 100] };
     let mut loader =
-        Loader::new(Arc::new(broken.into()), &settings(), Device::Cpu, 1, Mode::Evaluate, Shard::ALL, no_fence).unwrap();
+        Loader::new(Arc::new(broken.into()), &settings(), Device::Cpu, 1, Mode::Evaluate, Shard::ALL, no_fence)
+            .unwrap();
     let mut epoch = loader.epoch(0);
     let error = loop {
         match epoch.next() {

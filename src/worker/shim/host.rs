@@ -101,7 +101,13 @@ pub fn is_pinned(tensor: &Tensor) -> Result<bool, TchError> {
 
 /// A tensor over memory that `owner` owns: contiguous elements of `kind` on `device`. The owner is dropped when libtorch needs
 /// the memory no more, by whatever thread that happens in.
-pub fn adopt(data: *mut c_void, shape: &[i64], kind: Kind, device: Device, owner: Box<Output>) -> Result<Tensor, TchError> {
+pub fn adopt(
+    data: *mut c_void,
+    shape: &[i64],
+    kind: Kind,
+    device: Device,
+    owner: Box<Output>,
+) -> Result<Tensor, TchError> {
     unsafe extern "C" fn release(owner: *mut c_void) {
         // SAFETY: the box that `adopt` gave away, taken back once.
         drop(unsafe { Box::from_raw(owner.cast::<Output>()) });
