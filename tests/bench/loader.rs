@@ -4,15 +4,13 @@
 //! `cargo bench --features torch --bench loader -- [--workers N] [--seconds S] [--folder DIR]`; one JSON line a configuration.
 
 // The worker's own parts, not copies; what a bench does not use is no loss.
-#[allow(dead_code, unused_imports)]
-#[path = "../../src/worker/dali.rs"]
-mod dali;
-#[allow(dead_code, unused_imports)]
-#[path = "../../src/worker/data.rs"]
-mod data;
-#[allow(dead_code, unused_imports)]
-#[path = "../../src/worker/shim.rs"]
-mod shim;
+#[allow(dead_code, unused_imports, missing_docs)]
+#[path = "../../src/worker"]
+mod worker {
+    pub mod dali;
+    pub mod data;
+    pub mod shim;
+}
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,6 +19,7 @@ use data::{Deal, Loader, Mode, Samples, Shard};
 use multicard::dataset::{Images, list_files};
 use multicard::plan::{ImageSettings, Layout, Level, Levels, Loader as Kind, Workload, factors};
 use tch::Device;
+use worker::{dali, data, shim};
 
 const IMAGES: usize = 60_000;
 
