@@ -10,6 +10,9 @@ mod worker {
     pub mod dali;
     pub mod data;
     pub mod shim;
+    // Cargo builds benches with their tests.
+    #[cfg(test)]
+    pub mod testing;
 }
 
 use std::sync::Arc;
@@ -19,6 +22,8 @@ use data::{Deal, Loader, Mode, Samples, Shard};
 use multicard::dataset::{Images, list_files};
 use multicard::plan::{ImageSettings, Layout, Level, Levels, Loader as Kind, Workload, factors};
 use tch::Device;
+#[cfg(test)]
+use worker::testing;
 use worker::{dali, data, shim};
 
 const IMAGES: usize = 60_000;
