@@ -1,6 +1,7 @@
 # Every target sets up what it needs (Debian packages, libtorch) and repeats cheaply. Nothing has to be exported.
 #
 #   MULTICARD_TORCH=DIR   use the PyTorch 2.11.0 in DIR (.../site-packages/torch or an unpacked libtorch)
+#   MULTICARD_DALI=DIR    use the NVIDIA DALI 2.4.0 in DIR (.../site-packages/nvidia) instead of downloading it
 #   SESSION=DIR           where `make run` keeps its session
 
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -15,7 +16,7 @@ unexport LIBTORCH_BYPASS_VERSION_CHECK
 TORCH_CARGO = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: run window test lint build build-cuda bench clean help packages test-packages libtorch
+.PHONY: run window test lint build build-cuda bench clean help packages test-packages libtorch dali
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -32,7 +33,7 @@ run: build ## build, run sessions/quickstart.toml (what it has done already is k
 window: build ## build and open the window
 	$(BUILT)/release/multicard
 
-test: libtorch test-packages ## run every test: library, window, both binaries, end to end
+test: libtorch dali test-packages ## run every test: library, window, both binaries, end to end
 	$(TORCH_CARGO) test --features torch
 
 lint: libtorch ## check form, lints and dependencies
@@ -49,6 +50,9 @@ build-cuda: packages ## build both binaries and the CUDA part of the worker; nee
 
 bench: libtorch ## run the benchmarks
 	$(TORCH_CARGO) bench --features torch
+
+dali: packages ## fetch NVIDIA DALI (230 MB, once, into the user's cache): loader = dali
+	@.ci/dali > /dev/null
 
 clean: ## remove what was built; downloads and sessions stay
 	cargo clean

@@ -85,7 +85,11 @@ mod shim {
     }
 
     fn link_worker(lib: &Path, nvidia: &Path) {
-        let link = |argument: String| println!("cargo:rustc-link-arg-bin={WORKER}={argument}");
+        let link = |argument: String| {
+            println!("cargo:rustc-link-arg-bin={WORKER}={argument}");
+            // The bench of loaders is made of the worker's parts; others need nothing of it.
+            println!("cargo:rustc-link-arg-benches={argument}");
+        };
         link(out().join("libmulticard_shim.a").display().to_string());
         link(format!("-L{}", lib.display()));
         // libtorch_cuda is opened at run time, where there is a driver.

@@ -1,16 +1,22 @@
 //! Image data sets as bytes: where they are, IDX files, the procedural digits and the download of MNIST.
 
+mod bilinear;
 mod digits;
 mod error;
 mod fetch;
+mod files;
 mod folder;
 mod glyph;
 mod idx;
 mod images;
 mod make;
+mod make_files;
 
+pub use bilinear::{Axis, Real, enlarge, nearest_byte};
 pub use error::DatasetError;
 pub use fetch::{MNIST_URLS, fetch_mnist};
+pub use files::{FileSet, ImageFiles, Picture, decode, list_files};
 pub use folder::{data_folder, load, present};
 pub use images::{ImageSet, Images};
 pub use make::make_digits;
+pub use make_files::{FileFormat, make_files};

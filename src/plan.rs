@@ -24,7 +24,7 @@ mod usual;
 mod workload;
 mod write;
 
-pub use data::DataSet;
+pub use data::{Corrupt, DataSet, Decode};
 pub use estimate::Estimate;
 pub use factor::{Domain, Factor, factor, factors};
 pub use file::{Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};

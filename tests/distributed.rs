@@ -122,6 +122,7 @@ fn worker(environment: &[(&str, &str)]) -> WorkerCommand {
         protocol_version: PROTOCOL_VERSION,
         torch_version: String::new(),
         cuda: CudaState::Unavailable { reason: "these ranks are on CPUs".into() },
+        dali: Err("not installed".into()),
     };
     let environment = environment.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     WorkerCommand { path, environment, description }
@@ -249,6 +250,23 @@ fn images_that_live_on_the_device_are_dealt_as_the_hosts_are() {
         }
         agrees(&run, ranks);
     }
+}
+
+#[test]
+fn ranks_that_share_one_copy_map_the_same_memory_and_train_as_those_that_do_not() {
+    let weights = ["shared", "per_rank"].map(|data_copy| {
+        let run = Run::start("ddp-ds", 2, &[("data_copy", Level::text(data_copy))], &[]);
+        run.finished();
+        let says = if data_copy == "shared" { "all the same" } else { "of its own" };
+        for rank in 0..2 {
+            let log = run.log(rank);
+            assert!(evidence(&log, "data_copy")[0].seen.ends_with(says), "{:?}", evidence(&log, "data_copy"));
+        }
+        agrees(&run, 2);
+        let log = run.log(0);
+        evidence(&log, "strategy").iter().find(|seen| seen.seen.starts_with("weights")).expect("weights").seen.clone()
+    });
+    assert_eq!(weights[0], weights[1]);
 }
 
 #[test]

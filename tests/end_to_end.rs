@@ -136,6 +136,52 @@ fn resuming_runs_only_what_is_missing() {
 }
 
 #[test]
+fn colour_files_are_made_trained_on_and_named_when_they_are_corrupt() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let set = folder.path().join("scenario-b");
+    let set = set.to_str().unwrap();
+    let made = output(&["data", "make", "--scenario", "b", "--count", "40", "--format", "png", set]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let again = output(&["data", "make", "--scenario", "b", set]);
+    assert_eq!(again.status.code(), Some(2), "a set that is there is left alone");
+
+    let plan = SMALL
+        .replace("set = \"digits\"", &format!("set = \"folder\"\nfolder = \"{set}\""))
+        .replace(r#"["fp32", "fp64"]"#, r#""fp32""#)
+        .replace(r#"["nchw", "nhwc"]"#, "\"nhwc\"\nscenario = \"b\"")
+        .replace("train_images = 96", "train_images = 39")
+        .replace("test_images = 32", "test_images = 7")
+        .replace("batch_size = 16", "batch_size = 8")
+        .replace("epochs = 2", "epochs = 1\nloader = [\"host\", \"device\"]");
+    let (run, session) = run_plan(&folder, &plan, &[]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    let losses = table(&session, "loss");
+    let loss = |row: usize| losses["rows"][row]["train_loss"]["median"].as_f64().unwrap();
+    // Batch norm over eight images of so few pixels magnifies roundings.
+    assert!((loss(0) - loss(1)).abs() < 0.1, "{losses}");
+    let loading = table(&session, "loading");
+    assert!(loading["rows"][0]["loader_start_s"]["median"].as_f64().unwrap() > 0.0, "{loading}");
+
+    let class = Path::new(set).join("train/3");
+    let broken = fs::read_dir(&class).unwrap().next().unwrap().unwrap().path();
+    fs::write(&broken, "not an image").unwrap();
+    let plan = plan.replace("[\"host\", \"device\"]", "\"host\"");
+    for decode in ["once", "each_epoch"] {
+        for (corrupt, code) in [("stop", 1), ("skip", 0)] {
+            let folder = TempDir::new().unwrap();
+            let data = format!("set = \"folder\"\ndecode = \"{decode}\"\ncorrupt = \"{corrupt}\"");
+            let (run, session) = run_plan(&folder, &plan.replace("set = \"folder\"", &data), &[]);
+            assert_eq!(run.status.code(), Some(code), "{decode} {corrupt}: {}", text(&run.stderr));
+            let runs = fs::read_dir(Path::new(&session).join("runs")).unwrap();
+            let log = runs.map(|run| fs::read_to_string(run.unwrap().path().join("rank-0.jsonl")).unwrap());
+            let told = log.filter(|log| log.contains(&format!("{} cannot be decoded", broken.display()))).count();
+            assert_eq!(told, 1, "{decode} {corrupt}");
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_losses_bit_for_bit() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();

@@ -190,7 +190,7 @@ pub(super) fn data_name(data: &DataSet) -> String {
         DataSet::Digits => "digits".to_owned(),
         DataSet::Mnist { folder: None } => "mnist".to_owned(),
         DataSet::Mnist { folder: Some(folder) } => format!("mnist in {}", folder.display()),
-        DataSet::Folder { folder } => format!("folder {}", folder.display()),
+        DataSet::Folder { folder, .. } => format!("folder {}", folder.display()),
     }
 }
 

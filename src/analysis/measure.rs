@@ -51,6 +51,7 @@ pub const MEASURES: &[Measure] = &[
     plain("images_per_s", "Distinct images", "images/s", |run| run.images_per_s),
     plain("processed_images_per_s", "Processed images", "images/s", |run| run.processed_images_per_s),
     plain("load_wait_s", "Wait for data per step", "s", |run| run.load_wait_s),
+    plain("loader_start_s", "Start of the loader per epoch", "s", |run| run.loader_start_s),
     plain("train_loss", "Training loss", "", |run| run.train_loss),
     plain("test_loss", "Test loss", "", |run| run.test_loss),
     Measure {

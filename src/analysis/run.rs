@@ -74,6 +74,8 @@ pub struct RunSummary {
     pub processed_images_per_s: Option<f64>,
     /// The mean wait for data of a steady step, over all ranks.
     pub load_wait_s: Option<f64>,
+    /// The median start of the loader in an epoch, of the slowest rank: until the first batch was prepared.
+    pub loader_start_s: Option<f64>,
     /// Of the last epoch.
     pub train_loss: Option<f64>,
     /// Of the last epoch.
@@ -186,6 +188,7 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         images_per_s: steady.rate(steady.distinct_images),
         processed_images_per_s: steady.rate(steady.processed_images),
         load_wait_s: steady.load_wait_s,
+        loader_start_s: loader_start(&record.ranks),
         train_loss: last.and_then(|epoch| epoch.train_loss),
         test_loss: last.and_then(|epoch| epoch.test_loss),
         accuracy: last.and_then(|epoch| epoch.accuracy),
@@ -210,6 +213,17 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
     }
     refuse_not_finite(&mut summary);
     summary
+}
+
+/// The loader starts anew in each epoch, in some runs: the median over epochs of what the slowest rank waits for its first batch.
+fn loader_start(ranks: &[RankRecord]) -> Option<f64> {
+    let epochs = ranks.iter().map(|rank| rank.epochs.len()).max()?;
+    let slowest = |epoch: usize| {
+        let starts = ranks.iter().filter_map(|rank| Some(rank.epochs.get(epoch)?.loader_start_s));
+        starts.fold(0.0, f64::max)
+    };
+    let starts: Vec<f64> = (0..epochs).map(slowest).collect();
+    (!starts.is_empty()).then(|| median(&starts))
 }
 
 /// The steady steps of a run.
@@ -377,6 +391,7 @@ fn refuse_not_finite(summary: &mut RunSummary) {
     refuse("images_per_s", &mut summary.images_per_s);
     refuse("processed_images_per_s", &mut summary.processed_images_per_s);
     refuse("load_wait_s", &mut summary.load_wait_s);
+    refuse("loader_start_s", &mut summary.loader_start_s);
     refuse("train_loss", &mut summary.train_loss);
     refuse("test_loss", &mut summary.test_loss);
     refuse("accuracy", &mut summary.accuracy);

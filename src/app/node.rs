@@ -248,6 +248,10 @@ fn worker_ui(ui: &mut Ui, node: &Node) {
                 CudaState::Available => "available".to_owned(),
                 CudaState::Unavailable { reason } => format!("off: {reason}"),
             };
+            let dali = match &worker.dali {
+                Ok(folder) => folder.display().to_string(),
+                Err(reason) => format!("off: {reason}"),
+            };
             pairs_ui(
                 ui,
                 "node-worker",
@@ -256,6 +260,7 @@ fn worker_ui(ui: &mut Ui, node: &Node) {
                     ("Version", format!("{}, protocol {}", worker.version, worker.protocol_version)),
                     ("libtorch", worker.torch_version.clone()),
                     ("CUDA", cuda),
+                    ("NVIDIA DALI", dali),
                 ],
             );
         }

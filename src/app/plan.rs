@@ -277,7 +277,7 @@ impl State {
             PlanCommand::Exclusive(exclusive) => plan.edit(None, |plan| plan.limits.exclusive = exclusive),
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
             PlanCommand::Tracing(tracing) => plan.edit(Some("tracing"), |plan| plan.tracing = tracing),
-            PlanCommand::Data(data) => plan.edit(None, |plan| plan.data = data),
+            PlanCommand::Data(data) => plan.edit(None, |plan| plan.set_data(data)),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(requests),
         }

@@ -8,19 +8,31 @@ use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{OK, Outcome, say};
-use crate::dataset;
+use crate::dataset::{self, FileFormat};
 use crate::plan::DataSet;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Make a procedural data set.
+    /// Make a data set: the procedural digits, or with `--scenario b` a folder of 300×300 colour images.
     Make {
-        /// Which.
-        #[arg(value_enum, default_value_t = Made::Digits)]
-        set: Made,
-        /// Where; by default, where plans look for it.
+        /// `digits`, the default; with `--scenario b`, the folder to write.
+        #[arg(value_name = "SET|DIR")]
+        target: Option<PathBuf>,
+        /// Of which scenario.
+        #[arg(long, value_enum, default_value_t = Scenario::A)]
+        scenario: Scenario,
+        /// Where the digits go; by default, where plans look for them.
         #[arg(long)]
         folder: Option<PathBuf>,
+        /// What scenario b's images are made from.
+        #[arg(long, value_enum, default_value_t = From::Digits)]
+        from: From,
+        /// Training images of scenario b; test images are a sixth of them.
+        #[arg(long, default_value_t = 60_000)]
+        count: usize,
+        /// How scenario b's images are written.
+        #[arg(long, value_enum, default_value_t = Written::Jpeg)]
+        format: Written,
     },
     /// Download a data set; an interrupted download goes on where it stopped.
     Fetch {
@@ -34,9 +46,27 @@ pub(super) enum Command {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Made {
+pub(super) enum Scenario {
     /// 60,000 + 10,000 handwritten-like digits of 28×28 pixels.
+    A,
+    /// Colour images of 300×300 pixels in files, a folder a class.
+    B,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum From {
+    /// The procedural digits.
     Digits,
+    /// MNIST, once fetched.
+    Mnist,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Written {
+    /// At quality 90.
+    Jpeg,
+    /// Without loss.
+    Png,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,7 +77,22 @@ pub(super) enum Fetched {
 
 pub(super) fn run(command: Command) -> Outcome {
     let folder = match command {
-        Command::Make { set: Made::Digits, folder } => {
+        Command::Make { target: Some(folder), scenario: Scenario::B, from, count, format, .. } => {
+            let set = if from == From::Mnist { DataSet::Mnist { folder: None } } else { DataSet::Digits };
+            prepare(&set)?;
+            let images = dataset::load(&set, &dataset::data_folder(&set)?)?;
+            let format = if format == Written::Png { FileFormat::Png } else { FileFormat::Jpeg };
+            with_bar("images", |progress| dataset::make_files(&images, &folder, count, format, progress))?;
+            folder
+        }
+        Command::Make { scenario: Scenario::B, .. } => {
+            return Err("name the folder to write: multicard data make --scenario b DIR".into());
+        }
+        Command::Make { target: Some(other), .. } if other.as_os_str() != "digits" => {
+            let other = other.display();
+            return Err(format!("`{other}` cannot be made: write digits, or --scenario b and a folder").into());
+        }
+        Command::Make { folder, .. } => {
             let folder = folder.map_or_else(|| dataset::data_folder(&DataSet::Digits), Ok)?;
             with_bar("images", |progress| dataset::make_digits(&folder, progress))?;
             folder
@@ -69,7 +114,11 @@ pub(super) fn prepare(set: &DataSet) -> Result<(), dataset::DatasetError> {
     if *set == DataSet::Digits {
         with_bar("images", |progress| dataset::make_digits(&folder, progress))?;
     }
-    dataset::load(set, &folder).map(drop)
+    match set {
+        // Decoding them all would take minutes: each file is looked at by the run that uses it.
+        DataSet::Folder { .. } => dataset::list_files(&folder).map(drop),
+        _ => dataset::load(set, &folder).map(drop),
+    }
 }
 
 /// Does something that tells how far it is, with a bar on a terminal.

@@ -61,6 +61,10 @@ fn describe(node: &Node) -> String {
                 CudaState::Available => lines.push("- CUDA in the worker: available".into()),
                 CudaState::Unavailable { reason } => lines.push(format!("- CUDA in the worker: off ({reason})")),
             }
+            match &worker.dali {
+                Ok(folder) => lines.push(format!("- NVIDIA DALI: {}", folder.display())),
+                Err(reason) => lines.push(format!("- NVIDIA DALI: off ({reason})")),
+            }
         }
         Err(reason) => lines.push(format!("- worker: none: {reason}")),
     }

@@ -22,6 +22,30 @@ pub enum DatasetError {
     /// A folder of image files was asked for as bytes.
     #[error("{} is a folder of image files, which scenario b decodes; digits and mnist are read as bytes", .0.display())]
     NotBytes(PathBuf),
+    /// A folder of image files without a part, or without classes in it.
+    #[error("{} holds no folders of images: one for each class is expected there", .0.display())]
+    NoClasses(PathBuf),
+    /// More classes than the model tells apart, or others in the test part.
+    #[error("{} has the classes {found:?}; {expected}", folder.display())]
+    Classes {
+        /// The part's folder.
+        folder: PathBuf,
+        /// Names of its sub-folders.
+        found: Vec<String>,
+        /// What they should be.
+        expected: String,
+    },
+    /// Not an image that can be decoded.
+    #[error("{} cannot be decoded: {reason}; remove it, or say corrupt = \"skip\" in the plan's [data]", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What its decoder found.
+        reason: String,
+    },
+    /// Something is where a set should be made.
+    #[error("{} is there already: name another folder, or remove it first", .0.display())]
+    Exists(PathBuf),
     /// Reading failed.
     #[error("reading {} failed: {source}", path.display())]
     Read {

@@ -13,7 +13,7 @@ use crate::plan::DataSet;
 /// `multicard/data` of the XDG data directory.
 pub fn data_folder(set: &DataSet) -> Result<PathBuf, DatasetError> {
     let name = match set {
-        DataSet::Mnist { folder: Some(folder) } | DataSet::Folder { folder } => return Ok(folder.clone()),
+        DataSet::Mnist { folder: Some(folder) } | DataSet::Folder { folder, .. } => return Ok(folder.clone()),
         DataSet::Mnist { folder: None } => "mnist",
         DataSet::Digits => "digits",
     };
@@ -46,7 +46,7 @@ pub fn load(set: &DataSet, folder: &Path) -> Result<ImageSet, DatasetError> {
         DataSet::Mnist { folder: Some(_) } => {
             "put MNIST's four IDX files there, or leave the plan's folder out and run `multicard data fetch mnist`"
         }
-        DataSet::Folder { folder } => return Err(DatasetError::NotBytes(folder.clone())),
+        DataSet::Folder { folder, .. } => return Err(DatasetError::NotBytes(folder.clone())),
     };
     idx::read_set(folder, remedy)
 }
@@ -60,7 +60,7 @@ mod tests {
     fn a_plans_own_folder_wins() {
         let folder = PathBuf::from("/data/mine");
         assert_eq!(data_folder(&DataSet::Mnist { folder: Some(folder.clone()) }).unwrap(), folder);
-        assert_eq!(data_folder(&DataSet::Folder { folder: folder.clone() }).unwrap(), folder);
+        assert_eq!(data_folder(&DataSet::files(&folder)).unwrap(), folder);
         assert!(data_folder(&DataSet::Digits).unwrap().ends_with("digits"));
         assert!(data_folder(&DataSet::Mnist { folder: None }).unwrap().ends_with("mnist"));
     }
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_folder_of_files_is_not_read_as_bytes() {
         let folder = PathBuf::from("/data/mine");
-        let error = load(&DataSet::Folder { folder: folder.clone() }, &folder).unwrap_err();
+        let error = load(&DataSet::files(&folder), &folder).unwrap_err();
         assert!(matches!(error, DatasetError::NotBytes(_)), "{error}");
     }
 }

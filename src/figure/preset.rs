@@ -124,6 +124,13 @@ pub const PRESETS: &[Preset] = &[
         "epoch_time_s",
         &["step_time_s", "epoch_time_s", "total_time_s", "images_per_s", "speedup", "accuracy", "train_loss"],
     ),
+    Preset::new(
+        "loading",
+        "throughput, waiting for data in each step, and the start of the loader in each epoch",
+        Drawing::Bars,
+        "load_wait_s",
+        &["images_per_s", "step_time_s", "load_wait_s", "loader_start_s", "epoch_time_s"],
+    ),
     Preset::new("loss", "training loss, test loss and accuracy after each epoch", Drawing::Loss, "", LOSSES).by_epoch(),
     Preset::new(
         "memory",

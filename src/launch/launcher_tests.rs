@@ -84,6 +84,7 @@ fn command(path: PathBuf) -> WorkerCommand {
         protocol_version: PROTOCOL_VERSION,
         torch_version: "2.11.0".into(),
         cuda: CudaState::Available,
+        dali: Err("not installed".into()),
     };
     WorkerCommand { path, environment: Vec::new(), description }
 }

@@ -2,7 +2,7 @@
 
 use super::estimate::{Estimate, memory_per_rank_bytes, usable_gpus};
 use super::{
-    CUDA_GRAPH_WARM_UP_STEPS, CudaState, DataCopy, DataSet, ImageSettings, Loader, Node, OptimizerImpl, Plan,
+    CUDA_GRAPH_WARM_UP_STEPS, CudaState, DataCopy, DataSet, Decode, ImageSettings, Loader, Node, OptimizerImpl, Plan,
     Precision, Scenario, Strategy, Tf32, WireDtype,
 };
 
@@ -17,23 +17,26 @@ pub(super) struct Candidate<'a> {
 /// Says why a combination is invalid and what to do, as a fragment of a sentence.
 type Constraint = fn(&Candidate) -> Option<String>;
 
-/// The constraints in the order they are asked: what this version lacks, what contradicts itself, what the data set
-/// lacks, what the machine lacks.
+/// The constraints in the order they are asked: what contradicts itself, what the data set lacks, what the machine lacks.
 const CONSTRAINTS: &[Constraint] = &[
-    not_available,
+    image_files_are_of_scenario_b,
     single_has_one_rank,
     sync_batch_norm_acts_over_ranks,
     tf32_acts_on_fp32_alone,
     nothing_travels_from_a_device_loader,
+    dali_brings_pixels_its_own_way,
+    files_are_decoded_by_whoever_can,
     steps_can_be_captured,
     data_set_is_large_enough,
     first_batch_is_full,
     fp16_needs_cuda,
     cuda_levels_need_cuda,
     deterministic_replicas_need_cuda,
+    dali_is_there,
     gpus_exist,
     cpus_exist,
     memory_suffices,
+    host_memory_suffices,
 ];
 
 /// The first reason against a combination; none where it is valid.
@@ -41,17 +44,18 @@ pub(super) fn reason(candidate: &Candidate) -> Option<String> {
     CONSTRAINTS.iter().find_map(|constraint| constraint(candidate))
 }
 
-/// Levels that have a name already, and the code that acts on them does not exist yet.
-fn not_available(candidate: &Candidate) -> Option<String> {
-    let settings = candidate.settings;
-    let one_of = [
-        (settings.loader == Loader::Dali, "loader = dali", "use loader = host or device"),
-        (settings.scenario == Scenario::B, "scenario = b", "use scenario = a"),
-        (matches!(candidate.plan.data, DataSet::Folder { .. }), "data.set = folder", "use digits or mnist"),
-        (settings.data_copy == DataCopy::Shared, "data_copy = shared", "use data_copy = per_rank"),
-    ];
-    let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
-    Some(format!("{what} is not available in this version: {remedy}"))
+fn image_files_are_of_scenario_b(candidate: &Candidate) -> Option<String> {
+    let set = &candidate.plan.data;
+    match (candidate.settings.scenario, set) {
+        (Scenario::B, DataSet::Digits | DataSet::Mnist { .. }) => Some(format!(
+            "scenario = b reads image files, {} has none: use data.set = folder or scenario = a",
+            set.name()
+        )),
+        (Scenario::A, DataSet::Folder { .. }) => {
+            Some("scenario = a upsamples digits or mnist, not image files: use scenario = b or another data.set".into())
+        }
+        _ => None,
+    }
 }
 
 fn single_has_one_rank(candidate: &Candidate) -> Option<String> {
@@ -101,6 +105,38 @@ fn nothing_travels_from_a_device_loader(candidate: &Candidate) -> Option<String>
     ];
     let (_, what, why, remedy) = one_of.into_iter().find(|(chosen, ..)| *chosen)?;
     Some(format!("{what} has no effect on loader = device, {why}: use {remedy} or loader = host"))
+}
+
+fn dali_brings_pixels_its_own_way(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    let one_of = [
+        (settings.pin_memory, "pin_memory = on".to_owned(), "pin_memory = off"),
+        (
+            settings.wire_dtype != WireDtype::Run,
+            format!("wire_dtype = {}", settings.wire_dtype.name()),
+            "wire_dtype = run",
+        ),
+    ];
+    let (_, what, remedy) = one_of.into_iter().find(|(chosen, ..)| *chosen && settings.loader == Loader::Dali)?;
+    Some(format!(
+        "{what} has no effect on loader = dali, which stages bytes in its own page-locked memory and normalises on the \
+         device: use {remedy} or loader = host"
+    ))
+}
+
+fn files_are_decoded_by_whoever_can(candidate: &Candidate) -> Option<String> {
+    let each_epoch = candidate.plan.data.decode() == Some(Decode::EachEpoch);
+    let settings = candidate.settings;
+    if each_epoch && settings.loader == Loader::Device {
+        return Some(
+            "loader = device keeps decoded bytes on the GPU: use data.decode = once, or loader = host or dali"
+                .to_owned(),
+        );
+    }
+    (each_epoch && settings.data_copy == DataCopy::Shared).then(|| {
+        "data_copy = shared has no effect where files are decoded in each epoch: use data_copy = per_rank or data.decode = once"
+            .to_owned()
+    })
 }
 
 fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
@@ -183,6 +219,16 @@ fn deterministic_replicas_need_cuda(candidate: &Candidate) -> Option<String> {
     ))
 }
 
+fn dali_is_there(candidate: &Candidate) -> Option<String> {
+    let worker = candidate.node.worker.as_ref();
+    let reason = match (candidate.settings.loader, worker) {
+        (Loader::Dali, Ok(worker)) => worker.dali.as_ref().err()?,
+        (Loader::Dali, Err(reason)) => reason,
+        _ => return None,
+    };
+    Some(format!("loader = dali needs NVIDIA DALI: {reason}; or use loader = host or device"))
+}
+
 fn gpus_exist(candidate: &Candidate) -> Option<String> {
     let (node, wanted) = (candidate.node, candidate.settings.gpus);
     let usable = usable_gpus(node).count();
@@ -206,13 +252,29 @@ fn cpus_exist(candidate: &Candidate) -> Option<String> {
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
     let there = memory_per_rank_bytes(candidate.node, &candidate.plan.limits, candidate.settings.gpus);
-    let needed = candidate.estimate.peak_bytes;
+    let shortage = shortage(candidate.estimate.peak_bytes, there)?;
+    Some(format!("does not fit: {shortage}: use a smaller batch, image or width"))
+}
+
+fn host_memory_suffices(candidate: &Candidate) -> Option<String> {
+    let Estimate { host_bytes, set_copies, set_bytes, .. } = *candidate.estimate;
+    let shortage = shortage(host_bytes, candidate.node.memory_bytes)?;
+    let copies = if set_copies == 1 { "one copy".to_owned() } else { format!("{set_copies} copies") };
+    let set = set_bytes as f64 / 1e9;
+    Some(format!(
+        "does not fit into the host's memory: {shortage}, of which {copies} of {set:.1} GB of images: use \
+         data_copy = shared, data.decode = each_epoch, fewer images or fewer GPUs"
+    ))
+}
+
+/// What is needed of what is there, in GB; none where it suffices.
+fn shortage(needed: u64, there: u64) -> Option<String> {
     (needed > there).then(|| {
         let (needed, there) = (needed as f64 / 1e9, there as f64 / 1e9);
         // Rounded away from each other, so that 94.2 of 94 does not read 94 of 94.
         let scale = if there < 10.0 { 10.0 } else { 1.0 };
         let (needed, there) = ((needed * scale).ceil() / scale, (there * scale).floor() / scale);
-        format!("does not fit: {needed} of {there} GB: use a smaller batch, image or width")
+        format!("{needed} of {there} GB")
     })
 }
 
@@ -236,7 +298,7 @@ fn no_cuda(node: &Node) -> Option<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{DataSet, Level, Node, Plan, expand};
+    use crate::plan::{DataSet, Decode, Level, Node, Plan, expand};
 
     fn plan(settings: &[(&'static str, &str)]) -> Plan {
         let level = |text: &str| text.parse().map_or_else(|_| Level::text(text), Level::Integer);
@@ -267,14 +329,51 @@ mod tests {
         accepted(&[], &gpu_node(1));
     }
 
+    /// A plan over image files.
+    fn files(decode: Decode, settings: &[(&'static str, &str)]) -> Plan {
+        let data = DataSet::Folder { folder: "photos".into(), decode, corrupt: Default::default() };
+        Plan { data, ..plan(&[settings, &[("scenario", "b"), ("image_size", "300")]].concat()) }
+    }
+
     #[test]
-    fn levels_without_code_are_not_available() {
-        for setting in [("loader", "dali"), ("scenario", "b"), ("data_copy", "shared")] {
-            refused(&[setting], &gpu_node(2), "not available in this version");
+    fn image_files_and_scenario_b_belong_together() {
+        refused(&[("scenario", "b")], &gpu_node(1), "digits has none: use data.set = folder");
+        let digits = Plan { data: DataSet::files("photos"), ..plan(&[]) };
+        assert!(reason(&digits, &gpu_node(1)).contains("use scenario = b"));
+        for loader in ["host", "dali", "device"] {
+            assert_eq!(reason(&files(Decode::Once, &[("loader", loader)]), &gpu_node(1)), "");
         }
-        let mut folder = plan(&[]);
-        folder.data = DataSet::Folder { folder: "photos".into() };
-        assert!(reason(&folder, &gpu_node(1)).contains("data.set = folder is not available"));
+        assert_eq!(reason(&files(Decode::EachEpoch, &[("loader", "dali")]), &gpu_node(1)), "");
+        let device = files(Decode::EachEpoch, &[("loader", "device")]);
+        assert!(reason(&device, &gpu_node(1)).contains("use data.decode = once"));
+        let shared = files(Decode::EachEpoch, &[("data_copy", "shared")]);
+        assert!(reason(&shared, &gpu_node(1)).contains("no effect where files are decoded in each epoch"));
+    }
+
+    #[test]
+    fn sets_that_do_not_fit_into_the_hosts_memory_are_refused_with_numbers() {
+        let mut node = gpu_node(4);
+        node.memory_bytes = 64_000_000_000;
+        let reason_of = |decode, settings: &[_]| reason(&files(decode, &[&[("gpus", "4")], settings].concat()), &node);
+        let found = reason_of(Decode::Once, &[]);
+        // 70,000 images of 300 × 300 × 3 bytes, a copy a rank, beside the processes and their batches.
+        assert!(found.contains("of 64 GB, of which 4 copies of 18.9 GB of images"), "{found}");
+        assert_eq!(reason_of(Decode::Once, &[("data_copy", "shared")]), "");
+        assert_eq!(reason_of(Decode::EachEpoch, &[]), "");
+        let found = reason_of(Decode::Once, &[("data_copy", "shared"), ("image_size", "700")]);
+        assert!(found.contains("of which one copy of 102.9 GB"), "{found}");
+    }
+
+    #[test]
+    fn dali_is_refused_where_it_is_not_installed_and_where_a_level_has_no_effect_on_it() {
+        accepted(&[("loader", "dali"), ("persistent_workers", "on")], &cpu_node());
+        refused(&[("loader", "dali"), ("pin_memory", "on")], &gpu_node(1), "no effect on loader = dali");
+        refused(&[("loader", "dali"), ("wire_dtype", "uint8")], &gpu_node(1), "no effect on loader = dali");
+        let mut node = cpu_node();
+        if let Ok(worker) = &mut node.worker {
+            worker.dali = Err("nothing in /cache: run `make dali`".to_owned());
+        }
+        refused(&[("loader", "dali")], &node, "needs NVIDIA DALI: nothing in /cache: run `make dali`");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What a run will roughly take: time and memory, before anything is started.
 
-use super::{Gpu, ImageSettings, Layout, Limits, Loader, Node, OptimizerImpl, Precision, WireDtype};
+use super::{
+    DataCopy, DataSet, Decode, Gpu, ImageSettings, Layout, Limits, Loader, Node, OptimizerImpl, Precision, Strategy,
+    WireDtype,
+};
 
 /// What a run will roughly take. Good for planning an evening, not for a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,6 +12,12 @@ pub struct Estimate {
     pub duration_s: f64,
     /// The peak of one rank on its device: the GPU's memory, or the host's for a CPU rank.
     pub peak_bytes: u64,
+    /// The peak of all ranks in the host's memory: processes, batches that wait there, and copies of the set.
+    pub host_bytes: u64,
+    /// Copies of the set in the host's memory.
+    pub set_copies: u64,
+    /// What one of them takes.
+    pub set_bytes: u64,
 }
 
 /// The cost of CUDA's context and libraries on a GPU.
@@ -19,8 +28,18 @@ const PROCESS_BYTES: f64 = 0.4e9;
 const ACTIVATION_BYTES: f64 = 75e6;
 /// MobileNetV2's parameters at width 1 with ten classes.
 const PARAMETERS: f64 = 2.2e6;
-/// An image of 28×28 bytes and its label, where the set lives on the device.
-const RESIDENT_IMAGE_BYTES: f64 = 28.0 * 28.0 + 8.0;
+/// A process with CUDA in the host's memory: a guess from what it maps.
+const CUDA_PROCESS_BYTES: f64 = 2e9;
+/// An image of scenario a: 28×28 bytes.
+const DIGIT_BYTES: f64 = 28.0 * 28.0;
+/// A label, where the set lives on the device.
+const LABEL_BYTES: f64 = 8.0;
+/// The path and label of an image file.
+const PATH_BYTES: f64 = 200.0;
+/// Decoding one file of 300×300 pixels on one core (JPEG, two shared cores).
+const DECODE_S: f64 = 1.5e-3;
+/// Batches that wait for each thread of the host loader.
+const PREFETCH: f64 = 2.0;
 /// A replayed step of kernels with nothing to do (28 px, batch 64, on an H200).
 const GRAPH_STEP_S: f64 = 2.2e-3;
 /// A step's forward pass is about a third of its work.
@@ -62,9 +81,47 @@ const MEASURED_BANDWIDTH_TB_S: f64 = 4.8;
 /// proportion to `px²` and `w`, twice for fp64, 0.6 for mixed precision), two batches of input, the set where it lives on the
 /// device, and the runtime.
 /// cuDNN's work space and the allocator's fragmentation come on top.
-pub(super) fn image(settings: &ImageSettings, node: &Node) -> Estimate {
+///
+/// Memory of the host: the set (bytes of 28×28 pixels, or of the size that the model sees for decoded files), once a rank or
+/// once a node; two batches a loader thread in the type in which they travel; and 2 GB for each process with CUDA, or all that a
+/// CPU rank takes.
+pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Estimate {
     let gpu = if node.has_cuda() { usable_gpus(node).next() } else { None };
-    Estimate { duration_s: duration_s(settings, node, gpu), peak_bytes: peak_bytes(settings, gpu.is_some()) as u64 }
+    let image_bytes = image_bytes(settings, data);
+    let peak_bytes = peak_bytes(settings, image_bytes, gpu.is_some());
+
+    let ranks = if settings.strategy == Strategy::Dp { 1 } else { settings.gpus.max(1) };
+    let set_copies = if settings.data_copy == DataCopy::Shared { 1 } else { ranks };
+    let set_bytes = images(settings) * image_bytes;
+    let process = if gpu.is_some() { CUDA_PROCESS_BYTES } else { peak_bytes };
+    let waiting = match settings.loader {
+        Loader::Host => PREFETCH * settings.loader_workers as f64 * wire_bytes_per_pixel(settings),
+        // Bytes are fed to it.
+        Loader::Dali => PREFETCH * 3.0,
+        Loader::Device => 0.0,
+    };
+    let batch = settings.batch_size as f64 * pixels(settings) * (settings.gpus.max(1) / ranks) as f64;
+    let host_bytes = ranks as f64 * (process + waiting * batch) + set_copies as f64 * set_bytes;
+    Estimate {
+        duration_s: duration_s(settings, data, node, gpu),
+        peak_bytes: peak_bytes as u64,
+        host_bytes: host_bytes as u64,
+        set_copies: set_copies as u64,
+        set_bytes: set_bytes as u64,
+    }
+}
+
+/// What an image of the set takes in the host's memory between epochs.
+fn image_bytes(settings: &ImageSettings, data: &DataSet) -> f64 {
+    match data.decode() {
+        None => DIGIT_BYTES,
+        Some(Decode::Once) => 3.0 * pixels(settings),
+        Some(Decode::EachEpoch) => PATH_BYTES,
+    }
+}
+
+fn images(settings: &ImageSettings) -> f64 {
+    (settings.train_images + settings.test_images) as f64
 }
 
 /// GPUs that can run a rank: those that are not split by MIG.
@@ -82,15 +139,18 @@ pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) 
     limits.memory_limit_bytes().map_or(device, |limit| limit.min(device))
 }
 
-fn duration_s(settings: &ImageSettings, node: &Node, gpu: Option<&Gpu>) -> f64 {
+fn duration_s(settings: &ImageSettings, data: &DataSet, node: &Node, gpu: Option<&Gpu>) -> f64 {
     let batch = settings.batch_size as f64;
-    let step_s = match gpu {
-        Some(gpu) => gpu_step_s(settings, node, gpu),
-        None => batch * cpu_image_s(settings, node),
+    let decode_s = DECODE_S / loader_threads(settings, node);
+    let step_s = match (gpu, data.decode()) {
+        (Some(gpu), Some(Decode::EachEpoch)) => gpu_step_s(settings, node, gpu).max(batch * decode_s),
+        (Some(gpu), _) => gpu_step_s(settings, node, gpu),
+        (None, _) => batch * cpu_image_s(settings, node),
     };
     // The last batch of training is dropped where it is not full; that of the test is not.
     let test_steps = (settings.test_images as f64 / batch).ceil() * FORWARD_SHARE / settings.gpus.max(1) as f64;
-    let start_s = if gpu.is_some() { 6.0 } else { 2.0 };
+    let decoded = if data.decode() == Some(Decode::Once) { images(settings) * decode_s } else { 0.0 };
+    let start_s = decoded + if gpu.is_some() { 6.0 } else { 2.0 };
     start_s + (settings.steps() as f64 + settings.epochs as f64 * test_steps) * step_s
 }
 
@@ -122,15 +182,20 @@ fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {
         batch_pixels * settings.width_multiplier.powi(2) / (rate * 1e6 * bandwidth / MEASURED_BANDWIDTH_TB_S);
 
     let fp64_wire = settings.precision == Precision::Fp64 && settings.wire_dtype == WireDtype::Run;
-    let cpus = (node.cpus as usize / settings.gpus.max(1)).max(1);
-    let threads = settings.loader_workers.clamp(1, cpus) as f64;
-    let resident = settings.loader == Loader::Device;
+    let threads = loader_threads(settings, node);
+    let resident = settings.loader != Loader::Host;
     let load_s = if resident { 0.0 } else { batch_pixels * if fp64_wire { 10e-9 } else { 5e-9 } / threads };
 
     let overlapped = settings.pin_memory || resident;
     let copy_s = if overlapped { 0.0 } else { batch_pixels * wire_bytes_per_pixel(settings) / 14e9 };
     let step_s = if settings.cuda_graph { GRAPH_STEP_S + compute_s } else { launch_s.max(compute_s) };
     step_s.max(load_s) + copy_s
+}
+
+/// Loader threads of a rank that have a CPU of their own.
+fn loader_threads(settings: &ImageSettings, node: &Node) -> f64 {
+    let cpus = (node.cpus as usize / settings.gpus.max(1)).max(1);
+    settings.loader_workers.clamp(1, cpus) as f64
 }
 
 fn cpu_image_s(settings: &ImageSettings, node: &Node) -> f64 {
@@ -144,7 +209,7 @@ fn cpu_image_s(settings: &ImageSettings, node: &Node) -> f64 {
     (pixels(settings) + 4500.0) * settings.width_multiplier.powi(2) * 1.6e-6 * slower / cores
 }
 
-fn peak_bytes(settings: &ImageSettings, on_gpu: bool) -> f64 {
+fn peak_bytes(settings: &ImageSettings, image_bytes: f64, on_gpu: bool) -> f64 {
     // Weights of mixed precision stay in fp32.
     let scalar_bytes = if settings.precision == Precision::Fp64 { 8.0 } else { 4.0 };
     let states = 3.0 * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
@@ -156,8 +221,8 @@ fn peak_bytes(settings: &ImageSettings, on_gpu: bool) -> f64 {
     let image = ACTIVATION_BYTES * activation * settings.width_multiplier * pixels(settings) / (224.0 * 224.0);
     let input = 2.0 * pixels(settings) * wire_bytes_per_pixel(settings);
     let runtime = if on_gpu { CUDA_CONTEXT_BYTES } else { PROCESS_BYTES };
-    let images = (settings.train_images + settings.test_images) as f64;
-    let set = if settings.loader == Loader::Device { images * RESIDENT_IMAGE_BYTES } else { 0.0 };
+    let resident = settings.loader == Loader::Device;
+    let set = if resident { images(settings) * (image_bytes + LABEL_BYTES) } else { 0.0 };
     states + (image + input) * settings.batch_size as f64 + set + runtime
 }
 

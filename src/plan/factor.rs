@@ -113,7 +113,7 @@ pub const IMAGE: &[Factor] = &[
         name: "Loader",
         unit: "",
         domain: Domain::Names(Loader::NAMES),
-        help: "Who prepares batches: threads on the CPU, NVIDIA DALI, or the GPU from bytes that live there.",
+        help: "Who prepares batches: threads on the CPU, NVIDIA DALI (`make dali`), or the GPU from bytes that live there.",
         finding: "DALI shows no pauses between epochs on 3-4 GPUs, the DataLoader does (2505.22905 Fig. 6-8).",
     },
     Factor {

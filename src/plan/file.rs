@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::problem::PlanError;
-use super::{DataSet, Factor, Level, Tracing, Workload, factors, read, write};
+use super::{DataSet, Factor, Level, Scenario, Tracing, Workload, factors, read, write};
 
 /// The version of plan files that this program writes and reads.
 pub const PLAN_VERSION: i64 = 1;
@@ -139,6 +139,15 @@ impl Plan {
     /// The plan as a file: what differs from the defaults, and what every plan says.
     pub fn to_toml(&self) -> String {
         write::plan(self)
+    }
+
+    /// Trains on another data set. The scenario follows where it must: image files are scenario b's, bytes scenario a's.
+    pub fn set_data(&mut self, data: DataSet) {
+        let scenario = if matches!(data, DataSet::Folder { .. }) { Scenario::B } else { Scenario::A };
+        if let Some((_, levels)) = self.factors.iter_mut().find(|(key, _)| *key == Scenario::KEY) {
+            *levels = vec![Level::text(scenario.name())];
+        }
+        self.data = data;
     }
 
     /// The keys of factors with more than one level.

@@ -1,10 +1,12 @@
 //! Plan files: what is read, what is refused and with which words, and that nothing is lost in writing.
 
+use std::path::PathBuf;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-use crate::plan::{Capture, Domain, expand, order};
+use crate::plan::{Capture, Corrupt, Decode, Domain, expand, order};
 
 const FULL: &str = r#"
 version = 1
@@ -226,6 +228,11 @@ fn the_plans_to_start_from_are_valid_and_as_large_as_they_say() {
     let papers = Plan::read(&folder.join("precision-layout-pin.toml")).unwrap();
     let matrix = expand(&papers, &gpu_node(1));
     assert_eq!((matrix.cells.len(), matrix.invalid.len()), (16, 0));
+
+    for (name, cells) in [("loaders-scenario-b", 16), ("pin-memory", 8), ("loaders", 12)] {
+        let matrix = expand(&Plan::read(&folder.join(format!("{name}.toml"))).unwrap(), &gpu_node(4));
+        assert_eq!((matrix.cells.len(), &matrix.invalid), (cells, &vec![]), "{name}");
+    }
 }
 
 /// Any plan that the window could make.
@@ -233,7 +240,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let data = prop_oneof![
         Just(DataSet::Digits),
         proptest::option::of("\\PC{1,20}").prop_map(|folder| DataSet::Mnist { folder: folder.map(Into::into) }),
-        "[^\\x00]{1,20}".prop_map(|folder: String| DataSet::Folder { folder: folder.into() }),
+        ("[^\\x00]{1,20}", any::<bool>(), any::<bool>()).prop_map(|(folder, each, skip)| DataSet::Folder {
+            folder: PathBuf::from(folder),
+            decode: if each { Decode::EachEpoch } else { Decode::Once },
+            corrupt: if skip { Corrupt::Skip } else { Corrupt::Stop },
+        }),
     ];
     let ticked = proptest::collection::vec((any::<proptest::sample::Index>(), any_levels_seed()), 0..4);
     let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64), any::<bool>());

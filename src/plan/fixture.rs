@@ -9,6 +9,7 @@ fn worker(cuda: CudaState) -> Worker {
         protocol_version: 1,
         torch_version: "2.11.0".to_owned(),
         cuda,
+        dali: Ok("dali".into()),
     }
 }
 

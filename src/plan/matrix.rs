@@ -87,7 +87,7 @@ pub fn estimate(levels: &Levels, node: &Node) -> Result<Estimate, String> {
 
 fn validate(plan: &Plan, node: &Node, levels: &Levels) -> Result<Estimate, String> {
     let settings = ImageSettings::from_levels(levels)?;
-    let estimate = image(&settings, node);
+    let estimate = image(&settings, &plan.data, node);
     match reason(&Candidate { settings: &settings, estimate: &estimate, plan, node }) {
         Some(reason) => Err(reason),
         None => Ok(estimate),
@@ -118,7 +118,12 @@ impl Identities {
             DataSet::Mnist { folder } => {
                 serde_json::json!({"set": "mnist", "folder": folder.as_ref().map(|folder| folder.to_string_lossy())})
             }
-            DataSet::Folder { folder } => serde_json::json!({"set": "folder", "folder": folder.to_string_lossy()}),
+            DataSet::Folder { folder, decode, corrupt } => serde_json::json!({
+                "set": "folder",
+                "folder": folder.to_string_lossy(),
+                "decode": decode.name(),
+                "corrupt": corrupt.name(),
+            }),
         };
         Self {
             before: format!("{{\"data\":{data},\"levels\":{{"),

@@ -47,6 +47,14 @@ pub struct Worker {
     pub torch_version: String,
     /// CUDA, as the worker sees it.
     pub cuda: CudaState,
+    /// The folder of NVIDIA DALI's libraries, or why there are none and how to get them.
+    #[serde(default = "dali_unknown")]
+    pub dali: Result<PathBuf, String>,
+}
+
+/// Of a worker that was described before it looked for DALI.
+fn dali_unknown() -> Result<PathBuf, String> {
+    Err("it was not looked for".to_owned())
 }
 
 /// A profiler that runs can be traced with: Nsight Systems' command line.

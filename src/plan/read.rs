@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::file::PLAN_VERSION;
 use super::problem::{PlanError, Problems, quoted, suggestion};
-use super::{Capture, DataSet, Domain, Factor, Level, Limits, Order, Plan, Tracing, Workload, factor, factors};
+use super::{Capture, Corrupt, DataSet, Decode, Domain, Factor, Level, Limits, Order, Plan, Tracing, Workload, factor, factors};
 
 const TOP_KEYS: &[&str] =
     &["version", "name", "workload", "repeats", "seed", "order", "limits", "measure", "data", "factors"];
@@ -124,15 +124,29 @@ fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {
 }
 
 fn data(table: &Table, workload: Workload, problems: &mut Problems) -> DataSet {
-    table.check_keys(&["set", "folder", "train_images", "test_images"], workload, problems);
+    table.check_keys(&["set", "folder", "decode", "corrupt", "train_images", "test_images"], workload, problems);
     let set = table.choice("set", DataSet::NAMES, problems).unwrap_or("digits");
     let folder = table.text("folder", problems);
     if let Some((span, "")) = &folder {
         problems.add(span, "data.folder", "empty: give the path of a folder");
     }
+    let decode = match table.choice("decode", Decode::NAMES, problems) {
+        Some("each_epoch") => Decode::EachEpoch,
+        _ => Decode::Once,
+    };
+    let corrupt = match table.choice("corrupt", Corrupt::NAMES, problems) {
+        Some("skip") => Corrupt::Skip,
+        _ => Corrupt::Stop,
+    };
+    for key in ["decode", "corrupt"] {
+        if let (Some((span, _)), true) = (table.find(key), set != "folder") {
+            let message = format!("set = {set:?} has no image files; did you mean set = \"folder\"?");
+            problems.add(&span, format!("data.{key}"), message);
+        }
+    }
     match (set, folder) {
         ("mnist", folder) => DataSet::Mnist { folder: folder.map(|(_, folder)| PathBuf::from(folder)) },
-        ("folder", Some((_, folder))) => DataSet::Folder { folder: PathBuf::from(folder) },
+        ("folder", Some((_, folder))) => DataSet::Folder { folder: PathBuf::from(folder), decode, corrupt },
         ("folder", None) => {
             // A folder of the wrong type was told already.
             if let (Some((span, _)), None) = (table.find("set"), table.find("folder")) {

@@ -39,8 +39,12 @@ pub(super) fn plan(plan: &Plan) -> String {
 
     out.push_str("\n[data]\n");
     line(&mut out, "set", string(plan.data.name()));
-    if let DataSet::Mnist { folder: Some(folder) } | DataSet::Folder { folder } = &plan.data {
+    if let DataSet::Mnist { folder: Some(folder) } | DataSet::Folder { folder, .. } = &plan.data {
         line(&mut out, "folder", string(&folder.to_string_lossy()));
+    }
+    if let DataSet::Folder { decode, corrupt, .. } = &plan.data {
+        line(&mut out, "decode", string(decode.name()));
+        line(&mut out, "corrupt", string(corrupt.name()));
     }
 
     out.push_str("\n[factors]\n");

@@ -1,10 +1,14 @@
-//! Batches for the trainer: scenario a's images of bytes, upsampled by threads of the host (2505.22905 section 3) or on the
-//! device itself.
+//! Batches for the trainer: scenario a's bytes upsampled, scenario b's files decoded (2505.22905 section 3), by threads of the
+//! host, by NVIDIA DALI, or on the device itself.
 
+mod dali;
 mod device;
 mod host;
 mod loader;
+mod mapping;
 mod order;
+mod render;
+mod samples;
 mod schedule;
 mod staging;
 mod upsample;
@@ -13,7 +17,9 @@ use multicard::plan::Precision;
 use tch::Kind;
 
 pub use loader::{Batch, Epoch, Loader, Origin};
+pub use mapping::Mapping;
 pub use order::{Deal, Mode, Shard};
+pub use samples::{Content, Pixels, Samples};
 pub use staging::CopyFence;
 
 /// Mean of MNIST's pixels, bytes / 255: what the papers' scripts normalise with.

@@ -6,6 +6,7 @@ use multicard::plan::{
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
 
+use crate::dali;
 use crate::data::{Batch, Origin};
 use crate::graph::Replays;
 use crate::shim::{self, Flags};
@@ -59,6 +60,10 @@ fn wire_dtype(settings: &ImageSettings, batch: &Batch) -> Evidence {
         let seen = format!("{} bytes of indices for {} images, whose pixels do not travel", batch.bytes, batch.count);
         return evidence(WireDtype::KEY, asked.name(), seen, asked == WireDtype::Run);
     }
+    if let Origin::Dali { .. } = batch.origin {
+        let seen = format!("{} bytes for {} images and their labels, as DALI is fed", batch.bytes, batch.count);
+        return evidence(WireDtype::KEY, asked.name(), seen, asked == WireDtype::Run);
+    }
     let bytes = match (asked, settings.precision) {
         (WireDtype::Uint8, _) => 1,
         (WireDtype::Run, Precision::Fp16 | Precision::Bf16) => 2,
@@ -74,6 +79,7 @@ fn pin_memory(asked: bool, origin: Origin) -> Evidence {
     let (seen, pinned) = match origin {
         Origin::Host { pinned: true } => ("batches travel from page-locked memory", true),
         Origin::Host { pinned: false } => ("batches travel from pageable memory", false),
+        Origin::Dali { .. } => ("DALI stages bytes its own way", false),
         Origin::Resident { .. } => ("pixels do not travel", false),
     };
     evidence("pin_memory", on_off(asked), seen.into(), asked == pinned)
@@ -85,6 +91,10 @@ fn loader(settings: &ImageSettings, batch: &Batch) -> Evidence {
         Origin::Host { .. } => {
             (format!("{threads} loader threads"), settings.loader == Loader::Host && threads >= settings.loader_workers)
         }
+        Origin::Dali { device } => (
+            format!("a pipeline of DALI {} on {device:?}", dali::VERSION),
+            settings.loader == Loader::Dali && device == batch.images.device(),
+        ),
         Origin::Resident { device, bytes } => (
             format!("{bytes} bytes of images and labels live on {device:?}"),
             settings.loader == Loader::Device && device == batch.images.device(),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use multicard::plan::{ImageSettings, Loader, Scenario, Strategy, Workload};
+use multicard::plan::{DataSet, ImageSettings, Scenario, Strategy, Workload};
 use multicard::protocol::{Job, PROTOCOL_VERSION, RankPlace};
 use serde::Deserialize;
 use thiserror::Error;
@@ -105,19 +105,11 @@ fn check(job: &Job) -> Result<ImageSettings, String> {
     if let Some((factor, _)) = positive.iter().find(|(_, value)| *value == 0) {
         return Err(format!("{factor} must be at least 1"));
     }
-    not_there_yet(&settings).map_or(Ok(settings), Err)
-}
-
-/// Levels that the contract has and this worker has not.
-fn not_there_yet(settings: &ImageSettings) -> Option<String> {
-    let level = if settings.loader == Loader::Dali {
-        "loader = dali".to_owned()
-    } else if settings.scenario != Scenario::A {
-        format!("scenario = {}", settings.scenario.name())
-    } else {
-        return None;
-    };
-    Some(format!("{level} is not there yet in this worker"))
+    let files = matches!(job.data, DataSet::Folder { .. });
+    if files != (settings.scenario == Scenario::B) {
+        return Err(format!("scenario = {} does not fit data.set = {}", settings.scenario.name(), job.data.name()));
+    }
+    Ok(settings)
 }
 
 #[cfg(test)]

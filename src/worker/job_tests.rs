@@ -78,11 +78,13 @@ fn a_strategy_must_fit_its_places() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_refused_by_its_level() {
-    for (factor, level) in [("loader", "dali"), ("scenario", "b")] {
-        let error = refusal(&job(&[(factor, Level::text(level))], 1));
-        assert!(error.contains(&format!("{factor} = {level} is not there yet")), "{error}");
-    }
+fn a_scenario_needs_its_kind_of_set() {
+    let b = [("scenario", Level::text("b"))];
+    assert!(refusal(&job(&b, 1)).contains("scenario = b does not fit data.set = digits"));
+    let files = Job { data: DataSet::files("photos"), ..job(&[], 1) };
+    assert!(refusal(&files).contains("scenario = a does not fit data.set = folder"));
+    let files = Job { data: DataSet::files("photos"), ..job(&b, 1) };
+    read_back(&serde_json::to_string(&files).unwrap()).unwrap();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod binding;
 mod capture;
 mod clock;
+mod dali;
 mod data;
 mod device;
 mod evidence;
@@ -14,6 +15,7 @@ mod models;
 mod parallel;
 mod precision;
 mod report;
+mod set;
 mod shim;
 #[cfg(test)]
 mod testing;
@@ -79,6 +81,7 @@ fn describe() -> ExitCode {
         protocol_version: PROTOCOL_VERSION,
         torch_version: shim::torch_version(),
         cuda: device::cuda_state(),
+        dali: dali::folder(),
     };
     match serde_json::to_string(&worker) {
         Ok(text) => {

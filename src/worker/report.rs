@@ -70,6 +70,8 @@ impl Stop {
             FailureKind::OutOfMemory
         } else if says(PEER_GONE) {
             FailureKind::Peer
+        } else if says(&["cannot be decoded"]) {
+            FailureKind::Input
         } else {
             FailureKind::Engine
         };

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use multicard::dataset::{self, ImageSet};
 use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, ImageSettings};
 use multicard::protocol::{Event, FailureKind, Job, Phase, RankPlace};
 
@@ -19,6 +18,7 @@ use crate::fence;
 use crate::job;
 use crate::parallel::{self, Coverage, PEER_TIMEOUT, Peers};
 use crate::report::{FAILED, Report, Stop};
+use crate::set;
 use crate::shim::{self, NvtxRange};
 use crate::trainer::Trainer;
 use crate::watchdog::Watchdog;
@@ -96,11 +96,15 @@ pub fn run(
     let clock = StepClock::new(device.device, trainer.arithmetic().weights())?;
 
     report.event(Event::Phase { phase: Phase::Load })?;
-    let set = load(job, settings)?;
+    let set = set::read(job, settings, peers)?;
+    for message in set.left_out {
+        report.event(Event::Warning { message })?;
+    }
+    report.event(Event::Evidence(set.copies))?;
     let shard = parallel::shard(settings, peers);
     // Models of one process are fed from one loader.
     let fed = ImageSettings { batch_size: settings.batch_size * device.devices.len(), ..settings.clone() };
-    let loader = |images, mode| Loader::new(images, &fed, device.device, job.seed, mode, shard, fence::new);
+    let loader = |samples, mode| Loader::new(samples, &fed, device.device, job.seed, mode, shard, fence::new);
     let mut train = loader(Arc::new(set.train), Mode::Train)?;
     let mut test = loader(Arc::new(set.test), Mode::Evaluate)?;
     let steps = (train.batches() * settings.epochs) as u64;
@@ -161,22 +165,6 @@ fn watch_replays(peers: &Peers, report: &Report) -> Result<Watchdog, Stop> {
     };
     Watchdog::start(PEER_TIMEOUT, alarm)
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
-}
-
-/// The images that the cell asks for.
-fn load(job: &Job, settings: &ImageSettings) -> Result<ImageSet, Stop> {
-    let loaded = dataset::load(&job.data, &job.data_folder);
-    let mut set = loaded.map_err(|error| Stop::failed(FailureKind::Input, error.to_string()))?;
-    let parts =
-        [("train_images", settings.train_images, &mut set.train), ("test_images", settings.test_images, &mut set.test)];
-    for (factor, count, images) in parts {
-        if images.len() < count {
-            let message = format!("{factor} = {count}, but the data set has {}: ask for fewer", images.len());
-            return Err(Stop::failed(FailureKind::Input, message));
-        }
-        images.truncate(count);
-    }
-    Ok(set)
 }
 
 impl Run<'_> {

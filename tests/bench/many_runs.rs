@@ -75,6 +75,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         images_per_s: Some(60_000.0 / epoch_time_s),
         processed_images_per_s: Some(60_000.0 / epoch_time_s),
         load_wait_s: Some(0.0004 * (1.0 + noise)),
+        loader_start_s: None,
         train_loss: last.train_loss,
         test_loss: last.test_loss,
         accuracy: last.accuracy,

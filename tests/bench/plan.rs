@@ -76,6 +76,7 @@ fn node(with_gpu: bool) -> Node {
             protocol_version: 1,
             torch_version: "2.11.0".to_owned(),
             cuda,
+            dali: Err("not installed".into()),
         }),
     }
 }

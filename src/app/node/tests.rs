@@ -101,6 +101,7 @@ fn a_worker_that_is_found_says_what_it_is() {
         protocol_version: 1,
         torch_version: "2.11.0".to_owned(),
         cuda: CudaState::Unavailable { reason: "libcuda.so.1 is missing".to_owned() },
+        dali: Err("not installed".into()),
     };
     let harness = window(Node { worker: Ok(worker), ..node(0) }, places(Topology::default()));
     assert!(sees(&harness, "✓ found") && sees(&harness, "2.11.0") && sees(&harness, "off: libcuda.so.1 is missing"));

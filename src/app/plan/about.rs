@@ -1,6 +1,6 @@
 //! The card of what is the same for all cells: name, repeats, data set, limits, order.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use eframe::egui::{
     CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, TextEdit, Ui, Widget as _, WidgetInfo,
@@ -78,13 +78,29 @@ fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
             }
         });
     }
+    if let DataSet::Folder { folder, decode, corrupt } = &plan.data {
+        ui.horizontal_wrapped(|ui| {
+            let label = ui.label("Folder of images");
+            let (field, typed) = text_ui(ui, "images folder", &folder.display().to_string(), 260.0, "a folder");
+            field.labelled_by(label.id);
+            if let Some(folder) =
+                typed.map(|typed| PathBuf::from(typed.trim())).filter(|folder| folder != Path::new(""))
+            {
+                asked.push(PlanCommand::Data(DataSet::Folder { folder, decode: *decode, corrupt: *corrupt }));
+            }
+        });
+    }
     let palette = palette(ui.visuals());
     let (text, colour) = match (&plan.data, outlook.map(|outlook| &outlook.mnist)) {
         (DataSet::Digits, _) => ("Drawn by this program when first needed; nothing is downloaded.".to_owned(), None),
         (DataSet::Mnist { .. }, Some(Ok(found))) => (format!("MNIST {found}"), None),
         (DataSet::Mnist { .. }, Some(Err(missing))) => (format!("MNIST {missing}"), Some(palette.warning)),
         (DataSet::Mnist { .. }, None) => ("looking for MNIST …".to_owned(), None),
-        (DataSet::Folder { folder }, _) => (folder.display().to_string(), None),
+        (DataSet::Folder { .. }, _) => (
+            "Its folders train and test hold a folder a class; `multicard data make --scenario b` makes such a set."
+                .to_owned(),
+            None,
+        ),
     };
     ui.label(RichText::new(text).size(SMALL).color(colour.unwrap_or(palette.muted)));
 }
@@ -93,7 +109,7 @@ fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
 fn data_set(name: &str) -> DataSet {
     match name {
         "mnist" => DataSet::Mnist { folder: None },
-        "folder" => DataSet::Folder { folder: PathBuf::from("images") },
+        "folder" => DataSet::files("images"),
         _ => DataSet::Digits,
     }
 }

@@ -103,10 +103,12 @@ impl Probe<'_> {
     }
 
     fn data_refusals(&self) -> HashMap<&'static str, String> {
-        let sets = [DataSet::Digits, DataSet::Mnist { folder: None }, DataSet::Folder { folder: "images".into() }];
+        let sets = [DataSet::Digits, DataSet::Mnist { folder: None }, DataSet::files("images")];
         let refusal = |data: DataSet| {
-            let plan = Plan { data, ..self.plan.clone() };
-            Some((plan.data.name(), self.reason(&plan, &self.first_levels())?))
+            let mut plan = self.plan.clone();
+            plan.set_data(data);
+            let levels = Probe { plan: &plan, node: self.node }.first_levels();
+            Some((plan.data.name(), self.reason(&plan, &levels)?))
         };
         sets.into_iter().filter_map(refusal).collect()
     }
@@ -197,9 +199,17 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_images_cannot_be_used_yet_and_that_is_said() {
-        let outlook = outlook(Plan::new("p", Workload::Image), cpu_node());
-        assert!(outlook.data_refusal("folder").unwrap().contains("not available"));
+    fn a_data_set_brings_its_scenario_and_one_that_does_not_fit_is_refused() {
+        let fits = outlook(Plan::new("p", Workload::Image), cpu_node());
+        assert_eq!(["digits", "folder"].map(|set| fits.data_refusal(set).is_none()), [true; 2]);
+        let mut plan = Plan::new("p", Workload::Image);
+        plan.set_data(DataSet::files("images"));
+        assert_eq!(plan.levels("scenario"), [Level::text("b")]);
+        let (mut small, mut large) = (cpu_node(), cpu_node());
+        (small.memory_bytes, large.memory_bytes) = (3_000_000_000, 64_000_000_000);
+        assert_eq!(outlook(plan.clone(), large).matrix.cells.len(), 1);
+        let outlook = outlook(plan, small);
+        assert!(outlook.matrix.invalid[0].reason.contains("one copy of 2.1 GB"), "{:?}", outlook.matrix.invalid);
         assert_eq!(outlook.data_refusal("digits"), None);
     }
 }

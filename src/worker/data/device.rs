@@ -5,11 +5,11 @@
 
 use std::time::Instant;
 
-use multicard::dataset::Images;
 use multicard::plan::{ImageSettings, Layout, Precision};
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::loader::{Batch, Origin};
+use super::samples::{Content, Samples};
 use super::schedule::Task;
 use super::upsample::CHANNELS;
 use super::{PIXEL_DEVIATION, PIXEL_MEAN, run_kind};
@@ -19,7 +19,7 @@ const INDEX_BYTES: usize = 8;
 
 /// A set that lives on the device.
 pub struct DeviceSource {
-    /// `[images, 1, rows, columns]`, bytes.
+    /// `[images, channels, rows, columns]`, bytes; one channel or three, which lie side by side in memory.
     pixels: Tensor,
     /// `[images]`, i64.
     labels: Tensor,
@@ -33,10 +33,13 @@ pub struct DeviceSource {
 
 impl DeviceSource {
     /// Brings a set to the device.
-    pub fn new(images: &Images, settings: &ImageSettings, device: Device) -> Result<Self, TchError> {
-        let shape = [images.len(), 1, images.rows, images.columns].map(|count| count as i64);
-        let pixels = Tensor::f_from_slice(&images.pixels)?.f_reshape(shape)?.f_to_device(device)?;
-        let labels = Tensor::f_from_slice(&images.labels)?.f_to_device(device)?.f_to_kind(Kind::Int64)?;
+    pub fn new(samples: &Samples, settings: &ImageSettings, device: Device) -> Result<Self, TchError> {
+        let Content::Bytes { shape: [rows, columns, channels], pixels } = &samples.content else {
+            return Err(TchError::Torch("loader = device needs decoded images: use data.decode = once".into()));
+        };
+        let shape = [samples.len(), *rows, *columns, *channels].map(|count| count as i64);
+        let pixels = Tensor::f_from_slice(pixels)?.f_reshape(shape)?.f_to_device(device)?.f_permute([0, 3, 1, 2])?;
+        let labels = Tensor::f_from_slice(&samples.labels)?.f_to_device(device)?.f_to_kind(Kind::Int64)?;
         let computed = if settings.precision == Precision::Fp64 { Kind::Double } else { Kind::Float };
         Ok(Self {
             pixels,
@@ -84,7 +87,10 @@ impl DeviceSource {
         let mut pixels = self.pixels.f_index_select(0, &indices)?.f_to_kind(computed)?;
         let _ = pixels.f_mul_scalar_(1.0 / (255.0 * PIXEL_DEVIATION))?;
         let _ = pixels.f_sub_scalar_(PIXEL_MEAN / PIXEL_DEVIATION)?;
-        let pixels = pixels.f_upsample_bilinear2d([self.size; 2], false, None, None)?;
+        // Decoded files have their size already.
+        if pixels.size()[2..] != [self.size; 2] {
+            pixels = pixels.f_upsample_bilinear2d([self.size; 2], false, None, None)?;
+        }
 
         let (count, size, channels) = (count as i64, self.size, CHANNELS as i64);
         let options = (given, self.pixels.device());

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use multicard::dataset::Images;
 use multicard::plan::Loader as Level;
 
 use super::super::loader::Loader;
@@ -11,9 +12,10 @@ use super::super::staging::no_fence;
 use super::*;
 use crate::testing::settings;
 
-fn images(count: usize) -> Arc<Images> {
+fn images(count: usize) -> Arc<Samples> {
     let pixels = (0..count * 784).map(|index| (index * index * 31 + index / 784 * 7) as u8).collect();
-    Arc::new(Images { rows: 28, columns: 28, pixels, labels: (0..count).map(|index| (index % 10) as u8).collect() })
+    let labels = (0..count).map(|index| (index % 10) as u8).collect();
+    Arc::new(Images { rows: 28, columns: 28, pixels, labels }.into())
 }
 
 fn batches(settings: &ImageSettings, device: Device, mode: Mode, shard: Shard, epoch: u32) -> Vec<Batch> {

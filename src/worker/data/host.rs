@@ -11,22 +11,23 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use half::{bf16, f16};
-use multicard::dataset::Images;
 use multicard::plan::{ImageSettings, Layout, Precision, WireDtype};
 use tch::{Device, Kind};
 
 use super::loader::{Batch, Origin};
+use super::render::Renderer;
 use super::run_kind;
+use super::samples::Samples;
 use super::schedule::Task;
 use super::staging::{Format, NewFence, Slot};
-use super::upsample::{CHANNELS, Pixel, Upsampler};
+use super::upsample::{CHANNELS, Pixel};
 
 /// Batches that a thread may be ahead: PyTorch's `prefetch_factor`.
 const PREFETCH: usize = 2;
 
 /// Prepares batches of images on threads of the host.
 pub struct HostSource {
-    images: Arc<Images>,
+    samples: Arc<Samples>,
     format: Arc<Format>,
     workers: usize,
     persistent: bool,
@@ -38,7 +39,7 @@ pub struct HostSource {
 impl HostSource {
     /// Threads are started by [`Self::begin`], and named after `rank`.
     pub fn new(
-        images: Arc<Images>,
+        samples: Arc<Samples>,
         settings: &ImageSettings,
         device: Device,
         rank: usize,
@@ -55,7 +56,7 @@ impl HostSource {
             device,
         };
         Self {
-            images,
+            samples,
             format: Arc::new(format),
             workers: settings.loader_workers.max(1),
             persistent: settings.persistent_workers,
@@ -69,7 +70,7 @@ impl HostSource {
     pub fn begin(&mut self, task: &Arc<Task>) -> Result<(), String> {
         let crew = match &mut self.crew {
             Some(crew) => crew,
-            empty => empty.insert(Crew::start(&self.images, &self.format, self.workers, self.rank, self.new_fence)?),
+            empty => empty.insert(Crew::start(&self.samples, &self.format, self.workers, self.rank, self.new_fence)?),
         };
         for (index, hand) in crew.hands.iter().enumerate() {
             hand.tasks.send(Arc::clone(task)).map_err(|_| format!("loader thread {index} has ended"))?;
@@ -129,7 +130,7 @@ struct Hand {
 struct Bench {
     index: usize,
     step: usize,
-    images: Arc<Images>,
+    samples: Arc<Samples>,
     format: Arc<Format>,
     tasks: Receiver<Arc<Task>>,
     free: Receiver<Slot>,
@@ -138,7 +139,7 @@ struct Bench {
 
 impl Crew {
     fn start(
-        images: &Arc<Images>,
+        samples: &Arc<Samples>,
         format: &Arc<Format>,
         count: usize,
         rank: usize,
@@ -156,7 +157,7 @@ impl Crew {
             let bench = Bench {
                 index,
                 step: count,
-                images: Arc::clone(images),
+                samples: Arc::clone(samples),
                 format: Arc::clone(format),
                 tasks: task,
                 free: free_slots,
@@ -196,12 +197,11 @@ impl Bench {
     /// Prepares its share of each task's batches until the loader lets go of a channel, or a batch fails.
     fn work<P: Pixel>(&self) {
         let Format { size, channels_last, .. } = *self.format;
-        let mut upsampler =
-            Upsampler::<P>::new(self.images.rows.max(1), self.images.columns.max(1), size, channels_last);
+        let mut renderer = Renderer::<P>::new(&self.samples, size, channels_last);
         while let Ok(task) = self.tasks.recv() {
             for batch in (self.index..task.batches).step_by(self.step) {
                 let Ok(slot) = self.free.recv() else { return };
-                let prepare = AssertUnwindSafe(|| self.prepare(task.batch(batch), slot, &mut upsampler));
+                let prepare = AssertUnwindSafe(|| self.prepare(task.batch(batch), slot, &mut renderer));
                 let ready = catch_unwind(prepare).unwrap_or_else(|panic| Err(message(&*panic)));
                 let failed = ready.is_err();
                 if self.ready.send(ready).is_err() || failed {
@@ -211,12 +211,12 @@ impl Bench {
         }
     }
 
-    fn prepare<P: Pixel>(&self, batch: &[u32], mut slot: Slot, upsampler: &mut Upsampler<P>) -> Result<Slot, String> {
+    fn prepare<P: Pixel>(&self, batch: &[u32], mut slot: Slot, renderer: &mut Renderer<P>) -> Result<Slot, String> {
         let (pixels, labels) = slot.room::<P>()?;
-        let outputs = pixels.chunks_exact_mut(upsampler.output_len()).zip(labels);
+        let outputs = pixels.chunks_exact_mut(renderer.output_len()).zip(labels);
         for (&index, (output, label)) in batch.iter().zip(outputs) {
-            upsampler.upsample(self.images.image(index as usize), output);
-            *label = i64::from(self.images.labels[index as usize]);
+            renderer.render(&self.samples, index as usize, output)?;
+            *label = i64::from(self.samples.labels[index as usize]);
         }
         Ok(slot)
     }

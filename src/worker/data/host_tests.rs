@@ -4,6 +4,7 @@
 
 use std::fs;
 
+use multicard::dataset::Images;
 use multicard::plan::{BatchNorm, DataCopy, Loader as Level, Numa, OptimizerImpl, Scenario, Strategy, Tf32};
 
 use super::super::loader::{Epoch, Loader, Source};
@@ -43,13 +44,13 @@ fn settings() -> ImageSettings {
 }
 
 /// Images that can be told apart by their first pixel, which is their index.
-fn images(count: usize) -> Arc<Images> {
+fn images(count: usize) -> Arc<Samples> {
     let mut pixels: Vec<u8> = (0..count * 784).map(|index| (index * 7 + index / 784) as u8).collect();
     for index in 0..count {
         pixels[index * 784] = index as u8;
     }
     let labels = (0..count).map(|index| (index % 10) as u8).collect();
-    Arc::new(Images { rows: 28, columns: 28, pixels, labels })
+    Arc::new(Images { rows: 28, columns: 28, pixels, labels }.into())
 }
 
 fn loader(count: usize, settings: &ImageSettings, mode: Mode) -> Loader {
@@ -245,10 +246,10 @@ fn dropping_ends_every_thread() {
 
 #[test]
 fn a_thread_that_panics_ends_the_epoch_with_its_message() {
-    let mut broken = Images::clone(&images(100));
-    broken.pixels.truncate(50 * 784);
+    let broken = Images { rows: 28, columns: 28, pixels: vec![0; 50 * 784], labels: vec![0; 100] };
     let mut loader =
-        Loader::new(Arc::new(broken), &settings(), Device::Cpu, 1, Mode::Evaluate, Shard::ALL, no_fence).unwrap();
+        Loader::new(Arc::new(broken.into()), &settings(), Device::Cpu, 1, Mode::Evaluate, Shard::ALL, no_fence)
+            .unwrap();
     let mut epoch = loader.epoch(0);
     let error = loop {
         match epoch.next() {

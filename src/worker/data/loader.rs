@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use multicard::dataset::Images;
 use multicard::plan::{ImageSettings, Loader as Level};
 use tch::{Device, TchError, Tensor};
 
+use super::dali::DaliSource;
 use super::device::DeviceSource;
 use super::host::HostSource;
 use super::order::{Mode, Shard};
+use super::samples::Samples;
 use super::schedule::{Schedule, Task};
 use super::staging::NewFence;
 
@@ -17,7 +18,7 @@ use super::staging::NewFence;
 #[derive(Debug)]
 pub struct Batch {
     /// `[count, 3, size, size]`, channels-last strides with `layout = nhwc`. From the host fp64 for runs in fp64, else fp32;
-    /// made on the device in the run's precision.
+    /// made on the device, or by DALI, in the run's precision.
     pub images: Tensor,
     /// `[count]`, i64.
     pub labels: Tensor,
@@ -43,6 +44,11 @@ pub enum Origin {
         /// It is page-locked.
         pinned: bool,
     },
+    /// Memory of the host, from where DALI brings them.
+    Dali {
+        /// To which device.
+        device: Device,
+    },
     /// The whole set lives on a device: only indices travel.
     Resident {
         /// Which.
@@ -61,14 +67,15 @@ pub struct Loader {
 /// Who prepares them.
 pub(super) enum Source {
     Host(HostSource),
+    Dali(Box<DaliSource>),
     Device(DeviceSource),
 }
 
 impl Loader {
-    /// A loader of `images` for one rank, as its cell says. `new_fence` makes the events that let copies from page-locked memory
+    /// A loader of `samples` for one rank, as its cell says. `new_fence` makes the events that let copies from page-locked memory
     /// run beside the trainer; where it gives none, copies block.
     pub fn new(
-        images: Arc<Images>,
+        samples: Arc<Samples>,
         settings: &ImageSettings,
         device: Device,
         seed: u64,
@@ -76,11 +83,11 @@ impl Loader {
         shard: Shard,
         new_fence: NewFence,
     ) -> Result<Self, TchError> {
-        let schedule = Schedule::new(images.len(), settings.batch_size, mode, shard, seed);
+        let schedule = Schedule::new(samples.len(), settings.batch_size, mode, shard, seed);
         let source = match settings.loader {
-            Level::Device => Source::Device(DeviceSource::new(&images, settings, device)?),
-            Level::Host => Source::Host(HostSource::new(images, settings, device, shard.rank, new_fence)),
-            Level::Dali => return Err(TchError::Torch("loader = dali is not there yet in this worker".into())),
+            Level::Device => Source::Device(DeviceSource::new(&samples, settings, device)?),
+            Level::Host => Source::Host(HostSource::new(samples, settings, device, shard.rank, new_fence)),
+            Level::Dali => Source::Dali(Box::new(DaliSource::new(samples, settings, device, shard.rank))),
         };
         Ok(Self { schedule, source })
     }
@@ -96,6 +103,7 @@ impl Loader {
         let task = Arc::new(self.schedule.epoch(epoch));
         let failure = match &mut self.source {
             Source::Host(host) => host.begin(&task).err(),
+            Source::Dali(dali) => dali.begin(&task).err(),
             Source::Device(device) => device.begin(&task).err(),
         };
         Epoch { loader: self, task, next: 0, begin, start_s: None, failure }
@@ -147,6 +155,7 @@ impl Epoch<'_> {
         let asked_s = self.begin.elapsed().as_secs_f64();
         let batch = match &mut self.loader.source {
             Source::Host(host) => host.receive(&self.task, self.next)?,
+            Source::Dali(dali) => dali.receive(&self.task, self.next)?,
             Source::Device(device) => device.prepare(&self.task, self.next)?,
         };
         self.start_s.get_or_insert(asked_s + batch.wait_s);
@@ -158,8 +167,10 @@ impl Epoch<'_> {
 impl Drop for Epoch<'_> {
     fn drop(&mut self) {
         let whole = self.failure.is_none() && self.next == self.task.batches;
-        if let Source::Host(host) = &mut self.loader.source {
-            host.end(whole);
+        match &mut self.loader.source {
+            Source::Host(host) => host.end(whole),
+            Source::Dali(dali) => dali.end(whole),
+            Source::Device(_) => {}
         }
     }
 }

@@ -50,6 +50,7 @@ functions! {
     mcc_reset_memory_peaks(c_int) -> c_int;
     mcc_set_memory_fraction(c_int, f64) -> c_int;
     mcc_group_nccl(*mut c_void, c_int, c_int, c_int, i64) -> *mut c_void;
+    mcc_current_stream() -> *mut c_void;
     mcc_use_side_stream() -> c_int;
     mcc_graph_begin() -> *mut c_void;
     mcc_graph_end(*mut c_void, *mut i64, *mut i64) -> c_int;
@@ -172,6 +173,13 @@ pub fn synchronize() -> Result<(), TchError> {
     // SAFETY: no arguments.
     check(functions, unsafe { (functions.mcc_synchronize)() })?;
     Ok(())
+}
+
+/// The stream that libtorch gives this thread's work to; null is the device's default stream.
+pub fn current_stream() -> Result<*mut c_void, TchError> {
+    let functions = functions()?;
+    // SAFETY: no arguments.
+    Ok(unsafe { (functions.mcc_current_stream)() })
 }
 
 /// At most so much since the last reset, in bytes.

@@ -46,6 +46,20 @@ SHIM_API int mc_is_pinned(at::Tensor* tensor) {
   GUARD(-1, { return tensor->is_pinned() ? 1 : 0; })
 }
 
+// Memory that somebody else owns, and gets back through `release` when libtorch needs it no more.
+SHIM_API at::Tensor* mc_adopt(void* data, const int64_t* shape, size_t dimensions, int scalar_type, int cuda_index,
+                              void (*release)(void*), void* owner) {
+  GUARD(nullptr, {
+    auto device = cuda_index >= 0 ? at::Device(at::kCUDA, cuda_index) : at::Device(at::kCPU);
+    auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(scalar_type)).device(device);
+    return new at::Tensor(at::for_blob(data, at::IntArrayRef(shape, dimensions))
+                              .context(owner, release)
+                              .target_device(device)
+                              .options(options)
+                              .make_tensor());
+  })
+}
+
 SHIM_API int mc_copy(at::Tensor* to, at::Tensor* from, int non_blocking) {
   GUARD(-1, {
     at::NoGradGuard no_grad;

@@ -9,6 +9,7 @@ use tch::{Device, Kind, TchError, Tensor};
 use torch_sys::C_tensor;
 
 use super::{cuda_index, error_from, scalar_type};
+use crate::dali::Output;
 
 unsafe extern "C" {
     fn mc_last_error() -> *const c_char;
@@ -16,6 +17,15 @@ unsafe extern "C" {
     fn mc_place(tensor: *const C_tensor, cuda_index: c_int, scalar_type: c_int, channels_last: c_int) -> c_int;
     fn mc_is_channels_last(tensor: *const C_tensor) -> c_int;
     fn mc_pinned_empty(shape: *const i64, dimensions: usize, scalar_type: c_int) -> *mut C_tensor;
+    fn mc_adopt(
+        data: *mut c_void,
+        shape: *const i64,
+        dimensions: usize,
+        scalar_type: c_int,
+        cuda_index: c_int,
+        release: unsafe extern "C" fn(*mut c_void),
+        owner: *mut c_void,
+    ) -> *mut C_tensor;
     fn mc_is_pinned(tensor: *const C_tensor) -> c_int;
     fn mc_copy(to: *const C_tensor, from: *const C_tensor, non_blocking: c_int) -> c_int;
     fn mc_autocast_enter(cuda: c_int, scalar_type: c_int) -> c_int;
@@ -85,6 +95,25 @@ pub fn pinned_empty(shape: &[i64], kind: Kind) -> Result<Tensor, TchError> {
 pub fn is_pinned(tensor: &Tensor) -> Result<bool, TchError> {
     // SAFETY: the tensor lives through the call.
     Ok(check(unsafe { mc_is_pinned(tensor.as_ptr()) })? == 1)
+}
+
+/// A tensor over memory that `owner` owns: contiguous elements of `kind` on `device`. The owner is dropped when libtorch needs
+/// the memory no more, by whatever thread that happens in.
+pub fn adopt(
+    data: *mut c_void,
+    shape: &[i64],
+    kind: Kind,
+    device: Device,
+    owner: Box<Output>,
+) -> Result<Tensor, TchError> {
+    unsafe extern "C" fn release(owner: *mut c_void) {
+        // SAFETY: the box that `adopt` gave away, taken back once.
+        drop(unsafe { Box::from_raw(owner.cast::<Output>()) });
+    }
+    let owner = Box::into_raw(owner).cast();
+    let (kind, device) = (scalar_type(kind), cuda_index(device));
+    // SAFETY: the owner's memory holds that many elements for as long as it lives; the shape lives through the call.
+    own(unsafe { mc_adopt(data, shape.as_ptr(), shape.len(), kind, device, release, owner) })
 }
 
 /// Copies values; without blocking where both sides allow it.

@@ -47,6 +47,11 @@ SHIM_API int mcc_device_info(int device, char* name, size_t name_length, char* u
   })
 }
 
+// The default stream is a null pointer, which is no failure.
+SHIM_API cudaStream_t mcc_current_stream() {
+  GUARD(nullptr, { return c10::cuda::getCurrentCUDAStream().stream(); })
+}
+
 // ---------- events, on the current stream ----------
 
 SHIM_API cudaEvent_t mcc_event_new(int timing) {

@@ -1,0 +1,210 @@
+//! Folders of image files, one sub-folder a class (the convention of torchvision's ImageFolder): listing and decoding.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use image::{ImageReader, Limits};
+
+use super::DatasetError;
+
+/// Classes that the model tells apart.
+const MOST_CLASSES: usize = 10;
+/// Width and height that are decoded at most, in pixels.
+const LARGEST_SIDE: u32 = 16_384;
+
+/// The files of one part of a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageFiles {
+    /// Where they are.
+    pub paths: Vec<PathBuf>,
+    /// The class of each.
+    pub labels: Vec<u8>,
+}
+
+impl ImageFiles {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// Keeps the first `count`; all where there are fewer.
+    pub fn truncate(&mut self, count: usize) {
+        self.paths.truncate(count);
+        self.labels.truncate(count);
+    }
+
+    /// Leaves some out.
+    pub fn remove(&mut self, unwanted: &[usize]) {
+        let keep = |index: &usize| !unwanted.contains(index);
+        let kept: Vec<usize> = (0..self.len()).filter(keep).collect();
+        self.paths = kept.iter().map(|&index| self.paths[index].clone()).collect();
+        self.labels = kept.iter().map(|&index| self.labels[index]).collect();
+    }
+}
+
+/// A folder of image files in its two parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSet {
+    /// To train on.
+    pub train: ImageFiles,
+    /// To evaluate on.
+    pub test: ImageFiles,
+}
+
+/// A decoded image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Height, in pixels.
+    pub rows: usize,
+    /// Width, in pixels.
+    pub columns: usize,
+    /// `[rows, columns, 3]` bytes: red, green, blue.
+    pub pixels: Vec<u8>,
+}
+
+/// Lists `folder/train/<class>/*` and `folder/test/<class>/*`: PNG and JPEG files, by their names' ends. Classes are numbered
+/// in the order of their names. The list takes one file of each class in turn, so that any start of it holds all classes.
+///
+/// # Errors
+/// Where a part is missing, has no or too many classes, or the parts have different ones. The files' content is not looked at.
+pub fn list_files(folder: &Path) -> Result<FileSet, DatasetError> {
+    let (train_folder, test_folder) = (folder.join("train"), folder.join("test"));
+    let (train_classes, train) = list_part(&train_folder)?;
+    let (test_classes, test) = list_part(&test_folder)?;
+    let wrong = |folder, found, expected| Err(DatasetError::Classes { folder, found, expected });
+    if train_classes.len() > MOST_CLASSES {
+        return wrong(train_folder, train_classes, format!("the model tells {MOST_CLASSES} apart: leave some out"));
+    }
+    if test_classes != train_classes {
+        let expected = format!("those of {} are {train_classes:?}: make them the same", train_folder.display());
+        return wrong(test_folder, test_classes, expected);
+    }
+    Ok(FileSet { train, test })
+}
+
+fn list_part(folder: &Path) -> Result<(Vec<String>, ImageFiles), DatasetError> {
+    let classes = sorted(folder, Path::is_dir)?;
+    if classes.is_empty() {
+        return Err(DatasetError::NoClasses(folder.to_owned()));
+    }
+    let lists = classes.iter().map(|class| sorted(class, is_image)).collect::<Result<Vec<_>, _>>()?;
+    let mut files = ImageFiles::default();
+    for turn in 0..lists.iter().map(Vec::len).max().unwrap_or(0) {
+        for (label, list) in lists.iter().enumerate() {
+            if let Some(path) = list.get(turn) {
+                files.paths.push(path.clone());
+                files.labels.push(label as u8);
+            }
+        }
+    }
+    let name = |class: &PathBuf| class.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok((classes.iter().map(name).collect(), files))
+}
+
+/// What a folder holds of a kind, by name.
+fn sorted(folder: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, DatasetError> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(DatasetError::read(folder))? {
+        let path = entry.map_err(DatasetError::read(folder))?.path();
+        if wanted(&path) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn is_image(path: &Path) -> bool {
+    let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+    ["png", "jpg", "jpeg"].iter().any(|known| end.eq_ignore_ascii_case(known))
+}
+
+/// Reads and decodes a file.
+///
+/// # Errors
+/// [`DatasetError::Read`] where it cannot be read, [`DatasetError::Corrupt`] where it is no PNG or JPEG that can be decoded.
+pub fn decode(path: &Path) -> Result<Picture, DatasetError> {
+    let bytes = fs::read(path).map_err(DatasetError::read(path))?;
+    let corrupt = |reason: String| DatasetError::Corrupt { path: path.to_owned(), reason };
+    let mut reader = ImageReader::new(Cursor::new(&bytes));
+    let mut limits = Limits::default();
+    limits.max_image_width = Some(LARGEST_SIDE);
+    limits.max_image_height = Some(LARGEST_SIDE);
+    reader.limits(limits);
+    let reader = reader.with_guessed_format().map_err(|error| corrupt(error.to_string()))?;
+    let image = reader.decode().map_err(|error| corrupt(error.to_string()))?.into_rgb8();
+    let (columns, rows) = (image.width() as usize, image.height() as usize);
+    Ok(Picture { rows, columns, pixels: image.into_raw() })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn touch(folder: &Path, names: &[&str]) {
+        for name in names {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "not an image").unwrap();
+        }
+    }
+
+    #[test]
+    fn classes_are_taken_in_turn_and_other_files_are_not_images() {
+        let folder = tempfile::tempdir().unwrap();
+        touch(
+            folder.path(),
+            &["train/b/2.png", "train/b/1.JPG", "train/a/x.jpeg", "train/a/notes.txt", "train/read.me"],
+        );
+        touch(folder.path(), &["test/a/1.png", "test/b/1.png"]);
+        let set = list_files(folder.path()).unwrap();
+        let names: Vec<_> = set.train.paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!((names, set.train.labels), (vec!["x.jpeg", "1.JPG", "2.png"], vec![0, 1, 1]));
+        assert_eq!(set.test.labels, [0, 1]);
+    }
+
+    #[test]
+    fn folders_that_are_no_set_are_named_with_what_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = list_files(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("train"), "{error}");
+        touch(folder.path(), &["train/a/1.png", "test/b/1.png"]);
+        let error = list_files(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(r#"test has the classes ["b"]; those of"#), "{error}");
+        fs::create_dir_all(folder.path().join("train/b")).unwrap();
+        fs::remove_dir_all(folder.path().join("test/b")).unwrap();
+        let error = list_files(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("test holds no folders of images"), "{error}");
+        for class in 0..11 {
+            touch(folder.path(), &[&format!("train/{class}/1.png")]);
+            touch(folder.path(), &[&format!("test/{class}/1.png")]);
+        }
+        let error = list_files(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("the model tells 10 apart"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_image_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        touch(folder.path(), &["a.png"]);
+        let path = folder.path().join("a.png");
+        let error = decode(&path).unwrap_err();
+        assert!(matches!(&error, DatasetError::Corrupt { path: found, .. } if *found == path), "{error}");
+        let error = decode(&folder.path().join("absent.png")).unwrap_err();
+        assert!(matches!(error, DatasetError::Read { .. }), "{error}");
+    }
+
+    #[test]
+    fn some_files_can_be_left_out() {
+        let mut files = ImageFiles { paths: (0..4).map(|n| n.to_string().into()).collect(), labels: vec![0, 1, 2, 3] };
+        files.remove(&[1, 3]);
+        assert_eq!((files.paths, files.labels), (vec!["0".into(), "2".into()], vec![0, 2]));
+    }
+}

@@ -1,0 +1,62 @@
+//! NVIDIA DALI through its C API, opened at run time: where it is, its functions, and pipelines made of its operators.
+#![allow(unsafe_code)]
+
+mod api;
+mod pipeline;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use etcetera::BaseStrategy;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use api::Functions;
+pub use pipeline::{Fed, Input, Output, Pipeline, Spec};
+
+/// The version that the functions' table was written for. `.ci/dali` fetches it.
+pub const VERSION: &str = "2.4.0";
+/// The library that opens all others of DALI.
+const LIBRARY: &str = "dali/libdali_operators.so";
+/// Names another folder than the one that `make dali` fills.
+const VARIABLE: &str = "MULTICARD_DALI";
+
+/// The folder that holds DALI's libraries in `dali` and `nvimgcodec`, or why there is none and what to do.
+pub fn folder() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
+        return holding(Path::new(&named)).ok_or_else(|| {
+            format!("{VARIABLE} names {}, which holds no {LIBRARY}: correct it", Path::new(&named).display())
+        });
+    }
+    let base = etcetera::choose_base_strategy().map_err(|_| "this user has no home directory".to_owned())?;
+    let usual = base.cache_dir().join("multicard").join(format!("dali-{VERSION}")).join("nvidia");
+    holding(&usual).ok_or_else(|| {
+        format!(
+            "{} does not exist: run `make dali`, or name DALI {VERSION}'s folder nvidia in {VARIABLE}",
+            usual.display()
+        )
+    })
+}
+
+fn holding(folder: &Path) -> Option<PathBuf> {
+    folder.join(LIBRARY).is_file().then(|| folder.to_owned())
+}
+
+static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+
+/// Opens DALI once for the process.
+fn functions() -> Result<&'static Functions, String> {
+    FUNCTIONS.get_or_init(open).as_ref().map_err(Clone::clone)
+}
+
+fn open() -> Result<Functions, String> {
+    let path = folder()?.join(LIBRARY);
+    // SAFETY: initialisers of DALI run, the very library that was asked for.
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
+    let library = library.map_err(|error| format!("{} cannot be opened: {error}", path.display()))?;
+    let functions = Functions::find(&library)?;
+    // Its threads and exit handlers stay.
+    std::mem::forget(library);
+    // SAFETY: no arguments; once.
+    functions.check(unsafe { (functions.daliInit)() })?;
+    Ok(functions)
+}

@@ -1,0 +1,265 @@
+//! The images of a run: read, decoded and shared out before the first epoch.
+
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, panic, thread};
+
+use multicard::dataset::{self, DatasetError, ImageFiles, Images};
+use multicard::plan::{Corrupt, DataCopy, DataSet, Decode, ImageSettings};
+use multicard::protocol::{Evidence, FailureKind, Job};
+
+use crate::data::{Content, Mapping, Pixels, Samples};
+use crate::parallel::Peers;
+use crate::report::Stop;
+use crate::shim::Combine;
+
+/// Files that were left out and are told one by one.
+const MOST_TOLD: usize = 20;
+
+/// What a rank trains on and evaluates.
+pub struct RunSet {
+    /// To train on.
+    pub train: Samples,
+    /// To evaluate on.
+    pub test: Samples,
+    /// Files that were left out, and why.
+    pub left_out: Vec<String>,
+    /// What was seen of the set's copies.
+    pub copies: Evidence,
+}
+
+/// Reads the images that the cell asks for. With `data_copy = shared` all ranks come to this point.
+pub fn read(job: &Job, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<RunSet, Stop> {
+    let mut left_out = Vec::new();
+    let [train, test] = match &job.data {
+        DataSet::Folder { decode, corrupt, .. } => {
+            let set = dataset::list_files(&job.data_folder).map_err(wrong)?;
+            let mut read = |name, count, files| {
+                let files = choose(name, count, files, settings, *corrupt, &mut left_out)?;
+                match decode {
+                    Decode::EachEpoch => Ok(files.into()),
+                    Decode::Once => decoded(&files, settings, peers),
+                }
+            };
+            let train = read("train_images", settings.train_images, set.train)?;
+            [train, read("test_images", settings.test_images, set.test)?]
+        }
+        _ => {
+            let set = dataset::load(&job.data, &job.data_folder).map_err(wrong)?;
+            let train = cut("train_images", settings.train_images, set.train)?;
+            let test = cut("test_images", settings.test_images, set.test)?;
+            [held(train, settings, peers)?, held(test, settings, peers)?]
+        }
+    };
+    if left_out.len() > MOST_TOLD {
+        let more = left_out.len() - MOST_TOLD;
+        left_out.truncate(MOST_TOLD);
+        left_out.push(format!("{more} more files were left out because they cannot be decoded"));
+    }
+    let copies = copies(settings, [&train, &test], peers)?;
+    Ok(RunSet { train, test, left_out, copies })
+}
+
+fn wrong(error: DatasetError) -> Stop {
+    Stop::failed(FailureKind::Input, error.to_string())
+}
+
+fn too_few(factor: &str, count: usize, found: usize) -> Stop {
+    Stop::failed(FailureKind::Input, format!("{factor} = {count}, but the data set has {found}: ask for fewer"))
+}
+
+fn cut(factor: &str, count: usize, mut images: Images) -> Result<Images, Stop> {
+    if images.len() < count {
+        return Err(too_few(factor, count, images.len()));
+    }
+    images.truncate(count);
+    Ok(images)
+}
+
+/// The first `count` files; with `corrupt = skip`, of those that can be decoded.
+fn choose(
+    factor: &str,
+    count: usize,
+    mut files: ImageFiles,
+    settings: &ImageSettings,
+    corrupt: Corrupt,
+    left_out: &mut Vec<String>,
+) -> Result<ImageFiles, Stop> {
+    let mut checked = 0;
+    while corrupt == Corrupt::Skip && checked < count.min(files.len()) {
+        let open = checked..count.min(files.len());
+        let found = Mutex::new(Vec::new());
+        let mut verdicts = vec![0; open.len()];
+        fill(settings.loader_workers, &mut verdicts, 1, |index, _| {
+            match dataset::decode(&files.paths[open.start + index]) {
+                Err(error @ DatasetError::Corrupt { .. }) => {
+                    let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    found.push((open.start + index, error.to_string()));
+                    Ok(())
+                }
+                other => other.map(drop),
+            }
+        })?;
+        let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        found.sort();
+        let unwanted: Vec<_> = found.iter().map(|(index, _)| *index).collect();
+        files.remove(&unwanted);
+        // Those after them have moved up, and are looked at in the next round.
+        checked = open.end - unwanted.len();
+        left_out.extend(found.into_iter().map(|(_, reason)| format!("left out: {reason}")));
+    }
+    if files.len() < count {
+        return Err(too_few(factor, count, files.len()));
+    }
+    files.truncate(count);
+    Ok(files)
+}
+
+/// The files' pixels at the size that the model sees, by the loader's threads; with shared memory each rank decodes its part.
+fn decoded(files: &ImageFiles, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<Samples, Stop> {
+    let size = settings.image_size.max(1) as usize;
+    let shape = [size, size, 3];
+    let image_bytes = shape.iter().product::<usize>();
+    let decode = |offset: usize, slots: &mut [u8]| {
+        fill(settings.loader_workers, slots, image_bytes, |index, slot| {
+            let picture = dataset::decode(&files.paths[offset + index])?;
+            dataset::enlarge(&picture.pixels, [picture.rows, picture.columns], size, slot);
+            Ok(())
+        })
+    };
+    let pixels = match sharing(settings, peers) {
+        Some(peers) => Pixels::Shared(shared(files.len(), image_bytes, peers, decode)?),
+        None => {
+            let mut pixels = Vec::new();
+            let len = files.len() * image_bytes;
+            pixels.try_reserve_exact(len).map_err(|_| {
+                let message = format!("{:.1} GB of memory for decoded images cannot be had", len as f64 / 1e9);
+                Stop::failed(FailureKind::OutOfMemory, message)
+            })?;
+            pixels.resize(len, 0);
+            decode(0, &mut pixels)?;
+            Pixels::Own(pixels)
+        }
+    };
+    Ok(Samples { labels: files.labels.clone(), content: Content::Bytes { shape, pixels } })
+}
+
+/// Images of bytes, in memory that ranks share where they should.
+fn held(images: Images, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<Samples, Stop> {
+    let Some(peers) = sharing(settings, peers) else { return Ok(images.into()) };
+    let image_bytes = images.rows * images.columns;
+    let copy = |offset: usize, slots: &mut [u8]| {
+        slots.copy_from_slice(&images.pixels[offset * image_bytes..][..slots.len()]);
+        Ok(())
+    };
+    let pixels = Pixels::Shared(shared(images.len(), image_bytes, peers, copy)?);
+    let shape = [images.rows, images.columns, 1];
+    Ok(Samples { labels: images.labels, content: Content::Bytes { shape, pixels } })
+}
+
+/// The ranks to share with, where sharing is asked for.
+fn sharing<'a>(settings: &ImageSettings, peers: Option<&'a Rc<Peers>>) -> Option<&'a Rc<Peers>> {
+    peers.filter(|_| settings.data_copy == DataCopy::Shared)
+}
+
+/// Memory for `count` images that all ranks map. Each fills its part: `fill(first image, bytes)`.
+fn shared(
+    count: usize,
+    image_bytes: usize,
+    peers: &Rc<Peers>,
+    fill: impl FnOnce(usize, &mut [u8]) -> Result<(), Stop>,
+) -> Result<Mapping, Stop> {
+    let failed = |error: io::Error| {
+        let message = format!("sharing {count} images between ranks failed: {error}; use data_copy = per_rank");
+        Stop::failed(FailureKind::Engine, message)
+    };
+    let agree =
+        |numbers: &[i64]| peers.combine(numbers, Combine::Sum).map_err(|error| peers.explain(Stop::from(error)));
+    let created = if peers.rank == 0 { Some(Mapping::create(count * image_bytes).map_err(failed)?) } else { None };
+    let address = agree(&created.as_ref().map_or([0, 0], Mapping::address))?;
+    let mut mapping = match created {
+        Some(mapping) => mapping,
+        None => Mapping::open([address[0], address[1]], count * image_bytes).map_err(failed)?,
+    };
+    let (rank, ranks) = (peers.rank as usize, peers.world_size as usize);
+    let (first, last) = (count * rank / ranks, count * (rank + 1) / ranks);
+    fill(first, mapping.part_mut(first * image_bytes..last * image_bytes))?;
+    // Nobody reads before all have written.
+    agree(&[1])?;
+    Ok(mapping)
+}
+
+/// Cuts `slots` into pieces of `piece` bytes and lets threads do `work(index, piece)` for each; the first error ends it.
+fn fill(
+    threads: usize,
+    slots: &mut [u8],
+    piece: usize,
+    work: impl Fn(usize, &mut [u8]) -> Result<(), DatasetError> + Sync,
+) -> Result<(), Stop> {
+    let jobs = Mutex::new(slots.chunks_exact_mut(piece).enumerate());
+    let (failure, ended) = (Mutex::new(None), AtomicBool::new(false));
+    let run = || {
+        while !ended.load(Ordering::Relaxed) {
+            let next = jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+            let Some((index, slot)) = next else { break };
+            if let Err(error) = work(index, slot) {
+                ended.store(true, Ordering::Relaxed);
+                failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+            }
+        }
+    };
+    let started: io::Result<()> = thread::scope(|scope| {
+        let mut threads_of = Vec::new();
+        for index in 0..threads.max(1) {
+            let builder = thread::Builder::new().name(format!("decode-{index}"));
+            match builder.spawn_scoped(scope, run) {
+                Ok(thread) => threads_of.push(thread),
+                Err(error) if index == 0 => return Err(error),
+                // Fewer threads than wished take longer, nothing else.
+                Err(_) => break,
+            }
+        }
+        for thread in threads_of {
+            thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        }
+        Ok(())
+    });
+    started.map_err(|error| Stop::engine(&format!("starting a thread that decodes failed: {error}")))?;
+    match failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        Some(error) => Err(wrong(error)),
+        None => Ok(()),
+    }
+}
+
+/// Whether ranks hold the very same memory, by the identity of what they map.
+fn copies(settings: &ImageSettings, parts: [&Samples; 2], peers: Option<&Rc<Peers>>) -> Result<Evidence, Stop> {
+    let held = |samples: &Samples| match &samples.content {
+        Content::Bytes { pixels, .. } => pixels.len(),
+        Content::Files(_) => 0,
+    };
+    let inode = |samples: &Samples| match &samples.content {
+        Content::Bytes { pixels: Pixels::Shared(mapping), .. } => Some(mapping.inode as i64),
+        _ => None,
+    };
+    let bytes: usize = parts.iter().map(|samples| held(samples)).sum();
+    let (ranks, inodes) = (peers.map_or(1, |peers| peers.world_size), parts.map(|part| inode(part).unwrap_or(0)));
+    let asked = settings.data_copy;
+    let (seen, in_effect) = match peers.filter(|_| asked == DataCopy::Shared) {
+        Some(peers) => {
+            let of = |combine| peers.combine(&inodes, combine).map_err(|error| peers.explain(Stop::from(error)));
+            let same = of(Combine::Min)? == of(Combine::Max)? && inodes.iter().all(|&inode| inode != 0);
+            let [train, test] = inodes;
+            let alike = if same { "all the same" } else { "not all the same" };
+            (format!("{ranks} ranks map {bytes} bytes, objects {train} and {test}, {alike}"), same)
+        }
+        None if bytes == 0 => ("files are decoded in each epoch: no copy is held".to_owned(), true),
+        None if ranks == 1 => (format!("one process holds {bytes} bytes"), true),
+        None => (format!("each of {ranks} ranks holds {bytes} bytes of its own"), inodes == [0, 0]),
+    };
+    Ok(Evidence { factor: DataCopy::KEY.into(), asked: asked.name().into(), seen, in_effect })
+}
+
+#[cfg(test)]
+#[path = "set_tests.rs"]
+mod tests;
