@@ -242,6 +242,41 @@ fn without_a_worker_the_message_says_what_to_do() {
     assert!(!session.exists());
 }
 
+#[test]
+fn a_disk_that_fills_up_is_told_and_what_is_missing_is_run_once_there_is_room() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("plan.toml");
+    fs::write(&file, SMALL).unwrap();
+    let room = folder.path().join("room");
+    fs::create_dir(&room).unwrap();
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-Urm", "sh", "-euc", script, env!("CARGO_BIN_EXE_multicard")]).arg(&room).arg(&file);
+        command.env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker")).env("MULTICARD_DATA", data_folder());
+        command.output()
+    };
+    if !unshare("mount -t tmpfs none /mnt").is_ok_and(|output| output.status.success()) {
+        println!("skipped: this system does not permit mounts in a user namespace (unshare -Urm)");
+        return;
+    }
+    let output = unshare(
+        "mount -t tmpfs -o size=360k none \"$1\"
+        if \"$0\" run \"$2\" --session \"$1/s\" --resume; then exit 9; fi
+        echo; echo; mount -o remount,size=64m \"$1\"
+        \"$0\" run \"$2\" --session \"$1/s\" --resume
+        \"$0\" table \"$1/s\" --preset times --format json",
+    );
+    let output = output.unwrap();
+    assert!(output.status.success(), "{:?} {}", output.status.code(), text(&output.stderr));
+    let told = text(&output.stderr);
+    assert!(told.contains("free space") || told.contains("make room"), "{told}");
+    let times: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = times["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row["step_time_s"]["n"] == 1), "{times}");
+}
+
 /// Waits for a condition, not for a time.
 fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
