@@ -359,31 +359,6 @@ fn without_a_worker_the_message_says_what_to_do() {
 }
 
 #[test]
-fn a_second_workbench_is_refused_and_takes_over_once_the_first_was_killed() {
-    let _alone = alone();
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("plan.toml");
-    fs::write(&file, SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#)).unwrap();
-    let session = folder.path().join("session");
-    let run = ["run", file.to_str().unwrap(), "--session", session.to_str().unwrap(), "--resume"];
-    let mut first = multicard(&run).spawn().unwrap();
-    wait_for(|| fs::read_to_string(session.join("journal.jsonl")).ok()?.contains("run_started").then_some(()));
-    let second = output(&run);
-    assert_eq!(second.status.code(), Some(2));
-    assert!(text(&second.stderr).contains("another multicard is writing this session"), "{}", text(&second.stderr));
-    assert!(table(session.to_str().unwrap(), "times")["rows"].is_array());
-    first.kill().unwrap();
-    first.wait().unwrap();
-    let third = output(&run);
-    assert_eq!(third.status.code(), Some(0), "{}", text(&third.stderr));
-    assert!(text(&third.stderr).contains("followed to their end first"), "{}", text(&third.stderr));
-    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
-    let count = |what: &str| journal.lines().filter(|line| line.contains(what)).count();
-    assert_eq!(count(r#""state":"finished""#), 2);
-    assert_eq!(count(r#""state":"failed""#), 0);
-}
-
-#[test]
 fn a_disk_that_fills_up_is_told_and_what_is_missing_is_run_once_there_is_room() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();

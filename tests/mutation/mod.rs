@@ -1,7 +1,15 @@
 //! Changes bytes the way fuzzers do, from a seeded generator: what two fuzz tests share.
 
+use std::time::Duration;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+
+/// What this thread has computed: a machine that has much else to do makes no parser slow.
+pub fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
 
 /// Changes some bytes and keeps the length: single bytes and bits, short runs, one place copied over another.
 pub fn overwrite(bytes: &mut [u8], random: &mut ChaCha8Rng) {
