@@ -81,7 +81,7 @@ fn traced_runs_and_reports_are_left_out_of_bars_until_asked_and_compared_as_metr
     execute(&mut state, Command::Compare(CompareCommand::Kind(Kind::Metrics)));
     assert_eq!(cells(&state), 2);
     let mut harness = harness(state);
-    harness.get_by_label("Part cell elsewhere: CUDA memcpy Host-to-Device 4.00 s");
+    harness.get_by_label_contains("elsewhere: CUDA memcpy Host-to-Device 4.00 s");
     harness.get_by_label_contains("Marks of");
     harness.get_by_label("In percent_of_shown").click();
     harness.run();

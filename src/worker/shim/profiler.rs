@@ -180,7 +180,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        self.open = None;
+        drop(self.open.take());
         if let Some(thread) = self.thread.take() {
             // It cannot panic.
             let _ = thread.join();
