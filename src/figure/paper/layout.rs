@@ -93,7 +93,8 @@ fn told_apart(charts: &[Chart]) -> Vec<Chart> {
         return charts;
     }
     let mut known: Vec<(Look, usize)> = Vec::new();
-    let series = charts.iter_mut().filter(lines).flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series);
+    let series =
+        charts.iter_mut().filter(lines).flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series);
     for series in series.filter(|series| series.role == Role::Measured) {
         let look = (series.look.clone(), series.variant);
         let place = known.iter().position(|other| *other == look).unwrap_or_else(|| {
@@ -276,7 +277,10 @@ fn sides(chart: &Chart) -> (Side, Side) {
             let (low, high) = span(chart);
             // 1 says: no effect. It is always in sight.
             let ends = (low.min(1.0), high.max(1.0));
-            (names(&crate::figure::Axis { name: String::new(), ..chart.x.clone() }), Side::Numbers(Ruler::new(&chart.y, ends, false, 5)))
+            (
+                names(&crate::figure::Axis { name: String::new(), ..chart.x.clone() }),
+                Side::Numbers(Ruler::new(&chart.y, ends, false, 5)),
+            )
         }
     }
 }
