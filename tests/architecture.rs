@@ -52,6 +52,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("egui_table", &["app"]),
     ("poll_promise", &["app"]),
     ("rfd", &["app"]),
+    ("krilla", &["figure"]),
+    ("tiny_skia", &["figure"]),
+    ("harfrust", &["figure"]),
+    ("subsetter", &["figure"]),
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {

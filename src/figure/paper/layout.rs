@@ -25,7 +25,7 @@ struct Spot<'a> {
     right: f64,
 }
 
-/// Lays charts out, one below or beside the other. What cannot be drawn is left out; where nothing can, the page says so.
+/// Lays charts out, below or beside each other. What cannot be drawn is left out; where nothing can, the page says so.
 pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
     let told_apart = (style.palette == Palette::Grey).then(|| told_apart(charts));
     let charts = told_apart.as_deref().unwrap_or(charts);
