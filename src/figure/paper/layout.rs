@@ -252,7 +252,7 @@ fn sides(chart: &Chart) -> (Side, Side) {
         Form::Lines | Form::Scaling => {
             let mut places: Vec<f64> = chart
                 .series()
-                .filter(|series| series.role == crate::figure::Role::Measured)
+                .filter(|series| series.role == Role::Measured)
                 .flat_map(|series| series.points.iter().map(|point| point.x))
                 .filter(|x| x.is_finite())
                 .collect();
