@@ -53,6 +53,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("poll_promise", &["app"]),
     ("rfd", &["app"]),
     ("zip", &["store"]),
+    ("krilla", &["figure"]),
+    ("tiny_skia", &["figure"]),
+    ("harfrust", &["figure"]),
+    ("subsetter", &["figure"]),
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {

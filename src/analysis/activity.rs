@@ -55,7 +55,8 @@ pub(super) fn activity(record: &RunRecord) -> Vec<Activity> {
 
 fn of_rank(rank: &RankRecord, origin: f64) -> Vec<Activity> {
     let mut spans = Vec::new();
-    let mut add = |phase: Phase, start_s: f64, end_s: f64| spans.push(Activity { rank: rank.rank, phase, start_s, end_s });
+    let mut add =
+        |phase: Phase, start_s: f64, end_s: f64| spans.push(Activity { rank: rank.rank, phase, start_s, end_s });
     if let Some(step) = rank.steps.first() {
         add(Phase::Start, 0.0, step.time_s - step.duration_s - origin);
     }
@@ -65,7 +66,9 @@ fn of_rank(rank: &RankRecord, origin: f64) -> Vec<Activity> {
             let phase = if first.warm_up { Phase::WarmUp } else { Phase::Training };
             add(phase, first.time_s - first.duration_s - origin, last.time_s - origin);
         }
-        let test = epoch.last().zip(rank.evaluations.iter().find(|test| Some(test.epoch) == epoch.last().map(|step| step.epoch)));
+        let test = epoch
+            .last()
+            .zip(rank.evaluations.iter().find(|test| Some(test.epoch) == epoch.last().map(|step| step.epoch)));
         if let Some((last, test)) = test {
             add(Phase::Test, last.time_s - origin, last.time_s - origin + test.duration_s);
         }
@@ -82,7 +85,8 @@ mod tests {
     fn phases_follow_each_other_and_start_at_the_start_of_the_run() {
         let record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 1.0);
         let activity = activity(&record);
-        let phases = |rank: u32| activity.iter().filter(|one| one.rank == rank).map(|one| one.phase).collect::<Vec<_>>();
+        let phases =
+            |rank: u32| activity.iter().filter(|one| one.rank == rank).map(|one| one.phase).collect::<Vec<_>>();
         // The first steps are said to take ten times the time between their events: none starts before the run.
         assert!(activity.iter().all(|one| one.start_s >= 0.0 && one.end_s > one.start_s));
         assert!(phases(0).contains(&Phase::Training) && phases(1).contains(&Phase::Test));

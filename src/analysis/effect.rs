@@ -82,7 +82,10 @@ mod tests {
         let cells = cells(&runs);
         let values = |cell: &Cell| cell.runs.iter().filter_map(|run| Some((run.repeat, run.step_time_s?))).collect();
         let effects = effects(&cells, &values, true, 1);
-        effects.into_iter().map(|one| (format!("{} over {}", one.level, one.base), one.value.median, one.pairs)).collect()
+        effects
+            .into_iter()
+            .map(|one| (format!("{} over {}", one.level, one.base), one.value.median, one.pairs))
+            .collect()
     }
 
     #[test]

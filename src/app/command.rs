@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{CloseCommand, CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, SessionsCommand, Theme};
+use super::{
+    CloseCommand, CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, SessionsCommand,
+    Theme,
+};
 
 /// A screen of the rail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -211,7 +211,8 @@ fn filter_id() -> Id {
 
 /// Draws the Figures screen.
 pub fn figures_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    if state.records.summaries.is_empty() && state.compare_sources().iter().all(|one| one.records.summaries.is_empty()) {
+    if state.records.summaries.is_empty() && state.compare_sources().iter().all(|one| one.records.summaries.is_empty())
+    {
         preview::empty_ui(ui, state, commands);
         return;
     }

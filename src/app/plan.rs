@@ -25,8 +25,8 @@ use super::{Command, Request, Screen, State};
 use crate::plan::{DataSet, Level, Order, Plan, Tracing, Workload, factor};
 
 use document::{Document, EditKind};
-pub(in crate::app) use files::{on_thread, typed_path};
 use files::{Purpose, Question, Saved};
+pub(in crate::app) use files::{on_thread, typed_path};
 use outlook::Outlook;
 
 /// The room that the scroll bar of the cards takes.

@@ -7,8 +7,8 @@ use eframe::egui::Context;
 
 use super::closing::Closing;
 use super::compare::CompareState;
-use super::figures::FiguresState;
 use super::engine::{QueueView, Records, Report, Request};
+use super::figures::FiguresState;
 use super::live::LiveState;
 use super::node::NodeState;
 use super::plan::PlanState;
@@ -234,7 +234,9 @@ impl State {
             let session = if path.is_dir() { Some(path.clone()) } else { path.parent().map(PathBuf::from) };
             let session = session.filter(|folder| folder.join("session.toml").exists());
             let session = session.filter(|_| !is_report(&path));
-            let is_figure = path.extension().is_some_and(|extension| FIGURES.iter().any(|known| extension.eq_ignore_ascii_case(known)));
+            let is_figure = path
+                .extension()
+                .is_some_and(|extension| FIGURES.iter().any(|known| extension.eq_ignore_ascii_case(known)));
             let is_plan = path.extension().is_some_and(|extension| extension == "toml");
             match session {
                 _ if is_figure => self.execute_figures(super::FiguresCommand::Open(path), context, requests),

@@ -197,7 +197,9 @@ fn open(arguments: &Arguments) -> Outcome {
 
 fn has_display() -> bool {
     cfg!(feature = "window")
-        && ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+        && ["DISPLAY", "WAYLAND_DISPLAY"]
+            .iter()
+            .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// What a figure's file says, for reading.
@@ -209,7 +211,8 @@ fn told(provenance: &Provenance) -> String {
             Some(gpu) => format!("{}x {gpu}, driver {}", node.gpus.len(), node.driver.as_deref().unwrap_or("unknown")),
             None => "no GPU".to_owned(),
         };
-        text += &format!("session {} ({}): {gpus}, {} ({} CPUs)\n", origin.session, origin.date, node.cpu_model, node.cpus);
+        text +=
+            &format!("session {} ({}): {gpus}, {} ({} CPUs)\n", origin.session, origin.date, node.cpu_model, node.cpus);
         for plan in &origin.plans {
             text += &format!("plan {} ({})\n", plan.name, plan.id);
         }

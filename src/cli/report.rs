@@ -51,7 +51,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             let id = preset.id;
             readme += &format!("![{id}](figures/{id}.png)\n\n");
             readme += &format!("[SVG](figures/{id}.svg), [PDF](figures/{id}.pdf), [PNG](figures/{id}.png)");
-            readme += &format!("; table: [Markdown](tables/{id}.md), [CSV](tables/{id}.csv), [LaTeX](tables/{id}.tex)\n\n");
+            readme +=
+                &format!("; table: [Markdown](tables/{id}.md), [CSV](tables/{id}.csv), [LaTeX](tables/{id}.tex)\n\n");
         }
         write_tables(out, &figure)?;
         figure.notes().iter().for_each(|note| readme += &format!("- {}\n", escape(note)));
@@ -61,14 +62,19 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         paper::write_file(&file, plan.toml.as_bytes())?;
     }
     paper::write_file(&out.join("README.md"), readme.as_bytes())?;
-    say(format_args!("{written} figures and {} tables in {}", PRESETS.iter().filter(|preset| !preset.id.contains('/')).count(), out.display()));
+    say(format_args!(
+        "{written} figures and {} tables in {}",
+        PRESETS.iter().filter(|preset| !preset.id.contains('/')).count(),
+        out.display()
+    ));
     Ok(OK)
 }
 
 fn write_figure(out: &Path, figure: &Figure, material: &Material, dpi: u32) -> Result<(), paper::FigureError> {
     let provenance = figure.provenance(vec![material.origin.clone()]);
     let scene = figure.scene();
-    for (extension, format) in [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf), ("png", PaperFormat::Png { dpi })] {
+    for (extension, format) in [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf), ("png", PaperFormat::Png { dpi })]
+    {
         let file = out.join("figures").join(format!("{}.{extension}", figure.spec.preset));
         paper::write_file(&file, &paper::encode(&scene, &provenance, format)?)?;
     }

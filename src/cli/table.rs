@@ -13,7 +13,7 @@ use crate::store::Reader;
 pub(super) struct Arguments {
     /// The session's folder, or the name of one in the default place.
     session: PathBuf,
-    /// Which table: times, loading, loss, memory, metrics, metrics-percent-of-report, metrics-percent-of-wall.
+    /// Which table: that of a figure of this name (times, loading, loss, memory, scaling, metrics, …).
     #[arg(long, default_value = "times")]
     preset: String,
     /// The cell that speed-ups are relative to; by default the first row.

@@ -63,7 +63,8 @@ pub fn figure(sources: &[Source], spec: &Spec) -> Result<Figure, FigureError> {
     let baseline = match &spec.baseline {
         None => None,
         Some(asked) => {
-            let found = all.iter().find(|cell| cell.id == asked).or_else(|| all.iter().find(|cell| has_levels(cell, asked)));
+            let found =
+                all.iter().find(|cell| cell.id == asked).or_else(|| all.iter().find(|cell| has_levels(cell, asked)));
             Some(found.ok_or_else(|| FigureError::Baseline(asked.clone()))?.key())
         }
     };

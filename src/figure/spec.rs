@@ -17,7 +17,7 @@ pub struct Spec {
     pub hidden: Vec<(String, Level)>,
     /// A measure's key, where it is not the preset's own.
     pub measure: Option<String>,
-    /// The cell that ratios are over: its id, or levels as `precision=fp32,gpus=1`; else the first that has the measure.
+    /// The cell that ratios are over: its id, or levels as `precision=fp32,gpus=1`; else the first with the measure.
     pub baseline: Option<String>,
     /// The values' axis is logarithmic.
     pub log: bool,

@@ -1,8 +1,6 @@
 //! What the Figures screen is asked by: preset, cells, style, export.
 
-use eframe::egui::{
-    ComboBox, DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
-};
+use eframe::egui::{ComboBox, DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::{FiguresCommand, filter_id};
 use crate::analysis::{MEASURES, measure};
@@ -155,7 +153,8 @@ fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     }
     ui.add_space(GRID);
     ui.horizontal(|ui| {
-        let ready = figures.exporting.is_none() && figures.drawn.as_ref().is_some_and(|drawn| drawn.as_ref().is_ok_and(|drawn| !drawn.is_empty()));
+        let ready = figures.exporting.is_none()
+            && figures.drawn.as_ref().is_some_and(|drawn| drawn.as_ref().is_ok_and(|drawn| !drawn.is_empty()));
         let name = if figures.exporting.is_some() { "Exporting …" } else { "Export" };
         if main_button(ui, ready, name).on_hover_text("Write the file (E)").clicked() {
             commands.push(Command::Figures(FiguresCommand::Export));

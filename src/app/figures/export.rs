@@ -7,8 +7,8 @@ use eframe::egui::Context;
 use super::drawn::Source;
 use crate::app::plan::{on_thread, typed_path};
 use crate::app::{Screen, State};
-use crate::figure::{self, Spec};
 use crate::figure::paper::{Origin, PaperFormat, encode, write_file};
+use crate::figure::{self, Spec};
 use crate::store::Reader;
 
 /// How an export went: the file, or what was wrong.

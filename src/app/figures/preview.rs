@@ -61,7 +61,10 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Comman
     let size = paper * scale;
     ui.vertical_centered(|ui| {
         ui.add_space(((ui.available_height() - size.y) / 2.0).max(0.0));
-        let sheet = eframe::egui::Frame::new().fill(Color32::WHITE).inner_margin(8).stroke(eframe::egui::Stroke::new(1.0, palette(ui.visuals()).line));
+        let sheet = eframe::egui::Frame::new()
+            .fill(Color32::WHITE)
+            .inner_margin(8)
+            .stroke(eframe::egui::Stroke::new(1.0, palette(ui.visuals()).line));
         sheet.show(ui, |ui| {
             let picture = ui.add(Image::new((texture.id(), size)).sense(Sense::hover()));
             picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.figure.title)));
@@ -112,7 +115,10 @@ pub fn table_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Command>
     let Some(Ok(drawn)) = &figures.drawn else { return };
     ScrollArea::both().id_salt("figures-table").auto_shrink([false, false]).show(ui, |ui| {
         let mut text = drawn.table(figures.table);
-        let edit = TextEdit::multiline(&mut text).font(TextStyle::Monospace).desired_width(f32::INFINITY).frame(eframe::egui::Frame::NONE);
+        let edit = TextEdit::multiline(&mut text)
+            .font(TextStyle::Monospace)
+            .desired_width(f32::INFINITY)
+            .frame(eframe::egui::Frame::NONE);
         let field = ui.add(edit);
         field.widget_info(|| {
             let mut info = WidgetInfo::labeled(Role::MultilineTextInput, true, "Table of the figure");

@@ -88,7 +88,8 @@ fn the_picture_is_that_of_the_file_and_its_table_stands_below() {
     click(&mut harness, "Table as CSV");
     assert!(harness.get_by_label("Table of the figure").value().unwrap().starts_with("cell,data,"));
     click(&mut harness, "Copy the table");
-    let copied = harness.output().platform_output.commands.iter().any(|command| matches!(command, OutputCommand::CopyText(_)));
+    let copied =
+        harness.output().platform_output.commands.iter().any(|command| matches!(command, OutputCommand::CopyText(_)));
     let state = &harness.state().0;
     let scene = &drawn(state).scene;
     let image = &drawn(state).image;

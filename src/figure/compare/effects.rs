@@ -40,7 +40,9 @@ pub(super) fn effects(scene: &Scene) -> Chart {
         chart.y.scale = Scale::Log;
     }
     if pairs.is_empty() {
-        chart.notes.push("No two cells with finished runs differ in one setting alone: tick two levels of a factor.".to_owned());
+        chart.notes.push(
+            "No two cells with finished runs differ in one setting alone: tick two levels of a factor.".to_owned(),
+        );
     } else {
         let counts: Vec<String> = pairs.iter().map(ToString::to_string).collect();
         chart.notes.push(format!(

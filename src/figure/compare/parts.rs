@@ -42,7 +42,9 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
         x: Axis { categories: categories.clone(), ..Axis::default() },
         y,
         panels: vec![Panel { title: String::new(), series: series.clone() }],
-        notes: vec!["The wait for data is the mean over steps and ranks, the step the median of the slowest rank.".to_owned()],
+        notes: vec![
+            "The wait for data is the mean over steps and ranks, the step the median of the slowest rank.".to_owned(),
+        ],
     };
     vec![chart(Form::Stacked, Axis::new("Step time", "s")), chart(Form::Percent, Axis::new("Share of step", "%"))]
 }

@@ -129,7 +129,8 @@ impl Ruler {
                 .filter(|value| inside(*value))
                 .collect();
             if values.len() < 3 {
-                values = ticks_between(low, high, 4).into_iter().filter(|value| *value > 0.0 && inside(*value)).collect();
+                values =
+                    ticks_between(low, high, 4).into_iter().filter(|value| *value > 0.0 && inside(*value)).collect();
             }
             ticks.extend(values.into_iter().map(|value| Tick { value, label: Some(plain(value)) }));
         }
@@ -203,7 +204,9 @@ mod tests {
     use super::*;
 
     fn labels(ruler: &Ruler) -> Vec<String> {
-        let text = |line: &Line| line.0.iter().map(|span| if span.raised { format!("^{}", span.text) } else { span.text.clone() }).collect();
+        let text = |line: &Line| {
+            line.0.iter().map(|span| if span.raised { format!("^{}", span.text) } else { span.text.clone() }).collect()
+        };
         ruler.ticks.iter().filter_map(|tick| tick.label.as_ref()).map(text).collect()
     }
 
@@ -231,7 +234,9 @@ mod tests {
 
     #[test]
     fn odd_values_make_an_axis_all_the_same() {
-        for (low, high) in [(f64::NAN, 1.0), (0.0, 0.0), (-5.0, -5.0), (1.0, f64::INFINITY), (3.0, 1.0), (1e-300, 1e300)] {
+        for (low, high) in
+            [(f64::NAN, 1.0), (0.0, 0.0), (-5.0, -5.0), (1.0, f64::INFINITY), (3.0, 1.0), (1e-300, 1e300)]
+        {
             for scale in [Scale::Linear, Scale::Log] {
                 let ruler = Ruler::new(&Axis { scale, ..Axis::new("x", "s") }, (low, high), true, 4);
                 assert!(ruler.low < ruler.high, "{low} {high}: {ruler:?}");

@@ -25,7 +25,7 @@ struct Spot<'a> {
     right: f64,
 }
 
-/// Lays charts out, one below or beside the other. What cannot be drawn is left out; where nothing can, the page says so.
+/// Lays charts out, below or beside each other. What cannot be drawn is left out; where nothing can, the page says so.
 pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
     let told_apart = (style.palette == Palette::Grey).then(|| told_apart(charts));
     let charts = told_apart.as_deref().unwrap_or(charts);
@@ -93,7 +93,8 @@ fn told_apart(charts: &[Chart]) -> Vec<Chart> {
         return charts;
     }
     let mut known: Vec<(Look, usize)> = Vec::new();
-    let series = charts.iter_mut().filter(lines).flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series);
+    let series =
+        charts.iter_mut().filter(lines).flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series);
     for series in series.filter(|series| series.role == Role::Measured) {
         let look = (series.look.clone(), series.variant);
         let place = known.iter().position(|other| *other == look).unwrap_or_else(|| {
@@ -251,7 +252,7 @@ fn sides(chart: &Chart) -> (Side, Side) {
         Form::Lines | Form::Scaling => {
             let mut places: Vec<f64> = chart
                 .series()
-                .filter(|series| series.role == crate::figure::Role::Measured)
+                .filter(|series| series.role == Role::Measured)
                 .flat_map(|series| series.points.iter().map(|point| point.x))
                 .filter(|x| x.is_finite())
                 .collect();
@@ -276,7 +277,10 @@ fn sides(chart: &Chart) -> (Side, Side) {
             let (low, high) = span(chart);
             // 1 says: no effect. It is always in sight.
             let ends = (low.min(1.0), high.max(1.0));
-            (names(&crate::figure::Axis { name: String::new(), ..chart.x.clone() }), Side::Numbers(Ruler::new(&chart.y, ends, false, 5)))
+            (
+                names(&crate::figure::Axis { name: String::new(), ..chart.x.clone() }),
+                Side::Numbers(Ruler::new(&chart.y, ends, false, 5)),
+            )
         }
     }
 }

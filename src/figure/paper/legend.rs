@@ -115,7 +115,10 @@ pub(super) fn ideal_stroke(paint: &Paint) -> Stroke {
 /// Whether colours say what names along the axis do not.
 fn needs_one(chart: &Chart) -> bool {
     let named_below = |series: &Series| {
-        series.points.iter().all(|point| chart.x.categories.get(point.x as usize).is_some_and(|name| *name == series.name))
+        series
+            .points
+            .iter()
+            .all(|point| chart.x.categories.get(point.x as usize).is_some_and(|name| *name == series.name))
     };
     match chart.form {
         Form::Heat | Form::Effects => false,

@@ -129,7 +129,8 @@ fn diagonals(area: &Area, rising: bool, segments: &mut Vec<Segment>) {
     let mut offset = step * 0.5;
     while offset < width + height {
         // From the lower edge, or the left one, up to the right at 45°.
-        let (mut from, mut to) = ((offset.min(width), (offset - width).max(0.0)), ((offset - height).max(0.0), offset.min(height)));
+        let (mut from, mut to) =
+            ((offset.min(width), (offset - width).max(0.0)), ((offset - height).max(0.0), offset.min(height)));
         if rising {
             from.0 = width - from.0;
             to.0 = width - to.0;
@@ -190,7 +191,9 @@ mod tests {
                 let area = Area { left: 5.0, top: 7.0, width, height };
                 let mut scene = Scene::default();
                 hatch(&mut scene, &area, &Paint::of(&Look::Place(place), 0, Palette::Colour));
-                let inside = |x: f64, y: f64| Area::between((x, y), (x, y)).left >= 4.99 && area.holds(&Area::between((x, y), (x, y)));
+                let inside = |x: f64, y: f64| {
+                    Area::between((x, y), (x, y)).left >= 4.99 && area.holds(&Area::between((x, y), (x, y)))
+                };
                 for item in &scene.items {
                     let super::super::scene::Item::Path { segments, .. } = item else { continue };
                     for segment in segments {

@@ -153,9 +153,8 @@ fn stacked(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel, perce
 
 fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
     for series in panel.series.iter().filter(|series| bands && series.role == Role::Measured) {
-        let ends: Vec<(f64, f64, f64)> = sound(series)
-            .filter_map(|point| point.value.interval.map(|ends| (point.x, ends.low, ends.high)))
-            .collect();
+        let ends: Vec<(f64, f64, f64)> =
+            sound(series).filter_map(|point| point.value.interval.map(|ends| (point.x, ends.low, ends.high))).collect();
         let upper = ends.iter().map(|(x, _, high)| (field.x(*x), field.y(*high)));
         let lower = ends.iter().rev().map(|(x, low, _)| (field.x(*x), field.y(*low)));
         if ends.len() > 1 {
@@ -167,7 +166,8 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
         let paint = field.paint(series);
-        let points: Vec<(f64, f64)> = sound(series).map(|point| (field.x(point.x), field.y(point.value.median))).collect();
+        let points: Vec<(f64, f64)> =
+            sound(series).map(|point| (field.x(point.x), field.y(point.value.median))).collect();
         if series.role == Role::Ideal {
             scene.line(&points, ideal_stroke(&paint));
             continue;

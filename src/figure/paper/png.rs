@@ -107,7 +107,8 @@ fn stroke(stroke: &Stroke) -> SkiaStroke {
 
 fn line(pixmap: &mut Pixmap, text: &Text, scale: Transform) {
     let (x, y) = (text.x as f32, text.y as f32);
-    let turned = if text.upwards { Transform::from_row(0.0, -1.0, 1.0, 0.0, x, y) } else { Transform::from_translate(x, y) };
+    let turned =
+        if text.upwards { Transform::from_row(0.0, -1.0, 1.0, 0.0, x, y) } else { Transform::from_translate(x, y) };
     let mut along = 0.0;
     for glyph in &text.glyphs {
         if let Some(path) = path(&text.face.outline(glyph.id, text.size)) {

@@ -204,7 +204,8 @@ pub fn rectangle(area: &Area) -> Vec<Segment> {
 
 /// The path through the corners of a polygon.
 pub fn polygon(points: &[(f64, f64)]) -> Vec<Segment> {
-    let corner = |(index, &(x, y)): (usize, &(f64, f64))| if index == 0 { Segment::Move(x, y) } else { Segment::Line(x, y) };
+    let corner =
+        |(index, &(x, y)): (usize, &(f64, f64))| if index == 0 { Segment::Move(x, y) } else { Segment::Line(x, y) };
     points.iter().enumerate().map(corner).chain([Segment::Close]).collect()
 }
 

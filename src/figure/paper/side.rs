@@ -237,7 +237,8 @@ impl Fitted {
             Self::Lines(names) => {
                 for (index, lines) in names.iter().enumerate() {
                     for (line, text) in lines.iter().enumerate() {
-                        let y = area.bottom() + GAP + typist.ascent(kind.small) + line as f64 * typist.leading(kind.small);
+                        let y =
+                            area.bottom() + GAP + typist.ascent(kind.small) + line as f64 * typist.leading(kind.small);
                         typist.set(scene, &Line::plain(text), kind.small, (x(index), y), Anchor::Middle);
                     }
                 }

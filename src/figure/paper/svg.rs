@@ -43,7 +43,8 @@ fn typefaces(scene: &Scene) -> String {
     for text in scene.texts() {
         letters.entry(text.face).or_default().extend(text.text.chars());
     }
-    let mut css = String::from("<style>\ntext { font-kerning: none; font-variant-ligatures: none; white-space: pre }\n");
+    let mut css =
+        String::from("<style>\ntext { font-kerning: none; font-variant-ligatures: none; white-space: pre }\n");
     for (face, letters) in &letters {
         let (family, weight) = face.name();
         // Without it, whoever has the typeface or a like one still sees the text, in the same width.

@@ -121,7 +121,8 @@ fn foreign_cut_and_swollen_files_are_answered_with_what_is_wrong() {
     assert!(message(b"\x89PNG\r\n\x1a\nrest").contains("this PNG is cut short or damaged"));
     assert!(message(b"%PDF-1.7 {\"multicard_figure\":1}").contains("does not end"));
     assert!(message(b"%PDF-1.7 {\"multicard_figure\":}endstream").contains("this PDF is cut short or damaged"));
-    let newer = b"<svg><metadata id=\"multicard-figure\">{\"multicard_figure\":9,\"program\":\"multicard 9\"}</metadata></svg>";
+    let newer =
+        b"<svg><metadata id=\"multicard-figure\">{\"multicard_figure\":9,\"program\":\"multicard 9\"}</metadata></svg>";
     assert!(message(newer).contains("made by multicard 9"));
     let mut huge = b"<svg><metadata id=\"multicard-figure\">{\"multicard_figure\":1,\"title\":\"".to_vec();
     huge.resize(33 << 20, b'x');
