@@ -34,7 +34,7 @@ pub fn read(job: &Job, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> R
     let mut left_out = Vec::new();
     let [train, test] = match &job.data {
         DataSet::Folder { decode, corrupt, .. } => {
-            let set = dataset::list_files(&job.data_folder).map_err(wrong)?;
+            let set = dataset::list_files(&job.data_folder).map_err(|error| wrong(&error))?;
             let mut read = |name, count, files| {
                 let files = choose(name, count, files, settings, *corrupt, &mut left_out)?;
                 match decode {
@@ -46,7 +46,7 @@ pub fn read(job: &Job, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> R
             [train, read("test_images", settings.test_images, set.test)?]
         }
         _ => {
-            let set = dataset::load(&job.data, &job.data_folder).map_err(wrong)?;
+            let set = dataset::load(&job.data, &job.data_folder).map_err(|error| wrong(&error))?;
             let train = cut("train_images", settings.train_images, set.train)?;
             let test = cut("test_images", settings.test_images, set.test)?;
             [held(train, settings, peers)?, held(test, settings, peers)?]
@@ -61,7 +61,7 @@ pub fn read(job: &Job, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> R
     Ok(RunSet { train, test, left_out, copies })
 }
 
-fn wrong(error: DatasetError) -> Stop {
+fn wrong(error: &DatasetError) -> Stop {
     Stop::failed(FailureKind::Input, error.to_string())
 }
 
@@ -227,7 +227,7 @@ fn fill(
     });
     started.map_err(|error| Stop::engine(&format!("starting a thread that decodes failed: {error}")))?;
     match failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        Some(error) => Err(wrong(error)),
+        Some(error) => Err(wrong(&error)),
         None => Ok(()),
     }
 }
