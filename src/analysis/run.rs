@@ -141,6 +141,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         images_per_s: None,
         processed_images_per_s: None,
         load_wait_s: None,
+        loader_start_s: None,
         train_loss: None,
         test_loss: None,
         accuracy: None,

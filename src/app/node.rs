@@ -200,7 +200,7 @@ fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>
     titled(ui, "Worker", |ui| worker_ui(ui, node));
     titled(ui, "Nsight Systems", |ui| match &node.nsys {
         Ok(nsys) => {
-            pairs_ui(ui, "node-nsys", &[("Path", nsys.path.display().to_string()), ("Version", nsys.version.clone())])
+            pairs_ui(ui, "node-nsys", &[("Path", nsys.path.display().to_string()), ("Version", nsys.version.clone())]);
         }
         Err(reason) => {
             ui.add(Label::new(muted(ui, format!("Runs cannot be traced: {reason}"))).wrap());

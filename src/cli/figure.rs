@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::{OK, Outcome, TableFormat, print, say, session_folder};
-use crate::analysis::{RunSummary, Source, summarise_run};
+use crate::analysis::{RunSummary, Source, summarise_report, summarise_run};
 use crate::figure::paper::{self, Family, Origin, Palette, PaperFormat, Provenance, Style, Width};
 use crate::figure::{self, Spec};
 use crate::store::Reader;
@@ -120,6 +120,8 @@ impl StyleArguments {
 /// What figures of a session are made of.
 pub(super) struct Material {
     pub runs: Vec<RunSummary>,
+    /// Reports that stand alone.
+    pub reports: Vec<RunSummary>,
     pub origin: Origin,
 }
 
@@ -134,13 +136,14 @@ impl Material {
                 runs.push(summarise_run(&record));
             }
         }
+        let reports = reader.reports()?.into_iter().map(|(name, report)| summarise_report(&name, report)).collect();
         let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let first = listed.iter().map(|run| run.queued_time_s).min_by(f64::total_cmp);
-        Ok(Self { runs, origin: Origin::new(name, &reader.node()?, reader.plans()?, first) })
+        Ok(Self { runs, reports, origin: Origin::new(name, &reader.node()?, reader.plans()?, first) })
     }
 
     pub fn figure(&self, spec: &Spec) -> Result<figure::Figure, paper::FigureError> {
-        figure::figure(&[Source { session: "", runs: &self.runs }], spec)
+        figure::figure(&[Source { session: "", runs: &self.runs, reports: &self.reports }], spec)
     }
 }
 
@@ -175,7 +178,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Err(format!("nothing to draw: no cell has what preset {} shows ({notes})", spec.preset).into());
     }
     if let (Some(out), Some(format)) = (&arguments.out, format) {
-        let provenance = figure.provenance(vec![material.origin.clone()]);
+        let provenance = figure.provenance(vec![material.origin]);
         paper::write_file(out, &paper::encode(&figure.scene(), &provenance, format)?)?;
     }
     figure.notes().iter().for_each(say);

@@ -157,11 +157,11 @@ fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Fo
                     lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
                 let lost: String = lost.collect();
                 bar.suspend(|| {
-                    say(format_args!("run {name} traced: {:.1} s of {} GPUs{lost}", trace.wall_s, trace.gpus))
+                    say(format_args!("run {name} traced: {:.1} s of {} GPUs{lost}", trace.wall_s, trace.gpus));
                 });
             }
             Some(TraceOutcome::Failed(reason)) => {
-                bar.suspend(|| say(format_args!("run {name} has no trace: {reason}")))
+                bar.suspend(|| say(format_args!("run {name} has no trace: {reason}")));
             }
             None => bar.suspend(|| say(format_args!("run {name}: import cancelled; opening the session resumes it"))),
         },

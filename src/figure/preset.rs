@@ -58,7 +58,18 @@ impl Preset {
         metric: &'static str,
         measures: &'static [&'static str],
     ) -> Self {
-        Self { id, help, drawing, measures, by_epoch: false, runs: Runs::Plain, metric_unit: MetricUnit::Seconds, metric, rows: None, colour: None }
+        Self {
+            id,
+            help,
+            drawing,
+            measures,
+            by_epoch: false,
+            runs: Runs::Plain,
+            metric_unit: MetricUnit::Seconds,
+            metric,
+            rows: None,
+            colour: None,
+        }
     }
 
     const fn by_epoch(self) -> Self {
@@ -137,7 +148,13 @@ pub const PRESETS: &[Preset] = &[
         "peak GPU memory: in tensors, reserved, active, in the warm-up, and on the device",
         Drawing::Memory,
         "",
-        &["peak_allocated_bytes", "peak_reserved_bytes", "peak_active_bytes", "warm_up_peak_bytes", "peak_device_bytes"],
+        &[
+            "peak_allocated_bytes",
+            "peak_reserved_bytes",
+            "peak_active_bytes",
+            "warm_up_peak_bytes",
+            "peak_device_bytes",
+        ],
     ),
     Preset::new(
         "scaling",
@@ -168,10 +185,28 @@ pub const PRESETS: &[Preset] = &[
         &["epoch_time_s", "step_time_s", "total_time_s"],
     ),
     Preset::new("map", "epoch time over two factors as a field of colours", Drawing::Map, "epoch_time_s", SCALING),
-    Preset::new("parts", "what the time of a step goes to: waiting for data, all else", Drawing::Parts, "step_time_s", &["step_time_s", "load_wait_s"]),
-    Preset::new("activity", "what each rank of a run did when", Drawing::Activity, "total_time_s", &["total_time_s", "epoch_time_s"]),
-    Preset::new("metrics", "time of the papers' CUDA and NCCL metrics in traced runs and reports", Drawing::Metrics, "", METRICS)
-        .with_trace(MetricUnit::Seconds),
+    Preset::new(
+        "parts",
+        "what the time of a step goes to: waiting for data, all else",
+        Drawing::Parts,
+        "step_time_s",
+        &["step_time_s", "load_wait_s"],
+    ),
+    Preset::new(
+        "activity",
+        "what each rank of a run did when",
+        Drawing::Activity,
+        "total_time_s",
+        &["total_time_s", "epoch_time_s"],
+    ),
+    Preset::new(
+        "metrics",
+        "time of the papers' CUDA and NCCL metrics in traced runs and reports",
+        Drawing::Metrics,
+        "",
+        METRICS,
+    )
+    .with_trace(MetricUnit::Seconds),
     Preset::new(
         "metrics-percent-of-report",
         "the same as Time (%) of the list of nsys that holds each",

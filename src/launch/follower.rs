@@ -305,10 +305,15 @@ impl Follower {
     /// Sends a signal to ranks that live in another group than the one that is followed: a profiler starts them so. Says
     /// whether there are some.
     fn signal_apart(&self, signal: Option<Signal>) -> bool {
-        let pids = self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid);
-        let own = self.group.pid();
-        // Every rank is asked: one signal to each group would need the groups first, and a second signal does no harm.
-        self.job.trace.is_some() && pids.fold(false, |found, pid| process::signal_group_of(pid, own, signal) || found)
+        let mut found = false;
+        if self.job.trace.is_some() {
+            let own = self.group.pid();
+            // Every rank is asked: one signal to each group would need the groups first, and a second signal does no harm.
+            for pid in self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid) {
+                found |= process::signal_group_of(pid, own, signal);
+            }
+        }
+        found
     }
 
     /// A process that waits in the kernel, such as for a driver that hangs, cannot be killed. It is left behind, and that is said.

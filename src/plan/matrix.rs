@@ -77,12 +77,12 @@ pub fn refusal(plan: &Plan, node: &Node, levels: &Levels) -> Option<String> {
     validate(plan, node, levels).err()
 }
 
-/// What a run of these levels will roughly take on a machine.
+/// What a run of these levels over a data set will roughly take on a machine.
 ///
 /// # Errors
 /// When a level is missing or wrong: which.
-pub fn estimate(levels: &Levels, node: &Node) -> Result<Estimate, String> {
-    Ok(image(&ImageSettings::from_levels(levels)?, node))
+pub fn estimate(levels: &Levels, data: &DataSet, node: &Node) -> Result<Estimate, String> {
+    Ok(image(&ImageSettings::from_levels(levels)?, data, node))
 }
 
 fn validate(plan: &Plan, node: &Node, levels: &Levels) -> Result<Estimate, String> {

@@ -8,7 +8,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::file::PLAN_VERSION;
 use super::problem::{PlanError, Problems, quoted, suggestion};
-use super::{Capture, Corrupt, DataSet, Decode, Domain, Factor, Level, Limits, Order, Plan, Tracing, Workload, factor, factors};
+use super::{
+    Capture, Corrupt, DataSet, Decode, Domain, Factor, Level, Limits, Order, Plan, Tracing, Workload, factor, factors,
+};
 
 const TOP_KEYS: &[&str] =
     &["version", "name", "workload", "repeats", "seed", "order", "limits", "measure", "data", "factors"];

@@ -53,7 +53,8 @@ impl Session {
         if self.node.has_cuda() {
             return 0;
         }
-        let rank_bytes = estimate(&queued.job.levels, &self.node).map_or(0, |estimate| estimate.peak_bytes);
+        let rank_bytes =
+            estimate(&queued.job.levels, &queued.job.data, &self.node).map_or(0, |estimate| estimate.peak_bytes);
         rank_bytes.saturating_mul(queued.job.ranks.len() as u64)
     }
 

@@ -38,6 +38,7 @@ fn job(folder: &Path, decode: Decode, corrupt: Corrupt) -> Job {
         folder: folder.join("run"),
         ranks: vec![RankPlace::on_cpu(0, 1)],
         limits: JobLimits::default(),
+        trace: None,
     }
 }
 

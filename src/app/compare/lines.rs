@@ -1,9 +1,7 @@
 //! Lines with bands over epochs, steps or time, and over GPUs with intervals and ideals.
 
 use eframe::egui::{Color32, ScrollArea, Ui, vec2};
-use egui_plot::{
-    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints, Points,
-};
+use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints, Points};
 
 use super::bars::tick_text;
 use super::picture::number;
@@ -119,7 +117,8 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
                     .allow_hover(each > 1),
             );
             let shape = look::marker_shape(look::sign(&series.look).marker);
-            let marked: PlotPoints = series.points.iter().step_by(each).map(|point| [point.x, point.value.median]).collect();
+            let marked: PlotPoints =
+                series.points.iter().step_by(each).map(|point| [point.x, point.value.median]).collect();
             plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));
         }
     });

@@ -13,7 +13,8 @@ use crate::figure::{PRESETS, SPEEDUP, level_name, preset};
 /// The column on the left.
 pub fn side_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ScrollArea::vertical().id_salt("figures-side").auto_shrink([false, false]).show(ui, |ui| {
-        let parts: [(&str, fn(&mut Ui, &State, &mut Vec<Command>)); 4] =
+        type Part = fn(&mut Ui, &State, &mut Vec<Command>);
+        let parts: [(&str, Part); 4] =
             [("Figure", preset_ui), ("Export", export_ui), ("Style", style_ui), ("Cells", cells_ui)];
         for (title, part) in parts {
             card(ui).show(ui, |ui| {

@@ -31,7 +31,11 @@ impl Drawn {
     pub fn new(sources: &[Source], spec: &Spec, resolution: f64) -> Result<Self, String> {
         let sources: Vec<analysis::Source> = sources
             .iter()
-            .map(|(name, records)| analysis::Source { session: name, runs: &records.summaries })
+            .map(|(name, records)| analysis::Source {
+                session: name,
+                runs: &records.summaries,
+                reports: &records.reports,
+            })
             .collect();
         let figure = figure::figure(&sources, spec).map_err(|error| error.to_string())?;
         let scene = figure.scene();

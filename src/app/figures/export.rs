@@ -79,7 +79,11 @@ fn export(path: &Path, sources: &[Source], spec: &Spec, dpi: u32) -> Exported {
     let format = PaperFormat::of(path, dpi).map_err(|error| say(&error))?;
     let named: Vec<crate::analysis::Source> = sources
         .iter()
-        .map(|(name, records)| crate::analysis::Source { session: name, runs: &records.summaries })
+        .map(|(name, records)| crate::analysis::Source {
+            session: name,
+            runs: &records.summaries,
+            reports: &records.reports,
+        })
         .collect();
     let figure = figure::figure(&named, spec).map_err(|error| say(&error))?;
     if figure.charts.iter().all(figure::Chart::is_empty) {

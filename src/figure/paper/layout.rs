@@ -108,7 +108,7 @@ fn told_apart(charts: &[Chart]) -> Vec<Chart> {
 
 /// Whether a panel shows its vertical axis: it is the first of its row, or of another chart than the one to its left.
 fn starts(spots: &[Spot], index: usize, columns: usize) -> bool {
-    index % columns == 0 || spots[index].place != spots[index - 1].place
+    index.is_multiple_of(columns) || spots[index].place != spots[index - 1].place
 }
 
 /// Whether a panel's lower axis has its title: no panel of the same chart stands below.

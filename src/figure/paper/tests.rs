@@ -22,12 +22,12 @@ fn runs() -> Vec<RunSummary> {
     runs
 }
 
-fn figure_of(spec: Spec) -> Figure {
-    figure(&[Source { session: "", runs: &runs() }], &spec).unwrap()
+fn figure_of(spec: &Spec) -> Figure {
+    figure(&[Source { session: "", runs: &runs(), reports: &[] }], spec).unwrap()
 }
 
 fn preset(id: &str) -> Figure {
-    figure_of(Spec { preset: id.to_owned(), ..Spec::default() })
+    figure_of(&Spec { preset: id.to_owned(), ..Spec::default() })
 }
 
 fn origin() -> Origin {
@@ -37,6 +37,7 @@ fn origin() -> Origin {
         protocol_version: 1,
         torch_version: "2.11.0".to_owned(),
         cuda: CudaState::Available,
+        dali: Err("not installed".to_owned()),
     };
     let node = Node {
         hostname: "secret".to_owned(),
@@ -48,6 +49,7 @@ fn origin() -> Origin {
         driver: Some("550.90".to_owned()),
         no_gpu_reason: None,
         gpus: Vec::new(),
+        nsys: Err("it is not on PATH".to_owned()),
         worker: Ok(worker),
     };
     let plan = ("p1".to_owned(), "made up".to_owned(), "version = 1\nname = \"a & <b> \\\" ü\"\n".to_owned());
@@ -78,7 +80,7 @@ fn every_form_is_written_as_the_golden_files_show() {
     }
     let style = Style { width: Width::Page, font: Family::Serif, palette: Palette::Grey, size_pt: 9.0 };
     let spec = Spec { preset: "times".to_owned(), log: true, style, ..Spec::default() };
-    compare("times-page-serif-grey-log.svg", &svg(&figure_of(spec)));
+    compare("times-page-serif-grey-log.svg", &svg(&figure_of(&spec)));
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn the_same_figure_is_the_same_bytes() {
 
 #[test]
 fn a_file_gives_back_where_it_comes_from() {
-    let figure = figure_of(Spec {
+    let figure = figure_of(&Spec {
         preset: "speedup".to_owned(),
         filter: "fp".to_owned(),
         hidden: vec![("gpus".to_owned(), Level::Integer(2))],
@@ -176,7 +178,8 @@ fn what_cannot_be_written_says_which_file_and_why() {
 
 #[test]
 fn unknown_names_are_answered_with_those_that_exist() {
-    let ask = |spec: Spec| figure(&[Source { session: "", runs: &runs() }], &spec).unwrap_err().to_string();
+    let ask =
+        |spec: Spec| figure(&[Source { session: "", runs: &runs(), reports: &[] }], &spec).unwrap_err().to_string();
     assert!(ask(Spec { preset: "tims".to_owned(), ..Spec::default() }).contains("did you mean \"times\""));
     assert!(ask(Spec { measure: Some("speed".to_owned()), ..Spec::default() }).contains("epoch_time_s"));
     assert!(ask(Spec { baseline: Some("gpus=9".to_owned()), ..Spec::default() }).contains("no cell has this id"));
@@ -218,7 +221,8 @@ fn chart() -> impl Strategy<Value = Chart> {
             let panels = prop::collection::vec((name(), prop::collection::vec(series, 1..=lines)), 1..=panels);
             (prop::collection::vec(name(), places), panels).prop_map(move |(categories, panels)| {
                 let form = FORMS[form];
-                let panel = |(title, series): (String, Vec<(String, Vec<Point>, usize, bool)>)| Panel {
+                type Drawn = (String, Vec<Point>, usize, bool);
+                let panel = |(title, series): (String, Vec<Drawn>)| Panel {
                     title,
                     series: series
                         .into_iter()

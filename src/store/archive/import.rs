@@ -64,7 +64,7 @@ fn take_over(unfinished: &Path, session: &Path) -> Result<File, ArchiveError> {
 }
 
 fn unpack(archive: &mut Archive<File>, to: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
-    archive.unpack(progress, |path| Synced::create(to.join(path)))?;
+    archive.unpack(progress, |path| Synced::create(&to.join(path)))?;
     let runs = folder::runs(to);
     fs::create_dir_all(&runs).map_err(ArchiveError::io("making", &runs))?;
     folder::read_node(to)?;
@@ -93,11 +93,11 @@ pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<(), ArchiveError> {
 struct Synced(File);
 
 impl Synced {
-    fn create(path: PathBuf) -> Result<Self, ArchiveError> {
+    fn create(path: &Path) -> Result<Self, ArchiveError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(ArchiveError::io("making", parent))?;
         }
-        File::create_new(&path).map(Self).map_err(ArchiveError::io("writing", &path))
+        File::create_new(path).map(Self).map_err(ArchiveError::io("writing", path))
     }
 }
 
