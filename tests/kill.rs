@@ -259,7 +259,7 @@ impl Campaign {
             Victim::Workbench => vec![own],
             Victim::Rank if of.rank.is_empty() => return false,
             Victim::Rank => vec![of.rank[self.random.random_range(0..of.rank.len())]],
-            Victim::Group => of.group.clone(),
+            Victim::Group => of.group,
             _ => of.all().chain([own]).collect(),
         };
         if victims.is_empty() {

@@ -99,6 +99,7 @@ mod tests {
             "images_per_s",
             "processed_images_per_s",
             "load_wait_s",
+            "loader_start_s",
             "energy_j",
         ];
         assert_eq!(gone, speeds);

@@ -274,9 +274,7 @@ fn filter_id() -> Id {
 
 /// Draws the Compare screen.
 pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let Some(picture) =
-        state.compare.picture.as_ref().filter(|picture| picture.comparison.all_cells + picture.comparison.traced > 0)
-    else {
+    let Some(picture) = state.compare.picture.as_ref().filter(|picture| picture.comparison.known_cells > 0) else {
         empty_ui(ui, state, commands);
         return;
     };

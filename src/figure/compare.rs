@@ -221,6 +221,8 @@ pub struct Comparison {
     pub cells: Vec<(CellKey, String)>,
     /// How many cells there are without the filter.
     pub all_cells: usize,
+    /// How many there are with those that this kind of chart is not of.
+    pub known_cells: usize,
     /// Traced cells and reports that stand alone, shown or not.
     pub traced: usize,
     /// The cell that ratios are over, and its name.
@@ -271,6 +273,7 @@ pub(super) fn compare_as(
     charts: &dyn Fn(&Scene) -> Vec<Chart>,
 ) -> Comparison {
     let mut all = cells_of(sources);
+    let known_cells = all.len();
     let traced = all.iter().filter(|cell| cell.recording() != Recording::Plain).count();
     all.retain(|cell| view.admits(cell));
     let all_settings = varying(&all);
@@ -297,6 +300,7 @@ pub(super) fn compare_as(
         settings: all_settings.iter().map(|setting| setting_levels(&all, *setting)).collect(),
         cells: shown.iter().map(|cell| (cell.key(), name_of(cell, naming))).collect(),
         all_cells: all.len(),
+        known_cells,
         traced,
         baseline: baseline.cell.map(|cell| (cell.key(), name_of(cell, &all_settings))),
         finished: done,

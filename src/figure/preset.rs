@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_misspelt_preset_is_answered_with_the_nearest_and_all_that_exist() {
         let message = preset("memroy").map_err(|error| error.to_string());
-        let expected = "unknown preset \"memroy\": did you mean \"memory\"? there are times, loss, memory";
+        let expected = "unknown preset \"memroy\": did you mean \"memory\"? there are times, loading, loss, memory";
         assert!(message.is_err_and(|message| message.starts_with(expected)));
     }
 

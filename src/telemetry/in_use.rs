@@ -34,7 +34,8 @@ pub fn signs_of_use(sample: &GpuSample) -> Option<String> {
     });
     let memory = sample.memory_used_bytes.filter(|used| *used > IDLE_BYTES);
     let memory = memory.map(|used| format!("{:.1} GB of its memory are taken", used as f64 / 1e9));
-    let busy = sample.busy.filter(|busy| *busy > IDLE_SHARE);
+    // NVML's period reaches back into the run before: kernels alone, of nobody who holds memory, are its trail.
+    let busy = sample.busy.filter(|busy| *busy > IDLE_SHARE && (processes.is_some() || memory.is_some()));
     let busy = busy.map(|busy| format!("kernels ran {:.0} % of the time", busy * 100.0));
     let signs: Vec<String> = [processes, memory, busy].into_iter().flatten().collect();
     (!signs.is_empty()).then(|| signs.join(", "))
@@ -57,6 +58,7 @@ mod tests {
     fn an_idle_gpu_is_not_in_use() {
         assert_eq!(signs_of_use(&sample(Some(0), 600_000_000, 0.01)), None);
         assert_eq!(signs_of_use(&GpuSample::default()), None);
+        assert_eq!(signs_of_use(&sample(Some(0), 600_000_000, 0.3)), None, "the trail of the run before");
         assert!(in_use(&[]).is_empty());
     }
 

@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use multicard::plan::Capture;
 use multicard::protocol::CAPTURE_RANGE;
-use tch::TchError;
 
+use crate::report::Stop;
 use crate::shim::Recording;
 
-/// Opens and closes the window. A profiler watches all ranks, so one of them is enough.
+/// Opens and closes the window. A profiler watches all ranks, so the first of them tells it.
 pub struct CaptureWindow {
     capture: Capture,
+    tells: bool,
     begun: Instant,
     recording: Option<Recording>,
 }
@@ -18,35 +19,42 @@ pub struct CaptureWindow {
 impl CaptureWindow {
     /// For a rank of a run that is traced so, or not at all.
     pub fn new(capture: Option<Capture>, rank: u32) -> Self {
-        let capture = capture.filter(|_| rank == 0).unwrap_or_default();
-        let recording = matches!(capture, Capture::First { .. }).then(|| Recording::start(CAPTURE_RANGE));
-        Self { capture, begun: Instant::now(), recording }
+        let (capture, tells) = (capture.unwrap_or_default(), rank == 0);
+        let recording = (tells && matches!(capture, Capture::First { .. })).then(|| Recording::start(CAPTURE_RANGE));
+        Self { capture, tells, begun: Instant::now(), recording }
     }
 
-    /// A step is about to be given to the device; steps count from 1. `finish` waits for the device, so that the window holds
-    /// whole steps.
-    pub fn before_step(&mut self, step: u64, finish: impl FnOnce() -> Result<(), TchError>) -> Result<(), TchError> {
+    /// A step is about to be given to the device; steps count from 1. `meet` waits for the device and for the other ranks, so
+    /// that the window holds whole steps, and no rank's kernels wait for another that waits for the profiler.
+    pub fn before_step(&mut self, step: u64, mut meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
         if let Capture::Steps { first, .. } = self.capture
             && step == first
         {
-            finish()?;
-            self.recording = Some(Recording::start(CAPTURE_RANGE));
+            meet()?;
+            self.recording = self.tells.then(|| Recording::start(CAPTURE_RANGE));
+            meet()?;
         }
         Ok(())
     }
 
     /// A step was given to the device.
-    pub fn after_step(&mut self, step: u64, finish: impl FnOnce() -> Result<(), TchError>) -> Result<(), TchError> {
-        let is_over = match self.capture {
-            Capture::Whole => false,
+    pub fn after_step(&mut self, step: u64, mut meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+        match self.capture {
             Capture::First { seconds } => {
-                self.begun.elapsed() >= Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+                let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                if let Some(recording) = self.recording.take_if(|_| self.begun.elapsed() >= limit) {
+                    // The other ranks know nothing of this rank's clock and go on.
+                    recording.end_beside();
+                }
             }
-            Capture::Steps { last, .. } => step >= last,
-        };
-        if is_over && self.recording.is_some() {
-            finish()?;
-            self.recording = None;
+            Capture::Steps { last, .. } if step == last => {
+                meet()?;
+                if let Some(recording) = self.recording.take() {
+                    recording.end();
+                }
+                meet()?;
+            }
+            Capture::Whole | Capture::Steps { .. } => {}
         }
         Ok(())
     }
@@ -57,30 +65,38 @@ impl CaptureWindow {
 mod tests {
     use super::*;
 
-    /// Before and after which steps the device was waited for.
+    /// Before and after which steps a rank waits for the device and the others.
     fn waits(capture: Option<Capture>, rank: u32) -> Vec<(u64, &'static str)> {
         let mut waits = Vec::new();
         let mut window = CaptureWindow::new(capture, rank);
         for step in 1..=6 {
-            window.before_step(step, || Ok(waits.push((step, "before")))).unwrap();
-            window.after_step(step, || Ok(waits.push((step, "after")))).unwrap();
+            for (when, is_before) in [("before", true), ("after", false)] {
+                let meet = || {
+                    waits.push((step, when));
+                    Ok(())
+                };
+                let met = if is_before { window.before_step(step, meet) } else { window.after_step(step, meet) };
+                assert!(met.is_ok());
+            }
         }
         waits
     }
 
     #[test]
-    fn a_window_of_steps_holds_those_steps_and_is_opened_by_the_first_rank_alone() {
+    fn all_ranks_meet_before_and_after_the_profiler_is_told_of_the_first_and_the_last_step() {
         let steps = Some(Capture::Steps { first: 2, last: 4 });
-        assert_eq!(waits(steps, 0), [(2, "before"), (4, "after")]);
-        assert_eq!(waits(steps, 1), []);
-        assert_eq!(waits(Some(Capture::Steps { first: 3, last: 3 }), 0), [(3, "before"), (3, "after")]);
+        for rank in [0, 1] {
+            assert_eq!(waits(steps, rank), [(2, "before"), (2, "before"), (4, "after"), (4, "after")]);
+        }
+        let one = Some(Capture::Steps { first: 3, last: 3 });
+        assert_eq!(waits(one, 0), [(3, "before"), (3, "before"), (3, "after"), (3, "after")]);
     }
 
     #[test]
-    fn a_window_of_time_ends_with_the_first_step_after_it_and_a_whole_run_has_none() {
-        assert_eq!(waits(Some(Capture::First { seconds: 1e-9 }), 0), [(1, "after")]);
-        assert_eq!(waits(Some(Capture::First { seconds: 1e300 }), 0), []);
+    fn a_window_of_time_and_a_whole_run_keep_nobody_waiting() {
+        for capture in [Some(Capture::First { seconds: 1e-9 }), Some(Capture::First { seconds: 1e300 }), None] {
+            assert_eq!(waits(capture, 0), []);
+        }
         assert_eq!(waits(Some(Capture::Whole), 0), []);
-        assert_eq!(waits(None, 0), []);
     }
 }

@@ -167,6 +167,12 @@ fn watch_replays(peers: &Peers, report: &Report) -> Result<Watchdog, Stop> {
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
 }
 
+/// Waits for the device, then for all ranks.
+fn meet(device: &RankDevice, peers: Option<&Rc<Peers>>) -> Result<(), Stop> {
+    device.synchronize()?;
+    peers.map_or(Ok(()), |peers| peers.meet())
+}
+
 impl Run<'_> {
     fn enter(&mut self, phase: Phase) -> Result<(), Stop> {
         if self.phase == phase {
@@ -207,7 +213,7 @@ impl Run<'_> {
             if !warm_up {
                 self.enter(Phase::Steady)?;
             }
-            self.capture.before_step(self.step, || self.device.synchronize())?;
+            self.capture.before_step(self.step, || meet(self.device, self.peers))?;
             if self.step == self.memory_counts_from() && self.step > 1 {
                 let memory = self.device.memory(true)?;
                 self.report.event(memory)?;
@@ -223,7 +229,7 @@ impl Run<'_> {
             };
             let info = StepInfo { step: self.step, load_wait_s: batch.wait_s, images: batch.count as u32 };
             self.clock.end_step(info, &loss)?;
-            self.capture.after_step(self.step, || self.device.synchronize())?;
+            self.capture.after_step(self.step, || meet(self.device, self.peers))?;
             sums.bytes += batch.bytes * batch.received_batches as u64;
             if let Some(coverage) = &mut sums.coverage {
                 coverage.see(&batch.indices, batch.count * batch.received_batches);

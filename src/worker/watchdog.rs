@@ -86,7 +86,7 @@ impl Drop for Watchdog {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::mpsc::{Receiver, sync_channel};
 
     use super::*;
 
@@ -94,7 +94,7 @@ mod tests {
     const DEADLINE: Duration = Duration::from_secs(60);
 
     fn watchdog(limit: Duration) -> (Watchdog, Receiver<()>) {
-        let (sender, alarms) = channel();
+        let (sender, alarms) = sync_channel(1);
         (Watchdog::start(limit, move || sender.send(()).unwrap()).unwrap(), alarms)
     }
 

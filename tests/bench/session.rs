@@ -132,6 +132,7 @@ fn write_session(folder: &Path) {
         driver: None,
         no_gpu_reason: Some("made up".to_owned()),
         gpus: Vec::new(),
+        nsys: Err("made up".to_owned()),
         worker: Err("made up".to_owned()),
     };
     let store = Store::create(folder, &node).expect("a new session");
@@ -149,6 +150,7 @@ fn write_session(folder: &Path) {
             data: DataSet::Digits,
             repeat: number / CELLS + 1,
             seed: u64::from(number / CELLS),
+            traced: false,
         };
         store.decide(queued).expect("a run is queued");
         let started = Decision::RunStarted { run: run.clone(), pid: 1 << 30, process_start: 1 };
@@ -156,7 +158,9 @@ fn write_session(folder: &Path) {
         for rank in 0..RANKS {
             write_rank(&store, folder, &run, rank, f64::from(number));
         }
-        store.decide(Decision::RunEnded { run, state: RunState::Finished, reason: None }).expect("a run ends");
+        store
+            .decide(Decision::RunEnded { run, state: RunState::Finished, reason: None, duration_s: None })
+            .expect("a run ends");
     }
     store.flush().expect("all is kept");
 }
@@ -236,6 +240,7 @@ fn write_rank(store: &Store, folder: &Path, run: &str, rank: u32, number: f64) {
             peak_allocated_bytes: 3 * gigabyte,
             peak_reserved_bytes: 4 * gigabyte,
             peak_active_bytes: 3 * gigabyte,
+            warm_up: false,
         },
     );
     say(time_s, Event::Finished { duration_s: 11.0 });

@@ -55,9 +55,17 @@ fn send(state: &mut State, command: FiguresCommand) -> Vec<Request> {
 }
 
 fn harness(state: State) -> Harness<'static, (State, Vec<Command>)> {
-    let draw = |ui: &mut Ui, (state, commands): &mut (State, Vec<Command>)| figures_ui(ui, state, commands);
+    let mut themed = false;
+    let draw = move |ui: &mut Ui, (state, commands): &mut (State, Vec<Command>)| {
+        if !themed {
+            themed = true;
+            // Typefaces are there from the next frame on.
+            theme::install(ui.ctx());
+            return;
+        }
+        figures_ui(ui, state, commands);
+    };
     let mut harness = Harness::builder().with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
-    theme::install(&harness.ctx);
     harness.run();
     harness
 }

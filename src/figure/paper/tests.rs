@@ -259,7 +259,7 @@ fn style() -> impl Strategy<Value = Style> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 64, ..ProptestConfig::with_cases(64) })]
     #[test]
     fn no_text_covers_data_or_leaves_the_page_and_nothing_is_drawn_off_it(
         charts in prop::collection::vec(chart(), 1..3),

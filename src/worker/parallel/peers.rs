@@ -1,5 +1,6 @@
 //! The other ranks of the run: meeting them, collectives with them, and saying which of them is gone.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +19,10 @@ pub const STORE_VARIABLE: &str = "MULTICARD_STORE_PORT";
 pub const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Ranks that live notice a failed collective about together; those that say nothing for so long are the cause.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// A rank that tells a profiler something may take so long to come to a meeting.
+const MEETING_TIMEOUT: Duration = Duration::from_secs(120);
+/// Between two looks for those who are still to come.
+const MEETING_POLL: Duration = Duration::from_millis(2);
 /// Between two looks at the store.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -32,6 +37,8 @@ pub struct Peers {
     port: u16,
     meeting: Meeting,
     group: Rc<ProcessGroup>,
+    /// How often the ranks have met.
+    meetings: Cell<u64>,
 }
 
 /// Where ranks find each other, and say that they are alive when one of them is not.
@@ -68,7 +75,7 @@ impl Peers {
         };
         let group = ProcessGroup::new(&meeting.store, backend, rank, world_size, PEER_TIMEOUT);
         let group = group.map_err(|error| meeting.explain(error.into()))?;
-        let peers = Self { rank, world_size, device, port, meeting, group: Rc::new(group) };
+        let peers = Self { rank, world_size, device, port, meeting, group: Rc::new(group), meetings: Cell::new(0) };
         // NCCL makes its communicator with the first collective: here, and not within the first step.
         let ranks = peers.combine(&[1], Combine::Sum).map_err(|error| peers.explain(error.into()))?;
         if ranks != [i64::from(world_size)] {
@@ -76,6 +83,25 @@ impl Peers {
             return Err(Stop::failed(FailureKind::Engine, message));
         }
         Ok(peers)
+    }
+
+    /// Waits on the host until all ranks have come here: a collective would leave a kernel on the device until then.
+    pub fn meet(&self) -> Result<(), Stop> {
+        let number = self.meetings.get();
+        self.meetings.set(number + 1);
+        let key = |rank: u32| format!("meeting/{number}/{rank}");
+        self.meeting.store.mark(&key(self.rank))?;
+        let begin = Instant::now();
+        for rank in 0..self.world_size {
+            while !self.meeting.store.has(&key(rank))? {
+                if begin.elapsed() > MEETING_TIMEOUT {
+                    let message = format!("rank {rank} did not come within {} s", MEETING_TIMEOUT.as_secs());
+                    return Err(self.explain(Stop::failed(FailureKind::Peer, message)));
+                }
+                thread::sleep(MEETING_POLL);
+            }
+        }
+        Ok(())
     }
 
     /// The group itself.

@@ -83,30 +83,30 @@ impl std::fmt::Display for ThreadPolicy {
 mod tests {
     use super::*;
 
+    /// Does it on a thread of its own: the policy is the thread's.
+    fn apart<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::Builder::new().name("policy".into()).spawn(act).unwrap().join().unwrap()
+    }
+
     #[test]
     fn a_policy_is_read_back_as_it_was_set_and_threads_inherit_it() {
-        // A thread of its own: the policy is the thread's.
-        std::thread::spawn(|| {
+        apart(|| {
             let before = ThreadPolicy::current().unwrap();
             let wanted = ThreadPolicy::from(&MemoryPolicy::Bind { nodes: vec![0] });
             wanted.set().unwrap();
             assert_eq!(ThreadPolicy::current().unwrap(), wanted);
-            let inherited = std::thread::spawn(|| ThreadPolicy::current().unwrap()).join().unwrap();
+            let inherited = apart(|| ThreadPolicy::current().unwrap());
             assert_eq!((inherited.to_string().as_str(), inherited.nodes()), ("bind:0", vec![0]));
             before.set().unwrap();
             assert_eq!(ThreadPolicy::current().unwrap(), before);
-        })
-        .join()
-        .unwrap();
+        });
     }
 
     #[test]
     fn a_node_that_is_not_there_is_refused() {
-        std::thread::spawn(|| {
+        apart(|| {
             let error = ThreadPolicy::from(&MemoryPolicy::Bind { nodes: vec![1023] }).set().unwrap_err();
             assert!(error.to_string().contains("set_mempolicy"), "{error}");
-        })
-        .join()
-        .unwrap();
+        });
     }
 }

@@ -151,41 +151,43 @@ impl Drop for NvtxRange {
 /// A window in which a profiler records: a range, and CUDA's own signal where CUDA is open.
 pub struct Recording {
     /// Dropped, it ends the range.
-    open: Option<SyncSender<()>>,
+    open: SyncSender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Recording {
     /// Lets profilers that wait for it record. Those wait for the range `name`, or for `cudaProfilerStart`.
     pub fn start(name: &'static CStr) -> Self {
-        cuda(b"cudaProfilerStart\0");
-        if function(RANGE_PUSH_A).is_none() {
-            return Self { open: None, thread: None };
-        }
         // Profilers wait for ranges of a thread, which nest: on a thread of its own it may begin and end within any others.
         let (open, closed) = sync_channel(0);
         let (tell, begun) = sync_channel(1);
         let hold = move || {
-            let _range = NvtxRange::new(name);
+            cuda(b"cudaProfilerStart\0");
+            let range = NvtxRange::new(name);
             let _ = tell.send(());
             // Until the other end is dropped.
             let _ = closed.recv();
+            drop(range);
+            cuda(b"cudaProfilerStop\0");
         };
         let thread = thread::Builder::new().name("capture-range".into()).spawn(hold).ok();
         // Without the thread nothing is recorded, and this returns at once.
         let _ = begun.recv();
-        Self { open: Some(open), thread }
+        Self { open, thread }
     }
-}
 
-impl Drop for Recording {
-    fn drop(&mut self) {
-        drop(self.open.take());
-        if let Some(thread) = self.thread.take() {
+    /// Ends it; what the profiler has to finish is finished then. It may wait for the kernels of all ranks.
+    pub fn end(self) {
+        drop(self.open);
+        if let Some(thread) = self.thread {
             // It cannot panic.
             let _ = thread.join();
         }
-        cuda(b"cudaProfilerStop\0");
+    }
+
+    /// Ends it without waiting for the profiler.
+    pub fn end_beside(self) {
+        drop(self.open);
     }
 }
 
@@ -206,8 +208,8 @@ mod tests {
     #[test]
     fn the_table_handed_to_profilers_leads_to_every_slot_but_the_first() {
         assert!(CORE_SLOTS.0[0].is_null() && CORE_SLOTS.0[FUNCTIONS].is_null());
-        for place in 1..FUNCTIONS {
-            assert!(ptr::eq(CORE_SLOTS.0[place], &raw const CORE[place]));
+        for (slot, function) in CORE_SLOTS.0.iter().zip(&CORE).take(FUNCTIONS).skip(1) {
+            assert!(ptr::eq(*slot, &raw const *function));
         }
     }
 
