@@ -121,7 +121,13 @@ fn a_clock_that_is_set_changes_no_measure() {
     let session = session();
     let measures = || -> Vec<String> {
         remade(session.path());
-        records(session.path()).iter().map(|record| format!("{:?}", summarise_run(record))).collect()
+        let measures = |record| {
+            let mut summary = summarise_run(record);
+            // The picture of what ranks did when is drawn by that clock.
+            summary.activity.clear();
+            format!("{summary:?}")
+        };
+        records(session.path()).iter().map(measures).collect()
     };
     let before = measures();
     // From the middle of each log on, the clock is an hour back, then an hour ahead.

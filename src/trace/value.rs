@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Proof, Window};
-use crate::plan::Levels;
-use crate::protocol::{TraceMetric, TraceSummary};
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Levels};
+use crate::protocol::{Evidence, TraceMetric, TraceSummary};
 
 /// The version of [`Trace`] as JSON.
 pub const FORMAT_VERSION: u32 = 1;
@@ -271,6 +271,17 @@ pub struct Transfer {
 }
 
 impl Trace {
+    /// What it shows of a run's factors. A window that closed before a graph could be captured says nothing of graphs.
+    fn evidence(&self, levels: &Levels) -> Vec<Evidence> {
+        let mut evidence = self.proof.evidence(levels);
+        let steps = self.nvtx.iter().find(|range| range.name == "step").map_or(0, |range| range.statistics.calls);
+        let before_capture = 1..=CUDA_GRAPH_WARM_UP_STEPS * self.proof.strategy.processes.max(1) as u64;
+        if before_capture.contains(&steps) {
+            evidence.retain(|one| one.factor != "cuda_graph" || one.in_effect);
+        }
+        evidence
+    }
+
     /// What is kept of the report in a session. `levels` are those that its run was planned with, where it has one.
     pub fn summary(&self, file: &str, levels: Option<&Levels>) -> TraceSummary {
         let metric = |metric: &Metric| TraceMetric {
@@ -288,7 +299,7 @@ impl Trace {
             wall_s: self.wall_ns as f64 * 1e-9,
             gpus: u32::try_from(self.gpus.len()).unwrap_or(u32::MAX),
             metrics: self.metrics.iter().map(metric).collect(),
-            evidence: levels.map_or_else(Vec::new, |levels| self.proof.evidence(levels)),
+            evidence: levels.map_or_else(Vec::new, |levels| self.evidence(levels)),
             warnings: self.warnings.clone(),
         }
     }

@@ -8,6 +8,9 @@ use multicard::protocol::CAPTURE_RANGE;
 use crate::report::Stop;
 use crate::shim::Recording;
 
+/// A profiler that was told by one rank begins in the others a little later.
+const SPREAD: Duration = Duration::from_millis(300);
+
 /// Opens and closes the window. A profiler watches all ranks, so the first of them tells it.
 pub struct CaptureWindow {
     capture: Capture,
@@ -31,7 +34,10 @@ impl CaptureWindow {
             && step == first
         {
             meet()?;
-            self.recording = self.tells.then(|| Recording::start(CAPTURE_RANGE));
+            if self.tells {
+                self.recording = Some(Recording::start(CAPTURE_RANGE));
+                std::thread::sleep(SPREAD);
+            }
             meet()?;
         }
         Ok(())

@@ -84,6 +84,12 @@ impl Typist {
     }
 
     /// What a line covers above its baseline, raised parts included.
+    pub fn reach(self, line: &Line, size: f64) -> f64 {
+        let tops = self.parts(line, size).into_iter().map(|(face, size, lift, _)| lift + face.ascent() * size);
+        tops.fold(0.0, f64::max)
+    }
+
+    /// What letters cover above their baseline.
     pub fn ascent(self, size: f64) -> f64 {
         Face::of(self.family, false).ascent() * size
     }

@@ -113,7 +113,8 @@ impl Side {
         } else {
             self.title().clone()
         };
-        let x = left + typist.ascent(kind.size);
+        // A power in it rises higher than its letters.
+        let x = left + typist.ascent(kind.size).max(typist.reach(&title, size));
         let half = typist.width(&title, size) / 2.0;
         let middle = (area.top + area.height / 2.0).max(half + 1.0);
         typist.set_upwards(scene, &title, size, (x, middle), Anchor::Middle);

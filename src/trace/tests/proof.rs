@@ -3,7 +3,7 @@
 use super::golden::imported;
 use crate::plan::{Level, Levels};
 use crate::protocol::Evidence;
-use crate::trace::Window;
+use crate::trace::{NvtxRange, Statistics, Trace, Window};
 
 fn evidence(report: &str, levels: &[(&'static str, &str)]) -> Vec<Evidence> {
     let level = |text: &str| text.parse().map_or_else(|_| Level::text(text), Level::Integer);
@@ -55,4 +55,17 @@ fn factors_that_were_not_in_effect_are_named_with_what_was_seen() {
 #[test]
 fn a_loader_on_the_gpu_says_nothing_of_pinned_memory() {
     assert!(evidence("ddp2_100_nopin", &[("pin_memory", "on"), ("loader", "device")]).is_empty());
+}
+
+#[test]
+fn a_window_that_closed_before_a_graph_could_be_captured_does_not_contradict_it() {
+    let mut trace = imported("single_100", &Window::default());
+    let levels = Levels::new(vec![("cuda_graph", Level::text("on"))]);
+    let contradicts = |trace: &Trace| trace.summary("report", Some(&levels)).evidence.iter().any(|one| !one.in_effect);
+    assert!(contradicts(&trace), "it has no launch of a graph");
+    for (calls, expected) in [(8, false), (100, true)] {
+        let statistics = Statistics { calls, ..trace.api[0].statistics };
+        trace.nvtx = vec![NvtxRange { domain: None, name: "step".to_owned(), statistics }];
+        assert_eq!(contradicts(&trace), expected, "{calls} steps");
+    }
 }
