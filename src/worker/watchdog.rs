@@ -1,7 +1,7 @@
 //! Notices that the device ends no step any more although it was given some.
 //!
-//! A replayed CUDA graph waits for the other ranks within the GPU, where NCCL's own watchdog does not look: if one of them hangs,
-//! so does the thread that trains. This one still runs.
+//! A step waits for the other ranks within the GPU: if one of them hangs, so does the thread that trains. NCCL's own watchdog does
+//! not look into replayed graphs, and hangs too where the other rank is stopped. This one still runs.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
