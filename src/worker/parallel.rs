@@ -14,7 +14,7 @@ use std::rc::Rc;
 use multicard::plan::{ImageSettings, Strategy as Level};
 use tch::{Device, TchError, Tensor};
 
-pub use peers::{Peers, STEP_TIMEOUT, STORE_VARIABLE, serve_store};
+pub use peers::{Peers, STORE_VARIABLE, serve_store};
 pub use proof::{Coverage, weights};
 
 use crate::data::{Deal, Shard};

@@ -16,7 +16,7 @@ use crate::device::RankDevice;
 use crate::evidence;
 use crate::fence;
 use crate::job;
-use crate::parallel::{self, Coverage, Peers, STEP_TIMEOUT};
+use crate::parallel::{self, Coverage, Peers};
 use crate::report::{FAILED, Report, Stop};
 use crate::set;
 use crate::shim::{self, NvtxRange};
@@ -122,7 +122,8 @@ pub fn run(
     let limit = if trainer.arithmetic().scale().is_some() { NOT_FINITE_SCALED } else { NOT_FINITE };
     let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
     let place = job::place(job, rank);
-    let watchdog = peers.filter(|_| device.device.is_cuda()).map(|peers| watch_steps(peers, report)).transpose()?;
+    let watchdog =
+        peers.filter(|_| device.device.is_cuda()).map(|peers| watch_steps(peers, settings, report)).transpose()?;
     let mut run = Run {
         job,
         settings,
@@ -155,8 +156,9 @@ pub fn run(
 }
 
 /// Ends the process, which hangs, when a step does not end.
-fn watch_steps(peers: &Peers, report: &Report) -> Result<Watchdog, Stop> {
-    let (explain, mut report) = (peers.hang(), report.clone());
+fn watch_steps(peers: &Peers, settings: &ImageSettings, report: &Report) -> Result<Watchdog, Stop> {
+    let limit = Peers::step_timeout(settings.cuda_graph);
+    let (explain, mut report) = (peers.hang(limit), report.clone());
     let alarm = move || {
         let stop = explain();
         eprintln!("multicard-worker: {stop}");
@@ -166,7 +168,7 @@ fn watch_steps(peers: &Peers, report: &Report) -> Result<Watchdog, Stop> {
         }
         shim::exit_now(FAILED);
     };
-    Watchdog::start(STEP_TIMEOUT, alarm)
+    Watchdog::start(limit, alarm)
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
 }
 

@@ -17,9 +17,8 @@ pub const STORE_VARIABLE: &str = "MULTICARD_STORE_PORT";
 /// A rank that does not come to a collective for so long is taken for dead. With the time to find out who it was and to end
 /// it, a hanging rank ends its group within 30 s.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
-/// A step that a GPU does not end for so long waits for a rank that hangs. NCCL's own watchdog, which is quicker, cannot abort
-/// what it finds when the peer is stopped, and does not look into replayed graphs.
-pub const STEP_TIMEOUT: Duration = Duration::from_secs(23);
+/// What NCCL's own watchdog gets more, in eager steps, to say what it knows. It does not look into replayed graphs.
+const WATCHDOG_FIRST: Duration = Duration::from_secs(3);
 /// Ranks that live notice a failed collective about together; those that say nothing for so long are the cause.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// A rank that tells a profiler something may take so long to come to a meeting.
@@ -137,10 +136,16 @@ impl Peers {
         self.meeting.explain(stop)
     }
 
+    /// A step that a GPU does not end for so long waits for a rank that hangs. NCCL's own watchdog finds that too, and hangs
+    /// itself where the other rank is stopped.
+    pub fn step_timeout(cuda_graph: bool) -> Duration {
+        if cuda_graph { PEER_TIMEOUT } else { PEER_TIMEOUT + WATCHDOG_FIRST }
+    }
+
     /// Says which ranks keep this one waiting: for another thread, when the one that owns this value hangs.
-    pub fn hang(&self) -> impl FnOnce() -> Stop + Send + 'static {
+    pub fn hang(&self, limit: Duration) -> impl FnOnce() -> Stop + Send + 'static {
         let (port, rank, world_size) = (self.port, self.rank, self.world_size);
-        let limit_s = STEP_TIMEOUT.as_secs();
+        let limit_s = limit.as_secs();
         move || {
             let stop = Stop::failed(FailureKind::Peer, format!("a step did not end within {limit_s} s"));
             // A store of its own: that of the group belongs to the thread that hangs.
