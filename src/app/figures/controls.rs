@@ -165,13 +165,17 @@ fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         if choose.clicked() {
             commands.push(Command::Figures(FiguresCommand::Choose));
         }
+    });
+    // A row of its own: beside the buttons it would be wider than the card.
+    ui.horizontal(|ui| {
+        ui.label(muted(ui, "PNG"));
         for dpi in [300, 600] {
             let name = format!("{dpi} dpi");
             if option_ui(ui, figures.dpi == dpi, &dpi.to_string(), &name) {
                 commands.push(Command::Figures(FiguresCommand::Dpi(dpi)));
             }
         }
-        ui.label(muted(ui, "dpi")).on_hover_text("Of a PNG");
+        ui.label(muted(ui, "dpi"));
     });
     if let Some((message, good)) = &figures.said {
         let palette = palette(ui.visuals());
