@@ -18,9 +18,10 @@ pub mod analysis;
 pub mod app;
 /// The subcommands.
 pub mod cli;
-/// Image data sets as bytes: IDX files, the procedural digits, the download of MNIST.
+/// Image data sets: IDX files, the procedural digits, the download of MNIST, folders of colour files.
 pub mod dataset;
-/// Tables for screen and paper: presets, and how they are written as Markdown, CSV, LaTeX and JSON.
+/// Charts and tables for screen and paper: presets, figures as SVG, PDF and PNG with where they come from, tables as Markdown, CSV,
+/// LaTeX and JSON.
 pub mod figure;
 /// Runs on this machine: the worker binary, placement of ranks, the queue, and the launcher that starts, follows
 /// and ends groups.
@@ -31,9 +32,9 @@ pub mod plan;
 pub mod protocol;
 /// The conductor: the one object that the window, the command line and the tests drive.
 pub mod session;
-/// The session folder: its logs, the index made from them, the one writer and the readers.
+/// The session folder: its logs, the index made from them, the one writer and the readers, archives of it.
 pub mod store;
 /// What the machine says of itself while runs go on: node facts, and samples of GPUs, host and ranks.
 pub mod telemetry;
-/// Profiler reports: imports what Nsight Systems recorded and says where the time of GPUs and host went.
+/// Profiler reports: finds nsys and how runs start under it, imports what Nsight Systems recorded and says where the time of GPUs and host went.
 pub mod trace;
