@@ -1,6 +1,8 @@
 //! Small pieces that several screens draw in the same way.
 
-use eframe::egui::{Button, FontFamily, Frame, Margin, Response, RichText, Role, Stroke, Ui, Widget as _, WidgetInfo};
+use eframe::egui::{
+    Button, ComboBox, FontFamily, Frame, Margin, Response, RichText, Role, Stroke, Ui, Widget as _, WidgetInfo,
+};
 
 use super::theme::{GRID, STRONG, palette};
 
@@ -35,6 +37,18 @@ pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Respo
 /// The accessible name of a button that shows a symbol or a word that is not enough.
 pub fn named(name: &str) -> WidgetInfo {
     WidgetInfo::labeled(Role::Button, true, name)
+}
+
+/// A list to choose from; `now` is what is chosen.
+pub fn choice(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
+    let list = ComboBox::from_id_salt(name).selected_text(now).width(width).height(480.0).truncate();
+    let response = list.show_ui(ui, content).response;
+    response.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::ComboBox, true, name);
+        info.current_text_value = Some(now.to_owned());
+        info
+    });
+    response.on_hover_text(format!("{name}: {now}"));
 }
 
 /// Bytes for reading, in decimal units with three digits: `1.20 GB`.

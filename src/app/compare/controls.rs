@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Button, ComboBox, Id, Key, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+    Button, Id, Key, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
 };
 
@@ -13,7 +13,7 @@ use super::{CompareCommand, filter_id, look, metrics};
 use crate::analysis::{CellKey, MEASURES};
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
-use crate::app::widgets::{card, muted, named, strong};
+use crate::app::widgets::{card, choice, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::{Kind, Look, Over, Place, SPEEDUP, SettingLevels, level_name};
 
@@ -264,13 +264,6 @@ fn choice_ui(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnc
     let whole = text_width(ui, name) + 4.0 + width;
     together_ui(ui, whole, |ui| {
         ui.label(muted(ui, name));
-        let choice = ComboBox::from_id_salt(("compare", name)).selected_text(now).width(width).height(480.0).truncate();
-        let response = choice.show_ui(ui, content).response;
-        response.widget_info(|| {
-            let mut info = WidgetInfo::labeled(Role::ComboBox, true, name);
-            info.current_text_value = Some(now.to_owned());
-            info
-        });
-        response.on_hover_text(format!("{name}: {now}"));
+        choice(ui, name, now, width, content);
     });
 }

@@ -1,11 +1,11 @@
 //! What the Figures screen is asked by: preset, cells, style, export.
 
-use eframe::egui::{ComboBox, DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use eframe::egui::{DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::{FiguresCommand, filter_id};
 use crate::analysis::{MEASURES, measure};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{card, main_button, muted, named, strong};
+use crate::app::widgets::{card, choice, main_button, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::paper::{Family, Palette, Style, Width};
 use crate::figure::{PRESETS, SPEEDUP, level_name, preset};
@@ -186,12 +186,5 @@ fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 fn choice_ui(ui: &mut Ui, name: &str, now: &str, content: impl FnOnce(&mut Ui)) {
     let width = ui.available_width();
-    let choice = ComboBox::from_id_salt(("figures", name)).selected_text(now).width(width).height(480.0).truncate();
-    let response = choice.show_ui(ui, content).response;
-    response.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::ComboBox, true, name);
-        info.current_text_value = Some(now.to_owned());
-        info
-    });
-    response.on_hover_text(format!("{name}: {now}"));
+    choice(ui, name, now, width, content);
 }
