@@ -152,9 +152,7 @@ fn tell_end(outcome: Result<(), Stop>, report: &mut Report, started: Instant) ->
         Ok(()) => return report.event(Event::Finished { duration_s: started.elapsed().as_secs_f64() }),
         Err(stop) => stop,
     };
-    if let Stop::Failed { kind, message } = &stop {
-        report.event(Event::Failed { kind: *kind, message: message.clone() })?;
-    }
+    report.failed(&stop)?;
     Err(stop)
 }
 

@@ -10,6 +10,8 @@ use multicard::protocol::{Event, EventLine, FailureKind};
 use tch::TchError;
 use thiserror::Error;
 
+use crate::shim::exit_now;
+
 /// The exit code of a rank that failed; its log says why.
 pub const FAILED: u8 = 1;
 
@@ -119,6 +121,22 @@ impl Report {
     /// Writes an event. All but steps are on their way to the disk when it returns; steps follow within 200 ms.
     pub fn event(&mut self, event: Event) -> Result<(), Stop> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).event(event)
+    }
+
+    /// Tells why the rank failed.
+    pub fn failed(&mut self, stop: &Stop) -> Result<(), Stop> {
+        match stop {
+            Stop::Failed { kind, message } => self.event(Event::Failed { kind: *kind, message: message.clone() }),
+            Stop::Log { .. } => Ok(()),
+        }
+    }
+
+    /// Tells why the rank failed and ends its process at once. For a rank among others.
+    pub fn give_up(&mut self, stop: &Stop) -> ! {
+        eprintln!("multicard-worker: {stop}");
+        // Where the log cannot be written, the line above is what is left.
+        let _ = self.failed(stop);
+        exit_now(FAILED)
     }
 }
 

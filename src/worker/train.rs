@@ -17,9 +17,9 @@ use crate::evidence;
 use crate::fence;
 use crate::job;
 use crate::parallel::{self, Coverage, Peers};
-use crate::report::{FAILED, Report, Stop};
+use crate::report::{Report, Stop};
 use crate::set;
-use crate::shim::{self, NvtxRange};
+use crate::shim::NvtxRange;
 use crate::trainer::Trainer;
 use crate::watchdog::Watchdog;
 
@@ -141,34 +141,18 @@ pub fn run(
         watchdog,
         owed: 0,
     };
-    for epoch in 1..=settings.epochs as u32 {
-        run.train(epoch, &mut train)?;
-        run.evaluate(epoch, &mut test)?;
-        let memory = device.memory(run.step < run.memory_counts_from())?;
-        run.report.event(memory)?;
+    match (run.epochs(&mut train, &mut test), peers) {
+        // Freeing what the run holds may wait for the other ranks, which wait for this one.
+        (Err(stop), Some(peers)) => run.report.give_up(&peers.explain(stop)),
+        (outcome, _) => outcome,
     }
-    run.report.event(Event::Evidence(evidence::cuda_graph(settings, run.trainer.replays(), steps)))?;
-    if let Some(peers) = peers {
-        let evidence = parallel::weights(settings, run.trainer.model(), peers)?;
-        run.report.event(Event::Evidence(evidence))?;
-    }
-    Ok(())
 }
 
 /// Ends the process, which hangs, when a step does not end.
 fn watch_steps(peers: &Peers, settings: &ImageSettings, report: &Report) -> Result<Watchdog, Stop> {
     let limit = Peers::step_timeout(settings.cuda_graph);
     let (explain, mut report) = (peers.hang(limit), report.clone());
-    let alarm = move || {
-        let stop = explain();
-        eprintln!("multicard-worker: {stop}");
-        if let Stop::Failed { kind, message } = stop {
-            // Where the log cannot be written, the line above is what is left.
-            let _ = report.event(Event::Failed { kind, message });
-        }
-        shim::exit_now(FAILED);
-    };
-    Watchdog::start(limit, alarm)
+    Watchdog::start(limit, move || report.give_up(&explain()))
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
 }
 
@@ -182,6 +166,22 @@ fn meet(device: &RankDevice, peers: Option<&Rc<Peers>>, watchdog: Option<&Watchd
 }
 
 impl Run<'_> {
+    fn epochs(&mut self, train: &mut Loader, test: &mut Loader) -> Result<(), Stop> {
+        for epoch in 1..=self.settings.epochs as u32 {
+            self.train(epoch, train)?;
+            self.evaluate(epoch, test)?;
+            let memory = self.device.memory(self.step < self.memory_counts_from())?;
+            self.report.event(memory)?;
+        }
+        let replays = self.trainer.replays();
+        self.report.event(Event::Evidence(evidence::cuda_graph(self.settings, replays, self.steps)))?;
+        if let Some(peers) = self.peers {
+            let evidence = parallel::weights(self.settings, self.trainer.model(), peers)?;
+            self.report.event(Event::Evidence(evidence))?;
+        }
+        Ok(())
+    }
+
     fn enter(&mut self, phase: Phase) -> Result<(), Stop> {
         if self.phase == phase {
             return Ok(());
