@@ -15,6 +15,7 @@ mod pyramid;
 mod run;
 mod smooth;
 mod value;
+mod wall_clock;
 
 pub use activity::{Activity, Phase};
 pub use batch::{BatchMeans, batch_means};

@@ -1,5 +1,6 @@
 //! What each rank of a run did when: starting, warming up, training, testing.
 
+use super::wall_clock::was_set;
 use crate::store::{RankRecord, RunRecord};
 
 /// What a rank did for a while.
@@ -45,11 +46,13 @@ pub struct Activity {
 
 /// The phases of a run's ranks by rank and time; its record must hold the steps.
 pub(super) fn activity(record: &RunRecord) -> Vec<Activity> {
+    if was_set(record) {
+        return Vec::new();
+    }
     let first = |rank: &RankRecord| rank.steps.first().map(|step| step.time_s - step.duration_s);
     let earliest = record.ranks.iter().filter_map(first).min_by(f64::total_cmp);
     let Some(origin) = record.started_time_s.or(earliest) else { return Vec::new() };
     let spans = record.ranks.iter().flat_map(|rank| of_rank(rank, origin));
-    // A clock that was set back tells nothing.
     spans.filter(|span| span.start_s >= 0.0 && span.end_s > span.start_s && span.end_s.is_finite()).collect()
 }
 

@@ -84,6 +84,14 @@ pub struct Setting {
     pub unit: &'static str,
 }
 
+impl Setting {
+    /// A factor as a setting; one of another version by its key alone.
+    pub fn of_factor(key: &'static str) -> Self {
+        let (name, unit) = registered(key).map_or((key, ""), |factor| (factor.name, factor.unit));
+        Self { key, name, unit }
+    }
+}
+
 /// Joins runs of the same cell. Cells stand in the order of the registry: the default level first, numbers by value.
 pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
     cells_of(&[Source { session: "", runs, reports: &[] }])
@@ -156,8 +164,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
     settings.push(Setting { key: TRACE, name: "Traced", unit: "" });
     for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
         if settings.iter().all(|setting| setting.key != key) {
-            let (name, unit) = registered(key).map_or((key, ""), |factor| (factor.name, factor.unit));
-            settings.push(Setting { key, name, unit });
+            settings.push(Setting::of_factor(key));
         }
     }
     settings.push(Setting { key: CELL, name: "Cell", unit: "" });

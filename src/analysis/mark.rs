@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use crate::plan::RunState;
+use crate::protocol::TraceOutcome;
+use crate::store::RunRecord;
+
 /// A reason to doubt or to explain a run's numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mark {
@@ -32,6 +36,8 @@ pub enum Mark {
     NoSteadySteps,
     /// A measure was not a finite number and is left out: its key.
     NotFinite(&'static str),
+    /// The machine's clock was set while it ran: what it did when is not known.
+    ClockSet,
     /// A profiler recorded it, which costs time.
     Traced,
     /// It was to be traced and there is no trace: why.
@@ -41,6 +47,64 @@ pub enum Mark {
 }
 
 impl Mark {
+    /// What must be known of a run's record.
+    pub(super) fn of_run(record: &RunRecord) -> Vec<Self> {
+        let mut marks = Vec::new();
+        let mut add = |mark: Self| {
+            if !marks.contains(&mark) {
+                marks.push(mark);
+            }
+        };
+        if record.state.is_final() && record.state != RunState::Finished {
+            let by_rank =
+                record.ranks.iter().find_map(|rank| rank.failure.as_ref()).map(|(_, message)| message.as_str());
+            let reason = record.reason.as_deref().or(by_rank);
+            let state = record.state.name();
+            add(Self::Failed(reason.map_or(state.to_owned(), |reason| format!("{state}: {reason}"))));
+        }
+        if !record.telemetry.throttle_reasons.is_empty() {
+            add(Self::Throttled(record.telemetry.throttle_reasons.clone()));
+        }
+        if record.telemetry.shared {
+            add(Self::Shared);
+        }
+        if !record.beside.is_empty() {
+            add(Self::SharedNode(record.beside.clone()));
+        }
+        for evidence in record.evidence().filter(|evidence| !evidence.in_effect) {
+            add(Self::FactorNotInEffect {
+                factor: evidence.factor.clone(),
+                asked: evidence.asked.clone(),
+                seen: evidence.seen.clone(),
+            });
+        }
+        // All ranks skip together: the count of the one that skipped most is the run's.
+        let skipped = record.ranks.iter().map(|rank| rank.epochs.iter().map(|epoch| epoch.skipped_updates).sum());
+        if let Some(skipped) = skipped.max().filter(|skipped| *skipped > 0) {
+            add(Self::SkippedUpdates(skipped));
+        }
+        if let Some(hole_s) = record.telemetry.longest_hole_s.filter(|hole_s| *hole_s > 0.0) {
+            add(Self::TelemetryHole(hole_s));
+        }
+        for message in record.warnings.iter().chain(record.ranks.iter().flat_map(|rank| &rank.warnings)) {
+            add(Self::Warned(message.clone()));
+        }
+        if super::wall_clock::was_set(record) {
+            add(Self::ClockSet);
+        }
+        if record.traced {
+            add(Self::Traced);
+        }
+        match &record.trace {
+            Some(TraceOutcome::Imported(trace)) => {
+                trace.warnings.iter().for_each(|warning| add(Self::Warned(format!("{}: {warning}", trace.file))));
+            }
+            Some(TraceOutcome::Failed(reason)) => add(Self::NoTrace(reason.clone())),
+            None => {}
+        }
+        marks
+    }
+
     /// The few words that stand beside a row.
     pub fn label(&self) -> &'static str {
         match self {
@@ -54,6 +118,7 @@ impl Mark {
             Self::IncludesWarmUp => "includes warm-up",
             Self::NoSteadySteps => "no steady steps",
             Self::NotFinite(_) => "not finite",
+            Self::ClockSet => "clock set",
             Self::Traced => "traced",
             Self::NoTrace(_) => "no trace",
             Self::Warned(_) => "warning",
@@ -80,6 +145,9 @@ impl fmt::Display for Mark {
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
             Self::NoSteadySteps => write!(f, "all steps are warm-up, none counts"),
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
+            Self::ClockSet => {
+                write!(f, "the machine's clock was set while it ran: its total time is that of its longest rank")
+            }
             Self::Traced => write!(f, "a profiler recorded it, which costs time"),
             Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),

@@ -185,7 +185,7 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         step_time_s: (!steady.times_s.is_empty()).then(|| median(&steady.times_s)),
         step_mean: batch_means(&steady.times_s),
         epoch_time_s,
-        total_time_s: total_time(record),
+        total_time_s: super::wall_clock::total_time(record),
         images_per_s: steady.rate(steady.distinct_images),
         processed_images_per_s: steady.rate(steady.processed_images),
         load_wait_s: steady.load_wait_s,
@@ -199,7 +199,7 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         warm_up_peak_bytes: peak(|rank| rank.warm_up_peak_bytes),
         peak_device_bytes: record.telemetry.peak_device_bytes.map(|bytes| bytes as f64),
         energy_j: record.telemetry.energy_j,
-        marks: marks(record),
+        marks: Mark::of_run(record),
         activity: super::activity::activity(record),
         epochs,
         recording: if record.traced { Recording::Traced } else { Recording::Plain },
@@ -313,66 +313,6 @@ fn epoch_time(epochs: &[EpochSummary]) -> (Option<f64>, bool) {
     }
     let all = times(true);
     ((!all.is_empty()).then(|| median(&all)), !all.is_empty())
-}
-
-fn total_time(record: &RunRecord) -> Option<f64> {
-    let by_launcher = record.started_time_s.zip(record.ended_time_s).map(|(started, ended)| ended - started);
-    let by_ranks = || record.ranks.iter().filter_map(|rank| rank.duration_s).max_by(f64::total_cmp);
-    // A clock that was set back between start and end tells nothing.
-    by_launcher.filter(|time_s| *time_s >= 0.0).or_else(by_ranks)
-}
-
-fn marks(record: &RunRecord) -> Vec<Mark> {
-    let mut marks = Vec::new();
-    let mut add = |mark: Mark| {
-        if !marks.contains(&mark) {
-            marks.push(mark);
-        }
-    };
-    if record.state.is_final() && record.state != RunState::Finished {
-        let by_rank = record.ranks.iter().find_map(|rank| rank.failure.as_ref()).map(|(_, message)| message.as_str());
-        let reason = record.reason.as_deref().or(by_rank);
-        let state = record.state.name();
-        add(Mark::Failed(reason.map_or(state.to_owned(), |reason| format!("{state}: {reason}"))));
-    }
-    if !record.telemetry.throttle_reasons.is_empty() {
-        add(Mark::Throttled(record.telemetry.throttle_reasons.clone()));
-    }
-    if record.telemetry.shared {
-        add(Mark::Shared);
-    }
-    if !record.beside.is_empty() {
-        add(Mark::SharedNode(record.beside.clone()));
-    }
-    for evidence in record.evidence().filter(|evidence| !evidence.in_effect) {
-        add(Mark::FactorNotInEffect {
-            factor: evidence.factor.clone(),
-            asked: evidence.asked.clone(),
-            seen: evidence.seen.clone(),
-        });
-    }
-    // All ranks skip together: the count of the one that skipped most is the run's.
-    let skipped = record.ranks.iter().map(|rank| rank.epochs.iter().map(|epoch| epoch.skipped_updates).sum());
-    if let Some(skipped) = skipped.max().filter(|skipped| *skipped > 0) {
-        add(Mark::SkippedUpdates(skipped));
-    }
-    if let Some(hole_s) = record.telemetry.longest_hole_s.filter(|hole_s| *hole_s > 0.0) {
-        add(Mark::TelemetryHole(hole_s));
-    }
-    for message in record.warnings.iter().chain(record.ranks.iter().flat_map(|rank| &rank.warnings)) {
-        add(Mark::Warned(message.clone()));
-    }
-    if record.traced {
-        add(Mark::Traced);
-    }
-    match &record.trace {
-        Some(TraceOutcome::Imported(trace)) => {
-            trace.warnings.iter().for_each(|warning| add(Mark::Warned(format!("{}: {warning}", trace.file))));
-        }
-        Some(TraceOutcome::Failed(reason)) => add(Mark::NoTrace(reason.clone())),
-        None => {}
-    }
-    marks
 }
 
 /// Takes out measures that are not finite, and says so.

@@ -1,0 +1,61 @@
+//! What the machine's clock says of a run, which may be set at any time, beside what cannot be set.
+
+use crate::store::{RankRecord, RunRecord};
+
+/// Events are told a little after they happened.
+const SLACK_S: f64 = 5.0;
+
+/// From the start of a run's processes to their end; where the clock was set in between, the longest life of a rank.
+pub(super) fn total_time(record: &RunRecord) -> Option<f64> {
+    let by_launcher = record.started_time_s.zip(record.ended_time_s).map(|(started, ended)| ended - started);
+    let by_ranks = || record.ranks.iter().filter_map(|rank| rank.duration_s).max_by(f64::total_cmp);
+    by_launcher.filter(|time_s| *time_s >= 0.0 && !was_set(record)).or_else(by_ranks)
+}
+
+/// Whether the clock was set while the steps of a run were made.
+pub(super) fn was_set(record: &RunRecord) -> bool {
+    record.ranks.iter().any(disagrees)
+}
+
+/// By the clock the steps cannot last longer than the process lived, nor shorter than they took.
+fn disagrees(rank: &RankRecord) -> bool {
+    let (Some(first), Some(last)) = (rank.steps.first(), rank.steps.last()) else { return false };
+    let by_clock_s = last.time_s - first.time_s;
+    let steady = rank.steps.iter().skip(1).filter(|step| !step.warm_up);
+    let at_least_s: f64 = steady.map(|step| step.duration_s).sum();
+    by_clock_s < at_least_s - SLACK_S || rank.duration_s.is_some_and(|life_s| by_clock_s > life_s + SLACK_S)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Mark, fixture, summarise_run};
+
+    #[test]
+    fn a_clock_that_was_set_leaves_what_cannot_be_set() {
+        for hours in [-2.0, 2.0] {
+            let mut record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 1.0);
+            let whole = summarise_run(&record);
+            assert!(!whole.marks.contains(&Mark::ClockSet) && !whole.activity.is_empty());
+            // Set after the twelfth step.
+            record.ended_time_s = record.ended_time_s.map(|time_s| time_s + hours * 3600.0);
+            for step in record.ranks.iter_mut().flat_map(|rank| rank.steps.iter_mut().skip(12)) {
+                step.time_s += hours * 3600.0;
+            }
+            let set = summarise_run(&record);
+            assert!(set.marks.contains(&Mark::ClockSet) && set.activity.is_empty(), "{:?}", set.marks);
+            assert_eq!(set.total_time_s, record.ranks[0].duration_s);
+            assert_eq!((set.step_time_s, set.epoch_time_s), (whole.step_time_s, whole.epoch_time_s));
+        }
+    }
+
+    #[test]
+    fn steps_that_are_told_late_are_no_sign_of_it() {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.01);
+        record.ranks[0].steps.last_mut().unwrap().time_s += 3.0;
+        assert!(!was_set(&record));
+        record.ranks[0].steps.clear();
+        assert!(!was_set(&record));
+    }
+}
