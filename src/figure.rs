@@ -13,6 +13,7 @@ mod palette;
 pub mod paper;
 mod preset;
 mod render;
+mod sibling;
 mod spec;
 mod table;
 

@@ -334,11 +334,11 @@ fn baseline<'a>(view: &View, all: &'a [Cell<'a>], shown: &[Cell]) -> Baseline<'a
     let ratio_of = view.ratio_of();
     if let Some(key) = &view.baseline {
         let cell = all.iter().find(|cell| cell.session == key.session && cell.id == key.cell);
-        return Baseline { cell, unknown: cell.is_none().then_some("gone"), ratio_of };
+        return Baseline { cell, among: all, unknown: cell.is_none().then_some("gone"), ratio_of };
     }
     let has_value = |cell: &&Cell| !by_repeat(cell, ratio_of).is_empty();
     let first = shown.iter().find(has_value).map(Cell::key);
-    Baseline { cell: all.iter().find(|cell| Some(cell.key()) == first), unknown: None, ratio_of }
+    Baseline { cell: all.iter().find(|cell| Some(cell.key()) == first), among: all, unknown: None, ratio_of }
 }
 
 fn setting_levels(cells: &[Cell], setting: Setting) -> SettingLevels {

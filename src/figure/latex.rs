@@ -37,7 +37,8 @@ fn heading(column: &Column) -> String {
         "J" => "\\unit{\\joule}".to_owned(),
         other => escape(other),
     };
-    format!("{} ({unit})", escape(column.name))
+    // The unit below the name: a table of many measures then fits on a page.
+    format!("\\shortstack[r]{{{}\\\\({unit})}}", escape(column.name))
 }
 
 fn cell(row: &Row, (column, value): (&Column, &CellValue)) -> String {

@@ -1,5 +1,6 @@
 //! What stands under a table: what all rows share, how values were made, what is not in them.
 
+use super::sibling::Against;
 use super::table::{Baseline, CellValue, Column, Row, finished, is_time};
 use crate::analysis::{Cell, Method, RunState, held, measure, varying};
 
@@ -16,6 +17,7 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     if shows("speedup") {
         notes.push(baseline_note(cells, baseline));
     }
+    notes.extend(columns.iter().filter_map(|column| Against::find(column.key)).map(Against::note));
     if shows("ratio") {
         notes.push(ratio_note(cells, baseline));
     }

@@ -41,9 +41,9 @@ impl FromStr for Format {
 /// Writes a table; the text ends with a newline.
 pub fn render(table: &Table, format: Format) -> String {
     match format {
-        Format::Markdown => markdown::render(table),
+        Format::Markdown => markdown::render(&table.for_reading()),
         Format::Csv => csv::render(table),
-        Format::Latex => latex::render(table),
+        Format::Latex => latex::render(&table.for_reading()),
         Format::Json => json::render(table),
     }
 }

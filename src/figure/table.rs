@@ -3,6 +3,7 @@
 use super::Preset;
 use super::notes::notes;
 use super::preset::Runs;
+use super::sibling::Against;
 use crate::analysis::{
     Cell, CellKey, EpochSummary, Level, Levels, Method, Recording, RunState, RunSummary, Setting, Value, cells,
     measure, ratio, summarise, varying,
@@ -96,11 +97,36 @@ impl Table {
         let is_name = |row: &Row| matches!(&row.values[column], CellValue::Level(level) if level.as_text().is_some());
         self.rows.iter().any(is_name)
     }
+
+    /// The same without columns that hold no value, which a note names. Files for programs keep them.
+    pub(super) fn for_reading(&self) -> Self {
+        let holds = |column: usize| self.rows.iter().any(|row| row.values[column] != CellValue::Missing);
+        let kept: Vec<bool> =
+            (0..self.columns.len()).map(|column| !self.columns[column].is_measure || holds(column)).collect();
+        let empty: Vec<&str> =
+            self.columns.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(column, _)| column.name).collect();
+        let mut table = self.clone();
+        let measures = self.columns.iter().filter(|column| column.is_measure).count();
+        if empty.is_empty() || empty.len() == measures {
+            return table;
+        }
+        table.notes.push(format!("no values of: {}", empty.join(", ")));
+        keep(&mut table.columns, &kept);
+        table.rows.iter_mut().for_each(|row| keep(&mut row.values, &kept));
+        table
+    }
+}
+
+fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    items.retain(|_| kept.next().is_some_and(|kept| *kept));
 }
 
 /// The cell that speed-ups and ratios are over.
 pub(super) struct Baseline<'a> {
     pub(super) cell: Option<&'a Cell<'a>>,
+    /// All cells of the table, in which each finds its siblings.
+    pub(super) among: &'a [Cell<'a>],
     /// What was asked for, where no cell matches it.
     pub(super) unknown: Option<&'a str>,
     /// The measure whose ratio the column `ratio` shows.
@@ -120,12 +146,12 @@ impl<'a> Baseline<'a> {
     fn find(cells: &'a [Cell<'a>], asked: Option<&'a str>) -> Self {
         let Some(asked) = asked else {
             let has_rate = |cell: &&Cell| !by_repeat(cell, RATE).is_empty();
-            return Self { cell: cells.iter().find(has_rate), unknown: None, ratio_of: RATE };
+            return Self { cell: cells.iter().find(has_rate), among: cells, unknown: None, ratio_of: RATE };
         };
         let by_id = || cells.iter().find(|cell| cell.id == asked);
         let by_levels = || cells.iter().find(|cell| has_levels(cell, asked));
         let cell = by_id().or_else(by_levels);
-        Self { cell, unknown: cell.is_none().then_some(asked), ratio_of: RATE }
+        Self { cell, among: cells, unknown: cell.is_none().then_some(asked), ratio_of: RATE }
     }
 }
 
@@ -193,8 +219,8 @@ fn columns(shape: &Shape, varying: &[Setting]) -> Vec<Column> {
         columns.push(plain("epoch", "Epoch", ""));
     }
     columns.push(plain("runs", "Runs", ""));
-    columns.extend(shape.measures.iter().map(|key| match measure(key) {
-        Some(measure) => Column {
+    columns.extend(shape.measures.iter().map(|key| match (measure(key), Against::find(key)) {
+        (Some(measure), _) => Column {
             key: measure.key,
             name: measure.name,
             unit: measure.unit,
@@ -202,8 +228,12 @@ fn columns(shape: &Shape, varying: &[Setting]) -> Vec<Column> {
             shown_factor: measure.shown_factor,
             is_measure: true,
         },
-        None if *key == "ratio" => Column { is_measure: true, ..plain(key, "Ratio", "×") },
-        None => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
+        (None, Some(against)) => {
+            let percent = Column { shown_unit: "%", shown_factor: 100.0, ..plain(key, against.name, "×") };
+            Column { is_measure: true, ..percent }
+        }
+        (None, None) if *key == "ratio" => Column { is_measure: true, ..plain(key, "Ratio", "×") },
+        (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
     }));
     columns
 }
@@ -230,12 +260,13 @@ fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
             summarise(&values.filter_map(of).collect::<Vec<_>>(), SEED)
         }
-        _ => match measure(key) {
-            Some(measure) => {
+        _ => match (measure(key), Against::find(key)) {
+            (Some(measure), _) => {
                 let values = finished(cell).filter_map(|run| measure.of_run_alone(run));
                 summarise(&values.collect::<Vec<_>>(), SEED)
             }
-            None => return cell.level(key).map_or(CellValue::Missing, CellValue::Level),
+            (None, Some(against)) => against.value(cell, baseline.among),
+            (None, None) => return cell.level(key).map_or(CellValue::Missing, CellValue::Level),
         },
     };
     value.map_or(CellValue::Missing, CellValue::Measure)

@@ -41,6 +41,27 @@ fn the_speedup_is_over_the_first_row_unless_another_is_named() {
 }
 
 #[test]
+fn the_papers_efficiency_is_over_the_cell_that_differs_in_one_factor_alone() {
+    // A run takes 100 steps in all.
+    let steps = [("fp64", 1, 1, 0.08), ("fp32", 1, 1, 0.04), ("fp32", 2, 1, 0.025), ("fp64", 2, 1, 0.04)];
+    let table = table(preset("2503.15252/table-2").unwrap(), &runs(&steps), None);
+    let ratio = |cell: &str, key| {
+        let row = table.rows.iter().position(|row| row.cell == cell).unwrap();
+        value(&table, row, key).map(|value| (value.median * 1000.0).round() / 1000.0)
+    };
+    assert_eq!(ratio("fp64-1-ddp-ds", "speedup_over_1_gpu"), Some(1.0));
+    assert_eq!(ratio("fp32-2-ddp-ds", "speedup_over_1_gpu"), Some(1.6));
+    assert_eq!(ratio("fp32-2-ddp-ds", "speedup_over_fp64"), Some(1.6));
+    assert_eq!(ratio("fp32-1-ddp-ds", "speedup_over_fp64"), Some(2.0));
+    let column = table.columns.iter().find(|column| column.key == "speedup_over_1_gpu").unwrap();
+    assert_eq!((column.name, column.shown_unit, column.shown_factor), ("Efficiency compare to 1 GPU", "%", 100.0));
+    assert!(table.notes.iter().any(|note| note.contains("with precision = fp64, all else equal")), "{:?}", table.notes);
+    // Without such a cell there is no ratio.
+    let alone = super::table(preset("2503.15252/table-2").unwrap(), &runs(&[("fp32", 2, 1, 0.025)]), None);
+    assert_eq!(value(&alone, 0, "speedup_over_1_gpu"), None);
+}
+
+#[test]
 fn a_baseline_that_matches_no_cell_leaves_speedups_out_and_says_so() {
     let table = table(preset("times").unwrap(), &runs(&[("fp32", 1, 1, 0.04)]), Some("precision=fp8"));
     assert_eq!(value(&table, 0, "speedup"), None);

@@ -1,0 +1,51 @@
+//! The papers' "efficiency": total time of the cell that differs in one factor alone, over the cell's own.
+
+use super::table::over_baseline;
+use crate::analysis::{Cell, Value};
+
+/// The papers read their ratios off the total time.
+const TIME: &str = "total_time_s";
+
+/// A column that holds each cell against its sibling with one certain level.
+pub(super) struct Against {
+    /// The key in files.
+    pub(super) key: &'static str,
+    /// The papers' own heading.
+    pub(super) name: &'static str,
+    /// What the sibling differs in, and its level there.
+    sibling: (&'static str, &'static str),
+}
+
+/// 2503.15252 Tables 2 and 3, in percent: 187.66 % is 1.8766 times as fast.
+const COLUMNS: [Against; 3] = [
+    Against { key: "speedup_over_1_gpu", name: "Efficiency compare to 1 GPU", sibling: ("gpus", "1") },
+    Against { key: "speedup_over_fp64", name: "Efficiency compare to FP64", sibling: ("precision", "fp64") },
+    Against { key: "speedup_over_pageable", name: "Efficiency compare to FALSE", sibling: ("pin_memory", "off") },
+];
+
+impl Against {
+    /// The column of this key.
+    pub(super) fn find(key: &str) -> Option<&'static Self> {
+        COLUMNS.iter().find(|column| column.key == key)
+    }
+
+    /// What stands in a cell's row; nothing where its sibling is not among the cells.
+    pub(super) fn value(&self, cell: &Cell, cells: &[Cell]) -> Option<Value> {
+        let (factor, level) = self.sibling;
+        let is_sibling = |other: &&Cell| {
+            let same = cell.levels.iter().all(|(key, own)| key == factor || other.levels.get(key) == Some(own));
+            let there = other.level(factor).is_some_and(|found| found.to_string() == level);
+            same && there && (other.session, other.data) == (cell.session, cell.data)
+        };
+        over_baseline(cell, cells.iter().find(is_sibling), TIME)
+    }
+
+    /// How the column was made.
+    pub(super) fn note(&self) -> String {
+        let (factor, level) = self.sibling;
+        format!(
+            "{}: total time with {factor} = {level}, all else equal, over that of the row; 200 % is twice as fast",
+            self.name
+        )
+    }
+}
