@@ -27,6 +27,7 @@ mod settings;
 mod shell;
 mod state;
 mod theme;
+mod tick;
 mod widgets;
 
 use std::path::PathBuf;

@@ -12,7 +12,6 @@ mod outlook;
 mod start;
 #[cfg(test)]
 mod tests;
-mod tick;
 
 use std::path::PathBuf;
 use std::sync::Arc;

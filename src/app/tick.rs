@@ -2,17 +2,23 @@
 
 use eframe::egui::{Response, RichText, Stroke, TextWrapMode, Ui};
 
-use crate::app::theme::palette;
+use super::theme::palette;
 
 /// A box to tick. One that is not enabled still takes the focus, so that why can be read with the keyboard, too: the
 /// caller ignores its clicks.
-pub(super) fn tick_ui(ui: &mut Ui, mut on: bool, enabled: bool, text: impl Into<RichText>) -> Response {
+pub fn tick_ui(ui: &mut Ui, mut on: bool, enabled: bool, text: impl Into<RichText>) -> Response {
     let text = text.into();
     styled(ui, on, enabled, |ui| ui.checkbox(&mut on, text))
 }
 
+/// A box to tick that is always for use.
+pub fn check_ui(ui: &mut Ui, on: &mut bool, text: impl Into<RichText>) -> Response {
+    let text = text.into();
+    styled(ui, *on, true, |ui| ui.checkbox(on, text))
+}
+
 /// A dot among others of which one is on. One that is not enabled is drawn as [`tick_ui`] does.
-pub(super) fn radio_ui(ui: &mut Ui, on: bool, enabled: bool, text: impl Into<RichText>) -> Response {
+pub fn radio_ui(ui: &mut Ui, on: bool, enabled: bool, text: impl Into<RichText>) -> Response {
     let text = text.into();
     styled(ui, on, enabled, |ui| ui.radio(on, text))
 }

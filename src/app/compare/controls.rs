@@ -13,6 +13,7 @@ use super::{CompareCommand, filter_id, look, metrics};
 use crate::analysis::{CellKey, MEASURES};
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
+use crate::app::tick::check_ui;
 use crate::app::widgets::{card, choice, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::{Kind, Look, Over, Place, SPEEDUP, SettingLevels, level_name};
@@ -150,7 +151,7 @@ fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLeve
             let width = text_width(ui, &text) + 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };
             together_ui(ui, width, |ui| {
                 let cells = if *count == 1 { "cell" } else { "cells" };
-                let check = ui.checkbox(&mut keep, text).on_hover_text(format!("{name}: {count} {cells}"));
+                let check = check_ui(ui, &mut keep, text).on_hover_text(format!("{name}: {count} {cells}"));
                 check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
                 if let Some(one) = swatch {
                     look::swatch_ui(ui, &one.look);

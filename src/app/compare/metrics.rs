@@ -6,6 +6,7 @@ use eframe::egui::{Button, Id, Key, ProgressBar, Role, TextEdit, Ui, WidgetInfo}
 
 use super::CompareCommand;
 use crate::analysis::{MetricUnit, TRACE_METRICS};
+use crate::app::tick::check_ui;
 use crate::app::widgets::{muted, named};
 use crate::app::{Command, State};
 use crate::figure::View;
@@ -24,7 +25,7 @@ pub fn metrics_ui(ui: &mut Ui, view: &View, commands: &mut Vec<Command>) {
     ui.menu_button(format!("Metrics ({})", view.metrics.len()), |ui| {
         for kind in &TRACE_METRICS {
             let mut show = view.metrics.contains(&kind.key);
-            let check = ui.checkbox(&mut show, kind.name).on_hover_text(kind.help);
+            let check = check_ui(ui, &mut show, kind.name).on_hover_text(kind.help);
             check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, show, format!("Metric {}", kind.name)));
             if check.changed() {
                 commands.push(Command::Compare(CompareCommand::ShowMetric(kind.key, show)));
@@ -35,7 +36,8 @@ pub fn metrics_ui(ui: &mut Ui, view: &View, commands: &mut Vec<Command>) {
 
 /// Whether traced runs stand among the others.
 pub fn traced_ui(ui: &mut Ui, mut traced: bool, commands: &mut Vec<Command>) {
-    let check = ui.checkbox(&mut traced, "Traced runs").on_hover_text("Tracing costs time: their times do not compare");
+    let check =
+        check_ui(ui, &mut traced, "Traced runs").on_hover_text("Tracing costs time: their times do not compare");
     if check.changed() {
         commands.push(Command::Compare(CompareCommand::Traced(traced)));
     }

@@ -5,6 +5,7 @@ use eframe::egui::{DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 use super::{FiguresCommand, filter_id};
 use crate::analysis::{MEASURES, measure};
 use crate::app::theme::{GRID, palette};
+use crate::app::tick::check_ui;
 use crate::app::widgets::{card, choice, main_button, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::paper::{Family, Palette, Style, Width};
@@ -56,7 +57,7 @@ fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         });
     }
     let mut log = spec.log;
-    let check = ui.checkbox(&mut log, "Logarithmic values");
+    let check = check_ui(ui, &mut log, "Logarithmic values");
     if check.changed() {
         commands.push(Command::Figures(FiguresCommand::Log(log)));
     }
@@ -132,7 +133,8 @@ fn cells_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 let mut keep = !spec.hidden.contains(&hidden);
                 let name = level_name(&levels.setting, level);
                 let cells = if *count == 1 { "cell" } else { "cells" };
-                let check = ui.checkbox(&mut keep, level.to_string()).on_hover_text(format!("{name}: {count} {cells}"));
+                let check =
+                    check_ui(ui, &mut keep, level.to_string()).on_hover_text(format!("{name}: {count} {cells}"));
                 check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
                 if check.changed() {
                     commands.push(Command::Figures(FiguresCommand::Keep(hidden.0, hidden.1, keep)));

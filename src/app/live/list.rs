@@ -7,10 +7,13 @@ use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, TextEd
 use super::LiveCommand;
 use super::mark::swatch;
 use super::scene::is_running;
+use crate::analysis::Setting;
 use crate::app::State;
 use crate::app::engine::Records;
 use crate::app::theme::{GRID, palette};
+use crate::app::tick::check_ui;
 use crate::app::widgets::{muted, strong};
+use crate::figure::level_name;
 use crate::plan::RunState;
 
 /// What tells the runs of a session apart: the levels that differ, and the repeat.
@@ -31,13 +34,7 @@ pub fn names(records: &Records) -> HashMap<String, String> {
         keys.sort_by_key(place);
     }
     let name = |run: &crate::store::RunRecord| {
-        let level = |key: &&'static str| {
-            let level = run.levels.get(key)?;
-            let text = level.to_string();
-            // A name such as `fp16` speaks for itself; `on` or `4` does not.
-            let plain = text.len() > 3 && !text.chars().all(|c| c.is_ascii_digit() || c == '.');
-            Some(if plain { text } else { format!("{} {text}", key.replace('_', " ")) })
-        };
+        let level = |key: &&'static str| Some(level_name(&Setting::of_factor(key), run.levels.get(key)?));
         let mut parts: Vec<String> = keys.iter().filter_map(level).collect();
         if parts.is_empty() {
             parts.push(run.plan.clone());
@@ -129,7 +126,7 @@ fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, commands: &mut Vec<LiveCo
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = GRID;
         let mut on = choice.is_some();
-        let response = ui.checkbox(&mut on, "");
+        let response = check_ui(ui, &mut on, "");
         let info = format!("Draw run {}", listed.run);
         response.widget_info(|| WidgetInfo::selected(eframe::egui::Role::CheckBox, true, on, &info));
         if response.changed() {

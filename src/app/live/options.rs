@@ -6,6 +6,7 @@ use super::LiveCommand;
 use super::kind::{Kind, XAxis};
 use crate::app::State;
 use crate::app::theme::GRID;
+use crate::app::tick::check_ui;
 
 /// Draws the options.
 pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
@@ -22,7 +23,7 @@ pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         });
         let mut check = |name: &str, hover: &str, on: bool, command: fn(bool) -> LiveCommand| {
             let mut now = on;
-            if ui.checkbox(&mut now, name).on_hover_text(hover).changed() {
+            if check_ui(ui, &mut now, name).on_hover_text(hover).changed() {
                 commands.push(command(now));
             }
         };
@@ -54,7 +55,7 @@ pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         ui.spacing_mut().item_spacing.x = 2.0 * GRID;
         for kind in Kind::ALL {
             let mut shown = !live.hidden.contains(&kind);
-            let response = ui.checkbox(&mut shown, kind.name()).on_hover_text(kind.meaning());
+            let response = check_ui(ui, &mut shown, kind.name()).on_hover_text(kind.meaning());
             let name = format!("Panel {}", kind.name());
             response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, shown, &name));
             if response.changed() {

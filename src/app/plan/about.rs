@@ -7,8 +7,8 @@ use eframe::egui::{
 };
 
 use super::PlanCommand;
-use super::tick::{radio_ui, tick_ui};
 use crate::app::theme::{SMALL, palette};
+use crate::app::tick::{radio_ui, tick_ui};
 use crate::app::widgets::{card, muted};
 use crate::app::{Command, State};
 use crate::plan::{Capture, DataSet, Order, Plan, Tracing};

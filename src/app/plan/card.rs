@@ -8,8 +8,8 @@ use eframe::egui::{
 use super::PlanCommand;
 use super::edit::{offered, typed_levels};
 use super::grid::grid_ui;
-use super::tick::tick_ui;
 use crate::app::theme::{GRID, SMALL, palette};
+use crate::app::tick::tick_ui;
 use crate::app::widgets::{muted, strong};
 use crate::app::{Command, State};
 use crate::figure::grouped;

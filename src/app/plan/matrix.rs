@@ -5,8 +5,8 @@ use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::PlanCommand;
 use super::outlook::Outlook;
-use super::tick::tick_ui;
 use crate::app::theme::{SMALL, palette};
+use crate::app::tick::tick_ui;
 use crate::app::widgets::{bytes_text, main_button, muted, strong};
 use crate::app::{Command, State};
 use crate::figure::{duration_text, grouped, significant};

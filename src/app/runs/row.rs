@@ -1,5 +1,6 @@
 //! One line of the list of runs: what the session keeps of a run, overlaid by where this workbench's queue has it.
 
+use crate::analysis::Setting;
 use crate::app::engine::{QueueRow, Records};
 use crate::plan::{Levels, RunState};
 use crate::store::RunRecord;
@@ -186,17 +187,8 @@ pub fn columns(records: &Records) -> Vec<Column> {
     }
     for key in keys {
         if records.runs.iter().any(|run| run.levels.get(key) != first.levels.get(key)) {
-            columns.push(Column { key, name: factor_name(key) });
+            columns.push(Column { key, name: Setting::of_factor(key).name });
         }
     }
     columns
-}
-
-/// The name of a factor on screen.
-pub fn factor_name(key: &'static str) -> &'static str {
-    use crate::plan::{Workload, factor};
-    [Workload::Image, Workload::Llm]
-        .iter()
-        .find_map(|workload| factor(*workload, key))
-        .map_or(key, |factor| factor.name)
 }

@@ -3,8 +3,8 @@
 use eframe::egui::{Align, Grid, Label, Layout, Ui, WidgetText};
 
 use super::list::clock_text;
-use super::row::{Row, factor_name};
-use crate::analysis::{MEASURES, Mark, TRACE_METRICS};
+use super::row::Row;
+use crate::analysis::{MEASURES, Mark, Setting, TRACE_METRICS};
 use crate::app::engine::RunPage;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{bytes_text, muted, strong};
@@ -171,7 +171,7 @@ fn levels_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     let record = &page.record;
     section(ui, "Levels");
     let mut pairs: Vec<(String, String)> =
-        record.levels.iter().map(|(key, level)| (factor_name(key).to_owned(), level.to_string())).collect();
+        record.levels.iter().map(|(key, level)| (Setting::of_factor(key).name.to_owned(), level.to_string())).collect();
     let mut add = |name: &str, value: String| pairs.push((name.to_owned(), value));
     add("Data", page.summary.data.clone());
     add("Seed", record.seed.to_string());
