@@ -295,6 +295,8 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         .default_size((height * 0.42).round())
         .size_range(96.0..=(height - 120.0).max(97.0))
         .show(ui, |ui| {
+            // A short table would draw the panel in, and the next one would start as low.
+            ui.take_available_height();
             status_ui(ui, state, picture, commands);
             table::table_ui(ui, &state.compare, picture, commands);
         });

@@ -139,7 +139,7 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
     if series.len() < 2 {
         return;
     }
-    ScrollArea::vertical().id_salt("legend").max_height(64.0).auto_shrink([false, true]).show(ui, |ui| {
+    ScrollArea::vertical().id_salt("legend").max_height(96.0).auto_shrink([false, true]).show(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().item_spacing.x = 16.0;
             for one in series {
