@@ -1,6 +1,9 @@
 //! The picture as it will be in the paper, and its table beneath.
 
-use eframe::egui::{Align, Color32, Image, Layout, Role, ScrollArea, Sense, TextEdit, TextStyle, Ui, Vec2, WidgetInfo};
+use eframe::egui::{
+    Align, Color32, Image, Layout, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, TextEdit, TextStyle, Ui, Vec2,
+    WidgetInfo,
+};
 
 use super::drawn::Drawn;
 use super::{FiguresCommand, FiguresState};
@@ -59,17 +62,13 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Comman
         commands.push(Command::Figures(FiguresCommand::Resolution(resolution)));
     }
     let size = paper * scale;
-    ui.vertical_centered(|ui| {
-        ui.add_space(((ui.available_height() - size.y) / 2.0).max(0.0));
-        let sheet = eframe::egui::Frame::new()
-            .fill(Color32::WHITE)
-            .inner_margin(8)
-            .stroke(eframe::egui::Stroke::new(1.0, palette(ui.visuals()).line));
-        sheet.show(ui, |ui| {
-            let picture = ui.add(Image::new((texture.id(), size)).sense(Sense::hover()));
-            picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.figure.title)));
-        });
-    });
+    let (place, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
+    let sheet = Rect::from_center_size(place.center(), size + Vec2::splat(4.0 * GRID));
+    let line = Stroke::new(1.0, palette(ui.visuals()).line);
+    ui.painter().rect(sheet, 0.0, Color32::WHITE, line, StrokeKind::Outside);
+    let picture = Image::new((texture.id(), size)).sense(Sense::hover());
+    let picture = ui.put(Rect::from_center_size(place.center(), size), picture);
+    picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.figure.title)));
 }
 
 /// How large it is on paper.
