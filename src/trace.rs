@@ -15,6 +15,7 @@ mod metric;
 mod nsys;
 mod open;
 mod operation;
+mod parts;
 mod proof;
 mod render;
 mod rows;

@@ -46,6 +46,10 @@ struct Found {
     calls: HashMap<i64, u64>,
 }
 
+/// Time in calls by pause and by the id of the call's name, as one thread sums it up.
+#[derive(Default)]
+pub(super) struct Meanwhile(HashMap<(usize, i64), u64>);
+
 /// What a name of an NVTX range says of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
@@ -92,19 +96,25 @@ impl Gaps {
         }
     }
 
-    /// A call of a process, by the id of its name.
-    pub fn call(&mut self, process: i64, (start, end): (i64, i64), name: i64) {
+    /// Adds a call of a process, by the id of its name, to what was called in pauses.
+    pub fn call(&self, meanwhile: &mut Meanwhile, process: i64, (start, end): (i64, i64), name: i64) {
         let Some(gpus) = self.by_process.get(&process) else { return };
         for pauses in gpus {
             let first = pauses.partition_point(|index| self.found[*index].pause.end <= start);
             for &index in &pauses[first..] {
-                let found = &mut self.found[index];
-                if found.pause.start >= end {
+                let Pause { start: begin, end: stop, .. } = self.found[index].pause;
+                if begin >= end {
                     break;
                 }
-                let both = end.min(found.pause.end).abs_diff(start.max(found.pause.start));
-                *found.calls.entry(name).or_default() += both;
+                *meanwhile.0.entry((index, name)).or_default() += end.min(stop).abs_diff(start.max(begin));
             }
+        }
+    }
+
+    /// Takes in what was called in pauses.
+    pub fn take(&mut self, meanwhile: Meanwhile) {
+        for ((index, name), total_ns) in meanwhile.0 {
+            *self.found[index].calls.entry(name).or_default() += total_ns;
         }
     }
 

@@ -1,16 +1,18 @@
 //! What the host did: CUDA calls, synchronisations and NVTX ranges.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use super::TraceError;
 use super::distribution::Distribution;
-use super::gap::{Gaps, Marker};
+use super::gap::{Gaps, Marker, Meanwhile};
 use super::open::Report;
+use super::parts::{Watch, scan_parts};
 use super::rows::Column::{Optional, Required};
-use super::rows::{Watch, scan};
+use super::rows::Fields;
 use super::strings::bounded;
 use super::value::{Entry, NvtxRange, Sync};
-use super::window::Limits;
+use super::window::{Limits, union};
 
 pub(super) const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 pub(super) const SYNC: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
@@ -33,41 +35,55 @@ const MOST_MARKERS: usize = 1 << 20;
 
 /// CUDA calls by the id of their name.
 #[derive(Default)]
-pub(super) struct Calls(HashMap<i64, Distribution>);
+pub(super) struct Calls {
+    times: HashMap<i64, Distribution>,
+    /// From the first call to the last, whatever the window.
+    pub extent: Option<(i64, i64)>,
+    in_pauses: Meanwhile,
+}
 
 impl Calls {
+    /// Reads the calls, and tells the pauses what was called in them.
     pub fn read(
-        report: &Report,
+        report: &Report<'_>,
         watch: &mut Watch<'_>,
         limits: Limits,
         gaps: &mut Gaps,
-    ) -> Result<(Self, Option<(i64, i64)>), TraceError> {
-        let mut calls = Self::default();
-        let mut extent: Option<(i64, i64)> = None;
+    ) -> Result<Self, TraceError> {
         let columns = [Required("start"), Required("end"), Required("nameId"), Optional("globalTid")];
-        scan(report, watch, RUNTIME, &columns, |fields| {
+        let parts = scan_parts(report, watch, report.threads(), RUNTIME, &columns, |calls: &mut Self, fields| {
             let (span, name) = (fields.span()?, fields.required(2)?);
             if span.0 < span.1 {
-                let (first, last) = extent.unwrap_or(span);
-                extent = Some((first.min(span.0), last.max(span.1)));
+                calls.extent = union(calls.extent, Some(span));
             }
-            gaps.call(fields.integer(3)?.unwrap_or(0) & !THREAD_BITS, span, name);
+            gaps.call(&mut calls.in_pauses, fields.integer(3)?.unwrap_or(0) & !THREAD_BITS, span, name);
             if limits.holds(span.0) {
-                calls.0.entry(name).or_default().push(span.1.abs_diff(span.0));
+                calls.times.entry(name).or_default().push(span.1.abs_diff(span.0));
             }
             Ok(())
         })?;
-        Ok((calls, extent))
+        let mut all = Self::default();
+        for part in parts {
+            join(&mut all.times, part.times);
+            all.extent = union(all.extent, part.extent);
+            gaps.take(part.in_pauses);
+        }
+        Ok(all)
     }
 
     pub fn names(&self) -> impl Iterator<Item = i64> {
-        self.0.keys().copied()
+        self.times.keys().copied()
     }
 
     /// As nsys prints them: names without a version of four digits, one entry for each full name.
     pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
-        entries(self.0.into_iter().map(|(id, values)| (printed(&name(id)).to_owned(), values)))
+        entries(self.times.into_iter().map(|(id, values)| (printed(&name(id)).to_owned(), values)))
     }
+}
+
+/// Takes in values by key.
+pub(super) fn join<K: Eq + Hash>(all: &mut HashMap<K, Distribution>, part: HashMap<K, Distribution>) {
+    part.into_iter().for_each(|(key, values)| all.entry(key).or_default().merge(values));
 }
 
 /// A call's name as nsys prints it: without `_v3020`, but with `_v11060`.
@@ -98,13 +114,12 @@ pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Op
 
 /// Synchronisations by type.
 pub(super) fn synchronisations(
-    report: &Report,
+    report: &Report<'_>,
     watch: &mut Watch<'_>,
     limits: Limits,
 ) -> Result<Vec<Sync>, TraceError> {
-    let mut kinds: HashMap<String, Distribution> = HashMap::new();
     let columns = [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
-    scan(report, watch, SYNC, &columns, |fields| {
+    let each = |kinds: &mut HashMap<&str, Distribution>, fields: &Fields<'_>| {
         let span = fields.span()?;
         if !limits.holds(span.0) {
             return Ok(());
@@ -114,14 +129,15 @@ pub(super) fn synchronisations(
             None => fields.integer(3)?.unwrap_or(0),
         };
         let kind = usize::try_from(number).ok().and_then(|index| SYNC_KINDS.get(index)).unwrap_or(&SYNC_KINDS[0]);
-        match kinds.get_mut(*kind) {
-            Some(values) => values.push(span.1.abs_diff(span.0)),
-            None => kinds.entry((*kind).to_owned()).or_default().push(span.1.abs_diff(span.0)),
-        }
+        kinds.entry(*kind).or_default().push(span.1.abs_diff(span.0));
         Ok(())
-    })?;
-    let entries =
-        entries(kinds.into_iter()).ok_or_else(|| report.damaged(SYNC, "the sum of times is beyond 64 bits"))?;
+    };
+    let mut kinds = HashMap::new();
+    for part in scan_parts(report, watch, report.threads(), SYNC, &columns, each)? {
+        join(&mut kinds, part);
+    }
+    let named = kinds.into_iter().map(|(kind, values)| (kind.to_owned(), values));
+    let entries = entries(named).ok_or_else(|| report.damaged(SYNC, "the sum of times is beyond 64 bits"))?;
     Ok(entries.into_iter().map(|entry| Sync { kind: entry.name, statistics: entry.statistics }).collect())
 }
 
@@ -137,19 +153,19 @@ pub(super) struct Ranges {
     domains: HashMap<i64, String>,
     domain_ids: HashMap<i64, i64>,
     names: usize,
+    /// Those of epochs and loads: process, time, and what it says.
+    marked: Vec<(i64, (i64, i64), Marker)>,
 }
 
 impl Ranges {
     /// Reads the ranges, and shows those of epochs and loads to the pauses. `markers` are the ids of such names.
     pub fn read(
-        report: &Report,
+        report: &Report<'_>,
         watch: &mut Watch<'_>,
         limits: Limits,
-        markers: impl Fn(i64) -> Option<Marker>,
+        markers: impl Fn(i64) -> Option<Marker> + std::marker::Sync,
         gaps: &mut Gaps,
     ) -> Result<Self, TraceError> {
-        let mut ranges = Self::default();
-        let mut marked = 0;
         let columns = [
             Required("start"),
             Optional("end"),
@@ -159,7 +175,8 @@ impl Ranges {
             Optional("domainId"),
             Optional("globalTid"),
         ];
-        scan(report, watch, NVTX, &columns, |fields| {
+        // On one thread: the names that are kept are the first.
+        let mut parts = scan_parts(report, watch, 1, NVTX, &columns, |ranges: &mut Self, fields| {
             let kind = fields.required(2)?;
             let domain = fields.integer(5)?.unwrap_or(0);
             if kind == DOMAIN {
@@ -180,15 +197,16 @@ impl Ranges {
                 (None, Some(id)) => markers(id),
                 (None, None) => None,
             };
-            if let Some(marker) = marker.filter(|_| marked < MOST_MARKERS) {
-                marked += 1;
-                gaps.range(fields.integer(6)?.unwrap_or(0) & !THREAD_BITS, span, marker);
+            if let Some(marker) = marker.filter(|_| ranges.marked.len() < MOST_MARKERS) {
+                ranges.marked.push((fields.integer(6)?.unwrap_or(0) & !THREAD_BITS, span, marker));
             }
             if limits.holds(span.0) {
                 ranges.add(domain, text, id.unwrap_or(0), span.1.abs_diff(span.0));
             }
             Ok(())
         })?;
+        let mut ranges = parts.pop().unwrap_or_default();
+        ranges.marked.drain(..).for_each(|(process, span, marker)| gaps.range(process, span, marker));
         Ok(ranges)
     }
 

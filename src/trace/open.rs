@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -24,18 +26,52 @@ const MAGICS: &[(&[u8], &str)] = &[
     (b"PAR1", "a Parquet export"),
 ];
 
-/// An export that is open.
-pub(super) struct Report {
+/// More threads than this gain little, and each has sums of its own.
+const MOST_THREADS: usize = 16;
+
+/// An export that is open, on a connection for each thread that reads it.
+pub(super) struct Report<'a> {
     /// For messages.
     pub file: PathBuf,
-    pub connection: Connection,
     /// How large the file is; it bounds how many rows it can hold.
     pub size_bytes: u64,
+    source: Source<'a>,
+    /// Connections that no thread uses now.
+    free: Mutex<Vec<Connection>>,
     /// The columns of each table.
     tables: HashMap<String, Vec<String>>,
 }
 
-impl Report {
+/// Where an export is.
+enum Source<'a> {
+    File(PathBuf),
+    Bytes(&'a [u8]),
+}
+
+impl Source<'_> {
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let connection = match self {
+            Self::File(file) => {
+                let flags =
+                    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+                Connection::open_with_flags(uri(file), flags)?
+            }
+            Self::Bytes(bytes) => {
+                let mut connection = Connection::open_in_memory()?;
+                connection.deserialize_read_exact("main", *bytes, bytes.len(), true)?;
+                connection
+            }
+        };
+        // A schema made by somebody else may not run functions of its own choice, and broken pages are to be noticed.
+        // Pages are read once: few are kept.
+        let settings = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON;
+            PRAGMA cache_size = -256;";
+        connection.execute_batch(settings)?;
+        Ok(connection)
+    }
+}
+
+impl<'a> Report<'a> {
     /// Opens an export on disk, which may be read-only.
     pub fn open(file: &Path) -> Result<Self, TraceError> {
         let io = |source| TraceError::Io { file: file.to_owned(), source };
@@ -57,25 +93,40 @@ impl Report {
                 return Err(not_a_report(file, &found));
             }
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        let connection = Connection::open_with_flags(uri(file), flags).map_err(sqlite(file))?;
-        Self::with(file, connection, about.len())
+        Self::with(file, Source::File(file.to_owned()), about.len())
     }
 
     /// Opens an export in memory; `file` is what messages call it.
-    pub fn from_bytes(file: &Path, bytes: &[u8]) -> Result<Self, TraceError> {
+    pub fn from_bytes(file: &Path, bytes: &'a [u8]) -> Result<Self, TraceError> {
         check_head(file, bytes, bytes.len() as u64)?;
-        let mut connection = Connection::open_in_memory().map_err(sqlite(file))?;
-        connection.deserialize_read_exact("main", bytes, bytes.len(), true).map_err(sqlite(file))?;
-        Self::with(file, connection, bytes.len() as u64)
+        Self::with(file, Source::Bytes(bytes), bytes.len() as u64)
     }
 
-    fn with(file: &Path, connection: Connection, size_bytes: u64) -> Result<Self, TraceError> {
-        // A schema made by somebody else may not run functions of its own choice, and broken pages are to be noticed.
-        let settings = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON;";
-        connection.execute_batch(settings).map_err(sqlite(file))?;
+    fn with(file: &Path, source: Source<'a>, size_bytes: u64) -> Result<Self, TraceError> {
+        let connection = source.connect().map_err(sqlite(file))?;
         let tables = tables(&connection).map_err(sqlite(file))?;
-        Ok(Self { file: file.to_owned(), connection, size_bytes, tables })
+        Ok(Self { file: file.to_owned(), size_bytes, source, free: Mutex::new(vec![connection]), tables })
+    }
+
+    /// Does something with a connection that no other thread uses meanwhile.
+    pub fn on_connection<T>(&self, work: impl FnOnce(&Connection) -> Result<T, TraceError>) -> Result<T, TraceError> {
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = free().pop();
+        let connection = match found {
+            Some(connection) => connection,
+            None => self.source.connect().map_err(|error| self.sqlite(error))?,
+        };
+        let done = work(&connection);
+        free().push(connection);
+        done
+    }
+
+    /// How many threads can read at a time. Each would need a copy of what is in memory.
+    pub fn threads(&self) -> usize {
+        match self.source {
+            Source::File(_) => thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
+            Source::Bytes(_) => 1,
+        }
     }
 
     /// The columns of a table that is there.
