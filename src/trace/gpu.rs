@@ -186,7 +186,7 @@ impl GpuWork {
         }
         let rank = Rank { process, gpu: devices.gpu(process, device) };
         self.before = Some((process, device, rank));
-        self.first_rows.entry(rank).or_insert(fields.number);
+        self.first_rows.entry(rank).or_insert(fields.number());
         if self.first_rows.len() > MOST_RANKS {
             return Err(fields.damaged(2, too_many_ranks()));
         }

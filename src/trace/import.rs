@@ -100,7 +100,7 @@ fn read(
 ) -> Result<Trace, TraceError> {
     let schema = Schema::read(report)?;
     let events = [gpu::KERNEL, gpu::MEMCPY, gpu::MEMSET, gpu::GRAPH, host::RUNTIME, host::SYNC, host::NVTX];
-    let watch = &mut Watch::new(tell, report, &events);
+    let watch = &mut Watch::new(tell, report, &events)?;
     let covered = covered(report)?;
     let begin = match covered {
         Some((start, _)) => start,

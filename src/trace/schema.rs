@@ -1,5 +1,7 @@
 //! Which schema an export has, and whether it is known.
 
+use std::sync::PoisonError;
+
 use rusqlite::OptionalExtension;
 
 use super::TraceError;
@@ -36,10 +38,9 @@ impl Schema {
         };
         let value = |name: &str| -> Result<Option<String>, TraceError> {
             let sql = format!("SELECT CAST(value AS TEXT) FROM \"{table}\" NOT INDEXED WHERE name = ?1 LIMIT 1");
-            let found = report.on_connection(|connection| {
-                let found = connection.query_row(&sql, [name], |row| row.get::<_, Option<String>>(0)).optional();
-                found.map_err(|error| report.sqlite(error))
-            })?;
+            let connection = report.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = connection.query_row(&sql, [name], |row| row.get::<_, Option<String>>(0)).optional();
+            let found = found.map_err(|error| report.sqlite(error))?;
             Ok(found.flatten().map(|value| value.chars().take(40).collect()))
         };
         let product_version = value("EXPORT_PRODUCT_VERSION")?;
