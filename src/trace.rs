@@ -10,6 +10,7 @@ mod family;
 mod gap;
 mod gpu;
 mod host;
+mod ids;
 mod import;
 mod metric;
 mod nsys;

@@ -14,6 +14,7 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
+    #[inline]
     pub fn push(&mut self, value: u64) {
         self.pending.push(value);
         // A buffer as large as the counts makes the whole cost that of sorting.

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::gpu::Rank;
 use super::host::printed;
+use super::ids::ById;
 use super::timeline::{Pause, Work};
 use super::value::{Gap, HostCall};
 
@@ -48,7 +49,15 @@ struct Found {
 
 /// Time in calls by pause and by the id of the call's name, as one thread sums it up.
 #[derive(Default)]
-pub(super) struct Meanwhile(HashMap<(usize, i64), u64>);
+pub(super) struct Meanwhile(ById<(usize, i64), u64>);
+
+/// The pauses of one GPU by time.
+#[derive(Clone)]
+struct Spans {
+    /// The place of the first among those of all GPUs.
+    first: usize,
+    spans: Vec<(i64, i64)>,
+}
 
 /// What a name of an NVTX range says of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +86,8 @@ impl Marker {
 #[derive(Default)]
 pub(super) struct Gaps {
     found: Vec<Found>,
-    /// For each process, of each of its GPUs, the pauses by time.
-    by_process: HashMap<i64, Vec<Vec<usize>>>,
+    /// Of each process the pauses of its GPUs.
+    by_process: ById<i64, Vec<Spans>>,
     epochs: HashMap<i64, Vec<(i64, i64)>>,
     loads: HashMap<i64, Vec<(i64, i64)>>,
 }
@@ -89,24 +98,21 @@ impl Gaps {
         let mut pauses: Vec<Pause> =
             longest.0.into_iter().map(|Reverse((_, start, end, next))| Pause { start, end, next }).collect();
         pauses.sort_unstable_by_key(|pause| pause.start);
-        let indices: Vec<usize> = (self.found.len()..self.found.len() + pauses.len()).collect();
+        let spans = pauses.iter().map(|pause| (pause.start, pause.end)).collect();
+        let spans = Spans { first: self.found.len(), spans };
         self.found.extend(pauses.into_iter().map(|pause| Found { gpu, pause, calls: HashMap::new() }));
         for rank in ranks.iter().filter(|rank| rank.gpu == gpu) {
-            self.by_process.entry(rank.process).or_default().push(indices.clone());
+            self.by_process.entry(rank.process).or_default().push(spans.clone());
         }
     }
 
     /// Adds a call of a process, by the id of its name, to what was called in pauses.
     pub fn call(&self, meanwhile: &mut Meanwhile, process: i64, (start, end): (i64, i64), name: i64) {
         let Some(gpus) = self.by_process.get(&process) else { return };
-        for pauses in gpus {
-            let first = pauses.partition_point(|index| self.found[*index].pause.end <= start);
-            for &index in &pauses[first..] {
-                let Pause { start: begin, end: stop, .. } = self.found[index].pause;
-                if begin >= end {
-                    break;
-                }
-                *meanwhile.0.entry((index, name)).or_default() += end.min(stop).abs_diff(start.max(begin));
+        for Spans { first, spans } in gpus {
+            let begun = spans.partition_point(|span| span.1 <= start);
+            for (place, span) in (first + begun..).zip(&spans[begun..]).take_while(|(_, span)| span.0 < end) {
+                *meanwhile.0.entry((place, name)).or_default() += end.min(span.1).abs_diff(start.max(span.0));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::TraceError;
 use super::distribution::Distribution;
 use super::host::join;
+use super::ids::ById;
 use super::open::Report;
 use super::operation::{Copy, Operations};
 use super::parts::{Watch, scan_parts};
@@ -41,7 +42,7 @@ pub(super) struct GpuWork {
     /// In the order in which the tables name them.
     pub ranks: Vec<Rank>,
     /// By rank and by the id of the name.
-    pub kernels: HashMap<(Rank, i64), Distribution>,
+    pub kernels: ById<(Rank, i64), Distribution>,
     pub operations: Operations,
     pub timelines: BTreeMap<i64, Timeline>,
     /// Kernels that ran as a node of a graph.
@@ -51,7 +52,7 @@ pub(super) struct GpuWork {
     /// From the first to the last activity of any GPU, whatever the window.
     pub extent: Option<(i64, i64)>,
     /// Of each rank the first row in the table that is read.
-    first_rows: HashMap<Rank, i64>,
+    first_rows: ById<Rank, i64>,
     /// The process and device of the row before, and their rank: rows of a rank lie together.
     before: Option<(i64, i64, Rank)>,
 }

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use super::TraceError;
 use super::distribution::Distribution;
 use super::gap::{Gaps, Marker, Meanwhile};
+use super::ids::ById;
 use super::open::Report;
 use super::parts::{Watch, scan_parts};
 use super::rows::Column::{Optional, Required};
@@ -36,7 +37,7 @@ const MOST_MARKERS: usize = 1 << 20;
 /// CUDA calls by the id of their name.
 #[derive(Default)]
 pub(super) struct Calls {
-    times: HashMap<i64, Distribution>,
+    times: ById<i64, Distribution>,
     /// From the first call to the last, whatever the window.
     pub extent: Option<(i64, i64)>,
     in_pauses: Meanwhile,
@@ -82,7 +83,7 @@ impl Calls {
 }
 
 /// Takes in values by key.
-pub(super) fn join<K: Eq + Hash>(all: &mut HashMap<K, Distribution>, part: HashMap<K, Distribution>) {
+pub(super) fn join<K: Eq + Hash>(all: &mut ById<K, Distribution>, part: ById<K, Distribution>) {
     part.into_iter().for_each(|(key, values)| all.entry(key).or_default().merge(values));
 }
 
@@ -119,7 +120,7 @@ pub(super) fn synchronisations(
     limits: Limits,
 ) -> Result<Vec<Sync>, TraceError> {
     let columns = [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
-    let each = |kinds: &mut HashMap<&str, Distribution>, fields: &Fields<'_>| {
+    let each = |kinds: &mut ById<usize, Distribution>, fields: &Fields<'_>| {
         let span = fields.span()?;
         if !limits.holds(span.0) {
             return Ok(());
@@ -128,15 +129,15 @@ pub(super) fn synchronisations(
             Some(number) => number,
             None => fields.integer(3)?.unwrap_or(0),
         };
-        let kind = usize::try_from(number).ok().and_then(|index| SYNC_KINDS.get(index)).unwrap_or(&SYNC_KINDS[0]);
-        kinds.entry(*kind).or_default().push(span.1.abs_diff(span.0));
+        let kind = usize::try_from(number).ok().filter(|kind| *kind < SYNC_KINDS.len()).unwrap_or(0);
+        kinds.entry(kind).or_default().push(span.1.abs_diff(span.0));
         Ok(())
     };
-    let mut kinds = HashMap::new();
+    let mut kinds = ById::default();
     for part in scan_parts(report, watch, report.threads(), SYNC, &columns, each)? {
         join(&mut kinds, part);
     }
-    let named = kinds.into_iter().map(|(kind, values)| (kind.to_owned(), values));
+    let named = kinds.into_iter().map(|(kind, values)| (SYNC_KINDS[kind].to_owned(), values));
     let entries = entries(named).ok_or_else(|| report.damaged(SYNC, "the sum of times is beyond 64 bits"))?;
     Ok(entries.into_iter().map(|entry| Sync { kind: entry.name, statistics: entry.statistics }).collect())
 }
@@ -145,7 +146,7 @@ pub(super) fn synchronisations(
 #[derive(Default)]
 pub(super) struct Ranges {
     /// Names that are ids of strings.
-    by_id: HashMap<(i64, i64), Distribution>,
+    by_id: ById<(i64, i64), Distribution>,
     /// Names that stand in the events.
     by_text: HashMap<i64, HashMap<String, Distribution>>,
     /// Those beyond [`MOST_NAMES`].

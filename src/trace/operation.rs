@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::distribution::Distribution;
 use super::gpu::Rank;
+use super::ids::ById;
 use super::timeline::Work;
 use super::value::{Memcpy, MemoryOperation, Memset, Transfer};
 
@@ -124,9 +125,9 @@ impl Kind {
 /// All copies and memsets of a report.
 #[derive(Default)]
 pub(super) struct Operations {
-    pub copies: HashMap<Copy, Tally>,
-    pub memsets: HashMap<(Rank, Option<i64>), Tally>,
-    copy_kinds: HashMap<i64, Kind>,
+    pub copies: ById<Copy, Tally>,
+    pub memsets: ById<(Rank, Option<i64>), Tally>,
+    copy_kinds: ById<i64, Kind>,
     memset_kind: Kind,
 }
 

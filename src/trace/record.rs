@@ -19,10 +19,16 @@ pub(super) enum Value<'a> {
 pub(super) struct Record<'a> {
     /// Its id, which also is the value of a column that stands for it.
     pub id: i64,
+    /// What it holds, and what the page holds behind it.
     payload: &'a [u8],
     /// Of each column its type and where its bytes begin.
-    slots: [(u64, usize); MOST_COLUMNS],
+    slots: [(u32, u32); MOST_COLUMNS],
 }
+
+/// How many bytes a value of each type takes.
+const LENGTHS: [u8; 12] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0];
+/// Types that SQLite keeps for itself.
+const RESERVED: std::ops::RangeInclusive<u64> = 10..=11;
 
 /// Reads the rows of pages, one page after another.
 pub(super) struct Reader<'a> {
@@ -51,15 +57,15 @@ impl<'a> Reader<'a> {
         let page = pages.page(number, page)?;
         for at in leaf_cells(page, number)? {
             let cell = page.get(at..).ok_or_else(|| beyond(number))?;
-            let (length, id, here, next) = parts(cell, pages.usable_bytes).ok_or_else(|| beyond(number))?;
-            let mut record = Record { id, payload: here, slots: [(0, 0); MOST_COLUMNS] };
-            if record.lay_out(slots).ok_or_else(|| beyond(number))? > here.len() as u64 {
-                let next = next.ok_or_else(|| beyond(number))?;
+            let cell = Cell::of(cell, pages.usable_bytes).ok_or_else(|| beyond(number))?;
+            let mut record = Record { id: cell.id, payload: cell.payload, slots: [(0, 0); MOST_COLUMNS] };
+            if record.lay_out(slots).ok_or_else(|| beyond(number))? > cell.here as u64 {
+                let next = cell.next.ok_or_else(|| beyond(number))?;
                 long.clear();
-                long.extend_from_slice(here);
-                go_on(pages, next, length, long, long_pages)?;
+                long.extend_from_slice(&cell.payload[..cell.here]);
+                go_on(pages, next, cell.length, long, long_pages)?;
                 record.payload = long;
-                if record.lay_out(slots).is_none_or(|end| end > length) {
+                if record.lay_out(slots).is_none_or(|end| end > cell.length) {
                     return Err(beyond(number).into());
                 }
             }
@@ -72,27 +78,23 @@ impl<'a> Reader<'a> {
 impl Record<'_> {
     /// Finds the columns that are asked for; up to where their bytes, or those of the header, go.
     fn lay_out(&mut self, slots: &[Option<usize>]) -> Option<u64> {
-        let (header_bytes, mut at) = varint(self.payload)?;
-        let header = match self.payload.get(..usize::try_from(header_bytes).ok()?) {
-            Some(header) => header,
-            None => return Some(header_bytes),
+        let (header_bytes, first) = varint(self.payload)?;
+        let Some(header) = self.payload.get(first..usize::try_from(header_bytes).ok()?) else {
+            return (header_bytes > self.payload.len() as u64).then_some(header_bytes);
         };
-        let (mut start, mut end) = (header_bytes, header_bytes);
+        let (mut rest, mut start, mut end) = (header, header_bytes, header_bytes);
         for slot in slots {
             // Columns that were added later are not in rows from before.
-            let Some(rest) = header.get(at..).filter(|rest| !rest.is_empty()) else { break };
-            let (kind, length) = varint(rest)?;
-            at += length;
-            let next = start.checked_add(match kind {
-                0 | 8 | 9 => 0,
-                1..=4 => kind,
-                5 => 6,
-                6 | 7 => 8,
-                10 | 11 => return None,
-                _ => (kind - 12) / 2,
-            })?;
+            let Some(&byte) = rest.first() else { break };
+            let (kind, length) = if byte < 0x80 { (u64::from(byte), 1) } else { varint(rest)? };
+            rest = &rest[length..];
+            let next = match LENGTHS.get(kind as usize) {
+                Some(_) if RESERVED.contains(&kind) => return None,
+                Some(length) => start + u64::from(*length),
+                None => start.checked_add((kind - 12) / 2)?,
+            };
             if let Some(slot) = slot {
-                self.slots[*slot] = (kind, usize::try_from(start).ok()?);
+                self.slots[*slot] = (u32::try_from(kind).ok()?, u32::try_from(start).ok()?);
                 end = next;
             }
             start = next;
@@ -101,41 +103,63 @@ impl Record<'_> {
     }
 
     /// A column by its place among those that were asked for.
+    #[inline]
     pub fn value(&self, slot: usize) -> Value<'_> {
         let (kind, start) = self.slots[slot];
-        let bytes = self.payload.get(start..).unwrap_or_default();
-        let integer = |length: usize| {
-            let bytes = bytes.get(..length)?;
-            let sign = if bytes[0] & 0x80 == 0 { 0 } else { -1 };
-            Some(Value::Integer(bytes.iter().fold(sign, |value: i64, byte| value << 8 | i64::from(*byte))))
-        };
-        let value = match kind {
-            0 => None,
-            1..=4 => integer(kind as usize),
-            5 => integer(6),
-            6 => integer(8),
-            7 => bytes.first_chunk().map(|bytes| f64::from_be_bytes(*bytes)).filter(|x| !x.is_nan()).map(Value::Real),
-            8 | 9 => Some(Value::Integer(kind as i64 - 8)),
-            _ if kind % 2 == 0 => Some(Value::Blob),
-            _ => bytes.get(..(kind as usize - 13) / 2).map(Value::Text),
-        };
-        value.unwrap_or(Value::Null)
+        let bytes = self.payload.get(start as usize..).unwrap_or_default();
+        match kind {
+            0 => Value::Null,
+            1..=6 => Value::Integer(signed(bytes, usize::from(LENGTHS[kind as usize]))),
+            7 => match bytes.first_chunk().map(|bytes| f64::from_be_bytes(*bytes)) {
+                Some(value) if !value.is_nan() => Value::Real(value),
+                _ => Value::Null,
+            },
+            8 | 9 => Value::Integer(i64::from(kind) - 8),
+            _ if kind % 2 == 0 => Value::Blob,
+            _ => bytes.get(..(kind as usize - 13) / 2).map_or(Value::Null, Value::Text),
+        }
     }
 }
 
-/// What a cell holds: the length of its row, its id, what of it is on this page, and the page where it goes on.
-fn parts(cell: &[u8], usable_bytes: usize) -> Option<(u64, i64, &[u8], Option<u32>)> {
-    let (length, first) = varint(cell)?;
-    let (id, second) = varint(&cell[first..])?;
-    let rest = &cell[first + second..];
-    let most = usable_bytes - 35;
-    if length <= most as u64 {
-        return Some((length, id as i64, rest.get(..length as usize)?, None));
+/// A signed number of one to eight bytes, the highest first.
+#[inline]
+fn signed(bytes: &[u8], length: usize) -> i64 {
+    let mut eight = [0; 8];
+    match bytes.first_chunk() {
+        Some(whole) => eight = *whole,
+        None => eight.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
     }
-    let least = (usable_bytes - 12) * 32 / 255 - 23;
-    let filled = least + ((length - least as u64) % (usable_bytes as u64 - 4)) as usize;
-    let here = if filled <= most { filled } else { least };
-    Some((length, id as i64, rest.get(..here)?, Some(u32_at(rest, here)?)))
+    i64::from_be_bytes(eight) >> (64 - 8 * length)
+}
+
+/// What a page holds of a row.
+struct Cell<'a> {
+    id: i64,
+    /// How many bytes the row has.
+    length: u64,
+    /// Its first bytes, and what follows them in the page.
+    payload: &'a [u8],
+    /// How many of its bytes are in the page.
+    here: usize,
+    /// The page where it goes on.
+    next: Option<u32>,
+}
+
+impl<'a> Cell<'a> {
+    fn of(cell: &'a [u8], usable_bytes: usize) -> Option<Self> {
+        let (length, first) = varint(cell)?;
+        let (id, second) = varint(&cell[first..])?;
+        let (id, payload) = (id as i64, &cell[first + second..]);
+        let most = usable_bytes - 35;
+        if length <= most as u64 {
+            let here = length as usize;
+            return (here <= payload.len()).then_some(Self { id, length, payload, here, next: None });
+        }
+        let least = (usable_bytes - 12) * 32 / 255 - 23;
+        let filled = least + ((length - least as u64) % (usable_bytes as u64 - 4)) as usize;
+        let here = if filled <= most { filled } else { least };
+        Some(Self { id, length, payload, here, next: Some(u32_at(payload, here)?) })
+    }
 }
 
 /// Reads on where a row goes on, until it is all there.

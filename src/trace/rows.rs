@@ -40,6 +40,7 @@ impl Fields<'_> {
     }
 
     /// A whole number, or NULL.
+    #[inline]
     pub fn integer(&self, column: usize) -> Result<Option<i64>, TraceError> {
         match self.value(column) {
             Value::Integer(value) => Ok(Some(value)),
@@ -49,11 +50,13 @@ impl Fields<'_> {
     }
 
     /// A whole number that must be there.
+    #[inline]
     pub fn required(&self, column: usize) -> Result<i64, TraceError> {
         self.integer(column)?.ok_or_else(|| self.damaged(column, "holds nothing"))
     }
 
     /// A count that must be there: not negative.
+    #[inline]
     pub fn count(&self, column: usize) -> Result<u64, TraceError> {
         let value = self.required(column)?;
         u64::try_from(value).map_err(|_| self.damaged(column, format!("holds {value}, which is negative")))
@@ -72,6 +75,7 @@ impl Fields<'_> {
     }
 
     /// Start and end in the first two columns.
+    #[inline]
     pub fn span(&self) -> Result<(i64, i64), TraceError> {
         let (start, end) = (self.required(0)?, self.required(1)?);
         if start < -LATEST_NS || end > LATEST_NS || start > LATEST_NS || end < -LATEST_NS {
@@ -91,6 +95,7 @@ impl Fields<'_> {
         report.damaged(format!("{table}, row {}, {}", self.record.id, columns[column].name()), problem)
     }
 
+    #[inline]
     fn value(&self, column: usize) -> Value<'_> {
         match self.record.value(column) {
             Value::Null if self.rows.is_id[column] => Value::Integer(self.record.id),
