@@ -151,8 +151,10 @@ pub(super) struct Ranges {
     by_text: HashMap<i64, HashMap<String, Distribution>>,
     /// Those beyond [`MOST_NAMES`].
     others: Distribution,
-    domains: HashMap<i64, String>,
-    domain_ids: HashMap<i64, i64>,
+    /// The first row that names a domain, and the name.
+    domains: HashMap<i64, (i64, String)>,
+    /// The same where the name is the id of a string.
+    domain_ids: HashMap<i64, (i64, i64)>,
     names: usize,
     /// Those of epochs and loads: process, time, and what it says.
     marked: Vec<(i64, (i64, i64), Marker)>,
@@ -176,15 +178,14 @@ impl Ranges {
             Optional("domainId"),
             Optional("globalTid"),
         ];
-        // On one thread: the names that are kept are the first.
-        let mut parts = scan_parts(report, watch, 1, NVTX, &columns, |ranges: &mut Self, fields| {
+        let each = |ranges: &mut Self, fields: &Fields<'_>| {
             let kind = fields.required(2)?;
             let domain = fields.integer(5)?.unwrap_or(0);
             if kind == DOMAIN {
                 if let Some(text) = fields.text(3)? {
-                    ranges.domains.entry(domain).or_insert_with(|| bounded(text));
+                    ranges.domains.entry(domain).or_insert_with(|| (fields.number(), bounded(text)));
                 } else if let Some(id) = fields.integer(4)? {
-                    ranges.domain_ids.entry(domain).or_insert(id);
+                    ranges.domain_ids.entry(domain).or_insert((fields.number(), id));
                 }
             }
             // A range that was open when the recording ended has no end, as marks have none.
@@ -205,10 +206,33 @@ impl Ranges {
                 ranges.add(domain, text, id.unwrap_or(0), span.1.abs_diff(span.0));
             }
             Ok(())
-        })?;
-        let mut ranges = parts.pop().unwrap_or_default();
+        };
+        let mut read = |threads| -> Result<Self, TraceError> {
+            let parts = scan_parts(report, watch, threads, NVTX, &columns, each)?;
+            Ok(parts.into_iter().reduce(Self::joined).unwrap_or_default())
+        };
+        let mut ranges = read(report.threads())?;
+        if ranges.names > MOST_NAMES || !ranges.others.is_empty() || ranges.marked.len() >= MOST_MARKERS {
+            // Those that are kept are the first, and only one thread knows which these are.
+            ranges = read(1)?;
+        }
         ranges.marked.drain(..).for_each(|(process, span, marker)| gaps.range(process, span, marker));
         Ok(ranges)
+    }
+
+    /// What two threads read.
+    fn joined(mut self, part: Self) -> Self {
+        join(&mut self.by_id, part.by_id);
+        for (domain, names) in part.by_text {
+            let known = self.by_text.entry(domain).or_default();
+            names.into_iter().for_each(|(text, values)| known.entry(text).or_default().merge(values));
+        }
+        self.names = self.by_id.len() + self.by_text.values().map(HashMap::len).sum::<usize>();
+        self.others.merge(part.others);
+        first_of(&mut self.domains, part.domains);
+        first_of(&mut self.domain_ids, part.domain_ids);
+        self.marked.extend(part.marked);
+        self
     }
 
     fn add(&mut self, domain: i64, text: Option<&str>, id: i64, length: u64) {
@@ -232,7 +256,7 @@ impl Ranges {
     }
 
     pub fn names(&self) -> impl Iterator<Item = i64> {
-        self.by_id.keys().map(|(_, id)| *id).chain(self.domain_ids.values().copied())
+        self.by_id.keys().map(|(_, id)| *id).chain(self.domain_ids.values().map(|(_, id)| *id))
     }
 
     /// By name; none if a sum does not fit 64 bits.
@@ -252,8 +276,8 @@ impl Ranges {
         let mut ranges = Vec::new();
         for ((domain, text), mut values) in all {
             let domain = match (self.domains.get(&domain), self.domain_ids.get(&domain)) {
-                (Some(text), _) => Some(text.clone()),
-                (None, Some(id)) => Some(name(*id)),
+                (Some((_, text)), _) => Some(text.clone()),
+                (None, Some((_, id))) => Some(name(*id)),
                 (None, None) => (domain != 0).then(|| format!("domain {domain}")),
             };
             ranges.push(NvtxRange { domain, name: text, statistics: values.statistics()? });
@@ -263,6 +287,15 @@ impl Ranges {
             order.then_with(|| (&a.domain, &a.name).cmp(&(&b.domain, &b.name)))
         });
         Some(ranges)
+    }
+}
+
+/// Keeps of two names of a domain that of the row which comes first.
+fn first_of<T>(all: &mut HashMap<i64, (i64, T)>, part: HashMap<i64, (i64, T)>) {
+    for (domain, named) in part {
+        if all.get(&domain).is_none_or(|known| named.0 < known.0) {
+            all.insert(domain, named);
+        }
     }
 }
 
