@@ -53,8 +53,8 @@ pub(super) struct GpuWork {
     pub extent: Option<(i64, i64)>,
     /// Of each rank the first row in the table that is read.
     first_rows: ById<Rank, i64>,
-    /// The process and device of the row before, and their rank: rows of a rank lie together.
-    before: Option<(i64, i64, Rank)>,
+    /// The rank of each process and device.
+    by_device: ById<(i64, i64), Rank>,
 }
 
 impl GpuWork {
@@ -68,7 +68,7 @@ impl GpuWork {
     ) -> Result<Self, TraceError> {
         let mut all = Self::default();
         let mut read = |table, columns: &[Column], each: Each<'_>| -> Result<(), TraceError> {
-            let threads = report.threads();
+            let threads = report.threads;
             let parts = scan_parts(report, watch, threads, table, columns, |work: &mut Self, fields| {
                 let (span, rank) = work.place(fields, devices)?;
                 each(work, fields, span, rank)
@@ -182,11 +182,11 @@ impl GpuWork {
     fn place(&mut self, fields: &Fields<'_>, devices: &Devices) -> Result<((i64, i64), Rank), TraceError> {
         let span = fields.span()?;
         let (process, device) = (fields.integer(3)?.unwrap_or(0), fields.required(2)?);
-        if let Some((_, _, rank)) = self.before.filter(|before| (before.0, before.1) == (process, device)) {
-            return Ok((span, rank));
+        if let Some(rank) = self.by_device.get(&(process, device)) {
+            return Ok((span, *rank));
         }
         let rank = Rank { process, gpu: devices.gpu(process, device) };
-        self.before = Some((process, device, rank));
+        self.by_device.insert((process, device), rank);
         self.first_rows.entry(rank).or_insert(fields.number());
         if self.first_rows.len() > MOST_RANKS {
             return Err(fields.damaged(2, too_many_ranks()));

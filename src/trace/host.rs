@@ -52,7 +52,7 @@ impl Calls {
         gaps: &mut Gaps,
     ) -> Result<Self, TraceError> {
         let columns = [Required("start"), Required("end"), Required("nameId"), Optional("globalTid")];
-        let parts = scan_parts(report, watch, report.threads(), RUNTIME, &columns, |calls: &mut Self, fields| {
+        let parts = scan_parts(report, watch, report.threads, RUNTIME, &columns, |calls: &mut Self, fields| {
             let (span, name) = (fields.span()?, fields.required(2)?);
             if span.0 < span.1 {
                 calls.extent = union(calls.extent, Some(span));
@@ -134,7 +134,7 @@ pub(super) fn synchronisations(
         Ok(())
     };
     let mut kinds = ById::default();
-    for part in scan_parts(report, watch, report.threads(), SYNC, &columns, each)? {
+    for part in scan_parts(report, watch, report.threads, SYNC, &columns, each)? {
         join(&mut kinds, part);
     }
     let named = kinds.into_iter().map(|(kind, values)| (SYNC_KINDS[kind].to_owned(), values));
@@ -211,7 +211,7 @@ impl Ranges {
             let parts = scan_parts(report, watch, threads, NVTX, &columns, each)?;
             Ok(parts.into_iter().reduce(Self::joined).unwrap_or_default())
         };
-        let mut ranges = read(report.threads())?;
+        let mut ranges = read(report.threads)?;
         if ranges.names > MOST_NAMES || !ranges.others.is_empty() || ranges.marked.len() >= MOST_MARKERS {
             // Those that are kept are the first, and only one thread knows which these are.
             ranges = read(1)?;

@@ -36,6 +36,8 @@ pub(super) struct Report<'a> {
     pub file: PathBuf,
     pub pages: Pages<'a>,
     pub connection: Mutex<Connection>,
+    /// How many threads are worth reading with.
+    pub threads: usize,
     tables: HashMap<String, Table>,
 }
 
@@ -103,12 +105,8 @@ impl<'a> Report<'a> {
         connection.execute_batch(settings).map_err(sqlite(file))?;
         let tables = tables(&connection).map_err(sqlite(file))?;
         let pages = Pages::new(source, header, size_bytes).map_err(|error| not_a_report(file, &error.to_string()))?;
-        Ok(Self { file: file.to_owned(), pages, connection: Mutex::new(connection), tables })
-    }
-
-    /// How many threads are worth reading with.
-    pub fn threads(&self) -> usize {
-        thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        Ok(Self { file: file.to_owned(), threads, pages, connection: Mutex::new(connection), tables })
     }
 
     /// The pages with the rows of a table.

@@ -116,7 +116,7 @@ fn pages_that_lead_to_each_other_and_rows_without_an_end_are_refused() {
     };
     let at = (leaf as usize - 1) * 512;
     let cell = at + usize::from(u16::from_be_bytes([bytes[at + 8], bytes[at + 9]]));
-    let mut endless = bytes.clone();
+    let mut endless = bytes;
     // A length of 2^55 bytes in place of the row's, its id and its header.
     endless[cell..cell + 9].copy_from_slice(&[0xff; 9]);
     assert!(by_pages(&endless, root).is_err());
