@@ -176,10 +176,9 @@ impl View {
         }
     }
 
-    /// The chosen metrics as measures. Shares of what is shown depend on the choice, which no run knows: the table has seconds.
+    /// The chosen metrics as measures.
     fn metric_measures(&self) -> Vec<&'static str> {
-        let unit = if self.metric_unit == MetricUnit::OfShown { MetricUnit::Seconds } else { self.metric_unit };
-        self.metrics.iter().filter_map(|key| metric_measure(key, unit)).map(|measure| measure.key).collect()
+        self.metrics.iter().filter_map(|key| column_of(key, self.metric_unit)).collect()
     }
 
     /// The table's measures: the chosen one and its ratio first, then the check values.
@@ -199,6 +198,13 @@ impl View {
         }
         measures
     }
+}
+
+/// The measure of a metric in tables. Shares of what is shown depend on the choice, which no run knows: tables have
+/// seconds.
+pub(super) fn column_of(metric: &str, unit: MetricUnit) -> Option<&'static str> {
+    let unit = if unit == MetricUnit::OfShown { MetricUnit::Seconds } else { unit };
+    metric_measure(metric, unit).map(|measure| measure.key)
 }
 
 /// The levels that a setting has among all cells.

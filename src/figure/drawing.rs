@@ -8,7 +8,7 @@ use super::render::{Format, render};
 use super::spec::Spec;
 use super::table::{Table, has_levels};
 use super::{Place, View};
-use crate::analysis::{CellKey, MEASURES, Source, TRACE_METRICS, cells_of, measure};
+use crate::analysis::{CellKey, MEASURES, Source, cells_of, measure};
 use crate::figure::paper::CellFacts;
 
 /// Which charts a preset draws.
@@ -119,7 +119,7 @@ fn view(preset: Preset, spec: &Spec) -> Result<View, FigureError> {
         baseline: None,
         kind: preset.drawing.kind(),
         traced: preset.runs != Runs::Plain,
-        metrics: TRACE_METRICS.iter().map(|kind| kind.key).collect(),
+        metrics: preset.metrics(),
         metric_unit: preset.metric_unit,
         ..View::default()
     })

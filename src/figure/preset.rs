@@ -2,8 +2,9 @@
 
 use thiserror::Error;
 
+use super::compare::column_of;
 use super::{Drawing, SPEEDUP};
-use crate::analysis::MetricUnit;
+use crate::analysis::{MetricUnit, TRACE_METRICS};
 
 /// A table and a figure by name: measures, rows, and what is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,12 @@ impl Preset {
     /// The same, with runs that a profiler recorded among the others.
     pub fn with_traced(self) -> Self {
         Self { runs: if self.runs == Runs::Plain { Runs::All } else { self.runs }, ..self }
+    }
+
+    /// The metrics of reports that it draws: those that its table has.
+    pub(super) fn metrics(self) -> Vec<&'static str> {
+        let is_drawn = |key: &&str| column_of(key, self.metric_unit).is_some_and(|key| self.measures.contains(&key));
+        TRACE_METRICS.iter().map(|kind| kind.key).filter(is_drawn).collect()
     }
 
     const fn with_trace(self, metric_unit: MetricUnit) -> Self {
@@ -128,6 +135,21 @@ const METRICS_OF_WALL: &[&str] = &[
     "nccl_all_reduce_percent_of_wall",
     "nccl_reduce_scatter_percent_of_wall",
 ];
+/// Metrics that the papers draw for sizes, GPUs and pinned memory. Gradients are all-reduced here, which theirs gather.
+const METRICS_OF_LOADING: &[&str] = &[
+    "host_to_device_s",
+    "cuda_launch_kernel_s",
+    "cuda_stream_synchronize_s",
+    "nccl_all_gather_s",
+    "nccl_all_reduce_s",
+];
+const METRICS_OF_PRECISION: &[&str] =
+    &["host_to_device_s", "cuda_memcpy_async_s", "nccl_broadcast_s", "cuda_event_destroy_s"];
+
+const LOADING_PERCENT: &str = "copies to the GPUs, launches, waits for streams, AllGather and AllReduce (with which \
+                               multicard's runs sum gradients) in traced runs: their shares of each other";
+const LOADING_SECONDS: &str = "copies to the GPUs, launches, waits for streams, AllGather and AllReduce (with which \
+                               multicard's runs sum gradients) in traced runs, in seconds";
 
 /// All presets: those for any study first, then figures of papers (by arXiv number) as far as records fill them.
 pub const PRESETS: &[Preset] = &[
@@ -242,12 +264,18 @@ pub const PRESETS: &[Preset] = &[
         TOTALS,
     )
     .colour("image_size"),
+    Preset::new("2503.15252/fig-3", LOADING_PERCENT, Drawing::Metrics, "", METRICS_OF_LOADING)
+        .with_trace(MetricUnit::OfShown),
     Preset::new("2503.15252/table-2", "total time by precision and GPUs", Drawing::Bars, "total_time_s", TABLE_2)
         .rows("gpus")
         .colour("precision"),
     Preset::new("2503.15252/table-3", "total time by pin_memory and GPUs", Drawing::Bars, "total_time_s", TABLE_3)
         .rows("gpus")
         .colour("pin_memory"),
+    Preset::new("2505.22905/fig-3", LOADING_PERCENT, Drawing::Metrics, "", METRICS_OF_LOADING)
+        .with_trace(MetricUnit::OfShown),
+    Preset::new("2505.22905/fig-4", LOADING_SECONDS, Drawing::Metrics, "", METRICS_OF_LOADING)
+        .with_trace(MetricUnit::Seconds),
     Preset::new("2505.22905/fig-5", "training loss by epoch and precision", Drawing::Loss, "train_loss", LOSSES)
         .by_epoch()
         .colour("precision"),
@@ -257,6 +285,14 @@ pub const PRESETS: &[Preset] = &[
     Preset::new("2505.22905/fig-9", "total time by layout and GPUs", Drawing::Bars, "total_time_s", TOTALS)
         .rows("gpus")
         .colour("layout"),
+    Preset::new(
+        "2505.22905/precision-metrics",
+        "the metrics that precision changes most in traced runs (section 4.2.1), in seconds",
+        Drawing::Metrics,
+        "",
+        METRICS_OF_PRECISION,
+    )
+    .with_trace(MetricUnit::Seconds),
 ];
 
 /// A name that no preset has.

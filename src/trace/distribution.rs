@@ -14,6 +14,7 @@ pub(super) struct Distribution {
 }
 
 impl Distribution {
+    #[inline]
     pub fn push(&mut self, value: u64) {
         self.pending.push(value);
         // A buffer as large as the counts makes the whole cost that of sorting.
@@ -46,7 +47,8 @@ impl Distribution {
         self.pending.sort_unstable();
         let fresh = self.pending.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64));
         self.counts = merged(&self.counts, fresh);
-        self.pending = Vec::new();
+        self.pending.clear();
+        self.pending.shrink_to(BUFFER);
     }
 
     /// Count, sum, mean, median, least, most and deviation; none if there is no value or the sum is beyond 64 bits.

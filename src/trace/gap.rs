@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::gpu::Rank;
 use super::host::printed;
+use super::ids::ById;
 use super::timeline::{Pause, Work};
 use super::value::{Gap, HostCall};
 
@@ -46,6 +47,22 @@ struct Found {
     calls: HashMap<i64, u64>,
 }
 
+/// What was called in pauses, as one thread sums it up.
+#[derive(Default)]
+pub(super) struct Meanwhile {
+    /// By pause and by the id of the call's name.
+    times: ById<(usize, i64), u64>,
+    /// For each list of pauses the first that has not ended where the last call began: calls lie in order of time.
+    next: Vec<usize>,
+}
+
+/// The pauses of one GPU by time.
+struct Spans {
+    /// The place of the first among those of all GPUs.
+    first: usize,
+    spans: Vec<(i64, i64)>,
+}
+
 /// What a name of an NVTX range says of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
@@ -73,8 +90,9 @@ impl Marker {
 #[derive(Default)]
 pub(super) struct Gaps {
     found: Vec<Found>,
-    /// For each process, of each of its GPUs, the pauses by time.
-    by_process: HashMap<i64, Vec<Vec<usize>>>,
+    spans: Vec<Spans>,
+    /// Of each process the places of its GPUs' pauses in [`Self::spans`].
+    by_process: ById<i64, Vec<usize>>,
     epochs: HashMap<i64, Vec<(i64, i64)>>,
     loads: HashMap<i64, Vec<(i64, i64)>>,
 }
@@ -85,26 +103,35 @@ impl Gaps {
         let mut pauses: Vec<Pause> =
             longest.0.into_iter().map(|Reverse((_, start, end, next))| Pause { start, end, next }).collect();
         pauses.sort_unstable_by_key(|pause| pause.start);
-        let indices: Vec<usize> = (self.found.len()..self.found.len() + pauses.len()).collect();
+        let spans = pauses.iter().map(|pause| (pause.start, pause.end)).collect();
+        self.spans.push(Spans { first: self.found.len(), spans });
         self.found.extend(pauses.into_iter().map(|pause| Found { gpu, pause, calls: HashMap::new() }));
         for rank in ranks.iter().filter(|rank| rank.gpu == gpu) {
-            self.by_process.entry(rank.process).or_default().push(indices.clone());
+            self.by_process.entry(rank.process).or_default().push(self.spans.len() - 1);
         }
     }
 
-    /// A call of a process, by the id of its name.
-    pub fn call(&mut self, process: i64, (start, end): (i64, i64), name: i64) {
+    /// Adds a call of a process, by the id of its name, to what was called in pauses.
+    pub fn call(&self, meanwhile: &mut Meanwhile, process: i64, (start, end): (i64, i64), name: i64) {
         let Some(gpus) = self.by_process.get(&process) else { return };
-        for pauses in gpus {
-            let first = pauses.partition_point(|index| self.found[*index].pause.end <= start);
-            for &index in &pauses[first..] {
-                let found = &mut self.found[index];
-                if found.pause.start >= end {
-                    break;
-                }
-                let both = end.min(found.pause.end).abs_diff(start.max(found.pause.start));
-                *found.calls.entry(name).or_default() += both;
+        meanwhile.next.resize(self.spans.len(), 0);
+        for &gpu in gpus {
+            let (Spans { first, spans }, next) = (&self.spans[gpu], &mut meanwhile.next[gpu]);
+            let is_next = spans[..*next].last().is_none_or(|span| span.1 <= start)
+                && spans.get(*next).is_none_or(|span| start < span.1);
+            if !is_next {
+                *next = spans.partition_point(|span| span.1 <= start);
             }
+            for (place, span) in (first + *next..).zip(&spans[*next..]).take_while(|(_, span)| span.0 < end) {
+                *meanwhile.times.entry((place, name)).or_default() += end.min(span.1).abs_diff(start.max(span.0));
+            }
+        }
+    }
+
+    /// Takes in what was called in pauses.
+    pub fn take(&mut self, meanwhile: Meanwhile) {
+        for ((index, name), total_ns) in meanwhile.times {
+            *self.found[index].calls.entry(name).or_default() += total_ns;
         }
     }
 

@@ -1,16 +1,19 @@
 //! What ran on the GPUs: kernels, copies, memsets and whole graphs, by rank.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::TraceError;
 use super::distribution::Distribution;
+use super::host::join;
+use super::ids::ById;
 use super::open::Report;
 use super::operation::{Copy, Operations};
+use super::parts::{Watch, scan_parts};
 use super::rows::Column::{Optional, Required};
-use super::rows::{Fields, Watch, scan};
+use super::rows::{Column, Fields, scan};
 use super::timeline::{Timeline, Work};
 use super::value::GpuInfo;
-use super::window::Limits;
+use super::window::{Limits, union};
 
 pub(super) const KERNEL: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 pub(super) const MEMCPY: &str = "CUPTI_ACTIVITY_KIND_MEMCPY";
@@ -21,8 +24,11 @@ pub(super) const GRAPH: &str = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 /// More processes times GPUs than any report has.
 const MOST_RANKS: usize = 4096;
 
+/// What to do with a row of a table, its time and its rank.
+type Each<'a> = &'a (dyn Fn(&mut GpuWork, &Fields<'_>, (i64, i64), Rank) -> Result<(), TraceError> + Sync);
+
 /// A process on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Rank {
     /// nsys' id of the process.
     pub process: i64,
@@ -33,9 +39,10 @@ pub(super) struct Rank {
 /// Everything of the GPUs that a report tells, within a window.
 #[derive(Default)]
 pub(super) struct GpuWork {
+    /// In the order in which the tables name them.
     pub ranks: Vec<Rank>,
     /// By rank and by the id of the name.
-    pub kernels: HashMap<(usize, i64), Distribution>,
+    pub kernels: ById<(Rank, i64), Distribution>,
     pub operations: Operations,
     pub timelines: BTreeMap<i64, Timeline>,
     /// Kernels that ran as a node of a graph.
@@ -44,19 +51,30 @@ pub(super) struct GpuWork {
     pub graph_traces: u64,
     /// From the first to the last activity of any GPU, whatever the window.
     pub extent: Option<(i64, i64)>,
-    ids: HashMap<Rank, usize>,
+    /// Of each rank the first row in the table that is read.
+    first_rows: ById<Rank, i64>,
+    /// The rank of each process and device.
+    by_device: ById<(i64, i64), Rank>,
 }
 
 impl GpuWork {
     /// Reads the four tables. `nccl` knows the ids of the names of NCCL's kernels.
     pub fn read(
-        report: &Report,
+        report: &Report<'_>,
         watch: &mut Watch<'_>,
         limits: Limits,
         devices: &Devices,
-        nccl: impl Fn(i64) -> bool,
+        nccl: impl Fn(i64) -> bool + Sync,
     ) -> Result<Self, TraceError> {
-        let mut work = Self::default();
+        let mut all = Self::default();
+        let mut read = |table, columns: &[Column], each: Each<'_>| -> Result<(), TraceError> {
+            let threads = report.threads;
+            let parts = scan_parts(report, watch, threads, table, columns, |work: &mut Self, fields| {
+                let (span, rank) = work.place(fields, devices)?;
+                each(work, fields, span, rank)
+            })?;
+            all.join(parts).map_err(|problem| report.damaged(table, problem))
+        };
         let columns = [
             Required("start"),
             Required("end"),
@@ -65,8 +83,7 @@ impl GpuWork {
             Required("demangledName"),
             Optional("graphNodeId"),
         ];
-        scan(report, watch, KERNEL, &columns, |fields| {
-            let (span, rank) = work.place(fields, devices)?;
+        read(KERNEL, &columns, &|work, fields, span, rank| {
             let name = fields.required(4)?;
             let kind = if nccl(name) { Work::Communication } else { Work::Compute };
             work.active(span, rank, kind, limits);
@@ -76,43 +93,6 @@ impl GpuWork {
             }
             Ok(())
         })?;
-        work.read_copies(report, watch, limits, devices)?;
-        let columns = [
-            Required("start"),
-            Required("end"),
-            Required("deviceId"),
-            Optional("globalPid"),
-            Required("bytes"),
-            Optional("memKind"),
-        ];
-        scan(report, watch, MEMSET, &columns, |fields| {
-            let (span, rank) = work.place(fields, devices)?;
-            work.active(span, rank, Work::Compute, limits);
-            if limits.holds(span.0) {
-                work.operations.memset(rank, fields.integer(5)?, fields.count(4)?, span.1.abs_diff(span.0));
-            }
-            Ok(())
-        })?;
-        let columns = [Required("start"), Required("end"), Required("deviceId"), Optional("globalPid")];
-        scan(report, watch, GRAPH, &columns, |fields| {
-            let (span, rank) = work.place(fields, devices)?;
-            work.active(span, rank, Work::Compute, limits);
-            work.graph_traces += u64::from(limits.holds(span.0));
-            Ok(())
-        })?;
-        if work.operations.overflowed() {
-            return Err(report.damaged(format!("{MEMCPY}, {MEMSET}"), "the sum of bytes or times is beyond 64 bits"));
-        }
-        Ok(work)
-    }
-
-    fn read_copies(
-        &mut self,
-        report: &Report,
-        watch: &mut Watch<'_>,
-        limits: Limits,
-        devices: &Devices,
-    ) -> Result<(), TraceError> {
         let columns = [
             Required("start"),
             Required("end"),
@@ -125,11 +105,9 @@ impl GpuWork {
             Optional("srcDeviceId"),
             Optional("dstDeviceId"),
         ];
-        scan(report, watch, MEMCPY, &columns, |fields| {
-            let (span, rank) = self.place(fields, devices)?;
-            let Rank { process, gpu } = self.ranks[rank];
+        read(MEMCPY, &columns, &|work, fields, span, rank| {
             let other = |column| -> Result<i64, TraceError> {
-                Ok(fields.integer(column)?.map_or(gpu, |device| devices.gpu(process, device)))
+                Ok(fields.integer(column)?.map_or(rank.gpu, |device| devices.gpu(rank.process, device)))
             };
             let copy = Copy {
                 rank,
@@ -139,12 +117,57 @@ impl GpuWork {
                 src_gpu: other(8)?,
                 dst_gpu: other(9)?,
             };
-            self.active(span, rank, copy.work(), limits);
+            work.active(span, rank, copy.work(), limits);
             if limits.holds(span.0) {
-                self.operations.copy(copy, fields.count(4)?, span.1.abs_diff(span.0));
+                work.operations.copy(copy, fields.count(4)?, span.1.abs_diff(span.0));
             }
             Ok(())
-        })
+        })?;
+        let columns = [
+            Required("start"),
+            Required("end"),
+            Required("deviceId"),
+            Optional("globalPid"),
+            Required("bytes"),
+            Optional("memKind"),
+        ];
+        read(MEMSET, &columns, &|work, fields, span, rank| {
+            work.active(span, rank, Work::Compute, limits);
+            if limits.holds(span.0) {
+                work.operations.memset(rank, fields.integer(5)?, fields.count(4)?, span.1.abs_diff(span.0));
+            }
+            Ok(())
+        })?;
+        let columns = [Required("start"), Required("end"), Required("deviceId"), Optional("globalPid")];
+        read(GRAPH, &columns, &|work, _, span, rank| {
+            work.active(span, rank, Work::Compute, limits);
+            work.graph_traces += u64::from(limits.holds(span.0));
+            Ok(())
+        })?;
+        if all.operations.overflowed() {
+            return Err(report.damaged(format!("{MEMCPY}, {MEMSET}"), "the sum of bytes or times is beyond 64 bits"));
+        }
+        Ok(all)
+    }
+
+    /// Takes in what threads read of one table.
+    fn join(&mut self, parts: Vec<Self>) -> Result<(), String> {
+        let mut fresh: Vec<(i64, Rank)> = Vec::new();
+        for part in parts {
+            fresh.extend(part.first_rows.into_iter().map(|(rank, row)| (row, rank)));
+            join(&mut self.kernels, part.kernels);
+            self.operations.merge(part.operations);
+            for (gpu, timeline) in part.timelines {
+                self.timelines.entry(gpu).or_default().merge(timeline);
+            }
+            self.graph_kernels += part.graph_kernels;
+            self.graph_traces += part.graph_traces;
+            self.extent = union(self.extent, part.extent);
+        }
+        fresh.sort_unstable_by_key(|(row, _)| *row);
+        let mut known: HashSet<Rank> = self.ranks.iter().copied().collect();
+        self.ranks.extend(fresh.into_iter().map(|(_, rank)| rank).filter(|rank| known.insert(*rank)));
+        if self.ranks.len() > MOST_RANKS { Err(too_many_ranks()) } else { Ok(()) }
     }
 
     /// The GPUs that did something, by index.
@@ -156,35 +179,36 @@ impl GpuWork {
     }
 
     /// The time of a row and the rank it belongs to.
-    fn place(&mut self, fields: &Fields<'_>, devices: &Devices) -> Result<((i64, i64), usize), TraceError> {
+    fn place(&mut self, fields: &Fields<'_>, devices: &Devices) -> Result<((i64, i64), Rank), TraceError> {
         let span = fields.span()?;
-        let process = fields.integer(3)?.unwrap_or(0);
-        let rank = Rank { process, gpu: devices.gpu(process, fields.required(2)?) };
-        let next = self.ranks.len();
-        let id = *self.ids.entry(rank).or_insert(next);
-        if id == next {
-            if next == MOST_RANKS {
-                return Err(fields.damaged(2, format!("more than {MOST_RANKS} processes and GPUs")));
-            }
-            self.ranks.push(rank);
+        let (process, device) = (fields.integer(3)?.unwrap_or(0), fields.required(2)?);
+        if let Some(rank) = self.by_device.get(&(process, device)) {
+            return Ok((span, *rank));
         }
-        Ok((span, id))
+        let rank = Rank { process, gpu: devices.gpu(process, device) };
+        self.by_device.insert((process, device), rank);
+        self.first_rows.entry(rank).or_insert(fields.number());
+        if self.first_rows.len() > MOST_RANKS {
+            return Err(fields.damaged(2, too_many_ranks()));
+        }
+        Ok((span, rank))
     }
 
-    fn active(&mut self, span: (i64, i64), rank: usize, work: Work, limits: Limits) {
+    fn active(&mut self, span: (i64, i64), rank: Rank, work: Work, limits: Limits) {
         // CUPTI writes 0 to 0 where it could not tell the time.
         if span.0 == span.1 {
             return;
         }
-        self.extent = Some(match self.extent {
-            Some((first, last)) => (first.min(span.0), last.max(span.1)),
-            None => span,
-        });
-        let timeline = self.timelines.entry(self.ranks[rank].gpu).or_default();
+        self.extent = union(self.extent, Some(span));
+        let timeline = self.timelines.entry(rank.gpu).or_default();
         if let Some(clipped) = limits.clip(span) {
             timeline.push(clipped, work);
         }
     }
+}
+
+fn too_many_ranks() -> String {
+    format!("more than {MOST_RANKS} processes and GPUs")
 }
 
 /// The GPUs of the machine, and how each process numbers them.
@@ -196,10 +220,10 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    pub fn read(report: &Report, watch: &mut Watch<'_>) -> Result<Self, TraceError> {
+    pub fn read(report: &Report<'_>) -> Result<Self, TraceError> {
         let mut devices = Self::default();
         let columns = [Optional("gpuId"), Optional("cudaId"), Optional("pid")];
-        scan(report, watch, "TARGET_INFO_CUDA_DEVICE", &columns, |fields| {
+        scan(report, "TARGET_INFO_CUDA_DEVICE", &columns, |fields| {
             if let (Some(gpu), Some(cuda), Some(process)) = (fields.integer(0)?, fields.integer(1)?, fields.integer(2)?)
             {
                 devices.numbers.entry((process, cuda)).or_insert(gpu);
@@ -207,7 +231,7 @@ impl Devices {
             Ok(())
         })?;
         let columns = [Optional("id"), Optional("name"), Optional("totalMemory"), Optional("smCount")];
-        scan(report, watch, "TARGET_INFO_GPU", &columns, |fields| {
+        scan(report, "TARGET_INFO_GPU", &columns, |fields| {
             let Some(index) = fields.integer(0)? else { return Ok(()) };
             let whole = |column| -> Result<Option<u64>, TraceError> {
                 Ok(fields.integer(column)?.and_then(|value| u64::try_from(value).ok()))

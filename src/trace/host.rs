@@ -1,16 +1,19 @@
 //! What the host did: CUDA calls, synchronisations and NVTX ranges.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use super::TraceError;
 use super::distribution::Distribution;
-use super::gap::{Gaps, Marker};
+use super::gap::{Gaps, Marker, Meanwhile};
+use super::ids::ById;
 use super::open::Report;
+use super::parts::{Watch, scan_parts};
 use super::rows::Column::{Optional, Required};
-use super::rows::{Watch, scan};
+use super::rows::Fields;
 use super::strings::bounded;
 use super::value::{Entry, NvtxRange, Sync};
-use super::window::Limits;
+use super::window::{Limits, union};
 
 pub(super) const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 pub(super) const SYNC: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
@@ -33,41 +36,55 @@ const MOST_MARKERS: usize = 1 << 20;
 
 /// CUDA calls by the id of their name.
 #[derive(Default)]
-pub(super) struct Calls(HashMap<i64, Distribution>);
+pub(super) struct Calls {
+    times: ById<i64, Distribution>,
+    /// From the first call to the last, whatever the window.
+    pub extent: Option<(i64, i64)>,
+    in_pauses: Meanwhile,
+}
 
 impl Calls {
+    /// Reads the calls, and tells the pauses what was called in them.
     pub fn read(
-        report: &Report,
+        report: &Report<'_>,
         watch: &mut Watch<'_>,
         limits: Limits,
         gaps: &mut Gaps,
-    ) -> Result<(Self, Option<(i64, i64)>), TraceError> {
-        let mut calls = Self::default();
-        let mut extent: Option<(i64, i64)> = None;
+    ) -> Result<Self, TraceError> {
         let columns = [Required("start"), Required("end"), Required("nameId"), Optional("globalTid")];
-        scan(report, watch, RUNTIME, &columns, |fields| {
+        let parts = scan_parts(report, watch, report.threads, RUNTIME, &columns, |calls: &mut Self, fields| {
             let (span, name) = (fields.span()?, fields.required(2)?);
             if span.0 < span.1 {
-                let (first, last) = extent.unwrap_or(span);
-                extent = Some((first.min(span.0), last.max(span.1)));
+                calls.extent = union(calls.extent, Some(span));
             }
-            gaps.call(fields.integer(3)?.unwrap_or(0) & !THREAD_BITS, span, name);
+            gaps.call(&mut calls.in_pauses, fields.integer(3)?.unwrap_or(0) & !THREAD_BITS, span, name);
             if limits.holds(span.0) {
-                calls.0.entry(name).or_default().push(span.1.abs_diff(span.0));
+                calls.times.entry(name).or_default().push(span.1.abs_diff(span.0));
             }
             Ok(())
         })?;
-        Ok((calls, extent))
+        let mut all = Self::default();
+        for part in parts {
+            join(&mut all.times, part.times);
+            all.extent = union(all.extent, part.extent);
+            gaps.take(part.in_pauses);
+        }
+        Ok(all)
     }
 
     pub fn names(&self) -> impl Iterator<Item = i64> {
-        self.0.keys().copied()
+        self.times.keys().copied()
     }
 
     /// As nsys prints them: names without a version of four digits, one entry for each full name.
     pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
-        entries(self.0.into_iter().map(|(id, values)| (printed(&name(id)).to_owned(), values)))
+        entries(self.times.into_iter().map(|(id, values)| (printed(&name(id)).to_owned(), values)))
     }
+}
+
+/// Takes in values by key.
+pub(super) fn join<K: Eq + Hash>(all: &mut ById<K, Distribution>, part: ById<K, Distribution>) {
+    part.into_iter().for_each(|(key, values)| all.entry(key).or_default().merge(values));
 }
 
 /// A call's name as nsys prints it: without `_v3020`, but with `_v11060`.
@@ -98,13 +115,12 @@ pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Op
 
 /// Synchronisations by type.
 pub(super) fn synchronisations(
-    report: &Report,
+    report: &Report<'_>,
     watch: &mut Watch<'_>,
     limits: Limits,
 ) -> Result<Vec<Sync>, TraceError> {
-    let mut kinds: HashMap<String, Distribution> = HashMap::new();
     let columns = [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
-    scan(report, watch, SYNC, &columns, |fields| {
+    let each = |kinds: &mut ById<usize, Distribution>, fields: &Fields<'_>| {
         let span = fields.span()?;
         if !limits.holds(span.0) {
             return Ok(());
@@ -113,15 +129,16 @@ pub(super) fn synchronisations(
             Some(number) => number,
             None => fields.integer(3)?.unwrap_or(0),
         };
-        let kind = usize::try_from(number).ok().and_then(|index| SYNC_KINDS.get(index)).unwrap_or(&SYNC_KINDS[0]);
-        match kinds.get_mut(*kind) {
-            Some(values) => values.push(span.1.abs_diff(span.0)),
-            None => kinds.entry((*kind).to_owned()).or_default().push(span.1.abs_diff(span.0)),
-        }
+        let kind = usize::try_from(number).ok().filter(|kind| *kind < SYNC_KINDS.len()).unwrap_or(0);
+        kinds.entry(kind).or_default().push(span.1.abs_diff(span.0));
         Ok(())
-    })?;
-    let entries =
-        entries(kinds.into_iter()).ok_or_else(|| report.damaged(SYNC, "the sum of times is beyond 64 bits"))?;
+    };
+    let mut kinds = ById::default();
+    for part in scan_parts(report, watch, report.threads, SYNC, &columns, each)? {
+        join(&mut kinds, part);
+    }
+    let named = kinds.into_iter().map(|(kind, values)| (SYNC_KINDS[kind].to_owned(), values));
+    let entries = entries(named).ok_or_else(|| report.damaged(SYNC, "the sum of times is beyond 64 bits"))?;
     Ok(entries.into_iter().map(|entry| Sync { kind: entry.name, statistics: entry.statistics }).collect())
 }
 
@@ -129,27 +146,29 @@ pub(super) fn synchronisations(
 #[derive(Default)]
 pub(super) struct Ranges {
     /// Names that are ids of strings.
-    by_id: HashMap<(i64, i64), Distribution>,
+    by_id: ById<(i64, i64), Distribution>,
     /// Names that stand in the events.
     by_text: HashMap<i64, HashMap<String, Distribution>>,
     /// Those beyond [`MOST_NAMES`].
     others: Distribution,
-    domains: HashMap<i64, String>,
-    domain_ids: HashMap<i64, i64>,
+    /// The first row that names a domain, and the name.
+    domains: HashMap<i64, (i64, String)>,
+    /// The same where the name is the id of a string.
+    domain_ids: HashMap<i64, (i64, i64)>,
     names: usize,
+    /// Those of epochs and loads: process, time, and what it says.
+    marked: Vec<(i64, (i64, i64), Marker)>,
 }
 
 impl Ranges {
     /// Reads the ranges, and shows those of epochs and loads to the pauses. `markers` are the ids of such names.
     pub fn read(
-        report: &Report,
+        report: &Report<'_>,
         watch: &mut Watch<'_>,
         limits: Limits,
-        markers: impl Fn(i64) -> Option<Marker>,
+        markers: impl Fn(i64) -> Option<Marker> + std::marker::Sync,
         gaps: &mut Gaps,
     ) -> Result<Self, TraceError> {
-        let mut ranges = Self::default();
-        let mut marked = 0;
         let columns = [
             Required("start"),
             Optional("end"),
@@ -159,14 +178,14 @@ impl Ranges {
             Optional("domainId"),
             Optional("globalTid"),
         ];
-        scan(report, watch, NVTX, &columns, |fields| {
+        let each = |ranges: &mut Self, fields: &Fields<'_>| {
             let kind = fields.required(2)?;
             let domain = fields.integer(5)?.unwrap_or(0);
             if kind == DOMAIN {
                 if let Some(text) = fields.text(3)? {
-                    ranges.domains.entry(domain).or_insert_with(|| bounded(text));
+                    ranges.domains.entry(domain).or_insert_with(|| (fields.number(), bounded(text)));
                 } else if let Some(id) = fields.integer(4)? {
-                    ranges.domain_ids.entry(domain).or_insert(id);
+                    ranges.domain_ids.entry(domain).or_insert((fields.number(), id));
                 }
             }
             // A range that was open when the recording ended has no end, as marks have none.
@@ -180,16 +199,40 @@ impl Ranges {
                 (None, Some(id)) => markers(id),
                 (None, None) => None,
             };
-            if let Some(marker) = marker.filter(|_| marked < MOST_MARKERS) {
-                marked += 1;
-                gaps.range(fields.integer(6)?.unwrap_or(0) & !THREAD_BITS, span, marker);
+            if let Some(marker) = marker.filter(|_| ranges.marked.len() < MOST_MARKERS) {
+                ranges.marked.push((fields.integer(6)?.unwrap_or(0) & !THREAD_BITS, span, marker));
             }
             if limits.holds(span.0) {
                 ranges.add(domain, text, id.unwrap_or(0), span.1.abs_diff(span.0));
             }
             Ok(())
-        })?;
+        };
+        let mut read = |threads| -> Result<Self, TraceError> {
+            let parts = scan_parts(report, watch, threads, NVTX, &columns, each)?;
+            Ok(parts.into_iter().reduce(Self::joined).unwrap_or_default())
+        };
+        let mut ranges = read(report.threads)?;
+        if ranges.names > MOST_NAMES || !ranges.others.is_empty() || ranges.marked.len() >= MOST_MARKERS {
+            // Those that are kept are the first, and only one thread knows which these are.
+            ranges = read(1)?;
+        }
+        ranges.marked.drain(..).for_each(|(process, span, marker)| gaps.range(process, span, marker));
         Ok(ranges)
+    }
+
+    /// What two threads read.
+    fn joined(mut self, part: Self) -> Self {
+        join(&mut self.by_id, part.by_id);
+        for (domain, names) in part.by_text {
+            let known = self.by_text.entry(domain).or_default();
+            names.into_iter().for_each(|(text, values)| known.entry(text).or_default().merge(values));
+        }
+        self.names = self.by_id.len() + self.by_text.values().map(HashMap::len).sum::<usize>();
+        self.others.merge(part.others);
+        first_of(&mut self.domains, part.domains);
+        first_of(&mut self.domain_ids, part.domain_ids);
+        self.marked.extend(part.marked);
+        self
     }
 
     fn add(&mut self, domain: i64, text: Option<&str>, id: i64, length: u64) {
@@ -213,7 +256,7 @@ impl Ranges {
     }
 
     pub fn names(&self) -> impl Iterator<Item = i64> {
-        self.by_id.keys().map(|(_, id)| *id).chain(self.domain_ids.values().copied())
+        self.by_id.keys().map(|(_, id)| *id).chain(self.domain_ids.values().map(|(_, id)| *id))
     }
 
     /// By name; none if a sum does not fit 64 bits.
@@ -233,8 +276,8 @@ impl Ranges {
         let mut ranges = Vec::new();
         for ((domain, text), mut values) in all {
             let domain = match (self.domains.get(&domain), self.domain_ids.get(&domain)) {
-                (Some(text), _) => Some(text.clone()),
-                (None, Some(id)) => Some(name(*id)),
+                (Some((_, text)), _) => Some(text.clone()),
+                (None, Some((_, id))) => Some(name(*id)),
                 (None, None) => (domain != 0).then(|| format!("domain {domain}")),
             };
             ranges.push(NvtxRange { domain, name: text, statistics: values.statistics()? });
@@ -244,6 +287,15 @@ impl Ranges {
             order.then_with(|| (&a.domain, &a.name).cmp(&(&b.domain, &b.name)))
         });
         Some(ranges)
+    }
+}
+
+/// Keeps of two names of a domain that of the row which comes first.
+fn first_of<T>(all: &mut HashMap<i64, (i64, T)>, part: HashMap<i64, (i64, T)>) {
+    for (domain, named) in part {
+        if all.get(&domain).is_none_or(|known| named.0 < known.0) {
+            all.insert(domain, named);
+        }
     }
 }
 

@@ -13,14 +13,15 @@ use super::gpu::{self, Devices, GpuWork};
 use super::host::{self, Calls, Ranges};
 use super::metric::{metrics, percent};
 use super::open::{Report, is_sqlite};
+use super::parts::Watch;
 use super::proof::proof;
 use super::rows::Column::Optional;
-use super::rows::{Watch, scan};
+use super::rows::scan;
 use super::schema::Schema;
 use super::strings::{meanings, names};
 use super::timeline::Sweep;
 use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuTime, MemoryOperation, Trace};
-use super::window::{Limits, Window};
+use super::window::{Limits, Window, union};
 
 /// What an import is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,23 +94,22 @@ enum Meaning {
 }
 
 fn read(
-    report: &Report,
+    report: &Report<'_>,
     window: &Window,
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Trace, TraceError> {
     let schema = Schema::read(report)?;
-    let mut watch = Watch::new(tell);
-    let watch = &mut watch;
-    watch.expect(report, &[gpu::KERNEL, gpu::MEMCPY, gpu::MEMSET, gpu::GRAPH, host::RUNTIME, host::SYNC, host::NVTX]);
-    let covered = covered(report, watch)?;
+    let events = [gpu::KERNEL, gpu::MEMCPY, gpu::MEMSET, gpu::GRAPH, host::RUNTIME, host::SYNC, host::NVTX];
+    let watch = &mut Watch::new(tell, report, &events)?;
+    let covered = covered(report)?;
     let begin = match covered {
         Some((start, _)) => start,
         None if window.is_whole() => 0,
-        None => first_start(report, watch)?,
+        None => first_start(report)?,
     };
     let limits = window.limits(begin)?;
-    let devices = Devices::read(report, watch)?;
-    let known = meanings(report, watch, |text| match Marker::of(text) {
+    let devices = Devices::read(report)?;
+    let known = meanings(report, |text| match Marker::of(text) {
         Some(marker) => Some(Meaning::Marker(marker)),
         None => text.starts_with("nccl").then_some(Meaning::Nccl),
     })?;
@@ -122,7 +122,7 @@ fn read(
     let mut work = GpuWork::read(report, watch, limits, &devices, is_nccl)?;
     let mut gaps = Gaps::default();
     let per_gpu = per_gpu(&mut work, limits, &mut gaps);
-    let (calls, calls_extent) = Calls::read(report, watch, limits, &mut gaps)?;
+    let calls = Calls::read(report, watch, limits, &mut gaps)?;
     let sync = host::synchronisations(report, watch, limits)?;
     let ranges = Ranges::read(report, watch, limits, marker, &mut gaps)?;
 
@@ -131,10 +131,11 @@ fn read(
         .chain(ranges.names())
         .chain(gaps.names())
         .collect();
-    let names = names(report, watch, &wanted)?;
+    let names = names(report, &wanted)?;
     let name = |id: i64| names.get(&id).cloned().unwrap_or_else(|| format!("(name {id} is missing)"));
 
     let too_much = |table: &str| report.damaged(table, "the sum of times is beyond 64 bits");
+    let calls_extent = calls.extent;
     let api = calls.entries(name).ok_or_else(|| too_much(host::RUNTIME))?;
     let kernels = kernels(&work, name).ok_or_else(|| too_much(gpu::KERNEL))?;
     let memory = work.operations.by_kind().ok_or_else(|| too_much(gpu::MEMCPY))?;
@@ -182,10 +183,10 @@ fn read(
 }
 
 /// The time that the report says it covers.
-fn covered(report: &Report, watch: &mut Watch<'_>) -> Result<Option<(i64, i64)>, TraceError> {
+fn covered(report: &Report<'_>) -> Result<Option<(i64, i64)>, TraceError> {
     let mut covered = None;
     let columns = [Optional("startTime"), Optional("stopTime")];
-    scan(report, watch, "ANALYSIS_DETAILS", &columns, |fields| {
+    scan(report, "ANALYSIS_DETAILS", &columns, |fields| {
         if fields.integer(0)?.is_some() && fields.integer(1)?.is_some() {
             covered = union(covered, Some(fields.span()?));
         }
@@ -195,10 +196,10 @@ fn covered(report: &Report, watch: &mut Watch<'_>) -> Result<Option<(i64, i64)>,
 }
 
 /// When the first event starts, where the report does not say when it does itself.
-fn first_start(report: &Report, watch: &mut Watch<'_>) -> Result<i64, TraceError> {
+fn first_start(report: &Report<'_>) -> Result<i64, TraceError> {
     let mut first: Option<i64> = None;
     for table in [gpu::KERNEL, gpu::MEMCPY, gpu::MEMSET, gpu::GRAPH, host::RUNTIME] {
-        scan(report, watch, table, &[Optional("start"), Optional("end")], |fields| {
+        scan(report, table, &[Optional("start"), Optional("end")], |fields| {
             let (start, end) = fields.span()?;
             if start < end {
                 first = Some(first.map_or(start, |first| first.min(start)));
@@ -207,13 +208,6 @@ fn first_start(report: &Report, watch: &mut Watch<'_>) -> Result<i64, TraceError
         })?;
     }
     Ok(first.unwrap_or(0))
-}
-
-fn union(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-        (a, b) => a.or(b),
-    }
 }
 
 /// Busy and idle time between the first and the last activity of any GPU, as far as it is in the window.
@@ -275,7 +269,7 @@ fn families(kernels: &[Entry], memory: &[MemoryOperation]) -> Vec<FamilyTime> {
 }
 
 /// What was not recorded, and how it is.
-fn missing(report: &Report) -> Option<String> {
+fn missing(report: &Report<'_>) -> Option<String> {
     let tables = [(host::RUNTIME, "CUDA calls"), (gpu::KERNEL, "kernels"), (gpu::MEMCPY, "copies")];
     let names: Vec<&str> = tables.iter().filter(|(table, _)| !report.has(table)).map(|(_, name)| *name).collect();
     (!names.is_empty()).then(|| {

@@ -6,10 +6,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::TraceError;
+use super::pages::{PageError, Pages, Source, page_bytes};
 
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -24,18 +27,38 @@ const MAGICS: &[(&[u8], &str)] = &[
     (b"PAR1", "a Parquet export"),
 ];
 
-/// An export that is open.
-pub(super) struct Report {
+/// More threads than this gain little, and each has sums of its own.
+const MOST_THREADS: usize = 16;
+
+/// An export that is open. SQLite tells what tables it has; their rows are read without it.
+pub(super) struct Report<'a> {
     /// For messages.
     pub file: PathBuf,
-    pub connection: Connection,
-    /// How large the file is; it bounds how many rows it can hold.
-    pub size_bytes: u64,
-    /// The columns of each table.
-    tables: HashMap<String, Vec<String>>,
+    pub pages: Pages<'a>,
+    pub connection: Mutex<Connection>,
+    /// How many threads are worth reading with.
+    pub threads: usize,
+    tables: HashMap<String, Table>,
 }
 
-impl Report {
+/// A table that holds rows of its own.
+#[derive(Default)]
+pub(super) struct Table {
+    /// The page where its tree begins.
+    pub root: u32,
+    /// Its columns by name.
+    pub columns: HashMap<String, Stored>,
+}
+
+/// Where a row holds a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    pub place: usize,
+    /// Whether it stands for the row's id, where the row holds nothing.
+    pub is_id: bool,
+}
+
+impl<'a> Report<'a> {
     /// Opens an export on disk, which may be read-only.
     pub fn open(file: &Path) -> Result<Self, TraceError> {
         let io = |source| TraceError::Io { file: file.to_owned(), source };
@@ -46,7 +69,7 @@ impl Report {
         }
         let mut head = Vec::new();
         opened.by_ref().take(100).read_to_end(&mut head).map_err(io)?;
-        check_head(file, &head, about.len())?;
+        let header = check_head(file, &head, about.len())?;
         for (suffix, what) in [("-journal", "its journal"), ("-wal", "its write-ahead log")] {
             let mut beside = file.as_os_str().to_owned();
             beside.push(suffix);
@@ -59,28 +82,49 @@ impl Report {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(uri(file), flags).map_err(sqlite(file))?;
-        Self::with(file, connection, about.len())
+        Self::with(file, connection, Source::File(opened), header, about.len())
     }
 
     /// Opens an export in memory; `file` is what messages call it.
-    pub fn from_bytes(file: &Path, bytes: &[u8]) -> Result<Self, TraceError> {
-        check_head(file, bytes, bytes.len() as u64)?;
+    pub fn from_bytes(file: &Path, bytes: &'a [u8]) -> Result<Self, TraceError> {
+        let header = check_head(file, bytes, bytes.len() as u64)?;
         let mut connection = Connection::open_in_memory().map_err(sqlite(file))?;
         connection.deserialize_read_exact("main", bytes, bytes.len(), true).map_err(sqlite(file))?;
-        Self::with(file, connection, bytes.len() as u64)
+        Self::with(file, connection, Source::Bytes(bytes), header, bytes.len() as u64)
     }
 
-    fn with(file: &Path, connection: Connection, size_bytes: u64) -> Result<Self, TraceError> {
+    fn with(
+        file: &Path,
+        connection: Connection,
+        source: Source<'a>,
+        header: &[u8; 100],
+        size_bytes: u64,
+    ) -> Result<Self, TraceError> {
         // A schema made by somebody else may not run functions of its own choice, and broken pages are to be noticed.
         let settings = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON;";
         connection.execute_batch(settings).map_err(sqlite(file))?;
         let tables = tables(&connection).map_err(sqlite(file))?;
-        Ok(Self { file: file.to_owned(), connection, size_bytes, tables })
+        let pages = Pages::new(source, header, size_bytes).map_err(|error| not_a_report(file, &error.to_string()))?;
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        Ok(Self { file: file.to_owned(), threads, pages, connection: Mutex::new(connection), tables })
     }
 
-    /// The columns of a table that is there.
-    pub fn columns(&self, table: &str) -> Option<&[String]> {
-        self.tables.get(table).map(Vec::as_slice)
+    /// The pages with the rows of a table.
+    pub fn leaves(&self, table: &str) -> Result<Vec<u32>, TraceError> {
+        let Some(Table { root, .. }) = self.tables.get(table) else { return Ok(Vec::new()) };
+        self.pages.leaves(*root).map_err(|error| self.page(table, error))
+    }
+
+    pub fn page(&self, table: &str, error: PageError) -> TraceError {
+        match error {
+            PageError::Io(source) => TraceError::Io { file: self.file.clone(), source },
+            PageError::Damaged(problem) => self.damaged(table, problem),
+        }
+    }
+
+    /// A table that is there.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.get(name)
     }
 
     pub fn has(&self, table: &str) -> bool {
@@ -119,21 +163,39 @@ fn not_a_report(file: &Path, found: &str) -> TraceError {
 }
 
 /// Tables that hold rows of their own. Views and virtual tables run code of the file's maker, so they are not there.
-fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, Vec<String>>> {
-    let mut list = connection.prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")?;
-    let names = list.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-    // Generated columns are not in this list, which is right: they too are code.
-    let mut info = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
-    let mut tables = HashMap::new();
-    for name in names.into_iter().filter(|name| !name.starts_with("sqlite_")) {
-        let columns = info.query_map([&name], |row| row.get(0))?.collect::<Result<_, _>>()?;
-        tables.insert(name, columns);
+fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, Table>> {
+    // Generated columns are not taken, which is right: they too are code. Virtual ones (2) are not in the rows either.
+    let mut list = connection.prepare(
+        "SELECT list.name, rootpage, info.name, info.type = 'INTEGER' COLLATE NOCASE AND pk = 1, pk, hidden
+         FROM pragma_table_list AS list JOIN sqlite_schema USING (name, type) JOIN pragma_table_xinfo(list.name) AS info
+         WHERE list.schema = 'main' AND list.type = 'table' AND list.name NOT GLOB 'sqlite_*'
+         ORDER BY list.name, cid",
+    )?;
+    let mut tables: HashMap<String, Table> = HashMap::new();
+    let mut rows = list.query([])?;
+    let mut places = 0;
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        if !tables.contains_key(&name) {
+            places = 0;
+        }
+        let table = tables.entry(name).or_default();
+        table.root = row.get(1)?;
+        let (is_id, hidden): (bool, i64) = (row.get(3)?, row.get(5)?);
+        // An id is one column.
+        if row.get::<_, i64>(4)? > 1 {
+            table.columns.values_mut().for_each(|column| column.is_id = false);
+        }
+        if hidden == 0 {
+            table.columns.insert(row.get(2)?, Stored { place: places, is_id });
+        }
+        places += usize::from(hidden != 2);
     }
     Ok(tables)
 }
 
 /// Tells an SQLite file that is all there from everything else.
-fn check_head(file: &Path, head: &[u8], size_bytes: u64) -> Result<(), TraceError> {
+fn check_head<'a>(file: &Path, head: &'a [u8], size_bytes: u64) -> Result<&'a [u8; 100], TraceError> {
     if head.is_empty() {
         return Err(not_a_report(file, "an empty file"));
     }
@@ -147,11 +209,11 @@ fn check_head(file: &Path, head: &[u8], size_bytes: u64) -> Result<(), TraceErro
         };
         return Err(not_a_report(file, found));
     }
-    let Some(header) = head.get(..100) else { return Err(not_a_report(file, "cut off within its first bytes")) };
-    let page_bytes = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
-        1 => 65_536,
-        bytes => bytes,
-    };
+    let Some(header) = head.first_chunk() else { return Err(not_a_report(file, "cut off within its first bytes")) };
+    if header[59] > 1 {
+        return Err(not_a_report(file, "an SQLite file with text in UTF-16, which nsys does not write"));
+    }
+    let page_bytes = page_bytes(header) as u64;
     let pages = u64::from(u32::from_be_bytes([header[28], header[29], header[30], header[31]]));
     // The count of pages is only valid where both change counters agree (SQLite's file format, 1.3.8).
     let valid = header[24..28] == header[92..96];
@@ -162,7 +224,7 @@ fn check_head(file: &Path, head: &[u8], size_bytes: u64) -> Result<(), TraceErro
             found_bytes: size_bytes,
         });
     }
-    Ok(())
+    Ok(header)
 }
 
 fn is_text(head: &[u8]) -> bool {

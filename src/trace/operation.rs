@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use super::distribution::Distribution;
+use super::gpu::Rank;
+use super::ids::ById;
 use super::timeline::Work;
 use super::value::{Memcpy, MemoryOperation, Memset, Transfer};
 
@@ -56,7 +58,7 @@ fn memory_name(kind: Option<i64>) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Copy {
     /// Which rank did it.
-    pub rank: usize,
+    pub rank: Rank,
     pub kind: i64,
     pub src: Option<i64>,
     pub dst: Option<i64>,
@@ -113,12 +115,19 @@ struct Kind {
     sizes: Distribution,
 }
 
+impl Kind {
+    fn merge(&mut self, other: Self) {
+        self.times.merge(other.times);
+        self.sizes.merge(other.sizes);
+    }
+}
+
 /// All copies and memsets of a report.
 #[derive(Default)]
 pub(super) struct Operations {
-    pub copies: HashMap<Copy, Tally>,
-    pub memsets: HashMap<(usize, Option<i64>), Tally>,
-    copy_kinds: HashMap<i64, Kind>,
+    pub copies: ById<Copy, Tally>,
+    pub memsets: ById<(Rank, Option<i64>), Tally>,
+    copy_kinds: ById<i64, Kind>,
     memset_kind: Kind,
 }
 
@@ -130,11 +139,19 @@ impl Operations {
         kind.sizes.push(bytes);
     }
 
-    pub fn memset(&mut self, rank: usize, memory: Option<i64>, bytes: u64, total_ns: u64) {
+    pub fn memset(&mut self, rank: Rank, memory: Option<i64>, bytes: u64, total_ns: u64) {
         let tally = Tally { count: 1, bytes, total_ns, overflowed: false };
         self.memsets.entry((rank, memory)).or_default().add(tally);
         self.memset_kind.times.push(total_ns);
         self.memset_kind.sizes.push(bytes);
+    }
+
+    /// Takes in all of another.
+    pub fn merge(&mut self, other: Self) {
+        other.copies.into_iter().for_each(|(copy, tally)| self.copies.entry(copy).or_default().add(tally));
+        other.memsets.into_iter().for_each(|(key, tally)| self.memsets.entry(key).or_default().add(tally));
+        other.copy_kinds.into_iter().for_each(|(kind, values)| self.copy_kinds.entry(kind).or_default().merge(values));
+        self.memset_kind.merge(other.memset_kind);
     }
 
     /// Whether some sum does not fit 64 bits.

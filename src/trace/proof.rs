@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::family::{Family, LayoutMark, collective, family, layout, precision};
-use super::gpu::GpuWork;
+use super::gpu::{GpuWork, Rank};
 use super::value::Entry;
 use crate::plan::Levels;
 use crate::protocol::Evidence;
@@ -205,6 +205,7 @@ fn precisions(kernels: &[Entry]) -> PrecisionProof {
 fn strategy(work: &GpuWork, name: impl Fn(i64) -> String) -> StrategyProof {
     let mut numbers: HashMap<i64, usize> = HashMap::new();
     let mut ranks: Vec<RankProof> = Vec::with_capacity(work.ranks.len());
+    let places: HashMap<Rank, usize> = work.ranks.iter().enumerate().map(|(place, rank)| (*rank, place)).collect();
     for rank in &work.ranks {
         let next = numbers.len();
         let process = *numbers.entry(rank.process).or_insert(next);
@@ -213,13 +214,14 @@ fn strategy(work: &GpuWork, name: impl Fn(i64) -> String) -> StrategyProof {
     }
     for ((rank, id), times) in &work.kernels {
         let calls = times.len();
-        ranks[*rank].kernels += calls;
+        let rank = &mut ranks[places[rank]];
+        rank.kernels += calls;
         if let Some(collective) = collective(&name(*id)) {
-            *ranks[*rank].collectives.entry(collective).or_default() += calls;
+            *rank.collectives.entry(collective).or_default() += calls;
         }
     }
     for (copy, tally) in work.operations.copies.iter().filter(|(copy, _)| copy.kind == 1) {
-        let bytes = &mut ranks[copy.rank].host_to_device_bytes;
+        let bytes = &mut ranks[places[&copy.rank]].host_to_device_bytes;
         *bytes = bytes.saturating_add(tally.bytes);
     }
     // A process that only looked at a GPU took no part in computing.

@@ -1,18 +1,9 @@
-//! Streams rows of a table: columns by name, values checked, progress told, and an end to it whatever the file says.
-
-use std::ops::ControlFlow;
-
-use rusqlite::types::ValueRef;
+//! Streams rows of a table: columns by name, values checked, and an end to it whatever the file says.
 
 use super::TraceError;
-use super::import::{Progress, Stage};
 use super::open::Report;
-
-/// Progress is told, and cancelling noticed, once in so many rows.
-const ROWS_BETWEEN_LOOKS: u64 = 1 << 16;
-
-/// A row takes four bytes at the very least, so a file that claims more rows goes round in circles.
-const LEAST_BYTES_PER_ROW: u64 = 4;
+use super::pages::PageError;
+use super::record::{MOST_COLUMNS, Reader, Record, Value};
 
 /// No event of a report lasts longer: a year.
 const LONGEST_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
@@ -29,67 +20,43 @@ pub(super) enum Column {
     Optional(&'static str),
 }
 
-/// Who is told how far an import is, and who may stop it.
-pub(super) struct Watch<'a> {
-    tell: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
-    rows_done: u64,
-    rows_total: u64,
-}
-
-impl<'a> Watch<'a> {
-    pub fn new(tell: &'a mut dyn FnMut(Progress) -> ControlFlow<()>) -> Self {
-        Self { tell, rows_done: 0, rows_total: 0 }
-    }
-
-    /// Counts on the rows of these tables. Row ids are counted, which costs no reading.
-    pub fn expect(&mut self, report: &Report, tables: &[&str]) {
-        for table in tables.iter().filter(|table| report.has(table)) {
-            let sql = format!("SELECT max(rowid) FROM \"{table}\"");
-            let last: Option<i64> = report.connection.query_row(&sql, [], |row| row.get(0)).unwrap_or(None);
-            let most = report.size_bytes / LEAST_BYTES_PER_ROW;
-            self.rows_total += u64::try_from(last.unwrap_or(0)).unwrap_or(0).min(most);
-        }
-    }
-
-    /// Tells how far a stage is.
-    pub fn tell(&mut self, stage: Stage, fraction: f64) -> Result<(), TraceError> {
-        match (self.tell)(Progress { stage, fraction: fraction.clamp(0.0, 1.0) }) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(TraceError::Cancelled),
-        }
-    }
-
-    fn look(&mut self, rows: u64) -> Result<(), TraceError> {
-        self.rows_done += rows;
-        self.tell(Stage::Reading, self.rows_done as f64 / self.rows_total.max(1) as f64)
+impl Column {
+    fn name(self) -> &'static str {
+        let (Self::Required(name) | Self::Optional(name)) = self;
+        name
     }
 }
 
 /// One row: its columns in the order they were asked for.
 pub(super) struct Fields<'a> {
-    report: &'a Report,
-    table: &'a str,
-    columns: &'a [Column],
-    row: &'a rusqlite::Row<'a>,
-    number: u64,
+    rows: &'a Rows<'a>,
+    record: &'a Record<'a>,
 }
 
 impl Fields<'_> {
+    /// Which row of the table, by its id.
+    pub fn number(&self) -> i64 {
+        self.record.id
+    }
+
     /// A whole number, or NULL.
+    #[inline]
     pub fn integer(&self, column: usize) -> Result<Option<i64>, TraceError> {
-        match self.row.get_ref(column).map_err(|error| self.report.sqlite(error))? {
-            ValueRef::Integer(value) => Ok(Some(value)),
-            ValueRef::Null => Ok(None),
+        match self.value(column) {
+            Value::Integer(value) => Ok(Some(value)),
+            Value::Null => Ok(None),
             other => Err(self.damaged(column, format!("holds {}, not a whole number", kind(other)))),
         }
     }
 
     /// A whole number that must be there.
+    #[inline]
     pub fn required(&self, column: usize) -> Result<i64, TraceError> {
         self.integer(column)?.ok_or_else(|| self.damaged(column, "holds nothing"))
     }
 
     /// A count that must be there: not negative.
+    #[inline]
     pub fn count(&self, column: usize) -> Result<u64, TraceError> {
         let value = self.required(column)?;
         u64::try_from(value).map_err(|_| self.damaged(column, format!("holds {value}, which is negative")))
@@ -97,9 +64,9 @@ impl Fields<'_> {
 
     /// Text, or NULL. Bytes that are not UTF-8 do not count as text.
     pub fn text(&self, column: usize) -> Result<Option<&str>, TraceError> {
-        match self.row.get_ref(column).map_err(|error| self.report.sqlite(error))? {
-            ValueRef::Null => Ok(None),
-            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+        match self.value(column) {
+            Value::Null => Ok(None),
+            Value::Text(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => Ok(Some(text)),
                 Err(_) => Err(self.damaged(column, "holds text that is not UTF-8")),
             },
@@ -108,6 +75,7 @@ impl Fields<'_> {
     }
 
     /// Start and end in the first two columns.
+    #[inline]
     pub fn span(&self) -> Result<(i64, i64), TraceError> {
         let (start, end) = (self.required(0)?, self.required(1)?);
         if start < -LATEST_NS || end > LATEST_NS || start > LATEST_NS || end < -LATEST_NS {
@@ -123,60 +91,104 @@ impl Fields<'_> {
     }
 
     pub fn damaged(&self, column: usize, problem: impl Into<String>) -> TraceError {
-        let (Column::Required(name) | Column::Optional(name)) = self.columns[column];
-        self.report.damaged(format!("{}, row {}, {name}", self.table, self.number), problem)
+        let Rows { report, table, columns, .. } = self.rows;
+        report.damaged(format!("{table}, row {}, {}", self.record.id, columns[column].name()), problem)
+    }
+
+    #[inline]
+    fn value(&self, column: usize) -> Value<'_> {
+        match self.record.value(column) {
+            Value::Null if self.rows.is_id[column] => Value::Integer(self.record.id),
+            value => value,
+        }
     }
 }
 
-fn kind(value: ValueRef<'_>) -> String {
+fn kind(value: Value<'_>) -> String {
     match value {
-        ValueRef::Null => "nothing".to_owned(),
-        ValueRef::Integer(_) => "a whole number".to_owned(),
-        ValueRef::Real(value) => format!("{value:e}"),
-        ValueRef::Text(_) => "text".to_owned(),
-        ValueRef::Blob(_) => "bytes".to_owned(),
+        Value::Null => "nothing".to_owned(),
+        Value::Integer(_) => "a whole number".to_owned(),
+        Value::Real(value) => format!("{value:e}"),
+        Value::Text(_) => "text".to_owned(),
+        Value::Blob => "bytes".to_owned(),
     }
 }
 
-/// Reads a table from its first row to its last. A table that is missing has no rows.
+/// Some columns of the rows of a table.
+pub(super) struct Rows<'a> {
+    report: &'a Report<'a>,
+    table: &'a str,
+    columns: &'a [Column],
+    /// Of each column that rows hold the place among those that are asked for, up to the last of these.
+    slots: Vec<Option<usize>>,
+    is_id: [bool; MOST_COLUMNS],
+}
+
+impl<'a> Rows<'a> {
+    /// None where the table is missing: it has no rows then.
+    pub fn of(report: &'a Report<'a>, table: &'a str, columns: &'a [Column]) -> Result<Option<Self>, TraceError> {
+        let Some(present) = report.table(table) else { return Ok(None) };
+        let (mut slots, mut is_id) = (Vec::new(), [false; MOST_COLUMNS]);
+        for (slot, column) in columns.iter().enumerate() {
+            let name = column.name();
+            let Some(stored) = present.columns.get(name) else {
+                if matches!(column, Column::Optional(_)) {
+                    continue;
+                }
+                return Err(TraceError::Schema {
+                    file: report.file.clone(),
+                    found: format!("table {table} has no column {name}"),
+                    advice: "this schema is not known here: export the report with another version of nsys",
+                });
+            };
+            slots.resize(slots.len().max(stored.place + 1), None);
+            slots[stored.place] = Some(slot);
+            is_id[slot] = stored.is_id;
+        }
+        Ok(Some(Self { report, table, columns, slots, is_id }))
+    }
+
+    /// What reads the rows of pages.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::new(&self.report.pages, &self.slots)
+    }
+
+    /// Reads the rows of a page in the order of their ids.
+    pub fn read(
+        &self,
+        reader: &mut Reader<'_>,
+        page: u32,
+        mut each: impl FnMut(&Fields<'_>) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        reader.rows(page, |record| each(&Fields { rows: self, record }).map_err(RowError::Row)).map_err(|error| {
+            match error {
+                RowError::Row(error) => error,
+                RowError::Page(error) => self.report.page(self.table, error),
+            }
+        })
+    }
+}
+
+/// What went wrong: what is done with a row, or reading it.
+enum RowError {
+    Row(TraceError),
+    Page(PageError),
+}
+
+impl From<PageError> for RowError {
+    fn from(error: PageError) -> Self {
+        Self::Page(error)
+    }
+}
+
+/// Reads a table on this thread from its first row to its last. A table that is missing has no rows.
 pub(super) fn scan(
-    report: &Report,
-    watch: &mut Watch<'_>,
+    report: &Report<'_>,
     table: &str,
     columns: &[Column],
     mut each: impl FnMut(&Fields<'_>) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
-    let Some(present) = report.columns(table) else { return Ok(()) };
-    let mut selected = Vec::with_capacity(columns.len());
-    for column in columns {
-        let (Column::Required(name) | Column::Optional(name)) = *column;
-        if present.iter().any(|other| other == name) {
-            selected.push(format!("\"{name}\""));
-        } else if matches!(column, Column::Required(_)) {
-            return Err(TraceError::Schema {
-                file: report.file.clone(),
-                found: format!("table {table} has no column {name}"),
-                advice: "this schema is not known here: export the report with another version of nsys",
-            });
-        } else {
-            selected.push("NULL".to_owned());
-        }
-    }
-    // Exports have no indexes. One that is there all the same was made by somebody else and may be wrong.
-    let sql = format!("SELECT {} FROM \"{table}\" NOT INDEXED", selected.join(", "));
-    let mut statement = report.connection.prepare(&sql).map_err(|error| report.sqlite(error))?;
-    let mut rows = statement.query([]).map_err(|error| report.sqlite(error))?;
-    let most = report.size_bytes / LEAST_BYTES_PER_ROW;
-    let mut number = 0;
-    while let Some(row) = rows.next().map_err(|error| report.sqlite(error))? {
-        number += 1;
-        if number > most {
-            return Err(report.damaged(table, format!("claims more rows than {} bytes can hold", report.size_bytes)));
-        }
-        if number % ROWS_BETWEEN_LOOKS == 0 {
-            watch.look(ROWS_BETWEEN_LOOKS)?;
-        }
-        each(&Fields { report, table, columns, row, number })?;
-    }
-    watch.look(number % ROWS_BETWEEN_LOOKS)
+    let Some(rows) = Rows::of(report, table, columns)? else { return Ok(()) };
+    let mut reader = rows.reader();
+    report.leaves(table)?.into_iter().try_for_each(|page| rows.read(&mut reader, page, &mut each))
 }

@@ -1,5 +1,9 @@
 //! Which schema an export has, and whether it is known.
 
+use std::sync::PoisonError;
+
+use rusqlite::OptionalExtension;
+
 use super::TraceError;
 use super::open::Report;
 
@@ -25,7 +29,7 @@ pub(super) struct Schema {
 
 impl Schema {
     /// Reads and judges the version. Only two rows are looked at: others name files and people.
-    pub fn read(report: &Report) -> Result<Self, TraceError> {
+    pub fn read(report: &Report<'_>) -> Result<Self, TraceError> {
         let Some(table) = TABLES.into_iter().find(|table| report.has(table)) else {
             return Err(TraceError::NotAReport {
                 file: report.file.clone(),
@@ -34,12 +38,10 @@ impl Schema {
         };
         let value = |name: &str| -> Result<Option<String>, TraceError> {
             let sql = format!("SELECT CAST(value AS TEXT) FROM \"{table}\" NOT INDEXED WHERE name = ?1 LIMIT 1");
-            let found = report.connection.query_row(&sql, [name], |row| row.get::<_, Option<String>>(0));
-            match found {
-                Ok(value) => Ok(value.map(|value| value.chars().take(40).collect())),
-                Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
-                Err(error) => Err(report.sqlite(error)),
-            }
+            let connection = report.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = connection.query_row(&sql, [name], |row| row.get::<_, Option<String>>(0)).optional();
+            let found = found.map_err(|error| report.sqlite(error))?;
+            Ok(found.flatten().map(|value| value.chars().take(40).collect()))
         };
         let product_version = value("EXPORT_PRODUCT_VERSION")?;
         let refused = |found: String, advice| TraceError::Schema { file: report.file.clone(), found, advice };

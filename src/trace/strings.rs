@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::TraceError;
 use super::open::Report;
-use super::rows::{Column, Watch, scan};
+use super::rows::{Column, scan};
 
 const TABLE: &str = "StringIds";
 const COLUMNS: [Column; 2] = [Column::Required("id"), Column::Required("value")];
@@ -25,13 +25,9 @@ pub(super) fn bounded(name: &str) -> String {
 }
 
 /// The names of the ids that are wanted. An id that stands twice with two names is an error: sums would have no name.
-pub(super) fn names(
-    report: &Report,
-    watch: &mut Watch<'_>,
-    wanted: &HashSet<i64>,
-) -> Result<HashMap<i64, String>, TraceError> {
+pub(super) fn names(report: &Report<'_>, wanted: &HashSet<i64>) -> Result<HashMap<i64, String>, TraceError> {
     let mut names = HashMap::with_capacity(wanted.len());
-    scan(report, watch, TABLE, &COLUMNS, |fields| {
+    scan(report, TABLE, &COLUMNS, |fields| {
         let id = fields.required(0)?;
         if wanted.contains(&id) {
             let name = bounded(fields.text(1)?.ok_or_else(|| fields.damaged(1, "holds nothing"))?);
@@ -50,12 +46,11 @@ pub(super) fn names(
 
 /// What the ids of some strings mean, by their text. The texts themselves are not kept.
 pub(super) fn meanings<T>(
-    report: &Report,
-    watch: &mut Watch<'_>,
+    report: &Report<'_>,
     meaning: impl Fn(&str) -> Option<T>,
 ) -> Result<HashMap<i64, T>, TraceError> {
     let mut ids = HashMap::new();
-    scan(report, watch, TABLE, &COLUMNS, |fields| {
+    scan(report, TABLE, &COLUMNS, |fields| {
         // What is not text is told when a name is needed; other strings of the table do not matter.
         if let Ok(Some(text)) = fields.text(1)
             && let Some(meaning) = meaning(text)

@@ -8,6 +8,7 @@ mod golden;
 mod privacy;
 mod proof;
 mod schemas;
+mod threads;
 mod windows;
 
 /// A real report cut down, for the tests of other files.

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 /// So many intervals are sorted at a time.
-const RUN: usize = 1 << 17;
+const RUN: usize = 1 << 15;
 
 /// What an interval of a GPU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +78,12 @@ impl Timeline {
                 self.settle();
             }
         }
+    }
+
+    /// Takes in all intervals of another.
+    pub fn merge(&mut self, mut other: Self) {
+        other.pending.into_iter().for_each(|(start, end, work)| self.push((start, end), work));
+        self.runs.append(&mut other.runs);
     }
 
     fn settle(&mut self) {

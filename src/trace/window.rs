@@ -51,3 +51,11 @@ impl Limits {
         (clipped.0 < clipped.1).then_some(clipped)
     }
 }
+
+/// From where the first of two time spans starts to where the last ends.
+pub(super) fn union(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}

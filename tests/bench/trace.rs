@@ -1,14 +1,16 @@
 //! How long a report takes to import: a real one cut down, and one repeated until it is as large as asked.
 //!
 //! `MULTICARD_TRACE=FILE` measures that report instead. `MULTICARD_TRACE_COPIES=N` (default 60, about 100 MB) says how
-//! often the rows of the cut-down report are repeated, each time later and with durations that differ a little.
+//! often the rows of the cut-down report are repeated, each time later and with durations that differ a little. Where
+//! there is an nsys (`MULTICARD_NSYS`, or on PATH), its `nsys stats` is timed on the same files.
 
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use multicard::trace::{Window, import};
+use multicard::trace::{Window, import, nsys_path};
 use rusqlite::Connection;
 
 const TIMES: usize = 5;
@@ -80,20 +82,34 @@ fn measure(file: &Path) {
     let size = std::fs::metadata(file).expect("a report").len();
     let times = if size > 200_000_000 { 1 } else { TIMES };
     let mut calls = 0;
+    let imports = timed(times, || {
+        let trace = import(file, &Window::default(), &mut |_| ControlFlow::Continue(())).expect("a report");
+        calls = trace.api.iter().map(|entry| entry.statistics.calls).sum::<u64>();
+    });
+    println!("{:.1} MB, {calls} calls: {}", size as f64 / 1e6, told(&imports));
+    let Ok(nsys) = nsys_path() else { return println!("  no nsys here to hold it against") };
+    let stats = timed(times, || {
+        let mut command = Command::new(&nsys);
+        command.arg("stats").arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+        assert!(command.status().expect("nsys runs").success(), "nsys stats {}", file.display());
+    });
+    println!("  nsys stats: {}; {:.1} times as long", told(&stats), stats[times / 2] / imports[times / 2]);
+}
+
+/// How long each of several times took, in milliseconds, the shortest first.
+fn timed(times: usize, mut work: impl FnMut()) -> Vec<f64> {
     let mut times_ms: Vec<f64> = (0..times)
         .map(|_| {
             let start = Instant::now();
-            let trace = import(file, &Window::default(), &mut |_| ControlFlow::Continue(())).expect("a report");
-            calls = trace.api.iter().map(|entry| entry.statistics.calls).sum();
+            work();
             start.elapsed().as_secs_f64() * 1e3
         })
         .collect();
     times_ms.sort_by(f64::total_cmp);
-    println!(
-        "{:.1} MB, {calls} calls: median {:.1} ms, least {:.1}, most {:.1}, of {times}",
-        size as f64 / 1e6,
-        times_ms[times / 2],
-        times_ms[0],
-        times_ms[times - 1]
-    );
+    times_ms
+}
+
+fn told(times_ms: &[f64]) -> String {
+    let (n, last) = (times_ms.len(), times_ms[times_ms.len() - 1]);
+    format!("median {:.1} ms, least {:.1}, most {last:.1}, of {n}", times_ms[n / 2], times_ms[0])
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::analysis::{MetricUnit, RunSummary, Source, fixture, summarise_report, summarise_run};
-use crate::figure::{Form, Kind, View, compare, preset, table};
+use crate::figure::{Form, Kind, Series, Spec, View, compare, figure, preset, table};
 
 fn runs() -> Vec<RunSummary> {
     let plain = summarise_run(&fixture::run(&fixture::cell("fp16", 1, "single"), 1, 0.01));
@@ -51,4 +51,38 @@ fn shares_of_what_is_shown_make_a_hundred_percent_of_the_chosen_metrics() {
     assert_eq!((bars.all_cells, bars.traced), (1, 2));
     let asked = View { traced: true, ..View::default() };
     assert_eq!(compare(&[Source { session: "", runs: &runs, reports: &reports }], &asked).all_cells, 2);
+}
+
+#[test]
+fn figures_of_papers_draw_the_metrics_of_their_tables_alone_and_shares_of_these() {
+    let mut runs = runs();
+    runs.push(summarise_report("elsewhere", fixture::trace(7.0, 7.0)));
+    let sources = [Source { session: "", runs: &runs, reports: &[] }];
+    let drawn = |id: &str| {
+        let figure = figure(&sources, &Spec { preset: id.to_owned(), ..Spec::default() }).unwrap();
+        let [chart] = figure.charts.as_slice() else { panic!("one chart") };
+        assert_eq!((chart.form, chart.x.categories.len()), (Form::Stacked, 2));
+        let names: Vec<String> = chart.series().map(|series| series.name.clone()).collect();
+        let of_report = |series: &Series| series.points.iter().find(|point| point.x == 0.0).map(|p| p.value.median);
+        (names, chart.y.unit.clone(), chart.series().filter_map(of_report).collect::<Vec<f64>>())
+    };
+    let loading = [
+        "CUDA memcpy Host-to-Device",
+        "cudaLaunchKernel",
+        "cudaStreamSynchronize",
+        "ncclDevKernel_AllGather",
+        "ncclDevKernel_AllReduce",
+    ];
+    for id in ["2505.22905/fig-3", "2503.15252/fig-3"] {
+        let (names, unit, values) = drawn(id);
+        assert_eq!((names, unit.as_str()), (loading.map(str::to_owned).to_vec(), "%"), "{id}");
+        assert_eq!(values, [50.0, 50.0, 0.0, 0.0, 0.0], "{id}");
+    }
+    let (names, unit, values) = drawn("2505.22905/fig-4");
+    assert_eq!((names, unit.as_str()), (loading.map(str::to_owned).to_vec(), "s"));
+    assert_eq!(values, [7.0, 7.0, 0.0, 0.0, 0.0]);
+    let (names, unit, values) = drawn("2505.22905/precision-metrics");
+    let precision = ["CUDA memcpy Host-to-Device", "cudaEventDestroy", "cudaMemcpyAsync", "ncclDevKernel_Broadcast"];
+    assert_eq!((names, unit.as_str()), (precision.map(str::to_owned).to_vec(), "s"));
+    assert_eq!(values, [7.0, 0.0, 0.0, 0.0]);
 }
