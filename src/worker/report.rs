@@ -125,34 +125,22 @@ impl Report {
 
     /// Tells why the rank failed.
     pub fn failed(&mut self, stop: &Stop) -> Result<(), Stop> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).failed(stop)
-    }
-
-    /// Tells why the rank failed and ends its process at once. For a rank among others.
-    pub fn give_up(&mut self, stop: &Stop) -> ! {
-        self.give_up_after(stop, || ())
-    }
-
-    /// The same with something to do before the end.
-    pub fn give_up_after(&mut self, stop: &Stop, last: impl FnOnce()) -> ! {
-        eprintln!("multicard-worker: {stop}");
-        // Kept from other threads: what they still find is a consequence.
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where the log cannot be written, the line above is what is left.
-        let _ = log.failed(stop);
-        last();
-        exit_now(FAILED)
-    }
-}
-
-impl Log {
-    fn failed(&mut self, stop: &Stop) -> Result<(), Stop> {
         match stop {
             Stop::Failed { kind, message } => self.event(Event::Failed { kind: *kind, message: message.clone() }),
             Stop::Log { .. } => Ok(()),
         }
     }
 
+    /// Tells why the rank failed and ends its process at once. For a rank among others.
+    pub fn give_up(&mut self, stop: &Stop) -> ! {
+        eprintln!("multicard-worker: {stop}");
+        // Where the log cannot be written, the line above is what is left.
+        let _ = self.failed(stop);
+        exit_now(FAILED)
+    }
+}
+
+impl Log {
     fn event(&mut self, event: Event) -> Result<(), Stop> {
         let may_wait = matches!(event, Event::Step { .. }) && self.flushed.elapsed() < FLUSH_INTERVAL;
         let time_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());

@@ -12,7 +12,7 @@ mod host;
 mod numa;
 mod profiler;
 
-pub use c10d::{Aborter, Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
+pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
     Autocast, Flags, LossScale, Sgd, adopt, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
     torch_version,

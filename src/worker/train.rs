@@ -151,8 +151,8 @@ pub fn run(
 /// Ends the process, which hangs, when a step does not end.
 fn watch_steps(peers: &Peers, settings: &ImageSettings, report: &Report) -> Result<Watchdog, Stop> {
     let limit = Peers::step_timeout(settings.cuda_graph);
-    let (explain, release, mut report) = (peers.hang(limit), peers.release(), report.clone());
-    Watchdog::start(limit, move || report.give_up_after(&explain(), release))
+    let (explain, mut report) = (peers.hang(limit), report.clone());
+    Watchdog::start(limit, move || report.give_up(&explain()))
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
 }
 

@@ -24,6 +24,8 @@ struct Shared {
 struct Board {
     /// Since when the device has owed a step; none while it owes none.
     owed_since: Option<Instant>,
+    /// The thread waits until something is owed, however long that takes.
+    asleep: bool,
     ended: bool,
 }
 
@@ -36,6 +38,7 @@ impl Shared {
         let mut board = self.lock();
         while !board.ended {
             let left = board.owed_since.map(|since| limit.saturating_sub(since.elapsed()));
+            board.asleep = left.is_none();
             board = match left {
                 None => self.changed.wait(board).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => {
@@ -61,14 +64,22 @@ impl Watchdog {
     pub fn given(&self) {
         let mut board = self.shared.lock();
         if board.owed_since.is_none() {
-            board.owed_since = Some(Instant::now());
-            self.shared.changed.notify_one();
+            self.owe(&mut board);
         }
     }
 
-    /// A step is over; `owed` says whether there are more. The thread finds out when it looks next.
+    /// A step is over; `owed` says whether there are more, steps that were given before anybody watched too.
     pub fn done(&self, owed: bool) {
-        self.shared.lock().owed_since = owed.then(Instant::now);
+        let mut board = self.shared.lock();
+        if owed { self.owe(&mut board) } else { board.owed_since = None }
+    }
+
+    fn owe(&self, board: &mut Board) {
+        board.owed_since = Some(Instant::now());
+        // A thread that waits for a time looks again by itself.
+        if board.asleep {
+            self.shared.changed.notify_one();
+        }
     }
 }
 
@@ -102,6 +113,13 @@ mod tests {
     fn a_step_that_does_not_end_raises_the_alarm() {
         let (watchdog, alarms) = watchdog(Duration::from_millis(10));
         watchdog.given();
+        alarms.recv_timeout(DEADLINE).unwrap();
+        // Also one that was given before anybody watched, which another one's end tells.
+        let (watchdog, alarms) = self::watchdog(Duration::from_millis(10));
+        while !watchdog.shared.lock().asleep {
+            thread::yield_now();
+        }
+        watchdog.done(true);
         alarms.recv_timeout(DEADLINE).unwrap();
         // Also after others have ended.
         let (watchdog, alarms) = self::watchdog(Duration::from_millis(10));

@@ -21,8 +21,6 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 const WATCHDOG_FIRST: Duration = Duration::from_secs(3);
 /// Ranks that live notice a failed collective about together; those that say nothing for so long are the cause.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// What kernels may take to notice that their group was aborted.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A rank that tells a profiler something may take so long to come to a meeting.
 const MEETING_TIMEOUT: Duration = Duration::from_secs(120);
 /// Between two looks for those who are still to come.
@@ -154,20 +152,6 @@ impl Peers {
             match Store::connect(port, ANSWER_TIMEOUT) {
                 Ok(store) => Meeting { store, rank, world_size }.explain(stop),
                 Err(_) => stop,
-            }
-        }
-    }
-
-    /// Ends the kernels that wait for other ranks: with one of a replayed graph on its GPU a process may not come to its end.
-    /// For another thread, too.
-    pub fn release(&self) -> impl FnOnce() + Send + 'static {
-        let aborter = self.group.aborter();
-        move || {
-            // On a thread of its own: NCCL tells the kernels first, and may then wait for ever for the rank that hangs.
-            let thread = thread::Builder::new().name("abort".into()).spawn(move || aborter.abort());
-            let begin = Instant::now();
-            while thread.as_ref().is_ok_and(|thread| !thread.is_finished()) && begin.elapsed() < RELEASE_TIMEOUT {
-                thread::sleep(POLL);
             }
         }
     }

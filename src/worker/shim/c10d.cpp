@@ -122,16 +122,6 @@ SHIM_API int mc_group_error(Group* group) {
   })
 }
 
-// From any thread. Kernels of collectives that wait for others end, those of a replayed graph too; freeing what the
-// communicators hold may take for ever where a peer hangs.
-SHIM_API void mc_group_abort(Group* group) {
-  try {
-    group->backend->abort();
-  } catch (...) {
-    // The process is about to end.
-  }
-}
-
 enum Operation { SUM = 0, MIN = 1, MAX = 2 };
 
 SHIM_API int mc_group_reduce(Group* group, at::Tensor* tensor, int operation) {

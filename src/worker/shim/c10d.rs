@@ -22,7 +22,6 @@ unsafe extern "C" {
     fn mc_group_gloo(store: *mut c_void, rank: c_int, world_size: c_int, timeout_ms: i64) -> *mut c_void;
     fn mc_group_leave(group: *mut c_void) -> c_int;
     fn mc_group_size(group: *mut c_void) -> c_int;
-    fn mc_group_abort(group: *mut c_void);
     fn mc_group_error(group: *mut c_void) -> c_int;
     fn mc_group_reduce(group: *mut c_void, tensor: *const C_tensor, operation: c_int) -> c_int;
     fn mc_group_broadcast(group: *mut c_void, tensors: *const *const C_tensor, count: usize) -> c_int;
@@ -128,20 +127,6 @@ pub enum Backend {
 /// It is not freed when dropped, only by [`ProcessGroup::leave`]: freeing it beside peers that are gone may wait for ever.
 pub struct ProcessGroup(*mut c_void);
 
-/// Aborts the collectives of a group whose ranks do not all answer.
-pub struct Aborter(*mut c_void);
-
-// SAFETY: c10d's groups may be aborted from any thread.
-unsafe impl Send for Aborter {}
-
-impl Aborter {
-    /// Ends the kernels that wait for other ranks; it may not return.
-    pub fn abort(self) {
-        // SAFETY: a group is freed by `leave` alone, which is not reached while it hangs.
-        unsafe { mc_group_abort(self.0) }
-    }
-}
-
 impl ProcessGroup {
     /// Meets the other ranks in the store. A collective that takes longer than `timeout` fails.
     pub fn new(
@@ -166,11 +151,6 @@ impl ProcessGroup {
         // SAFETY: made by the shim, and given up here by its only owner.
         check(unsafe { mc_group_leave(self.0) })?;
         Ok(())
-    }
-
-    /// What aborts the group, for a thread that does not hang.
-    pub fn aborter(&self) -> Aborter {
-        Aborter(self.0)
     }
 
     /// How many ranks there are, as c10d says.
