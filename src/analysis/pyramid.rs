@@ -4,8 +4,14 @@
 //! them are drawn in their stead (the M4 of Jugel and others, 2014): the picture is the same, no extreme is lost, and
 //! none is made up. Values that are no number are gaps.
 
+use super::places::{Places, STRIDE};
+
 /// Values in a block of one level.
 const BLOCK: usize = 8;
+
+/// The level whose blocks are those between landmarks.
+const BLOCKS_OF_STRIDE: usize = 1;
+const _: () = assert!(BLOCK.pow(BLOCKS_OF_STRIDE as u32 + 1) == STRIDE);
 
 /// Least and greatest of some values; least above greatest where there are none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,11 +125,14 @@ impl Pyramid {
         extent
     }
 
-    /// The pieces of the curve in a view, each without gaps, with at most four points a column; `xs` are where the
-    /// values are, ascending. A piece that crosses an edge goes on to the next point outside.
-    pub fn pieces(&self, xs: &[f64], view: View) -> Vec<Vec<[f64; 2]>> {
-        let length = self.values.len().min(xs.len());
-        let (xs, width) = (&xs[..length], (view.to - view.from) / view.columns.max(1) as f64);
+    /// The pieces of the curve in a view, each without gaps, with about four points a column; `places` are where the
+    /// values are. A piece that crosses an edge goes on to the next point outside.
+    ///
+    /// Where a column holds many blocks of values, whole blocks are taken instead of values: extremes of a block stand in the
+    /// column in which it begins, at most a quarter of a column beside their place.
+    pub fn pieces(&self, places: &Places, view: View) -> Vec<Vec<[f64; 2]>> {
+        let length = self.values.len().min(places.len());
+        let (xs, width) = (&places[..length], (view.to - view.from) / view.columns.max(1) as f64);
         let mut pieces = Pieces::default();
         // Also refuses edges that are no numbers.
         if length == 0 || !(width > 0.0 && width.is_finite()) {
@@ -134,18 +143,51 @@ impl Pyramid {
         if let Some(before) = first.checked_sub(1) {
             pieces.point(xs[before], self.values[before]);
         }
-        let mut at = first;
+        let dense = (end - first) / view.columns.max(1) >= 4 * STRIDE;
+        let (mut at, mut usual) = (first, 1);
         while at < end {
-            // Columns are counted from 0, not from the edge, so that a curve that moves does not shimmer.
-            let edge = ((xs[at] / width).floor() + 1.0) * width;
-            let next = at + gallop(&xs[at..end], edge);
-            self.column(xs, at, next, &mut pieces);
-            at = next;
+            let mut until = end;
+            if dense {
+                at = self.blocks(places.landmarks(), at, end, width, &mut pieces);
+                // Up to where blocks may be taken again.
+                until = end.min((at + 1).next_multiple_of(STRIDE));
+            }
+            let Some(&x) = xs[..end].get(at) else { break };
+            usual = first_from(&xs[at..until], column_end(x, width), usual).max(1);
+            self.column(xs, at, at + usual, &mut pieces);
+            at += usual;
         }
         if end < length {
             pieces.point(xs[end], self.values[end]);
         }
         pieces.finish()
+    }
+
+    /// Draws columns by whole blocks from a landmark on, as far as blocks are narrow and end before `end`; where it stopped.
+    fn blocks(&self, landmarks: &[f64], from: usize, end: usize, width: f64, pieces: &mut Pieces) -> usize {
+        let Some(extents) = self.levels.get(BLOCKS_OF_STRIDE).filter(|_| from.is_multiple_of(STRIDE)) else {
+            return from;
+        };
+        // A block ends where the next one begins: the last one of all is left to be drawn by its values.
+        let blocks = (end / STRIDE).min(landmarks.len().saturating_sub(1));
+        let is_narrow = |block: usize| block < blocks && landmarks[block + 1] - landmarks[block] <= width / 4.0;
+        let mut block = from / STRIDE;
+        while is_narrow(block) {
+            let (x, edge) = (landmarks[block], column_end(landmarks[block], width));
+            let mut extent = Extent::NONE;
+            while is_narrow(block) && landmarks[block] < edge {
+                extent = extent.and(extents[block]);
+                block += 1;
+            }
+            if extent.min <= extent.max {
+                // A point in each column, also of a flat curve: what comes next begins here.
+                pieces.point(x, extent.min);
+                pieces.extremes(x, extent.min, extent.max);
+            } else {
+                pieces.end();
+            }
+        }
+        block * STRIDE
     }
 
     fn column(&self, xs: &[f64], from: usize, to: usize, pieces: &mut Pieces) {
@@ -157,12 +199,7 @@ impl Pyramid {
         // A gap at either end may be seen; one within is narrower than a pixel.
         pieces.point(xs[from], first);
         if let Some((min, max)) = self.extent(from, to) {
-            // Both at the same place: apart, they would be joined by a slope that is not there.
-            for extreme in [min, max] {
-                if pieces.last() != Some(extreme) {
-                    pieces.point(xs[from], extreme);
-                }
-            }
+            pieces.extremes(xs[from], min, max);
         }
         if last.is_nan() || pieces.last() != Some(last) {
             pieces.point(xs[to - 1], last);
@@ -170,14 +207,26 @@ impl Pyramid {
     }
 }
 
-/// The first index of `xs` that is at `edge` or beyond, at least 1.
-fn gallop(xs: &[f64], edge: f64) -> usize {
-    let mut step = 1;
-    while step < xs.len() && xs[step] < edge {
+/// Where the column of a place ends. Columns are counted from 0, not from the edge, so that a curve that moves does not shimmer.
+fn column_end(x: f64, width: f64) -> f64 {
+    ((x / width).floor() + 1.0) * width
+}
+
+/// The first index of `xs` that is at `edge` or beyond. It is looked for around a guess, in ever greater steps: a million
+/// places do not fit into a cache, and columns are mostly about as full as the one before.
+fn first_from(xs: &[f64], edge: f64, guess: usize) -> usize {
+    let guess = guess.min(xs.len());
+    let (mut low, mut high, mut step) = (guess, guess, 1);
+    while low > 0 && xs[low - 1] >= edge {
+        (low, high) = (low.saturating_sub(step), low - 1);
         step *= 2;
     }
-    let (low, high) = (step / 2, step.min(xs.len()));
-    (low + xs[low..high].partition_point(|&x| x < edge)).max(1)
+    step = 1;
+    while high < xs.len() && xs[high] < edge {
+        (low, high) = (high + 1, (high + step).min(xs.len()));
+        step *= 2;
+    }
+    low + xs[low..high].partition_point(|&x| x < edge)
 }
 
 #[derive(Default)]
@@ -192,6 +241,15 @@ impl Pieces {
             self.end();
         } else {
             self.piece.push([x, y]);
+        }
+    }
+
+    /// Both at the same place: apart, they would be joined by a slope that is not there.
+    fn extremes(&mut self, x: f64, min: f64, max: f64) {
+        for extreme in [min, max] {
+            if self.last() != Some(extreme) {
+                self.point(x, extreme);
+            }
         }
     }
 

@@ -26,6 +26,34 @@ fn view() -> impl Strategy<Value = View> {
     })
 }
 
+fn places(xs: &[f64]) -> Places {
+    xs.iter().copied().collect()
+}
+
+/// How many values a column are so many that whole blocks are drawn.
+fn is_dense(xs: &[f64], view: View) -> bool {
+    xs.len() / view.columns >= 4 * STRIDE
+}
+
+/// Many values a column, in stretches of other density: noise, flat ones, and ones without values, with pauses between.
+fn dense_curve() -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
+    let levels = prop_oneof![4 => Just(1000), 2 => Just(1), 1 => Just(0)];
+    let stretch = (1_usize..3000, 0.001..0.1, 0.0..20.0, levels);
+    prop::collection::vec(stretch, 1..8).prop_map(|stretches| {
+        let (mut at, mut xs, mut values) = (0.0, Vec::new(), Vec::new());
+        for (count, step, pause, levels) in stretches {
+            for index in 0..count {
+                at += step;
+                xs.push(at);
+                let noise = (index as u32).wrapping_mul(2_654_435_761);
+                values.push(noise.checked_rem(levels).map_or(f64::NAN, f64::from));
+            }
+            at += pause;
+        }
+        (xs, values)
+    })
+}
+
 fn same(a: f64, b: f64) -> bool {
     a == b || a.is_nan() && b.is_nan()
 }
@@ -61,9 +89,10 @@ proptest! {
 
     #[test]
     fn what_is_drawn_is_data_within_its_column((xs, values) in curve(), view in view()) {
+        prop_assume!(!is_dense(&xs, view));
         let pyramid: Pyramid = values.iter().copied().collect();
         let width = (view.to - view.from) / view.columns as f64;
-        let pieces = pyramid.pieces(&xs, view);
+        let pieces = pyramid.pieces(&places(&xs), view);
         let column = |x: f64| (x / width).floor();
         for [x, y] in pieces.iter().flatten() {
             // Its place is one of the data, and its value is at that place or in the same column: no false spike.
@@ -82,7 +111,7 @@ proptest! {
         let inside = |x: f64| view.from <= x && x <= view.to;
         let data = xs.iter().zip(&values).filter(|(x, y)| inside(**x) && !y.is_nan()).map(|(_, y)| *y);
         let drawn: Vec<f64> =
-            pyramid.pieces(&xs, view).into_iter().flatten().filter(|p| inside(p[0])).map(|p| p[1]).collect();
+            pyramid.pieces(&places(&xs), view).into_iter().flatten().filter(|p| inside(p[0])).map(|p| p[1]).collect();
         let extremes = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), y| (min.min(y), max.max(y)))
         };
@@ -90,10 +119,37 @@ proptest! {
     }
 
     #[test]
+    fn of_many_values_a_column_no_extreme_is_lost_and_none_is_made_up(
+        (xs, values) in dense_curve(), columns in 1_usize..20, from in -5.0..50.0, share in 0.05..1.2,
+    ) {
+        let pyramid: Pyramid = values.iter().copied().collect();
+        let view = View { from, to: from + share * (xs[xs.len() - 1] + 1.0), columns };
+        let width = (view.to - view.from) / columns as f64;
+        let pieces = pyramid.pieces(&places(&xs), view);
+        let drawn: Vec<[f64; 2]> = pieces.into_iter().flatten().collect();
+        prop_assert!(drawn.is_sorted_by(|a, b| a[0] <= b[0]));
+        prop_assert!(drawn.len() <= 24 * (columns + 2), "{} points", drawn.len());
+        // Each is a value at most a column and a quarter further on than where it is drawn.
+        for [x, y] in &drawn {
+            let (low, high) = (xs.partition_point(|at| at < x), xs.partition_point(|at| *at <= x + 1.25 * width));
+            let before = xs.partition_point(|at| *at < x - width);
+            prop_assert!(xs.get(low) == Some(x), "{x} is no place");
+            prop_assert!(values[before..high].contains(y), "{y} at {x}");
+        }
+        // Each value in view lies between extremes that are drawn within a column and a quarter of it.
+        for (x, y) in xs.iter().zip(&values).filter(|(x, y)| view.from <= **x && **x <= view.to && !y.is_nan()) {
+            let near = drawn.iter().filter(|[at, _]| (at - x).abs() <= 1.25 * width + 1e-9).map(|[_, value]| *value);
+            let (min, max) = near.fold((f64::INFINITY, f64::NEG_INFINITY), |all, y| (all.0.min(y), all.1.max(y)));
+            prop_assert!(min <= *y && *y <= max, "{y} at {x} is not within {min} to {max}");
+        }
+    }
+
+    #[test]
     fn a_gap_that_can_be_seen_stays_a_gap((xs, values) in curve(), view in view()) {
+        prop_assume!(!is_dense(&xs, view));
         let pyramid: Pyramid = values.iter().copied().collect();
         let width = (view.to - view.from) / view.columns as f64;
-        let pieces = pyramid.pieces(&xs, view);
+        let pieces = pyramid.pieces(&places(&xs), view);
         let column = |x: f64| (x / width).floor();
         for gap in (1..xs.len() - 1).filter(|&i| values[i].is_nan()) {
             let (before, after) = (column(xs[gap - 1]), column(xs[gap + 1]));
@@ -117,7 +173,7 @@ proptest! {
         let view = View { from: xs[0], to: xs[xs.len() - 1] + 1.0, columns: 1 << 40 };
         let counts = xs.iter().map(|x| xs.iter().filter(|other| *other == x).count());
         prop_assume!(counts.max().unwrap() <= 4);
-        let drawn: Vec<[f64; 2]> = pyramid.pieces(&xs, view).into_iter().flatten().collect();
+        let drawn: Vec<[f64; 2]> = pyramid.pieces(&places(&xs), view).into_iter().flatten().collect();
         let data: Vec<[f64; 2]> =
             xs.iter().zip(&values).filter(|(_, y)| !y.is_nan()).map(|(x, y)| [*x, *y]).collect();
         prop_assert_eq!(drawn, data);
@@ -128,7 +184,7 @@ proptest! {
 fn values_that_are_not_finite_are_gaps() {
     let pyramid: Pyramid = [1.0, f64::INFINITY, 2.0, f64::NEG_INFINITY].into_iter().collect();
     assert_eq!(pyramid.extent(0, 4), Some((1.0, 2.0)));
-    let pieces = pyramid.pieces(&[0.0, 1.0, 2.0, 3.0], View { from: 0.0, to: 3.0, columns: 100 });
+    let pieces = pyramid.pieces(&places(&[0.0, 1.0, 2.0, 3.0]), View { from: 0.0, to: 3.0, columns: 100 });
     assert_eq!(pieces, [[[0.0, 1.0]], [[2.0, 2.0]]]);
     assert!(pyramid.values().iter().zip([1.0, f64::NAN, 2.0, f64::NAN]).all(|(a, b)| same(*a, b)));
 }
@@ -137,7 +193,7 @@ fn values_that_are_not_finite_are_gaps() {
 fn views_that_are_none_draw_nothing() {
     let pyramid: Pyramid = [1.0, 2.0].into_iter().collect();
     for (from, to) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
-        assert_eq!(pyramid.pieces(&[0.0, 1.0], View { from, to, columns: 10 }), [[[0.0; 2]; 0]; 0]);
+        assert_eq!(pyramid.pieces(&places(&[0.0, 1.0]), View { from, to, columns: 10 }), [[[0.0; 2]; 0]; 0]);
     }
-    assert_eq!(Pyramid::default().pieces(&[], View { from: 0.0, to: 1.0, columns: 10 }), [[[0.0; 2]; 0]; 0]);
+    assert_eq!(Pyramid::default().pieces(&places(&[]), View { from: 0.0, to: 1.0, columns: 10 }), [[[0.0; 2]; 0]; 0]);
 }

@@ -4,6 +4,7 @@
 
 mod conductor;
 mod librarian;
+mod start;
 
 use std::path::PathBuf;
 use std::sync::Arc;

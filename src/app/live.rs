@@ -2,6 +2,7 @@
 
 mod axis;
 mod curves;
+mod drawn;
 mod kind;
 mod list;
 mod mark;

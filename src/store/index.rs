@@ -195,6 +195,12 @@ impl Index {
         Ok(statement.query_row([run], |row| row.get(0)).optional()?.unwrap_or(false))
     }
 
+    /// Runs of which the journal has not said that they ended.
+    pub(super) fn under_way(&self) -> Result<Vec<String>> {
+        let mut statement = self.connection.prepare_cached("SELECT run FROM run WHERE ended_time_s IS NULL")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    }
+
     /// Takes back all that a rank said.
     pub(super) fn forget_rank(&mut self, run: &str, rank: u32) -> Result<()> {
         let mut statement = self.connection.prepare_cached("SELECT key FROM rank WHERE run = ?1 AND rank = ?2")?;
@@ -206,6 +212,18 @@ impl Index {
         }
         self.keys.remove(run);
         self.execute("DELETE FROM rank WHERE key = ?1", [key])
+    }
+
+    /// Takes back all that the ranks and the telemetry of a run said.
+    pub(super) fn forget_said(&mut self, run: &str) -> Result<()> {
+        let ranks: Vec<u32> = {
+            let mut statement = self.connection.prepare_cached("SELECT rank FROM rank WHERE run = ?1")?;
+            statement.query_map([run], |row| row.get(0))?.collect::<Result<_>>()?
+        };
+        for rank in ranks {
+            self.forget_rank(run, rank)?;
+        }
+        self.execute("DELETE FROM telemetry WHERE run = ?1", [run])
     }
 
     fn end_steady(&self, key: i64, time_s: f64) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Bringing the index up to its logs: a part of them when a session is opened, all of them when it is made anew.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -89,10 +90,11 @@ pub(super) fn catch_up(
     let mut replay = Replay::new(folder, index, progress);
     replay.anew = true;
     replay.want(Kind::Journal, "journal.jsonl".to_owned())?;
-    for run in sorted_names(&folder::runs(folder))? {
-        if folder::run(folder, &run).is_dir() {
-            replay.want_run(&run)?;
-        }
+    let there = sorted_names(&folder::runs(folder))?.into_iter().filter(|run| folder::run(folder, run).is_dir());
+    // Also runs whose folder is gone.
+    let under_way = replay.index.under_way().map_err(StoreError::index(&replay.index_path))?;
+    for run in there.chain(under_way).collect::<BTreeSet<_>>() {
+        replay.want_run(&run)?;
     }
     replay.run()
 }
@@ -191,6 +193,10 @@ impl<'a> Replay<'a> {
         // log and lost what stood in it.
         let ended = self.index.has_ended(run).map_err(StoreError::index(&self.index_path))?;
         self.doubted = self.anew && !ended;
+        if self.doubted {
+            // Also of logs that are empty or gone: ranks were heard before anything of theirs reached the disk.
+            self.index.forget_said(run).map_err(StoreError::index(&self.index_path))?;
+        }
         for name in sorted_names(&folder::run(self.folder, run))? {
             let run_id = run.to_owned();
             if let Some(rank) = folder::rank_of(&name) {

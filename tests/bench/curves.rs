@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use eframe::egui::{Context, Pos2, RawInput, Rect, vec2};
-use multicard::analysis::{Pyramid, View};
+use multicard::analysis::{Places, Pyramid, View};
 use multicard::app::{Command, Curves, LiveCommand, LiveStep, Report, RunCurves, Settings, State, live_ui};
 use multicard::store::StepRecord;
 
@@ -22,7 +22,7 @@ fn main() {
     println!("making the curves of 8 × 1 M steps ready: {:.0} ms", ms(start));
 
     let values: Vec<f64> = (1..=STEPS).map(|n| step(0, n).step.loss).collect();
-    let xs: Vec<f64> = (1..=STEPS).map(|n| n as f64 * 0.01).collect();
+    let xs: Places = (1..=STEPS).map(|n| n as f64 * 0.01).collect();
     let start = Instant::now();
     let pyramids: Vec<Pyramid> = (0..RUNS).map(|_| values.iter().copied().collect()).collect();
     println!("of that, building 8 pyramids of 1 M values: {:.0} ms", ms(start));

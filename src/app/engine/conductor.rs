@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::start::{Waiting, look_at_machine};
 use super::{LiveBatch, LiveStep, Outbox, QueueRow, QueueView, Report, Request, WindowClosed};
 use crate::app::Screen;
 use crate::plan::Plan;
@@ -34,11 +35,11 @@ const READ_ONLY: &str = "the session is open for reading only, because another w
 
 /// Works until the window is gone; runs that are under way then go on.
 pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>, outbox: &Outbox) {
-    let machine = Machine::look();
-    let Ok(()) = outbox.send(Report::Node(Arc::new(machine.node.clone()))) else { return };
+    let Ok((machine, waiting)) = look_at_machine(requests, outbox) else { return };
     let mut conductor = Conductor {
         machine,
         session: None,
+        shown: waiting.as_ref().and_then(Waiting::shown),
         read_only: false,
         node_watch: None,
         librarian,
@@ -50,7 +51,10 @@ pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>,
         trouble: None,
     };
     // Whichever way it ends, the window is gone.
-    let _ = conductor.work(requests);
+    let _ = match waiting {
+        Some(waiting) => conductor.execute(waiting.request).and_then(|()| conductor.work(requests)),
+        None => conductor.work(requests),
+    };
     if let Some(session) = conductor.session.take() {
         // Nobody is left to be told; the logs hold everything.
         let _ = session.leave();
@@ -71,6 +75,8 @@ enum Opening {
 struct Conductor<'a> {
     machine: Machine,
     session: Option<Session>,
+    /// The session that was shown before it could be opened.
+    shown: Option<PathBuf>,
     /// The window shows a session that another workbench writes.
     read_only: bool,
     /// Samples of the whole machine, while somebody looks.
@@ -289,6 +295,7 @@ impl Conductor<'_> {
             let reason = Some(format!("{}: {why}", folder.display()));
             return self.outbox.send(Report::NotOpened { folder, reason });
         }
+        let is_shown = self.shown.take().is_some_and(|shown| shown == folder);
         let read_only = match Session::open_or_create(&folder, self.machine.clone()) {
             Ok(session) => {
                 self.session = Some(session);
@@ -298,6 +305,8 @@ impl Conductor<'_> {
                 self.session = None;
                 Some(error.to_string())
             }
+            // It can be read all the same.
+            Err(error) if is_shown => Some(error.to_string()),
             // The session before stays open.
             Err(error) => {
                 return self.outbox.send(Report::NotOpened { folder, reason: Some(error.to_string()) });
@@ -308,7 +317,9 @@ impl Conductor<'_> {
         self.stale_since = None;
         self.trouble = None;
         self.read_only = read_only.is_some();
-        self.outbox.send(Report::Session { folder: folder.clone(), read_only })?;
+        if !is_shown || self.read_only {
+            self.outbox.send(Report::Session { folder: folder.clone(), read_only })?;
+        }
         self.tell(true)?;
         let follow = Request::Follow { folder: folder.clone(), read_only: self.read_only };
         self.librarian.send(follow).map_err(|_| WindowClosed)?;

@@ -121,7 +121,7 @@ impl Kind {
 }
 
 /// What is to the right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum XAxis {
     /// Time since the run's first sign of life: runs lie over each other.
     #[default]

@@ -248,10 +248,11 @@ impl Draw<'_> {
     }
 
     fn lines(&self, plot: &mut PlotUi, curve: &Curve, colour: Color32, smooth: bool) {
-        for piece in curve.pieces(self.scene, self.columns, smooth) {
+        let pieces = curve.pieces(plot.ctx(), self.scene, self.columns, smooth);
+        for piece in pieces.iter() {
             // What cannot be drawn on a logarithmic axis is a gap as well.
             let mut points = Vec::with_capacity(piece.len());
-            for [x, value] in piece {
+            for &[x, value] in piece {
                 match self.y(value) {
                     Some(y) => points.push(PlotPoint { x, y }),
                     None => line(plot, std::mem::take(&mut points), colour),

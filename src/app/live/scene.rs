@@ -1,13 +1,16 @@
 //! What is to be drawn now: the chosen runs with their curves, the panels, and the part of the horizontal axis.
 
-use eframe::egui::Color32;
-use eframe::egui::Visuals;
+use std::sync::Arc;
+
+use eframe::egui::{Color32, Context, Visuals};
 use egui_plot::MarkerShape;
 
 use super::curves::Curves;
+use super::drawn::{self, Key, Pieces};
 use super::kind::{Kind, XAxis};
 use super::track::{Column, Track};
 use super::{LiveState, mark};
+use crate::analysis::Places;
 use crate::app::State;
 use crate::plan::RunState;
 
@@ -92,7 +95,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Where a track's points are, before the shift is taken off.
-    fn xs<'b>(&self, track: &'b Track) -> &'b [f64] {
+    fn xs<'b>(&self, track: &'b Track) -> &'b Places {
         if self.axis == XAxis::Step { &track.steps } else { &track.times }
     }
 
@@ -183,16 +186,26 @@ impl Curve<'_> {
     }
 
     /// The pieces in view, raw or smoothed.
-    pub fn pieces(&self, scene: &Scene, columns: usize, smooth: bool) -> Vec<Vec<[f64; 2]>> {
-        let values = match &self.column.smooth {
-            Some(smoothed) if smooth => &smoothed.values,
-            _ => &self.column.raw,
+    pub fn pieces(&self, context: &Context, scene: &Scene, columns: usize, smooth: bool) -> Arc<Pieces> {
+        let (values, smoothing) = match &self.column.smooth {
+            Some(smoothed) if smooth => (&smoothed.values, smoothed.factor),
+            _ => (&self.column.raw, 0.0),
         };
-        let shift = scene.shift(self.run);
-        let (from, to) = (scene.view.0 + shift, scene.view.1 + shift);
-        let mut pieces = values.pieces(scene.xs(self.track), crate::analysis::View { from, to, columns });
-        pieces.iter_mut().flatten().for_each(|point| point[0] -= shift);
-        pieces
+        let key = Key {
+            run: (self.run.run.to_owned(), self.run.curves.generation),
+            values: (values.values().as_ptr().addr(), values.values().len()),
+            smoothing: smoothing.to_bits(),
+            axis: scene.axis,
+            view: (scene.view.0.to_bits(), scene.view.1.to_bits()),
+            columns,
+        };
+        drawn::pieces(context, key, || {
+            let shift = scene.shift(self.run);
+            let (from, to) = (scene.view.0 + shift, scene.view.1 + shift);
+            let mut pieces = values.pieces(scene.xs(self.track), crate::analysis::View { from, to, columns });
+            pieces.iter_mut().flatten().for_each(|point| point[0] -= shift);
+            pieces
+        })
     }
 
     /// From where to where it is in view.

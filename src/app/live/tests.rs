@@ -171,7 +171,7 @@ fn a_run_found_in_its_middle_is_read_from_its_beginning() {
     let curves = Curves::build((1..=11).map(|n| step(0, n)), []);
     state.take(Report::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
     let steps = &state.live.shelf.curves(RUN).unwrap().steps().unwrap().steps;
-    assert_eq!(*steps, (1..=12).map(f64::from).collect::<Vec<_>>(), "each once");
+    assert_eq!(**steps, (1..=12).map(f64::from).collect::<Vec<_>>(), "each once");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn smoothing_says_that_it_smooths_and_keeps_the_raw_curve() {
     let scene = Scene::new(&screen.state().state);
     let panels = scene.panels();
     let loss = &panels[0].1[0];
-    let newest = |smooth| loss.pieces(&scene, 1000, smooth)[0].last().unwrap()[1];
+    let newest = |smooth| loss.pieces(&Context::default(), &scene, 1000, smooth)[0].last().unwrap()[1];
     assert_eq!(newest(false), 1.0 / 50.0);
     assert!(newest(true) > 1.0 / 45.0, "it lags behind: {}", newest(true));
 }
@@ -247,7 +247,7 @@ fn a_rank_that_comes_late_is_joined_from_the_beginning() {
     let mut curves = Curves::build(steps, []);
     curves.append((1..=4).map(|n| step(1, n)), []);
     let joined = curves.steps().unwrap();
-    assert_eq!(joined.steps, [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(*joined.steps, [1.0, 2.0, 3.0, 4.0]);
     assert_eq!(joined.value(0, 3), 0.25 + 0.5);
     assert_eq!(curves.epochs, []);
     assert_eq!(curves.warm_up.unwrap()[1].1, 3);
@@ -261,7 +261,7 @@ fn a_run_that_is_started_again_begins_anew() {
     assert_eq!(curves.steps().unwrap().steps.len(), 5, "the same line told twice");
     again.step.time_s += 100.0;
     curves.append([again], []);
-    assert_eq!(curves.steps().unwrap().steps, [1.0]);
+    assert_eq!(*curves.steps().unwrap().steps, [1.0]);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_hole_in_the_samples_is_a_gap() {
     let scene = Scene::new(&state);
     let panels = scene.panels();
     let (_, curves) = panels.iter().find(|(kind, _)| *kind == Kind::Memory).unwrap();
-    let pieces = curves[0].pieces(&scene, 1000, false);
+    let pieces = curves[0].pieces(&Context::default(), &scene, 1000, false);
     assert_eq!(pieces.len(), 2);
     assert!(pieces[0].last().unwrap()[0] < 2.0 && pieces[1][0][0] >= 9.9);
     assert_eq!(curves[0].at(&scene, Some(6.5)), None, "nothing is known in the hole");
@@ -292,7 +292,7 @@ fn a_million_steps_are_drawn_with_few_points() {
     let scene = Scene::new(&state);
     let panels = scene.panels();
     for (_, curves) in panels.iter().filter(|(_, curves)| !curves.is_empty()) {
-        let points: usize = curves[0].pieces(&scene, 1000, false).iter().map(Vec::len).sum();
+        let points: usize = curves[0].pieces(&Context::default(), &scene, 1000, false).iter().map(Vec::len).sum();
         assert!((500..=4 * 1002).contains(&points), "{points}");
     }
 }

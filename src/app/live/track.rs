@@ -1,6 +1,6 @@
 //! Columns of values that share their times: what one rank or the telemetry of one run said.
 
-use crate::analysis::{Pyramid, Smoother};
+use crate::analysis::{Places, Pyramid, Smoother};
 
 /// So many first points say what the usual distance of points is.
 const SETTLED: usize = 65;
@@ -9,9 +9,9 @@ const SETTLED: usize = 65;
 #[derive(Clone, Debug, Default)]
 pub struct Track {
     /// In seconds since the Unix epoch, ascending.
-    pub times: Vec<f64>,
+    pub times: Places,
     /// Their steps; empty for telemetry.
-    pub steps: Vec<f64>,
+    pub steps: Places,
     /// The values.
     pub columns: Vec<Column>,
 }
@@ -50,7 +50,9 @@ impl Track {
     pub(super) fn push(&mut self, time_s: f64, step: Option<f64>, values: impl IntoIterator<Item = f64>) {
         let last = self.times.last().copied();
         self.times.push(last.map_or(time_s, |last| if time_s > last { time_s } else { last }));
-        self.steps.extend(step);
+        if let Some(step) = step {
+            self.steps.push(step);
+        }
         let mut values = values.into_iter();
         for column in &mut self.columns {
             column.raw.push(values.next().unwrap_or(f64::NAN));

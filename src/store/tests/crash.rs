@@ -62,6 +62,28 @@ fn a_log_of_a_run_under_way_that_kept_its_length_and_lost_what_stood_in_it_is_re
 }
 
 #[test]
+fn logs_of_a_run_under_way_that_lost_everything_leave_nothing_in_the_index() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    store.decide(run_started("r1")).unwrap();
+    for rank in 0..2 {
+        say(&store, "r1", rank, 1.0, step(1));
+    }
+    store.sample("r1", sample(1.0, 1.0, &[])).unwrap();
+    store.flush().unwrap();
+    drop(store);
+    // The machine stopped before anything of them was on the disk: one is empty, the others are not even there.
+    let run = folder.path().join("runs/r1");
+    fs::write(run.join("rank-0.jsonl"), "").unwrap();
+    for name in ["rank-1.jsonl", "samples.jsonl"] {
+        let _ = fs::remove_file(run.join(name));
+    }
+    let [found, remade] = found_and_remade(folder.path());
+    assert!(found[0].ranks.is_empty() && found[0].telemetry.samples == 0, "{:?}", found[0]);
+    assert_eq!(found, remade);
+}
+
+#[test]
 fn a_journal_that_lost_its_last_decision_is_followed_by_the_index() {
     let (folder, store) = session();
     store.decide(queued("r1")).unwrap();

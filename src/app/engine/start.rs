@@ -1,0 +1,68 @@
+//! What is done before anything else: the machine is looked at, and the session that is to be opened is shown meanwhile.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use super::{Outbox, Records, Report, Request, WindowClosed};
+use crate::session::Machine;
+use crate::store::Reader;
+
+/// Between two looks whether the machine is known.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The request that came while the machine was looked at, and whether its session is on the screen already.
+pub(super) struct Waiting {
+    pub(super) request: Request,
+    is_shown: bool,
+}
+
+impl Waiting {
+    /// The session that is on the screen already.
+    pub(super) fn shown(&self) -> Option<PathBuf> {
+        match &self.request {
+            Request::OpenSession(folder) | Request::OpenExisting(folder) if self.is_shown => Some(folder.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Looks at the machine, which takes seconds: the runs of a session that is to be opened are shown meanwhile.
+pub(super) fn look_at_machine(
+    requests: &Receiver<Request>,
+    outbox: &Outbox,
+) -> Result<(Machine, Option<Waiting>), WindowClosed> {
+    let looking = std::thread::Builder::new().name("machine".to_owned()).spawn(Machine::look);
+    let is_looking = || looking.as_ref().is_ok_and(|looking| !looking.is_finished());
+    let mut waiting = None;
+    while waiting.is_none() && is_looking() {
+        match requests.recv_timeout(REQUEST_INTERVAL) {
+            Ok(request) => {
+                let is_shown = match &request {
+                    Request::OpenSession(folder) | Request::OpenExisting(folder) => show(folder, outbox)?,
+                    _ => false,
+                };
+                waiting = Some(Waiting { request, is_shown });
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(WindowClosed),
+        }
+    }
+    let machine = looking.ok().and_then(|looking| looking.join().ok()).unwrap_or_else(Machine::look);
+    outbox.send(Report::Node(Arc::new(machine.node.clone())))?;
+    Ok((machine, waiting))
+}
+
+/// Shows the runs of a session; whether there is one that can be read. What is wrong with it is said when it is opened.
+fn show(folder: &Path, outbox: &Outbox) -> Result<bool, WindowClosed> {
+    if !folder.join("session.toml").exists() {
+        return Ok(false);
+    }
+    let Ok(runs) = Reader::open(folder).and_then(|reader| reader.runs()) else { return Ok(false) };
+    outbox.send(Report::Session { folder: folder.to_owned(), read_only: None })?;
+    let pending = runs.iter().filter(|run| run.state.is_final()).count();
+    let records = Records { folder: folder.to_owned(), runs, pending, ..Records::default() };
+    outbox.send(Report::Records(Arc::new(records)))?;
+    Ok(true)
+}

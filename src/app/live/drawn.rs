@@ -1,0 +1,103 @@
+//! The points of curves as they were drawn last: most frames draw the same ones again, as where only the pointer has moved.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use eframe::egui::{Context, Id};
+
+use super::kind::XAxis;
+
+/// Points of a curve in pieces without gaps.
+pub type Pieces = Vec<Vec<[f64; 2]>>;
+
+/// All that the points of a curve depend on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The run, and which of its curves, which may begin anew.
+    pub run: (String, u64),
+    /// Where its values lie, and how many there are.
+    pub values: (usize, usize),
+    /// How strongly they are smoothed, as bits.
+    pub smoothing: u32,
+    pub axis: XAxis,
+    /// The edges of the view, as bits.
+    pub view: (u64, u64),
+    pub columns: usize,
+}
+
+/// What the last two passes asked for.
+#[derive(Clone, Default)]
+struct Drawn {
+    pass: u64,
+    now: HashMap<Key, Arc<Pieces>>,
+    before: HashMap<Key, Arc<Pieces>>,
+}
+
+impl Drawn {
+    fn turn(&mut self, pass: u64) {
+        if self.pass != pass {
+            let now = std::mem::take(&mut self.now);
+            self.before = if self.pass + 1 == pass { now } else { HashMap::new() };
+            self.pass = pass;
+        }
+    }
+
+    fn known(&mut self, key: &Key) -> Option<Arc<Pieces>> {
+        let known = self.now.get(key).or_else(|| self.before.get(key)).cloned()?;
+        self.now.insert(key.clone(), Arc::clone(&known));
+        Some(known)
+    }
+}
+
+/// The points that were drawn for this key a pass ago, or else those that are made.
+pub fn pieces(context: &Context, key: Key, make: impl FnOnce() -> Pieces) -> Arc<Pieces> {
+    let (id, pass) = (Id::unique("live-drawn"), context.cumulative_pass_nr());
+    let known = context.data_mut(|data| {
+        let drawn = data.get_temp_mut_or_default::<Drawn>(id);
+        drawn.turn(pass);
+        drawn.known(&key)
+    });
+    known.unwrap_or_else(|| {
+        let made = Arc::new(make());
+        context.data_mut(|data| data.get_temp_mut_or_default::<Drawn>(id).now.insert(key, Arc::clone(&made)));
+        made
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use eframe::egui::RawInput;
+
+    use super::*;
+
+    #[test]
+    fn points_are_made_once_until_they_are_not_asked_for_or_change() {
+        let (context, made) = (Context::default(), Cell::new(0));
+        let key = |length| Key {
+            run: ("r1".to_owned(), 0),
+            values: (1, length),
+            smoothing: 0,
+            axis: XAxis::Step,
+            view: (0, 1),
+            columns: 100,
+        };
+        let pass = |length: Option<usize>| {
+            let mut output = context.run_ui(RawInput::default(), |ui| {
+                if let Some(length) = length {
+                    let points = pieces(ui.ctx(), key(length), || {
+                        made.set(made.get() + 1);
+                        vec![vec![[length as f64, 0.0]]]
+                    });
+                    assert_eq!(*points, [[[length as f64, 0.0]]]);
+                }
+            });
+            output.textures_delta.clear();
+            made.get()
+        };
+        assert_eq!([pass(Some(5)), pass(Some(5)), pass(Some(5))], [1; 3]);
+        assert_eq!([pass(Some(6)), pass(Some(6))], [2; 2]);
+        assert_eq!([pass(None), pass(Some(6))], [2, 3], "what was not drawn is forgotten");
+    }
+}
