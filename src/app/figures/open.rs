@@ -64,14 +64,15 @@ impl State {
         }
     }
 
-    /// A session by its name: around the file, among the recent ones, in the default place.
+    /// A session by its name: around the file or beside it, among the recent ones, in the default place.
     fn known_session(&self, file: &Path, name: &str) -> Option<PathBuf> {
         let named = |folder: &&Path| folder.file_name().is_some_and(|own| own.to_string_lossy() == name);
         let around = file.ancestors().skip(1).filter(named).map(Path::to_owned);
         let recent = self.settings.recent.iter().map(PathBuf::as_path).filter(named).map(Path::to_owned);
         // A name is no path: it leads to nowhere else.
         let plain = Path::new(name).components().count() == 1;
+        let beside = file.parent().filter(|_| plain).map(|folder| folder.join(name));
         let usual = default_sessions_folder().ok().filter(|_| plain).map(|folder| folder.join(name));
-        around.chain(recent).chain(usual).find(|folder| folder.join("session.toml").exists())
+        around.chain(beside).chain(recent).chain(usual).find(|folder| folder.join("session.toml").exists())
     }
 }

@@ -13,6 +13,7 @@ use crate::analysis::{fixture, summarise_run};
 use crate::app::closing::{self, CloseCommand, Closing};
 use crate::app::engine::{QueueRow, Report};
 use crate::app::sessions::{self, SessionsCommand};
+use crate::app::state::OpenSession;
 use crate::app::{Settings, theme};
 use crate::protocol::FailureKind;
 use crate::store::RunRecord;
@@ -317,6 +318,37 @@ fn the_session_menu_opens_recent_ones_and_makes_new_ones() {
     assert!(requests.is_empty() && state.problems.len() == 4);
     state.execute(Command::Sessions(SessionsCommand::New("h100 study".into())), &Context::default(), &mut requests);
     assert!(matches!(&requests[..], [Request::NewSession(folder)] if folder.ends_with("h100 study")));
+}
+
+#[test]
+fn the_session_menu_exports_and_imports_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let (session, archive) = (folder.path().join("study"), folder.path().join("study.zip"));
+    let node = crate::plan::fixture::cpu_node();
+    drop(crate::store::Store::create(&session, &node).unwrap());
+    let mut state = State::new(Settings::default());
+    state.session = Some(OpenSession { folder: session, read_only: None });
+    let context = Context::default();
+    let mut transfer = |command: SessionsCommand| {
+        let mut requests = Vec::new();
+        state.execute(Command::Sessions(command), &context, &mut requests);
+        assert!(state.sessions.is_transferring());
+        while state.sessions.is_transferring() {
+            state.poll_sessions(&context, &mut requests);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        (requests, state.problems.last().map(|problem| problem.message.clone()))
+    };
+    assert_eq!(transfer(SessionsCommand::Export(archive.clone())).1, None);
+    assert!(archive.exists());
+    let again = transfer(SessionsCommand::Export(archive.clone())).1.unwrap();
+    assert!(again.contains("something is there already"), "{again}");
+    let absent = transfer(SessionsCommand::Import(folder.path().join("absent.zip"))).1.unwrap();
+    assert!(absent.contains("absent.zip"), "{absent}");
+    let mut harness = window(state, sessions::session_menu_ui);
+    click(&mut harness, "Session: study");
+    harness.get_by_label("Path of the archive to write");
+    harness.get_by_label("Path of the archive to read");
 }
 
 #[test]
