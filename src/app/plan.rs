@@ -20,6 +20,7 @@ use eframe::egui::{CentralPanel, Context, Frame, Margin, Panel, ScrollArea, Ui};
 use poll_promise::Promise;
 
 use super::theme::GRID;
+use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
 use crate::plan::{DataSet, Level, Order, Plan, Tracing, Workload, factor};
 
@@ -365,10 +366,7 @@ impl State {
 
 /// Draws the Plan screen.
 pub fn plan_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    // Fields would be white on white cards.
-    let visuals = ui.visuals_mut();
-    visuals.text_edit_bg_color =
-        Some(if visuals.dark_mode { visuals.extreme_bg_color } else { visuals.faint_bg_color });
+    fields_on_cards(ui);
     let width = ui.available_width();
     let frame = Frame::new().inner_margin(Margin { left: (3.0 * GRID) as i8, ..Margin::ZERO });
     Panel::right("plan-matrix")

@@ -10,8 +10,6 @@ use multicard::protocol::{Event, EventLine, FailureKind};
 use tch::TchError;
 use thiserror::Error;
 
-use crate::shim::exit_now;
-
 /// The exit code of a rank that failed; its log says why.
 pub const FAILED: u8 = 1;
 
@@ -129,14 +127,6 @@ impl Report {
             Stop::Failed { kind, message } => self.event(Event::Failed { kind: *kind, message: message.clone() }),
             Stop::Log { .. } => Ok(()),
         }
-    }
-
-    /// Tells why the rank failed and ends its process at once. For a rank among others.
-    pub fn give_up(&mut self, stop: &Stop) -> ! {
-        eprintln!("multicard-worker: {stop}");
-        // Where the log cannot be written, the line above is what is left.
-        let _ = self.failed(stop);
-        exit_now(FAILED)
     }
 }
 

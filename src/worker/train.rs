@@ -17,9 +17,9 @@ use crate::evidence;
 use crate::fence;
 use crate::job;
 use crate::parallel::{self, Coverage, Peers};
-use crate::report::{Report, Stop};
+use crate::report::{FAILED, Report, Stop};
 use crate::set;
-use crate::shim::NvtxRange;
+use crate::shim::{NvtxRange, exit_now};
 use crate::trainer::Trainer;
 use crate::watchdog::Watchdog;
 
@@ -143,7 +143,7 @@ pub fn run(
     };
     match (run.epochs(&mut train, &mut test), peers) {
         // Freeing what the run holds may wait for the other ranks, which wait for this one.
-        (Err(stop), Some(peers)) => run.report.give_up(&peers.explain(stop)),
+        (Err(stop), Some(peers)) => give_up(run.report, &peers.explain(stop)),
         (outcome, _) => outcome,
     }
 }
@@ -152,8 +152,16 @@ pub fn run(
 fn watch_steps(peers: &Peers, settings: &ImageSettings, report: &Report) -> Result<Watchdog, Stop> {
     let limit = Peers::step_timeout(settings.cuda_graph);
     let (explain, mut report) = (peers.hang(limit), report.clone());
-    Watchdog::start(limit, move || report.give_up(&explain()))
+    Watchdog::start(limit, move || give_up(&mut report, &explain()))
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
+}
+
+/// Tells why the rank failed and ends its process at once. For a rank among others.
+fn give_up(report: &mut Report, stop: &Stop) -> ! {
+    eprintln!("multicard-worker: {stop}");
+    // Where the log cannot be written, the line above is what is left.
+    let _ = report.failed(stop);
+    exit_now(FAILED)
 }
 
 /// Waits for the device, which owes nothing then, and for all ranks.

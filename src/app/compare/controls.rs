@@ -14,16 +14,13 @@ use crate::analysis::{CellKey, MEASURES};
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
 use crate::app::tick::check_ui;
-use crate::app::widgets::{card, choice, muted, named, strong};
+use crate::app::widgets::{card, choice, fields_on_cards, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::{Kind, Look, Over, Place, SPEEDUP, SettingLevels, level_name};
 
 /// The column on the left: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
-    // Fields would be white on white cards.
-    let visuals = ui.visuals_mut();
-    visuals.text_edit_bg_color =
-        Some(if visuals.dark_mode { visuals.extreme_bg_color } else { visuals.faint_bg_color });
+    fields_on_cards(ui);
     ScrollArea::vertical().id_salt("compare-side").auto_shrink([false, false]).show(ui, |ui| {
         card(ui).show(ui, |ui| {
             ui.take_available_width();

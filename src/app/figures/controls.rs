@@ -6,13 +6,14 @@ use super::{FiguresCommand, filter_id};
 use crate::analysis::{MEASURES, measure};
 use crate::app::theme::{GRID, palette};
 use crate::app::tick::check_ui;
-use crate::app::widgets::{card, choice, main_button, muted, named, strong};
+use crate::app::widgets::{card, choice, fields_on_cards, main_button, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::paper::{Family, Palette, Style, Width};
 use crate::figure::{PRESETS, SPEEDUP, level_name, preset};
 
 /// The column on the left.
 pub fn side_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    fields_on_cards(ui);
     ScrollArea::vertical().id_salt("figures-side").auto_shrink([false, false]).show(ui, |ui| {
         type Part = fn(&mut Ui, &State, &mut Vec<Command>);
         let parts: [(&str, Part); 4] =

@@ -341,7 +341,7 @@ fn the_session_menu_exports_and_imports_archives() {
     };
     assert_eq!(transfer(SessionsCommand::Export(archive.clone())).1, None);
     assert!(archive.exists());
-    let again = transfer(SessionsCommand::Export(archive.clone())).1.unwrap();
+    let again = transfer(SessionsCommand::Export(archive)).1.unwrap();
     assert!(again.contains("something is there already"), "{again}");
     let absent = transfer(SessionsCommand::Import(folder.path().join("absent.zip"))).1.unwrap();
     assert!(absent.contains("absent.zip"), "{absent}");
