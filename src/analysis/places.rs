@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 /// Places between two landmarks.
-pub(super) const STRIDE: usize = 64;
+pub(super) const STRIDE: usize = 8;
 
 /// Ascending places, which grow at their end.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,14 +4,15 @@
 //! them are drawn in their stead (the M4 of Jugel and others, 2014): the picture is the same, no extreme is lost, and
 //! none is made up. Values that are no number are gaps.
 
+use std::ops::Range;
+
 use super::places::{Places, STRIDE};
 
 /// Values in a block of one level.
-const BLOCK: usize = 8;
+const BLOCK: usize = STRIDE;
 
-/// The level whose blocks are those between landmarks.
-const BLOCKS_OF_STRIDE: usize = 1;
-const _: () = assert!(BLOCK.pow(BLOCKS_OF_STRIDE as u32 + 1) == STRIDE);
+/// Levels whose blocks are drawn as a whole, and the values of a block: where a column holds four of them and more.
+const DRAWN_WHOLE: [(usize, usize); 2] = [(1, BLOCK * BLOCK), (0, BLOCK)];
 
 /// Least and greatest of some values; least above greatest where there are none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,14 +144,17 @@ impl Pyramid {
         if let Some(before) = first.checked_sub(1) {
             pieces.point(xs[before], self.values[before]);
         }
-        let dense = (end - first) / view.columns.max(1) >= 4 * STRIDE;
+        let per_column = (end - first) / view.columns.max(1);
+        let whole = DRAWN_WHOLE.into_iter().find(|(_, size)| per_column >= 4 * size);
         let (mut at, mut usual) = (first, 1);
         while at < end {
             let mut until = end;
-            if dense {
-                at = self.blocks(places.landmarks(), at, end, width, &mut pieces);
+            if let Some((level, size)) = whole {
+                if at.is_multiple_of(size) {
+                    at = self.blocks(level, size, places.landmarks(), at..end, width, &mut pieces);
+                }
                 // Up to where blocks may be taken again.
-                until = end.min((at + 1).next_multiple_of(STRIDE));
+                until = end.min((at + 1).next_multiple_of(size));
             }
             let Some(&x) = xs[..end].get(at) else { break };
             usual = first_from(&xs[at..until], column_end(x, width), usual).max(1);
@@ -163,19 +167,27 @@ impl Pyramid {
         pieces.finish()
     }
 
-    /// Draws columns by whole blocks from a landmark on, as far as blocks are narrow and end before `end`; where it stopped.
-    fn blocks(&self, landmarks: &[f64], from: usize, end: usize, width: f64, pieces: &mut Pieces) -> usize {
-        let Some(extents) = self.levels.get(BLOCKS_OF_STRIDE).filter(|_| from.is_multiple_of(STRIDE)) else {
-            return from;
-        };
+    /// Draws columns by whole blocks of a level, as far as blocks are narrow and lie within `range`, which begins with one;
+    /// where it stopped.
+    fn blocks(
+        &self,
+        level: usize,
+        size: usize,
+        landmarks: &[f64],
+        range: Range<usize>,
+        width: f64,
+        pieces: &mut Pieces,
+    ) -> usize {
+        let Some(extents) = self.levels.get(level) else { return range.start };
+        let place = |block: usize| landmarks[block * size / STRIDE];
         // A block ends where the next one begins: the last one of all is left to be drawn by its values.
-        let blocks = (end / STRIDE).min(landmarks.len().saturating_sub(1));
-        let is_narrow = |block: usize| block < blocks && landmarks[block + 1] - landmarks[block] <= width / 4.0;
-        let mut block = from / STRIDE;
+        let blocks = (range.end / size).min(landmarks.len().saturating_sub(1) * STRIDE / size);
+        let is_narrow = |block: usize| block < blocks && place(block + 1) - place(block) <= width / 4.0;
+        let mut block = range.start / size;
         while is_narrow(block) {
-            let (x, edge) = (landmarks[block], column_end(landmarks[block], width));
+            let (x, edge) = (place(block), column_end(place(block), width));
             let mut extent = Extent::NONE;
-            while is_narrow(block) && landmarks[block] < edge {
+            while is_narrow(block) && place(block) < edge {
                 extent = extent.and(extents[block]);
                 block += 1;
             }
@@ -187,7 +199,7 @@ impl Pyramid {
                 pieces.end();
             }
         }
-        block * STRIDE
+        block * size
     }
 
     fn column(&self, xs: &[f64], from: usize, to: usize, pieces: &mut Pieces) {
