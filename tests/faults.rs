@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use multicard::analysis::summarise_run;
-use multicard::store::{Reader, RebuildReport, Store, StoreError, rebuild};
+use multicard::analysis::{Mark, summarise_run};
+use multicard::store::{Reader, RebuildReport, RunRecord, Store, StoreError, rebuild};
 use tempfile::TempDir;
 
 mod seeded;
@@ -123,18 +123,19 @@ fn a_clock_that_is_set_changes_no_measure() {
         remade(session.path());
         let measures = |record| {
             let mut summary = summarise_run(record);
-            // The picture of what ranks did when is drawn by that clock.
+            // The picture of what ranks did when is drawn by that clock, and left out with a mark where that was set.
             summary.activity.clear();
+            summary.marks.retain(|mark| *mark != Mark::ClockSet);
             format!("{summary:?}")
         };
         records(session.path()).iter().map(measures).collect()
     };
     let before = measures();
-    // From the middle of each log on, the clock is an hour back, then an hour ahead.
+    let logs = logs(session.path()).into_iter().filter(|log| !log.ends_with("samples.jsonl"));
+    let whole: Vec<_> = logs.map(|log| (fs::read_to_string(session.path().join(&log)).unwrap(), log)).collect();
+    // From the middle of each log on, the clock is an hour back, or an hour ahead.
     for shift_s in [-3600.0, 3600.0] {
-        for log in logs(session.path()).iter().filter(|log| !log.ends_with("samples.jsonl")) {
-            let path = session.path().join(log);
-            let text = fs::read_to_string(&path).unwrap();
+        for (text, log) in &whole {
             let middle = text.lines().count() / 2;
             let shifted = text.lines().enumerate().map(|(number, line)| {
                 let (before, rest) = line.split_once("\"time_s\":").unwrap();
@@ -144,9 +145,11 @@ fn a_clock_that_is_set_changes_no_measure() {
                 format!("{before}\"time_s\":{time_s},{after}\n")
             });
             let shifted: String = shifted.collect();
-            fs::write(&path, shifted).unwrap();
+            fs::write(session.path().join(log), shifted).unwrap();
         }
         assert_eq!(measures(), before, "{shift_s}");
+        let marked = |record: &RunRecord| summarise_run(record).marks.contains(&Mark::ClockSet);
+        assert!(records(session.path()).iter().any(marked), "{shift_s}");
     }
     let runs = records(session.path()).into_iter().map(|record| record.run);
     assert!(runs.is_sorted(), "the order is the journal's");

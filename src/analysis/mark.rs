@@ -145,9 +145,7 @@ impl fmt::Display for Mark {
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
             Self::NoSteadySteps => write!(f, "all steps are warm-up, none counts"),
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
-            Self::ClockSet => {
-                write!(f, "the machine's clock was set while it ran: its total time is that of its longest rank")
-            }
+            Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
             Self::Traced => write!(f, "a profiler recorded it, which costs time"),
             Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),
