@@ -66,3 +66,29 @@ fn show(folder: &Path, outbox: &Outbox) -> Result<bool, WindowClosed> {
     outbox.send(Report::Records(Arc::new(records)))?;
     Ok(true)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::plan::fixture::cpu_node;
+    use crate::store::Store;
+
+    #[test]
+    fn a_session_is_shown_before_it_is_opened_and_a_folder_without_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, reports) = sync_channel(10);
+        let outbox = Outbox { sender, wake: Arc::new(|| ()) };
+        assert!(!show(folder.path(), &outbox).ok().unwrap());
+        let session = folder.path().join("study");
+        drop(Store::create(&session, &cpu_node()).unwrap());
+        assert!(show(&session, &outbox).ok().unwrap());
+        let told: Vec<Report> = reports.try_iter().collect();
+        let [Report::Session { folder, read_only: None }, Report::Records(records)] = &told[..] else {
+            panic!("{} reports", told.len());
+        };
+        assert!(*folder == session && records.folder == session && records.runs.is_empty());
+    }
+}
