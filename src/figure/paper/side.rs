@@ -14,6 +14,8 @@ const GAP: f64 = 2.4;
 pub(super) const AXIS: f64 = 0.6;
 /// How far an upward title may stand out of its axis.
 const TITLE_OUT: f64 = 6.0;
+/// A name below its place has so many lines where that can be.
+const LINES: usize = 3;
 /// Names that are set upwards are no longer than this.
 const UPWARDS: f64 = 88.0;
 
@@ -209,8 +211,10 @@ impl Fitted {
         let slot = width / names.len().max(1) as f64 - 3.0;
         let wide = |text: &str| typist.width(&Line::plain(text), kind.small);
         let broken: Vec<Vec<String>> = names.iter().map(|name| broken(name, slot, &wide)).collect();
-        let fits = broken.iter().all(|lines| lines.len() <= 3 && lines.iter().all(|line| wide(line) <= slot));
-        if fits {
+        let fits =
+            |most: usize| broken.iter().all(|lines| lines.len() <= most && lines.iter().all(|line| wide(line) <= slot));
+        // More lines than look good are better than names cut short, which may then be the same.
+        if fits(LINES) || fits(2 * LINES) && names.iter().any(|name| wide(name) > UPWARDS) {
             return Self::Lines(broken);
         }
         Self::Upwards(names.iter().map(|name| typist.cut(name, kind.small, UPWARDS)).collect())
