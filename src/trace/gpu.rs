@@ -57,6 +57,9 @@ pub(super) struct GpuWork {
     by_device: ById<(i64, i64), Rank>,
 }
 
+/// When and where something ran: the first columns of each table.
+const PLACE: [Column; 4] = [Required("start"), Required("end"), Required("deviceId"), Optional("globalPid")];
+
 impl GpuWork {
     /// Reads the four tables. `nccl` knows the ids of the names of NCCL's kernels.
     pub fn read(
@@ -69,20 +72,14 @@ impl GpuWork {
         let mut all = Self::default();
         let mut read = |table, columns: &[Column], each: Each<'_>| -> Result<(), TraceError> {
             let threads = report.threads;
-            let parts = scan_parts(report, watch, threads, table, columns, |work: &mut Self, fields| {
+            let columns = [&PLACE, columns].concat();
+            let parts = scan_parts(report, watch, threads, table, &columns, |work: &mut Self, fields| {
                 let (span, rank) = work.place(fields, devices)?;
                 each(work, fields, span, rank)
             })?;
             all.join(parts).map_err(|problem| report.damaged(table, problem))
         };
-        let columns = [
-            Required("start"),
-            Required("end"),
-            Required("deviceId"),
-            Optional("globalPid"),
-            Required("demangledName"),
-            Optional("graphNodeId"),
-        ];
+        let columns = [Required("demangledName"), Optional("graphNodeId")];
         read(KERNEL, &columns, &|work, fields, span, rank| {
             let name = fields.required(4)?;
             let kind = if nccl(name) { Work::Communication } else { Work::Compute };
@@ -94,10 +91,6 @@ impl GpuWork {
             Ok(())
         })?;
         let columns = [
-            Required("start"),
-            Required("end"),
-            Required("deviceId"),
-            Optional("globalPid"),
             Required("bytes"),
             Required("copyKind"),
             Optional("srcKind"),
@@ -123,14 +116,7 @@ impl GpuWork {
             }
             Ok(())
         })?;
-        let columns = [
-            Required("start"),
-            Required("end"),
-            Required("deviceId"),
-            Optional("globalPid"),
-            Required("bytes"),
-            Optional("memKind"),
-        ];
+        let columns = [Required("bytes"), Optional("memKind")];
         read(MEMSET, &columns, &|work, fields, span, rank| {
             work.active(span, rank, Work::Compute, limits);
             if limits.holds(span.0) {
