@@ -295,11 +295,12 @@ pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>)
         );
         note(ui, palette.bad, &message, |_| {});
     }
-    if session.read_only.is_some() {
-        let message = "Read only: another multicard is writing this session, so nothing can be launched, cancelled or \
-                       retried here. What it writes is followed. Close it there to go on here.";
-        note(ui, palette.warning, message, |ui| {
-            if ui.button("Open for writing").on_hover_text("Once the other workbench is closed").clicked() {
+    if let Some(reason) = &session.read_only {
+        let message = format!(
+            "Read only, so nothing can be launched, cancelled or retried here; what others write is followed. {reason}"
+        );
+        note(ui, palette.warning, &message, |ui| {
+            if ui.button("Open for writing").on_hover_text("Once that is no longer so").clicked() {
                 commands.push(Command::Sessions(SessionsCommand::TryAgain));
             }
         });

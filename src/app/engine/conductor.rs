@@ -29,9 +29,9 @@ const NODE_INTERVAL: Duration = Duration::from_secs(1);
 /// Samples of the machine that may wait.
 const NODE_SAMPLES_IN_FLIGHT: usize = 8;
 
-/// Why nothing can be done to the runs of another workbench.
-const READ_ONLY: &str = "the session is open for reading only, because another workbench writes it: close that one and \
-     open the session again, or open another session";
+/// Why nothing can be done in a session that could not be opened for writing.
+const READ_ONLY: &str = "the session is open for reading only: mend what its note tells and open it for writing, or open \
+     another session";
 
 /// Works until the window is gone; runs that are under way then go on.
 pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>, outbox: &Outbox) {

@@ -265,7 +265,7 @@ fn a_page_is_read_anew_when_its_run_goes_on_and_not_otherwise() {
 #[test]
 fn a_read_only_session_cannot_be_changed_and_says_why() {
     let mut state = state(vec![failed(1)], Vec::new());
-    let reason = "another multicard is writing this session";
+    let reason = "the disk is full; make room";
     state.session.as_mut().unwrap().read_only = Some(reason.to_owned());
     let mut harness = window(state, runs_ui);
     assert!(sees(&harness, reason));
