@@ -121,6 +121,7 @@ impl Run {
             lines[lines.len().saturating_sub(5)..].join("\n")
         });
         assert!(took < END_LIMIT, "from {begin_s} on the group took {took:?} to end: {reason}\n{}", logs.join("\n"));
+        println!("the group took {:.1} s to end: {reason}", took.as_secs_f64());
         reason
     }
 }
@@ -400,19 +401,20 @@ const GRAPHS: [(&str, u64); 2] = [("off", 4), ("on", 40)];
 
 /// Two ranks over NCCL, on the first two GPUs. The worker and its libtorch are those that `MULTICARD_WORKER` and
 /// `MULTICARD_TORCH` name.
-fn start_on_gpus(graph: &'static str, environment: &[(&str, &str)]) -> Run {
+fn start_on_gpus(graph: &'static str, changed: &[(&'static str, Level)], environment: &[(&str, &str)]) -> Run {
     let mut worker = find_worker().unwrap();
     worker.environment.extend(environment.iter().map(|(key, value)| (key.to_string(), value.to_string())));
     let node = Node { worker: Ok(worker.description.clone()), ..read_node() };
     assert!(node.has_cuda() && node.gpus.len() > 1, "two GPUs are needed: {:?}", node.no_gpu_reason);
     let folder = TempDir::new().unwrap();
     make_set(folder.path(), GPU_TRAIN_IMAGES);
-    let levels = [
+    let mut levels = vec![
         ENDLESS,
         ("cuda_graph", Level::text(graph)),
         ("loader", Level::text("device")),
         ("train_images", Level::Integer(GPU_TRAIN_IMAGES.into())),
     ];
+    levels.extend_from_slice(changed);
     let mut job = job(folder.path(), "ddp-ds", 2, 2, &levels);
     job.ranks = place(&job.levels, &node, &read_topology(&node)).unwrap().ranks;
     Run::launch(folder, job, worker)
@@ -429,7 +431,7 @@ fn gpus_beside_others() -> RwLockReadGuard<'static, ()> {
 
 fn killed_on_gpu((graph, steps): (&'static str, u64)) {
     let _beside = gpus_beside_others();
-    let run = start_on_gpus(graph, &[]);
+    let run = start_on_gpus(graph, &[], &[]);
     let kill = |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap();
     let reason = run.end_after(training_on_gpu(&run, steps), kill);
     assert!(reason.starts_with("rank 1 was killed by SIGKILL"), "{reason}");
@@ -437,7 +439,7 @@ fn killed_on_gpu((graph, steps): (&'static str, u64)) {
 
 fn hanging_on_gpu((graph, steps): (&'static str, u64)) {
     let _beside = gpus_beside_others();
-    let run = start_on_gpus(graph, &[]);
+    let run = start_on_gpus(graph, &[], &[]);
     let pid = training_on_gpu(&run, steps);
     let reason = run.end_after(pid, |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
     assert!(reason.contains("rank 1 does not answer"), "{reason}");
@@ -511,8 +513,10 @@ fn ran_out(reason: &str) {
 #[ignore = "needs two NVIDIA GPUs and a python3 with torch"]
 fn over_nccl_a_rank_that_runs_out_of_memory_in_an_eager_step_is_the_reason() {
     let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
-    // Each tensor is taken from the device anew, so that the other process gets hold of its memory in between.
-    let run = start_on_gpus("off", &[("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")]);
+    // Each tensor is taken from the device anew, so that the other process gets hold of its memory in between. Tensors
+    // are larger than the blocks of 2 MiB that the driver may keep.
+    let large = [("batch_size", Level::Integer(256)), ("image_size", Level::Integer(96))];
+    let run = start_on_gpus("off", &large, &[("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")]);
     let pid = training_on_gpu(&run, GRAPHS[0].1);
     let Some(Event::Started { device, .. }) = run.log(1).first().cloned() else { panic!("it has started") };
     let mut hog = None;
@@ -528,6 +532,6 @@ fn over_nccl_a_rank_without_memory_for_its_graph_is_the_reason() {
     let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
     let mut hog = Hog::start(&read_node().gpus[1].uuid);
     hog.wait_until_full();
-    let run = start_on_gpus("on", &[]);
+    let run = start_on_gpus("on", &[], &[]);
     ran_out(&run.fails_soon());
 }
