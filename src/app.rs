@@ -25,6 +25,8 @@ mod runs;
 mod sessions;
 mod settings;
 mod shell;
+#[cfg(test)]
+mod snapshots;
 mod state;
 mod theme;
 mod tick;

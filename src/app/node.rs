@@ -2,7 +2,7 @@
 
 mod data;
 mod live;
-mod place;
+pub(super) mod place;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -45,7 +45,7 @@ pub struct NodeState {
     /// The machine is being looked at again.
     looking_again: bool,
     /// Topology, data sets and disks.
-    places: Option<Places>,
+    pub(super) places: Option<Places>,
     looking: Option<Promise<Places>>,
     /// When `places` was asked for, by the samples' clock; none where it is to be asked for.
     looked_time_s: Option<f64>,
