@@ -5,6 +5,7 @@
 //! start, and returns what the owner may want to show. So there is one order of things, and no lock.
 
 mod error;
+mod notice;
 mod packing;
 mod progress;
 mod queueing;
@@ -16,13 +17,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use error::SessionError;
+pub use notice::Notice;
 pub use progress::Progress;
 pub use queueing::{Added, runnable};
 pub use tracing::attach_report;
 
 use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState, Topology};
-use crate::protocol::{Event, EventLine, Job, RankPlace, Sample, TraceOutcome};
+use crate::protocol::{Event, Job, RankPlace, Sample};
 use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
 use crate::trace;
@@ -31,50 +33,6 @@ use crate::trace;
 const UPDATES_IN_FLIGHT: usize = 4096;
 /// Samples that may wait before the sampler drops some and marks the hole.
 const SAMPLES_IN_FLIGHT: usize = 1024;
-
-/// Something that happened, for whoever shows it.
-#[derive(Clone, Debug)]
-pub enum Notice {
-    /// A run changed its state.
-    State {
-        /// Which run.
-        run: String,
-        /// Where it stands now.
-        state: RunState,
-        /// Why, where it did not finish.
-        reason: Option<String>,
-    },
-    /// A rank said something.
-    Event(EventLine),
-    /// What telemetry read while a run was under way.
-    Sample {
-        /// Which run.
-        run: String,
-        /// What.
-        sample: Box<Sample>,
-    },
-    /// A report is being imported.
-    Importing {
-        /// The run's id, or the name of a report that stands alone.
-        name: String,
-        /// How much of that is done, from 0 to 1.
-        fraction: f64,
-    },
-    /// The import of a report is over.
-    Trace {
-        /// The run's id, or the name of a report that stands alone.
-        name: String,
-        /// What came of it; none where it was cancelled.
-        outcome: Option<TraceOutcome>,
-    },
-    /// A line of a rank's log that could not be read, with file and line.
-    Noise {
-        /// Which run.
-        run: String,
-        /// What and where.
-        message: String,
-    },
-}
 
 /// A session that is open for running.
 pub struct Session {

@@ -13,6 +13,7 @@ mod archive;
 mod error;
 mod folder;
 mod index;
+mod index_keeper;
 mod journal;
 mod lines;
 mod reader;

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use super::schema::{self, Opened};
 use super::telemetry::TelemetryFold;
 use super::{
-    EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, replay,
-    writer,
+    EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder,
+    index_keeper, replay,
 };
 use crate::plan::{Node, RunState};
 use crate::protocol::{Sample, TraceOutcome, TraceSummary};
@@ -41,7 +41,7 @@ impl Reader {
         folder::read_node(folder)?;
         // With a writer, the index is its business; in a folder that cannot be written, the index is as it is.
         if let Ok(_lock) = folder::lock_at_once(folder) {
-            drop(writer::open_index(folder)?);
+            drop(index_keeper::open_index(folder)?);
         }
         Self::open_index(folder)
     }

@@ -94,15 +94,8 @@ fn group_path<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::fs;
-
     use super::*;
-
-    fn write(root: &Path, path: &str, text: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    use crate::telemetry::roots::write;
 
     #[test]
     fn the_tightest_v2_group_on_the_way_up_counts() {

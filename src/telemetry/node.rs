@@ -112,15 +112,8 @@ fn numa_nodes(roots: &Roots) -> u32 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-
-    fn write(root: &Path, path: &str, text: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    use crate::telemetry::roots::write;
 
     fn listed(uuid: &str, bus_id: &str) -> gpu::Listed {
         gpu::Listed {

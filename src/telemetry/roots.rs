@@ -29,3 +29,12 @@ impl Roots {
 pub(super) fn read_text(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// Writes a file of a stand-in for the kernel's, with its folders.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(super) fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}

@@ -81,11 +81,10 @@ mod tests {
 
     use super::*;
     use crate::plan::Gpu;
+    use crate::telemetry::roots;
 
     fn write(root: &Path, path: &str, text: &str) {
-        let path = root.join("sys/devices/system/node").join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        roots::write(root, &format!("sys/devices/system/node/{path}"), text);
     }
 
     fn node(numa_of_gpus: &[Option<u32>]) -> Node {
