@@ -2,6 +2,7 @@
 //!
 //! Everything here is a pure value: no clock, no process, no device. The disk is touched only to read a plan.
 
+mod checked_table;
 mod constraint;
 mod data;
 mod estimate;

@@ -3,16 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Long enough for a slow machine; reaching it is a failure.
-const DEADLINE: Duration = Duration::from_secs(240);
+mod training;
+
+use training::{alone, data_folder, multicard, rank_logs, run_command, table, text, wait_for};
 
 /// A small plan: two precisions, two layouts, a few steps of tiny images.
 const SMALL: &str = r#"
@@ -35,47 +34,10 @@ loader_workers = 1
 epochs = 2
 "#;
 
-/// One data folder for all tests: the digits are made once.
-fn data_folder() -> &'static Path {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| TempDir::new().unwrap()).path()
-}
-
-/// Runs that train at the same time fight for the CPUs, and all take longer than one after the other.
-fn alone() -> MutexGuard<'static, ()> {
-    static TRAINING: Mutex<()> = Mutex::new(());
-    TRAINING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn multicard(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.args(arguments).env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker"));
-    command.env("MULTICARD_DATA", data_folder());
-    command
-}
-
-fn output(arguments: &[&str]) -> Output {
-    multicard(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Runs a plan into a session of its own.
-fn run_plan(folder: &TempDir, plan: &str, more: &[&str]) -> (Output, String) {
-    let file = folder.path().join("plan.toml");
-    fs::write(&file, plan).unwrap();
-    let session = folder.path().join("session").display().to_string();
-    let mut arguments = vec!["run", file.to_str().unwrap(), "--session", &session];
-    arguments.extend(more);
-    (output(&arguments), session)
-}
-
-fn table(session: &str, preset: &str) -> Value {
-    let output = output(&["table", session, "--preset", preset, "--format", "json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn run_plan(folder: &TempDir, plan: &str, more: &[&str]) -> (Output, PathBuf) {
+    let (mut command, session) = run_command(folder, plan);
+    (command.args(more).output().unwrap(), session)
 }
 
 #[test]
@@ -98,7 +60,7 @@ fn a_plan_becomes_finished_runs_and_tables() {
         events.iter().filter(|event| event["event"] == "evidence" && event["in_effect"] == false).collect();
     assert!(not_in_effect.is_empty(), "{not_in_effect:?}");
 
-    let times = table(&session, "times");
+    let times = table(&session, "times", &[]);
     let rows = times["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
     for row in rows {
@@ -107,16 +69,16 @@ fn a_plan_becomes_finished_runs_and_tables() {
         assert!(row["step_time_s"]["low"].is_null(), "one repeat shows no interval");
     }
     for preset in ["loss", "memory"] {
-        assert!(!table(&session, preset)["rows"].as_array().unwrap().is_empty(), "{preset}");
+        assert!(!table(&session, preset, &[])["rows"].as_array().unwrap().is_empty(), "{preset}");
     }
 
-    let before = [table(&session, "times"), table(&session, "loss"), table(&session, "memory")];
+    let before = [table(&session, "times", &[]), table(&session, "loss", &[]), table(&session, "memory", &[])];
     for file in ["session.sqlite", "session.sqlite-wal", "session.sqlite-shm"] {
-        let _ = fs::remove_file(Path::new(&session).join(file));
+        let _ = fs::remove_file(session.join(file));
     }
-    let rebuilt = self::output(&["session", "rebuild", &session]);
+    let rebuilt = multicard(&["session", "rebuild", session.to_str().unwrap()]).output().unwrap();
     assert!(rebuilt.status.success(), "{}", text(&rebuilt.stderr));
-    assert_eq!(before, [table(&session, "times"), table(&session, "loss"), table(&session, "memory")]);
+    assert_eq!(before, [table(&session, "times", &[]), table(&session, "loss", &[]), table(&session, "memory", &[])]);
 }
 
 #[test]
@@ -129,8 +91,8 @@ fn resuming_runs_only_what_is_missing() {
     let more = one.replace("repeats = 1", "repeats = 2");
     let (second, session) = run_plan(&folder, &more, &["--resume"]);
     assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
-    assert_eq!(fs::read_dir(Path::new(&session).join("runs")).unwrap().count(), 2);
-    let rows = table(&session, "times");
+    assert_eq!(fs::read_dir(session.join("runs")).unwrap().count(), 2);
+    let rows = table(&session, "times", &[]);
     assert_eq!(rows["rows"][0]["step_time_s"]["n"], 2);
     assert_eq!(rows["rows"][0]["step_time_s"]["method"], "range");
 }
@@ -141,9 +103,10 @@ fn colour_files_are_made_trained_on_and_named_when_they_are_corrupt() {
     let folder = TempDir::new().unwrap();
     let set = folder.path().join("scenario-b");
     let set = set.to_str().unwrap();
-    let made = output(&["data", "make", "--scenario", "b", "--count", "40", "--format", "png", set]);
+    let made =
+        multicard(&["data", "make", "--scenario", "b", "--count", "40", "--format", "png", set]).output().unwrap();
     assert!(made.status.success(), "{}", text(&made.stderr));
-    let again = output(&["data", "make", "--scenario", "b", set]);
+    let again = multicard(&["data", "make", "--scenario", "b", set]).output().unwrap();
     assert_eq!(again.status.code(), Some(2), "a set that is there is left alone");
 
     let plan = SMALL
@@ -156,11 +119,11 @@ fn colour_files_are_made_trained_on_and_named_when_they_are_corrupt() {
         .replace("epochs = 2", "epochs = 1\nloader = [\"host\", \"device\"]");
     let (run, session) = run_plan(&folder, &plan, &[]);
     assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
-    let losses = table(&session, "loss");
+    let losses = table(&session, "loss", &[]);
     let loss = |row: usize| losses["rows"][row]["train_loss"]["median"].as_f64().unwrap();
     // Batch norm over eight images of so few pixels magnifies roundings.
     assert!((loss(0) - loss(1)).abs() < 0.1, "{losses}");
-    let loading = table(&session, "loading");
+    let loading = table(&session, "loading", &[]);
     assert!(loading["rows"][0]["loader_start_s"]["median"].as_f64().unwrap() > 0.0, "{loading}");
 
     let class = Path::new(set).join("train/3");
@@ -173,9 +136,8 @@ fn colour_files_are_made_trained_on_and_named_when_they_are_corrupt() {
             let data = format!("set = \"folder\"\ndecode = \"{decode}\"\ncorrupt = \"{corrupt}\"");
             let (run, session) = run_plan(&folder, &plan.replace("set = \"folder\"", &data), &[]);
             assert_eq!(run.status.code(), Some(code), "{decode} {corrupt}: {}", text(&run.stderr));
-            let runs = fs::read_dir(Path::new(&session).join("runs")).unwrap();
-            let log = runs.map(|run| fs::read_to_string(run.unwrap().path().join("rank-0.jsonl")).unwrap());
-            let told = log.filter(|log| log.contains(&format!("{} cannot be decoded", broken.display()))).count();
+            let message = format!("{} cannot be decoded", broken.display());
+            let told = rank_logs(&session).iter().filter(|log| log.contains(&message)).count();
             assert_eq!(told, 1, "{decode} {corrupt}");
         }
     }
@@ -201,8 +163,8 @@ fn the_same_seed_gives_the_same_losses_bit_for_bit() {
 }
 
 /// When each run was under way, from its journal: (started, ended), in the order of starting.
-fn spans(session: &str) -> Vec<(f64, f64)> {
-    let journal = fs::read_to_string(Path::new(session).join("journal.jsonl")).unwrap();
+fn spans(session: &Path) -> Vec<(f64, f64)> {
+    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
     let lines: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let time = |decision: &str, run: &Value| {
         let line = lines.iter().find(|line| line["decision"] == decision && line["run"] == *run).unwrap();
@@ -229,7 +191,7 @@ fn runs_that_may_share_the_machine_go_side_by_side_and_their_times_enter_no_tabl
     assert_eq!(spans.len(), 4);
     assert!(spans.windows(2).any(|pair| pair[1].0 < pair[0].1), "none met another: {spans:?}");
     // Where two run at a time, each has CPUs of its own.
-    let journal = fs::read_to_string(Path::new(&session).join("journal.jsonl")).unwrap();
+    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
     let placed = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let placed: Vec<Value> = placed.filter(|line| line["decision"] == "run_placed").collect();
     let cpus = |line: &Value| line["placement"]["ranks"][0]["cpus"].clone();
@@ -242,7 +204,7 @@ fn runs_that_may_share_the_machine_go_side_by_side_and_their_times_enter_no_tabl
     }
     let met = |line: &&Value| !line["beside"].as_array().unwrap().is_empty();
     assert!(placed.iter().filter(met).count() > 0, "{placed:?}");
-    let rows = table(&session, "times");
+    let rows = table(&session, "times", &[]);
     let shared = rows["rows"]
         .as_array()
         .unwrap()
@@ -266,8 +228,15 @@ fn exclusive_runs_never_overlap() {
     let spans = spans(&session);
     assert_eq!(spans.len(), 4);
     assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{spans:?}");
-    let rows = table(&session, "times");
+    let rows = table(&session, "times", &[]);
     assert!(rows["rows"].as_array().unwrap().iter().all(|row| row["step_time_s"]["n"] == 2), "{rows}");
+}
+
+/// The process of the rank of the first run, once it has said `word`.
+fn pid_of_first_run(session: &Path, word: &str) -> Option<u64> {
+    let log = rank_logs(session).into_iter().next().filter(|log| log.contains(word))?;
+    let started: Value = serde_json::from_str(log.lines().next()?).ok()?;
+    started["pid"].as_u64()
 }
 
 #[test]
@@ -275,20 +244,9 @@ fn an_interrupt_ends_the_whole_group_and_exits_130() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let plan = SMALL.replace("epochs = 2", "epochs = 10000");
-    let file = folder.path().join("plan.toml");
-    fs::write(&file, plan).unwrap();
-    let session = folder.path().join("session");
-    let mut child =
-        multicard(&["run", file.to_str().unwrap(), "--session", session.to_str().unwrap()]).spawn().unwrap();
-    let pid = wait_for(|| {
-        let run = fs::read_dir(session.join("runs")).ok()?.next()?.ok()?.path();
-        let log = fs::read_to_string(run.join("rank-0.jsonl")).ok()?;
-        if !log.contains("\"step\"") {
-            return None;
-        }
-        let started: Value = serde_json::from_str(log.lines().next()?).ok()?;
-        started["pid"].as_u64()
-    });
+    let (mut command, session) = run_command(&folder, &plan);
+    let mut child = command.spawn().unwrap();
+    let pid = wait_for(|| pid_of_first_run(&session, "\"step\""));
     let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupt.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -300,17 +258,9 @@ fn a_rank_that_is_killed_fails_its_run_and_the_queue_goes_on() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let plan = SMALL.replace(r#"["nchw", "nhwc"]"#, r#""nchw""#).replace("epochs = 2", "epochs = 8");
-    let file = folder.path().join("plan.toml");
-    fs::write(&file, plan).unwrap();
-    let session = folder.path().join("session");
-    let mut child =
-        multicard(&["run", file.to_str().unwrap(), "--session", session.to_str().unwrap()]).spawn().unwrap();
-    let pid = wait_for(|| {
-        let run = fs::read_dir(session.join("runs")).ok()?.next()?.ok()?.path();
-        let log = fs::read_to_string(run.join("rank-0.jsonl")).ok()?;
-        let started: Value = serde_json::from_str(log.lines().next()?).ok()?;
-        started["pid"].as_u64()
-    });
+    let (mut command, session) = run_command(&folder, &plan);
+    let mut child = command.spawn().unwrap();
+    let pid = wait_for(|| pid_of_first_run(&session, "\"started\""));
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
@@ -339,20 +289,15 @@ fn bad_input_is_named_and_exits_2_with_nothing_written() {
         let (output, session) = run_plan(&folder, &plan, &[]);
         assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(expected), "{name}: {}", text(&output.stderr));
-        assert!(!Path::new(&session).exists(), "{name} left a session behind");
+        assert!(!session.exists(), "{name} left a session behind");
     }
 }
 
 #[test]
 fn without_a_worker_the_message_says_what_to_do() {
     let folder = TempDir::new().unwrap();
-    let file = folder.path().join("plan.toml");
-    fs::write(&file, SMALL).unwrap();
-    let session = folder.path().join("session");
-    let output = multicard(&["run", file.to_str().unwrap(), "--session", session.to_str().unwrap()])
-        .env("MULTICARD_WORKER", folder.path().join("absent"))
-        .output()
-        .unwrap();
+    let (mut command, session) = run_command(&folder, SMALL);
+    let output = command.env("MULTICARD_WORKER", folder.path().join("absent")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("absent"), "{}", text(&output.stderr));
     assert!(!session.exists());
@@ -391,16 +336,4 @@ fn a_disk_that_fills_up_is_told_and_what_is_missing_is_run_once_there_is_room() 
     let rows = times["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| row["step_time_s"]["n"] == 1), "{times}");
-}
-
-/// Waits for a condition, not for a time.
-fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(value) = condition() {
-            return value;
-        }
-        assert!(start.elapsed() < DEADLINE, "the condition did not come true");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

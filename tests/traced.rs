@@ -8,14 +8,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Long enough for a slow machine; reaching it is a failure.
-const DEADLINE: Duration = Duration::from_secs(600);
+mod training;
+
+use training::{alone, json, multicard, rank_logs, run_command, table, text, wait_for};
 
 const PLAN: &str = r#"
 version = 1
@@ -40,34 +39,9 @@ fn plan(window: &str, images: u32) -> String {
     PLAN.replace("WINDOW", window).replace("IMAGES", &images.to_string())
 }
 
-fn data_folder() -> &'static Path {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| TempDir::new().unwrap()).path()
-}
-
-fn alone() -> MutexGuard<'static, ()> {
-    static TRAINING: Mutex<()> = Mutex::new(());
-    TRAINING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn multicard(nsys: Option<&Path>, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.args(arguments).env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker"));
-    command.env("MULTICARD_DATA", data_folder()).env("PLANTED_SECRET", "SECRET-token");
-    if let Some(nsys) = nsys {
-        command.env("MULTICARD_NSYS", nsys);
-    }
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// The nsys of this machine, if there is one.
 fn real_nsys() -> Option<PathBuf> {
-    let output = multicard(None, &["node", "--format", "json"]).output().unwrap();
-    let node: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let node = json(multicard(&["node", "--format", "json"]));
     let path = node["nsys"]["Ok"]["path"].as_str().map(PathBuf::from);
     if path.is_none() {
         eprintln!("skipped: no nsys on this machine ({})", node["nsys"]["Err"]);
@@ -77,23 +51,28 @@ fn real_nsys() -> Option<PathBuf> {
 
 struct Traced {
     folder: TempDir,
-    session: String,
+    session: PathBuf,
     output: Output,
+}
+
+/// The command that runs a plan under this nsys, with a secret in its environment.
+fn command(nsys: &Path, folder: &TempDir, plan: &str) -> (Command, PathBuf) {
+    let (mut command, session) = run_command(folder, plan);
+    command.env("MULTICARD_NSYS", nsys).env("PLANTED_SECRET", "SECRET-token");
+    (command, session)
 }
 
 fn run(nsys: &Path, plan: &str) -> Traced {
     let folder = TempDir::new().unwrap();
-    let file = folder.path().join("plan.toml");
-    fs::write(&file, plan).unwrap();
-    let session = folder.path().join("session").display().to_string();
-    let output = multicard(Some(nsys), &["run", file.to_str().unwrap(), "--session", &session]).output().unwrap();
+    let (mut command, session) = command(nsys, &folder, plan);
+    let output = command.output().unwrap();
     Traced { folder, session, output }
 }
 
 impl Traced {
     /// The folder of its only run.
     fn run_folder(&self) -> PathBuf {
-        let mut runs = fs::read_dir(Path::new(&self.session).join("runs")).unwrap();
+        let mut runs = fs::read_dir(self.session.join("runs")).unwrap();
         runs.next().unwrap().unwrap().path()
     }
 
@@ -101,19 +80,13 @@ impl Traced {
         text(&self.output.stderr)
     }
 
-    fn table(&self, arguments: &[&str]) -> Value {
-        let mut all = vec!["table", self.session.as_str(), "--format", "json"];
-        all.extend(arguments);
-        let output = multicard(None, &all).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+    fn rows(&self, preset: &str, more: &[&str]) -> Vec<Value> {
+        table(&self.session, preset, more)["rows"].as_array().unwrap().clone()
     }
 
     fn trace(&self) -> Value {
         let file = self.run_folder().join("trace.sqlite");
-        let output = multicard(None, &["trace", file.to_str().unwrap(), "--format", "json"]).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        json(multicard(&["trace", file.to_str().unwrap(), "--format", "json"]))
     }
 
     /// How many ranges of a name the trace has.
@@ -145,16 +118,16 @@ fn a_run_under_a_real_nsys_is_recorded_with_its_ranges_and_kept_apart_from_times
     assert!(!kept.windows(12).any(|window| window == b"SECRET-token"), "the export holds the environment");
     let mode = fs::metadata(folder.join("rank-0.jsonl")).unwrap().permissions().mode();
     assert_eq!(mode & 0o002, 0, "everybody may write the log");
-    assert_eq!(traced.table(&["--preset", "metrics"])["rows"].as_array().unwrap().len(), 1);
-    assert_eq!(traced.table(&["--preset", "times"])["rows"].as_array().unwrap().len(), 0);
-    assert_eq!(traced.table(&["--preset", "times", "--traced"])["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(traced.rows("metrics", &[]).len(), 1);
+    assert_eq!(traced.rows("times", &[]).len(), 0);
+    assert_eq!(traced.rows("times", &["--traced"]).len(), 1);
     // The same recording again, as a report that stands alone.
     let report = traced.folder.path().join("elsewhere.nsys-rep");
     fs::copy(folder.join("trace.nsys-rep"), &report).unwrap();
-    let arguments = ["trace", report.to_str().unwrap(), "--session", &traced.session];
-    let attached = multicard(Some(&nsys), &arguments).output().unwrap();
+    let mut attach = multicard(&["trace", report.to_str().unwrap(), "--session", traced.session.to_str().unwrap()]);
+    let attached = attach.env("MULTICARD_NSYS", nsys).output().unwrap();
     assert!(attached.status.success(), "{}", text(&attached.stderr));
-    assert_eq!(traced.table(&["--preset", "metrics"])["rows"].as_array().unwrap().len(), 2);
+    assert_eq!(traced.rows("metrics", &[]).len(), 2);
 }
 
 #[test]
@@ -173,25 +146,13 @@ fn a_cancelled_run_under_a_real_nsys_keeps_its_report() {
     let Some(nsys) = real_nsys() else { return };
     let _alone = alone();
     let folder = TempDir::new().unwrap();
-    let file = folder.path().join("plan.toml");
-    fs::write(&file, plan("", 30_000)).unwrap();
-    let session = folder.path().join("session");
-    let arguments = ["run", file.to_str().unwrap(), "--session", session.to_str().unwrap()];
-    let child = multicard(Some(&nsys), &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let stepped = || {
-        let runs = fs::read_dir(session.join("runs")).into_iter().flatten().flatten();
-        runs.filter_map(|run| fs::read_to_string(run.path().join("rank-0.jsonl")).ok())
-            .any(|log| log.contains("\"step\""))
-    };
-    let begun = Instant::now();
-    while !stepped() {
-        assert!(begun.elapsed() < DEADLINE, "the run never made a step");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let (mut command, session) = command(&nsys, &folder, &plan("", 30_000));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(|| rank_logs(&session).iter().any(|log| log.contains("\"step\"")).then_some(()));
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let traced = Traced { folder, session: session.display().to_string(), output };
+    let traced = Traced { folder, session, output };
     assert_eq!(traced.output.status.code(), Some(130), "{}", traced.said());
     assert!(traced.said().contains("cancelled"), "{}", traced.said());
     assert!(traced.run_folder().join("trace.nsys-rep").exists());
@@ -220,9 +181,9 @@ fn an_nsys_that_writes_no_report_loses_no_measure() {
     let traced = run(&nsys, &plan("", 96));
     assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
     assert!(traced.said().contains("has no trace: nsys wrote no report"), "{}", traced.said());
-    let times = traced.table(&["--preset", "times", "--traced"]);
-    assert!(times["rows"][0]["step_time_s"]["median"].as_f64().unwrap() > 0.0, "{times}");
-    assert_eq!(traced.table(&["--preset", "metrics"])["rows"].as_array().unwrap().len(), 0);
+    let times = traced.rows("times", &["--traced"]);
+    assert!(times[0]["step_time_s"]["median"].as_f64().unwrap() > 0.0, "{times:?}");
+    assert_eq!(traced.rows("metrics", &[]).len(), 0);
 }
 
 #[test]
@@ -234,8 +195,8 @@ fn ranks_that_outlive_their_nsys_are_followed_to_their_end() {
     let nsys = stand_in(folder.path(), "echo", profile);
     let traced = run(&nsys, &plan("", 96));
     assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
-    let times = traced.table(&["--preset", "times", "--traced"]);
-    assert!(times["rows"][0]["step_time_s"]["median"].as_f64().unwrap() > 0.0, "{times}");
+    let times = traced.rows("times", &["--traced"]);
+    assert!(times[0]["step_time_s"]["median"].as_f64().unwrap() > 0.0, "{times:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod metrics;
 mod picture;
 mod sources;
 mod stacked;
+mod status;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,13 +16,13 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eframe::egui::{Align, CentralPanel, Context, Frame, Id, Layout, Margin, Panel, Ui};
+use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, Ui};
 use poll_promise::Promise;
 
 use super::engine::Records;
 use super::sessions::choose_session;
 use super::theme::GRID;
-use super::widgets::{main_button, muted, named, strong};
+use super::widgets::{main_button, muted};
 use super::{Command, Request, Screen, State};
 use crate::analysis::{CellKey, Level, MetricUnit};
 use crate::figure::{Form, Format, Kind, Over, Place, View, render};
@@ -297,7 +298,7 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         .show(ui, |ui| {
             // A short table would draw the panel in, and the next one would start as low.
             ui.take_available_height();
-            status_ui(ui, state, picture, commands);
+            status::status_ui(ui, state, picture, commands);
             table::table_ui(ui, &state.compare, picture, commands);
         });
     let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
@@ -317,51 +318,6 @@ fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &
         [chart] if chart.form == Form::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
         _ => lines::lines_ui(ui, compare, charts),
     }
-}
-
-/// What is in the table, what is not, and what can be done with it.
-fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
-    ui.horizontal(|ui| {
-        let comparison = &picture.comparison;
-        let (shown, all) = (comparison.cells.len(), comparison.all_cells);
-        let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
-        ui.label(strong(cells));
-        let runs = if comparison.finished == 1 { "run" } else { "runs" };
-        ui.label(muted(ui, format!("{} finished {runs}", comparison.finished)));
-        if comparison.unfinished > 0 {
-            let colour = super::theme::palette(ui.visuals()).warning;
-            let text = format!("{} did not finish and count in no value", comparison.unfinished);
-            ui.colored_label(colour, text).on_hover_text("The marks of their rows and the notes say which and why");
-        }
-        if picture.waiting > 0 {
-            ui.label(muted(ui, format!("{} still to run", picture.waiting)));
-        }
-        if picture.pending > 0 {
-            let text = format!("measures of {} runs are still being worked out", picture.pending);
-            ui.label(muted(ui, text));
-        }
-        if state.compare.is_updating() {
-            ui.label(muted(ui, "updating …"));
-        }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            for (name, format) in [("LaTeX", Format::Latex), ("CSV", Format::Csv), ("Markdown", Format::Markdown)] {
-                let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
-                button.widget_info(|| named(&format!("Copy as {name}")));
-                if button.clicked() {
-                    commands.push(Command::Compare(CompareCommand::Copy(format)));
-                }
-            }
-            ui.label(muted(ui, "Copy as"));
-            let notes = &comparison.table.notes;
-            ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
-                ui.set_max_width(520.0);
-                for note in notes {
-                    ui.label(format!("• {note}"));
-                }
-            });
-        });
-    });
-    ui.add_space(GRID);
 }
 
 /// What to do while there is nothing to compare.

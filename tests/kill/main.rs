@@ -9,19 +9,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
-use multicard::protocol::{EventLine, GROUP_LOG, GroupLine, Sample};
-use multicard::store::{Decision, JournalLine, Reader, RunRecord, index_path, rebuild};
+use multicard::store::rebuild;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, Signal, kill_process};
-use serde::de::DeserializeOwned;
 use tempfile::TempDir;
+
+mod scene;
+
+use scene::{Processes, Scene, names, records, wait_until};
 
 /// Long enough for a slow machine; reaching it is a failure.
 const DEADLINE: Duration = Duration::from_secs(900);
@@ -69,42 +70,6 @@ enum Victim {
     Import,
 }
 
-/// The processes of one session, by what they were called with.
-#[derive(Debug, Default)]
-struct Processes {
-    workbench: Vec<Pid>,
-    group: Vec<Pid>,
-    rank: Vec<Pid>,
-}
-
-impl Processes {
-    fn of(session: &Path) -> Self {
-        let mut found = Self::default();
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
-            else {
-                continue;
-            };
-            // What has ended and was not waited for has no command line.
-            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-            if !words.iter().any(|word| Path::new(word.as_ref()).starts_with(session)) {
-                continue;
-            }
-            match words[1].as_ref() {
-                "group" => found.group.push(pid),
-                "rank" => found.rank.push(pid),
-                _ => found.workbench.push(pid),
-            }
-        }
-        found
-    }
-
-    fn all(&self) -> impl Iterator<Item = Pid> {
-        self.workbench.iter().chain(&self.group).chain(&self.rank).copied()
-    }
-}
-
 fn multicard() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
     command.env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker"));
@@ -132,14 +97,6 @@ struct Campaign {
     wanted: usize,
     /// How long a tool takes when it is let be.
     takes: BTreeMap<Victim, Duration>,
-}
-
-/// One session through its kills.
-struct Scene {
-    session: PathBuf,
-    errors: PathBuf,
-    /// Runs that were finished at some look, as they were then.
-    finished: BTreeMap<String, String>,
 }
 
 impl Campaign {
@@ -287,57 +244,13 @@ impl Campaign {
                     });
                     left.all().next().is_none()
                 });
-                self.lose_a_page(scene);
+                if let Some(what) = scene.lose_a_page(&mut self.random) {
+                    self.note(what);
+                }
             }
             _ => {}
         }
         true
-    }
-
-    /// What a machine that loses its power does to a log: its end is gone, or zeros. What was synced before stays.
-    fn lose_a_page(&mut self, scene: &Scene) {
-        let journal = scene.session.join("journal.jsonl");
-        let text = fs::read(&journal).unwrap_or_default();
-        let ended: BTreeSet<String> = scene
-            .journal()
-            .into_iter()
-            .filter_map(|line| match line.decision {
-                Decision::RunEnded { run, .. } => Some(run),
-                _ => None,
-            })
-            .collect();
-        let mut logs: Vec<(PathBuf, usize)> = Vec::new();
-        for (run, file) in scene.run_files() {
-            let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            if name.ends_with(".jsonl") && !ended.contains(&run) {
-                logs.push((file, 0));
-            }
-        }
-        // Of the journal only the last line may not have been synced yet.
-        let last = text.strip_suffix(b"\n").unwrap_or(&text).iter().rposition(|byte| *byte == b'\n');
-        logs.push((journal, last.map_or(0, |at| at + 1)));
-        let wal = PathBuf::from(format!("{}-wal", index_path(&scene.session).display()));
-        logs.push((wal, 0));
-        let (file, kept) = logs.swap_remove(self.random.random_range(0..logs.len()));
-        let Ok(mut bytes) = fs::read(&file) else { return };
-        if kept > 0 && self.random.random_bool(0.3) {
-            // A line that was never synced may have left its length alone.
-            bytes.resize(bytes.len() + self.random.random_range(1..300), 0);
-            self.note("zeros stood at the end of the journal");
-            return fs::write(&file, bytes).unwrap();
-        }
-        if bytes.len() <= kept {
-            return;
-        }
-        let at = self.random.random_range(kept..bytes.len());
-        if kept > 0 || self.random.random_bool(0.7) {
-            bytes.truncate(at);
-            self.note("the end of a log was cut off");
-        } else {
-            bytes[at..].fill(0);
-            self.note("the end of a log became zeros");
-        }
-        fs::write(&file, bytes).unwrap();
     }
 
     /// Starts a tool on the session and kills it on its way; says whether it was still there to be killed.
@@ -440,95 +353,6 @@ impl Campaign {
             }
             self.note("indexes compared with two rebuilds");
         }
-    }
-}
-
-impl Scene {
-    fn complaints(&self) -> String {
-        fs::read_to_string(&self.errors).unwrap_or_default()
-    }
-
-    /// Every file in folders of runs, with its run.
-    fn run_files(&self) -> Vec<(String, PathBuf)> {
-        let runs = self.session.join("runs");
-        let files = |run: String| {
-            let folder = runs.join(&run);
-            names(&folder).into_iter().map(move |name| (run.clone(), folder.join(name)))
-        };
-        names(&runs).into_iter().flat_map(files).collect()
-    }
-
-    fn log_bytes(&self) -> u64 {
-        let logs = self.run_files().into_iter().map(|(_, file)| file).chain([self.session.join("journal.jsonl")]);
-        let logs = logs.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
-        logs.filter_map(|file| fs::metadata(file).ok()).map(|metadata| metadata.len()).sum()
-    }
-
-    fn journal(&self) -> Vec<JournalLine> {
-        lines(&self.session.join("journal.jsonl"))
-    }
-
-    /// Every whole line of every log can be understood.
-    fn check_logs(&self) {
-        self.journal();
-        for (run, file) in self.run_files() {
-            let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            if name.starts_with("rank-") {
-                assert!(lines::<EventLine>(&file).iter().all(|line| line.run == run));
-            } else if name == "samples.jsonl" {
-                lines::<Sample>(&file);
-            } else if name == GROUP_LOG {
-                lines::<GroupLine>(&file);
-            }
-        }
-    }
-
-    /// What holds once the plan has come to its end.
-    fn check_end(&self) {
-        let found = records(&self.session);
-        let finished = |record: &&RunRecord| record.state == RunState::Finished;
-        assert_eq!(found.iter().filter(finished).count(), CELLS * REPEATS, "{}", self.complaints());
-        assert!(found.iter().all(|record| record.state.is_final()));
-        let cells: BTreeSet<_> = found.iter().filter(finished).map(|record| (&record.cell, record.repeat)).collect();
-        assert_eq!(cells.len(), CELLS * REPEATS);
-        wait_until("no process is left", || Processes::of(&self.session).all().next().is_none());
-        let steps = |record: &RunRecord| record.ranks.iter().map(|rank| rank.steps.len()).collect::<Vec<_>>();
-        for record in found.iter().filter(finished) {
-            assert!(steps(record).iter().all(|count| *count == steps(record)[0] && *count > 0), "{record:?}");
-        }
-    }
-}
-
-/// All that is known of all runs, steps included.
-fn records(session: &Path) -> Vec<RunRecord> {
-    let reader = Reader::open(session).unwrap();
-    let runs = reader.runs().unwrap();
-    runs.iter().map(|record| reader.run(&record.run).unwrap().unwrap()).collect()
-}
-
-/// The whole lines of a log; a last one without an end is left out.
-fn lines<T: DeserializeOwned>(path: &Path) -> Vec<T> {
-    let text = fs::read(path).unwrap_or_default();
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let parse = |line: &[u8]| {
-        serde_json::from_slice(line)
-            .unwrap_or_else(|error| panic!("{}: {error}: {}", path.display(), String::from_utf8_lossy(line)))
-    };
-    text[..whole].split_inclusive(|byte| *byte == b'\n').map(|line| parse(line.strip_suffix(b"\n").unwrap())).collect()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < DEADLINE, "waited in vain until {what}");
-        sleep(Duration::from_millis(5));
     }
 }
 

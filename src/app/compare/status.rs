@@ -1,0 +1,55 @@
+//! The line above the table: what is in it, what is not, and how to take it along.
+
+use eframe::egui::{Align, Layout, Ui};
+
+use super::CompareCommand;
+use super::picture::Picture;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{muted, named, strong};
+use crate::app::{Command, State};
+use crate::figure::Format;
+
+/// What is in the table, what is not, and what can be done with it.
+pub fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
+    ui.horizontal(|ui| {
+        let comparison = &picture.comparison;
+        let (shown, all) = (comparison.cells.len(), comparison.all_cells);
+        let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
+        ui.label(strong(cells));
+        let runs = if comparison.finished == 1 { "run" } else { "runs" };
+        ui.label(muted(ui, format!("{} finished {runs}", comparison.finished)));
+        if comparison.unfinished > 0 {
+            let colour = palette(ui.visuals()).warning;
+            let text = format!("{} did not finish and count in no value", comparison.unfinished);
+            ui.colored_label(colour, text).on_hover_text("The marks of their rows and the notes say which and why");
+        }
+        if picture.waiting > 0 {
+            ui.label(muted(ui, format!("{} still to run", picture.waiting)));
+        }
+        if picture.pending > 0 {
+            let text = format!("measures of {} runs are still being worked out", picture.pending);
+            ui.label(muted(ui, text));
+        }
+        if state.compare.is_updating() {
+            ui.label(muted(ui, "updating …"));
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            for (name, format) in [("LaTeX", Format::Latex), ("CSV", Format::Csv), ("Markdown", Format::Markdown)] {
+                let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
+                button.widget_info(|| named(&format!("Copy as {name}")));
+                if button.clicked() {
+                    commands.push(Command::Compare(CompareCommand::Copy(format)));
+                }
+            }
+            ui.label(muted(ui, "Copy as"));
+            let notes = &comparison.table.notes;
+            ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
+                ui.set_max_width(520.0);
+                for note in notes {
+                    ui.label(format!("• {note}"));
+                }
+            });
+        });
+    });
+    ui.add_space(GRID);
+}

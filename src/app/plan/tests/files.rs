@@ -1,0 +1,93 @@
+//! Plans as files: opening, saving, and what is wrong with them.
+
+use super::*;
+
+#[test]
+fn a_broken_plan_is_told_with_file_line_key_and_the_nearest_name_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("broken.toml");
+    std::fs::write(&path, "version = 1\nrepeat = 3\n[factors]\nprecision = [\"fp32\", \"pf16\"]\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path));
+    let told = messages(&window);
+    for part in [
+        "broken.toml:2: repeat: unknown key; did you mean \"repeats\"?".to_owned(),
+        "broken.toml:4: factors.precision: unknown level \"pf16\"; did you mean \"fp16\"?".to_owned(),
+    ] {
+        assert!(told.contains(&part), "{told}");
+    }
+    assert_eq!(*window.state().state.plan.plan(), start::first_plan());
+    execute(&mut window, PlanCommand::OpenFile(folder.path().join("absent.toml")));
+    assert!(messages(&window).contains("absent.toml"));
+}
+
+#[test]
+fn a_plan_that_is_saved_and_opened_again_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "Precision bf16");
+    execute(&mut window, PlanCommand::RunTimeLimit(Some(12.5)));
+    assert!(window.query_by_label("no file yet · unsaved changes").is_some());
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
+    assert!(window.query_by_label("mine.toml").is_some());
+    let saved = window.state().state.plan.plan().clone();
+    execute(&mut window, PlanCommand::New);
+    assert_ne!(*window.state().state.plan.plan(), saved);
+    window.state_mut().commands.push(Command::Dropped(vec![path]));
+    settle(&mut window);
+    assert_eq!(*window.state().state.plan.plan(), saved);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no unfinished file stays");
+}
+
+#[test]
+fn another_file_is_replaced_only_when_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.toml");
+    std::fs::write(&path, "mine").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    assert!(messages(&window).contains("exists and was left alone"));
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: true });
+    assert!(Plan::read(&path).is_ok());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no such folder").join("plan.toml");
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::SaveFile { path, replace: false });
+    assert!(messages(&window).contains("cannot save the plan to"), "{}", messages(&window));
+}
+
+#[test]
+fn a_path_is_asked_for_in_a_field_and_where_no_file_is_chosen_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("typed.toml");
+    std::fs::write(&path, "version = 1\nname = \"typed\"\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    let question = |number: u64, suggestion: String| Question {
+        number,
+        purpose: Purpose::Open,
+        suggestion,
+        dialog: None,
+        note: None,
+        replace: None,
+    };
+    window.state_mut().state.plan.question = Some(question(1, path.display().to_string()));
+    settle(&mut window);
+    click(&mut window, "Open this file");
+    assert_eq!(window.state().state.plan.plan().name, "typed");
+    assert!(window.query_by_label("Path of the plan").is_none(), "the question is answered");
+
+    let mut unanswered = question(2, String::new());
+    unanswered.dialog = Some(Promise::from_ready(None));
+    window.state_mut().state.plan.question = Some(unanswered);
+    settle(&mut window);
+    assert!(window.query_by_label_contains("If no dialog appeared, type the path here").is_some());
+    assert!(window.get_by_label("Open this file").accesskit_node().is_disabled());
+    click(&mut window, "Close");
+    assert!(window.query_by_label("Path of the plan").is_none());
+}
