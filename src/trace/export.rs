@@ -64,6 +64,9 @@ const KEPT_TABLES: [&str; 11] = [
     "PROFILER_OVERHEAD",
 ];
 
+/// Their columns that name strings of `StringIds`, where environments of processes and what they printed stand too.
+const NAMES: &str = "'nameId', 'textId', 'jsonTextId', 'demangledName', 'shortName', 'mangledName'";
+
 /// Removes what import does not read either: environments, commands, hosts, users, what programs printed.
 fn scrub(file: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open(file)?;
@@ -73,20 +76,34 @@ fn scrub(file: &Path) -> rusqlite::Result<()> {
         .query_map([], |row| row.get::<_, String>(0))?
         .collect::<Result<Vec<_>, _>>()?;
     let has = |table: &str| tables.iter().any(|known| known == table);
-    if has("ProcessStreams") && has("StringIds") {
-        connection.execute_batch(
-            "DELETE FROM StringIds WHERE id IN
-                (SELECT contentId FROM ProcessStreams UNION SELECT filenameId FROM ProcessStreams);",
-        )?;
-    }
     for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"].into_iter().filter(|table| has(table)) {
         connection.execute_batch(&format!("DELETE FROM {table} WHERE name LIKE 'EXPORT_PARAM%';"))?;
     }
     for table in tables.iter().filter(|name| !KEPT_TABLES.iter().any(|kept| name.starts_with(kept))) {
-        connection.execute_batch(&format!("DROP TABLE \"{}\";", table.replace('"', "\"\"")))?;
+        connection.execute_batch(&format!("DROP TABLE {};", quoted(table)))?;
+    }
+    if has("StringIds") {
+        let named = connection
+            .prepare(&format!(
+                "SELECT tables.name, columns.name FROM sqlite_schema tables, pragma_table_info(tables.name) columns
+                 WHERE tables.type = 'table' AND columns.name IN ({NAMES})"
+            ))?
+            .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?
+            .map(|found| {
+                found.map(|(table, column)| format!("SELECT {column} FROM {} WHERE {column} NOT NULL", quoted(&table)))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        // Without any, `NOT IN ()` is true of all strings.
+        let named = named.join(" UNION ");
+        connection.execute_batch(&format!("DELETE FROM StringIds WHERE id NOT IN ({named});"))?;
     }
     // What was deleted is still in the file until it is written anew.
     connection.execute_batch("COMMIT; VACUUM;")
+}
+
+/// A table's name within SQL.
+fn quoted(table: &str) -> String {
+    format!("\"{}\"", table.replace('"', "\"\""))
 }
 
 /// Exports a report.

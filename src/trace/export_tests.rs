@@ -108,7 +108,8 @@ fn a_kept_export_is_its_owners_and_holds_what_is_imported_and_nothing_private() 
              INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', 'SECRET-host');
              CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER);
              INSERT INTO ProcessStreams VALUES (1, 900001, 900002);
-             INSERT INTO StringIds VALUES (900001, '/tmp/SECRET-file'), (900002, 'SECRET-output');",
+             INSERT INTO StringIds VALUES (900001, '/tmp/SECRET-file'), (900002, 'SECRET-output'),
+                (900003, 'PATH=/bin' || char(0) || 'TOKEN=SECRET-token');",
         )
         .unwrap();
     let exported = export_with(&nsys, &report, &mut go_on).unwrap();
