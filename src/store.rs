@@ -25,7 +25,7 @@ mod telemetry;
 mod tests;
 mod writer;
 
-pub use archive::{ArchiveError, ArchiveProgress, export_session, import_session, verify_archive};
+pub use archive::{ArchiveError, ArchiveProgress, LeftOut, export_session, import_session, verify_archive};
 pub use error::StoreError;
 pub use folder::{index_path, parse_session_file};
 pub use journal::{Decision, JournalLine};

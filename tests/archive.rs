@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use multicard::store::{ArchiveError, export_session, import_session, verify_archive};
+use multicard::store::{ArchiveError, LeftOut, export_session, import_session, verify_archive};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
@@ -17,7 +17,7 @@ mod seeded;
 
 use seeded::{command, files, multicard, records, session, tables, text};
 
-fn export(session: &Path, out: &Path) -> Result<(), ArchiveError> {
+fn export(session: &Path, out: &Path) -> Result<LeftOut, ArchiveError> {
     export_session(session, out, &mut |_, _| ControlFlow::Continue(()))
 }
 
@@ -89,6 +89,21 @@ fn without_a_folder_a_session_is_imported_under_its_archives_name() {
     let imported = multicard(home.path(), &["session", "import", archive.to_str().unwrap()]);
     assert!(imported.status.success(), "{}", text(&imported.stderr));
     assert_eq!(names(&home.path().join("data/multicard/sessions")), ["seeds"]);
+}
+
+#[test]
+fn a_recording_that_may_hold_an_environment_stays_behind_and_is_told() {
+    let (home, from) = (TempDir::new().unwrap(), session());
+    let run = names(&from.path().join("runs")).remove(0);
+    let recording = from.path().join("runs").join(run).join("trace.nsys-rep");
+    fs::write(recording, "TOKEN=SECRET").unwrap();
+    let archive = home.path().join("a.zip");
+    let paths = [from.path(), &archive].map(|path| path.display().to_string());
+    let exported = multicard(home.path(), &["session", "export", &paths[0], "--out", &paths[1]]);
+    assert!(exported.status.success(), "{}", text(&exported.stderr));
+    assert!(text(&exported.stderr).contains("1 recording of Nsight Systems"), "{}", text(&exported.stderr));
+    assert!(!entries(&archive).iter().any(|(name, _)| name.ends_with(".nsys-rep")));
+    assert_eq!(export(from.path(), &home.path().join("b.zip")).unwrap(), LeftOut { recordings: 1 });
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub struct SessionsState {
     dialog: Option<Promise<Option<PathBuf>>>,
     looking: Option<Promise<Vec<PathBuf>>>,
     transfer: Option<transfer::Transfer>,
-    /// The archive that was written last.
-    exported: Option<PathBuf>,
+    /// What became of the last export.
+    exported: Option<String>,
 }
 
 impl SessionsState {

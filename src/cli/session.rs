@@ -20,7 +20,8 @@ pub(super) enum Command {
         /// The session's folder, or the name of one in the default place.
         session: PathBuf,
     },
-    /// Write a session into one file: a ZIP archive with sizes and SHA-256 sums, without the index.
+    /// Write a session into one file: a ZIP archive with sizes and SHA-256 sums, without the index and without recordings of
+    /// Nsight Systems (.nsys-rep), which hold the environments of programs.
     Export {
         /// The session's folder, or the name of one in the default place.
         session: PathBuf,
@@ -44,7 +45,8 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Export { session, out } => {
             let session = session_folder(&session)?;
             let work = |progress: ArchiveProgress<'_>| store::export_session(&session, &out, progress);
-            transfer("exporting", work, || format!("{} holds {}", out.display(), session.display()))
+            let done = |left_out| format!("{} holds {}{left_out}", out.display(), session.display());
+            transfer("exporting", work, done)
         }
         Command::Import { file, session } => {
             let session = match session {
@@ -52,7 +54,7 @@ pub(super) fn run(command: Command) -> Outcome {
                 None => default_folder(&file)?,
             };
             let work = |progress: ArchiveProgress<'_>| store::import_session(&file, &session, progress);
-            transfer("importing", work, || format!("session {}", session.display()))
+            transfer("importing", work, |()| format!("session {}", session.display()))
         }
     }
 }
@@ -73,10 +75,10 @@ fn default_folder(archive: &Path) -> Result<PathBuf, Box<dyn std::error::Error>>
 }
 
 /// Does the work under a bar, up to its end or an interrupt.
-fn transfer(
+fn transfer<T>(
     what: &'static str,
-    work: impl FnOnce(ArchiveProgress<'_>) -> Result<(), ArchiveError>,
-    done: impl FnOnce() -> String,
+    work: impl FnOnce(ArchiveProgress<'_>) -> Result<T, ArchiveError>,
+    done: impl FnOnce(T) -> String,
 ) -> Outcome {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -97,8 +99,7 @@ fn transfer(
             Ok(INTERRUPTED)
         }
         outcome => {
-            outcome?;
-            say(done());
+            say(done(outcome?));
             Ok(OK)
         }
     }

@@ -14,7 +14,7 @@ mod manifest;
 mod unpack;
 
 pub use error::ArchiveError;
-pub use export::export_session;
+pub use export::{LeftOut, export_session};
 pub use import::import_session;
 pub use unpack::verify_archive;
 

@@ -30,7 +30,8 @@ struct Shared {
 
 /// What a transfer has made.
 enum Done {
-    Archive(PathBuf),
+    /// What to say of it.
+    Archive(String),
     Session(PathBuf),
 }
 
@@ -54,8 +55,9 @@ impl State {
                 let Some(session) = self.session.as_ref().map(|session| session.folder.clone()) else { return };
                 let what = format!("exporting to {}", archive.display());
                 self.start_transfer(what, context, move |shared, context| {
-                    export_session(&session, &archive, &mut |done, total| shared.take(done, total, context))?;
-                    Ok(Done::Archive(archive))
+                    let take = &mut |done, total| shared.take(done, total, context);
+                    let left_out = export_session(&session, &archive, take)?;
+                    Ok(Done::Archive(format!("{} is written and checked{left_out}", archive.display())))
                 });
             }
             (SessionsCommand::Import(archive), None) => match imported_folder(&archive) {
@@ -94,7 +96,7 @@ impl State {
         let Some(Transfer { what, shared, promise }) = self.sessions.transfer.take() else { return };
         match promise.try_take() {
             Err(promise) => self.sessions.transfer = Some(Transfer { what, shared, promise }),
-            Ok(Ok(Done::Archive(archive))) => self.sessions.exported = Some(archive),
+            Ok(Ok(Done::Archive(said))) => self.sessions.exported = Some(said),
             Ok(Ok(Done::Session(folder))) => self.open_session(Request::OpenExisting(folder), requests),
             Ok(Err(ArchiveError::Cancelled)) => {}
             Ok(Err(error)) => self.problem(self.screen, error.to_string()),
@@ -143,8 +145,8 @@ pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui,
             "a path that ends in .zip",
             SessionsCommand::Export,
         );
-        if let Some(archive) = &state.sessions.exported {
-            ui.label(muted(ui, format!("{} is written and checked", archive.display())).small());
+        if let Some(said) = &state.sessions.exported {
+            ui.label(muted(ui, said).small());
         }
     }
     row(

@@ -1,5 +1,6 @@
 //! Writes a session into an archive: beside its place first, read back and checked, then renamed.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,9 +14,34 @@ use super::unpack::{Archive, hexadecimal};
 use super::{ArchiveError, ArchiveProgress};
 use crate::store::folder;
 
+/// Recordings of Nsight Systems that were left out of an archive; its text goes on in a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many.
+    pub recordings: usize,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let recordings = match self.recordings {
+            0 => return Ok(()),
+            1 => "1 recording".to_owned(),
+            count => format!("{count} recordings"),
+        };
+        write!(
+            f,
+            "; {recordings} of Nsight Systems (.nsys-rep) left out: such a file holds the environment of programs. What was \
+             imported of it is in the archive"
+        )
+    }
+}
+
 /// Writes the session in `session` into the archive `out`, which must not be there yet. A session that is being written
 /// is taken as it is at this moment. Bytes are told twice: once written, once read back.
-pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
+///
+/// Recordings of Nsight Systems (`.nsys-rep`) stay behind, as they hold the environments of programs; what was imported of
+/// them goes along.
+pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>) -> Result<LeftOut, ArchiveError> {
     folder::read_node(session)?;
     let name = out.file_name().filter(|_| out.extension().is_some_and(|extension| extension == "zip"));
     let Some(name) = name else { return Err(ArchiveError::Name { path: out.to_owned() }) };
@@ -23,14 +49,15 @@ pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>)
         return Err(ArchiveError::Exists { path: out.to_owned() });
     }
     let part = out.with_file_name(format!(".{}.part", name.to_string_lossy()));
-    let written = write(session, &part, progress).and_then(|()| super::import::put_in_place(&part, out));
+    let written =
+        write(session, &part, progress).and_then(|left_out| super::import::put_in_place(&part, out).map(|()| left_out));
     written.inspect_err(|_| {
         let _ = fs::remove_file(&part);
     })
 }
 
-fn write(session: &Path, part: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
-    let files = files(session)?;
+fn write(session: &Path, part: &Path, progress: ArchiveProgress<'_>) -> Result<LeftOut, ArchiveError> {
+    let (files, left_out) = files(session)?;
     let total_bytes = 2 * files.iter().map(|(_, bytes)| bytes).sum::<u64>();
     let mut done_bytes = 0;
     let file = File::create(part).map_err(ArchiveError::io("writing", part))?;
@@ -76,7 +103,8 @@ fn write(session: &Path, part: &Path, progress: ArchiveProgress<'_>) -> Result<(
     // An archive that was never read is none.
     let file = File::open(part).map_err(ArchiveError::io("reading", part))?;
     let check = &mut |done, _| progress(total_bytes / 2 + done, total_bytes);
-    Archive::open(file, part)?.unpack(check, |_| Ok(io::sink()))
+    Archive::open(file, part)?.unpack(check, |_| Ok(io::sink()))?;
+    Ok(left_out)
 }
 
 fn start<W: Write + io::Seek>(zip: &mut ZipWriter<W>, path: &str, bytes: u64, part: &Path) -> Result<(), ArchiveError> {
@@ -86,9 +114,9 @@ fn start<W: Write + io::Seek>(zip: &mut ZipWriter<W>, path: &str, bytes: u64, pa
 }
 
 /// The files of a session and their lengths now. The journal comes before the logs of its runs, so that no run is said
-/// to have ended whose logs were read before.
-fn files(session: &Path) -> Result<Vec<(String, u64)>, ArchiveError> {
-    let mut found = Vec::new();
+/// to have ended whose logs were read before. Recordings of Nsight Systems are only counted.
+fn files(session: &Path) -> Result<(Vec<(String, u64)>, LeftOut), ArchiveError> {
+    let (mut found, mut left_out) = (Vec::new(), LeftOut { recordings: 0 });
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         let at = session.join(&folder);
@@ -103,6 +131,8 @@ fn files(session: &Path) -> Result<Vec<(String, u64)>, ArchiveError> {
             let metadata = entry.metadata().map_err(ArchiveError::io("reading", &entry.path()))?;
             if is_left_out(&name) {
                 continue;
+            } else if metadata.is_file() && name.ends_with(".nsys-rep") {
+                left_out.recordings += 1;
             } else if metadata.is_dir() {
                 folders.push(path);
             } else if metadata.is_file() && super::manifest::refused(&name).is_none() {
@@ -114,5 +144,5 @@ fn files(session: &Path) -> Result<Vec<(String, u64)>, ArchiveError> {
     }
     found.sort();
     found.sort_by_key(|(path, _)| path.contains('/'));
-    Ok(found)
+    Ok((found, left_out))
 }
