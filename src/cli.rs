@@ -148,6 +148,15 @@ fn window(_session: Option<PathBuf>) -> Outcome {
     Err("built without the feature `window`: use a subcommand (`multicard --help` lists them)".into())
 }
 
+/// How what is said of a machine or a plan is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For reading.
+    Md,
+    /// For programs.
+    Json,
+}
+
 /// Writes data to stdout.
 fn print(text: &str) -> Result<(), std::io::Error> {
     let mut stdout = std::io::stdout().lock();

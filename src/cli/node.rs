@@ -1,8 +1,8 @@
 //! `multicard node`: what this machine offers.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::{OK, Outcome, print};
+use super::{Format, OK, Outcome, print};
 use crate::plan::{CudaState, Node};
 use crate::session::Machine;
 
@@ -11,14 +11,6 @@ pub(super) struct Arguments {
     /// How to write it.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For reading.
-    Md,
-    /// For programs.
-    Json,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {

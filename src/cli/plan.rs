@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
-use super::{OK, Outcome, print};
+use super::{Format, OK, Outcome, print};
 use crate::plan::{Levels, Matrix, Node, Plan, expand, remarks};
 use crate::session::Machine;
 
@@ -16,14 +16,6 @@ pub(super) struct Arguments {
     /// How to write it.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For reading.
-    Md,
-    /// For programs.
-    Json,
 }
 
 #[derive(Serialize)]

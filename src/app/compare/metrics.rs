@@ -77,7 +77,3 @@ pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     });
     menu.response.on_hover_text("Compare the metrics of a report that was recorded elsewhere");
 }
-
-#[cfg(test)]
-#[path = "metrics_tests.rs"]
-mod tests;

@@ -18,6 +18,7 @@ use crate::store::RunRecord;
 
 #[path = "../../../tests/bench/many_runs.rs"]
 mod many_runs;
+mod metrics;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {
     let summaries = runs.iter().filter(|run| run.state.is_final()).map(summarise_run).collect();
