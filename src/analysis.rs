@@ -30,7 +30,7 @@ pub use places::Places;
 pub use pyramid::{Pyramid, View};
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run};
 pub use smooth::Smoother;
-pub use value::{Interval, Method, Value, range, ratio, summarise};
+pub use value::{BOOTSTRAP_REPEATS, Interval, Method, Value, range, ratio, summarise};
 
 // The plan's values that summaries and cells carry, for whoever draws them.
 pub use crate::plan::{Level, Levels, RunState};

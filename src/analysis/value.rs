@@ -3,7 +3,7 @@
 use super::bootstrap::{bca, median_of_sorted};
 
 /// Repeats from which on the interval is a bootstrap one.
-const BOOTSTRAP_REPEATS: usize = 6;
+pub const BOOTSTRAP_REPEATS: usize = 6;
 /// Resamples of a bootstrap interval.
 pub(super) const RESAMPLES: usize = 2_000;
 

@@ -95,6 +95,8 @@ fn drive(
         draw(&bar, session);
         if interrupted.load(Ordering::Relaxed) && !cancelled {
             bar.suspend(|| say("interrupted: ending what runs"));
+            // What never started says nothing when it is taken out of the queue.
+            outcomes.unfinished += session.states().filter(|(_, state)| *state == RunState::Queued).count();
             session.cancel_all()?;
             cancelled = true;
         }

@@ -15,7 +15,8 @@ pub use arrange::{Arrangement, level_name};
 
 use super::chart::Chart;
 use super::drawing::Drawing;
-use super::preset::Preset;
+use super::notes::traced_note;
+use super::preset::{Preset, Runs};
 use super::table::{Baseline, Shape, Table, by_repeat, table_of};
 use crate::analysis::{
     Cell, CellKey, Level, Measure, MetricUnit, Recording, RunState, Setting, Source, TRACE_METRICS, cells_of, measure,
@@ -296,8 +297,17 @@ pub(super) fn compare_as(
     let table = match preset {
         None => table,
         Some(preset) => {
-            let shape = Shape { id: preset.id, measures: preset.measures, by_epoch: preset.by_epoch };
-            table_of(&shape, naming, &shown, &baseline)
+            let mut measures = preset.measures.to_vec();
+            // One that was asked for is drawn, and belongs to the numbers.
+            if view.metric != preset.usual_metric() && !measures.contains(&view.metric) {
+                measures.push(view.metric);
+            }
+            let shape = Shape { id: preset.id, measures: &measures, by_epoch: preset.by_epoch };
+            let mut table = table_of(&shape, naming, &shown, &baseline);
+            if preset.runs == Runs::Plain && traced > 0 {
+                table.notes.push(traced_note(traced));
+            }
+            table
         }
     };
     let runs = || shown.iter().flat_map(|cell| &cell.runs);

@@ -9,7 +9,7 @@ use super::spec::Spec;
 use super::table::{Table, has_levels};
 use super::{Place, View};
 use crate::analysis::{CellKey, MEASURES, Source, cells_of, measure};
-use crate::figure::paper::CellFacts;
+use crate::figure::paper::{CellFacts, DrawnChart};
 
 /// Which charts a preset draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +97,8 @@ fn can_be_log(chart: &Chart) -> bool {
 
 fn view(preset: Preset, spec: &Spec) -> Result<View, FigureError> {
     let place = |key: Option<&str>| key.map_or(Place::Auto, |key| Place::Setting(key.to_owned()));
-    let own = if preset.metric.is_empty() { "epoch_time_s" } else { preset.metric };
     let metric = match spec.measure.as_deref() {
-        None => own,
+        None => preset.usual_metric(),
         Some(super::SPEEDUP) => super::SPEEDUP,
         Some(asked) => match measure(asked) {
             Some(measure) => measure.key,
@@ -164,6 +163,8 @@ impl Figure {
     pub fn provenance(&self, sessions: Vec<Origin>) -> Provenance {
         // What was just written as JSON is JSON.
         let table = serde_json::from_str(&render(&self.table, Format::Json)).unwrap_or_default();
-        Provenance::new(self.title.clone(), self.spec.clone(), sessions, self.facts.clone(), table, self.notes())
+        let drawn = self.charts.iter().map(DrawnChart::of).collect();
+        let (title, spec, cells) = (self.title.clone(), self.spec.clone(), self.facts.clone());
+        Provenance::new(title, spec, sessions, cells, table, drawn, self.notes())
     }
 }

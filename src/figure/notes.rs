@@ -2,7 +2,10 @@
 
 use super::sibling::Against;
 use super::table::{Baseline, CellValue, Column, Row, finished, is_time};
-use crate::analysis::{Cell, Method, RunState, held, measure, varying};
+use crate::analysis::{BOOTSTRAP_REPEATS, Cell, Method, RunState, held, measure, varying};
+
+/// Measures that are not of the time after the warm-up.
+const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
 
 /// The notes of a table, one sentence each.
 pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<String> {
@@ -14,6 +17,10 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     if shows("step_time_s") {
         notes.push("warm-up steps are left out; step times are of the slowest rank".to_owned());
     }
+    let whole: Vec<&str> = columns.iter().filter(|one| WHOLE_RUN.contains(&one.key)).map(|one| one.name).collect();
+    if !whole.is_empty() {
+        notes.push(format!("of the whole run, its start and warm-up included: {}", whole.join(", ").to_lowercase()));
+    }
     if shows("speedup") {
         notes.push(baseline_note(cells, baseline));
     }
@@ -24,13 +31,23 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     if columns.iter().any(|column| column.shown_unit == "GB") {
         notes.push("1 GB is 10^9 bytes; peaks are of the rank or GPU with the most".to_owned());
     }
-    if shows("warm_up_peak_bytes") {
-        notes.push("allocated, reserved and active peaks are of the time after the warm-up, in which cuDNN tries its algorithms".to_owned());
+    if let Some(place) = columns.iter().position(|column| column.key == "warm_up_peak_bytes") {
+        let of_warm_up = rows.iter().filter(|row| matches!(row.values[place], CellValue::Measure(_))).count();
+        let peaks = "allocated, reserved and active peaks";
+        notes.push(match of_warm_up {
+            0 => format!("{peaks} include the warm-up where it is not told apart"),
+            _ => format!("{peaks} are of the time after the warm-up, in which cuDNN tries its algorithms"),
+        });
     }
     notes.extend(device_note(cells));
     notes.extend(mark_notes(cells));
     notes.extend(unfinished_note(cells));
     notes
+}
+
+/// Says that recorded runs are not among the others.
+pub(super) fn traced_note(traced: usize) -> String {
+    format!("traced cells: {traced}, left out because tracing costs time; presets of metrics show them")
 }
 
 fn held_note(cells: &[Cell]) -> String {
@@ -82,7 +99,11 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
     let Some(cell) = baseline.cell else {
         return "speed-ups are left out: no run has a throughput".to_owned();
     };
-    format!("speed-up: distinct images per second over those of {}", cell_name(cells, cell))
+    let repeats = || cells.iter().map(|cell| finished(cell).count());
+    let uneven = repeats().min() != repeats().max() && repeats().min() < Some(BOOTSTRAP_REPEATS);
+    let paired =
+        if uneven { "; repeats are compared in pairs, and those that have no partner do not count" } else { "" };
+    format!("speed-up: distinct images per second over those of {}{paired}", cell_name(cells, cell))
 }
 
 fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {

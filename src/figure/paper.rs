@@ -1,6 +1,7 @@
 //! A chart on paper: laid out once as a scene, written as SVG, PDF or PNG with where it comes from.
 
 mod axis;
+mod drawn_values;
 mod font;
 mod layout;
 mod legend;
@@ -20,6 +21,7 @@ mod tests;
 mod webfont;
 mod write;
 
+pub use drawn_values::{DrawnChart, DrawnPoint};
 pub use font::{Face, Family, Glyph};
 pub use layout::lay_out;
 pub use png::{Pixels, rasterise};

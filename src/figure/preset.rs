@@ -43,6 +43,11 @@ pub(super) enum Runs {
 }
 
 impl Preset {
+    /// The measure that it draws unless another is asked for.
+    pub(super) fn usual_metric(self) -> &'static str {
+        if self.metric.is_empty() { "epoch_time_s" } else { self.metric }
+    }
+
     /// The same, with runs that a profiler recorded among the others.
     pub fn with_traced(self) -> Self {
         Self { runs: if self.runs == Runs::Plain { Runs::All } else { self.runs }, ..self }

@@ -1,7 +1,7 @@
 //! The table as a value: columns with units, rows of cells, notes.
 
 use super::Preset;
-use super::notes::notes;
+use super::notes::{notes, traced_note};
 use super::preset::Runs;
 use super::sibling::Against;
 use crate::analysis::{
@@ -180,7 +180,7 @@ pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Tab
     let shape = Shape { id: preset.id, measures: preset.measures, by_epoch: preset.by_epoch };
     let mut table = table_of(&shape, &varying(&cells), &cells, &Baseline::find(&cells, baseline));
     if preset.runs == Runs::Plain && traced > 0 {
-        table.notes.push(format!("traced cells: {traced}, left out because tracing costs time"));
+        table.notes.push(traced_note(traced));
     }
     if preset.runs == Runs::WithTrace {
         table.notes.push("times are summed over GPUs and threads".to_owned());

@@ -261,9 +261,18 @@ fn host_memory_suffices(candidate: &Candidate) -> Option<String> {
     let shortage = shortage(host_bytes, candidate.node.memory_bytes)?;
     let copies = if set_copies == 1 { "one copy".to_owned() } else { format!("{set_copies} copies") };
     let set = set_bytes as f64 / 1e9;
+    let remedies = [
+        (set_copies > 1, "data_copy = shared"),
+        (candidate.plan.data.decode() == Some(Decode::Once), "data.decode = each_epoch"),
+        (true, "a smaller batch or image"),
+        (set_copies * set_bytes > host_bytes / 10, "fewer images"),
+        (candidate.settings.gpus > 1, "fewer GPUs"),
+    ];
+    let remedies: Vec<&str> = remedies.into_iter().filter(|(helps, _)| *helps).map(|(_, remedy)| remedy).collect();
     Some(format!(
-        "does not fit into the host's memory: {shortage}, of which {copies} of {set:.1} GB of images: use \
-         data_copy = shared, data.decode = each_epoch, fewer images or fewer GPUs"
+        "does not fit into the host's memory: {shortage}, of which {copies} of {set:.1} GB of images, the rest being \
+         processes and their batches: use {}",
+        remedies.join(", ")
     ))
 }
 

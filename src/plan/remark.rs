@@ -4,7 +4,7 @@ use super::{Level, Node, Numa, Plan};
 
 /// Remarks on a plan on this machine, a sentence each without its full stop.
 pub fn remarks(plan: &Plan, node: &Node) -> Vec<String> {
-    [one_numa_node(plan, node), shared(plan)].into_iter().flatten().collect()
+    [one_numa_node(plan, node), shared(plan), no_profiler(plan, node)].into_iter().flatten().collect()
 }
 
 fn one_numa_node(plan: &Plan, node: &Node) -> Option<String> {
@@ -23,10 +23,20 @@ fn shared(plan: &Plan) -> Option<String> {
     })
 }
 
+fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
+    let missing = node.nsys.as_ref().err()?;
+    plan.tracing.capture().map(|_| {
+        format!(
+            "trace = nsys: {missing}, so that this plan is not run here: install Nsight Systems, or take that line out"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
+    use crate::plan::{Capture, Tracing};
 
     #[test]
     fn a_binding_without_effect_is_said_where_there_is_one_node() {
@@ -35,6 +45,13 @@ mod tests {
         assert!(told.len() == 1 && told[0].starts_with("numa = local, first-node: small has one"), "{told:?}");
         assert!(remarks(&plan, &gpu_node(2)).is_empty());
         assert!(remarks(&small_plan(&[]), &cpu_node()).is_empty());
+    }
+
+    #[test]
+    fn a_plan_that_asks_for_a_missing_profiler_is_said_not_to_run() {
+        let mut plan = small_plan(&[]);
+        plan.tracing = Tracing::Nsys(Capture::Whole);
+        assert!(remarks(&plan, &cpu_node())[0].contains("it is not on PATH"));
     }
 
     #[test]

@@ -19,7 +19,13 @@ const HEAD: f32 = 40.0;
 /// Draws the table; a click on a row chooses its cell, two open its runs.
 pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
     if compare.order.is_empty() {
-        ui.label(muted(ui, "The filter leaves no cell. Show all, or tick a level."));
+        let comparison = &picture.comparison;
+        let reason = if comparison.all_cells == 0 && comparison.traced > 0 {
+            "A profiler recorded all runs, which costs time. Tick “Traced runs”, or look at their Metrics."
+        } else {
+            "The filter leaves no cell. Show all, or tick a level."
+        };
+        ui.label(muted(ui, reason));
         return;
     }
     let keys: Vec<String> = picture.columns.iter().map(|shown| column_name(picture, shown)).collect();

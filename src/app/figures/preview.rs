@@ -86,7 +86,11 @@ fn nothing_ui(ui: &mut Ui, drawn: &Drawn) {
             ui.label(muted(ui, note));
         }
         if drawn.figure.cells.is_empty() {
-            ui.label(muted(ui, "No cell passes the filter."));
+            let reason = match drawn.figure.all_cells {
+                0 => "No run is of this preset's kind: what a profiler recorded is in the presets of metrics.",
+                _ => "No cell passes the filter.",
+            };
+            ui.label(muted(ui, reason));
         }
     });
 }

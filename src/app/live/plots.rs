@@ -11,7 +11,7 @@ use egui_plot::{
 use super::LiveCommand;
 use super::axis::{log_text, log_ticks, x_text, x_ticks, y_text, y_ticks};
 use super::kind::Kind;
-use super::scene::{Curve, Scene};
+use super::scene::{Curve, STEADY_ROOM, Scene};
 use crate::app::State;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
@@ -120,8 +120,13 @@ impl Panel<'_> {
     /// Draws it and returns where the curves are.
     fn ui(&self, ui: &mut Ui, scene: &Scene, commands: &mut Vec<LiveCommand>) -> Rect {
         let max = self.curves.iter().map(Curve::max).fold(0.0, f64::max);
-        let (unit, scale) = self.kind.unit(max);
-        self.title_ui(ui, scene, unit);
+        // Steps of the warm-up take so long that beside them the others would lie on zero.
+        let steady = || self.curves.iter().filter_map(|curve| curve.steady_max(scene));
+        let steady: Vec<(f64, bool)> = if self.kind == Kind::StepTime { steady().collect() } else { Vec::new() };
+        let is_cut = steady.iter().any(|(_, is_cut)| *is_cut);
+        let steady = steady.into_iter().map(|(max, _)| max).reduce(f64::max);
+        let (unit, scale) = self.kind.unit(steady.unwrap_or(max));
+        self.title_ui(ui, scene, unit, is_cut);
         let log = scene.is_log(self.kind);
         let y_axis = AxisHints::new_y()
             .min_thickness(NUMBERS_WIDTH)
@@ -135,7 +140,7 @@ impl Panel<'_> {
             .y_grid_spacer(move |input| if log { log_ticks(&input) } else { y_ticks(&input) })
             .show_axes([false, true])
             .set_margin_fraction(vec2(0.0, 0.06))
-            .auto_bounds(Vec2b::new(false, true))
+            .auto_bounds(Vec2b::new(false, steady.is_none()))
             .allow_axis_zoom_drag(false)
             .allow_boxed_zoom(false)
             .allow_double_click_reset(false)
@@ -156,6 +161,10 @@ impl Panel<'_> {
             // A panel that is scrolled out of sight needs no curves.
             let seen = rect.intersects(self.visible);
             plot_ui.set_plot_bounds_x(scene.view.0..=scene.view.1);
+            if let Some(steady) = steady {
+                let top = STEADY_ROOM * steady * scale;
+                plot_ui.set_plot_bounds_y((steady * scale - top)..=top);
+            }
             let columns = (rect.width() * pixels).max(1.0) as usize;
             let draw = Draw { scene, scale, log, columns };
             draw.background(plot_ui, &visuals);
@@ -174,16 +183,16 @@ impl Panel<'_> {
         shown.response.rect
     }
 
-    fn title_ui(&self, ui: &mut Ui, scene: &Scene, unit: &str) {
+    fn title_ui(&self, ui: &mut Ui, scene: &Scene, unit: &str, is_cut: bool) {
         ui.horizontal(|ui| {
             let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
             ui.label(strong(format!("{}{unit}", self.kind.name()))).on_hover_text(self.kind.meaning());
-            ui.label(muted(ui, self.notes(scene)).small());
+            ui.label(muted(ui, self.notes(scene, is_cut)).small());
         });
     }
 
     /// What is not plain about the curves.
-    fn notes(&self, scene: &Scene) -> String {
+    fn notes(&self, scene: &Scene, is_cut: bool) -> String {
         let mut notes = Vec::new();
         if scene.is_log(self.kind) {
             notes.push("logarithmic".to_owned());
@@ -191,6 +200,9 @@ impl Panel<'_> {
         let joined = self.curves.iter().filter(|curve| curve.part.is_none());
         if joined.clone().any(|curve| curve.run.curves.parts(self.kind) > 1) {
             notes.push(self.kind.whole().to_owned());
+        }
+        if is_cut {
+            notes.push("steps of the warm-up go beyond the axis".to_owned());
         }
         let factor = scene.smoothing();
         if factor > 0.0 {

@@ -26,6 +26,9 @@ pub struct SceneRun<'a> {
     pub running: bool,
 }
 
+/// The axis of step times ends at so many times the greatest one after the warm-up.
+pub const STEADY_ROOM: f64 = 1.06;
+
 /// One curve of a panel.
 pub struct Curve<'a> {
     pub run: &'a SceneRun<'a>,
@@ -183,6 +186,19 @@ impl Curve<'_> {
     /// The greatest value.
     pub fn max(&self) -> f64 {
         self.column.raw.extent(0, usize::MAX).map_or(0.0, |(_, max)| max)
+    }
+
+    /// The greatest value in view that is not of the warm-up, and whether those of the warm-up in view are greater by far;
+    /// none where nothing else is in view.
+    pub fn steady_max(&self, scene: &Scene) -> Option<(f64, bool)> {
+        let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
+        let warm = self.run.curves.warm_up.map_or(f64::NEG_INFINITY, |[_, (last_s, _)]| last_s);
+        let after = self.track.times.partition_point(|time| *time <= warm);
+        let from = xs.partition_point(|x| *x - shift < scene.view.0);
+        let to = xs.partition_point(|x| *x - shift <= scene.view.1);
+        let max = |from, to| if from < to { self.column.raw.extent(from, to).map(|(_, max)| max) } else { None };
+        let steady = max(after.max(from), to)?;
+        Some((steady, max(from, after.min(to)).is_some_and(|warm| warm > STEADY_ROOM * steady)))
     }
 
     /// The pieces in view, raw or smoothed.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::drawn_values::DrawnChart;
 use crate::analysis::Cell;
 use crate::figure::Spec;
 use crate::plan::Node;
@@ -117,8 +118,11 @@ pub struct Provenance {
     pub sessions: Vec<Origin>,
     /// The cells that are shown.
     pub cells: Vec<CellFacts>,
-    /// The numbers, as `multicard table --format json` writes them.
+    /// The numbers of the cells, as `multicard table --format json` writes them.
     pub table: serde_json::Value,
+    /// The values that are drawn.
+    #[serde(default)]
+    pub drawn: Vec<DrawnChart>,
     /// What a reader must know, one sentence each.
     pub notes: Vec<String>,
 }
@@ -131,9 +135,11 @@ impl Provenance {
         sessions: Vec<Origin>,
         cells: Vec<CellFacts>,
         table: serde_json::Value,
+        drawn: Vec<DrawnChart>,
         notes: Vec<String>,
     ) -> Self {
-        Self { multicard_figure: VERSION, program: PROGRAM.to_owned(), title, spec, sessions, cells, table, notes }
+        let program = PROGRAM.to_owned();
+        Self { multicard_figure: VERSION, program, title, spec, sessions, cells, table, drawn, notes }
     }
 
     /// As JSON on one line, the same for the same provenance.

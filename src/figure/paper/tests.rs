@@ -290,3 +290,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_figures_file_carries_the_values_that_it_draws_and_its_table_the_measure_that_was_asked_for() {
+    let figure = figure_of(&Spec { measure: Some("energy_j".to_owned()), ..Spec::default() });
+    assert!(figure.table.columns.iter().any(|column| column.key == "energy_j"));
+    let drawn = figure.provenance(vec![origin()]).drawn;
+    let marks: Vec<&Point> =
+        figure.charts.iter().flat_map(|chart| chart.series()).flat_map(|one| &one.points).collect();
+    let carried: Vec<f64> = drawn.iter().flat_map(|chart| &chart.points).map(|point| point.value).collect();
+    assert!(!carried.is_empty() && drawn[0].y == "Energy (J)", "{drawn:?}");
+    assert_eq!(carried, marks.iter().map(|point| point.value.median).collect::<Vec<_>>());
+    let groups = &figure.charts[0].x.categories;
+    assert!(drawn[0].points.iter().all(|point| groups.contains(&point.x)), "{drawn:?}");
+}

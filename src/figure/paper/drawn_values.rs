@@ -1,0 +1,69 @@
+//! The values that a figure draws, as they go along in its file: those of the table are of the cells, these of the marks.
+
+use serde::{Deserialize, Serialize};
+
+use crate::figure::{Axis, Chart};
+
+/// A chart with more points is as good as the logs it is made from, and they are in the session.
+const MOST_POINTS: usize = 2000;
+
+/// A chart's points.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DrawnChart {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// The x axis with its unit.
+    pub x: String,
+    /// The y axis with its unit, which the values are in.
+    pub y: String,
+    /// Panel by panel and series by series; none of a chart with more than 2000 of them.
+    pub points: Vec<DrawnPoint>,
+}
+
+/// A point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DrawnPoint {
+    /// What tells its panel from others; empty where there is one.
+    pub panel: String,
+    /// Its series in the legend.
+    pub series: String,
+    /// Its place along the x axis: a category, or a number.
+    pub x: String,
+    /// The median.
+    pub value: f64,
+    /// The interval's low end.
+    pub low: Option<f64>,
+    /// The interval's high end.
+    pub high: Option<f64>,
+    /// Repeats behind it.
+    pub n: usize,
+    /// The value over that of the baseline.
+    pub ratio: Option<f64>,
+}
+
+impl DrawnChart {
+    pub(in crate::figure) fn of(chart: &Chart) -> Self {
+        let count: usize = chart.series().map(|series| series.points.len()).sum();
+        let panels = if count > MOST_POINTS { &[] } else { chart.panels.as_slice() };
+        let points = panels.iter().flat_map(|panel| {
+            panel.series.iter().flat_map(|series| {
+                series.points.iter().map(|point| DrawnPoint {
+                    panel: panel.title.clone(),
+                    series: series.name.clone(),
+                    x: place(&chart.x, point.x),
+                    value: point.value.median,
+                    low: point.value.interval.map(|ends| ends.low),
+                    high: point.value.interval.map(|ends| ends.high),
+                    n: point.value.n,
+                    ratio: point.ratio.map(|ratio| ratio.median),
+                })
+            })
+        });
+        Self { title: chart.title.clone(), x: chart.x.title(), y: chart.y.title(), points: points.collect() }
+    }
+}
+
+fn place(axis: &Axis, x: f64) -> String {
+    // Places of categories are whole numbers from 0 on.
+    axis.categories.get(x.max(0.0) as usize).cloned().unwrap_or_else(|| x.to_string())
+}
