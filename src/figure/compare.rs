@@ -261,7 +261,7 @@ pub(super) fn draw(scene: &Scene, drawing: Drawing) -> Vec<Chart> {
     match drawing {
         Drawing::Bars => vec![bars::bars(scene)],
         Drawing::Memory => vec![bars::memory(scene)],
-        Drawing::Metrics => vec![metrics::stacked(scene)],
+        Drawing::Metrics => vec![metrics::metrics(scene)],
         Drawing::Loss => curves::by_epoch(scene),
         Drawing::Scaling => scaling::scaling(scene),
         Drawing::Effects => vec![effects::effects(scene)],

@@ -244,7 +244,9 @@ fn metric_ui(ui: &mut Ui, metric: &'static str, kind: Kind, commands: &mut Vec<C
 fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let now = picture.comparison.baseline.as_ref();
     let text = now.map_or("none", |(_, name)| name);
-    choice_ui(ui, "Baseline", text, 168.0, |ui| {
+    // The end of a name is what tells it from others; the arrow takes the rest.
+    let width = (text_width(ui, text) + 40.0).clamp(168.0, 340.0);
+    choice_ui(ui, "Baseline", text, width, |ui| {
         let mut offer = |ui: &mut Ui, cell: Option<&CellKey>, chosen: bool, name: &str| {
             if ui.selectable_label(chosen, name).clicked() {
                 commands.push(Command::Compare(CompareCommand::Baseline(cell.cloned())));

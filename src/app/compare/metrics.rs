@@ -22,7 +22,7 @@ pub fn metrics_ui(ui: &mut Ui, view: &View, commands: &mut Vec<Command>) {
         }
     }
     ui.separator();
-    ui.menu_button(format!("Metrics ({})", view.metrics.len()), |ui| {
+    ui.menu_button(format!("{} of {} metrics", view.metrics.len(), TRACE_METRICS.len()), |ui| {
         for kind in &TRACE_METRICS {
             let mut show = view.metrics.contains(&kind.key);
             let check = check_ui(ui, &mut show, kind.name).on_hover_text(kind.help);

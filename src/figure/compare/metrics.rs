@@ -1,4 +1,4 @@
-//! Metrics of profilers' reports: a bar a cell, its metrics on top of each other.
+//! Metrics of profilers' reports: a bar a cell, its metrics on top of each other where they add up, else beside each other.
 
 use super::Scene;
 use super::arrange::name_of;
@@ -7,7 +7,7 @@ use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
 use crate::figure::table::{SEED, finished};
 
 /// The chosen metrics of each cell with a report. A metric looks the same whichever others are chosen.
-pub(super) fn stacked(scene: &Scene) -> Chart {
+pub(super) fn metrics(scene: &Scene) -> Chart {
     let view = scene.view;
     let (name, unit) = match view.metric_unit {
         MetricUnit::Seconds => ("Time in metrics", "s"),
@@ -35,7 +35,8 @@ pub(super) fn stacked(scene: &Scene) -> Chart {
     let panels = vec![Panel { title: String::new(), series: series.collect() }];
     let mut chart = Chart {
         title: name.to_owned(),
-        form: Form::Stacked,
+        // Shares of a report's lists are of calls, of kernels and of copies, each list a whole of its own.
+        form: if view.metric_unit == MetricUnit::OfReport { Form::Bars } else { Form::Stacked },
         x: Axis::new("", ""),
         y: Axis::new(name, unit),
         panels,
@@ -49,6 +50,11 @@ pub(super) fn stacked(scene: &Scene) -> Chart {
         chart.notes.push("No metric is chosen.".to_owned());
     } else if scene.cells.iter().any(|cell| finished(cell).count() > 1) {
         chart.notes.push("Each part is the median over repeats.".to_owned());
+    }
+    if view.metric_unit == MetricUnit::OfReport {
+        chart
+            .notes
+            .push("Calls, kernels and copies are lists of their own: shares of two lists do not add up.".to_owned());
     }
     chart
 }
