@@ -12,7 +12,7 @@ mod sample;
 mod trace;
 
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
-pub use group::{Exit, GROUP_LOG, GroupEvent, GroupLine};
+pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine};
 pub use job::{Job, JobLimits, MemoryPolicy, Placement, RankPlace};
 pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample};

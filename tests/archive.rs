@@ -96,13 +96,17 @@ fn a_recording_that_may_hold_an_environment_stays_behind_and_is_told() {
     let (home, from) = (TempDir::new().unwrap(), session());
     let run = names(&from.path().join("runs")).remove(0);
     let recording = from.path().join("runs").join(run).join("trace.nsys-rep");
-    fs::write(recording, "TOKEN=SECRET").unwrap();
+    fs::write(&recording, "TOKEN=SECRET").unwrap();
+    let exporting = recording.with_file_name(".multicard-export-7-0");
+    fs::create_dir(&exporting).unwrap();
+    fs::write(exporting.join("report.sqlite"), "TOKEN=SECRET").unwrap();
     let archive = home.path().join("a.zip");
     let paths = [from.path(), &archive].map(|path| path.display().to_string());
     let exported = multicard(home.path(), &["session", "export", &paths[0], "--out", &paths[1]]);
     assert!(exported.status.success(), "{}", text(&exported.stderr));
     assert!(text(&exported.stderr).contains("1 recording of Nsight Systems"), "{}", text(&exported.stderr));
-    assert!(!entries(&archive).iter().any(|(name, _)| name.ends_with(".nsys-rep")));
+    let secret = |bytes: &[u8]| bytes.windows(6).any(|window| window == b"SECRET");
+    assert!(!entries(&archive).iter().any(|(name, bytes)| name.ends_with(".nsys-rep") || secret(bytes)));
     assert_eq!(export(from.path(), &home.path().join("b.zip")).unwrap(), LeftOut { recordings: 1 });
 }
 

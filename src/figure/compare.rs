@@ -282,6 +282,7 @@ pub(super) fn compare_as(
     let mut all = cells_of(sources);
     let known_cells = all.len();
     let traced = all.iter().filter(|cell| cell.recording() != Recording::Plain).count();
+    let traced_runs = all.iter().filter(|cell| cell.recording() == Recording::Traced).count();
     all.retain(|cell| view.admits(cell));
     let all_settings = varying(&all);
     let shown: Vec<Cell> = all.iter().filter(|cell| view.shows(cell, &all_settings)).cloned().collect();
@@ -304,8 +305,8 @@ pub(super) fn compare_as(
             }
             let shape = Shape { id: preset.id, measures: &measures, by_epoch: preset.by_epoch };
             let mut table = table_of(&shape, naming, &shown, &baseline);
-            if preset.runs == Runs::Plain && traced > 0 {
-                table.notes.push(traced_note(traced));
+            if preset.runs == Runs::Plain && traced_runs > 0 {
+                table.notes.push(traced_note(traced_runs));
             }
             table
         }

@@ -1,7 +1,7 @@
 //! What stands under a table: what all rows share, how values were made, what is not in them.
 
 use super::sibling::Against;
-use super::table::{Baseline, CellValue, Column, Row, finished, is_time};
+use super::table::{Baseline, CellValue, Column, RATE, Row, by_repeat, finished, is_time};
 use crate::analysis::{BOOTSTRAP_REPEATS, Cell, Method, RunState, held, measure, varying};
 
 /// Measures that are not of the time after the warm-up.
@@ -99,11 +99,22 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
     let Some(cell) = baseline.cell else {
         return "speed-ups are left out: no run has a throughput".to_owned();
     };
-    let repeats = || cells.iter().map(|cell| finished(cell).count());
-    let uneven = repeats().min() != repeats().max() && repeats().min() < Some(BOOTSTRAP_REPEATS);
-    let paired =
-        if uneven { "; repeats are compared in pairs, and those that have no partner do not count" } else { "" };
+    let paired = if leaves_repeats_out(cells, cell) {
+        "; fewer than 6 repeats are compared in pairs, and those that have no partner do not count"
+    } else {
+        ""
+    };
     format!("speed-up: distinct images per second over those of {}{paired}", cell_name(cells, cell))
+}
+
+/// Whether some speed-up is of pairs of repeats while one side has more of them; see [`crate::analysis::ratio`].
+fn leaves_repeats_out(cells: &[Cell], baseline: &Cell) -> bool {
+    let base = by_repeat(baseline, RATE);
+    cells.iter().filter(|cell| cell.key() != baseline.key()).any(|cell| {
+        let own = by_repeat(cell, RATE);
+        let pairs = own.iter().filter(|(repeat, _)| base.iter().any(|(other, _)| other == repeat)).count();
+        own.len().min(base.len()) < BOOTSTRAP_REPEATS && pairs > 1 && pairs < own.len().max(base.len())
+    })
 }
 
 fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {

@@ -13,7 +13,7 @@ use crate::analysis::{
 pub(super) const SEED: u64 = 1;
 
 /// The measure whose ratio is the speed-up.
-const RATE: &str = "images_per_s";
+pub(super) const RATE: &str = "images_per_s";
 
 /// One column.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,8 @@ use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 
+/// How the name of a folder begins into which a profiler's report is exported, in the run's folder.
+pub const EXPORT_FOLDER: &str = ".multicard-export-";
 /// The name of the supervisor's log in the run's folder.
 pub const GROUP_LOG: &str = "group.jsonl";
 

@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal};
 use super::TraceError;
 use super::import::{Progress, Stage};
 use super::nsys::nsys_path;
+use crate::protocol::EXPORT_FOLDER;
 
 /// How often cancelling is noticed while nsys says nothing.
 const LOOK: Duration = Duration::from_millis(50);
@@ -208,7 +209,7 @@ fn last_percent(text: &str) -> Option<f64> {
 /// or there if the report's folder cannot be written.
 fn private_folder(file: &Path) -> std::io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!(".multicard-export-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let name = format!("{EXPORT_FOLDER}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let beside = file.parent().unwrap_or(Path::new(".")).join(&name);
     let make = |folder: &Path| DirBuilder::new().mode(0o700).create(folder);
     if make(&beside).is_ok() {

@@ -10,7 +10,7 @@ use crate::analysis::{CellKey, Method, Value};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{CellValue, Column};
+use crate::figure::{CellValue, Column, Kind};
 
 const ROW: f32 = 24.0;
 /// Name and unit below each other.
@@ -20,10 +20,15 @@ const HEAD: f32 = 40.0;
 pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
     if compare.order.is_empty() {
         let comparison = &picture.comparison;
-        let reason = if comparison.all_cells == 0 && comparison.traced > 0 {
-            "A profiler recorded all runs, which costs time. Tick “Traced runs”, or look at their Metrics."
-        } else {
-            "The filter leaves no cell. Show all, or tick a level."
+        let view = &compare.view;
+        let reason = match (comparison.all_cells == 0 && comparison.traced > 0, view.kind == Kind::Metrics, view.traced)
+        {
+            (false, ..) => "The filter leaves no cell. Show all, or tick a level.",
+            (true, true, _) => "No run here has a report that was imported.",
+            (true, false, false) => {
+                "Here is only what a profiler recorded, which costs time. Tick “Traced runs”, or look at the Metrics."
+            }
+            (true, false, true) => "Here are only reports, which have no such measures. Look at the Metrics.",
         };
         ui.label(muted(ui, reason));
         return;

@@ -121,10 +121,12 @@ impl Panel<'_> {
     fn ui(&self, ui: &mut Ui, scene: &Scene, commands: &mut Vec<LiveCommand>) -> Rect {
         let max = self.curves.iter().map(Curve::max).fold(0.0, f64::max);
         // Steps of the warm-up take so long that beside them the others would lie on zero.
-        let steady = || self.curves.iter().filter_map(|curve| curve.steady_max(scene));
-        let steady: Vec<(f64, bool)> = if self.kind == Kind::StepTime { steady().collect() } else { Vec::new() };
-        let is_cut = steady.iter().any(|(_, is_cut)| *is_cut);
-        let steady = steady.into_iter().map(|(max, _)| max).reduce(f64::max);
+        let of_curves = if self.kind == Kind::StepTime { self.curves } else { &[] };
+        let [warm, steady] = of_curves.iter().fold([None, None], |most: [Option<f64>; 2], curve| {
+            let [warm, steady] = curve.warm_and_steady_max(scene);
+            [most[0].into_iter().chain(warm).reduce(f64::max), most[1].into_iter().chain(steady).reduce(f64::max)]
+        });
+        let is_cut = steady.is_some_and(|steady| warm.is_some_and(|warm| warm > STEADY_ROOM * steady));
         let (unit, scale) = self.kind.unit(steady.unwrap_or(max));
         self.title_ui(ui, scene, unit, is_cut);
         let log = scene.is_log(self.kind);
@@ -164,6 +166,9 @@ impl Panel<'_> {
             if let Some(steady) = steady {
                 let top = STEADY_ROOM * steady * scale;
                 plot_ui.set_plot_bounds_y((steady * scale - top)..=top);
+            } else {
+                // The plot remembers bounds that were set.
+                plot_ui.set_auto_bounds(Vec2b::new(false, true));
             }
             let columns = (rect.width() * pixels).max(1.0) as usize;
             let draw = Draw { scene, scale, log, columns };

@@ -188,17 +188,16 @@ impl Curve<'_> {
         self.column.raw.extent(0, usize::MAX).map_or(0.0, |(_, max)| max)
     }
 
-    /// The greatest value in view that is not of the warm-up, and whether those of the warm-up in view are greater by far;
-    /// none where nothing else is in view.
-    pub fn steady_max(&self, scene: &Scene) -> Option<(f64, bool)> {
+    /// The greatest values in view: of the warm-up, and of what came after it.
+    pub fn warm_and_steady_max(&self, scene: &Scene) -> [Option<f64>; 2] {
         let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
-        let warm = self.run.curves.warm_up.map_or(f64::NEG_INFINITY, |[_, (last_s, _)]| last_s);
-        let after = self.track.times.partition_point(|time| *time <= warm);
+        // By step, as ranks end one and the same step at different times.
+        let last = self.run.curves.warm_up.map_or(f64::NEG_INFINITY, |[_, (_, step)]| step as f64);
+        let after = self.track.steps.partition_point(|step| *step <= last);
         let from = xs.partition_point(|x| *x - shift < scene.view.0);
         let to = xs.partition_point(|x| *x - shift <= scene.view.1);
         let max = |from, to| if from < to { self.column.raw.extent(from, to).map(|(_, max)| max) } else { None };
-        let steady = max(after.max(from), to)?;
-        Some((steady, max(from, after.min(to)).is_some_and(|warm| warm > STEADY_ROOM * steady)))
+        [max(from, after.min(to)), max(after.max(from), to)]
     }
 
     /// The pieces in view, raw or smoothed.

@@ -12,6 +12,7 @@ use zip::write::SimpleFileOptions;
 use super::manifest::{ARCHIVE_VERSION, FileEntry, MANIFEST, Manifest, is_left_out};
 use super::unpack::{Archive, hexadecimal};
 use super::{ArchiveError, ArchiveProgress};
+use crate::protocol::EXPORT_FOLDER;
 use crate::store::folder;
 
 /// Recordings of Nsight Systems that were left out of an archive; its text goes on in a sentence.
@@ -30,8 +31,8 @@ impl fmt::Display for LeftOut {
         };
         write!(
             f,
-            "; {recordings} of Nsight Systems (.nsys-rep) left out: such a file holds the environment of programs. What was \
-             imported of it is in the archive"
+            "; {recordings} of Nsight Systems (.nsys-rep) left out: such files hold the environments of programs. What was \
+             imported of them, if anything, is in the archive"
         )
     }
 }
@@ -113,6 +114,9 @@ fn start<W: Write + io::Seek>(zip: &mut ZipWriter<W>, path: &str, bytes: u64, pa
     zip.start_file(path, options).map_err(|error| ArchiveError::zip(part, error))
 }
 
+/// What a profiler records, whole or not finished, of this time and of former ones.
+const RECORDINGS: [&str; 3] = [".nsys-rep", ".qdstrm", ".qdrep"];
+
 /// The files of a session and their lengths now. The journal comes before the logs of its runs, so that no run is said
 /// to have ended whose logs were read before. Recordings of Nsight Systems are only counted.
 fn files(session: &Path) -> Result<(Vec<(String, u64)>, LeftOut), ArchiveError> {
@@ -131,7 +135,10 @@ fn files(session: &Path) -> Result<(Vec<(String, u64)>, LeftOut), ArchiveError> 
             let metadata = entry.metadata().map_err(ArchiveError::io("reading", &entry.path()))?;
             if is_left_out(&name) {
                 continue;
-            } else if metadata.is_file() && name.ends_with(".nsys-rep") {
+            } else if metadata.is_dir() && entry.file_name().to_string_lossy().starts_with(EXPORT_FOLDER) {
+                // A report is being exported into it, or was when that was killed: it holds environments, too.
+                continue;
+            } else if metadata.is_file() && RECORDINGS.iter().any(|ending| name.ends_with(ending)) {
                 left_out.recordings += 1;
             } else if metadata.is_dir() {
                 folders.push(path);
