@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -245,11 +245,15 @@ fn an_interrupt_ends_the_whole_group_and_exits_130() {
     let folder = TempDir::new().unwrap();
     let plan = SMALL.replace("epochs = 2", "epochs = 10000");
     let (mut command, session) = run_command(&folder, &plan);
-    let mut child = command.spawn().unwrap();
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
     let pid = wait_for(|| pid_of_first_run(&session, "\"step\""));
     let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupt.success());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    // One was running, three never started.
+    let told = text(&output.stderr);
+    assert!(told.contains("0 finished, 4 did not"), "{told}");
     wait_for(|| (!Path::new(&format!("/proc/{pid}")).exists()).then_some(()));
 }
 

@@ -126,6 +126,8 @@ impl Panel<'_> {
             let [warm, steady] = curve.warm_and_steady_max(scene);
             [most[0].into_iter().chain(warm).reduce(f64::max), most[1].into_iter().chain(steady).reduce(f64::max)]
         });
+        // An axis from 0 to 0 is none.
+        let steady = steady.filter(|steady| *steady > 0.0);
         let is_cut = steady.is_some_and(|steady| warm.is_some_and(|warm| warm > STEADY_ROOM * steady));
         let (unit, scale) = self.kind.unit(steady.unwrap_or(max));
         self.title_ui(ui, scene, unit, is_cut);
