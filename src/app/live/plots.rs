@@ -11,7 +11,7 @@ use egui_plot::{
 use super::LiveCommand;
 use super::axis::{log_text, log_ticks, x_text, x_ticks, y_text, y_ticks};
 use super::kind::Kind;
-use super::scene::{Curve, STEADY_ROOM, Scene};
+use super::scene::{Curve, STEADY_ROOM, Scene, YAxis};
 use crate::app::State;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
@@ -119,17 +119,7 @@ struct Panel<'a> {
 impl Panel<'_> {
     /// Draws it and returns where the curves are.
     fn ui(&self, ui: &mut Ui, scene: &Scene, commands: &mut Vec<LiveCommand>) -> Rect {
-        let max = self.curves.iter().map(Curve::max).fold(0.0, f64::max);
-        // Steps of the warm-up take so long that beside them the others would lie on zero.
-        let of_curves = if self.kind == Kind::StepTime { self.curves } else { &[] };
-        let [warm, steady] = of_curves.iter().fold([None, None], |most: [Option<f64>; 2], curve| {
-            let [warm, steady] = curve.warm_and_steady_max(scene);
-            [most[0].into_iter().chain(warm).reduce(f64::max), most[1].into_iter().chain(steady).reduce(f64::max)]
-        });
-        // An axis from 0 to 0 is none.
-        let steady = steady.filter(|steady| *steady > 0.0);
-        let is_cut = steady.is_some_and(|steady| warm.is_some_and(|warm| warm > STEADY_ROOM * steady));
-        let (unit, scale) = self.kind.unit(steady.unwrap_or(max));
+        let YAxis { unit, scale, steady, is_cut } = YAxis::new(self.kind, self.curves, scene);
         self.title_ui(ui, scene, unit, is_cut);
         let log = scene.is_log(self.kind);
         let y_axis = AxisHints::new_y()

@@ -6,7 +6,7 @@ use super::axis::place_text;
 use super::kind::Kind;
 use super::mark::swatch;
 use super::plots::{cursor, plots_rect};
-use super::scene::{Curve, Scene};
+use super::scene::{Curve, Scene, YAxis};
 use crate::app::State;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, strong};
@@ -54,12 +54,14 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
             let widths = (name_width, column);
             let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name().to_owned()).collect();
             row(ui, widths, |ui| drop(ui.label(strong(when))), &names, true);
-            let units: Vec<String> = panels.iter().map(|panel| scale(panel).0.to_owned()).collect();
+            // The units of the panels above.
+            let axes: Vec<YAxis> = panels.iter().map(|(kind, curves)| YAxis::new(*kind, curves, scene)).collect();
+            let units: Vec<String> = axes.iter().map(|axis| axis.unit.to_owned()).collect();
             row(ui, widths, |_| (), &units, true);
             ScrollArea::vertical().auto_shrink(false).min_scrolled_height(0.0).show(ui, |ui| {
                 for line in lines {
                     let values: Vec<String> =
-                        line.values.iter().zip(&panels).map(|(value, panel)| text(*value, panel)).collect();
+                        line.values.iter().zip(&axes).map(|(value, axis)| text(*value, axis)).collect();
                     let name = |ui: &mut Ui| {
                         let size = vec2(18.0, ui.spacing().interact_size.y);
                         let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
@@ -74,12 +76,8 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
     });
 }
 
-fn scale(panel: &(Kind, Vec<Curve>)) -> (&'static str, f64) {
-    panel.0.unit(panel.1.iter().map(Curve::max).fold(0.0, f64::max))
-}
-
-fn text(value: Option<f64>, panel: &(Kind, Vec<Curve>)) -> String {
-    let scaled = |value: f64| grouped(&significant(value * scale(panel).1).replace('-', "\u{2212}"));
+fn text(value: Option<f64>, axis: &YAxis) -> String {
+    let scaled = |value: f64| grouped(&significant(value * axis.scale).replace('-', "\u{2212}"));
     value.map_or_else(|| "\u{2013}".to_owned(), scaled)
 }
 

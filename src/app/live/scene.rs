@@ -167,6 +167,34 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// The vertical axis of a panel.
+pub struct YAxis {
+    pub unit: &'static str,
+    /// What makes values ones in that unit.
+    pub scale: f64,
+    /// The value near its end, where that is not the greatest one: of step times, the greatest after the warm-up.
+    pub steady: Option<f64>,
+    /// Steps of the warm-up go beyond its end.
+    pub is_cut: bool,
+}
+
+impl YAxis {
+    pub fn new(kind: Kind, curves: &[Curve], scene: &Scene) -> Self {
+        let max = curves.iter().map(Curve::max).fold(0.0, f64::max);
+        // Steps of the warm-up take so long that beside them the others would lie on zero.
+        let of_curves = if kind == Kind::StepTime { curves } else { &[] };
+        let [warm, steady] = of_curves.iter().fold([None, None], |most: [Option<f64>; 2], curve| {
+            let [warm, steady] = curve.warm_and_steady_max(scene);
+            [most[0].into_iter().chain(warm).reduce(f64::max), most[1].into_iter().chain(steady).reduce(f64::max)]
+        });
+        // An axis from 0 to 0 is none.
+        let steady = steady.filter(|steady| *steady > 0.0);
+        let is_cut = steady.is_some_and(|steady| warm.is_some_and(|warm| warm > STEADY_ROOM * steady));
+        let (unit, scale) = kind.unit(steady.unwrap_or(max));
+        Self { unit, scale, steady, is_cut }
+    }
+}
+
 impl Curve<'_> {
     /// Its colour.
     pub fn colour(&self, visuals: &Visuals) -> Color32 {
