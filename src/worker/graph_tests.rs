@@ -7,8 +7,9 @@ use multicard::plan::{ImageSettings, Layout, OptimizerImpl, Precision};
 use tch::Kind;
 
 use super::*;
-use crate::models::frozen;
-use crate::testing::{channels_last, generator, settings};
+use crate::image::frozen;
+use crate::image::testing::{channels_last, settings};
+use crate::testing::generator;
 use crate::trainer::Trainer;
 
 #[test]

@@ -5,7 +5,7 @@ use multicard::plan::{DataSet, Level};
 use multicard::protocol::JobLimits;
 
 use super::*;
-use crate::testing::levels;
+use crate::image::testing::levels;
 
 fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
     Job {

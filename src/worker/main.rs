@@ -3,19 +3,14 @@
 mod binding;
 mod capture;
 mod clock;
-mod dali;
-mod data;
 mod device;
-mod evidence;
-mod fence;
 mod graph;
 mod group;
+mod image;
 mod job;
-mod models;
 mod parallel;
 mod precision;
 mod report;
-mod set;
 mod shim;
 #[cfg(test)]
 mod testing;
@@ -81,7 +76,7 @@ fn describe() -> ExitCode {
         protocol_version: PROTOCOL_VERSION,
         torch_version: shim::torch_version(),
         cuda: device::cuda_state(),
-        dali: dali::folder(),
+        dali: image::dali::folder(),
     };
     match serde_json::to_string(&worker) {
         Ok(text) => {

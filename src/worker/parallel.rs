@@ -2,7 +2,7 @@
 //!
 //! [`Single`] is one model; [`Ranks`] is one model a process, with averaged gradients (DistributedDataParallel);
 //! [`Replicas`] is one process with a model and a thread a device (DataParallel). Which images a rank sees is decided by its
-//! [`crate::data::Shard`].
+//! [`crate::image::data::Shard`].
 
 mod peers;
 mod proof;
@@ -17,8 +17,8 @@ use tch::{Device, TchError, Tensor};
 pub use peers::{Peers, STORE_VARIABLE, serve_store};
 pub use proof::{Coverage, weights};
 
-use crate::data::{Deal, Shard};
-use crate::models::MobileNetV2;
+use crate::image::MobileNetV2;
+use crate::image::data::{Deal, Shard};
 use crate::precision::Arithmetic;
 use crate::trainer::Trainer;
 use ranks::Ranks;

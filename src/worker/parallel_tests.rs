@@ -12,8 +12,8 @@ use multicard::plan::Layout;
 use tch::Kind;
 
 use super::*;
-use crate::models::frozen;
-use crate::testing::{channels_last, settings};
+use crate::image::frozen;
+use crate::image::testing::{channels_last, settings};
 
 /// Tells a process which part it has: task, rank, world size, port of the store, folder.
 const PART_VARIABLE: &str = "MULTICARD_TEST_PART";

@@ -1,5 +1,5 @@
-//! What tch lacks, from the C++ shim over libtorch. Unsafe code of the worker is here, in `dali`, and where `data` touches raw
-//! memory.
+//! What tch lacks, from the C++ shim over libtorch. Unsafe code of the worker is here, and where images touch raw memory
+//! or DALI.
 //!
 //! `host` needs libtorch_cpu alone and is linked; `cuda` is a shared library that is opened at run time, so that one
 //! worker serves machines with and without GPUs. No function of the shim throws: each keeps its error's text for the

@@ -7,8 +7,9 @@ use multicard::plan::{DataSet, Level};
 use multicard::protocol::{EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 use super::*;
+use crate::image::testing::levels;
 use crate::report::log_path;
-use crate::testing::{generator, levels};
+use crate::testing::generator;
 
 /// One IDX file: a header of big-endian sizes, then bytes.
 fn idx(path: &Path, sizes: &[u32], bytes: impl Iterator<Item = u8>) {

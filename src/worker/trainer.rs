@@ -4,7 +4,7 @@ use multicard::plan::{ImageSettings, Layout};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
 use crate::graph::{Replays, StepGraph};
-use crate::models::MobileNetV2;
+use crate::image::MobileNetV2;
 use crate::parallel::{Pass, Single, Strategy};
 use crate::precision::Arithmetic;
 use crate::shim::{NvtxRange, Sgd};

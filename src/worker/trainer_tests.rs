@@ -4,7 +4,8 @@
 use multicard::plan::{OptimizerImpl, Precision};
 
 use super::*;
-use crate::testing::{channels_last, generator, settings};
+use crate::image::testing::{channels_last, settings};
+use crate::testing::generator;
 
 /// Images whose class is where a bright bar is.
 fn learnable(count: i64, size: i64, settings: &ImageSettings) -> (Tensor, Tensor) {

@@ -7,24 +7,25 @@
 #[allow(dead_code, unused_imports, missing_docs)]
 #[path = "../../src/worker"]
 mod worker {
-    pub mod dali;
-    pub mod data;
+    pub mod image {
+        pub mod dali;
+        pub mod data;
+        // Cargo builds benches with their tests.
+        #[cfg(test)]
+        pub mod testing;
+    }
     pub mod shim;
-    // Cargo builds benches with their tests.
-    #[cfg(test)]
-    pub mod testing;
 }
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use data::{Deal, Loader, Mode, Samples, Shard};
 use multicard::dataset::{Images, list_files};
 use multicard::plan::{ImageSettings, Layout, Level, Levels, Loader as Kind, Workload, factors};
 use tch::Device;
-#[cfg(test)]
-use worker::testing;
-use worker::{dali, data, shim};
+use worker::image::dali;
+use worker::image::data::{Deal, Loader, Mode, Samples, Shard};
+use worker::{image, shim};
 
 const IMAGES: usize = 60_000;
 

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::Peers;
-use crate::models::MobileNetV2;
+use crate::image::MobileNetV2;
 use crate::shim::Combine;
 
 /// How often this rank processed each image in one epoch.
@@ -120,7 +120,7 @@ fn digest(tensors: &[Tensor]) -> Result<[u8; 32], TchError> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::testing::settings;
+    use crate::image::testing::settings;
 
     #[test]
     fn what_a_strategy_implies_is_counted_in_full_batches() {

@@ -6,7 +6,7 @@ use multicard::plan::BatchNorm;
 use tch::{TchError, Tensor};
 
 use super::{Pass, Peers, Strategy};
-use crate::models::MobileNetV2;
+use crate::image::MobileNetV2;
 use crate::shim::{Combine, Reducer};
 
 /// Gradients travel in buckets of so many bytes. The model's are 9 MB: DistributedDataParallel's 25 MB would be one bucket,

@@ -11,7 +11,7 @@ use multicard::plan::ImageSettings;
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::{Pass, Strategy};
-use crate::models::MobileNetV2;
+use crate::image::MobileNetV2;
 use crate::precision::{self, Arithmetic};
 use crate::shim;
 use crate::trainer;

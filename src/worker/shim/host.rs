@@ -9,7 +9,6 @@ use tch::{Device, Kind, TchError, Tensor};
 use torch_sys::C_tensor;
 
 use super::{cuda_index, error_from, scalar_type};
-use crate::dali::Output;
 
 unsafe extern "C" {
     fn mc_last_error() -> *const c_char;
@@ -99,21 +98,24 @@ pub fn is_pinned(tensor: &Tensor) -> Result<bool, TchError> {
 
 /// A tensor over memory that `owner` owns: contiguous elements of `kind` on `device`. The owner is dropped when libtorch needs
 /// the memory no more, by whatever thread that happens in.
-pub fn adopt(
+///
+/// # Safety
+/// `data` holds as many elements of `kind` on `device` as `shape` says, for as long as the owner lives.
+pub unsafe fn adopt<T: Send + 'static>(
     data: *mut c_void,
     shape: &[i64],
     kind: Kind,
     device: Device,
-    owner: Box<Output>,
+    owner: Box<T>,
 ) -> Result<Tensor, TchError> {
-    unsafe extern "C" fn release(owner: *mut c_void) {
+    unsafe extern "C" fn release<T>(owner: *mut c_void) {
         // SAFETY: the box that `adopt` gave away, taken back once.
-        drop(unsafe { Box::from_raw(owner.cast::<Output>()) });
+        drop(unsafe { Box::from_raw(owner.cast::<T>()) });
     }
     let owner = Box::into_raw(owner).cast();
     let (kind, device) = (scalar_type(kind), cuda_index(device));
-    // SAFETY: the owner's memory holds that many elements for as long as it lives; the shape lives through the call.
-    own(unsafe { mc_adopt(data, shape.as_ptr(), shape.len(), kind, device, release, owner) })
+    // SAFETY: the caller's promise; the shape lives through the call.
+    own(unsafe { mc_adopt(data, shape.as_ptr(), shape.len(), kind, device, release::<T>, owner) })
 }
 
 /// Copies values; without blocking where both sides allow it.

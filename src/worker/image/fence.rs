@@ -1,6 +1,6 @@
 //! Events of CUDA as the loader's fences.
 
-use crate::data::CopyFence;
+use crate::image::data::CopyFence;
 use crate::shim::cuda::Event;
 
 /// An event, and what went wrong with it, as text.

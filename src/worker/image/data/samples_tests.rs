@@ -15,7 +15,7 @@ use super::super::order::{Deal, Mode, Shard};
 use super::super::staging::no_fence;
 use super::super::{PIXEL_DEVIATION, PIXEL_MEAN};
 use super::*;
-use crate::testing::settings;
+use crate::image::testing::settings;
 
 const SIZE: i64 = 310;
 
@@ -66,7 +66,7 @@ fn difference(a: &Tensor, b: &Tensor) -> f64 {
 /// Loaders that are there: DALI may not be installed.
 fn levels() -> Vec<(Level, bool)> {
     let mut levels = vec![(Level::Host, true), (Level::Host, false), (Level::Device, true)];
-    match crate::dali::folder() {
+    match crate::image::dali::folder() {
         Ok(_) => levels.extend([(Level::Dali, true), (Level::Dali, false)]),
         Err(reason) => eprintln!("without dali: {reason}"),
     }

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use tch::Reduction;
 
 use super::*;
+use crate::image::testing;
 use crate::shim::Sgd;
-use crate::testing::{self, generator};
+use crate::testing::generator;
 
 const IMAGES: usize = 4;
 const SIZE: usize = 40;

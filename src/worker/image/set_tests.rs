@@ -11,8 +11,8 @@ use multicard::protocol::{JobLimits, PROTOCOL_VERSION, RankPlace};
 use tch::Device;
 
 use super::*;
+use crate::image::testing::{levels, settings};
 use crate::parallel::serve_store;
-use crate::testing::{levels, settings};
 
 fn make(folder: &Path) {
     let part = |count: usize| Images {

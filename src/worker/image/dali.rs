@@ -11,7 +11,7 @@ use etcetera::BaseStrategy;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use api::Functions;
-pub use pipeline::{Fed, Input, Output, Pipeline, Spec};
+pub use pipeline::{Fed, Input, Pipeline, Spec};
 
 /// The version that the functions' table was written for. `.ci/dali` fetches it.
 pub const VERSION: &str = "2.4.0";

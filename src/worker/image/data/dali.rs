@@ -20,7 +20,7 @@ use super::loader::{Batch, Origin};
 use super::samples::{Content, Samples};
 use super::schedule::Task;
 use super::{PIXEL_DEVIATION, PIXEL_MEAN, run_kind};
-use crate::dali::{Fed, Input, Pipeline, Spec};
+use crate::image::dali::{Fed, Input, Pipeline, Spec};
 use crate::shim;
 
 /// Batches that the pipeline prepares ahead.
@@ -113,7 +113,10 @@ impl DaliSource {
             Tensor::f_from_slice(&labels).and_then(|labels| labels.f_to_device(self.device)).map_err(failed)?;
         let given = if self.spec.half { Kind::Half } else { Kind::Float };
         let shape = output.shape;
-        let images = shim::adopt(output.data, &shape, given, self.device, Box::new(output)).map_err(failed)?;
+        let data = output.data;
+        // SAFETY: the output owns this memory, of the shape and type that it was asked for.
+        #[allow(unsafe_code)]
+        let images = unsafe { shim::adopt(data, &shape, given, self.device, Box::new(output)) }.map_err(failed)?;
         let images = if self.spec.channels_last { images.f_permute([0, 3, 1, 2]).map_err(failed)? } else { images };
         // DALI makes neither bf16 nor fp64.
         let images = images.f_to_kind(self.kind).map_err(failed)?;

@@ -9,7 +9,7 @@ use multicard::dataset::{self, DatasetError, ImageFiles, Images};
 use multicard::plan::{Corrupt, DataCopy, DataSet, Decode, ImageSettings};
 use multicard::protocol::{Evidence, FailureKind, Job};
 
-use crate::data::{Content, Mapping, Pixels, Samples};
+use crate::image::data::{Content, Mapping, Pixels, Samples};
 use crate::parallel::Peers;
 use crate::report::Stop;
 use crate::shim::Combine;

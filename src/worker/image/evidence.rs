@@ -6,9 +6,9 @@ use multicard::plan::{
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
 
-use crate::dali;
-use crate::data::{Batch, Origin};
 use crate::graph::Replays;
+use crate::image::dali;
+use crate::image::data::{Batch, Origin};
 use crate::shim::{self, Flags};
 use crate::trainer::Trainer;
 

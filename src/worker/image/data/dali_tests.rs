@@ -13,11 +13,11 @@ use super::super::loader::{Epoch, Loader};
 use super::super::order::{Deal, Mode, Shard};
 use super::super::staging::no_fence;
 use super::*;
-use crate::testing::settings;
+use crate::image::testing::settings;
 
 /// Whether DALI is there; says so where it is not.
 fn dali_is_there() -> bool {
-    let folder = crate::dali::folder();
+    let folder = crate::image::dali::folder();
     if let Err(reason) = &folder {
         eprintln!("skipped: {reason}");
     }
