@@ -1,8 +1,8 @@
 //! The conductor: plan → queue → groups → events and samples → store.
 //!
-//! The window, the command line and the tests all drive this one object. It does nothing by itself: whoever
-//! owns it calls [`Session::advance`], which waits a moment, takes what arrived, keeps it, starts what may
-//! start, and returns what the owner may want to show. So there is one order of things, and no lock.
+//! The window, the command line and the tests all drive this one object. It is passive: its owner calls
+//! [`Session::advance`], which waits briefly, records what arrived, starts the next runs, and returns
+//! notices for the owner to show. Everything happens in one order, without locks.
 
 mod error;
 mod notice;
@@ -29,51 +29,51 @@ use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
 use crate::trace;
 
-/// Updates that may wait before the followers of runs must wait too.
+/// Capacity of the channel from the launcher; its threads block when it is full.
 const UPDATES_IN_FLIGHT: usize = 4096;
-/// Samples that may wait before the sampler drops some and marks the hole.
+/// Capacity of the channel from the sampler; when it is full, samples are dropped and the gap is marked.
 const SAMPLES_IN_FLIGHT: usize = 1024;
 
-/// A session that is open for running.
+/// A session opened for running.
 pub struct Session {
     store: Store,
     node: Node,
     topology: Topology,
-    /// None only while leaving.
+    /// `None` only while leaving.
     launcher: Option<Launcher>,
     sampler: Sampler,
     queue: Queue,
     jobs: BTreeMap<String, QueuedJob>,
     progress: Progress,
     watched_ranks: BTreeMap<String, Vec<(u32, u32)>>,
-    /// Runs of an earlier workbench that are followed and have not said yet that they started.
-    found_again: BTreeSet<String>,
-    /// When the runs that this workbench started were.
-    begun: BTreeMap<String, Instant>,
-    /// How long the ranks of other runs lived, as they say.
-    lived_s: BTreeMap<String, f64>,
+    /// Runs left by an earlier process that are followed and whose start is already in the journal.
+    reattached: BTreeSet<String>,
+    /// Start times of the runs that this session launched.
+    started_at: BTreeMap<String, Instant>,
+    /// Durations reported by the ranks, in seconds; used for reattached runs, which have no start time here.
+    reported_s: BTreeMap<String, f64>,
     next_run: u32,
     next_plan: u32,
     updates: Receiver<Update>,
     samples: Receiver<(String, Sample)>,
     import: Option<tracing::Import>,
-    /// What is imported after it.
+    /// Reports waiting for the current import.
     to_import: VecDeque<tracing::ToImport>,
 }
 
-/// A run that may be started (again).
+/// A run that can be started or retried.
 #[derive(Clone)]
 struct QueuedJob {
     job: Job,
     origin: Origin,
     estimate_s: f64,
-    /// The ways between its GPUs.
+    /// The interconnects of its GPUs.
     links: String,
-    /// It has the machine to itself.
+    /// It needs the machine to itself.
     exclusive: bool,
 }
 
-/// Which repeat of which cell of which plan a run is.
+/// The plan, cell and repeat of a run.
 #[derive(Clone)]
 struct Origin {
     plan: String,
@@ -81,19 +81,19 @@ struct Origin {
     repeat: u32,
 }
 
-/// This machine: what it offers, and the worker found on it.
+/// This machine and the worker found on it.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// What it offers.
+    /// GPUs, CPUs, memory and installed tools.
     pub node: Node,
-    /// How its parts hang together.
+    /// GPU interconnects and NUMA nodes.
     pub topology: Topology,
-    /// What to launch with, if there is something.
+    /// The worker binary, if one was found.
     pub worker: Option<WorkerCommand>,
 }
 
 impl Machine {
-    /// Asks the hardware and the worker; takes seconds, so not for the window's thread.
+    /// Queries the hardware and the worker. Takes seconds: do not call it on the window's thread.
     pub fn look() -> Self {
         let found = launch::find_worker();
         let mut node = telemetry::read_node();
@@ -105,7 +105,7 @@ impl Machine {
 }
 
 impl Session {
-    /// Opens the session in `folder`, or makes one there.
+    /// Opens the session in `folder`, or creates one there.
     pub fn open_or_create(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
         let Machine { node, topology, worker } = machine;
         let store =
@@ -122,9 +122,9 @@ impl Session {
             jobs: BTreeMap::new(),
             progress: Progress::default(),
             watched_ranks: BTreeMap::new(),
-            found_again: BTreeSet::new(),
-            begun: BTreeMap::new(),
-            lived_s: BTreeMap::new(),
+            reattached: BTreeSet::new(),
+            started_at: BTreeMap::new(),
+            reported_s: BTreeMap::new(),
             next_run: 1,
             next_plan: 1,
             updates,
@@ -142,32 +142,32 @@ impl Session {
         self.store.folder()
     }
 
-    /// The machine that runs are launched on.
+    /// The machine that runs the session.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// A reader of all that is kept; it never waits for this session.
+    /// A reader of the session's records. It never waits for this writer.
     pub fn reader(&self) -> Result<Reader, SessionError> {
         Ok(self.store.reader()?)
     }
 
-    /// How far the queue is.
+    /// Progress of the queue.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// Whether nothing is running, nothing may start, and no report is being imported.
+    /// Whether nothing runs, nothing can start and no report is being imported.
     pub fn is_idle(&self) -> bool {
         self.queue.is_idle() && self.import.is_none() && self.to_import.is_empty()
     }
 
-    /// Lets no further run start until [`Session::resume_queue`].
+    /// Starts no further run until [`Session::resume_queue`].
     pub fn pause_queue(&mut self) {
         self.queue.pause();
     }
 
-    /// Lets runs start again.
+    /// Starts runs again.
     pub fn resume_queue(&mut self) {
         self.queue.resume();
     }
@@ -177,18 +177,18 @@ impl Session {
         self.queue.is_paused()
     }
 
-    /// All runs of the queue in order, and where they stand.
+    /// All runs of the queue in order, with their states.
     pub fn states(&self) -> impl Iterator<Item = (&str, RunState)> {
         self.queue.states()
     }
 
-    /// Moves a queued run so that it is the `position`th of the queued ones, from 0.
+    /// Moves a queued run to `position` among the queued ones, from 0.
     pub fn reorder(&mut self, run: &str, position: usize) -> Result<(), SessionError> {
         Ok(self.queue.reorder(run, position)?)
     }
 
-    /// Closes the session and lets runs that are under way go on: whoever opens it next finds them again, and says of
-    /// those still queued that they never started.
+    /// Closes the session and leaves active runs running. Whoever opens it next reattaches to them; runs that are
+    /// still queued are then recorded as never started.
     pub fn leave(mut self) -> Result<(), SessionError> {
         self.cancel_imports();
         self.import = None;
@@ -198,7 +198,7 @@ impl Session {
         self.flush()
     }
 
-    /// Ends a run, or takes it out of the queue.
+    /// Stops a run, or removes it from the queue.
     pub fn cancel(&mut self, run: &str) -> Result<(), SessionError> {
         match self.queue.state(run) {
             Some(RunState::Queued) => {
@@ -216,10 +216,10 @@ impl Session {
         Ok(())
     }
 
-    /// Ends what runs and takes out of the queue what waits.
+    /// Stops all active runs and empties the queue.
     pub fn cancel_all(&mut self) -> Result<(), SessionError> {
         self.cancel_imports();
-        // The waiting ones first, so that none starts in the place of one that ends.
+        // Queued runs first, so that none starts in place of a stopped one.
         let (waiting, running): (Vec<_>, Vec<_>) = self
             .queue
             .states()
@@ -232,14 +232,14 @@ impl Session {
         Ok(())
     }
 
-    /// Waits up to `patience` for something to happen, keeps it, starts what may start.
+    /// Waits up to `patience` for updates, records them and starts the next runs.
     pub fn advance(&mut self, patience: Duration) -> Result<Vec<Notice>, SessionError> {
         let mut notices = Vec::new();
         self.start_next(&mut notices)?;
         match self.updates.recv_timeout(patience) {
             Ok(update) => self.take(update, &mut notices)?,
             Err(RecvTimeoutError::Timeout) => {}
-            // Without a launcher there is nobody to wait for.
+            // Without a launcher, no update can arrive.
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(patience),
         }
         while let Ok(update) = self.updates.try_recv() {
@@ -254,7 +254,7 @@ impl Session {
         Ok(notices)
     }
 
-    /// Drives the session until nothing is left to do, handing each notice to `show`.
+    /// Drives the session until nothing is left to do, passing each notice to `show`.
     pub fn run_to_end(&mut self, mut show: impl FnMut(&Notice)) -> Result<(), SessionError> {
         while !self.is_idle() {
             for notice in self.advance(Duration::from_millis(100))? {
@@ -265,14 +265,14 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until everything said so far is in the index.
+    /// Waits until everything recorded so far is in the index.
     pub fn flush(&self) -> Result<(), SessionError> {
         Ok(self.store.flush()?)
     }
 
     fn start_next(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
         let has_worker = self.launcher.as_ref().is_some_and(Launcher::has_worker);
-        // What nsys does meanwhile would be measured too.
+        // An import by nsys would disturb the measurement.
         while has_worker && self.import.is_none() && self.has_room()? {
             let beside = self.queue.under_way().map(str::to_owned).collect();
             let Some(run) = self.queue.next() else { break };
@@ -295,7 +295,7 @@ impl Session {
                 self.progress.ended(&run, now_s());
                 notices.push(Notice::State { run, state: RunState::Failed, reason });
             } else {
-                self.begun.insert(run, Instant::now());
+                self.started_at.insert(run, Instant::now());
             }
         }
         Ok(())
@@ -304,8 +304,8 @@ impl Session {
     fn take(&mut self, update: Update, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
         match update {
             Update::Started { run, pid, process_start } => {
-                // Of a run that was found again it is recorded already, with the time when it really started.
-                if !self.found_again.remove(&run) {
+                // The start of a reattached run is already in the journal.
+                if !self.reattached.remove(&run) {
                     self.store.decide(Decision::RunStarted { run: run.clone(), pid, process_start })?;
                 }
                 self.watch(&run, None);
@@ -313,8 +313,8 @@ impl Session {
             Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),
             Update::Event(line) => {
                 if let Event::Finished { duration_s } = line.event {
-                    let lived_s = self.lived_s.entry(line.run.clone()).or_default();
-                    *lived_s = lived_s.max(duration_s);
+                    let reported_s = self.reported_s.entry(line.run.clone()).or_default();
+                    *reported_s = reported_s.max(duration_s);
                 }
                 self.progress.event(&line, now_s());
                 self.store.event(line.clone())?;
@@ -326,8 +326,8 @@ impl Session {
                 if state.is_final() {
                     self.sampler.unwatch(&run);
                     self.watched_ranks.remove(&run);
-                    let watched_s = self.begun.remove(&run).map(|begun| begun.elapsed().as_secs_f64());
-                    let duration_s = watched_s.or(self.lived_s.remove(&run));
+                    let measured_s = self.started_at.remove(&run).map(|started| started.elapsed().as_secs_f64());
+                    let duration_s = measured_s.or(self.reported_s.remove(&run));
                     self.store.decide(ended(&run, state, reason.clone(), duration_s))?;
                     self.progress.ended(&run, now_s());
                     let traced = self.jobs.get(&run).filter(|queued| queued.job.trace.is_some());
@@ -360,14 +360,14 @@ fn now_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// Where sessions are kept unless the user says otherwise: `multicard/sessions` in the XDG data folder.
+/// The default folder of sessions: `multicard/sessions` in the XDG data folder.
 pub fn default_sessions_folder() -> Result<PathBuf, SessionError> {
     use etcetera::BaseStrategy;
     let places = etcetera::choose_base_strategy().map_err(|error| SessionError::NoHome(error.to_string()))?;
     Ok(places.data_dir().join("multicard").join("sessions"))
 }
 
-/// The folder of a new session in the default place, named after its first plan and the time.
+/// The folder of a new session in the default place, named after its first plan and the current time.
 pub fn new_session_folder(plan: &str) -> Result<PathBuf, SessionError> {
     let plain: String = plan.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     let name = format!("{plain}-{}", jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S"));

@@ -1,4 +1,4 @@
-//! What can go wrong while conducting.
+//! Errors of a session.
 
 use thiserror::Error;
 
@@ -8,22 +8,22 @@ use crate::store::StoreError;
 use crate::telemetry::TelemetryError;
 use crate::trace::TraceError;
 
-/// Why a session cannot go on.
+/// Error of a session.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// The session's folder.
+    /// The session folder cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A run that is already there could not be followed.
+    /// An active run could not be followed.
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// The queue was asked for something impossible: a bug.
+    /// An invalid queue operation: a bug.
     #[error(transparent)]
     Queue(#[from] QueueError),
     /// The sampler did not start.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
-    /// The data set is absent or wrong.
+    /// The data set is missing or damaged.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
     /// A report cannot be imported.
@@ -32,38 +32,38 @@ pub enum SessionError {
     /// A thread could not be started.
     #[error("cannot start a thread to import a report: {0}: end other programs")]
     Thread(std::io::Error),
-    /// There is nothing to trace with.
-    #[error("the plan asks for trace = \"nsys\", and {0}: install Nsight Systems, or take that line out")]
+    /// The plan asks for a trace and nsys is missing.
+    #[error("the plan asks for trace = \"nsys\", and {0}: install Nsight Systems, or remove that line")]
     NoNsys(String),
-    /// There is nothing to launch with.
-    #[error("no run can be launched: {0}")]
+    /// No worker was found.
+    #[error("cannot launch runs: {0}")]
     NoWorker(String),
-    /// Every cell of the plan is invalid here.
+    /// No cell of the plan can run on this machine.
     #[error("none of the plan's {cells} cells can run on this machine; the first: {reason}")]
     NoValidCell {
-        /// How many there are.
+        /// Number of cells.
         cells: usize,
-        /// Why the first cannot.
+        /// Why the first cell cannot run.
         reason: String,
     },
     /// A run cannot be placed.
     #[error("cannot place a run: {0}")]
     Placement(String),
-    /// A run that nobody queued: a bug.
-    #[error("run {run} is unknown in this session")]
+    /// The session has no such run.
+    #[error("this session has no run {run}")]
     UnknownRun {
-        /// Which.
+        /// The run's id.
         run: String,
     },
-    /// The plan of a run that an earlier workbench queued cannot be read.
-    #[error("run {run} cannot be queued again: its plan as it is kept: {reason}")]
+    /// The recorded plan of a run cannot be read.
+    #[error("cannot retry run {run}: its recorded plan is invalid: {reason}")]
     EarlierPlan {
-        /// Which run.
+        /// The run's id.
         run: String,
         /// What is wrong with the plan.
         reason: String,
     },
-    /// No home folder.
-    #[error("cannot find a place for sessions: {0}; give one with --session")]
+    /// There is no home folder.
+    #[error("cannot find a folder for sessions: {0}; name one with --session")]
     NoHome(String),
 }

@@ -1,48 +1,48 @@
-//! What a session says of what happens in it.
+//! Notices: what a session reports to its owner.
 
 use crate::plan::RunState;
 use crate::protocol::{EventLine, Sample, TraceOutcome};
 
-/// Something that happened, for whoever shows it.
+/// Something that happened in a session, to be shown.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// A run changed its state.
+    /// A run changed state.
     State {
-        /// Which run.
+        /// The run's id.
         run: String,
-        /// Where it stands now.
+        /// The new state.
         state: RunState,
-        /// Why, where it did not finish.
+        /// Why it did not finish.
         reason: Option<String>,
     },
-    /// A rank said something.
+    /// An event reported by a rank.
     Event(EventLine),
-    /// What telemetry read while a run was under way.
+    /// A telemetry sample taken during a run.
     Sample {
-        /// Which run.
+        /// The run's id.
         run: String,
-        /// What.
+        /// The sample.
         sample: Box<Sample>,
     },
     /// A report is being imported.
     Importing {
-        /// The run's id, or the name of a report that stands alone.
+        /// The run's id, or the name of a standalone report.
         name: String,
-        /// How much of that is done, from 0 to 1.
+        /// Fraction done, from 0 to 1.
         fraction: f64,
     },
-    /// The import of a report is over.
+    /// The import of a report ended.
     Trace {
-        /// The run's id, or the name of a report that stands alone.
+        /// The run's id, or the name of a standalone report.
         name: String,
-        /// What came of it; none where it was cancelled.
+        /// The outcome; `None` if it was cancelled.
         outcome: Option<TraceOutcome>,
     },
-    /// A line of a rank's log that could not be read, with file and line.
+    /// An unreadable line of a rank's log.
     Noise {
-        /// Which run.
+        /// The run's id.
         run: String,
-        /// What and where.
+        /// The error, with file and line.
         message: String,
     },
 }

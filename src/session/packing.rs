@@ -1,4 +1,4 @@
-//! Where the next run goes: alone on the machine, or beside runs that may share it.
+//! Placement of the next run: alone on the machine, or next to runs that share it.
 
 use super::{QueuedJob, Session, SessionError};
 use crate::launch;
@@ -8,24 +8,24 @@ use crate::store::Decision;
 use crate::telemetry;
 
 impl Session {
-    /// Where a cell would go on the machine while nothing else runs.
+    /// The placement of a cell on the otherwise idle machine.
     pub(super) fn place(&self, levels: &Levels, exclusive: bool) -> Result<Placement, SessionError> {
         let placed = if exclusive {
             launch::place(levels, &self.node, &self.topology).map(Some)
         } else {
             launch::place_beside(levels, &self.node, &self.topology, &[])
         };
-        let placed = placed.and_then(|placement| placement.ok_or_else(|| "there is no room for it".to_owned()));
+        let placed = placed.and_then(|placement| placement.ok_or_else(|| "not enough free GPUs or CPUs".to_owned()));
         placed.map_err(SessionError::Placement)
     }
 
-    /// Where each cell would go.
+    /// The placement of each cell.
     pub(super) fn places(&self, cells: &[Cell], exclusive: bool) -> Result<Vec<Placement>, SessionError> {
         cells.iter().map(|cell| self.place(&cell.levels, exclusive)).collect()
     }
 
-    /// Whether the run whose turn it is can start now. One that may share the machine is given its GPUs and CPUs here, which
-    /// depend on what others have left.
+    /// Whether the next run can start now. A run that may share the machine gets its GPUs and CPUs here, from what the
+    /// others leave free.
     pub(super) fn has_room(&mut self) -> Result<bool, SessionError> {
         let Some(run) = self.queue.peek().map(str::to_owned) else { return Ok(false) };
         let Some(queued) = self.jobs.get(&run) else { return Err(SessionError::UnknownRun { run }) };
@@ -38,7 +38,7 @@ impl Session {
         let placed =
             launch::place_beside(levels, &self.node, &self.topology, &taken).map_err(SessionError::Placement)?;
         let needed_bytes: u64 = beside.iter().chain([&queued]).map(|queued| self.host_bytes(queued)).sum();
-        // A run that is alone starts whatever the estimate says: then it is the matrix's business.
+        // A run that is alone starts whatever the estimate says: the matrix has already checked it.
         let Some(placement) = placed.filter(|_| taken.is_empty() || needed_bytes <= self.node.memory_bytes) else {
             return Ok(false);
         };
@@ -48,7 +48,7 @@ impl Session {
         Ok(true)
     }
 
-    /// What a run's ranks need of the host's memory together, by estimate; those on GPUs need theirs.
+    /// Estimated host memory of all ranks of a run, in bytes; 0 for runs on GPUs.
     fn host_bytes(&self, queued: &QueuedJob) -> u64 {
         if self.node.has_cuda() {
             return 0;
@@ -58,7 +58,7 @@ impl Session {
         rank_bytes.saturating_mul(queued.job.ranks.len() as u64)
     }
 
-    /// What the journal keeps of a run's place, with what is to be known of its GPUs.
+    /// The journal entry for a run's placement, with warnings about its GPUs.
     pub(super) fn placed(&self, run: &str, queued: &QueuedJob, beside: Vec<String>) -> Decision {
         let ranks = queued.job.ranks.clone();
         let gpus: Vec<_> = self
@@ -70,7 +70,7 @@ impl Session {
         let mut warnings = telemetry::in_use(&gpus);
         let mig: Vec<String> = self.node.gpus.iter().filter(|gpu| gpu.mig).map(|gpu| gpu.index.to_string()).collect();
         if !gpus.is_empty() && !mig.is_empty() {
-            warnings.push(format!("GPU {} is in MIG mode and was left out", mig.join(", ")));
+            warnings.push(format!("GPU {} is in MIG mode and was excluded", mig.join(", ")));
         }
         let placement = Placement { ranks, links: queued.links.clone() };
         Decision::RunPlaced { run: run.to_owned(), placement, beside, warnings }

@@ -1,32 +1,32 @@
-//! How far the queue is, and how long still.
+//! Progress of the queue and its remaining time.
 
 use std::collections::BTreeMap;
 
 use crate::protocol::{Event, EventLine};
 
-/// Where a running run is.
+/// Progress of a running run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunProgress {
     /// Steps done.
     pub step: u64,
-    /// Steps to do.
+    /// Total steps.
     pub steps: u64,
-    /// The epoch it is in.
+    /// Current epoch.
     pub epoch: u32,
-    /// The latest loss.
+    /// Latest loss.
     pub loss: Option<f64>,
     started_time_s: f64,
     estimate_s: f64,
 }
 
-/// How far the queue is.
+/// Progress of the queue.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Runs that have ended, this time.
+    /// Runs that ended since the session was opened.
     pub ended: usize,
-    /// Runs queued, this time.
+    /// Runs queued since the session was opened.
     pub queued: usize,
-    /// Runs under way, by id.
+    /// Active runs, by id.
     pub running: BTreeMap<String, RunProgress>,
     waiting_estimate_s: f64,
     ended_estimate_s: f64,
@@ -47,7 +47,7 @@ impl Progress {
 
     pub(super) fn event(&mut self, line: &EventLine, _now_s: f64) {
         let Some(progress) = self.running.get_mut(&line.run) else { return };
-        // Ranks go in step: the first speaks for all.
+        // Ranks run in lockstep: rank 0 stands for all.
         if let (0, Event::Step { step, steps, epoch, loss, .. }) = (line.rank, &line.event) {
             (progress.step, progress.steps, progress.epoch) = (*step, *steps, *epoch);
             progress.loss = Some(*loss);
@@ -62,8 +62,8 @@ impl Progress {
         }
     }
 
-    /// How long until the queue is empty, in seconds: the plan's estimate, corrected by what the runs so far
-    /// took and by how far the running ones are.
+    /// Time until the queue is empty, in seconds: the plan's estimate, corrected by the durations of the ended runs and
+    /// the progress of the running ones.
     pub fn remaining_s(&self, now_s: f64) -> f64 {
         let correction = if self.ended_estimate_s > 0.0 { self.ended_duration_s / self.ended_estimate_s } else { 1.0 };
         let running: f64 = self.running.values().map(|run| run.remaining_s(correction, now_s)).sum();
@@ -76,7 +76,7 @@ impl RunProgress {
         let elapsed_s = now_s - self.started_time_s;
         let by_estimate = (self.estimate_s * correction - elapsed_s).max(0.0);
         let share = self.step as f64 / self.steps.max(1) as f64;
-        // A few steps in, the run's own pace tells more than any estimate.
+        // After a few steps, the run's own pace is more accurate than any estimate.
         if share > 0.05 { elapsed_s * (1.0 - share) / share } else { by_estimate }
     }
 }
@@ -94,13 +94,13 @@ mod tests {
         assert_eq!(progress.remaining_s(0.0), 40.0);
         progress.started("a", 10.0, 0.0);
         progress.ended("a", 20.0);
-        // Runs take twice as long as estimated: three are left.
+        // Runs take twice as long as estimated; three are left.
         assert_eq!(progress.remaining_s(20.0), 60.0);
         assert_eq!(progress.ended, 1);
     }
 
     #[test]
-    fn a_running_run_is_judged_by_its_own_pace() {
+    fn remaining_time_of_a_running_run_follows_its_own_pace() {
         let mut progress = Progress::default();
         progress.queued(1000.0);
         progress.started("a", 1000.0, 0.0);

@@ -1,4 +1,4 @@
-//! From a plan to queued runs, and from an earlier workbench's runs to where they stand now.
+//! Queueing the runs of a plan, and taking over runs that an earlier process left.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,18 +10,21 @@ use crate::plan::{Cell, InvalidCell, Matrix, Node, Plan, RunState, Tracing, expa
 use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, Placement};
 use crate::store::Decision;
 
-/// What came of adding a plan.
+/// Result of adding a plan.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// Runs that were queued.
+    /// Runs queued.
     pub queued: usize,
-    /// Runs that were there already: finished, under way or queued.
+    /// Runs kept because they are finished, active or queued already.
     pub kept: usize,
-    /// Cells that cannot run here, with their reasons.
+    /// Cells that cannot run here, with the reason.
     pub invalid: Vec<InvalidCell>,
 }
 
-/// The cells of a plan on this machine; an error where nothing could be launched at all.
+/// The cells of a plan on this machine.
+///
+/// # Errors
+/// When there is no worker, a required nsys is missing, or no cell can run.
 pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
     if let Err(reason) = &node.worker {
         return Err(SessionError::NoWorker(reason.clone()));
@@ -49,8 +52,8 @@ fn cell_id(plan: &Plan, cell: &Cell) -> String {
 impl Session {
     /// Queues the runs of a plan.
     ///
-    /// With `only_missing`, repeats that this session already holds as finished, or that are under way or queued, are kept;
-    /// without, all repeats are run anew and counted on from those that are there.
+    /// With `only_missing`, repeats that are finished, active or queued already are kept. Without it, all repeats run
+    /// again and are numbered after the existing ones.
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         let matrix = runnable(plan, &self.node)?;
         let data_folder = dataset::data_folder(&plan.data)?;
@@ -85,7 +88,7 @@ impl Session {
                 levels: cell.levels.clone(),
                 data: plan.data.clone(),
                 data_folder: data_folder.clone(),
-                // All cells of a repeat start from the same weights and see the images in the same order.
+                // All cells of a repeat start from the same weights and see the data in the same order.
                 seed: plan.seed.wrapping_add(u64::from(repeat) - 1),
                 warm_up_steps: plan.warm_up_steps,
                 folder: PathBuf::new(),
@@ -104,7 +107,7 @@ impl Session {
         Ok(Added { queued, kept, invalid: matrix.invalid })
     }
 
-    /// Queues a run again that did not finish, as a new run with a folder of its own; the old one keeps its logs.
+    /// Queues a run again as a new run with its own folder; the old one keeps its logs.
     pub fn retry(&mut self, run: &str) -> Result<(), SessionError> {
         let known = self.jobs.get(run).cloned();
         let queued = match known {
@@ -114,7 +117,7 @@ impl Session {
         self.queue_job(queued)
     }
 
-    /// The job of a run that an earlier workbench queued, made anew from what the session keeps of it.
+    /// The job of a run from an earlier process, rebuilt from the session's records.
     fn earlier_job(&self, run: &str) -> Result<QueuedJob, SessionError> {
         let unknown = || SessionError::UnknownRun { run: run.to_owned() };
         self.store.flush()?;
@@ -148,7 +151,7 @@ impl Session {
         Ok(QueuedJob { job, origin, estimate_s: estimate_s.max(0.0), links, exclusive })
     }
 
-    /// Gives a job an id and a folder, and queues it.
+    /// Assigns an id and a folder to a job and queues it.
     fn queue_job(&mut self, mut queued: QueuedJob) -> Result<(), SessionError> {
         let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
         self.next_run += 1;
@@ -173,7 +176,7 @@ impl Session {
         Ok(())
     }
 
-    /// The repeats of each cell that have finished or still may.
+    /// The repeats of each cell that are finished, active or queued.
     fn repeats_there(&self) -> Result<BTreeMap<String, Vec<u32>>, SessionError> {
         self.store.flush()?;
         let mut repeats: BTreeMap<String, Vec<u32>> = BTreeMap::new();
@@ -185,12 +188,12 @@ impl Session {
         Ok(repeats)
     }
 
-    /// Numbers on from what is there, and settles runs that an earlier workbench left behind: a group that still
-    /// runs is followed, one that is gone is judged by its logs, a run that never started is interrupted.
+    /// Continues the numbering and settles the runs that an earlier process left: a group that still runs is followed,
+    /// one that is gone is judged by its logs, and a run that never started becomes interrupted.
     pub(super) fn take_up_earlier_runs(&mut self) -> Result<(), SessionError> {
         self.store.flush()?;
         let reader = self.store.reader()?;
-        // Numbers are never given twice, even where a line of the journal is lost.
+        // Numbers are never reused, even if a line of the journal is lost.
         let plans = reader.plans()?;
         let plans = plans.iter().filter_map(|(plan, _, _)| plan.strip_prefix('p')?.parse().ok());
         self.next_plan = 1 + plans.max().unwrap_or(0);
@@ -206,7 +209,7 @@ impl Session {
             let job = std::fs::read(self.store.run_folder(run).join("job.json")).ok();
             let job = job.and_then(|bytes| serde_json::from_slice::<Job>(&bytes).ok());
             if let (Some(job), Some(launcher)) = (job, &self.launcher) {
-                // The session may have been opened by another path then.
+                // The session may have been opened by another path before.
                 let job = Job { folder: self.store.run_folder(run), ..job };
                 let recorded = processes.iter().find(|process| process.run == *run);
                 let recorded = recorded.map(|process| (process.pid, process.process_start));
@@ -214,18 +217,18 @@ impl Session {
                 let (pid, process_start) = living.unwrap_or_default();
                 self.queue.adopt(run)?;
                 launcher.follow(job.clone(), pid, process_start)?;
-                // A workbench that was killed between starting a group and recording it leaves one to be recorded now.
+                // A process killed between starting a group and recording it leaves the record to us.
                 if recorded.is_some() || living.is_none() {
-                    self.found_again.insert(run.clone());
+                    self.reattached.insert(run.clone());
                 }
                 self.progress.queued(0.0);
                 self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
-                // What it may share is not asked: until it ends, nothing else starts.
+                // Whether it may share the machine is unknown: until it ends, nothing else starts.
                 let found = QueuedJob { job, origin, estimate_s: 0.0, links: String::new(), exclusive: true };
                 self.jobs.insert(run.clone(), found);
             } else {
-                let reason = "the workbench that queued it ended before it started";
+                let reason = "not started: multicard was closed";
                 self.store.decide(ended(run, RunState::Interrupted, Some(reason.into()), None))?;
             }
         }

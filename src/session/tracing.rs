@@ -1,4 +1,4 @@
-//! Runs under a profiler: how they are started, and how their reports are imported when they have ended.
+//! Runs under a profiler: starting them, and importing their reports afterwards.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -14,28 +14,28 @@ use crate::protocol::{Job, TraceOutcome};
 use crate::store::{Decision, RunRecord, Store};
 use crate::trace::{self, Progress, Stage, TraceError, Window};
 
-/// The report that a profiler writes into a run's folder, without its ending.
+/// File name of the profiler's report in a run's folder, without extension.
 const REPORT: &str = "trace";
 
-/// A report that is to be imported.
+/// A report to import.
 pub(super) struct ToImport {
-    /// The run's id, or the name of a report that stands alone.
+    /// The run's id, or the name of a standalone report.
     name: String,
     of_run: bool,
-    /// Those that the run was planned with.
+    /// The levels of the run.
     levels: Option<Levels>,
     source: Source,
 }
 
-/// Where a report is.
+/// Location of a report.
 enum Source {
-    /// In its run's folder, where its export is kept too.
+    /// In its run's folder, together with its export.
     Recorded(PathBuf),
-    /// A file of the user's.
+    /// A file chosen by the user.
     File(PathBuf),
 }
 
-/// An import that is under way.
+/// An import in progress.
 pub(super) struct Import {
     name: String,
     of_run: bool,
@@ -62,13 +62,13 @@ fn recording(folder: &Path) -> PathBuf {
     folder.join(format!("{REPORT}.nsys-rep"))
 }
 
-/// Whether a run waits for the import of its report: an earlier workbench ended before it.
+/// Whether a run's report still has to be imported because an earlier process ended before that.
 pub(super) fn waits_for_import(record: &RunRecord, folder: &Path) -> bool {
     record.traced && record.state.is_final() && record.trace.is_none() && recording(folder).exists()
 }
 
 impl Import {
-    /// Starts to import a report.
+    /// Starts importing a report.
     fn start(wanted: ToImport) -> Result<Self, SessionError> {
         let (sender, updates) = sync_channel(16);
         let cancel = Arc::<AtomicBool>::default();
@@ -76,7 +76,7 @@ impl Import {
         let ToImport { name, of_run, levels, source } = wanted;
         let work = move || {
             let outcome = import(&source, levels.as_ref(), &mut |progress| tell(&sender, &cancelled, progress));
-            // Whoever no longer listens finds the recording when the session is opened again.
+            // If nobody listens, the recording is imported when the session is opened again.
             let _ = outcome.map(|outcome| sender.send(ImportUpdate::Done(outcome)));
         };
         let thread = std::thread::Builder::new().name("import".to_owned()).spawn(work);
@@ -89,11 +89,11 @@ impl Import {
     }
 }
 
-/// Waits for the end of what nsys was doing, which a cancelled import ends at once.
+/// Waits for nsys, which a cancelled import stops at once.
 impl Drop for Import {
     fn drop(&mut self) {
         self.cancel();
-        // A thread that waits for room to tell its outcome waits no longer.
+        // Unblocks a thread that waits for room in the channel.
         self.updates = sync_channel(0).1;
         if let Some(thread) = self.thread.take() {
             // A panic has been printed where it happened.
@@ -102,9 +102,9 @@ impl Drop for Import {
     }
 }
 
-/// A channel that is full has news enough.
+/// Sends progress; skips it while the channel is full.
 fn tell(sender: &SyncSender<ImportUpdate>, cancelled: &AtomicBool, progress: Progress) -> ControlFlow<()> {
-    // Reading is quicker than exporting by far.
+    // Exporting takes most of the time.
     let fraction = match progress.stage {
         Stage::Exporting => 0.8 * progress.fraction,
         Stage::Reading => 0.8 + 0.2 * progress.fraction,
@@ -116,7 +116,7 @@ fn tell(sender: &SyncSender<ImportUpdate>, cancelled: &AtomicBool, progress: Pro
     }
 }
 
-/// Imports a report; none where that was cancelled.
+/// Imports a report; `None` if it was cancelled.
 fn import(
     source: &Source,
     levels: Option<&Levels>,
@@ -141,15 +141,15 @@ fn import(
     }
 }
 
-/// Why a run has no report, as far as its folder tells.
+/// Why a run has no report, judging by its folder.
 fn no_recording(folder: &Path) -> String {
     let unfinished = folder.join(format!("{REPORT}.qdstrm"));
     let why = if unfinished.exists() {
-        format!("nsys recorded {} and could not import it", unfinished.display())
+        format!("nsys recorded {} but could not convert it", unfinished.display())
     } else {
-        "nsys wrote no report, as it does when the run never came to the window that the plan names".to_owned()
+        "nsys wrote no report, as when the run never reaches the capture window of the plan".to_owned()
     };
-    format!("{why}: group.out and stderr.log in the run's folder say more")
+    format!("{why}; see group.out and stderr.log in the run's folder")
 }
 
 /// A file's name.
@@ -157,31 +157,31 @@ fn named(file: &Path) -> String {
     file.file_name().map_or_else(|| "report".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What a report that stands alone is called in a session.
+/// Name of a standalone report in a session.
 fn report_name(file: &Path) -> String {
     file.file_stem().map_or_else(|| "report".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// The recording holds the environment of the run: nobody else is to read it.
+/// Makes a recording readable by its owner only, as it contains the run's environment.
 fn protect(file: &Path) {
     use std::os::unix::fs::PermissionsExt;
-    // A file system without permissions has nothing to protect.
+    // Some file systems have no permissions.
     let _ = std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600));
 }
 
 impl Session {
-    /// A traced run has ended: its report is imported before another run starts, so that none is disturbed.
+    /// Imports the report of a traced run that ended. No other run starts meanwhile, so none is disturbed.
     pub(super) fn import_trace(&mut self, run: &str, levels: Levels) -> Result<(), SessionError> {
         let source = Source::Recorded(self.store.run_folder(run));
         self.to_import.push_back(ToImport { name: run.to_owned(), of_run: true, levels: Some(levels), source });
         self.start_import()
     }
 
-    /// Imports a report from a file, as the trace of a run, or as a report that stands alone and is called by its file's
-    /// name. [`Session::advance`] tells how far that is and what came of it.
+    /// Imports a report from a file: as the trace of a run, or as a standalone report named after the file.
+    /// [`Session::advance`] returns its progress and outcome.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// When the session has no such run.
     pub fn attach(&mut self, file: &Path, run: Option<&str>) -> Result<(), SessionError> {
         self.store.flush()?;
         let levels = levels_of(&self.store, run)?;
@@ -196,7 +196,7 @@ impl Session {
     }
 
     fn start_import(&mut self) -> Result<(), SessionError> {
-        // A run that is under way would be disturbed.
+        // An import would disturb an active run.
         while self.import.is_none()
             && !self.queue.states().any(|(_, state)| state.is_under_way())
             && let Some(wanted) = self.to_import.pop_front()
@@ -206,7 +206,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes what the import said since the last time.
+    /// Takes over the progress and the outcome of the import.
     pub(super) fn take_import(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
         let Some(import) = &self.import else { return self.start_import() };
         let name = import.name.clone();
@@ -222,7 +222,7 @@ impl Session {
         }
         over |= outcome.is_some();
         match outcome {
-            // A report that stands alone and cannot be read is nothing to keep.
+            // A failed import is recorded for a run only; a standalone report leaves nothing to keep.
             Some(outcome) if of_run || matches!(outcome, TraceOutcome::Imported(_)) => {
                 self.store.decide(Decision::TraceEnded { name: name.clone(), of_run, outcome: outcome.clone() })?;
                 notices.push(Notice::Trace { name, outcome: Some(outcome) });
@@ -238,7 +238,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends imports: the recordings stay, and are imported when the session is opened again.
+    /// Cancels imports. The recordings stay and are imported when the session is opened again.
     pub fn cancel_imports(&mut self) {
         self.to_import.clear();
         if let Some(import) = &self.import {
@@ -246,7 +246,7 @@ impl Session {
         }
     }
 
-    /// Imports of earlier runs that were cut off.
+    /// Resumes interrupted imports of earlier runs.
     pub(super) fn take_up_imports(&mut self) -> Result<(), SessionError> {
         let runs = self.store.reader()?.runs()?;
         for record in runs {
@@ -258,11 +258,11 @@ impl Session {
     }
 }
 
-/// Imports a report into a session that nobody else writes: as that of a run, or as one that stands alone, called by its
-/// file's name. Of the same name the last one counts. Gives what came of it, and its name in the session.
+/// Imports a report into a session that no other process writes: as the trace of a run, or as a standalone report named
+/// after the file, replacing one of the same name. Returns its name in the session.
 ///
 /// # Errors
-/// When the report cannot be imported, the session cannot be written, or it has no such run.
+/// When the report cannot be imported, the session cannot be written or has no such run.
 pub fn attach_report(
     session: &Path,
     file: &Path,
@@ -279,7 +279,7 @@ pub fn attach_report(
     Ok(name)
 }
 
-/// The levels that a run was planned with; none without a run.
+/// The levels of a run; `None` without a run.
 fn levels_of(store: &Store, run: Option<&str>) -> Result<Option<Levels>, SessionError> {
     let Some(run) = run else { return Ok(None) };
     let record = store.reader()?.run(run)?;
