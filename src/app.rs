@@ -15,6 +15,7 @@ mod command;
 mod compare;
 mod engine;
 mod figures;
+mod filter;
 mod keys;
 mod live;
 mod node;

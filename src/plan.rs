@@ -8,6 +8,7 @@ mod data;
 mod estimate;
 mod factor;
 mod file;
+pub mod filter;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod image;
@@ -29,6 +30,7 @@ pub use data::{Corrupt, DataSet, Decode};
 pub use estimate::Estimate;
 pub use factor::{Domain, Factor, factor, factors};
 pub use file::{Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};
+pub use filter::{Facts, Filter, FilterError};
 pub use image::{
     BatchNorm, CUDA_GRAPH_WARM_UP_STEPS, DataCopy, ImageSettings, Layout, Loader, Numa, OptimizerImpl, Precision,
     Scenario, Strategy, Tf32, WireDtype,

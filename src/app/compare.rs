@@ -35,7 +35,7 @@ pub enum CompareCommand {
     FocusFilter,
     /// Take the next cell as the baseline.
     NextBaseline,
-    /// Show the cells whose levels hold these words.
+    /// Show the cells that this filter admits.
     Filter(String),
     /// Show the cells with a level, or leave them out: key, level, whether to show.
     Keep(String, Level, bool),

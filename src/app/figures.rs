@@ -30,7 +30,7 @@ pub enum FiguresCommand {
     Measure(Option<String>),
     /// Put the cursor into the filter.
     FocusFilter,
-    /// Show the cells whose levels hold these words.
+    /// Show the cells that this filter admits.
     Filter(String),
     /// Show the cells with a level, or leave them out: key, level, whether to show.
     Keep(String, Level, bool),

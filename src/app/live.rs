@@ -54,7 +54,7 @@ pub enum LiveCommand {
     Reset,
     /// Put the cursor into the filter.
     FocusFilter,
-    /// List only runs whose name has these words.
+    /// List only runs that this filter admits.
     Filter(String),
 }
 

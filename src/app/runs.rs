@@ -1,7 +1,6 @@
 //! The Runs screen: the queue, all runs of the session, and one run's page beside them.
 
 mod advice;
-mod filter;
 mod header;
 mod list;
 mod page;
@@ -20,11 +19,11 @@ use super::engine::{QueueView, Records, RunPage};
 use super::theme::GRID;
 use super::widgets::{main_button, muted, strong};
 use super::{Command, Request, Screen, State};
-use crate::plan::RunState;
+use crate::plan::{Filter, RunState};
 
-use filter::Filter;
 use page::Page;
-use row::{Column, Row};
+use row::Column;
+pub use row::Row;
 
 /// While a run is under way its page is read so often, in seconds.
 const PAGE_INTERVAL_S: f64 = 2.0;
@@ -192,7 +191,8 @@ impl RunsState {
         self.failed = failed.into_iter().map(|index| self.rows[index].run.clone()).collect();
     }
 
-    fn row(&self, run: &str) -> Option<&Row> {
+    /// The line of a run.
+    pub fn row(&self, run: &str) -> Option<&Row> {
         self.index.get(run).and_then(|index| self.rows.get(*index))
     }
 
@@ -282,7 +282,8 @@ impl State {
             }
             RunsCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             RunsCommand::Filter(text) => {
-                self.runs.filter = Filter::parse(&text);
+                // What is wrong with it is said below the field; until it is right it hides nothing.
+                self.runs.filter = Filter::typed(&text).unwrap_or_default();
                 self.runs.filter_text = text;
                 self.runs.refresh();
             }

@@ -8,6 +8,7 @@ use super::{OK, Outcome, TableFormat, print, say, session_folder};
 use crate::analysis::{RunSummary, Source, summarise_report, summarise_run};
 use crate::figure::paper::{self, Family, Origin, Palette, PaperFormat, Provenance, Style, Width};
 use crate::figure::{self, Spec};
+use crate::plan::{Filter, FilterError};
 use crate::store::Reader;
 
 #[derive(Args)]
@@ -21,8 +22,9 @@ pub(super) struct Arguments {
     /// Where to write it: a file that ends in .svg, .pdf or .png.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Only cells whose levels hold these words.
-    #[arg(long, default_value = "")]
+    /// Only these cells: words that their levels hold, or comparisons such as "precision=fp16 and gpus>=2", joined by and,
+    /// or, not, parentheses.
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = filter)]
     filter: String,
     /// The measure that is drawn, by its key, where it is not the preset's own.
     #[arg(long, value_name = "KEY")]
@@ -84,6 +86,11 @@ enum PaletteName {
     /// Greys with markers, hatches and dashes.
     #[value(alias = "gray")]
     Grey,
+}
+
+/// A filter that can be read; what is wrong with another is said before anything is done.
+pub(super) fn filter(text: &str) -> Result<String, FilterError> {
+    Filter::parse(text).map(|_| text.to_owned())
 }
 
 fn size(text: &str) -> Result<f64, String> {

@@ -22,6 +22,7 @@ use crate::analysis::{
     Cell, CellKey, Level, Measure, MetricUnit, Recording, RunState, Setting, Source, TRACE_METRICS, cells_of, measure,
     metric_measure, varying,
 };
+use crate::plan::{Facts, Filter};
 use arrange::{arrange, name_of};
 
 /// The measure that is made of two cells: distinct images a second over the baseline's.
@@ -101,7 +102,7 @@ pub enum Place {
 /// What is compared and how it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
-    /// Words that a cell's levels must hold.
+    /// Which cells are shown: see [`crate::plan::filter`]; words match their levels.
     pub filter: String,
     /// Levels whose cells are left out: key and level.
     pub hidden: Vec<(String, Level)>,
@@ -158,13 +159,12 @@ impl View {
         }
     }
 
-    fn shows(&self, cell: &Cell, settings: &[Setting]) -> bool {
+    fn shows(&self, cell: &Cell, filter: &Filter, settings: &[Setting]) -> bool {
         let is_hidden = |(key, level): &(String, Level)| cell.level(key).as_ref() == Some(level);
         if self.hidden.iter().any(is_hidden) {
             return false;
         }
-        let name = name_of(cell, settings).to_lowercase();
-        self.filter.to_lowercase().split_whitespace().all(|word| name.contains(word))
+        filter.is_empty() || filter.admits(&Named { cell, name: name_of(cell, settings).to_lowercase() })
     }
 
     /// The measure whose ratio to the baseline is shown.
@@ -198,6 +198,22 @@ impl View {
             }
         }
         measures
+    }
+}
+
+/// A cell with the text that the words of a filter match: its name in lower case.
+struct Named<'a> {
+    cell: &'a Cell<'a>,
+    name: String,
+}
+
+impl Facts for Named<'_> {
+    fn level(&self, key: &str) -> Option<Level> {
+        self.cell.level(key)
+    }
+
+    fn mentions(&self, word: &str) -> bool {
+        self.name.contains(word)
     }
 }
 
@@ -285,7 +301,9 @@ pub(super) fn compare_as(
     let traced_runs = all.iter().filter(|cell| cell.recording() == Recording::Traced).count();
     all.retain(|cell| view.admits(cell));
     let all_settings = varying(&all);
-    let shown: Vec<Cell> = all.iter().filter(|cell| view.shows(cell, &all_settings)).cloned().collect();
+    // One that cannot be read hides nothing: it is said where it was typed.
+    let filter = Filter::typed(&view.filter).unwrap_or_default();
+    let shown: Vec<Cell> = all.iter().filter(|cell| view.shows(cell, &filter, &all_settings)).cloned().collect();
     let shown_settings = varying(&shown);
     let arrangement = arrange(view, &all_settings, &shown_settings);
     let baseline = baseline(view, &all, &shown);

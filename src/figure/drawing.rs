@@ -10,6 +10,7 @@ use super::table::{Table, has_levels};
 use super::{Place, View};
 use crate::analysis::{CellKey, MEASURES, Source, cells_of, measure};
 use crate::figure::paper::{CellFacts, DrawnChart};
+use crate::plan::Filter;
 
 /// Which charts a preset draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,7 @@ pub struct Figure {
 /// Makes a figure of the cells of one or more sessions.
 pub fn figure(sources: &[Source], spec: &Spec) -> Result<Figure, FigureError> {
     let preset = preset(&spec.preset)?;
+    Filter::typed(&spec.filter)?;
     let all = cells_of(sources);
     let baseline = match &spec.baseline {
         None => None,

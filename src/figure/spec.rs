@@ -11,7 +11,7 @@ use crate::analysis::Level;
 pub struct Spec {
     /// The preset's id.
     pub preset: String,
-    /// Words that a cell's levels must hold.
+    /// Which cells are shown: see [`crate::plan::filter`]; words match their levels.
     pub filter: String,
     /// Levels whose cells are left out: key and level.
     pub hidden: Vec<(String, Level)>,

@@ -11,6 +11,7 @@ use super::look::{text_width, together_ui};
 use super::picture::Picture;
 use super::{CompareCommand, filter_id, look, metrics};
 use crate::analysis::{CellKey, MEASURES};
+use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
 use crate::app::tick::check_ui;
@@ -118,13 +119,11 @@ fn filter_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<C
             commands.push(Command::Compare(CompareCommand::KeepAll));
         }
     });
-    let mut text = view.filter.clone();
-    let edit = TextEdit::singleline(&mut text).id(filter_id()).hint_text("Words, such as fp16").desired_width(184.0);
-    let field = ui.add(edit).on_hover_text("Cells whose levels hold these words (/)");
-    field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter cells"));
-    if text != view.filter {
+    let hint = "fp16 or gpus>=2 …";
+    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &view.filter, 184.0) {
         commands.push(Command::Compare(CompareCommand::Filter(text)));
     }
+    filter_error_ui(ui, &view.filter);
     for levels in &picture.comparison.settings {
         ui.add_space(GRID);
         ui.label(muted(ui, levels.setting.name));

@@ -4,6 +4,7 @@ use eframe::egui::{DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::{FiguresCommand, filter_id};
 use crate::analysis::{MEASURES, measure};
+use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::theme::{GRID, palette};
 use crate::app::tick::check_ui;
 use crate::app::widgets::{card, choice, fields_on_cards, main_button, muted, named, strong};
@@ -114,13 +115,11 @@ fn option_ui(ui: &mut Ui, chosen: bool, text: &str, name: &str) -> bool {
 
 fn cells_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let spec = &state.figures.spec;
-    let mut text = spec.filter.clone();
-    let edit = TextEdit::singleline(&mut text).id(filter_id()).hint_text("Words, such as fp16").desired_width(224.0);
-    let field = ui.add(edit).on_hover_text("Cells whose levels hold these words (/)");
-    field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Filter cells"));
-    if text != spec.filter {
+    let hint = "fp16 or gpus>=2 …";
+    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &spec.filter, 224.0) {
         commands.push(Command::Figures(FiguresCommand::Filter(text)));
     }
+    filter_error_ui(ui, &spec.filter);
     if (!spec.hidden.is_empty() || !spec.filter.is_empty()) && ui.small_button("Show all").clicked() {
         commands.push(Command::Figures(FiguresCommand::KeepAll));
     }

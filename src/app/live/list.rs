@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, TextEdit, Ui, WidgetInfo, vec2};
+use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, Ui, WidgetInfo, vec2};
 
 use super::LiveCommand;
 use super::mark::swatch;
@@ -10,11 +10,13 @@ use super::scene::is_running;
 use crate::analysis::Setting;
 use crate::app::State;
 use crate::app::engine::Records;
+use crate::app::filter::{filter_error_ui, filter_field};
+use crate::app::runs::Row;
 use crate::app::theme::{GRID, palette};
 use crate::app::tick::check_ui;
 use crate::app::widgets::{muted, strong};
 use crate::figure::level_name;
-use crate::plan::RunState;
+use crate::plan::{Facts, Filter, Level, RunState};
 
 /// What tells the runs of a session apart: the levels that differ, and the repeat.
 pub fn names(records: &Records) -> HashMap<String, String> {
@@ -50,23 +52,39 @@ pub struct Listed<'a> {
     pub run: &'a str,
     pub name: &'a str,
     pub state: RunState,
+    /// Its line on the Runs screen, which knows its levels.
+    row: Option<&'a Row>,
+}
+
+impl<'a> Listed<'a> {
+    fn new(state: &'a State, run: &'a str, run_state: RunState) -> Self {
+        let name = state.live.names.get(run).map_or(run, String::as_str);
+        Self { run, name, state: run_state, row: state.runs.row(run) }
+    }
+}
+
+impl Facts for Listed<'_> {
+    fn level(&self, key: &str) -> Option<Level> {
+        match key {
+            "state" => Some(Level::text(self.state.name())),
+            _ => Facts::level(self.row?, key),
+        }
+    }
+
+    fn mentions(&self, word: &str) -> bool {
+        [self.name, self.run, self.state.name()].iter().any(|text| text.to_lowercase().contains(word))
+    }
 }
 
 /// The runs that have or will have curves: running ones first, then those that ended, the latest first.
 pub fn listed(state: &State) -> Vec<Listed<'_>> {
-    let name = |run: &'_ str| state.live.names.get(run).map(String::as_str);
-    let row = |row: &'_ crate::app::engine::QueueRow| is_running(state, &row.run);
-    let running = state.queue.rows.iter().filter(|r| row(r)).map(|row| Listed {
-        run: &row.run,
-        name: name(&row.run).unwrap_or(&row.run),
-        state: row.state,
-    });
+    let running = state.queue.rows.iter().filter(|row| is_running(state, &row.run));
+    let running = running.map(|row| Listed::new(state, &row.run, row.state));
     let ended = state.records.runs.iter().rev().filter(|run| {
         let started = run.started_time_s.is_some() || run.state == RunState::Running;
         started && !is_running(state, &run.run)
     });
-    let ended = ended.map(|run| Listed { run: &run.run, name: name(&run.run).unwrap_or(&run.run), state: run.state });
-    running.chain(ended).collect()
+    running.chain(ended.map(|run| Listed::new(state, &run.run, run.state))).collect()
 }
 
 /// The filter field, for the key that goes there.
@@ -84,22 +102,14 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
             commands.push(LiveCommand::ChooseNone);
         }
     });
-    let mut filter = state.live.filter.clone();
-    let field = TextEdit::singleline(&mut filter).id(filter_id()).hint_text("Filter").desired_width(f32::INFINITY);
-    let response = ui.add_enabled(!runs.is_empty(), field);
-    response.widget_info(|| {
-        let mut info = WidgetInfo::text_edit(true, &state.live.filter, &state.live.filter, "Filter");
-        info.label = Some("Filter the list of runs".to_owned());
-        info
+    ui.add_enabled_ui(!runs.is_empty(), |ui| {
+        let field =
+            filter_field(ui, filter_id(), "Filter the list of runs", "Filter", &state.live.filter, f32::INFINITY);
+        commands.extend(field.map(LiveCommand::Filter));
     });
-    if response.changed() {
-        commands.push(LiveCommand::Filter(filter));
-    }
-    let words: Vec<String> = state.live.filter.to_lowercase().split_whitespace().map(str::to_owned).collect();
-    let fits = |listed: &&Listed| {
-        let text = format!("{} {} {}", listed.name, listed.run, listed.state.name()).to_lowercase();
-        words.iter().all(|word| text.contains(word))
-    };
+    filter_error_ui(ui, &state.live.filter);
+    let filter = Filter::typed(&state.live.filter).unwrap_or_default();
+    let fits = |listed: &&Listed| filter.is_empty() || filter.admits(*listed);
     let fitting: Vec<&Listed> = runs.iter().filter(fits).collect();
     if fitting.is_empty() {
         ui.label(muted(ui, if runs.is_empty() { "No run yet." } else { "No run has such a name." }));

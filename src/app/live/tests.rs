@@ -362,6 +362,13 @@ fn panels_can_be_hidden_and_runs_filtered() {
     execute(&mut screen.state_mut().state, LiveCommand::Filter("RUNNING".to_owned()));
     screen.run();
     screen.get_by_label(&format!("Draw run {RUN}"));
+    execute(&mut screen.state_mut().state, LiveCommand::Filter("state=finished".to_owned()));
+    screen.run();
+    screen.get_by_label("No run has such a name.");
+    execute(&mut screen.state_mut().state, LiveCommand::Filter("state=running or )".to_owned()));
+    screen.run();
+    screen.get_by_label_contains("Filter, character 18: \")\"");
+    screen.get_by_label(&format!("Draw run {RUN}"));
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Above the list: what came of a launch, how far the queue is, states as chips, the filter, what can be done to all.
 
-use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, Stroke, TextEdit, Ui, WidgetInfo};
+use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, Stroke, Ui, WidgetInfo};
 
-use super::{RunsCommand, filter, filter_id, list, locked};
+use super::{RunsCommand, filter_id, list, locked};
 use crate::app::closing::runs_text;
+use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::theme::palette;
 use crate::app::widgets::{muted, strong};
 use crate::app::{Command, State};
 use crate::figure::duration_text;
 use crate::plan::RunState;
+use crate::plan::filter::{holds, toggled};
 
 /// Draws it.
 pub fn header_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
@@ -26,6 +28,7 @@ pub fn header_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         filter_ui(ui, state, commands);
         chips_ui(ui, state, commands);
     });
+    filter_error_ui(ui, &state.runs.filter_text);
 }
 
 fn progress_ui(ui: &mut Ui, state: &State) {
@@ -107,21 +110,9 @@ fn cancel_all_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 }
 
 fn filter_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let mut text = state.runs.filter_text.clone();
-    let field = TextEdit::singleline(&mut text)
-        .id(filter_id())
-        .hint_text("Filter: state=failed precision=fp16 …")
-        .desired_width(250.0);
-    let response = ui.add(field).on_hover_text(
-        "Words, or key=value: state, plan, data, repeat, run, or a factor such as precision. All must fit; two values \
-         of one key mean either. Key: /",
-    );
-    response.widget_info(|| {
-        let mut info = WidgetInfo::labeled(Role::TextInput, true, "Filter runs");
-        info.current_text_value = Some(text.clone());
-        info
-    });
-    if response.changed() {
+    let text = &state.runs.filter_text;
+    let hint = "Filter: state=failed precision=fp16 …";
+    if let Some(text) = filter_field(ui, filter_id(), "Filter runs", hint, text, 250.0) {
         commands.push(Command::Runs(RunsCommand::Filter(text)));
     }
     if !state.runs.filter_text.is_empty() {
@@ -136,7 +127,7 @@ fn filter_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 fn chips_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     for (run_state, count) in RunState::ALL.into_iter().zip(state.runs.counts) {
         let pair = format!("state={}", run_state.name().replace(' ', "-"));
-        let on = filter::holds(&state.runs.filter_text, &pair);
+        let on = holds(&state.runs.filter_text, &pair);
         if count == 0 && !on {
             continue;
         }
@@ -149,7 +140,7 @@ fn chips_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         let response = ui.add(chip).on_hover_text("Lists only these; again: all");
         response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, format!("Only {}", run_state.name())));
         if response.clicked() {
-            commands.push(Command::Runs(RunsCommand::Filter(filter::toggled(&state.runs.filter_text, &pair))));
+            commands.push(Command::Runs(RunsCommand::Filter(toggled(&state.runs.filter_text, &pair))));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::analysis::Setting;
 use crate::app::engine::{QueueRow, Records};
-use crate::plan::{Levels, RunState};
+use crate::plan::{Facts, Level, Levels, RunState};
 use crate::store::RunRecord;
 
 /// A column of levels in which runs differ.
@@ -162,6 +162,21 @@ impl Row {
     /// What a screen reader says of it.
     pub fn spoken(&self) -> String {
         format!("Run {}: {}, {}", self.number, self.cells.join(", "), self.state.name())
+    }
+}
+
+impl Facts for Row {
+    fn level(&self, key: &str) -> Option<Level> {
+        match key {
+            "state" => Some(Level::text(self.state.name())),
+            "repeat" => self.repeat.map(|repeat| Level::Integer(repeat.into())),
+            "plan" | "data" | "run" => self.level(key).map(|text| Level::text(&text)),
+            _ => self.levels.get(key).cloned(),
+        }
+    }
+
+    fn mentions(&self, word: &str) -> bool {
+        self.words.contains(word) || self.state.name().contains(word)
     }
 }
 

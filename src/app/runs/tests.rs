@@ -178,7 +178,7 @@ fn the_filter_narrows_by_typing_and_by_chips() {
 }
 
 #[test]
-fn any_text_is_a_filter() {
+fn runs_are_filtered_by_state_levels_repeat_number_and_words() {
     let row = Row::of(&failed(7), &[]);
     for (text, admitted) in [
         ("", true),
@@ -189,13 +189,26 @@ fn any_text_is_a_filter() {
         ("precision=fp1", false),
         ("precision=", true),
         ("run=7 repeat=7", true),
+        ("run>=8", false),
         ("nothing=here", false),
         ("memory", true),
-        ("=", false),
+        ("not memory or gpus>64", false),
         ("\u{0}ß 名", false),
     ] {
-        assert_eq!(Filter::parse(text).admits(&row), admitted, "{text:?}");
+        assert_eq!(Filter::typed(text).unwrap().admits(&row), admitted, "{text:?}");
     }
+}
+
+#[test]
+fn what_is_wrong_with_a_filter_is_said_below_it_with_its_place_and_hides_nothing() {
+    let records = vec![failed(1), record(2, "fp16", RunState::Finished)];
+    let mut harness = window(state(records, Vec::new()), runs_ui);
+    harness.get_by_label("Filter runs").focus();
+    harness.run();
+    harness.get_by_label("Filter runs").type_text("fp16 gpus>many");
+    harness.run();
+    harness.get_by_label_contains("Filter, character 11: gpus> with \"many\": give a number");
+    assert_eq!(harness.state().state.runs.shown.len(), 2);
 }
 
 #[test]

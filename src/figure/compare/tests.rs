@@ -155,3 +155,20 @@ fn nothing_makes_an_empty_comparison() {
         assert!(nothing.charts.iter().all(Chart::is_empty));
     }
 }
+
+#[test]
+fn a_filter_chooses_cells_by_words_and_levels_and_one_that_cannot_be_read_hides_none() {
+    let runs = four();
+    let shown = |filter: &str| of(&runs, &View { filter: filter.to_owned(), ..View::default() }).cells.len();
+    for (filter, cells) in [
+        ("FP16 2", 1),
+        ("precision=fp16 gpus>=2", 1),
+        ("fp32 or gpus=2", 3),
+        ("not fp32", 2),
+        ("gpus=", 4),
+        ("(", 4),
+        (")", 4),
+    ] {
+        assert_eq!(shown(filter), cells, "{filter:?}");
+    }
+}

@@ -71,6 +71,9 @@ pub enum FigureError {
         /// Those that exist.
         known: String,
     },
+    /// A filter that cannot be read.
+    #[error("the filter, {0}")]
+    Filter(#[from] crate::plan::FilterError),
     /// No cell is the baseline.
     #[error("baseline {0}: no cell has this id or these levels (write them as precision=fp32,gpus=1)")]
     Baseline(String),

@@ -1,0 +1,299 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A run with levels and a text.
+struct Thing {
+    levels: BTreeMap<&'static str, Level>,
+    text: &'static str,
+}
+
+impl Facts for Thing {
+    fn level(&self, key: &str) -> Option<Level> {
+        self.levels.get(key).cloned()
+    }
+
+    fn mentions(&self, word: &str) -> bool {
+        self.text.contains(word)
+    }
+}
+
+fn failed() -> Thing {
+    let levels = [
+        ("precision", Level::text("fp16")),
+        ("state", Level::text("timed out")),
+        ("gpus", Level::Integer(4)),
+        ("learning_rate", Level::Number(0.001)),
+        ("nodes", Level::text("08")),
+    ];
+    Thing { levels: levels.into_iter().collect(), text: "fp16 4 gpus out of memory" }
+}
+
+fn admits(text: &str) -> bool {
+    Filter::parse(text).unwrap().admits(&failed())
+}
+
+#[test]
+fn words_pairs_comparisons_and_their_combinations_choose_things() {
+    for (text, admitted) in [
+        ("", true),
+        ("memory", true),
+        ("MEMORY fp16", true),
+        ("memory disk", false),
+        ("\"out of\"", true),
+        ("\"of out\"", false),
+        ("state=timed-out", true),
+        ("STATE = \"Timed out\"", true),
+        ("state=timed_out", true),
+        ("precision=fp1", false),
+        ("precision!=fp32", true),
+        ("gpus=4", true),
+        ("gpu=4.0", true),
+        ("gpus=four", false),
+        ("gpus>=4 gpus<8", true),
+        ("gpus>4", false),
+        ("learning_rate=1e-3", true),
+        ("learning_rate<0.01", true),
+        ("nodes=8", true),
+        ("precision<1", false),
+        ("nothing=here", false),
+        ("nothing!=here", true),
+        ("not nothing=here", true),
+        ("gpus=1 or gpus=4", true),
+        ("gpus=1 or gpus=4 and precision=fp32", false),
+        ("(gpus=1 or gpus=4) and precision=fp16", true),
+        ("not (gpus=1 or gpus=4)", false),
+        ("not not fp16", true),
+        ("'or'=1", false),
+        ("\"and\"", false),
+    ] {
+        assert_eq!(admits(text), admitted, "{text:?}");
+    }
+}
+
+#[test]
+fn values_of_one_key_side_by_side_are_one_of_and_joined_by_and_are_both() {
+    assert!(admits("precision=fp32 precision=fp16"));
+    assert!(admits("precision=fp32 memory precision=fp16 gpus=4"));
+    assert!(!admits("precision=fp32 and precision=fp16"));
+    assert!(!admits("precision=fp32 precision=fp16 precision!=fp16"));
+    assert!(!admits("not precision=fp16 precision=fp16"), "only pairs that are asked for are gathered");
+    assert!(!admits("(precision=fp32) precision=fp16"), "and none in parentheses");
+    let canonical = |text: &str| Filter::parse(text).unwrap().to_string();
+    assert_eq!(canonical("a=1 b a=2"), "(a=1 or a=2) and b");
+    assert_eq!(canonical("x (a and (b and 'c d')) or NOT \"not\""), "x and a and b and \"c d\" or not \"not\"");
+    assert_eq!(Filter::parse("a=1 (b<2 or not a>3) c").unwrap().keys(), ["a", "b"]);
+}
+
+#[test]
+fn what_is_still_being_typed_hides_nothing_more() {
+    for text in [
+        "gpus=",
+        "gpus=4 state=",
+        "gpus= precision=fp16",
+        "gpus<",
+        "not",
+        "not gpus=",
+        "gpus=4 or",
+        "gpus=4 and",
+        "(",
+        "(gpus=4 or",
+        "(gpus=4",
+        "state='timed o",
+        "state=\"Timed out",
+    ] {
+        let typed = Filter::typed(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+        assert_eq!(typed.admits(&failed()), !text.ends_with("'timed o"), "{text:?}");
+        assert!(Filter::parse(text).is_err(), "{text:?} is not complete");
+    }
+}
+
+#[test]
+fn errors_name_the_place_and_what_to_do() {
+    for (text, message) in [
+        ("gpus=", "character 6: no value after \"gpus=\": add one, in quotes if it has spaces"),
+        ("a gpus<fast", "character 8: gpus< with \"fast\": give a number; names are compared by = and !="),
+        ("a)", "character 2: \")\" without \"(\" before it: take it away, or put it in quotes"),
+        ("é (a", "character 3: \"(\" that is not closed: add \")\", or put it in quotes"),
+        ("a \"b", "character 3: a quote that does not end: close it, or put it in other quotes"),
+        ("a or", "character 5: the end of the filter: a word, or key=value, must stand here"),
+        ("or a", "character 1: \"or\": a word, or key=value, must stand here"),
+        ("not or a", "character 5: \"or\": what \"not\" is about must stand here"),
+        ("()", "character 2: \")\": a word, or key=value, must stand here"),
+        (
+            "=4",
+            "character 1: \"=\" without a key before it: write key=value, and put values that hold comparisons in quotes",
+        ),
+        (
+            "a=b=c",
+            "character 4: \"=\" without a key before it: write key=value, and put values that hold comparisons in quotes",
+        ),
+        ("a==b", "character 3: a second comparison: write key=value, and join pairs with \"and\""),
+        ("a=(b)", "character 3: \"(\" where a value must stand: write (a=… or a=…)"),
+    ] {
+        assert_eq!(Filter::parse(text).unwrap_err().to_string(), message, "{text:?}");
+    }
+    let deep = format!("{}a{}", "(".repeat(5000), ")".repeat(5000));
+    assert!(Filter::parse(&deep).unwrap_err().found.contains("too deep"));
+    assert!(Filter::typed(&"not ".repeat(5000)).unwrap_err().found.contains("too deep"));
+}
+
+#[test]
+fn a_plan_may_use_known_keys_and_levels_alone() {
+    let known = [("precision", Known::Names(vec!["fp32", "fp16"])), ("gpus", Known::Number)];
+    let read = |text: &str| Filter::parse_known(text, &known).map(|_| ()).map_err(|error| error.to_string());
+    assert_eq!(read("precision = fp16 and gpus > 2 or not gpus = 1"), Ok(()));
+    for (text, message) in [
+        ("gpus=1 precison=fp16", "character 8: unknown key \"precison\": did you mean \"precision\"?"),
+        ("precision=fp61", "character 11: unknown precision \"fp61\": did you mean \"fp16\"?"),
+        ("precision!=int4096", "character 12: unknown precision \"int4096\": there are fp32, fp16"),
+        ("gpus=four", "character 6: gpus with \"four\": give a number"),
+        ("precision<4", "character 11: precision<: names are compared by = and !="),
+        ("fp16", "character 1: the word \"fp16\": write key = level"),
+    ] {
+        assert_eq!(read(text), Err(message.to_owned()), "{text:?}");
+    }
+}
+
+#[test]
+fn a_pair_is_added_to_all_of_a_text_and_taken_away_again() {
+    for (text, with) in [
+        ("", "state=failed"),
+        ("fp16 gpus=4", "fp16 gpus=4 state=failed"),
+        ("state=queued", "state=queued state=failed"),
+        ("gpus=4 or gpus=2", "(gpus=4 or gpus=2) state=failed"),
+        ("(gpus=4 or gpus=2)", "(gpus=4 or gpus=2) state=failed"),
+    ] {
+        assert_eq!(toggled(text, "state=failed"), with);
+        assert!(holds(with, "state=failed") && !holds(text, "state=failed"));
+        assert!(!toggled(with, "state=failed").contains("failed"));
+    }
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-c]{1,2}",
+        "[0-9]{1,3}",
+        "\\PC{0,6}",
+        "[ ()<>=!\"'\\\\a]{0,6}",
+        Just("and".to_owned()),
+        Just("Not".to_owned()),
+        any::<String>(),
+    ]
+}
+
+fn any_comparison() -> impl Strategy<Value = Comparison> {
+    (0..6_usize).prop_map(|place| Comparison::ALL[place].0)
+}
+
+fn any_pair() -> impl Strategy<Value = Term> {
+    (any_text(), any_comparison(), any_text(), -5..5_i32).prop_map(|(key, comparison, value, number)| {
+        let value = if comparison.is_order() { number.to_string() } else { value };
+        Term::Pair(key, comparison, Operand::new(value))
+    })
+}
+
+fn any_term() -> impl Strategy<Value = Term> {
+    let word = any_text().prop_map(|word| Term::Word(word.to_lowercase()));
+    prop_oneof![word, any_pair()].prop_recursive(4, 24, 4, |term| {
+        prop_oneof![
+            term.clone().prop_map(|term| Term::Not(Box::new(term))),
+            prop::collection::vec(term.clone(), 2..4).prop_map(|terms| Term::all(terms).unwrap()),
+            prop::collection::vec(term, 2..4).prop_map(|terms| Term::any(terms).unwrap()),
+        ]
+    })
+}
+
+/// A filter as people type it: atoms side by side, groups joined by `and`, these by `or`.
+type Typed = Vec<Vec<Vec<Atom>>>;
+
+#[derive(Clone, Debug)]
+struct Atom {
+    negated: bool,
+    key: &'static str,
+    comparison: &'static str,
+    value: i64,
+}
+
+impl Atom {
+    fn text(&self) -> String {
+        format!("{}{}{}{}", if self.negated { "not " } else { "" }, self.key, self.comparison, self.value)
+    }
+
+    fn holds(&self, levels: &BTreeMap<&str, i64>) -> bool {
+        let level = levels.get(self.key).copied();
+        let holds = match self.comparison {
+            "=" => level == Some(self.value),
+            "!=" => level != Some(self.value),
+            "<" => level.is_some_and(|level| level < self.value),
+            "<=" => level.is_some_and(|level| level <= self.value),
+            ">" => level.is_some_and(|level| level > self.value),
+            _ => level.is_some_and(|level| level >= self.value),
+        };
+        holds != self.negated
+    }
+
+    fn is_choice(&self) -> bool {
+        !self.negated && self.comparison == "="
+    }
+}
+
+fn any_typed() -> impl Strategy<Value = Typed> {
+    let atom = (any::<bool>(), 0..3_usize, 0..6_usize, 0..3_i64).prop_map(|(negated, key, comparison, value)| Atom {
+        negated,
+        key: ["a", "b", "c"][key],
+        comparison: ["=", "=", "!=", "<", ">", "<="][comparison],
+        value,
+    });
+    prop::collection::vec(prop::collection::vec(prop::collection::vec(atom, 1..5), 1..4), 1..4)
+}
+
+fn naive(typed: &Typed, levels: &BTreeMap<&str, i64>) -> bool {
+    let group = |atoms: &Vec<Atom>| {
+        atoms.iter().all(|atom| {
+            let choices = atoms.iter().filter(|other| other.is_choice() && other.key == atom.key);
+            if atom.is_choice() { choices.into_iter().any(|choice| choice.holds(levels)) } else { atom.holds(levels) }
+        })
+    };
+    typed.iter().any(|both| both.iter().all(group))
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back_as_it_was(term in any_term()) {
+        let filter = Filter(Some(term));
+        let text = filter.to_string();
+        prop_assert_eq!(&Filter::parse(&text).unwrap(), &filter, "{}", text);
+        prop_assert_eq!(&Filter::typed(&text).unwrap(), &filter, "{}", text);
+    }
+
+    #[test]
+    fn a_typed_filter_admits_what_a_naive_reading_admits(
+        typed in any_typed(),
+        levels in prop::collection::btree_map(prop_oneof![Just("a"), Just("b"), Just("c")], 0..3_i64, 0..3),
+    ) {
+        let join = |parts: Vec<String>, with: &str| parts.join(with);
+        let group = |atoms: &Vec<Atom>| join(atoms.iter().map(Atom::text).collect(), " ");
+        let both = |groups: &Vec<Vec<Atom>>| join(groups.iter().map(group).collect(), " and ");
+        let text = join(typed.iter().map(both).collect(), " or ");
+        let facts = |key: &str| levels.get(key).map(|level| Level::Integer(*level));
+        let filter = Filter::parse(&text).unwrap();
+        prop_assert_eq!(filter.admits(&facts), naive(&typed, &levels), "{}", &text);
+        let again = Filter::parse(&filter.to_string()).unwrap();
+        prop_assert_eq!(again, filter, "{}", text);
+    }
+
+    #[test]
+    fn any_text_is_a_filter_or_an_error_within_it(text in prop_oneof![any::<String>(), "[ab=!<>()\"' andortn]{0,24}"]) {
+        for read in [Filter::parse(&text), Filter::typed(&text)] {
+            match read {
+                Ok(filter) => prop_assert_eq!(Filter::parse(&filter.to_string()).unwrap(), filter),
+                Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.position), "{}", error),
+            }
+        }
+    }
+}
