@@ -321,9 +321,12 @@ enum Token {
     Text { text: String, quoted: bool },
 }
 
+/// A token with the places of its first character and of the one behind its last.
+type Placed = ((usize, usize), Token);
+
 impl Token {
-    /// The tokens with the places of their first character and of the one behind their last.
-    fn all(text: &str) -> Result<Vec<((usize, usize), Self)>, usize> {
+    /// The tokens of a text; where quotes do not end, the place at which they begin.
+    fn all(text: &str) -> Result<Vec<Placed>, usize> {
         let letters: Vec<char> = text.chars().collect();
         let mut tokens = Vec::new();
         let mut at = 0;
@@ -399,7 +402,7 @@ fn quoted_text(letters: &[char], start: usize) -> Option<(String, usize)> {
 
 /// Reads tokens into terms. What is unfinished is no term (`None`) while it is typed, and an error otherwise.
 struct Parser<'a> {
-    tokens: Vec<((usize, usize), Token)>,
+    tokens: Vec<Placed>,
     at: usize,
     end: usize,
     typing: bool,
