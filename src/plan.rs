@@ -35,7 +35,7 @@ pub use image::{
     BatchNorm, CUDA_GRAPH_WARM_UP_STEPS, DataCopy, ImageSettings, Layout, Loader, Numa, OptimizerImpl, Precision,
     Scenario, Strategy, Tf32, WireDtype,
 };
-pub use level::{Level, Levels};
+pub use level::{Key, Level, Levels};
 pub use matrix::{Cell, InvalidCell, Matrix, estimate, expand, refusal};
 pub use node::{CudaState, Gpu, Node, Nsys, Worker};
 pub use order::{PlannedRun, order};

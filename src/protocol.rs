@@ -7,6 +7,7 @@
 mod event;
 mod group;
 mod job;
+mod line;
 mod ranges;
 mod sample;
 mod trace;
@@ -14,9 +15,11 @@ mod trace;
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine};
 pub use job::{Job, JobLimits, MemoryPolicy, Placement, RankPlace};
+pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
 pub use trace::{CAPTURE_RANGE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
 
-/// The version of jobs, events and samples. A change that an older reader would misread makes a new one.
-pub const PROTOCOL_VERSION: u32 = 1;
+/// The version of jobs, events and samples. A change that an older reader would misread makes a new one. Logs of
+/// protocol 1 are adapted as they are read.
+pub const PROTOCOL_VERSION: u32 = 2;

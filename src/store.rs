@@ -30,6 +30,6 @@ pub use error::StoreError;
 pub use folder::{index_path, parse_session_file};
 pub use journal::{Decision, JournalLine};
 pub use reader::{Reader, RunProcess};
-pub use record::{EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, TelemetryRecord};
+pub use record::{RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord};
 pub use replay::{RebuildReport, rebuild};
 pub use writer::Store;

@@ -53,9 +53,12 @@ fn a_plan_becomes_finished_runs_and_tables() {
     assert_eq!(count("finished"), 4);
     // Four cells, two epochs, 96 images in batches of 16.
     assert_eq!(count("step"), 4 * 2 * 6);
-    assert_eq!(count("evaluation"), 4 * 2);
-    let model = events.iter().find(|event| event["event"] == "model").unwrap();
-    assert_eq!(model["parameters"], 2_236_682);
+    let readings = |key: &str| -> Vec<f64> {
+        let of_key = events.iter().filter(|event| event["event"] == "reading" && event["key"] == key);
+        of_key.map(|event| event["value"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(readings("accuracy").len(), 4 * 2);
+    assert_eq!(readings("parameters"), [2_236_682.0; 4]);
     let not_in_effect: Vec<_> =
         events.iter().filter(|event| event["event"] == "evidence" && event["in_effect"] == false).collect();
     assert!(not_in_effect.is_empty(), "{not_in_effect:?}");

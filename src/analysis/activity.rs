@@ -69,11 +69,9 @@ fn of_rank(rank: &RankRecord, origin: f64) -> Vec<Activity> {
             let phase = if first.warm_up { Phase::WarmUp } else { Phase::Training };
             add(phase, first.time_s - first.duration_s - origin, last.time_s - origin);
         }
-        let test = epoch
-            .last()
-            .zip(rank.evaluations.iter().find(|test| Some(test.epoch) == epoch.last().map(|step| step.epoch)));
-        if let Some((last, test)) = test {
-            add(Phase::Test, last.time_s - origin, last.time_s - origin + test.duration_s);
+        let Some(last) = epoch.last() else { continue };
+        if let Some(test) = rank.readings_of("evaluation_time_s").find(|test| test.epoch == Some(last.epoch)) {
+            add(Phase::Test, last.time_s - origin, last.time_s - origin + test.value);
         }
     }
     spans

@@ -2,7 +2,7 @@
 
 use crate::plan::{DataSet, Level, Levels, RunState};
 use crate::protocol::{Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
-use crate::store::{EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, TelemetryRecord};
+use crate::store::{RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord};
 
 /// A cell: its id, its levels and its ranks.
 pub(crate) struct FixtureCell {
@@ -63,37 +63,48 @@ fn rank_record(rank: u32, step_time_s: f64) -> RankRecord {
         duration_s: if step <= 4 { 10.0 * step_time_s } else { step_time_s },
         load_wait_s: if step <= 4 { 1.0 } else { step_time_s / 4.0 },
         loss: 2.0 / step as f64,
-        images: 64,
+        units: 64,
         warm_up: step <= 4,
     };
-    let epoch = |epoch: u32, duration_s: f64| EpochRecord {
-        epoch,
-        duration_s,
-        train_loss: (0.5 + f64::from(rank) / 10.0) / f64::from(epoch),
-        images: 640,
-        received_bytes: 640 * 784,
-        loader_start_s: 0.1,
-        skipped_updates: 0,
+    let memory = [
+        ("peak_active_bytes", 3_500_000_000.0),
+        ("peak_allocated_bytes", 3_000_000_000.0 + f64::from(rank)),
+        ("peak_reserved_bytes", 4_000_000_000.0),
+    ];
+    let epoch = |epoch: u32, duration_s: f64| {
+        let told = [
+            ("accuracy", 1.0 - 0.1 / f64::from(epoch)),
+            ("epoch_time_s", duration_s),
+            ("evaluation_time_s", 0.5),
+            ("loader_start_s", 0.1),
+            ("received_bytes", 640.0 * 784.0),
+            ("skipped_updates", 0.0),
+            ("test_loss", 0.4 / f64::from(epoch)),
+            ("test_units", 2_000.0),
+            ("train_loss", (0.5 + f64::from(rank) / 10.0) / f64::from(epoch)),
+            ("units", 640.0),
+        ];
+        told.map(|(key, value)| reading_record(key, value, Some(epoch)))
     };
-    let evaluation = |epoch: u32| EvaluationRecord {
-        epoch,
-        duration_s: 0.5,
-        test_loss: 0.4 / f64::from(epoch),
-        accuracy: 1.0 - 0.1 / f64::from(epoch),
-        images: 2_000,
-    };
+    let memory = memory.map(|(key, value)| reading_record(key, value, None));
     RankRecord {
         rank,
         device: Some(Device { name: "cpu".to_owned(), gpu_uuid: None }),
         steps: (1..=20).map(step).collect(),
-        epochs: vec![epoch(1, 46.0 * step_time_s), epoch(2, 10.0 * step_time_s)],
-        evaluations: vec![evaluation(1), evaluation(2)],
-        peak_allocated_bytes: Some(3_000_000_000 + u64::from(rank)),
-        peak_reserved_bytes: Some(4_000_000_000),
-        peak_active_bytes: Some(3_500_000_000),
+        readings: memory.into_iter().chain(epoch(1, 46.0 * step_time_s)).chain(epoch(2, 10.0 * step_time_s)).collect(),
         duration_s: Some(99.0 * step_time_s),
         ..RankRecord::default()
     }
+}
+
+pub(crate) fn reading_record(key: &str, value: f64, epoch: Option<u32>) -> ReadingRecord {
+    ReadingRecord { key: key.into(), value, epoch, step: None, time_s: 1_010.0 }
+}
+
+/// A reading of an epoch, to change it.
+pub(crate) fn reading<'a>(rank: &'a mut RankRecord, key: &str, epoch: u32) -> &'a mut f64 {
+    let found = rank.readings.iter_mut().find(|one| one.key == *key && one.epoch == Some(epoch));
+    &mut found.expect("a reading of that key and epoch").value
 }
 
 /// A report with time in copies to GPUs and in launches.

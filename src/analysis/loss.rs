@@ -12,7 +12,7 @@ pub struct LossPoint {
     pub step: u64,
     /// The time spent in steps until its end: that of the rank whose steps took longest.
     pub time_s: f64,
-    /// The mean over its steps and all ranks, weighted by images.
+    /// The mean over its steps and all ranks, weighted by units.
     pub loss: f64,
 }
 
@@ -28,15 +28,15 @@ pub(super) fn losses(ranks: &[RankRecord]) -> Vec<LossPoint> {
     let mut points = Vec::with_capacity(pieces as usize);
     for piece in 1..=pieces {
         let until = (u128::from(last) * u128::from(piece) / u128::from(pieces)) as u64;
-        let (mut sum, mut images) = (0.0, 0);
+        let (mut sum, mut units) = (0.0, 0);
         for rest in &mut rest {
             for step in taken(rest, until) {
-                sum += step.loss * f64::from(step.images);
-                images += u64::from(step.images);
+                sum += step.loss * f64::from(step.units);
+                units += u64::from(step.units);
             }
         }
         time_s += taken(&mut slowest_rest, until).iter().map(|step| step.duration_s).sum::<f64>();
-        let loss = sum / images as f64;
+        let loss = sum / units as f64;
         if loss.is_finite() && time_s.is_finite() {
             points.push(LossPoint { step: until, time_s, loss });
         }
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_is_joined_into_pieces_that_weigh_images() {
+    fn a_long_run_is_joined_into_pieces_that_weigh_units() {
         let mut rank = fixture::finished().ranks.remove(0);
         let one = rank.steps[0];
-        let step = |step: u64| StepRecord { step, loss: step as f64, images: (step % 2) as u32, ..one };
+        let step = |step: u64| StepRecord { step, loss: step as f64, units: (step % 2) as u32, ..one };
         rank.steps = (1..=240).map(step).collect();
         let points = losses(&[rank]);
         assert_eq!(points.len(), 120);
-        // Of each pair of steps the second has no image.
+        // Of each pair of steps the second has no unit.
         assert_eq!((points[0].step, points[0].loss), (2, 1.0));
         assert_eq!((points[119].step, points[119].loss), (240, 239.0));
     }

@@ -79,9 +79,10 @@ impl Mark {
             });
         }
         // All ranks skip together: the count of the one that skipped most is the run's.
-        let skipped = record.ranks.iter().map(|rank| rank.epochs.iter().map(|epoch| epoch.skipped_updates).sum());
-        if let Some(skipped) = skipped.max().filter(|skipped| *skipped > 0) {
-            add(Self::SkippedUpdates(skipped));
+        let skipped =
+            record.ranks.iter().map(|rank| rank.readings_of("skipped_updates").map(|one| one.value).sum::<f64>());
+        if let Some(skipped) = skipped.max_by(f64::total_cmp).filter(|skipped| *skipped > 0.0) {
+            add(Self::SkippedUpdates(skipped as u64));
         }
         if let Some(hole_s) = record.telemetry.longest_hole_s.filter(|hole_s| *hole_s > 0.0) {
             add(Self::TelemetryHole(hole_s));

@@ -3,7 +3,7 @@
 //! Warm-up steps are left out. Ranks go in step, so that the slowest one times the run: the rank whose steady steps
 //! took longest in all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::bootstrap::median;
 use super::loss::losses;
@@ -173,7 +173,9 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
     let epochs = epochs(&record.ranks);
     let last = epochs.last();
     let (epoch_time_s, includes_warm_up) = epoch_time(&epochs);
-    let peak = |of: fn(&RankRecord) -> Option<u64>| record.ranks.iter().filter_map(of).max().map(|bytes| bytes as f64);
+    let peak = |key: &str| {
+        record.ranks.iter().flat_map(|rank| rank.readings_of(key)).map(|one| one.value).max_by(f64::total_cmp)
+    };
     let mut summary = RunSummary {
         run: record.run.clone(),
         cell: record.cell.clone(),
@@ -193,10 +195,10 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
         train_loss: last.and_then(|epoch| epoch.train_loss),
         test_loss: last.and_then(|epoch| epoch.test_loss),
         accuracy: last.and_then(|epoch| epoch.accuracy),
-        peak_allocated_bytes: peak(|rank| rank.peak_allocated_bytes),
-        peak_reserved_bytes: peak(|rank| rank.peak_reserved_bytes),
-        peak_active_bytes: peak(|rank| rank.peak_active_bytes),
-        warm_up_peak_bytes: peak(|rank| rank.warm_up_peak_bytes),
+        peak_allocated_bytes: peak("peak_allocated_bytes"),
+        peak_reserved_bytes: peak("peak_reserved_bytes"),
+        peak_active_bytes: peak("peak_active_bytes"),
+        warm_up_peak_bytes: peak("warm_up_peak_bytes"),
         peak_device_bytes: record.telemetry.peak_device_bytes.map(|bytes| bytes as f64),
         energy_j: record.telemetry.energy_j,
         marks: Mark::of_run(record),
@@ -218,13 +220,22 @@ pub fn summarise_run(record: &RunRecord) -> RunSummary {
 
 /// The loader starts anew in each epoch, in some runs: the median over epochs of what the slowest rank waits for its first batch.
 fn loader_start(ranks: &[RankRecord]) -> Option<f64> {
-    let epochs = ranks.iter().map(|rank| rank.epochs.len()).max()?;
-    let slowest = |epoch: usize| {
-        let starts = ranks.iter().filter_map(|rank| Some(rank.epochs.get(epoch)?.loader_start_s));
+    let slowest = |epoch: u32| {
+        let starts = ranks.iter().filter_map(|rank| of_epoch(rank, "loader_start_s", epoch));
         starts.fold(0.0, f64::max)
     };
-    let starts: Vec<f64> = (0..epochs).map(slowest).collect();
+    let starts: Vec<f64> = epoch_numbers(ranks, "loader_start_s").into_iter().map(slowest).collect();
     (!starts.is_empty()).then(|| median(&starts))
+}
+
+/// A rank's reading of an epoch, the last one where it told several.
+fn of_epoch(rank: &RankRecord, key: &str, epoch: u32) -> Option<f64> {
+    rank.readings_of(key).filter(|one| one.epoch == Some(epoch)).last().map(|one| one.value)
+}
+
+/// The epochs that a reading was told of, in order.
+fn epoch_numbers(ranks: &[RankRecord], key: &str) -> BTreeSet<u32> {
+    ranks.iter().flat_map(|rank| rank.readings_of(key)).filter_map(|one| one.epoch).collect()
 }
 
 /// The steady steps of a run.
@@ -241,11 +252,14 @@ struct Steady {
 impl Steady {
     fn of(record: &RunRecord) -> Self {
         let time_of = |rank: &&RankRecord| steady(rank).map(|step| step.duration_s).sum::<f64>();
-        let images_of = |rank: &RankRecord| steady(rank).map(|step| u64::from(step.images)).sum::<u64>();
+        let images_of = |rank: &RankRecord| steady(rank).map(|step| u64::from(step.units)).sum::<u64>();
         let slowest = record.ranks.iter().max_by(|a, b| time_of(a).total_cmp(&time_of(b)));
         let times_s: Vec<f64> = slowest.into_iter().flat_map(steady).map(|step| step.duration_s).collect();
         let processed_images = record.ranks.iter().map(images_of).sum();
-        let repeats_images = record.levels.get(Strategy::KEY).and_then(Level::as_text) == Some(Strategy::Ddp.name());
+        // Protocol 1 left it to the strategy's name.
+        let by_name = || record.levels.get(Strategy::KEY).and_then(Level::as_text) == Some(Strategy::Ddp.name());
+        let copies = record.ranks.iter().find_map(|rank| rank.last_reading("unit_copies"));
+        let repeats_images = copies.map_or_else(by_name, |copies| copies > 1.0);
         let distinct_images = if repeats_images { slowest.map_or(0, images_of) } else { processed_images };
         let waits = record.ranks.iter().flat_map(steady).map(|step| step.load_wait_s);
         let (count, wait_s) = waits.fold((0_u64, 0.0), |(count, sum), wait_s| (count + 1, sum + wait_s));
@@ -270,11 +284,8 @@ fn steady(rank: &RankRecord) -> impl Iterator<Item = &StepRecord> {
 }
 
 fn epochs(ranks: &[RankRecord]) -> Vec<EpochSummary> {
-    let trained = ranks.iter().flat_map(|rank| rank.epochs.iter().map(|epoch| epoch.epoch));
-    let tested = ranks.iter().flat_map(|rank| rank.evaluations.iter().map(|evaluation| evaluation.epoch));
-    let mut numbers: Vec<u32> = trained.chain(tested).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+    let mut numbers = epoch_numbers(ranks, "epoch_time_s");
+    numbers.append(&mut epoch_numbers(ranks, "test_loss"));
     // Steps are many: they are passed over once. Of each epoch: whether one is warm-up, and the last.
     let mut steps: HashMap<u32, (bool, u64)> = HashMap::new();
     for step in ranks.iter().flat_map(|rank| &rank.steps) {
@@ -285,18 +296,19 @@ fn epochs(ranks: &[RankRecord]) -> Vec<EpochSummary> {
 }
 
 fn one_epoch(ranks: &[RankRecord], epoch: u32, steps: Option<&(bool, u64)>) -> EpochSummary {
-    let records = || ranks.iter().flat_map(|rank| &rank.epochs).filter(|record| record.epoch == epoch);
     // Each rank's test counts the images of all, so that any rank's tells it.
-    let test = ranks.iter().flat_map(|rank| &rank.evaluations).find(|test| test.epoch == epoch);
-    let images: u64 = records().map(|record| record.images).sum();
-    let loss = records().map(|record| record.train_loss * record.images as f64).sum::<f64>() / images as f64;
+    let first = |key: &str| ranks.iter().find_map(|rank| of_epoch(rank, key, epoch));
+    let units = |rank: &RankRecord| of_epoch(rank, "units", epoch);
+    let all_units: f64 = ranks.iter().filter_map(units).sum();
+    let losses = ranks.iter().filter_map(|rank| Some(of_epoch(rank, "train_loss", epoch)? * units(rank)?));
+    let loss = losses.sum::<f64>() / all_units;
     EpochSummary {
         epoch,
-        duration_s: records().map(|record| record.duration_s).max_by(f64::total_cmp),
+        duration_s: ranks.iter().filter_map(|rank| of_epoch(rank, "epoch_time_s", epoch)).max_by(f64::total_cmp),
         warm_up: steps.is_some_and(|(warm_up, _)| *warm_up),
-        train_loss: (images > 0).then_some(loss),
-        test_loss: test.map(|test| test.test_loss),
-        accuracy: test.map(|test| test.accuracy),
+        train_loss: (all_units > 0.0).then_some(loss),
+        test_loss: first("test_loss"),
+        accuracy: first("accuracy"),
         last_step: steps.map(|(_, last)| *last),
     }
 }

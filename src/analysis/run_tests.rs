@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::fixture::{cell, finished, run};
+use crate::analysis::fixture::{self, cell, finished, run};
 use crate::protocol::{Evidence, FailureKind};
 
 #[test]
@@ -24,11 +24,21 @@ fn ranks_under_ddp_process_the_same_images_which_count_once() {
 }
 
 #[test]
+fn the_run_says_whether_its_ranks_process_the_same_units() {
+    let mut record = run(&cell("fp32", 4, "own"), 1, 0.016);
+    assert!((summarise_run(&record).images_per_s.unwrap() - 16_000.0).abs() < 1e-6);
+    for rank in &mut record.ranks {
+        rank.readings.insert(0, fixture::reading_record("unit_copies", 4.0, None));
+    }
+    assert!((summarise_run(&record).images_per_s.unwrap() - 4_000.0).abs() < 1e-6);
+}
+
+#[test]
 fn an_epoch_with_warm_up_counts_only_where_there_is_no_other() {
     let mut record = finished();
     assert_eq!(summarise_run(&record).epoch_time_s, Some(0.16));
     for rank in &mut record.ranks {
-        rank.epochs.truncate(1);
+        rank.readings.retain(|reading| reading.epoch != Some(2));
     }
     let summary = summarise_run(&record);
     assert_eq!(summary.epoch_time_s, Some(46.0 * 0.016));
@@ -38,7 +48,7 @@ fn an_epoch_with_warm_up_counts_only_where_there_is_no_other() {
 #[test]
 fn losses_are_of_the_last_epoch_weighted_by_the_images_of_each_rank() {
     let mut record = finished();
-    record.ranks[1].epochs[1].images = 1_280;
+    *fixture::reading(&mut record.ranks[1], "units", 2) = 1_280.0;
     let summary = summarise_run(&record);
     assert!((summary.train_loss.unwrap() - (0.25 + 2.0 * 0.3) / 3.0).abs() < 1e-12);
     assert_eq!((summary.test_loss, summary.accuracy), (Some(0.2), Some(0.95)));
@@ -66,7 +76,7 @@ fn a_run_of_warm_up_alone_has_no_step_time_and_says_so() {
 #[test]
 fn a_measure_that_is_not_finite_is_left_out_and_named() {
     let mut record = finished();
-    record.ranks[0].epochs[1].train_loss = f64::NAN;
+    *fixture::reading(&mut record.ranks[0], "train_loss", 2) = f64::NAN;
     record.ranks[0].steps[12].duration_s = f64::INFINITY;
     let summary = summarise_run(&record);
     assert_eq!((summary.train_loss, summary.epochs[1].train_loss), (None, None));
@@ -83,7 +93,7 @@ fn doubts_become_marks_once_each() {
     record.telemetry.shared = true;
     record.telemetry.longest_hole_s = Some(3.0);
     for rank in &mut record.ranks {
-        rank.epochs[0].skipped_updates = 2;
+        *fixture::reading(rank, "skipped_updates", 1) = 2.0;
         for in_effect in [false, true] {
             let (factor, asked, seen) = ("layout".to_owned(), "nhwc".to_owned(), "strides".to_owned());
             rank.evidence.push(Evidence { factor, asked, seen, in_effect });

@@ -132,7 +132,7 @@ fn steps(rank: u32, step_time_s: f64) -> impl Iterator<Item = LiveStep> {
             duration_s,
             load_wait_s: duration_s / 20.0,
             loss: 2.3 / (1.0 + step as f64 / 40.0) + 0.25 * unrest,
-            images: 64,
+            units: 64,
             warm_up: step <= 5,
         };
         LiveStep { rank, step: record }

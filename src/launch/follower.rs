@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 
 use crate::plan::RunState;
-use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
+use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, read_event_line};
 
 use super::launcher::{LauncherOptions, Update};
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
@@ -201,16 +201,25 @@ impl Follower {
     }
 
     fn take_event(&mut self, rank: usize, line: &str) -> bool {
-        if let Some(version) = other_version(line) {
+        // A run that an older multicard started has a job of its protocol, and a worker of its.
+        let expected = self.job.version;
+        if let Some(version) = other_version(line, expected) {
             let reason = format!(
-                "rank {rank} speaks protocol {version}, this workbench speaks {PROTOCOL_VERSION}: use the worker of this version"
+                "rank {rank} speaks protocol {version}, its job speaks {expected}: use the worker that belongs to this multicard"
             );
             self.end(RunState::Failed, reason);
             return true;
         }
-        let known =
-            parse::<EventLine>(line).filter(|line| line.run == self.job.run && line.rank == self.job.ranks[rank].rank);
-        let Some(line) = known else { return false };
+        let own = |line: &EventLine| line.run == self.job.run && line.rank == self.job.ranks[rank].rank;
+        let known = read_event_line(line.as_bytes()).ok().filter(|lines| lines.iter().all(own));
+        let Some(lines) = known else { return false };
+        for line in lines {
+            self.take_known_event(rank, line);
+        }
+        true
+    }
+
+    fn take_known_event(&mut self, rank: usize, line: EventLine) {
         let facts = &mut self.facts.ranks[rank];
         facts.stepping = matches!(line.event, Event::Step { .. });
         match &line.event {
@@ -230,7 +239,6 @@ impl Follower {
             self.state = RunState::Running;
             self.send_state(None);
         }
-        true
     }
 
     fn take_group_line(&mut self, line: &str) -> bool {
@@ -373,13 +381,13 @@ fn parse<T: DeserializeOwned>(line: &str) -> Option<T> {
     serde_json::from_str(line).ok()
 }
 
-/// The protocol version of a first line, where it is not ours. The rest of the line may be anything then.
-fn other_version(line: &str) -> Option<u64> {
+/// The protocol version of a first line, where it is not the expected one. The rest of the line may be anything then.
+fn other_version(line: &str, expected: u32) -> Option<u64> {
     if !line.contains("\"protocol_version\"") {
         return None;
     }
     let version = parse::<serde_json::Value>(line)?.get("protocol_version")?.as_u64()?;
-    (version != u64::from(PROTOCOL_VERSION)).then_some(version)
+    (version != u64::from(expected)).then_some(version)
 }
 
 /// The last lines of a file that have something on them, at most five.

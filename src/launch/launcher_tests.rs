@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::super::misbehaviour::script;
 use super::*;
 use crate::plan::{CudaState, DataSet, Levels, Worker, Workload};
-use crate::protocol::{JobLimits, PROTOCOL_VERSION, RankPlace};
+use crate::protocol::{Event, EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 /// Far longer than anything takes: reached only when something hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ F=$(dirname "$2")
 say() { printf '{"run":"run","rank":%s,"time_s":%s,%s}\n' "$1" "$2" "$3" >> "$F/rank-$1.jsonl"; }
 started() { say "$1" 1.0 '"event":"started","protocol_version":'${2:-VERSION}',"pid":'$$',"torch_version":"2.11.0","device":{"name":"cpu","gpu_uuid":null},"world_size":1,"seed":1'; }
 finished() { say "$1" 9.0 '"event":"finished","duration_s":8.0'; }
-step() { say "$1" 2.0 '"event":"step","epoch":1,"step":'$2',"steps":9,"duration_s":0.1,"load_wait_s":0.0,"loss":1.0,"images":8,"warm_up":false'; }
+step() { say "$1" 2.0 '"event":"step","epoch":1,"step":'$2',"steps":9,"duration_s":0.1,"load_wait_s":0.0,"loss":1.0,"units":8,"warm_up":false'; }
 group() { printf '{"time_s":%s,%s}\n' "$1" "$2" >> "$F/group.jsonl"; }
 "#;
 
@@ -218,6 +218,24 @@ fn noise_is_handed_on_with_its_place_and_is_the_reason_when_there_is_nothing_els
     let (state, reason) = end(&updates);
     assert_eq!(state, RunState::Failed);
     assert!(reason.contains("2 lines") && reason.contains("hello"), "{reason}");
+}
+
+#[test]
+fn a_run_that_an_older_multicard_started_is_followed_in_its_protocol() {
+    let scene = Scene::new(
+        "started 0 1
+        say 0 2.0 '\"event\":\"evaluation\",\"epoch\":1,\"duration_s\":0.5,\"test_loss\":2.1,\"accuracy\":0.5,\"images\":25'
+        finished 0",
+    );
+    scene.launcher.start(Job { version: 1, ..scene.job(1) }).unwrap();
+    let updates = scene.rest();
+    assert_eq!(end(&updates).0, RunState::Finished, "{updates:?}");
+    let reading = |update: &Update| match update {
+        Update::Event(EventLine { event: Event::Reading { key, value, .. }, .. }) => Some((key.to_string(), *value)),
+        _ => None,
+    };
+    let readings: Vec<_> = updates.iter().filter_map(reading).collect();
+    assert!(readings.contains(&("accuracy".to_owned(), 0.5)) && readings.len() == 4, "{readings:?}");
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-// JSON has no NaN: a loss that is no number is written as `null`, and read back as NaN instead of losing its line.
-fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+use crate::plan::Key;
+
+// JSON has no NaN: a loss that is not a number is written as `null`, and read back as NaN instead of losing its line.
+pub(super) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
@@ -84,12 +86,10 @@ pub enum Event {
     Model {
         /// Its name.
         name: String,
-        /// How many trainable parameters it has.
-        parameters: u64,
     },
     /// A phase begins; it lasts until the next.
     Phase {
-        /// Which.
+        /// The phase.
         phase: Phase,
     },
     /// One training step.
@@ -104,57 +104,28 @@ pub enum Event {
         duration_s: f64,
         /// How long the host waited for its batch.
         load_wait_s: f64,
-        /// The loss of this rank's batch, averaged over its images, before any loss scaling.
+        /// The loss of this rank's batch, averaged over its units, before any loss scaling.
         #[serde(deserialize_with = "number_or_null")]
         loss: f64,
-        /// The images of this rank's batch.
-        images: u32,
+        /// The units of this rank's batch: images, tokens, or what else the workload counts.
+        #[serde(alias = "images")]
+        units: u32,
         /// Left out of statistics.
         warm_up: bool,
     },
-    /// The training part of an epoch is over.
-    Epoch {
-        /// The epoch, from 1.
-        epoch: u32,
-        /// From the first batch asked for to the last step done, by the host's clock with one synchronisation.
-        duration_s: f64,
-        /// The mean of the steps' losses, weighted by images.
+    /// Any other number that the rank measured.
+    Reading {
+        /// What was measured, such as `train_loss`: the key of a measure. At most [`super::MAX_KEY_BYTES`] long.
+        key: Key,
+        /// The value, in the unit that the measure's registry entry names; NaN where it is not a number.
         #[serde(deserialize_with = "number_or_null")]
-        train_loss: f64,
-        /// Images this rank processed.
-        images: u64,
-        /// Bytes of batches this rank received.
-        received_bytes: u64,
-        /// Until the first batch was there: what the start of the loader costs.
-        loader_start_s: f64,
-        /// Steps whose update was skipped because scaled gradients overflowed.
-        skipped_updates: u64,
-    },
-    /// The test set has been passed over.
-    Evaluation {
-        /// The epoch after which, from 1.
-        epoch: u32,
-        /// How long it took.
-        duration_s: f64,
-        /// The mean loss over all test images.
-        #[serde(deserialize_with = "number_or_null")]
-        test_loss: f64,
-        /// Correct test images over all test images, from 0 to 1.
-        accuracy: f64,
-        /// Test images, over all ranks.
-        images: u64,
-    },
-    /// The caching allocator's statistics since the last reset; on the CPU, the process's resident memory stands for all.
-    Memory {
-        /// At most in tensors.
-        peak_allocated_bytes: u64,
-        /// At most taken from the device.
-        peak_reserved_bytes: u64,
-        /// At most in blocks that are in use or waiting for a stream.
-        peak_active_bytes: u64,
-        /// They are of the warm-up, in which libraries try their algorithms: not what the run needs from then on.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        warm_up: bool,
+        value: f64,
+        /// The epoch it belongs to, from 1; none for the whole run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<u32>,
+        /// The step it belongs to, counted over the whole run from 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<u64>,
     },
     /// What was seen of a factor.
     Evidence(Evidence),
@@ -177,7 +148,7 @@ pub enum Event {
     },
 }
 
-/// One line of a rank's log.
+/// One line of a rank's log. [`super::read_event_line`] reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventLine {
     /// The run's id.

@@ -111,7 +111,7 @@ mod tests {
             duration_s: 0.1,
             load_wait_s: 0.0,
             loss: 1.0,
-            images: 8,
+            units: 8,
             warm_up: false,
         };
         progress.event(&EventLine { run: "a".into(), rank: 0, time_s: 5.0, event }, 5.0);

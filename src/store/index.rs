@@ -99,17 +99,19 @@ impl Index {
     pub(super) fn event(&mut self, line: &EventLine) -> Result<()> {
         let key = self.key(&line.run, line.rank)?;
         match &line.event {
-            Event::Step { epoch, step, duration_s, load_wait_s, loss, images, warm_up, .. } => self.execute(
+            Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, .. } => self.execute(
                 "INSERT OR REPLACE INTO step VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                params![key, step.cast_signed(), epoch, duration_s, load_wait_s, loss, images, warm_up, line.time_s],
+                params![key, step.cast_signed(), epoch, duration_s, load_wait_s, loss, units, warm_up, line.time_s],
             ),
             Event::Started { torch_version, device, .. } => self.execute(
                 "UPDATE rank SET device = ?2, torch_version = ?3 WHERE key = ?1",
                 params![key, json(device)?, torch_version],
             ),
-            Event::Model { parameters, .. } => {
-                self.execute("UPDATE rank SET parameters = ?2 WHERE key = ?1", params![key, parameters.cast_signed()])
-            }
+            Event::Model { .. } => Ok(()),
+            Event::Reading { key: of, value, epoch, step } => self.execute(
+                "INSERT OR REPLACE INTO reading VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![key, epoch.unwrap_or(0), step.unwrap_or(0).cast_signed(), of.as_str(), line.time_s, value],
+            ),
             Event::Phase { phase } => {
                 self.end_steady(key, line.time_s)?;
                 if *phase == Phase::Steady {
@@ -117,41 +119,6 @@ impl Index {
                 }
                 Ok(())
             }
-            Event::Epoch { epoch, duration_s, train_loss, images, received_bytes, loader_start_s, skipped_updates } => {
-                self.execute(
-                    "INSERT OR REPLACE INTO epoch VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                    params![
-                        key,
-                        epoch,
-                        duration_s,
-                        train_loss,
-                        images.cast_signed(),
-                        received_bytes.cast_signed(),
-                        loader_start_s,
-                        skipped_updates.cast_signed()
-                    ],
-                )
-            }
-            Event::Evaluation { epoch, duration_s, test_loss, accuracy, images } => self.execute(
-                "INSERT OR REPLACE INTO evaluation VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![key, epoch, duration_s, test_loss, accuracy, images.cast_signed()],
-            ),
-            Event::Memory { warm_up: true, peak_allocated_bytes, .. } => self.execute(
-                "UPDATE rank SET warm_up_peak_bytes = max(ifnull(warm_up_peak_bytes, 0), ?2) WHERE key = ?1",
-                params![key, saturated(*peak_allocated_bytes)],
-            ),
-            // Statistics are since the last reset, so the run's peak is the greatest of them.
-            Event::Memory { peak_allocated_bytes, peak_reserved_bytes, peak_active_bytes, .. } => self.execute(
-                "UPDATE rank SET peak_allocated_bytes = max(ifnull(peak_allocated_bytes, 0), ?2),
-                    peak_reserved_bytes = max(ifnull(peak_reserved_bytes, 0), ?3),
-                    peak_active_bytes = max(ifnull(peak_active_bytes, 0), ?4) WHERE key = ?1",
-                params![
-                    key,
-                    saturated(*peak_allocated_bytes),
-                    saturated(*peak_reserved_bytes),
-                    saturated(*peak_active_bytes)
-                ],
-            ),
             Event::Evidence(evidence) => self.remark(key, line.time_s, "evidence", &json(evidence)?),
             Event::Warning { message } => self.remark(key, line.time_s, "warning", message),
             Event::Finished { duration_s } => {
@@ -207,7 +174,7 @@ impl Index {
         let Some(key) = statement.query_row(params![run, rank], |row| row.get::<_, i64>(0)).optional()? else {
             return Ok(());
         };
-        for table in ["step", "epoch", "evaluation", "remark", "steady"] {
+        for table in ["step", "reading", "remark", "steady"] {
             self.execute(&format!("DELETE FROM {table} WHERE rank_key = ?1"), [key])?;
         }
         self.keys.remove(run);
@@ -252,8 +219,4 @@ impl Index {
 
 fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
-}
-
-fn saturated(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

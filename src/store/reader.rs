@@ -1,6 +1,7 @@
 //! Reading a session: a snapshot of the index, beside a writer and never waiting for it.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Type;
@@ -10,10 +11,9 @@ use serde::de::DeserializeOwned;
 use super::schema::{self, Opened};
 use super::telemetry::TelemetryFold;
 use super::{
-    EpochRecord, EvaluationRecord, RankRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder,
-    index_keeper, replay,
+    RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
-use crate::plan::{Node, RunState};
+use crate::plan::{Key, Node, RunState};
 use crate::protocol::{Sample, TraceOutcome, TraceSummary};
 
 /// A connection that only reads. Each call sees one moment of the index.
@@ -135,7 +135,7 @@ impl Reader {
         let sql = "SELECT key FROM rank WHERE run = ?1 AND rank = ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let key: Option<i64> = statement.query_row(params![run, rank], |row| row.get(0)).optional()?;
-        let sql = "SELECT step, epoch, duration_s, load_wait_s, loss, images, warm_up, time_s FROM step
+        let sql = "SELECT step, epoch, duration_s, load_wait_s, loss, units, warm_up, time_s FROM step
              WHERE rank_key = ?1 ORDER BY step";
         self.rows(sql, [key], |row| {
             Ok(StepRecord {
@@ -144,7 +144,7 @@ impl Reader {
                 duration_s: row.get(2)?,
                 load_wait_s: row.get(3)?,
                 loss: number(row, 4)?,
-                images: row.get(5)?,
+                units: row.get(5)?,
                 warm_up: row.get(6)?,
                 time_s: row.get(7)?,
             })
@@ -223,26 +223,19 @@ impl Reader {
         // ?1 is bound to the run either way.
         let which = if run.is_some() { "rank.run = ?1" } else { "?1 IS NULL" };
         let sql = format!(
-            "SELECT key, run, rank, device, torch_version, parameters, peak_allocated_bytes, peak_reserved_bytes,
-                peak_active_bytes, failure_kind, failure, duration_s, warm_up_peak_bytes
-             FROM rank WHERE {which} ORDER BY run, rank"
+            "SELECT key, run, rank, device, torch_version, failure_kind, failure, duration_s FROM rank WHERE {which} ORDER BY run, rank"
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([run])?;
         while let Some(row) = rows.next()? {
             let run: String = row.get(1)?;
-            let failure: Option<String> = row.get(10)?;
+            let failure: Option<String> = row.get(6)?;
             let record = RankRecord {
                 rank: row.get(2)?,
                 device: optional_json(row, 3)?,
                 torch_version: row.get(4)?,
-                parameters: optional_unsigned(row, 5)?,
-                peak_allocated_bytes: optional_unsigned(row, 6)?,
-                peak_reserved_bytes: optional_unsigned(row, 7)?,
-                peak_active_bytes: optional_unsigned(row, 8)?,
-                failure: optional_json(row, 9)?.zip(failure),
-                duration_s: row.get(11)?,
-                warm_up_peak_bytes: optional_unsigned(row, 12)?,
+                failure: optional_json(row, 5)?.zip(failure),
+                duration_s: row.get(7)?,
                 ..RankRecord::default()
             };
             let said = runs.entry(run.clone()).or_default();
@@ -267,25 +260,22 @@ impl Reader {
                 }
                 Ok(())
             };
-        hand_out("epoch", "epoch", &|row, said, place| {
-            said.ranks[place].epochs.push(EpochRecord {
-                epoch: row.get(1)?,
-                duration_s: row.get(2)?,
-                train_loss: number(row, 3)?,
-                images: unsigned(row, 4)?,
-                received_bytes: unsigned(row, 5)?,
-                loader_start_s: row.get(6)?,
-                skipped_updates: unsigned(row, 7)?,
-            });
-            Ok(())
-        })?;
-        hand_out("evaluation", "epoch", &|row, said, place| {
-            said.ranks[place].evaluations.push(EvaluationRecord {
-                epoch: row.get(1)?,
-                duration_s: row.get(2)?,
-                test_loss: number(row, 3)?,
-                accuracy: row.get(4)?,
-                images: unsigned(row, 5)?,
+        // Few keys, many readings.
+        let keys = RefCell::new(BTreeSet::<Key>::new());
+        let key_of = |text: &str| {
+            let mut keys = keys.borrow_mut();
+            keys.get(text).cloned().unwrap_or_else(|| {
+                keys.insert(Key::from(text));
+                Key::from(text)
+            })
+        };
+        hand_out("reading", "epoch, step, key, time_s", &|row, said, place| {
+            said.ranks[place].readings.push(ReadingRecord {
+                epoch: Some(row.get(1)?).filter(|epoch| *epoch > 0),
+                step: Some(unsigned(row, 2)?).filter(|step| *step > 0),
+                key: key_of(row.get_ref(3)?.as_str()?),
+                time_s: row.get(4)?,
+                value: number(row, 5)?,
             });
             Ok(())
         })?;
@@ -319,10 +309,6 @@ fn number(row: &Row<'_>, column: usize) -> SqlResult<f64> {
 
 fn unsigned(row: &Row<'_>, column: usize) -> SqlResult<u64> {
     row.get(column).map(i64::cast_unsigned)
-}
-
-fn optional_unsigned(row: &Row<'_>, column: usize) -> SqlResult<Option<u64>> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(i64::cast_unsigned))
 }
 
 fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> SqlResult<T> {

@@ -1,6 +1,6 @@
 //! What readers get: everything known of one run, as plain values.
 
-use crate::plan::{DataSet, Levels, RunState};
+use crate::plan::{DataSet, Key, Levels, RunState};
 use crate::protocol::{Device, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// One training step of a rank; see [`crate::protocol::Event::Step`].
@@ -18,44 +18,25 @@ pub struct StepRecord {
     pub load_wait_s: f64,
     /// The batch's mean loss.
     pub loss: f64,
-    /// The batch's images.
-    pub images: u32,
+    /// The batch's units: images, tokens, or what else the workload counts.
+    pub units: u32,
     /// Left out of statistics.
     pub warm_up: bool,
 }
 
-/// The training part of one epoch of a rank; see [`crate::protocol::Event::Epoch`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EpochRecord {
-    /// The epoch, from 1.
-    pub epoch: u32,
-    /// The host's time over all its steps.
-    pub duration_s: f64,
-    /// The mean of the steps' losses, weighted by images.
-    pub train_loss: f64,
-    /// Images this rank processed.
-    pub images: u64,
-    /// Bytes of batches this rank received.
-    pub received_bytes: u64,
-    /// Until the first batch was there.
-    pub loader_start_s: f64,
-    /// Updates skipped because scaled gradients overflowed.
-    pub skipped_updates: u64,
-}
-
-/// One pass over the test set; see [`crate::protocol::Event::Evaluation`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EvaluationRecord {
-    /// The epoch after which, from 1.
-    pub epoch: u32,
-    /// How long it took.
-    pub duration_s: f64,
-    /// The mean loss over all test images.
-    pub test_loss: f64,
-    /// From 0 to 1.
-    pub accuracy: f64,
-    /// Test images, over all ranks.
-    pub images: u64,
+/// A number that a rank measured; see [`crate::protocol::Event::Reading`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadingRecord {
+    /// What was measured: the key of a measure.
+    pub key: Key,
+    /// The value; NaN where it was not a number.
+    pub value: f64,
+    /// The epoch it belongs to, from 1; none for the whole run.
+    pub epoch: Option<u32>,
+    /// The step it belongs to, from 1.
+    pub step: Option<u64>,
+    /// When it was told, in seconds since the Unix epoch.
+    pub time_s: f64,
 }
 
 /// What one rank of a run said.
@@ -67,22 +48,10 @@ pub struct RankRecord {
     pub device: Option<Device>,
     /// libtorch's version.
     pub torch_version: Option<String>,
-    /// Trainable parameters of its model.
-    pub parameters: Option<u64>,
     /// Its steps, in order.
     pub steps: Vec<StepRecord>,
-    /// Its epochs, in order.
-    pub epochs: Vec<EpochRecord>,
-    /// Its passes over the test set, in order.
-    pub evaluations: Vec<EvaluationRecord>,
-    /// At most in tensors.
-    pub peak_allocated_bytes: Option<u64>,
-    /// At most taken from the device.
-    pub peak_reserved_bytes: Option<u64>,
-    /// At most in active blocks.
-    pub peak_active_bytes: Option<u64>,
-    /// At most in tensors while it warmed up, which cuDNN's trials are a part of.
-    pub warm_up_peak_bytes: Option<u64>,
+    /// Its readings by epoch, step and key: first those of no epoch.
+    pub readings: Vec<ReadingRecord>,
     /// What was seen of factors.
     pub evidence: Vec<Evidence>,
     /// What it warned of.
@@ -151,6 +120,18 @@ pub struct RunRecord {
     pub traced: bool,
     /// What came of the profiler's report, once that is known.
     pub trace: Option<TraceOutcome>,
+}
+
+impl RankRecord {
+    /// All readings of a key, in order.
+    pub fn readings_of(&self, key: &str) -> impl Iterator<Item = &ReadingRecord> {
+        self.readings.iter().filter(move |reading| reading.key == *key)
+    }
+
+    /// The last reading of a key.
+    pub fn last_reading(&self, key: &str) -> Option<f64> {
+        self.readings_of(key).last().map(|reading| reading.value)
+    }
 }
 
 impl RunRecord {

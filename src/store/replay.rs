@@ -12,7 +12,10 @@ use super::journal::JournalLine;
 use super::lines::{self, Line};
 use super::telemetry::TelemetryFold;
 use super::{StoreError, folder, schema};
-use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample};
+use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_line};
+
+/// Why a line cannot be understood is shown up to here.
+const WHY_CHARS: usize = 300;
 
 /// What making the index anew found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -295,9 +298,11 @@ impl<'a> Replay<'a> {
     }
 
     fn event(&mut self, line: &[u8], from: (&str, u32), path: &str, number: u64) -> rusqlite::Result<ControlFlow<()>> {
-        let parsed = serde_json::from_slice::<EventLine>(line);
-        let version = match &parsed {
-            Ok(EventLine { event: Event::Started { protocol_version, .. }, .. }) => Some(u64::from(*protocol_version)),
+        let parsed = read_event_line(line);
+        let version = match parsed.as_deref() {
+            Ok([EventLine { event: Event::Started { protocol_version, .. }, .. }]) => {
+                Some(u64::from(*protocol_version))
+            }
             Ok(_) => None,
             Err(_) => said_version(line),
         };
@@ -308,17 +313,30 @@ impl<'a> Replay<'a> {
             return Ok(ControlFlow::Break(()));
         }
         match parsed {
-            Ok(line) if (line.run.as_str(), line.rank) == from => {
-                self.index.event(&line)?;
+            Ok(lines) => {
+                // A line says one run and rank, however many events it holds.
+                if let Some(foreign) = lines.iter().find(|line| (line.run.as_str(), line.rank) != from) {
+                    let why = format_args!("it is of run {:?}, rank {}", foreign.run, foreign.rank);
+                    self.damaged(path, number, &why);
+                    return Ok(ControlFlow::Continue(()));
+                }
+                for line in &lines {
+                    self.index.event(line)?;
+                }
                 self.report.events += 1;
             }
-            Ok(line) => self.damaged(path, number, &format_args!("it is of run {:?}, rank {}", line.run, line.rank)),
             Err(error) => self.damaged(path, number, &error),
         }
         Ok(ControlFlow::Continue(()))
     }
 
     fn damaged(&mut self, path: &str, number: u64, why: &dyn std::fmt::Display) {
+        // What cannot be understood may be long, and is quoted in some reasons.
+        let mut why = why.to_string();
+        if let Some((cut, _)) = why.char_indices().nth(WHY_CHARS) {
+            why.truncate(cut);
+            why.push('…');
+        }
         self.report.damaged.push(format!("{path}:{number}: {why}"));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables below. An index of another version is made anew.
-pub(super) const INDEX_VERSION: i64 = 3;
+pub(super) const INDEX_VERSION: i64 = 4;
 
 // `position` is the order of the journal. Levels, data sets, placements, devices and the telemetry fold are JSON.
 // A rank's rows carry the key of its row in `rank`, which keeps two million steps small and quick.
@@ -25,26 +25,19 @@ CREATE TABLE run (
 CREATE TABLE beside (run TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY (run, other)) WITHOUT ROWID;
 CREATE TABLE rank (
     key INTEGER PRIMARY KEY, run TEXT NOT NULL, rank INTEGER NOT NULL,
-    device TEXT, torch_version TEXT, parameters INTEGER,
-    peak_allocated_bytes INTEGER, peak_reserved_bytes INTEGER, peak_active_bytes INTEGER, warm_up_peak_bytes INTEGER,
-    failure_kind TEXT, failure TEXT, duration_s REAL,
+    device TEXT, torch_version TEXT, failure_kind TEXT, failure TEXT, duration_s REAL,
     UNIQUE (run, rank)
 );
 CREATE TABLE step (
     rank_key INTEGER NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, duration_s REAL NOT NULL,
-    load_wait_s REAL NOT NULL, loss REAL, images INTEGER NOT NULL, warm_up INTEGER NOT NULL, time_s REAL NOT NULL,
+    load_wait_s REAL NOT NULL, loss REAL, units INTEGER NOT NULL, warm_up INTEGER NOT NULL, time_s REAL NOT NULL,
     PRIMARY KEY (rank_key, step)
 ) WITHOUT ROWID;
-CREATE TABLE epoch (
-    rank_key INTEGER NOT NULL, epoch INTEGER NOT NULL, duration_s REAL NOT NULL, train_loss REAL,
-    images INTEGER NOT NULL, received_bytes INTEGER NOT NULL, loader_start_s REAL NOT NULL,
-    skipped_updates INTEGER NOT NULL,
-    PRIMARY KEY (rank_key, epoch)
-) WITHOUT ROWID;
-CREATE TABLE evaluation (
-    rank_key INTEGER NOT NULL, epoch INTEGER NOT NULL, duration_s REAL NOT NULL, test_loss REAL,
-    accuracy REAL NOT NULL, images INTEGER NOT NULL,
-    PRIMARY KEY (rank_key, epoch)
+-- 0 is no epoch, and no step: both count from 1. What is not a number is null.
+CREATE TABLE reading (
+    rank_key INTEGER NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL, key TEXT NOT NULL, time_s REAL NOT NULL,
+    value REAL,
+    PRIMARY KEY (rank_key, epoch, step, key, time_s)
 ) WITHOUT ROWID;
 -- Warnings as their text, evidence as JSON.
 CREATE TABLE remark (

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use multicard::plan::CudaState;
-use multicard::protocol::{self, Event, FailureKind, RankPlace};
+use multicard::protocol::{self, FailureKind, RankPlace};
 use tch::{Device, TchError};
 
 use crate::report::Stop;
@@ -53,24 +53,35 @@ impl RankDevice {
         if self.device.is_cuda() { cuda::synchronize() } else { Ok(()) }
     }
 
-    /// The peaks of memory since the last call, as an event: those of the fullest device. `warm_up` says what they are of.
-    pub fn memory(&self, warm_up: bool) -> Result<Event, TchError> {
+    /// The peaks of memory since the last call, as readings: those of the fullest device. While the run warms up,
+    /// libraries try their algorithms: what that takes is a reading apart.
+    pub fn memory(&self, warm_up: bool) -> Result<Vec<(&'static str, f64)>, TchError> {
+        let [allocated, reserved, active] = self.peaks()?.map(|bytes| bytes as f64);
+        Ok(if warm_up {
+            vec![("warm_up_peak_bytes", allocated)]
+        } else {
+            vec![("peak_allocated_bytes", allocated), ("peak_reserved_bytes", reserved), ("peak_active_bytes", active)]
+        })
+    }
+
+    /// At most allocated, reserved and active since the last call, in bytes. On the CPU, the process's resident memory
+    /// stands for all three.
+    fn peaks(&self) -> Result<[u64; 3], TchError> {
         if self.device.is_cuda() {
             let peaks = (0..self.devices.len()).map(|index| cuda::memory_peaks(index, true));
             let peaks = peaks.collect::<Result<Vec<_>, _>>()?;
             // Memory is short where the most is needed.
             let most = |of: fn(&cuda::MemoryPeaks) -> u64| peaks.iter().map(of).max().unwrap_or(0);
-            return Ok(Event::Memory {
-                peak_allocated_bytes: most(|peaks| peaks.allocated_bytes),
-                peak_reserved_bytes: most(|peaks| peaks.reserved_bytes),
-                peak_active_bytes: most(|peaks| peaks.active_bytes),
-                warm_up,
-            });
+            return Ok([
+                most(|peaks| peaks.allocated_bytes),
+                most(|peaks| peaks.reserved_bytes),
+                most(|peaks| peaks.active_bytes),
+            ]);
         }
         let peak = peak_resident_bytes().unwrap_or(0);
         // 5 resets the peak; where the kernel refuses, the peak is that of the whole process.
         let _ = std::fs::write(Path::new("/proc/self/clear_refs"), "5");
-        Ok(Event::Memory { peak_allocated_bytes: peak, peak_reserved_bytes: peak, peak_active_bytes: peak, warm_up })
+        Ok([peak; 3])
     }
 }
 

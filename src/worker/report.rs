@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use multicard::plan::Key;
 use multicard::protocol::{Event, EventLine, FailureKind};
 use tch::TchError;
 use thiserror::Error;
@@ -116,9 +117,21 @@ impl Report {
         Ok(Self(Arc::new(Mutex::new(log))))
     }
 
-    /// Writes an event. All but steps are on their way to the disk when it returns; steps follow within 200 ms.
+    /// Writes an event. Steps and readings of steps follow within 200 ms; all else is on its way to the disk when it
+    /// returns.
     pub fn event(&mut self, event: Event) -> Result<(), Stop> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).event(event)
+    }
+
+    /// Writes a number that the rank measured, of the whole run or of an epoch and step; `key` is that of a measure.
+    pub fn reading(
+        &mut self,
+        key: impl Into<Key>,
+        value: f64,
+        epoch: Option<u32>,
+        step: Option<u64>,
+    ) -> Result<(), Stop> {
+        self.event(Event::Reading { key: key.into(), value, epoch, step })
     }
 
     /// Tells why the rank failed.
@@ -132,7 +145,8 @@ impl Report {
 
 impl Log {
     fn event(&mut self, event: Event) -> Result<(), Stop> {
-        let may_wait = matches!(event, Event::Step { .. }) && self.flushed.elapsed() < FLUSH_INTERVAL;
+        let of_step = matches!(event, Event::Step { .. } | Event::Reading { step: Some(_), .. });
+        let may_wait = of_step && self.flushed.elapsed() < FLUSH_INTERVAL;
         let time_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let line = EventLine { run: std::mem::take(&mut self.run), rank: self.rank, time_s, event };
         let written = serde_json::to_writer(&mut self.file, &line).map_err(io::Error::from);

@@ -95,7 +95,8 @@ pub fn run(
     let mut trainer = Trainer::new(settings, device.device, job.seed, rank)?;
     trainer.spread(parallel::strategy(settings, &trainer, &device.devices, peers)?);
     let model = trainer.model();
-    report.event(Event::Model { name: "mobilenet_v2".into(), parameters: model.parameter_count() })?;
+    report.event(Event::Model { name: "mobilenet_v2".into() })?;
+    report.reading("parameters", model.parameter_count() as f64, None, None)?;
     let clock = StepClock::new(device.device, trainer.arithmetic().weights())?;
 
     report.event(Event::Phase { phase: Phase::Load })?;
@@ -105,6 +106,7 @@ pub fn run(
     }
     report.event(Event::Evidence(set.copies))?;
     let shard = parallel::shard(settings, peers);
+    report.reading("unit_copies", shard.copies() as f64, None, None)?;
     // Models of one process are fed from one loader.
     let fed = ImageSettings { batch_size: settings.batch_size * device.devices.len(), ..settings.clone() };
     let loader = |samples, mode| Loader::new(samples, &fed, device.device, job.seed, mode, shard, fence::new);
@@ -178,14 +180,20 @@ impl Run<'_> {
         for epoch in 1..=self.settings.epochs as u32 {
             self.train(epoch, train)?;
             self.evaluate(epoch, test)?;
-            let memory = self.device.memory(self.step < self.memory_counts_from())?;
-            self.report.event(memory)?;
+            self.report_memory(self.step < self.memory_counts_from())?;
         }
         let replays = self.trainer.replays();
         self.report.event(Event::Evidence(evidence::cuda_graph(self.settings, replays, self.steps)))?;
         if let Some(peers) = self.peers {
             let evidence = parallel::weights(self.settings, self.trainer.model(), peers)?;
             self.report.event(Event::Evidence(evidence))?;
+        }
+        Ok(())
+    }
+
+    fn report_memory(&mut self, warm_up: bool) -> Result<(), Stop> {
+        for (key, value) in self.device.memory(warm_up)? {
+            self.report.reading(key, value, None, None)?;
         }
         Ok(())
     }
@@ -236,8 +244,7 @@ impl Run<'_> {
             }
             self.capture.before_step(self.step, || meet(self.device, self.peers, self.watchdog.as_ref()))?;
             if self.step == self.memory_counts_from() && self.step > 1 {
-                let memory = self.device.memory(true)?;
-                self.report.event(memory)?;
+                self.report_memory(true)?;
             }
             if let Some(watchdog) = self.watchdog.as_ref().filter(|_| self.is_watched()) {
                 watchdog.given();
@@ -266,15 +273,16 @@ impl Run<'_> {
             self.tell_evidence(&batch)?;
         }
         let (skipped, usable) = self.trainer.arithmetic().skipped()?;
-        self.report.event(Event::Epoch {
-            epoch,
-            duration_s,
-            train_loss: sums.loss / sums.images.max(1) as f64,
-            images: sums.images,
-            received_bytes: sums.bytes,
-            loader_start_s: batches.start_s().unwrap_or_default(),
-            skipped_updates: skipped - skipped_before,
-        })?;
+        for (key, value) in [
+            ("epoch_time_s", duration_s),
+            ("train_loss", sums.loss / sums.images.max(1) as f64),
+            ("units", sums.images as f64),
+            ("received_bytes", sums.bytes as f64),
+            ("loader_start_s", batches.start_s().unwrap_or_default()),
+            ("skipped_updates", (skipped - skipped_before) as f64),
+        ] {
+            self.report.reading(key, value, Some(epoch), None)?;
+        }
         if let Some(coverage) = sums.coverage {
             self.report.event(Event::Evidence(coverage.evidence(self.settings, self.peers)?))?;
             self.report.event(Event::Evidence(evidence::gpus(self.settings, &self.trainer)?))?;
@@ -298,7 +306,7 @@ impl Run<'_> {
                 duration_s,
                 load_wait_s: info.load_wait_s,
                 loss,
-                images: info.images,
+                units: info.images,
                 warm_up: self.warm_up(info.step),
             })?;
             self.losses.see(loss).map_err(|found| not_finite(info.step, &found))?;
@@ -327,8 +335,15 @@ impl Run<'_> {
         }
         let score = self.trainer.score(&totals)?;
         let duration_s = begin.elapsed().as_secs_f64();
-        let (test_loss, accuracy, images) = (score.loss, score.accuracy, score.images);
-        self.report.event(Event::Evaluation { epoch, duration_s, test_loss, accuracy, images })
+        for (key, value) in [
+            ("evaluation_time_s", duration_s),
+            ("test_loss", score.loss),
+            ("accuracy", score.accuracy),
+            ("test_units", score.images as f64),
+        ] {
+            self.report.reading(key, value, Some(epoch), None)?;
+        }
+        Ok(())
     }
 }
 

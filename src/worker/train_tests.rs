@@ -79,6 +79,15 @@ fn losses(events: &[Event]) -> Vec<u64> {
     events.iter().filter_map(loss).collect()
 }
 
+/// The values of a reading with their epochs, in the order they were told.
+fn readings(events: &[Event], of: &str) -> Vec<(Option<u32>, f64)> {
+    let reading = |event: &Event| match event {
+        Event::Reading { key, value, epoch, .. } if *key == of => Some((*epoch, *value)),
+        _ => None,
+    };
+    events.iter().filter_map(reading).collect()
+}
+
 #[test]
 fn a_rank_tells_every_step_phase_and_epoch() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,9 +96,9 @@ fn a_rank_tells_every_step_phase_and_epoch() {
     let steps: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Step { epoch, step, steps, images, warm_up, duration_s, .. } => {
+            Event::Step { epoch, step, steps, units, warm_up, duration_s, .. } => {
                 assert!(*duration_s > 0.0);
-                Some((*epoch, *step, *steps, *images, *warm_up))
+                Some((*epoch, *step, *steps, *units, *warm_up))
             }
             _ => None,
         })
@@ -102,10 +111,16 @@ fn a_rank_tells_every_step_phase_and_epoch() {
         .collect();
     use Phase::{Evaluate, Load, Start, Steady, WarmUp};
     assert_eq!(phases, [Start, Load, WarmUp, Evaluate, WarmUp, Steady, Evaluate]);
-    let tested = |event: &&Event| matches!(event, Event::Evaluation { images: 25, .. });
-    assert_eq!(events.iter().filter(tested).count(), 2);
-    let trained = |event: &&Event| matches!(event, Event::Epoch { images: 48, skipped_updates: 0, .. });
-    assert_eq!(events.iter().filter(trained).count(), 2);
+    for (key, value) in [("test_units", 25.0), ("units", 48.0), ("skipped_updates", 0.0)] {
+        assert_eq!(readings(&events, key), [(Some(1), value), (Some(2), value)], "{key}");
+    }
+    for key in ["epoch_time_s", "train_loss", "received_bytes", "loader_start_s", "evaluation_time_s", "test_loss"] {
+        let told = readings(&events, key);
+        assert!(told.len() == 2 && told.iter().all(|(_, value)| *value > 0.0), "{key}: {told:?}");
+    }
+    assert_eq!(readings(&events, "accuracy").len(), 2);
+    assert_eq!(readings(&events, "unit_copies"), [(None, 1.0)]);
+    assert!(matches!(readings(&events, "parameters")[..], [(None, count)] if count > 1e5));
     let seen: Vec<_> =
         events.iter().filter_map(|event| if let Event::Evidence(e) = event { Some(e) } else { None }).collect();
     assert!(seen.len() >= 6 && seen.iter().all(|evidence| evidence.in_effect), "{seen:?}");
@@ -117,11 +132,15 @@ fn the_memory_of_the_warm_up_is_told_apart() {
     let (outcome, events) = run_job(&job(folder.path(), &[]));
     outcome.unwrap();
     // Three steps an epoch, four of them warm-up: after the first epoch, before the fifth step, after the second epoch.
-    let told: Vec<bool> = events
-        .iter()
-        .filter_map(|event| if let Event::Memory { warm_up, .. } = event { Some(*warm_up) } else { None })
-        .collect();
-    assert_eq!(told, [true, true, false]);
+    assert_eq!(readings(&events, "warm_up_peak_bytes").len(), 2);
+    for key in ["peak_allocated_bytes", "peak_reserved_bytes", "peak_active_bytes"] {
+        assert!(matches!(readings(&events, key)[..], [(None, bytes)] if bytes > 1e6), "{key}");
+    }
+    let last =
+        events.iter().rposition(|event| matches!(event, Event::Reading { key, .. } if *key == "warm_up_peak_bytes"));
+    let peak =
+        events.iter().position(|event| matches!(event, Event::Reading { key, .. } if *key == "peak_active_bytes"));
+    assert!(last < peak);
 }
 
 #[test]
@@ -160,8 +179,7 @@ fn images_that_live_on_the_device_train_as_the_hosts_do() {
     assert!(host.iter().zip(&found).all(close), "{host:?} {found:?}");
     assert_eq!(found, losses(&run_with("device")), "bit for bit");
     // Indices of three batches of 16.
-    let received = |event: &&Event| matches!(event, Event::Epoch { received_bytes: 384, .. });
-    assert_eq!(device.iter().filter(received).count(), 2);
+    assert_eq!(readings(&device, "received_bytes"), [(Some(1), 384.0), (Some(2), 384.0)]);
     let seen: Vec<_> =
         device.iter().filter_map(|event| if let Event::Evidence(e) = event { Some(e) } else { None }).collect();
     assert!(seen.iter().all(|evidence| evidence.in_effect), "{seen:?}");

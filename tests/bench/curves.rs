@@ -95,7 +95,7 @@ fn step(run: u64, number: u64) -> LiveStep {
         duration_s: 0.01 + 0.002 * noise,
         load_wait_s: 0.0,
         loss: 2.0 / (1.0 + number as f64 * 1e-5) + 0.3 * noise + 0.05 * run as f64,
-        images: 64,
+        units: 64,
         warm_up: number < 1000,
     };
     LiveStep { rank: 0, step }

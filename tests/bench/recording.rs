@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             duration_s: STEP_S + step as f64 * 1e-9,
             load_wait_s: 1.5e-6,
             loss: 2.3 / step as f64,
-            images: 64,
+            units: 64,
             warm_up: false,
         };
         let begin = Instant::now();

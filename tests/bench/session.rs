@@ -217,36 +217,30 @@ fn write_rank(store: &Store, folder: &Path, run: &str, rank: u32, number: f64) {
             time_s += duration_s;
             let loss = 2.3 / (1.0 + 0.01 * step as f64);
             let warm_up = epoch == 1;
-            say(time_s, Event::Step { epoch, step, steps, duration_s, load_wait_s: 1e-4, loss, images: 64, warm_up });
+            say(time_s, Event::Step { epoch, step, steps, duration_s, load_wait_s: 1e-4, loss, units: 64, warm_up });
         }
-        let (duration_s, images) = (0.01 * STEPS_OF_EPOCH as f64, 64 * STEPS_OF_EPOCH);
-        let train_loss = 2.3 / f64::from(epoch);
-        say(
-            time_s,
-            Event::Epoch {
-                epoch,
-                duration_s,
-                train_loss,
-                images,
-                received_bytes: 1,
-                loader_start_s: 0.1,
-                skipped_updates: 0,
-            },
-        );
+        let loss = 2.3 / f64::from(epoch);
+        for (key, value) in [
+            ("epoch_time_s", 0.01 * STEPS_OF_EPOCH as f64),
+            ("train_loss", loss),
+            ("units", (64 * STEPS_OF_EPOCH) as f64),
+            ("received_bytes", 1.0),
+            ("loader_start_s", 0.1),
+            ("skipped_updates", 0.0),
+        ] {
+            say(time_s, Event::Reading { key: key.into(), value, epoch: Some(epoch), step: None });
+        }
         say(time_s, Event::Phase { phase: Phase::Evaluate });
         let accuracy = 1.0 - 0.5 / f64::from(epoch);
-        say(time_s, Event::Evaluation { epoch, duration_s: 0.1, test_loss: train_loss, accuracy, images: 2000 });
+        for (key, value) in
+            [("evaluation_time_s", 0.1), ("test_loss", loss), ("accuracy", accuracy), ("test_units", 2000.0)]
+        {
+            say(time_s, Event::Reading { key: key.into(), value, epoch: Some(epoch), step: None });
+        }
         say(time_s, Event::Phase { phase: Phase::Steady });
     }
-    let gigabyte = 1_000_000_000;
-    say(
-        time_s,
-        Event::Memory {
-            peak_allocated_bytes: 3 * gigabyte,
-            peak_reserved_bytes: 4 * gigabyte,
-            peak_active_bytes: 3 * gigabyte,
-            warm_up: false,
-        },
-    );
+    for (key, value) in [("peak_allocated_bytes", 3e9), ("peak_reserved_bytes", 4e9), ("peak_active_bytes", 3e9)] {
+        say(time_s, Event::Reading { key: key.into(), value, epoch: None, step: None });
+    }
     say(time_s, Event::Finished { duration_s: 11.0 });
 }

@@ -192,13 +192,18 @@ fn evidence<'a>(log: &'a [Event], factor: &str) -> Vec<&'a Evidence> {
     log.iter().filter_map(of).filter(|evidence| factor.is_empty() || evidence.factor == factor).collect()
 }
 
-/// Images processed and bytes received in the first epoch.
-fn first_epoch(log: &[Event]) -> (u32, u64) {
-    let of = |event: &Event| match event {
-        Event::Epoch { images, received_bytes, .. } => Some((*images as u32, *received_bytes)),
+/// The first value of a reading.
+fn reading(log: &[Event], of: &str) -> f64 {
+    let value = |event: &Event| match event {
+        Event::Reading { key, value, .. } if *key == of => Some(*value),
         _ => None,
     };
-    log.iter().find_map(of).expect("an epoch")
+    log.iter().find_map(value).unwrap_or_else(|| panic!("no reading {of}"))
+}
+
+/// Images processed and bytes received in the first epoch.
+fn first_epoch(log: &[Event]) -> (u32, u64) {
+    (reading(log, "units") as u32, reading(log, "received_bytes") as u64)
 }
 
 /// Checks what all ranks of a run say of it, and that nothing complained.
@@ -209,16 +214,10 @@ fn agrees(run: &Run, ranks: u32) {
         assert!(all.iter().all(|evidence| evidence.in_effect), "{all:?}");
         assert_eq!(evidence(log, "gpus").len(), 1);
     }
-    let tests: Vec<_> = logs
-        .iter()
-        .map(|log| log.iter().find(|event| matches!(event, Event::Evaluation { .. })).expect("an evaluation"))
-        .map(|event| match event {
-            Event::Evaluation { test_loss, accuracy, images, .. } => (*test_loss, *accuracy, *images),
-            _ => unreachable!(),
-        })
-        .collect();
-    let (_, accuracy, images) = tests[0];
-    assert_eq!(images, u64::from(TEST_IMAGES));
+    let tests: Vec<_> =
+        logs.iter().map(|log| ["test_loss", "accuracy", "test_units"].map(|key| reading(log, key))).collect();
+    let [_, accuracy, images] = tests[0];
+    assert_eq!(images, f64::from(TEST_IMAGES));
     assert!((accuracy * 25.0 - (accuracy * 25.0).round()).abs() < 1e-9, "{accuracy} is no share of 25 images");
     assert!(tests.iter().all(|test| *test == tests[0]), "{tests:?}");
     let weights: Vec<_> = logs.iter().map(|log| evidence(log, "strategy").last().unwrap().seen.clone()).collect();
@@ -239,6 +238,7 @@ fn each_strategy_processes_and_receives_what_it_says() {
         for rank in 0..ranks {
             let log = run.log(rank);
             assert_eq!(first_epoch(&log), (processed, u64::from(received) * IMAGE_BYTES), "{strategy}");
+            assert_eq!(reading(&log, "unit_copies"), if strategy == "ddp" { 2.0 } else { 1.0 }, "{strategy}");
             let times = if strategy == "ddp" { "2 to 2 times" } else { "1 to 1 times" };
             assert!(evidence(&log, "strategy")[0].seen.ends_with(times), "{:?}", evidence(&log, "strategy"));
         }

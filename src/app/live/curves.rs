@@ -39,7 +39,7 @@ pub struct Curves {
 struct RankTrack {
     rank: u32,
     track: Track,
-    images: Vec<u32>,
+    units: Vec<u32>,
     /// Steps that are in the joined track.
     joined: usize,
 }
@@ -146,7 +146,7 @@ impl Curves {
         }
         let begun_s = step.time_s - step.duration_s;
         of_rank.track.push(step.time_s, Some(number), [step.loss, step.duration_s]);
-        of_rank.images.push(step.images);
+        of_rank.units.push(step.units);
         self.started(begun_s);
         if index > 0 {
             return;
@@ -195,18 +195,18 @@ impl Curves {
                 }
                 continue;
             }
-            let (mut time_s, mut duration_s, mut loss, mut images) = (f64::NEG_INFINITY, 0.0, 0.0, 0.0);
+            let (mut time_s, mut duration_s, mut loss, mut units) = (f64::NEG_INFINITY, 0.0, 0.0, 0.0);
             for rank in &mut self.ranks {
                 let at = rank.joined;
                 let value = |column| rank.track.value(column, at);
-                let weight = f64::from(rank.images.get(at).copied().unwrap_or(0).max(1));
+                let weight = f64::from(rank.units.get(at).copied().unwrap_or(0).max(1));
                 time_s = rank.track.times.get(at).copied().unwrap_or(time_s).max(time_s);
                 duration_s = value(1).max(duration_s);
                 loss += weight * value(0);
-                images += weight;
+                units += weight;
                 rank.joined += 1;
             }
-            self.joined.push(time_s, Some(step), [loss / images, duration_s]);
+            self.joined.push(time_s, Some(step), [loss / units, duration_s]);
         }
     }
 

@@ -25,7 +25,7 @@ fn step(rank: u32, step: u64) -> LiveStep {
         duration_s: 0.5 * f64::from(rank + 1),
         load_wait_s: 0.0,
         loss: 1.0 / step as f64 + f64::from(rank),
-        images: 64,
+        units: 64,
         warm_up: step <= 3,
     };
     LiveStep { rank, step: record }

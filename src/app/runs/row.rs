@@ -181,7 +181,7 @@ impl Facts for Row {
 }
 
 fn last_loss(record: &RunRecord) -> Option<f64> {
-    record.ranks.first()?.epochs.last().map(|epoch| epoch.train_loss).filter(|loss| loss.is_finite())
+    record.ranks.first()?.last_reading("train_loss").filter(|loss| loss.is_finite())
 }
 
 /// The columns in which runs differ: the plan, the data set, and factors in the order of their registry.

@@ -201,9 +201,11 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
             parts.extend(device.gpu_uuid.clone());
         }
         parts.extend(rank.torch_version.as_ref().map(|version| format!("libtorch {version}")));
-        parts.extend(rank.parameters.map(|count| format!("{} parameters", grouped(&count.to_string()))));
+        let parameters = rank.last_reading("parameters");
+        parts.extend(parameters.map(|count| format!("{} parameters", grouped(&count.to_string()))));
         parts.extend(place_of(page, rank.rank).map(place_text).filter(|text| !text.is_empty()));
-        parts.extend(rank.peak_allocated_bytes.map(|bytes| format!("peak {}", bytes_text(bytes as f64))));
+        let peaks = rank.readings_of("peak_allocated_bytes").map(|reading| reading.value);
+        parts.extend(peaks.max_by(f64::total_cmp).map(|bytes| format!("peak {}", bytes_text(bytes))));
         ui.horizontal_wrapped(|ui| {
             ui.label(muted(ui, format!("Rank {}", rank.rank)));
             ui.add(Label::new(parts.join(" · ")).selectable(true));

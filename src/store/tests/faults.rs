@@ -187,7 +187,7 @@ fn a_newer_protocol_is_refused_by_name() {
     log(folder.path(), &line("r1", 2, 1.0, step(1)));
     let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
     assert_eq!((report.events, report.damaged.len()), (1, 2), "only rank 2 is known: {:?}", report.damaged);
-    assert!(report.damaged[0].starts_with("runs/r1/rank-0.jsonl:1: protocol version 2 is newer"));
+    assert!(report.damaged[0].starts_with("runs/r1/rank-0.jsonl:1: protocol version 3 is newer"));
     assert!(report.damaged[1].starts_with("runs/r1/rank-1.jsonl:1: protocol version 7 is newer"));
 }
 

@@ -84,9 +84,13 @@ pub(super) fn step(step: u64) -> Event {
         duration_s: 0.1 * step as f64,
         load_wait_s: 0.01,
         loss: 2.3 / step as f64,
-        images: 64,
+        units: 64,
         warm_up: step < 3,
     }
+}
+
+pub(super) fn reading(key: &str, value: f64, epoch: Option<u32>) -> Event {
+    Event::Reading { key: key.into(), value, epoch, step: None }
 }
 
 pub(super) fn line(run: &str, rank: u32, time_s: f64, event: Event) -> EventLine {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::fixture::*;
-use crate::protocol::{Event, Phase};
+use crate::protocol::Phase;
 use crate::store::{Reader, rebuild};
 
 #[test]
@@ -62,20 +62,18 @@ fn five_hundred_runs_are_read_in_100_ms() {
             for epoch in 1..=10 {
                 let time_s = f64::from(epoch);
                 store.event(line(&run, rank, time_s, phase(Phase::Steady))).unwrap();
-                let event = Event::Epoch {
-                    epoch,
-                    duration_s: 1.0,
-                    train_loss: 1.0,
-                    images: 1,
-                    received_bytes: 1,
-                    loader_start_s: 0.0,
-                    skipped_updates: 0,
-                };
-                store.event(line(&run, rank, time_s + 0.5, event)).unwrap();
+                for key in
+                    ["epoch_time_s", "train_loss", "units", "received_bytes", "loader_start_s", "skipped_updates"]
+                {
+                    store.event(line(&run, rank, time_s + 0.5, reading(key, 1.0, Some(epoch)))).unwrap();
+                }
                 for n in 1..=100 {
                     store.event(line(&run, rank, time_s + 0.5, step(u64::from(epoch) * 100 + n))).unwrap();
                 }
                 store.event(line(&run, rank, time_s + 0.6, phase(Phase::Evaluate))).unwrap();
+                for key in ["evaluation_time_s", "test_loss", "accuracy", "test_units"] {
+                    store.event(line(&run, rank, time_s + 0.7, reading(key, 1.0, Some(epoch)))).unwrap();
+                }
             }
         }
         store.sample(&run, sample(0.0, 0.0, &["power"])).unwrap();

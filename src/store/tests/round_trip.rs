@@ -24,7 +24,8 @@ fn a_run_comes_back_as_it_was_said() {
 
     for rank in [1, 0] {
         say(&store, "r1", rank, 0.0, started());
-        say(&store, "r1", rank, 0.5, Event::Model { name: "MobileNetV2".to_owned(), parameters: 2_236_682 });
+        say(&store, "r1", rank, 0.5, Event::Model { name: "MobileNetV2".to_owned() });
+        say(&store, "r1", rank, 0.5, reading("parameters", 2_236_682.0, None));
         say(&store, "r1", rank, 1.0, phase(Phase::WarmUp));
         for number in 1..=10 {
             if number == 3 {
@@ -32,28 +33,15 @@ fn a_run_comes_back_as_it_was_said() {
             }
             say(&store, "r1", rank, number as f64, step(number));
         }
-        let memory = |bytes| Event::Memory {
-            peak_allocated_bytes: bytes,
-            peak_reserved_bytes: 2 * bytes,
-            peak_active_bytes: bytes + 1,
-            warm_up: bytes > 1_000,
-        };
-        say(&store, "r1", rank, 3.0, memory(5_000));
-        say(&store, "r1", rank, 11.0, memory(100));
-        say(&store, "r1", rank, 11.0, memory(50));
-        let epoch = Event::Epoch {
-            epoch: 1,
-            duration_s: 5.5,
-            train_loss: 0.7,
-            images: 640,
-            received_bytes: 640 * 784,
-            loader_start_s: 0.25,
-            skipped_updates: 2,
-        };
-        say(&store, "r1", rank, 11.0, epoch);
+        for (time_s, bytes) in [(11.0, 100.0), (11.5, 50.0)] {
+            say(&store, "r1", rank, time_s, reading("peak_allocated_bytes", bytes, None));
+        }
+        for epoch in [2, 1] {
+            say(&store, "r1", rank, 11.0, reading("train_loss", 0.7 / f64::from(epoch), Some(epoch)));
+        }
+        let norm = Event::Reading { key: "gradient_norm".into(), value: f64::NAN, epoch: Some(1), step: Some(4) };
+        say(&store, "r1", rank, 11.0, norm);
         say(&store, "r1", rank, 11.0, phase(Phase::Evaluate));
-        let evaluation = Event::Evaluation { epoch: 1, duration_s: 0.5, test_loss: 0.6, accuracy: 0.9, images: 100 };
-        say(&store, "r1", rank, 12.0, evaluation);
         say(&store, "r1", rank, 12.5, Event::Warning { message: "slow disk".to_owned() });
     }
     let evidence = Evidence {
@@ -83,17 +71,23 @@ fn a_run_comes_back_as_it_was_said() {
     assert!(run.queued_time_s <= run.started_time_s.unwrap() && run.started_time_s <= run.ended_time_s);
     let [zero, one] = &run.ranks[..] else { panic!("two ranks") };
     assert_eq!((zero.rank, one.rank), (0, 1));
-    assert_eq!(zero.parameters, Some(2_236_682));
     assert_eq!(zero.steps.len(), 10);
     assert_eq!(zero.steps, reader.steps("r1", 0).unwrap());
     assert_eq!((zero.steps[2].step, zero.steps[2].duration_s, zero.steps[2].loss), (3, 0.1 * 3.0, 2.3 / 3.0));
     assert_eq!((zero.steps[1].warm_up, zero.steps[2].warm_up), (true, false));
     assert_eq!(zero.steps[2].time_s, 3.0, "when it was told");
-    assert_eq!((zero.epochs[0].train_loss, zero.epochs[0].skipped_updates), (0.7, 2));
-    assert_eq!((zero.evaluations[0].accuracy, zero.evaluations[0].images), (0.9, 100));
-    let peaks = (zero.peak_allocated_bytes, zero.peak_reserved_bytes, zero.peak_active_bytes);
-    assert_eq!(peaks, (Some(100), Some(200), Some(101)), "the greatest since any reset");
-    assert_eq!(zero.warm_up_peak_bytes, Some(5_000), "that of the warm-up apart");
+    let told: Vec<_> =
+        zero.readings.iter().map(|one| (one.key.as_str(), one.value, one.epoch, one.step, one.time_s)).collect();
+    let expected = [
+        ("parameters", 2_236_682.0, None, None, 0.5),
+        ("peak_allocated_bytes", 100.0, None, None, 11.0),
+        ("peak_allocated_bytes", 50.0, None, None, 11.5),
+        ("train_loss", 0.7, Some(1), None, 11.0),
+        ("gradient_norm", f64::NAN, Some(1), Some(4), 11.0),
+        ("train_loss", 0.35, Some(2), None, 11.0),
+    ];
+    assert_eq!(format!("{told:?}"), format!("{expected:?}"), "by epoch, step, key and time");
+    assert_eq!((zero.last_reading("train_loss"), zero.last_reading("accuracy")), (Some(0.35), None));
     assert_eq!((zero.evidence.as_slice(), one.evidence.len()), (&[evidence][..], 0));
     assert_eq!(one.warnings, ["slow disk"]);
     assert_eq!((zero.duration_s, zero.failure.as_ref()), (Some(13.0), None));
@@ -157,8 +151,8 @@ fn the_node_and_the_plans_come_back() {
 fn a_loss_that_is_no_number_keeps_its_step() {
     let (folder, store) = session();
     store.decide(queued("r1")).unwrap();
-    let Event::Step { epoch, steps, duration_s, load_wait_s, images, warm_up, .. } = step(1) else { unreachable!() };
-    let lost = Event::Step { epoch, step: 1, steps, duration_s, load_wait_s, loss: f64::NAN, images, warm_up };
+    let Event::Step { epoch, steps, duration_s, load_wait_s, units, warm_up, .. } = step(1) else { unreachable!() };
+    let lost = Event::Step { epoch, step: 1, steps, duration_s, load_wait_s, loss: f64::NAN, units, warm_up };
     say(&store, "r1", 0, 1.0, lost);
     store.flush().unwrap();
     assert!(store.reader().unwrap().steps("r1", 0).unwrap()[0].loss.is_nan());

@@ -43,6 +43,11 @@ impl Shard {
     pub fn received_batches(self, mode: Mode) -> usize {
         if mode == Mode::Train && self.deal == Deal::RoundRobin { self.world_size } else { 1 }
     }
+
+    /// Ranks that process each image in training.
+    pub fn copies(self) -> usize {
+        if self.deal == Deal::Repeated { self.world_size } else { 1 }
+    }
 }
 
 /// The indices that a rank loads in one epoch: all, or as PyTorch's DistributedSampler deals them every `world_size`th, where for

@@ -1,0 +1,309 @@
+//! Reading the lines of a rank's log, of this protocol or of protocol 1.
+
+use serde::Deserialize;
+
+use super::event::number_or_null;
+use super::{Event, EventLine};
+use crate::plan::Key;
+
+/// The longest key of a reading.
+pub const MAX_KEY_BYTES: usize = 100;
+
+/// The events of one line of a rank's log, without its line break. A line of protocol 1 may hold several.
+///
+/// # Errors
+/// Why the line cannot be understood: it is not JSON, names an unknown event, lacks a field, or its reading's key is
+/// longer than [`MAX_KEY_BYTES`].
+pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
+    if let Ok(step) = serde_json::from_slice::<StepLine>(line) {
+        return Ok(vec![step.into()]);
+    }
+    match serde_json::from_slice::<LineOf1>(line) {
+        Ok(line) => return Ok(line.adapt()),
+        // Events of this protocol are unknown to protocol 1. What only protocol 1 says is read for its error.
+        Err(error) if is_of_1(line) => return Err(error.to_string()),
+        Err(_) => {}
+    }
+    let line: EventLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    match &line.event {
+        Event::Reading { key, .. } if key.is_empty() || key.len() > MAX_KEY_BYTES => {
+            Err(format!("the key of a reading has {} bytes, it must have 1 to {MAX_KEY_BYTES}", key.len()))
+        }
+        _ => Ok(vec![line]),
+    }
+}
+
+/// A step's line with its fields side by side. Nearly all lines are steps, and `serde(flatten)` in [`EventLine`] keeps
+/// a copy of each field until it knows the event.
+#[derive(Deserialize)]
+struct StepLine<'a> {
+    run: &'a str,
+    rank: u32,
+    time_s: f64,
+    #[serde(rename = "event")]
+    _event: StepTag,
+    epoch: u32,
+    step: u64,
+    steps: u64,
+    duration_s: f64,
+    load_wait_s: f64,
+    #[serde(deserialize_with = "number_or_null")]
+    loss: f64,
+    #[serde(alias = "images")]
+    units: u32,
+    warm_up: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StepTag {
+    Step,
+}
+
+impl From<StepLine<'_>> for EventLine {
+    fn from(line: StepLine) -> Self {
+        let StepLine { epoch, step, steps, duration_s, load_wait_s, loss, units, warm_up, .. } = line;
+        let event = Event::Step { epoch, step, steps, duration_s, load_wait_s, loss, units, warm_up };
+        Self { run: line.run.to_owned(), rank: line.rank, time_s: line.time_s, event }
+    }
+}
+
+/// A line of protocol 1 that this protocol says in another way. All its other lines read the same, but for the `images`
+/// of a step, which are units now.
+#[derive(Deserialize)]
+struct LineOf1 {
+    run: String,
+    rank: u32,
+    time_s: f64,
+    #[serde(flatten)]
+    event: EventOf1,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum EventOf1 {
+    Model {
+        name: String,
+        parameters: u64,
+    },
+    Epoch {
+        epoch: u32,
+        duration_s: f64,
+        #[serde(deserialize_with = "number_or_null")]
+        train_loss: f64,
+        images: u64,
+        received_bytes: u64,
+        loader_start_s: f64,
+        skipped_updates: u64,
+    },
+    Evaluation {
+        epoch: u32,
+        duration_s: f64,
+        #[serde(deserialize_with = "number_or_null")]
+        test_loss: f64,
+        accuracy: f64,
+        images: u64,
+    },
+    Memory {
+        peak_allocated_bytes: u64,
+        peak_reserved_bytes: u64,
+        peak_active_bytes: u64,
+        #[serde(default)]
+        warm_up: bool,
+    },
+}
+
+/// Whether a line names an event that only protocol 1 has.
+fn is_of_1(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        event: &'a str,
+    }
+    serde_json::from_slice::<Named>(line).is_ok_and(|named| ["epoch", "evaluation", "memory"].contains(&named.event))
+}
+
+impl LineOf1 {
+    /// What the line says in this protocol.
+    fn adapt(self) -> Vec<EventLine> {
+        let (model, epoch, readings) = match self.event {
+            EventOf1::Model { name, parameters } => (Some(name), None, vec![("parameters", parameters as f64)]),
+            EventOf1::Epoch {
+                epoch,
+                duration_s,
+                train_loss,
+                images,
+                received_bytes,
+                loader_start_s,
+                skipped_updates,
+            } => {
+                let readings = vec![
+                    ("epoch_time_s", duration_s),
+                    ("train_loss", train_loss),
+                    ("units", images as f64),
+                    ("received_bytes", received_bytes as f64),
+                    ("loader_start_s", loader_start_s),
+                    ("skipped_updates", skipped_updates as f64),
+                ];
+                (None, Some(epoch), readings)
+            }
+            EventOf1::Evaluation { epoch, duration_s, test_loss, accuracy, images } => {
+                let readings = vec![
+                    ("evaluation_time_s", duration_s),
+                    ("test_loss", test_loss),
+                    ("accuracy", accuracy),
+                    ("test_units", images as f64),
+                ];
+                (None, Some(epoch), readings)
+            }
+            // In the warm-up libraries try their algorithms: the other two peaks of it were never used.
+            EventOf1::Memory { warm_up: true, peak_allocated_bytes, .. } => {
+                (None, None, vec![("warm_up_peak_bytes", peak_allocated_bytes as f64)])
+            }
+            EventOf1::Memory { peak_allocated_bytes, peak_reserved_bytes, peak_active_bytes, .. } => {
+                let readings = vec![
+                    ("peak_allocated_bytes", peak_allocated_bytes as f64),
+                    ("peak_reserved_bytes", peak_reserved_bytes as f64),
+                    ("peak_active_bytes", peak_active_bytes as f64),
+                ];
+                (None, None, readings)
+            }
+        };
+        let reading = |(key, value)| Event::Reading { key: Key::from(key), value, epoch, step: None };
+        let events = model.map(|name| Event::Model { name }).into_iter().chain(readings.into_iter().map(reading));
+        let line = |event| EventLine { run: self.run.clone(), rank: self.rank, time_s: self.time_s, event };
+        events.map(line).collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn read(event: &str) -> Result<Vec<Event>, String> {
+        let line = format!(r#"{{"run":"r1","rank":3,"time_s":17.5,{event}}}"#);
+        let lines = read_event_line(line.as_bytes())?;
+        assert!(lines.iter().all(|line| (line.run.as_str(), line.rank, line.time_s) == ("r1", 3, 17.5)));
+        Ok(lines.into_iter().map(|line| line.event).collect())
+    }
+
+    fn readings(event: &str) -> Vec<(String, f64, Option<u32>)> {
+        let reading = |event| match event {
+            Event::Reading { key, value, epoch, step: None } => Some((key.to_string(), value, epoch)),
+            _ => None,
+        };
+        read(event).unwrap().into_iter().filter_map(reading).collect()
+    }
+
+    #[test]
+    fn a_step_of_either_protocol_reads_as_the_same_event() {
+        let step = |count: &str, loss: &str| {
+            format!(
+                r#""event":"step","epoch":1,"step":2,"steps":9,"duration_s":0.5,"load_wait_s":1e-4,"loss":{loss},"{count}":64,"warm_up":false"#
+            )
+        };
+        let expected = Event::Step {
+            epoch: 1,
+            step: 2,
+            steps: 9,
+            duration_s: 0.5,
+            load_wait_s: 1e-4,
+            loss: 2.25,
+            units: 64,
+            warm_up: false,
+        };
+        for count in ["units", "images"] {
+            assert_eq!(read(&step(count, "2.25")).unwrap(), std::slice::from_ref(&expected));
+            let lost = read(&step(count, "null")).unwrap();
+            assert!(matches!(lost[..], [Event::Step { loss, .. }] if loss.is_nan()), "{lost:?}");
+        }
+        let lacking = read(&step("pictures", "2.25")).unwrap_err();
+        assert!(lacking.contains("units"), "{lacking}");
+        assert!(read(&step("units", "\"low\"")).unwrap_err().contains("low"));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let events = [
+            Event::Model { name: "mobilenet_v2".into() },
+            Event::Reading { key: "train_loss".into(), value: 0.5, epoch: Some(2), step: None },
+            Event::Reading { key: "gradient_norm".into(), value: -1e-300, epoch: None, step: Some(u64::MAX) },
+            Event::Finished { duration_s: 1.0 },
+        ];
+        for event in events {
+            let line = EventLine { run: "a \"quoted\" run".into(), rank: 0, time_s: 1.5, event };
+            assert_eq!(read_event_line(&serde_json::to_vec(&line).unwrap()).unwrap(), [line]);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_a_number_keeps_its_reading() {
+        let event = Event::Reading { key: "test_loss".into(), value: f64::NAN, epoch: Some(1), step: None };
+        let line = EventLine { run: "r1".into(), rank: 0, time_s: 0.0, event };
+        let text = serde_json::to_string(&line).unwrap();
+        assert!(text.ends_with(r#""event":"reading","key":"test_loss","value":null,"epoch":1}"#), "{text}");
+        let read = read_event_line(text.as_bytes()).unwrap();
+        assert!(matches!(read[0].event, Event::Reading { value, .. } if value.is_nan()), "{read:?}");
+    }
+
+    #[test]
+    fn lines_of_protocol_1_become_readings() {
+        let model = read(r#""event":"model","name":"mobilenet_v2","parameters":2236682"#).unwrap();
+        let parameters = Event::Reading { key: "parameters".into(), value: 2_236_682.0, epoch: None, step: None };
+        assert_eq!(model, [Event::Model { name: "mobilenet_v2".into() }, parameters]);
+        let epoch = readings(
+            r#""event":"epoch","epoch":1,"duration_s":1.45,"train_loss":null,"images":16,"received_bytes":1024,"loader_start_s":0.01,"skipped_updates":2"#,
+        );
+        let keys: Vec<&str> = epoch.iter().map(|(key, ..)| key.as_str()).collect();
+        let expected = ["epoch_time_s", "train_loss", "units", "received_bytes", "loader_start_s", "skipped_updates"];
+        assert_eq!(keys, expected);
+        assert!(epoch[1].1.is_nan() && epoch.iter().all(|(_, _, epoch)| *epoch == Some(1)));
+        assert_eq!((epoch[0].1, epoch[2].1, epoch[5].1), (1.45, 16.0, 2.0));
+        let test =
+            readings(r#""event":"evaluation","epoch":3,"duration_s":0.5,"test_loss":2.1,"accuracy":0.1,"images":25"#);
+        let named = |key: &str, value: f64| (key.to_owned(), value, Some(3));
+        let expected = [
+            named("evaluation_time_s", 0.5),
+            named("test_loss", 2.1),
+            named("accuracy", 0.1),
+            named("test_units", 25.0),
+        ];
+        assert_eq!(test, expected);
+    }
+
+    #[test]
+    fn memory_of_protocol_1_is_that_of_the_warm_up_or_of_the_run() {
+        let memory = r#""event":"memory","peak_allocated_bytes":1,"peak_reserved_bytes":2,"peak_active_bytes":3"#;
+        let named = |key: &str, value: f64| (key.to_owned(), value, None);
+        let peaks =
+            [named("peak_allocated_bytes", 1.0), named("peak_reserved_bytes", 2.0), named("peak_active_bytes", 3.0)];
+        assert_eq!(readings(memory), peaks);
+        assert_eq!(readings(&format!(r#"{memory},"warm_up":true"#)), [named("warm_up_peak_bytes", 1.0)]);
+    }
+
+    #[test]
+    fn a_damaged_line_says_what_it_lacks_in_either_protocol() {
+        for (event, said) in [
+            (
+                r#""event":"evaluation","epoch":3,"duration_s":0.5,"accuracy":0.1,"images":25"#,
+                "missing field `test_loss`",
+            ),
+            (r#""event":"memory","peak_allocated_bytes":-1"#, "-1"),
+            (r#""event":"reading","value":1"#, "missing field `key`"),
+            (r#""event":"reading","key":"accuracy""#, "missing field `value`"),
+            (r#""event":"reading","key":"","value":1"#, "has 0 bytes"),
+            (r#""event":"rumour""#, "unknown variant `rumour`"),
+            (r#""step":1"#, "missing field `event`"),
+        ] {
+            let error = read(event).unwrap_err();
+            assert!(error.contains(said), "{event}: {error}");
+        }
+        assert!(read_event_line(b"").is_err() && read_event_line(b"[]").is_err());
+    }
+
+    #[test]
+    fn a_key_of_megabytes_is_refused_in_a_few_words() {
+        let error = read(&format!(r#""event":"reading","key":"{}","value":1"#, "k".repeat(4 << 20))).unwrap_err();
+        assert_eq!(error, "the key of a reading has 4194304 bytes, it must have 1 to 100");
+    }
+}
