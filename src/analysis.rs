@@ -33,5 +33,5 @@ pub use smooth::Smoother;
 pub use value::{BOOTSTRAP_REPEATS, Interval, Method, Value, range, ratio, summarise};
 
 // The plan's values that summaries and cells carry, for whoever draws them.
-pub use crate::plan::{Level, Levels, RunState};
+pub use crate::plan::{Key, Level, Levels, RunState};
 pub use crate::protocol::{TRACE_METRICS, TraceMetricKind};

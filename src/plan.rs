@@ -22,7 +22,6 @@ mod remark;
 mod run;
 mod topology;
 mod tracing;
-mod usual;
 mod workload;
 mod write;
 
@@ -44,5 +43,4 @@ pub use remark::remarks;
 pub use run::RunState;
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracing};
-pub use usual::usual_numbers;
 pub use workload::Workload;

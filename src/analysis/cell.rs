@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::{Recording, RunSummary};
-use crate::plan::{DataSet, Domain, Factor, Level, Levels, Workload, factor};
+use crate::plan::{DataSet, Factor, Key, Level, Levels, Workload, factor};
 
 /// The key of the data set where it stands among factors.
 const DATA: &str = "data";
@@ -74,21 +75,27 @@ impl Cell<'_> {
 }
 
 /// What may differ between cells: a factor, the data set, the session, or the cell itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The factor's key, `data`, `session` or `cell`.
-    pub key: &'static str,
+    pub key: Key,
     /// The name on paper and on screen.
-    pub name: &'static str,
+    pub name: Arc<str>,
     /// The unit of its levels; empty for names and counts.
-    pub unit: &'static str,
+    pub unit: Arc<str>,
 }
 
 impl Setting {
     /// A factor as a setting; one of another version by its key alone.
-    pub fn of_factor(key: &'static str) -> Self {
-        let (name, unit) = registered(key).map_or((key, ""), |factor| (factor.name, factor.unit));
-        Self { key, name, unit }
+    pub fn of_factor(key: &Key) -> Self {
+        match registered(key) {
+            Some(Factor { key, name, unit, .. }) => Self { key: key.clone(), name: name.clone(), unit: unit.clone() },
+            None => Self::without_unit(key, key),
+        }
+    }
+
+    fn without_unit(key: &str, name: &str) -> Self {
+        Self { key: key.into(), name: name.into(), unit: "".into() }
     }
 }
 
@@ -120,7 +127,7 @@ pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
         let by_setting = order
             .iter()
             .filter(|setting| setting.key != SESSION)
-            .map(|setting| compare(setting.key, a.level(setting.key).as_ref(), b.level(setting.key).as_ref()));
+            .map(|setting| compare(&setting.key, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref()));
         by_setting.fold(Ordering::Equal, Ordering::then)
     });
     cells
@@ -130,14 +137,14 @@ pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
 pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     // A report that stands alone has no levels: that makes no setting one that differs.
     let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
-    let differs = |setting: &Setting| match setting.key {
+    let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
-        SESSION | TRACE => cells.iter().any(|cell| cell.level(setting.key) != cells[0].level(setting.key)),
-        _ => planned.iter().any(|cell| cell.level(setting.key) != planned[0].level(setting.key)),
+        key @ (SESSION | TRACE) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
+        key => planned.iter().any(|cell| cell.level(key) != planned[0].level(key)),
     };
     let mut varying: Vec<Setting> = settings(cells).into_iter().filter(differs).collect();
     let described = |cell: &Cell| -> Vec<Option<Level>> {
-        varying.iter().filter(|setting| setting.key != CELL).map(|setting| cell.level(setting.key)).collect()
+        varying.iter().filter(|setting| setting.key != CELL).map(|setting| cell.level(&setting.key)).collect()
     };
     let descriptions: HashSet<_> = cells.iter().map(described).collect();
     if descriptions.len() == cells.len() {
@@ -149,25 +156,27 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
 /// The settings that all cells share, with their level.
 pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
     let same = |setting: Setting| {
-        let level = cells[0].level(setting.key)?;
-        let shared = cells.iter().all(|cell| cell.level(setting.key).as_ref() == Some(&level));
+        let level = cells[0].level(&setting.key)?;
+        let shared = cells.iter().all(|cell| cell.level(&setting.key).as_ref() == Some(&level));
         // That no profiler had a part in it goes without saying.
-        (shared && ![CELL, TRACE].contains(&setting.key)).then_some((setting, level))
+        (shared && ![CELL, TRACE].contains(&&*setting.key)).then_some((setting, level))
     };
     settings(cells).into_iter().filter_map(same).collect()
 }
 
 /// All settings of the cells: session and data set, the factors in the order of their registry, the cell's id last.
 fn settings(cells: &[Cell]) -> Vec<Setting> {
-    let mut settings =
-        vec![Setting { key: SESSION, name: "Session", unit: "" }, Setting { key: DATA, name: "Data", unit: "" }];
-    settings.push(Setting { key: TRACE, name: "Traced", unit: "" });
+    let mut settings = vec![
+        Setting::without_unit(SESSION, "Session"),
+        Setting::without_unit(DATA, "Data"),
+        Setting::without_unit(TRACE, "Traced"),
+    ];
     for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
-        if settings.iter().all(|setting| setting.key != key) {
+        if settings.iter().all(|setting| setting.key != *key) {
             settings.push(Setting::of_factor(key));
         }
     }
-    settings.push(Setting { key: CELL, name: "Cell", unit: "" });
+    settings.push(Setting::without_unit(CELL, "Cell"));
     settings
 }
 
@@ -177,13 +186,10 @@ fn registered(key: &str) -> Option<&'static Factor> {
 
 /// Named levels by their place in the registry, so that defaults come first; all others by value.
 fn compare(key: &str, a: Option<&Level>, b: Option<&Level>) -> Ordering {
+    let factor = registered(key);
     let place = |level: Option<&Level>| {
-        let names = match registered(key)?.domain {
-            Domain::Names(names) => names,
-            Domain::Integer { .. } | Domain::Number { .. } => return None,
-        };
-        let name = level?.as_text()?;
-        names.iter().position(|known| *known == name)
+        let name = level.filter(|level| level.as_text().is_some())?;
+        factor?.place(name)
     };
     match (place(a), place(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -216,7 +222,7 @@ mod tests {
         let cells = cells(&runs);
         let order: Vec<_> = cells.iter().map(|cell| cell.id).collect();
         assert_eq!(order, ["fp32-2-ddp-ds", "fp32-10-ddp-ds", "fp16-1-ddp-ds", "fp16-4-ddp-ds"]);
-        let keys: Vec<_> = varying(&cells).iter().map(|setting| setting.key).collect();
+        let keys: Vec<_> = varying(&cells).into_iter().map(|setting| setting.key).collect();
         assert_eq!(keys, ["precision", "gpus"]);
         let held: Vec<_> = held(&cells).iter().map(|(setting, level)| format!("{}={level}", setting.key)).collect();
         assert_eq!(held, ["data=digits", "strategy=ddp-ds", "batch_size=64"]);
@@ -229,6 +235,6 @@ mod tests {
         records[1].cell = "other".to_owned();
         let runs: Vec<_> = records.iter().map(summarise_run).collect();
         let cells = cells(&runs);
-        assert_eq!(varying(&cells).iter().map(|setting| setting.key).collect::<Vec<_>>(), ["cell"]);
+        assert_eq!(varying(&cells).into_iter().map(|setting| setting.key).collect::<Vec<_>>(), ["cell"]);
     }
 }

@@ -26,7 +26,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, invers
     let mut effects = Vec::new();
     for setting in &settings {
         let mut levels: Vec<Level> = Vec::new();
-        for level in cells.iter().filter_map(|cell| cell.level(setting.key)) {
+        for level in cells.iter().filter_map(|cell| cell.level(&setting.key)) {
             if !levels.contains(&level) {
                 levels.push(level);
             }
@@ -46,7 +46,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, invers
             };
             if let Some(value) = value {
                 let (base, level, pairs) = (base.clone(), level.clone(), ratios.len());
-                effects.push(Effect { setting: *setting, base, level, value, pairs });
+                effects.push(Effect { setting: setting.clone(), base, level, value, pairs });
             }
         }
     }
@@ -61,9 +61,9 @@ fn pairs<'a>(
     base: &Level,
     level: &Level,
 ) -> Vec<(&'a Cell<'a>, &'a Cell<'a>)> {
-    let has = |cell: &Cell, level: &Level| cell.level(setting.key).as_ref() == Some(level);
+    let has = |cell: &Cell, level: &Level| cell.level(&setting.key).as_ref() == Some(level);
     let others = || settings.iter().filter(|other| other.key != setting.key);
-    let alike = |a: &Cell, b: &Cell| others().all(|other| a.level(other.key) == b.level(other.key));
+    let alike = |a: &Cell, b: &Cell| others().all(|other| a.level(&other.key) == b.level(&other.key));
     let with_base = cells.iter().filter(|cell| has(cell, base));
     with_base.filter_map(|a| Some((a, cells.iter().find(|b| has(b, level) && alike(a, b))?))).collect()
 }

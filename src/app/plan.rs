@@ -22,7 +22,7 @@ use poll_promise::Promise;
 use super::theme::GRID;
 use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
-use crate::plan::{DataSet, Level, Order, Plan, Tracing, Workload, factor};
+use crate::plan::{DataSet, Key, Level, Order, Plan, Tracing, Workload, factor};
 
 use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
@@ -63,14 +63,14 @@ pub enum PlanCommand {
     /// Tick a level of a factor, or untick it.
     Toggle {
         /// The factor.
-        key: &'static str,
+        key: Key,
         /// The level.
         level: Level,
     },
     /// Tick these levels of a factor, too.
     AddLevels {
         /// The factor.
-        key: &'static str,
+        key: Key,
         /// The levels.
         levels: Vec<Level>,
     },
@@ -252,14 +252,14 @@ impl State {
             PlanCommand::Undo => plan.document.undo(),
             PlanCommand::Redo => plan.document.redo(),
             PlanCommand::Toggle { key, level } => {
-                let factor = factor(plan.plan().workload, key);
+                let factor = factor(plan.plan().workload, &key);
                 // The last level stays: a factor without any level is no plan.
                 if let Some(edited) = factor.and_then(|factor| edit::toggled(plan.plan(), factor, &level)) {
                     plan.document.edit(edited, None);
                 }
             }
             PlanCommand::AddLevels { key, levels } => {
-                if let Some(factor) = factor(plan.plan().workload, key) {
+                if let Some(factor) = factor(plan.plan().workload, &key) {
                     plan.document.edit(edit::with_levels(plan.plan(), factor, &levels), None);
                 }
             }

@@ -63,7 +63,7 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
 }
 
 fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
-    let varied: Vec<&str> = plan.varied().collect();
+    let varied: Vec<&str> = plan.varied().map(|key| &**key).collect();
     let values = |levels: &Levels| {
         let level = |key: &&str| levels.get(key).map_or(String::new(), |level| format!(" {level} |"));
         varied.iter().map(level).collect::<String>()

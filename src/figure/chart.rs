@@ -1,6 +1,6 @@
 //! A chart as one value: axes, panels, series, points. The window draws it, and so can paper.
 
-use crate::analysis::{CellKey, Level, Value};
+use crate::analysis::{CellKey, Key, Level, Value};
 
 /// How a chart's points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Axis {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
     /// The level of a factor, which looks the same everywhere.
-    Level(&'static str, Level),
+    Level(Key, Level),
     /// What is no level has the look of its place among its like.
     Place(usize),
     /// Off, published or extrapolated.

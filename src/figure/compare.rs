@@ -332,7 +332,7 @@ pub(super) fn compare_as(
     let runs = || shown.iter().flat_map(|cell| &cell.runs);
     let done = runs().filter(|run| run.state == RunState::Finished).count();
     Comparison {
-        settings: all_settings.iter().map(|setting| setting_levels(&all, *setting)).collect(),
+        settings: all_settings.iter().map(|setting| setting_levels(&all, setting.clone())).collect(),
         cells: shown.iter().map(|cell| (cell.key(), name_of(cell, naming))).collect(),
         all_cells: all.len(),
         known_cells,
@@ -378,7 +378,7 @@ fn baseline<'a>(view: &View, all: &'a [Cell<'a>], shown: &[Cell]) -> Baseline<'a
 
 fn setting_levels(cells: &[Cell], setting: Setting) -> SettingLevels {
     let mut levels: Vec<(Level, usize)> = Vec::new();
-    for level in cells.iter().filter_map(|cell| cell.level(setting.key)) {
+    for level in cells.iter().filter_map(|cell| cell.level(&setting.key)) {
         match levels.iter_mut().find(|(known, _)| *known == level) {
             Some((_, count)) => *count += 1,
             None => levels.push((level, 1)),

@@ -6,18 +6,18 @@ use super::{CellValue, Table};
 pub(super) fn render(table: &Table) -> String {
     let mut factors: Vec<&str> = Vec::new();
     for (key, _) in table.rows.iter().flat_map(|row| row.levels.iter()) {
-        if !factors.contains(&key) {
+        if !factors.contains(&&**key) {
             factors.push(key);
         }
     }
     let is_level = |key: &str| ["cell", "data"].contains(&key) || factors.contains(&key);
     let mut head = vec!["cell".to_owned(), "data".to_owned()];
     head.extend(factors.iter().map(ToString::to_string));
-    for column in table.columns.iter().filter(|column| !is_level(column.key)) {
+    for column in table.columns.iter().filter(|column| !is_level(&column.key)) {
         if column.is_measure {
             head.extend(["median", "low", "high", "n", "method"].map(|part| format!("{}_{part}", column.key)));
         } else {
-            head.push(column.key.to_owned());
+            head.push(column.key.to_string());
         }
     }
     head.push("marks".to_owned());
@@ -25,7 +25,7 @@ pub(super) fn render(table: &Table) -> String {
     for row in &table.rows {
         let mut fields = vec![row.cell.clone(), row.data.clone()];
         fields.extend(factors.iter().map(|key| row.levels.get(key).map_or(String::new(), ToString::to_string)));
-        for (column, value) in table.columns.iter().zip(&row.values).filter(|pair| !is_level(pair.0.key)) {
+        for (column, value) in table.columns.iter().zip(&row.values).filter(|pair| !is_level(&pair.0.key)) {
             match value {
                 CellValue::Level(level) => fields.push(level.to_string()),
                 CellValue::Count(count) => fields.push(count.to_string()),

@@ -7,7 +7,7 @@ use super::{CellValue, Row, Table};
 
 /// Writes the table; numbers are in the columns' units with full precision.
 pub(super) fn render(table: &Table) -> String {
-    let columns = table.columns.iter().map(|column| JsonColumn { key: column.key, unit: column.unit }).collect();
+    let columns = table.columns.iter().map(|column| JsonColumn { key: &column.key, unit: &column.unit }).collect();
     let rows = table.rows.iter().map(|row| JsonRow { table, row }).collect();
     let whole = JsonTable { preset: table.preset, columns, rows, notes: &table.notes };
     // Keys are text and numbers finite, so that nothing here can fail to be written.
@@ -56,14 +56,14 @@ impl Serialize for JsonRow<'_> {
             match value {
                 // Levels stand together, those that all rows share too.
                 CellValue::Level(_) => {}
-                CellValue::Count(count) => map.serialize_entry(column.key, count)?,
+                CellValue::Count(count) => map.serialize_entry(&column.key, count)?,
                 CellValue::Measure(value) => {
                     let (low, high) = value.interval.map(|interval| (interval.low, interval.high)).unzip();
                     let method = value.method.name();
                     let value = JsonValue { median: value.median, low, high, n: value.n, method };
-                    map.serialize_entry(column.key, &value)?;
+                    map.serialize_entry(&column.key, &value)?;
                 }
-                CellValue::Missing => map.serialize_entry(column.key, &None::<u64>)?,
+                CellValue::Missing => map.serialize_entry(&column.key, &None::<u64>)?,
             }
         }
         map.serialize_entry("marks", &row.marks)?;

@@ -29,8 +29,8 @@ pub(super) fn render(table: &Table) -> String {
 }
 
 fn heading(column: &Column) -> String {
-    let unit = match column.shown_unit {
-        "" => return escape(column.name),
+    let unit = match column.shown_unit.as_str() {
+        "" => return escape(&column.name),
         "s" => "\\unit{\\second}".to_owned(),
         "images/s" => "images\\,\\unit{\\per\\second}".to_owned(),
         "GB" => "\\unit{\\giga\\byte}".to_owned(),
@@ -38,7 +38,7 @@ fn heading(column: &Column) -> String {
         other => escape(other),
     };
     // The unit below the name: a table of many measures then fits on a page.
-    format!("\\shortstack[r]{{{}\\\\({unit})}}", escape(column.name))
+    format!("\\shortstack[r]{{{}\\\\({unit})}}", escape(&column.name))
 }
 
 fn cell(row: &Row, (column, value): (&Column, &CellValue)) -> String {

@@ -17,14 +17,15 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     if shows("step_time_s") {
         notes.push("warm-up steps are left out; step times are of the slowest rank".to_owned());
     }
-    let whole: Vec<&str> = columns.iter().filter(|one| WHOLE_RUN.contains(&one.key)).map(|one| one.name).collect();
+    let whole: Vec<&str> =
+        columns.iter().filter(|one| WHOLE_RUN.contains(&&*one.key)).map(|one| one.name.as_str()).collect();
     if !whole.is_empty() {
         notes.push(format!("of the whole run, its start and warm-up included: {}", whole.join(", ").to_lowercase()));
     }
     if shows("speedup") {
         notes.push(baseline_note(cells, baseline));
     }
-    notes.extend(columns.iter().filter_map(|column| Against::find(column.key)).map(Against::note));
+    notes.extend(columns.iter().filter_map(|column| Against::find(&column.key)).map(Against::note));
     if shows("ratio") {
         notes.push(ratio_note(cells, baseline));
     }
@@ -136,7 +137,7 @@ fn cell_name(cells: &[Cell], cell: &Cell) -> String {
     if all.iter().all(|known| known.key() != cell.key()) {
         all.push(cell.clone());
     }
-    let levels = varying(&all).into_iter().filter_map(|setting| Some((setting.key, cell.level(setting.key)?)));
+    let levels = varying(&all).into_iter().filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
     let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
     if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") }
 }

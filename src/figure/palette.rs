@@ -3,7 +3,7 @@
 //! Colours are those of Okabe and Ito (2008), told apart by people with any common colour vision; a marker, a hatch or a
 //! dash says the same to those who print in grey.
 
-use crate::plan::{Domain, Level, Workload, factor, usual_numbers};
+use crate::plan::{Level, Workload, factor};
 
 /// Okabe and Ito's colours as sRGB bytes, in their order; black, the colour of text and axes, comes last.
 pub const COLOURS: [[u8; 3]; 8] = [
@@ -97,14 +97,7 @@ const SIGNS: [Sign; 8] = [
 /// the 64 places from [`COLOURS`]`.len()` on that depends on its value alone.
 pub fn level_index(key: &str, level: &Level) -> usize {
     let known = Workload::ALL.into_iter().find_map(|workload| factor(workload, key));
-    let place = match (level, known.map(|factor| factor.domain)) {
-        (Level::Text(name), Some(Domain::Names(names))) => names.iter().position(|known| *known == name.as_ref()),
-        (Level::Text(_), _) => None,
-        (number, _) => {
-            let value = number.as_number();
-            usual_numbers(key).iter().position(|usual| Some(*usual) == value)
-        }
-    };
+    let place = known.and_then(|factor| factor.place(level));
     place.unwrap_or_else(|| COLOURS.len() + stable_hash(&level.to_string()) % 64)
 }
 
@@ -144,7 +137,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::plan::factors;
+    use crate::plan::{Domain, factors};
 
     #[test]
     fn named_levels_have_their_place_in_the_registry() {
@@ -155,10 +148,10 @@ mod tests {
     #[test]
     fn no_two_named_levels_of_a_factor_look_alike_in_colour_or_in_sign() {
         for factor in factors(Workload::Image) {
-            let Domain::Names(names) = factor.domain else { continue };
+            let Domain::Names(names) = &factor.domain else { continue };
             let levels: Vec<Level> = names.iter().map(|name| Level::text(name)).collect();
-            let colours: HashSet<_> = levels.iter().map(|level| colour(factor.key, level)).collect();
-            let signs: HashSet<_> = levels.iter().map(|level| sign(factor.key, level).marker).collect();
+            let colours: HashSet<_> = levels.iter().map(|level| colour(&factor.key, level)).collect();
+            let signs: HashSet<_> = levels.iter().map(|level| sign(&factor.key, level).marker).collect();
             assert_eq!((colours.len(), signs.len()), (names.len(), names.len()), "{}", factor.key);
         }
     }

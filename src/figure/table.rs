@@ -5,7 +5,7 @@ use super::notes::{notes, traced_note};
 use super::preset::Runs;
 use super::sibling::Against;
 use crate::analysis::{
-    Cell, CellKey, EpochSummary, Level, Levels, Method, Recording, RunState, RunSummary, Setting, Value, cells,
+    Cell, CellKey, EpochSummary, Key, Level, Levels, Method, Recording, RunState, RunSummary, Setting, Value, cells,
     measure, ratio, summarise, varying,
 };
 
@@ -19,13 +19,13 @@ pub(super) const RATE: &str = "images_per_s";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// The key in files.
-    pub key: &'static str,
+    pub key: Key,
     /// The name on paper and on screen.
-    pub name: &'static str,
+    pub name: String,
     /// The unit of its values; empty for a plain number.
-    pub unit: &'static str,
+    pub unit: String,
     /// The unit on paper and on screen.
-    pub shown_unit: &'static str,
+    pub shown_unit: String,
     /// Times this, a value in `unit` is one in `shown_unit`.
     pub shown_factor: f64,
     /// Its values are measures over repeats; else they are levels and counts.
@@ -103,8 +103,13 @@ impl Table {
         let holds = |column: usize| self.rows.iter().any(|row| row.values[column] != CellValue::Missing);
         let kept: Vec<bool> =
             (0..self.columns.len()).map(|column| !self.columns[column].is_measure || holds(column)).collect();
-        let empty: Vec<&str> =
-            self.columns.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(column, _)| column.name).collect();
+        let empty: Vec<&str> = self
+            .columns
+            .iter()
+            .zip(&kept)
+            .filter(|(_, kept)| !**kept)
+            .map(|(column, _)| column.name.as_str())
+            .collect();
         let mut table = self.clone();
         let measures = self.columns.iter().filter(|column| column.is_measure).count();
         if empty.is_empty() || empty.len() == measures {
@@ -197,7 +202,7 @@ pub(super) fn table_of(shape: &Shape, settings: &[Setting], cells: &[Cell], base
         data: cell.data.to_owned(),
         levels: cell.levels.clone(),
         runs: finished(cell).count(),
-        values: columns.iter().map(|column| cell_value(column.key, cell, epoch, baseline)).collect(),
+        values: columns.iter().map(|column| cell_value(&column.key, cell, epoch, baseline)).collect(),
         marks: marks(cell),
     };
     let rows = cells.iter().flat_map(|cell| {
@@ -212,24 +217,29 @@ pub(super) fn table_of(shape: &Shape, settings: &[Setting], cells: &[Cell], base
 }
 
 fn columns(shape: &Shape, varying: &[Setting]) -> Vec<Column> {
-    let plain = |key, name, unit| Column { key, name, unit, shown_unit: unit, shown_factor: 1.0, is_measure: false };
+    let plain = |key: &str, name: &str, unit: &str| Column {
+        key: key.into(),
+        name: name.into(),
+        unit: unit.into(),
+        shown_unit: unit.into(),
+        shown_factor: 1.0,
+        is_measure: false,
+    };
     let mut columns: Vec<Column> =
-        varying.iter().map(|setting| plain(setting.key, setting.name, setting.unit)).collect();
+        varying.iter().map(|setting| plain(&setting.key, &setting.name, &setting.unit)).collect();
     if shape.by_epoch {
         columns.push(plain("epoch", "Epoch", ""));
     }
     columns.push(plain("runs", "Runs", ""));
     columns.extend(shape.measures.iter().map(|key| match (measure(key), Against::find(key)) {
         (Some(measure), _) => Column {
-            key: measure.key,
-            name: measure.name,
-            unit: measure.unit,
-            shown_unit: measure.shown_unit,
+            shown_unit: measure.shown_unit.into(),
             shown_factor: measure.shown_factor,
             is_measure: true,
+            ..plain(measure.key, measure.name, measure.unit)
         },
         (None, Some(against)) => {
-            let percent = Column { shown_unit: "%", shown_factor: 100.0, ..plain(key, against.name, "×") };
+            let percent = Column { shown_unit: "%".into(), shown_factor: 100.0, ..plain(key, against.name, "×") };
             Column { is_measure: true, ..percent }
         }
         (None, None) if *key == "ratio" => Column { is_measure: true, ..plain(key, "Ratio", "×") },

@@ -54,7 +54,7 @@ fn the_papers_efficiency_is_over_the_cell_that_differs_in_one_factor_alone() {
     assert_eq!(ratio("fp32-2-ddp-ds", "speedup_over_fp64"), Some(1.6));
     assert_eq!(ratio("fp32-1-ddp-ds", "speedup_over_fp64"), Some(2.0));
     let column = table.columns.iter().find(|column| column.key == "speedup_over_1_gpu").unwrap();
-    assert_eq!((column.name, column.shown_unit, column.shown_factor), ("Efficiency compare to 1 GPU", "%", 100.0));
+    assert_eq!((&*column.name, &*column.shown_unit, column.shown_factor), ("Efficiency compare to 1 GPU", "%", 100.0));
     assert!(table.notes.iter().any(|note| note.contains("with precision = fp64, all else equal")), "{:?}", table.notes);
     // Without such a cell there is no ratio.
     let alone = super::table(preset("2503.15252/table-2").unwrap(), &runs(&[("fp32", 2, 1, 0.025)]), None);

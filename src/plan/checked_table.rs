@@ -1,5 +1,6 @@
 //! A table of a plan's TOML whose values are taken by key: each is checked, and what is wrong with it is told.
 
+use std::borrow::Borrow;
 use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
@@ -24,8 +25,9 @@ impl<'t, 'i> Table<'t, 'i> {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    pub fn check_keys(&self, known: &[&str], workload: Workload, problems: &mut Problems) {
-        for key in self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+    pub fn check_keys<S: AsRef<str> + Borrow<str>>(&self, known: &[S], workload: Workload, problems: &mut Problems) {
+        for key in self.entries.keys().filter(|key| known.iter().all(|known| known.as_ref() != key.get_ref().as_ref()))
+        {
             let name = key.get_ref();
             let message = if factor(workload, name).is_some() {
                 "unknown key here: it is a factor and belongs in [factors]".to_owned()

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::problem::PlanError;
-use super::{DataSet, Factor, Level, Scenario, Tracing, Workload, factors, read, write};
+use super::{DataSet, Factor, Key, Level, Scenario, Tracing, Workload, factors, read, write};
 
 /// The version of plan files that this program writes and reads.
 pub const PLAN_VERSION: i64 = 1;
@@ -89,7 +89,7 @@ pub struct Plan {
     /// What is trained on.
     pub data: DataSet,
     /// Every factor's key and its ticked levels, at least one, in the plan's order.
-    pub factors: Vec<(&'static str, Vec<Level>)>,
+    pub factors: Vec<(Key, Vec<Level>)>,
 }
 
 impl Plan {
@@ -105,7 +105,10 @@ impl Plan {
             warm_up_steps: 10,
             tracing: Tracing::default(),
             data: DataSet::Digits,
-            factors: factors(workload).iter().map(|factor| (factor.key, vec![factor.default_level()])).collect(),
+            factors: factors(workload)
+                .iter()
+                .map(|factor| (factor.key.clone(), vec![factor.default.clone()]))
+                .collect(),
         }
     }
 
@@ -151,8 +154,8 @@ impl Plan {
     }
 
     /// The keys of factors with more than one level.
-    pub fn varied(&self) -> impl Iterator<Item = &'static str> {
-        self.factors.iter().filter(|(_, levels)| levels.len() > 1).map(|(key, _)| *key)
+    pub fn varied(&self) -> impl Iterator<Item = &Key> {
+        self.factors.iter().filter(|(_, levels)| levels.len() > 1).map(|(key, _)| key)
     }
 
     /// The ticked levels of a factor; none for a key that is no factor of the workload.
@@ -180,7 +183,7 @@ impl Plan {
 
 /// Whether a factor's only level is the one it has anyway.
 pub(super) fn is_default(factor: &Factor, levels: &[Level]) -> bool {
-    matches!(levels, [level] if *level == factor.default_level())
+    matches!(levels, [level] if *level == factor.default)
 }
 
 #[cfg(test)]

@@ -62,8 +62,8 @@ fn a_full_plan_is_read() {
     assert!(matches!(plan.levels("learning_rate"), [Level::Number(_), Level::Number(_)]));
     assert_eq!(plan.levels("pin_memory"), [Level::text("off")]);
     assert_eq!(plan.varied().collect::<Vec<_>>(), ["precision", "layout", "learning_rate"]);
-    let keys: Vec<&str> = plan.factors.iter().map(|(key, _)| *key).collect();
-    assert_eq!(keys, factors(Workload::Image).iter().map(|factor| factor.key).collect::<Vec<_>>());
+    let keys: Vec<&Key> = plan.factors.iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, factors(Workload::Image).iter().map(|factor| &factor.key).collect::<Vec<_>>());
 }
 
 #[test]
@@ -282,10 +282,10 @@ fn any_levels_seed() -> impl Strategy<Value = Vec<f64>> {
 fn some_levels(key: &str, shares: &[f64]) -> Vec<Level> {
     let mut levels = Vec::new();
     for share in shares {
-        let level = match super::super::factor(Workload::Image, key).unwrap().domain {
-            Domain::Names(names) => Level::text(names[(share * names.len() as f64) as usize]),
-            Domain::Integer { min, max, .. } => Level::Integer(min + (share * (max - min) as f64) as i64),
-            Domain::Number { min, max, .. } => Level::Number(min + share * (max - min)),
+        let level = match &super::super::factor(Workload::Image, key).unwrap().domain {
+            Domain::Names(names) => Level::Text(names[(share * names.len() as f64) as usize].clone()),
+            Domain::Integer { min, max } => Level::Integer(min + (share * (max - min) as f64) as i64),
+            Domain::Number { min, max } => Level::Number(min + share * (max - min)),
         };
         if !levels.contains(&level) {
             levels.push(level);

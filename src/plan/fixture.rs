@@ -57,7 +57,7 @@ pub(crate) fn gpu_node(gpus: u32) -> Node {
 pub(crate) fn small_plan(ticked: &[(&'static str, Vec<Level>)]) -> Plan {
     let mut plan = Plan::new("small", Workload::Image);
     for (key, levels) in &mut plan.factors {
-        if let Some((_, ticked)) = ticked.iter().find(|(name, _)| name == key) {
+        if let Some((_, ticked)) = ticked.iter().find(|(name, _)| key == name) {
             levels.clone_from(ticked);
         }
     }

@@ -1,4 +1,4 @@
-//! Keys, the value of one factor, and the values of all factors of a cell.
+//! Keys, one value of a factor, and the values of all factors of a cell.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The key of a factor, a measure or a workload: `precision`, `step_time_s`, `image`. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The name of a factor, a workload or a measure in files: `"precision"`. Copies share its text.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Key(Arc<str>);
 
@@ -29,39 +29,69 @@ impl Deref for Key {
     }
 }
 
+impl AsRef<str> for Key {
+    fn as_ref(&self) -> &str {
+        self
+    }
+}
+
 impl Borrow<str> for Key {
     fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for Key {
-    fn from(key: &str) -> Self {
-        Self(Arc::from(key))
-    }
-}
-
-impl From<String> for Key {
-    fn from(key: String) -> Self {
-        Self(Arc::from(key))
-    }
-}
-
-impl PartialEq<str> for Key {
-    fn eq(&self, other: &str) -> bool {
-        &*self.0 == other
-    }
-}
-
-impl PartialEq<&str> for Key {
-    fn eq(&self, other: &&str) -> bool {
-        &*self.0 == *other
+        self
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        fmt::Display::fmt(&*self.0, f)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl From<&str> for Key {
+    fn from(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+}
+
+impl From<String> for Key {
+    fn from(name: String) -> Self {
+        Self(Arc::from(name))
+    }
+}
+
+impl From<&Self> for Key {
+    fn from(key: &Self) -> Self {
+        key.clone()
+    }
+}
+
+impl PartialEq<str> for Key {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&str> for Key {
+    fn eq(&self, other: &&str) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Key> for str {
+    fn eq(&self, other: &Key) -> bool {
+        *self == **other
+    }
+}
+
+impl PartialEq<Key> for &str {
+    fn eq(&self, other: &Key) -> bool {
+        **self == **other
     }
 }
 
@@ -155,14 +185,14 @@ impl Hash for Level {
     }
 }
 
-/// The level of every factor of one cell, in the order of the factor registry.
+/// The level of every factor of one cell, in the order of its workload's factors. Those of another version are kept as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Levels(Vec<(&'static str, Level)>);
+pub struct Levels(Vec<(Key, Level)>);
 
 impl Levels {
     /// Levels from pairs of factor key and level.
-    pub fn new(pairs: Vec<(&'static str, Level)>) -> Self {
-        Self(pairs)
+    pub fn new<K: Into<Key>>(pairs: Vec<(K, Level)>) -> Self {
+        Self(pairs.into_iter().map(|(key, level)| (key.into(), level)).collect())
     }
 
     /// The level of a factor.
@@ -171,8 +201,8 @@ impl Levels {
     }
 
     /// Pairs of factor key and level.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Level)> {
-        self.0.iter().map(|(key, level)| (*key, level))
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Level)> {
+        self.0.iter().map(|(key, level)| (key, level))
     }
 }
 
@@ -194,14 +224,26 @@ impl<'de> Deserialize<'de> for Levels {
 
             fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Levels, A::Error> {
                 let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(32));
-                while let Some((key, level)) = map.next_entry::<String, Level>()? {
-                    let known = super::factor::static_key(&key);
-                    let known = known.ok_or_else(|| serde::de::Error::custom(format!("unknown factor {key:?}")))?;
-                    pairs.push((known, level));
+                while let Some(pair) = map.next_entry::<Key, Level>()? {
+                    pairs.push(pair);
                 }
                 Ok(Levels(pairs))
             }
         }
         deserializer.deserialize_map(Pairs)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_and_levels_of_another_version_are_read_and_written_as_they_are() {
+        let text = r#"{"precision":"fp8","sparsity":"2:4","gpus":2}"#;
+        let levels: Levels = serde_json::from_str(text).unwrap();
+        assert_eq!(levels.get("sparsity"), Some(&Level::text("2:4")));
+        assert_eq!(serde_json::to_string(&levels).unwrap(), text);
     }
 }

@@ -44,7 +44,7 @@ pub struct Matrix {
 pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     let mut matrix = Matrix::default();
     if let Some(reason) = plan.too_large() {
-        let first = plan.factors.iter().filter_map(|(key, levels)| Some((*key, levels.first()?.clone())));
+        let first = plan.factors.iter().filter_map(|(key, levels)| Some((key.clone(), levels.first()?.clone())));
         matrix.invalid.push(InvalidCell { levels: Levels::new(first.collect()), reason });
         return matrix;
     }
@@ -59,7 +59,8 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
             *choice = (rest % levels.len() as u64) as usize;
             rest /= levels.len() as u64;
         }
-        let pairs = plan.factors.iter().zip(&chosen).map(|((key, levels), choice)| (*key, levels[*choice].clone()));
+        let pairs =
+            plan.factors.iter().zip(&chosen).map(|((key, levels), choice)| (key.clone(), levels[*choice].clone()));
         let levels = Levels::new(pairs.collect());
         match validate(plan, node, &levels) {
             Ok(estimate) => {
@@ -106,7 +107,7 @@ struct Identities {
 impl Identities {
     fn new(plan: &Plan) -> Self {
         let mut order: Vec<usize> = (0..plan.factors.len()).collect();
-        order.sort_by_key(|place| plan.factors[*place].0);
+        order.sort_by(|a, b| plan.factors[*a].0.cmp(&plan.factors[*b].0));
         let piece = |(number, place): (usize, usize)| {
             let (key, levels) = &plan.factors[place];
             let comma = if number == 0 { "" } else { "," };
@@ -164,6 +165,7 @@ fn distinct(digest: &[u8; 32], taken: &mut HashSet<[u8; 4]>) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::plan::Key;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
 
     fn texts(names: &[&str]) -> Vec<Level> {
@@ -206,7 +208,7 @@ mod tests {
     fn the_identity_is_that_of_the_canonical_json() {
         let plan = small_plan(&[("learning_rate", vec![Level::Number(1.0)])]);
         let cell = &expand(&plan, &cpu_node()).cells[0];
-        let levels: std::collections::BTreeMap<&str, &Level> = cell.levels.iter().collect();
+        let levels: std::collections::BTreeMap<&Key, &Level> = cell.levels.iter().collect();
         let json = serde_json::json!({"workload": "image", "levels": levels, "data": {"set": "digits"}}).to_string();
         let json = json.replace("\"learning_rate\":1.0", "\"learning_rate\":1");
         let json = json.replace("\"width_multiplier\":1.0", "\"width_multiplier\":1");

@@ -1,5 +1,6 @@
 //! What is wrong with a plan file, said with place and remedy.
 
+use std::borrow::Borrow;
 use std::io;
 use std::ops::Range;
 
@@ -90,23 +91,23 @@ impl<'a> Problems<'a> {
 }
 
 /// `; did you mean "fp32"?`, or the whole choice where no name is near.
-pub(super) fn suggestion(name: &str, choice: &[&str]) -> String {
+pub(super) fn suggestion<S: AsRef<str> + Borrow<str>>(name: &str, choice: &[S]) -> String {
     match nearest(name, choice) {
         Some(near) => format!("; did you mean {near:?}?"),
         None => format!("; there are {}", choice.join(", ")),
     }
 }
 
-fn nearest<'a>(name: &str, choice: &[&'a str]) -> Option<&'a str> {
+fn nearest<'a, S: AsRef<str>>(name: &str, choice: &'a [S]) -> Option<&'a str> {
     if name.len() > LONGEST_NAME {
         return None;
     }
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let name = plain(name);
     let distance = |right: &&str| strsim::damerau_levenshtein(&name, &plain(right));
-    let near = choice.iter().min_by_key(|right| distance(right))?;
+    let near = choice.iter().map(S::as_ref).min_by_key(|right| distance(right))?;
     // A third of the letters may be wrong; of short names one letter.
-    (distance(near) <= (near.len() / 3).max(1)).then_some(*near)
+    (distance(&near) <= (near.len() / 3).max(1)).then_some(near)
 }
 
 /// A name for a message: quoted, and cut where it is long.

@@ -68,7 +68,7 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
         plan.data = data(table, workload, &mut problems);
     }
     if let Some(table) = &factor_table {
-        let keys: Vec<&str> = factors(workload).iter().map(|factor| factor.key).collect();
+        let keys: Vec<&str> = factors(workload).iter().map(|factor| &*factor.key).collect();
         table.check_keys(&keys, workload, &mut problems);
     }
     for (key, ticked) in &mut plan.factors {
@@ -195,8 +195,8 @@ fn factor_levels(
     factors: Option<&Table>,
     problems: &mut Problems,
 ) -> Option<Vec<Level>> {
-    let beside_data = data.filter(|_| DATA_FACTORS.contains(&factor.key)).and_then(|table| table.find(factor.key));
-    let ticked = factors.and_then(|table| table.find(factor.key));
+    let beside_data = data.filter(|_| DATA_FACTORS.contains(&&*factor.key)).and_then(|table| table.find(&factor.key));
+    let ticked = factors.and_then(|table| table.find(&factor.key));
     let (table, (span, value)) = match (beside_data, ticked) {
         (Some((first, _)), Some((span, _))) => {
             let (first, second) = (problems.line(&first), problems.line(&span));
@@ -243,28 +243,30 @@ fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
     let out_of_range = |number: String, min: String, max: String| {
         format!("{number} is out of range: {} goes from {min} to {max}", factor.key)
     };
-    match factor.domain {
+    match &factor.domain {
         Domain::Names(names) => match found {
-            DeValue::String(name) if names.contains(&name.as_ref()) => Ok(Level::text(name)),
-            DeValue::String(name) => Err(format!("unknown level {}{}", quoted(name), suggestion(name, names))),
-            DeValue::Boolean(on) if names.contains(&"on") => {
+            DeValue::String(name) => match names.iter().find(|known| ***known == **name) {
+                Some(known) => Ok(Level::Text(known.clone())),
+                None => Err(format!("unknown level {}{}", quoted(name), suggestion(name, names))),
+            },
+            DeValue::Boolean(on) if names.iter().any(|name| **name == *"on") => {
                 Err(format!("{on} is no level; did you mean {:?}?", if *on { "on" } else { "off" }))
             }
             _ => Err(format!("must be a string, not {}; there are {}", kind(found), names.join(", "))),
         },
-        Domain::Integer { min, max, .. } => {
+        Domain::Integer { min, max } => {
             let DeValue::Integer(text) = found else {
                 return Err(format!("must be a whole number, not {}", kind(found)));
             };
             let number = integer(value).and_then(|number| i64::try_from(number).ok());
-            let number = number.filter(|number| (min..=max).contains(number));
+            let number = number.filter(|number| (min..=max).contains(&number));
             number
                 .map(Level::Integer)
                 .ok_or_else(|| out_of_range(shortened(&text.to_string()), min.to_string(), max.to_string()))
         }
-        Domain::Number { min, max, .. } => {
+        Domain::Number { min, max } => {
             let number = real(value).ok_or_else(|| format!("must be a number, not {}", kind(found)))?;
-            if !(min..=max).contains(&number) {
+            if !(min..=max).contains(&&number) {
                 return Err(out_of_range(number.to_string(), min.to_string(), max.to_string()));
             }
             // -0.0 and 0.0 are one level.

@@ -94,7 +94,8 @@ fn measure(
         "wire_dtype" => Level::text(wire),
         _ => default,
     };
-    let pairs = factors(Workload::Image).iter().map(|factor| (factor.key, of(factor.key, factor.default_level())));
+    let pairs =
+        factors(Workload::Image).iter().map(|factor| (factor.key.clone(), of(&factor.key, factor.default.clone())));
     let settings = ImageSettings::from_levels(&Levels::new(pairs.collect()))?;
     let settings =
         ImageSettings { loader: kind, loader_workers: arguments.workers, image_size: size, layout, ..settings };

@@ -172,7 +172,7 @@ fn write_session(folder: &Path) {
 
 /// 5 precisions or so are few: numbers make the 125 cells.
 fn levels(cell: u32) -> Levels {
-    let level = |key: &'static str, usual: Level| match key {
+    let level = |key: &str, usual: Level| match key {
         "precision" => Level::text(["fp32", "fp64", "fp16", "bf16", "tf32"][cell as usize % 5]),
         "batch_size" => Level::Integer(16 << (cell / 5 % 5)),
         "loader_workers" => Level::Integer(1 + i64::from(cell / 25)),
@@ -180,7 +180,10 @@ fn levels(cell: u32) -> Levels {
         _ => usual,
     };
     Levels::new(
-        factors(Workload::Image).iter().map(|factor| (factor.key, level(factor.key, factor.default_level()))).collect(),
+        factors(Workload::Image)
+            .iter()
+            .map(|factor| (factor.key, level(factor.key.clone(), factor.default.clone())))
+            .collect(),
     )
 }
 

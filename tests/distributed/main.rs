@@ -155,7 +155,8 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
     all.extend_from_slice(changed);
     let level = |key: &str| all.iter().find(|(name, _)| *name == key).map(|(_, level)| level.clone());
     let factors = factors(Workload::Image).iter();
-    let levels = factors.map(|factor| (factor.key, level(factor.key).unwrap_or_else(|| factor.default_level())));
+    let levels =
+        factors.map(|factor| (factor.key.clone(), level(&factor.key).unwrap_or_else(|| factor.default.clone())));
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),

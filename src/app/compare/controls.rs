@@ -126,18 +126,18 @@ fn filter_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<C
     filter_error_ui(ui, &view.filter);
     for levels in &picture.comparison.settings {
         ui.add_space(GRID);
-        ui.label(muted(ui, levels.setting.name));
+        ui.label(muted(ui, &*levels.setting.name));
         levels_ui(ui, state, picture, levels, commands);
     }
 }
 
 fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLevels, commands: &mut Vec<Command>) {
-    let key = levels.setting.key;
-    let is_colour = picture.comparison.arrangement.colour.is_some_and(|setting| setting.key == key);
+    let key = &levels.setting.key;
+    let is_colour = picture.comparison.arrangement.colour.as_ref().is_some_and(|setting| setting.key == *key);
     let series = picture.comparison.charts.first().map(|chart| chart.legend()).unwrap_or_default();
     ui.horizontal_wrapped(|ui| {
         for (level, count) in &levels.levels {
-            let hidden = (key.to_owned(), level.clone());
+            let hidden = (key.to_string(), level.clone());
             let mut keep = !state.compare.view.hidden.contains(&hidden);
             let name = level_name(&levels.setting, level);
             let swatch = series.iter().find(|one| {
@@ -195,13 +195,27 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
         }
         baseline_ui(ui, picture, commands);
         let arrangement = &picture.comparison.arrangement;
-        let name = |setting: Option<crate::analysis::Setting>| setting.map_or("nothing", |setting| setting.name);
+        let name = |setting: &Option<crate::analysis::Setting>| {
+            setting.as_ref().map_or("nothing".into(), |setting| setting.name.clone())
+        };
         if matches!(view.kind, Kind::Bars | Kind::Memory) {
-            place_ui(ui, ("Rows", &view.rows, name(arrangement.rows)), picture, CompareCommand::Rows, commands);
+            place_ui(ui, ("Rows", &view.rows, &name(&arrangement.rows)), picture, CompareCommand::Rows, commands);
         }
-        place_ui(ui, ("Columns", &view.columns, name(arrangement.columns)), picture, CompareCommand::Columns, commands);
+        place_ui(
+            ui,
+            ("Columns", &view.columns, &name(&arrangement.columns)),
+            picture,
+            CompareCommand::Columns,
+            commands,
+        );
         if view.kind != Kind::Memory {
-            place_ui(ui, ("Colour", &view.colour, name(arrangement.colour)), picture, CompareCommand::Colour, commands);
+            place_ui(
+                ui,
+                ("Colour", &view.colour, &name(&arrangement.colour)),
+                picture,
+                CompareCommand::Colour,
+                commands,
+            );
         }
     });
 }
@@ -216,8 +230,8 @@ fn place_ui(
     let mut options = vec![(Place::Auto, "automatic".to_owned()), (Place::Nothing, "nothing".to_owned())];
     let settings = &picture.comparison.settings;
     options.extend(settings.iter().map(|levels| {
-        let setting = levels.setting;
-        (Place::Setting(setting.key.to_owned()), setting.name.to_owned())
+        let setting = &levels.setting;
+        (Place::Setting(setting.key.to_string()), setting.name.to_string())
     }));
     choice_ui(ui, name, used, 108.0, |ui| {
         for (place, text) in options {

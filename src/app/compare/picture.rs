@@ -93,7 +93,7 @@ impl Picture {
     /// The key of a column, by which it is sorted; none for intervals.
     pub fn key(&self, shown: &Shown) -> Option<&str> {
         match shown {
-            Shown::Value(column) => Some(self.comparison.table.columns[*column].key),
+            Shown::Value(column) => Some(&self.comparison.table.columns[*column].key),
             Shown::Interval(_) => None,
             Shown::Marks => Some("marks"),
             Shown::Proof => Some("proof"),
@@ -123,7 +123,7 @@ impl Picture {
             Shown::Value(column) | Shown::Interval(column) => match &self.comparison.table.rows[row].values[*column] {
                 CellValue::Measure(value) => Some(value.median),
                 CellValue::Count(count) => Some(*count as f64),
-                CellValue::Level(level) => self.level_place(self.comparison.table.columns[*column].key, level),
+                CellValue::Level(level) => self.level_place(&self.comparison.table.columns[*column].key, level),
                 CellValue::Missing => None,
             },
             Shown::Marks => Some(self.comparison.table.rows[row].marks.len() as f64),

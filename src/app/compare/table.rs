@@ -97,7 +97,7 @@ fn heading(picture: &Picture, shown: &Shown) -> (String, String) {
     match shown {
         Shown::Value(place) => {
             let column = &picture.comparison.table.columns[*place];
-            (column.name.to_owned(), column.shown_unit.to_owned())
+            (column.name.clone(), column.shown_unit.clone())
         }
         Shown::Interval(_) => ("Interval".to_owned(), String::new()),
         Shown::Marks => ("Marks".to_owned(), String::new()),
@@ -106,8 +106,8 @@ fn heading(picture: &Picture, shown: &Shown) -> (String, String) {
 }
 
 fn is_swatched(picture: &Picture, column: usize) -> bool {
-    let colour = picture.comparison.arrangement.colour.map(|setting| setting.key);
-    matches!(&picture.columns[column], Shown::Value(place) if Some(picture.comparison.table.columns[*place].key) == colour)
+    let colour = picture.comparison.arrangement.colour.as_ref().map(|setting| &setting.key);
+    matches!(&picture.columns[column], Shown::Value(place) if Some(&picture.comparison.table.columns[*place].key) == colour)
 }
 
 struct Delegate<'a> {
@@ -296,7 +296,7 @@ fn measured(ui: &mut Ui, column: &Column, value: &Value) {
         ui.label(format!("Ratio: {} {}", ratio_text(value.median), interval_text(value, 1.0)));
     }
     ui.label(format!("{}: {shown} {}", column.name, column.shown_unit));
-    ui.label(origin(value, column.shown_factor, column.shown_unit));
+    ui.label(origin(value, column.shown_factor, &column.shown_unit));
 }
 
 /// How a value was made.

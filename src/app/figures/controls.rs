@@ -126,10 +126,10 @@ fn cells_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let Some(Ok(drawn)) = state.figures.drawn() else { return };
     for levels in &drawn.figure.settings {
         ui.add_space(GRID);
-        ui.label(muted(ui, levels.setting.name));
+        ui.label(muted(ui, &*levels.setting.name));
         ui.horizontal_wrapped(|ui| {
             for (level, count) in &levels.levels {
-                let hidden = (levels.setting.key.to_owned(), level.clone());
+                let hidden = (levels.setting.key.to_string(), level.clone());
                 let mut keep = !spec.hidden.contains(&hidden);
                 let name = level_name(&levels.setting, level);
                 let cells = if *count == 1 { "cell" } else { "cells" };

@@ -16,11 +16,11 @@ use crate::app::theme::{GRID, palette};
 use crate::app::tick::check_ui;
 use crate::app::widgets::{muted, strong};
 use crate::figure::level_name;
-use crate::plan::{Facts, Filter, Level, RunState};
+use crate::plan::{Facts, Filter, Key, Level, RunState};
 
 /// What tells the runs of a session apart: the levels that differ, and the repeat.
 pub fn names(records: &Records) -> HashMap<String, String> {
-    let mut keys: Vec<&'static str> = Vec::new();
+    let mut keys: Vec<&Key> = Vec::new();
     if let Some(first) = records.runs.first() {
         for run in &records.runs {
             let differing = run.levels.iter().filter(|(key, level)| first.levels.get(key) != Some(*level));
@@ -32,11 +32,11 @@ pub fn names(records: &Records) -> HashMap<String, String> {
             }
         }
         // In the order of the plan.
-        let place = |key: &&str| first.levels.iter().position(|(other, _)| other == *key);
+        let place = |key: &&Key| first.levels.iter().position(|(other, _)| other == *key);
         keys.sort_by_key(place);
     }
     let name = |run: &crate::store::RunRecord| {
-        let level = |key: &&'static str| Some(level_name(&Setting::of_factor(key), run.levels.get(key)?));
+        let level = |key: &&Key| Some(level_name(&Setting::of_factor(key), run.levels.get(key)?));
         let mut parts: Vec<String> = keys.iter().filter_map(level).collect();
         if parts.is_empty() {
             parts.push(run.plan.clone());

@@ -23,9 +23,9 @@ const MAIN: &[&str] =
 pub(super) fn cards_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let all = factors(state.plan.plan().workload);
     let main: Vec<&Factor> = MAIN.iter().filter_map(|key| all.iter().find(|factor| factor.key == *key)).collect();
-    let more: Vec<&Factor> = all.iter().filter(|factor| !MAIN.contains(&factor.key)).collect();
+    let more: Vec<&Factor> = all.iter().filter(|factor| !MAIN.contains(&&*factor.key)).collect();
     grid_ui(ui, "main", main.len(), |ui, index| factor_ui(ui, state, main[index], commands));
-    let differ = |factor: &&&Factor| *state.plan.plan().levels(factor.key) != [factor.default_level()];
+    let differ = |factor: &&&Factor| *state.plan.plan().levels(&factor.key) != [factor.default.clone()];
     let title = match more.iter().filter(differ).count() {
         0 => "More factors: all have their defaults".to_owned(),
         1 => "More factors: 1 differs from its default".to_owned(),
@@ -38,11 +38,11 @@ pub(super) fn cards_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
 }
 
 fn factor_ui(ui: &mut Ui, state: &State, factor: &Factor, commands: &mut Vec<Command>) {
-    let ticked = state.plan.plan().levels(factor.key);
+    let ticked = state.plan.plan().levels(&factor.key);
     ui.horizontal(|ui| {
-        ui.label(strong(factor.name));
+        ui.label(strong(&*factor.name));
         if !factor.unit.is_empty() {
-            ui.label(muted(ui, factor.unit).size(SMALL));
+            ui.label(muted(ui, &*factor.unit).size(SMALL));
         }
         if !factor.finding.is_empty() {
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| finding_ui(ui, factor));
@@ -63,7 +63,7 @@ fn factor_ui(ui: &mut Ui, state: &State, factor: &Factor, commands: &mut Vec<Com
     }
     match told {
         Some(reason) => ui.colored_label(palette(ui.visuals()).warning, RichText::new(reason).size(SMALL)),
-        None => ui.label(muted(ui, factor.help).size(SMALL)),
+        None => ui.label(muted(ui, factor.help.as_str()).size(SMALL)),
     };
 }
 
@@ -92,10 +92,10 @@ fn finding_ui(ui: &mut Ui, factor: &Factor) {
 
 /// One level as a box. Returns why it cannot run, while it has the focus.
 fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands: &mut Vec<Command>) -> Option<String> {
-    let ticked = state.plan.plan().levels(factor.key);
+    let ticked = state.plan.plan().levels(&factor.key);
     let on = ticked.contains(&level);
     // What was worked out for the plan before the last edit stands until the new one is known: no flicker.
-    let refusal = state.plan.outlook.as_ref().and_then(|outlook| outlook.refusal(factor.key, &level));
+    let refusal = state.plan.outlook.as_ref().and_then(|outlook| outlook.refusal(&factor.key, &level));
     // A level that a plan from elsewhere ticks can be unticked.
     let enabled = on || refusal.is_none();
     // It is drawn as disabled and still takes the focus, so that its reason can be read with the keyboard, too.
@@ -109,7 +109,7 @@ fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands:
     };
     response.widget_info(|| WidgetInfo::selected(Role::CheckBox, enabled, on, &name));
     if response.clicked() && enabled {
-        commands.push(Command::Plan(PlanCommand::Toggle { key: factor.key, level }));
+        commands.push(Command::Plan(PlanCommand::Toggle { key: factor.key.clone(), level }));
     }
     // Pointing shows the reason beside the pointer; for the keyboard it takes the place of the help.
     let focused = response.has_focus();
@@ -129,7 +129,7 @@ fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands:
 }
 
 fn typed_id(factor: &Factor) -> Id {
-    Id::unique(("typed levels", factor.key))
+    Id::unique(("typed levels", &factor.key))
 }
 
 /// A field for numbers that are not offered.
@@ -144,7 +144,7 @@ fn add_ui(ui: &mut Ui, factor: &Factor, commands: &mut Vec<Command>) {
         if ui.input(|input| input.key_pressed(Key::Escape)) {
             text.clear();
         } else if let Ok(levels) = typed_levels(factor, &text) {
-            commands.push(Command::Plan(PlanCommand::AddLevels { key: factor.key, levels }));
+            commands.push(Command::Plan(PlanCommand::AddLevels { key: factor.key.clone(), levels }));
             text.clear();
         }
     }

@@ -1,6 +1,6 @@
 //! Edits of a plan as pure functions: ticking levels, and reading numbers that were typed.
 
-use crate::plan::{Domain, Factor, Level, Node, Plan, usual_numbers};
+use crate::plan::{Domain, Factor, Level, Node, Plan};
 
 /// The plan with a level ticked, or unticked where it was; none where it is the factor's only one.
 pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Plan> {
@@ -30,24 +30,20 @@ pub(super) fn with_levels(plan: &Plan, factor: &Factor, levels: &[Level]) -> Pla
 /// Puts a level before the first ticked one that comes after it in the registry; the plan's own order stays.
 fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
     let after = |other: &Level| match factor.domain {
-        Domain::Names(names) => place(names, other) > place(names, &level),
+        Domain::Names(_) => factor.place(other) > factor.place(&level),
         Domain::Integer { .. } | Domain::Number { .. } => *other > level,
     };
     let place = ticked.iter().position(after).unwrap_or(ticked.len());
     ticked.insert(place, level);
 }
 
-fn place(names: &[&str], level: &Level) -> Option<usize> {
-    names.iter().position(|name| Some(*name) == level.as_text())
-}
-
 /// The levels that are offered as boxes: all named ones; of numbers the usual ones and those that are ticked.
 pub(super) fn offered(factor: &Factor, ticked: &[Level], node: Option<&Node>) -> Vec<Level> {
     let integer = matches!(factor.domain, Domain::Integer { .. });
-    if let Domain::Names(names) = factor.domain {
-        return names.iter().map(|name| Level::text(name)).collect();
+    if let Domain::Names(names) = &factor.domain {
+        return names.iter().cloned().map(Level::Text).collect();
     }
-    let usual = usual_numbers(factor.key).iter();
+    let usual = factor.usual.iter();
     let gpus = node.map_or(0, |node| node.gpus.iter().filter(|gpu| !gpu.mig).count()) as f64;
     // 1, 2 and 4 GPUs are what the papers compare: where they cannot run, that is said.
     let wanted = |number: &&f64| factor.key != "gpus" || **number <= gpus || [1.0, 2.0, 4.0].contains(*number);
@@ -67,18 +63,18 @@ pub(super) fn typed_levels(factor: &Factor, text: &str) -> Result<Vec<Level>, St
 
 fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
     let shown: String = word.chars().take(32).collect();
-    let (level, range) = match factor.domain {
+    let (level, range) = match &factor.domain {
         Domain::Names(names) => {
-            let known = names.contains(&word).then(|| Level::text(word));
+            let known = names.iter().find(|name| ***name == *word).cloned().map(Level::Text);
             return known.ok_or_else(|| format!("{shown} is no level: there are {}", names.join(", ")));
         }
-        Domain::Integer { min, max, .. } => {
-            let number = word.parse().ok().filter(|number| (min..=max).contains(number));
+        Domain::Integer { min, max } => {
+            let number = word.parse().ok().filter(|number| (min..=max).contains(&number));
             (number.map(Level::Integer), format!("a whole number from {min} to {max}"))
         }
-        Domain::Number { min, max, .. } => {
+        Domain::Number { min, max } => {
             // A minus before zero would make another level of the same number.
-            let number: Option<f64> = word.parse().ok().filter(|number| (min..=max).contains(number));
+            let number: Option<f64> = word.parse().ok().filter(|number| (min..=max).contains(&number));
             (number.map(|number| Level::Number(number + 0.0)), format!("a number from {min} to {max}"))
         }
     };

@@ -10,7 +10,7 @@ use crate::app::tick::tick_ui;
 use crate::app::widgets::{bytes_text, main_button, muted, strong};
 use crate::app::{Command, State};
 use crate::figure::{duration_text, grouped, significant};
-use crate::plan::{Levels, factor, remarks};
+use crate::plan::{Key, Levels, factor, remarks};
 
 const ROW_HEIGHT: f32 = 22.0;
 /// The space on both sides of a cell's text.
@@ -171,7 +171,7 @@ struct Cells<'a> {
 /// What a column shows.
 enum Shown {
     Number,
-    Level(&'static str),
+    Level(Key),
     Time,
     Peak,
     Note,
@@ -183,7 +183,7 @@ impl Cells<'_> {
         match column.checked_sub(1) {
             None => Shown::Number,
             Some(index) => match varied.get(index) {
-                Some(key) => Shown::Level(key),
+                Some(key) => Shown::Level(key.clone()),
                 None if index == varied.len() => Shown::Time,
                 None if index == varied.len() + 1 => Shown::Peak,
                 None => Shown::Note,
@@ -260,8 +260,8 @@ impl TableDelegate for Cells<'_> {
         let (text, right) = match shown {
             Shown::Number => ("#".to_owned(), true),
             Shown::Level(key) => {
-                let factor = factor(self.outlook.plan.workload, key);
-                (factor.map_or(key, |factor| factor.name).to_owned(), self.is_number(key))
+                let factor = factor(self.outlook.plan.workload, &key);
+                (factor.map_or(&*key, |factor| &*factor.name).to_owned(), self.is_number(&key))
             }
             Shown::Time => ("time s".to_owned(), true),
             Shown::Peak => ("peak GB".to_owned(), true),

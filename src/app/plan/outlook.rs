@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::dataset::data_folder;
-use crate::plan::{DataSet, Factor, Level, Levels, Matrix, Node, Plan, expand, factor, refusal};
+use crate::plan::{DataSet, Factor, Key, Level, Levels, Matrix, Node, Plan, expand, factor, refusal};
 
 use super::edit::offered;
 
@@ -17,7 +17,7 @@ pub(super) struct Outlook {
     /// The cells.
     pub(super) matrix: Matrix,
     /// Keys of the factors that cells differ in.
-    pub(super) varied: Vec<&'static str>,
+    pub(super) varied: Vec<Key>,
     /// Runs that would be launched.
     pub(super) runs: u64,
     /// Their time one after the other, in seconds; a rough estimate.
@@ -25,7 +25,7 @@ pub(super) struct Outlook {
     /// The greatest peak of a rank, in bytes; a rough estimate.
     pub(super) peak_bytes: u64,
     /// Levels that would give no cell that can run, and why.
-    refusals: HashMap<(&'static str, Level), String>,
+    refusals: HashMap<(Key, Level), String>,
     /// Data sets that cannot be used, and why.
     data_refusals: HashMap<&'static str, String>,
     /// Where MNIST is, or how to get it.
@@ -42,7 +42,7 @@ impl Outlook {
         let others = if matrix.cells.is_empty() { defaults(&plan) } else { Plan::clone(&plan) };
         let probe = Probe { plan: &others, node: &node };
         Self {
-            varied: plan.varied().collect(),
+            varied: plan.varied().cloned().collect(),
             runs: matrix.cells.len() as u64 * repeats,
             duration_s: cells_s * repeats as f64,
             peak_bytes: matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0),
@@ -56,8 +56,8 @@ impl Outlook {
     }
 
     /// Why a level of a factor would give no cell that can run; none where it would.
-    pub(super) fn refusal(&self, key: &'static str, level: &Level) -> Option<&str> {
-        self.refusals.get(&(key, level.clone())).map(String::as_str)
+    pub(super) fn refusal(&self, key: &Key, level: &Level) -> Option<&str> {
+        self.refusals.get(&(key.clone(), level.clone())).map(String::as_str)
     }
 
     /// Why a data set cannot be used.
@@ -73,13 +73,13 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    fn refusals(&self, plan: &Plan) -> HashMap<(&'static str, Level), String> {
+    fn refusals(&self, plan: &Plan) -> HashMap<(Key, Level), String> {
         let mut refusals = HashMap::new();
         let factors = plan.factors.iter().filter_map(|(key, ticked)| Some((factor(plan.workload, key)?, ticked)));
         for (factor, ticked) in factors {
             for level in offered(factor, ticked, Some(self.node)) {
                 if let Some(reason) = self.level(factor, &level) {
-                    refusals.insert((factor.key, level), reason);
+                    refusals.insert((factor.key.clone(), level), reason);
                 }
             }
         }
@@ -90,7 +90,7 @@ impl Probe<'_> {
     /// level of any one of them.
     fn level(&self, factor: &Factor, level: &Level) -> Option<String> {
         let mut trial = self.first_levels();
-        set(&mut trial, factor.key, level);
+        set(&mut trial, &factor.key, level);
         let reason = self.reason(self.plan, &trial)?;
         for (key, ticked) in self.plan.factors.iter().filter(|(key, _)| *key != factor.key) {
             for other in ticked.iter().skip(1) {
@@ -113,17 +113,17 @@ impl Probe<'_> {
         sets.into_iter().filter_map(refusal).collect()
     }
 
-    fn first_levels(&self) -> Vec<(&'static str, Level)> {
-        self.plan.factors.iter().filter_map(|(key, ticked)| Some((*key, ticked.first()?.clone()))).collect()
+    fn first_levels(&self) -> Vec<(Key, Level)> {
+        self.plan.factors.iter().filter_map(|(key, ticked)| Some((key.clone(), ticked.first()?.clone()))).collect()
     }
 
     /// Why one combination of levels cannot run.
-    fn reason(&self, plan: &Plan, levels: &[(&'static str, Level)]) -> Option<String> {
+    fn reason(&self, plan: &Plan, levels: &[(Key, Level)]) -> Option<String> {
         refusal(plan, self.node, &Levels::new(levels.to_vec()))
     }
 }
 
-fn set(levels: &mut [(&'static str, Level)], key: &str, level: &Level) {
+fn set(levels: &mut [(Key, Level)], key: &str, level: &Level) {
     if let Some((_, there)) = levels.iter_mut().find(|(name, _)| *name == key) {
         *there = level.clone();
     }
@@ -166,26 +166,26 @@ mod tests {
     #[test]
     fn a_level_that_cannot_run_has_its_reason_and_others_have_none() {
         let outlook = outlook(Plan::new("p", Workload::Image), cpu_node());
-        assert!(outlook.refusal("precision", &Level::text("fp16")).unwrap().contains("needs CUDA"));
-        assert_eq!(outlook.refusal("precision", &Level::text("fp64")), None);
-        assert!(outlook.refusal("cuda_graph", &Level::text("on")).unwrap().contains("needs CUDA"));
+        assert!(outlook.refusal(&"precision".into(), &Level::text("fp16")).unwrap().contains("needs CUDA"));
+        assert_eq!(outlook.refusal(&"precision".into(), &Level::text("fp64")), None);
+        assert!(outlook.refusal(&"cuda_graph".into(), &Level::text("on")).unwrap().contains("needs CUDA"));
     }
 
     #[test]
     fn a_level_that_runs_with_any_ticked_level_of_another_factor_is_not_refused() {
         let fits = small_plan(&[("precision", texts(&["fp64", "fp32"]))]);
-        assert_eq!(outlook(fits, gpu_node(1)).refusal("tf32", &Level::text("all")), None);
+        assert_eq!(outlook(fits, gpu_node(1)).refusal(&"tf32".into(), &Level::text("all")), None);
         let alone = small_plan(&[("precision", texts(&["fp64"]))]);
-        assert!(outlook(alone, gpu_node(1)).refusal("tf32", &Level::text("all")).is_some());
+        assert!(outlook(alone, gpu_node(1)).refusal(&"tf32".into(), &Level::text("all")).is_some());
     }
 
     #[test]
     fn where_nothing_runs_levels_are_not_blamed_for_each_other() {
         let outlook = outlook(small_plan(&[("precision", texts(&["fp16"]))]), cpu_node());
         assert!(outlook.matrix.cells.is_empty());
-        assert!(outlook.refusal("precision", &Level::text("fp16")).is_some());
-        assert_eq!(outlook.refusal("precision", &Level::text("fp32")), None);
-        assert_eq!(outlook.refusal("layout", &Level::text("nhwc")), None);
+        assert!(outlook.refusal(&"precision".into(), &Level::text("fp16")).is_some());
+        assert_eq!(outlook.refusal(&"precision".into(), &Level::text("fp32")), None);
+        assert_eq!(outlook.refusal(&"layout".into(), &Level::text("nhwc")), None);
     }
 
     #[test]

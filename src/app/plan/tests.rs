@@ -220,7 +220,7 @@ fn nothing_is_launched_without_a_worker_in_a_read_only_session_or_with_no_cell()
 
     let mut window = window_of(Some(cpu_node()));
     click(&mut window, "Precision fp64");
-    execute(&mut window, PlanCommand::AddLevels { key: "precision", levels: vec![Level::text("fp16")] });
+    execute(&mut window, PlanCommand::AddLevels { key: "precision".into(), levels: vec![Level::text("fp16")] });
     click(&mut window, "Precision fp32");
     assert!(window.get_by_label("Launch 0 runs").accesskit_node().is_disabled());
     assert!(window.query_by_label("2 cells cannot run").is_some());
@@ -244,7 +244,7 @@ fn a_launch_right_after_an_edit_waits_until_it_is_known_what_the_plan_comes_to()
     let mut window = window_of(Some(cpu_node()));
     let level = Level::text("bf16");
     let screened = window.state_mut();
-    screened.commands.push(Command::Plan(PlanCommand::Toggle { key: "precision", level }));
+    screened.commands.push(Command::Plan(PlanCommand::Toggle { key: "precision".into(), level }));
     screened.commands.push(Command::Plan(PlanCommand::Launch));
     settle(&mut window);
     let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
@@ -258,8 +258,8 @@ fn ten_thousand_cells_are_worked_out_beside_the_window_and_only_what_is_seen_is_
     let screened = window.state_mut();
     let edits = [
         PlanCommand::Repeats(1),
-        PlanCommand::AddLevels { key: "image_size", levels: numbers(33..82) },
-        PlanCommand::AddLevels { key: "batch_size", levels: numbers(33..82) },
+        PlanCommand::AddLevels { key: "image_size".into(), levels: numbers(33..82) },
+        PlanCommand::AddLevels { key: "batch_size".into(), levels: numbers(33..82) },
     ];
     for edit in edits {
         screened.state.execute_plan(edit, &screened.context, &mut screened.requests);

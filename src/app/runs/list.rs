@@ -110,7 +110,11 @@ impl List<'_> {
             Field::Action => 68.0,
             Field::Level(index) => {
                 let column = &self.state.runs.columns[index];
-                if matches!(column.key, "plan" | "data") { 120.0 } else { 20.0 + 8.0 * column.name.len().max(7) as f32 }
+                if matches!(&*column.key, "plan" | "data") {
+                    120.0
+                } else {
+                    20.0 + 8.0 * column.name.len().max(7) as f32
+                }
             }
             Field::Repeat | Field::Left => 64.0,
             Field::Loss | Field::Elapsed => 68.0,
@@ -120,20 +124,20 @@ impl List<'_> {
 
     fn column(&self, field: Field, width: f32) -> egui_table::Column {
         let id = match field {
-            Field::Level(index) => Id::unique(("runs-level", self.state.runs.columns[index].key)),
+            Field::Level(index) => Id::unique(("runs-level", &self.state.runs.columns[index].key)),
             other => Id::unique(("runs-column", self.title(other))),
         };
         // Below this a column would be narrowed to what is in sight when it is first drawn.
         egui_table::Column::new(width).range(width..=width.max(900.0)).id(id)
     }
 
-    fn title(&self, field: Field) -> &'static str {
+    fn title(&self, field: Field) -> &str {
         match field {
             Field::Number => "#",
             Field::State => "State",
             Field::Progress => "Progress",
             Field::Action => "",
-            Field::Level(index) => self.state.runs.columns[index].name,
+            Field::Level(index) => &self.state.runs.columns[index].name,
             Field::Repeat => "Repeat",
             Field::Loss => "Loss",
             Field::Elapsed => "Time",

@@ -1,17 +1,19 @@
 //! One line of the list of runs: what the session keeps of a run, overlaid by where this workbench's queue has it.
 
+use std::sync::Arc;
+
 use crate::analysis::Setting;
 use crate::app::engine::{QueueRow, Records};
-use crate::plan::{Facts, Level, Levels, RunState};
+use crate::plan::{Facts, Key, Level, Levels, RunState};
 use crate::store::RunRecord;
 
 /// A column of levels in which runs differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// The factor's key, or `plan` or `data`.
-    pub key: &'static str,
+    pub key: Key,
     /// The name on screen.
-    pub name: &'static str,
+    pub name: Arc<str>,
 }
 
 /// One run.
@@ -60,7 +62,7 @@ impl Row {
         row.plan.clone_from(&record.plan);
         row.data = record.data.name().to_owned();
         row.levels = record.levels.clone();
-        row.cells = columns.iter().map(|column| row.level(column.key).unwrap_or_else(|| "–".to_owned())).collect();
+        row.cells = columns.iter().map(|column| row.level(&column.key).unwrap_or_else(|| "–".to_owned())).collect();
         row.repeat = Some(record.repeat);
         row.state = record.state;
         row.loss = last_loss(record);
@@ -189,12 +191,12 @@ pub fn columns(records: &Records) -> Vec<Column> {
     let Some(first) = records.runs.first() else { return Vec::new() };
     let mut columns = Vec::new();
     if records.runs.iter().any(|run| run.plan != first.plan) {
-        columns.push(Column { key: "plan", name: "Plan" });
+        columns.push(Column { key: "plan".into(), name: "Plan".into() });
     }
     if records.runs.iter().any(|run| run.data != first.data) {
-        columns.push(Column { key: "data", name: "Data" });
+        columns.push(Column { key: "data".into(), name: "Data".into() });
     }
-    let mut keys: Vec<&'static str> = Vec::new();
+    let mut keys: Vec<&Key> = Vec::new();
     for (key, _) in records.runs.iter().flat_map(|run| run.levels.iter()) {
         if !keys.contains(&key) {
             keys.push(key);
@@ -202,7 +204,7 @@ pub fn columns(records: &Records) -> Vec<Column> {
     }
     for key in keys {
         if records.runs.iter().any(|run| run.levels.get(key) != first.levels.get(key)) {
-            columns.push(Column { key, name: Setting::of_factor(key).name });
+            columns.push(Column { key: key.clone(), name: Setting::of_factor(key).name });
         }
     }
     columns

@@ -170,8 +170,11 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
 fn levels_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     let record = &page.record;
     section(ui, "Levels");
-    let mut pairs: Vec<(String, String)> =
-        record.levels.iter().map(|(key, level)| (Setting::of_factor(key).name.to_owned(), level.to_string())).collect();
+    let mut pairs: Vec<(String, String)> = record
+        .levels
+        .iter()
+        .map(|(key, level)| (Setting::of_factor(key).name.to_string(), level.to_string()))
+        .collect();
     let mut add = |name: &str, value: String| pairs.push((name.to_owned(), value));
     add("Data", page.summary.data.clone());
     add("Seed", record.seed.to_string());

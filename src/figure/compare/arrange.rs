@@ -27,7 +27,7 @@ pub fn level_name(setting: &Setting, level: &Level) -> String {
     match level {
         Level::Integer(1) if setting.key == GPUS => "1 GPU".to_owned(),
         _ if setting.key == GPUS => format!("{level} GPUs"),
-        Level::Text(name) if SPEAK_FOR_THEMSELVES.contains(&setting.key) => name.to_string(),
+        Level::Text(name) if SPEAK_FOR_THEMSELVES.contains(&&*setting.key) => name.to_string(),
         _ if setting.unit.is_empty() || setting.unit.contains(' ') => format!("{} {level}", setting.name),
         _ => format!("{} {level} {}", setting.name, setting.unit),
     }
@@ -35,7 +35,7 @@ pub fn level_name(setting: &Setting, level: &Level) -> String {
 
 /// A cell by its levels of some settings.
 pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
-    let levels = settings.iter().filter_map(|setting| Some(level_name(setting, &cell.level(setting.key)?)));
+    let levels = settings.iter().filter_map(|setting| Some(level_name(setting, &cell.level(&setting.key)?)));
     let name = levels.collect::<Vec<_>>().join(" · ");
     if name.is_empty() { format!("cell {}", cell.id) } else { name }
 }
@@ -43,7 +43,7 @@ pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
 /// Puts settings where the view says, and those that it leaves open where they suit.
 pub(super) fn arrange(view: &View, all: &[Setting], shown: &[Setting]) -> Arrangement {
     let chosen = |place: &Place| match place {
-        Place::Setting(key) => all.iter().find(|setting| setting.key == key).copied(),
+        Place::Setting(key) => all.iter().find(|setting| setting.key == key.as_str()).cloned(),
         Place::Auto | Place::Nothing => None,
     };
     let is_line = matches!(view.kind, Kind::Loss | Kind::Scaling);
@@ -54,8 +54,8 @@ pub(super) fn arrange(view: &View, all: &[Setting], shown: &[Setting]) -> Arrang
     let is_x = |setting: &Setting| view.kind == Kind::Scaling && setting.key == GPUS;
     columns = columns.filter(|setting| !is_x(setting));
     colour = colour.filter(|setting| !is_x(setting));
-    let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).copied().collect();
-    free.retain(|setting| [rows, columns, colour].iter().flatten().all(|used| used.key != setting.key));
+    let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
+    free.retain(|setting| [&rows, &columns, &colour].into_iter().flatten().all(|used| used.key != setting.key));
     let takes_colour = view.kind != Kind::Memory && view.colour == Place::Auto;
     let mut take = |key: Option<&str>| {
         let place = key.map_or(Some(0), |key| free.iter().position(|setting| setting.key == key))?;
@@ -83,7 +83,7 @@ pub(super) fn arrange(view: &View, all: &[Setting], shown: &[Setting]) -> Arrang
         }
         if takes_colour && colour.is_none() {
             // Where nothing else differs, rows are told apart by colour too.
-            colour = gpus.take().or(rows);
+            colour = gpus.take().or_else(|| rows.clone());
         }
         if columns.is_none() && view.columns == Place::Auto {
             columns = gpus.take().or_else(|| take(None));
@@ -98,18 +98,18 @@ pub(super) fn arrange(view: &View, all: &[Setting], shown: &[Setting]) -> Arrang
 impl Scene<'_> {
     /// The panels' settings level of a cell, in words; empty where there is one panel.
     pub(super) fn panel_name(&self, cell: &Cell) -> String {
-        let columns = self.arrangement.columns;
-        columns.and_then(|setting| Some(level_name(&setting, &cell.level(setting.key)?))).unwrap_or_default()
+        let columns = self.arrangement.columns.as_ref();
+        columns.and_then(|setting| Some(level_name(setting, &cell.level(&setting.key)?))).unwrap_or_default()
     }
 
     /// The look of a cell's series.
     pub(super) fn look(&self, cell: &Cell) -> Look {
-        let Some(setting) = self.arrangement.colour else { return Look::Place(4) };
-        let Some(level) = cell.level(setting.key) else { return Look::Grey };
-        if !["session", "data", "cell"].contains(&setting.key) {
-            return Look::Level(setting.key, level);
+        let Some(setting) = &self.arrangement.colour else { return Look::Place(4) };
+        let Some(level) = cell.level(&setting.key) else { return Look::Grey };
+        if !["session", "data", "cell"].contains(&&*setting.key) {
+            return Look::Level(setting.key.clone(), level);
         }
-        let mut levels: Vec<Level> = self.all.iter().filter_map(|cell| cell.level(setting.key)).collect();
+        let mut levels: Vec<Level> = self.all.iter().filter_map(|cell| cell.level(&setting.key)).collect();
         levels.sort();
         levels.dedup();
         Look::Place(levels.iter().position(|known| *known == level).unwrap_or(0))

@@ -10,9 +10,9 @@ use crate::figure::table::CellValue;
 pub(super) fn bars(scene: &Scene) -> Chart {
     let metric = scene.view.metric;
     let mut chart = empty(scene, metric);
-    let colour = scene.arrangement.colour;
+    let colour = scene.arrangement.colour.as_slice();
     for (row, cell) in scene.cells.iter().enumerate() {
-        let name = colour.map_or(String::new(), |setting| name_of(cell, &[setting]));
+        let name = if colour.is_empty() { String::new() } else { name_of(cell, colour) };
         let ratio = if metric == SPEEDUP { None } else { scene.value(row, "ratio") };
         add(scene, &mut chart, (row, cell), metric, (name, scene.look(cell)), ratio);
     }
@@ -35,7 +35,7 @@ pub(super) fn memory(scene: &Scene) -> Chart {
 
 fn empty(scene: &Scene, metric: &str) -> Chart {
     let (name, unit, _) = shown_measure(metric);
-    let rows = scene.arrangement.rows.map_or(String::new(), |setting| setting.name.to_owned());
+    let rows = scene.arrangement.rows.as_ref().map_or("", |setting| &*setting.name);
     Chart {
         title: name.clone(),
         form: Form::Bars,
@@ -54,8 +54,8 @@ fn add(
     (name, look): (String, Look),
     ratio: Option<Value>,
 ) {
-    let mut settings: Vec<Setting> = scene.arrangement.rows.into_iter().collect();
-    settings.extend(&scene.arrangement.rest);
+    let mut settings: Vec<Setting> = scene.arrangement.rows.iter().cloned().collect();
+    settings.extend_from_slice(&scene.arrangement.rest);
     let group = if settings.is_empty() { String::new() } else { name_of(cell, &settings) };
     let x = place_of(&mut chart.x.categories, group) as f64;
     let title = scene.panel_name(cell);

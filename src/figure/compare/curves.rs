@@ -139,8 +139,9 @@ impl Lines {
         if points.is_empty() {
             return;
         }
-        let mut settings: Vec<Setting> = scene.arrangement.colour.into_iter().collect();
-        settings.extend(scene.arrangement.rest.iter().filter(|setting| !along.contains(&setting.key)));
+        let mut settings: Vec<Setting> = scene.arrangement.colour.iter().cloned().collect();
+        let rest = scene.arrangement.rest.iter().filter(|setting| !along.contains(&&*setting.key));
+        settings.extend(rest.cloned());
         let name = if settings.is_empty() { String::new() } else { name_of(cell, &settings) };
         let look = scene.look(cell);
         let known = self.names.iter().any(|(_, known)| *known == name);

@@ -27,9 +27,9 @@ pub(super) fn effects(scene: &Scene) -> Chart {
         pairs.push(effect.pairs);
         let interval = effect.value.interval.map_or([effect.value.median; 2], |ends| [ends.low, ends.high]);
         ends = (ends.0.min(interval[0]), ends.1.max(interval[1]));
-        let look = match effect.setting.key {
+        let look = match &*effect.setting.key {
             "session" | "data" => Look::Place(row),
-            key => Look::Level(key, effect.level),
+            _ => Look::Level(effect.setting.key, effect.level),
         };
         let points = vec![Point { x: row as f64, value: effect.value, ratio: None, cell: None }];
         let name = chart.x.categories[row].clone();

@@ -13,22 +13,24 @@ pub(super) fn map(scene: &Scene) -> Chart {
     let mut settings: Vec<Setting> = varying(scene.cells);
     let across = settings.pop();
     let down = if settings.is_empty() { None } else { Some(settings.remove(0)) };
-    let title = |setting: Option<Setting>| setting.map_or(("", ""), |setting| (setting.name, setting.unit));
+    let axis = |setting: Option<&Setting>| {
+        setting.map_or(Axis::new("", ""), |setting| Axis::new(&*setting.name, &*setting.unit))
+    };
     let mut chart = Chart {
         title: Axis::new(name, unit).title(),
         form: Form::Heat,
-        x: Axis::new(title(across).0, title(across).1),
-        y: Axis::new(title(down).0, title(down).1),
+        x: axis(across.as_ref()),
+        y: axis(down.as_ref()),
         panels: Vec::new(),
         notes: Vec::new(),
     };
     for (row, cell) in scene.cells.iter().enumerate() {
         let Some(value) = scene.value(row, metric) else { continue };
-        let level = |setting: Option<Setting>| {
-            setting.and_then(|setting| cell.level(setting.key)).map_or(String::new(), |level| level.to_string())
+        let level = |setting: Option<&Setting>| {
+            setting.and_then(|setting| cell.level(&setting.key)).map_or(String::new(), |level| level.to_string())
         };
-        let x = place_of(&mut chart.x.categories, level(across)) as f64;
-        let down = level(down);
+        let x = place_of(&mut chart.x.categories, level(across.as_ref())) as f64;
+        let down = level(down.as_ref());
         place_of(&mut chart.y.categories, down.clone());
         let rest = if settings.is_empty() { String::new() } else { format!(", {}", name_of(cell, &settings)) };
         let title = format!("{}{rest}", chart.title);

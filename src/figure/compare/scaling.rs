@@ -3,7 +3,7 @@
 use super::bars::scaled;
 use super::curves::Lines;
 use super::{SPEEDUP, Scene, shown_measure};
-use crate::analysis::{Cell, Method, Value};
+use crate::analysis::{Cell, Method, Setting, Value};
 use crate::figure::chart::{Axis, Chart, Form, Look, Point, Role, Series};
 use crate::figure::table::over_baseline;
 
@@ -115,8 +115,8 @@ fn efficiency(scene: &Scene, ideal: Ideal, cells: &[(f64, usize, &Cell)]) -> Cha
 /// Whether two cells differ in nothing but GPUs.
 fn alike(scene: &Scene, cell: &Cell, other: &Cell) -> bool {
     let arrangement = scene.arrangement;
-    let settings = [arrangement.columns, arrangement.colour].into_iter().flatten().chain(arrangement.rest.clone());
-    settings.filter(|setting| setting.key != "gpus").all(|setting| cell.level(setting.key) == other.level(setting.key))
+    let mut settings = arrangement.columns.iter().chain(&arrangement.colour).chain(&arrangement.rest);
+    settings.all(|Setting { key, .. }| *key == "gpus" || cell.level(key) == other.level(key))
 }
 
 fn add_ideal(series: &mut Vec<Series>, ideal: Ideal) {

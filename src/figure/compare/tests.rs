@@ -44,7 +44,7 @@ fn a_series_has_the_look_of_its_level_whatever_else_is_shown() {
     let all = of(&runs, &view);
     let hidden = View { hidden: vec![("precision".to_owned(), Level::text("fp32"))], ..view };
     let fewer = of(&runs, &hidden);
-    let look = Look::Level("precision", Level::text("fp16"));
+    let look = Look::Level("precision".into(), Level::text("fp16"));
     assert!(all.charts[0].series().any(|series| series.look == look));
     assert!(fewer.charts[0].series().all(|series| series.look == look));
 }
@@ -125,7 +125,7 @@ fn the_same_cell_of_two_sessions_is_two_rows_and_its_session_a_setting() {
     let sources =
         [Source { session: "a", runs: &runs, reports: &[] }, Source { session: "b", runs: &runs, reports: &[] }];
     let both = compare(&sources, &View::default());
-    assert_eq!((both.table.rows.len(), both.arrangement.colour.unwrap().key), (8, "session"));
+    assert_eq!((both.table.rows.len(), &*both.arrangement.colour.unwrap().key), (8, "session"));
     assert_eq!(both.charts[0].legend().len(), 2);
     let json: serde_json::Value = serde_json::from_str(&render(&both.table, Format::Json)).unwrap();
     assert_eq!((&json["rows"][0]["session"], &json["rows"][1]["session"]), (&"a".into(), &"b".into()));

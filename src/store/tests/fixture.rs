@@ -33,7 +33,7 @@ pub(super) fn session() -> (TempDir, Store) {
 }
 
 pub(super) fn levels() -> Levels {
-    Levels::new(factors(Workload::Image).iter().map(|factor| (factor.key, factor.default_level())).collect())
+    Levels::new(factors(Workload::Image).iter().map(|factor| (factor.key.clone(), factor.default.clone())).collect())
 }
 
 pub(super) fn queued(run: &str) -> Decision {

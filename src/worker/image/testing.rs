@@ -13,7 +13,11 @@ pub fn channels_last(images: &Tensor) -> Tensor {
 pub fn levels(changed: &[(&str, Level)]) -> Levels {
     let level = |key: &str| changed.iter().find(|(name, _)| *name == key).map(|(_, level)| level.clone());
     let pairs = factors(Workload::Image).iter();
-    Levels::new(pairs.map(|factor| (factor.key, level(factor.key).unwrap_or_else(|| factor.default_level()))).collect())
+    Levels::new(
+        pairs
+            .map(|factor| (factor.key.clone(), level(&factor.key).unwrap_or_else(|| factor.default.clone())))
+            .collect(),
+    )
 }
 
 /// A narrow model on small images.
