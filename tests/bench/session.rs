@@ -182,7 +182,7 @@ fn levels(cell: u32) -> Levels {
     Levels::new(
         factors(Workload::Image)
             .iter()
-            .map(|factor| (factor.key, level(factor.key.clone(), factor.default.clone())))
+            .map(|factor| (factor.key.clone(), level(&factor.key, factor.default.clone())))
             .collect(),
     )
 }
