@@ -14,7 +14,7 @@ mod tail;
 mod worker;
 
 #[cfg(test)]
-mod misbehaviour;
+pub(crate) mod misbehaviour;
 
 pub use launcher::{LaunchError, Launcher, LauncherOptions, Update};
 pub use placement::{place, place_beside};

@@ -11,6 +11,9 @@ mod progress;
 mod queueing;
 mod tracing;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -22,7 +25,7 @@ pub use progress::Progress;
 pub use queueing::{Added, runnable};
 pub use tracing::attach_report;
 
-use crate::launch::{self, Launcher, Queue, Update, WorkerCommand};
+use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState, Topology};
 use crate::protocol::{Event, Job, RankPlace, Sample};
 use crate::store::{Decision, Reader, Store};
@@ -107,6 +110,11 @@ impl Machine {
 impl Session {
     /// Opens the session in `folder`, or creates one there.
     pub fn open_or_create(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
+        Self::open_with(folder, machine, LauncherOptions::default())
+    }
+
+    /// The same with a launcher of another patience.
+    fn open_with(folder: &Path, machine: Machine, options: LauncherOptions) -> Result<Self, SessionError> {
         let Machine { node, topology, worker } = machine;
         let store =
             if folder.join("session.toml").exists() { Store::open(folder)? } else { Store::create(folder, &node)? };
@@ -114,7 +122,7 @@ impl Session {
         let (sample_sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
         let mut session = Self {
             sampler: Sampler::start(telemetry::DEFAULT_INTERVAL, sample_sender)?,
-            launcher: Some(Launcher::new(worker, update_sender)),
+            launcher: Some(Launcher::with_options(worker, update_sender, options)),
             store,
             node,
             topology,

@@ -4,23 +4,13 @@
 use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
 
-use super::super::misbehaviour::script;
+use super::super::misbehaviour::{command, worker};
 use super::*;
-use crate::plan::{CudaState, DataSet, Levels, Worker, Workload};
+use crate::plan::{DataSet, Levels, Workload};
 use crate::protocol::{Event, EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 /// Far longer than anything takes: reached only when something hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
-
-/// Shell functions for the scripts. `$F` is the run's folder.
-const SHELL: &str = r#"
-F=$(dirname "$2")
-say() { printf '{"run":"run","rank":%s,"time_s":%s,%s}\n' "$1" "$2" "$3" >> "$F/rank-$1.jsonl"; }
-started() { say "$1" 1.0 '"event":"started","protocol_version":'${2:-VERSION}',"pid":'$$',"torch_version":"2.11.0","device":{"name":"cpu","gpu_uuid":null},"world_size":1,"seed":1'; }
-finished() { say "$1" 9.0 '"event":"finished","duration_s":8.0'; }
-step() { say "$1" 2.0 '"event":"step","epoch":1,"step":'$2',"steps":9,"duration_s":0.1,"load_wait_s":0.0,"loss":1.0,"units":8,"warm_up":false'; }
-group() { printf '{"time_s":%s,%s}\n' "$1" "$2" >> "$F/group.jsonl"; }
-"#;
 
 struct Scene {
     folder: tempfile::TempDir,
@@ -35,10 +25,9 @@ impl Scene {
 
     fn with(body: &str, options: LauncherOptions, capacity: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let shell = SHELL.replace("VERSION", &PROTOCOL_VERSION.to_string());
-        let path = script(folder.path(), &format!("{shell}{body}"));
+        let worker = worker(folder.path(), body);
         let (sender, updates) = mpsc::sync_channel(capacity);
-        let launcher = Launcher::with_options(command(path), sender, options);
+        let launcher = Launcher::with_options(worker, sender, options);
         Self { folder, launcher, updates }
     }
 
@@ -75,18 +64,6 @@ impl Scene {
         self.launcher.start(self.job(ranks)).unwrap();
         end(&self.rest())
     }
-}
-
-fn command(path: PathBuf) -> WorkerCommand {
-    let description = Worker {
-        path: path.clone(),
-        version: "0.1.0".into(),
-        protocol_version: PROTOCOL_VERSION,
-        torch_version: "2.11.0".into(),
-        cuda: CudaState::Available,
-        dali: Err("not installed".into()),
-    };
-    WorkerCommand { path, environment: Vec::new(), description }
 }
 
 fn job(folder: PathBuf, ranks: u32) -> Job {
@@ -129,7 +106,7 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 #[test]
 fn a_run_goes_from_starting_over_running_to_finished_and_says_everything_before_its_end() {
     let scene = Scene::new(
-        "group 1 '\"event\":\"rank_started\",\"rank\":0,\"pid\":77'
+        "rank_started 0 77
         started 0; started 1; for step in $(seq 500); do step 0 $step; done; finished 0; finished 1",
     );
     scene.launcher.start(scene.job(2)).unwrap();
@@ -160,8 +137,7 @@ fn a_folder_with_a_log_is_refused_and_so_is_a_worker_that_cannot_be_executed() {
 
 #[test]
 fn a_ranks_own_words_are_the_reason() {
-    let scene =
-        Scene::new("started 0; say 0 3.0 '\"event\":\"failed\",\"kind\":\"input\",\"message\":\"no data\"'; exit 1");
+    let scene = Scene::new("started 0; failed 0 'no data'; exit 1");
     assert_eq!(scene.end_of(1), (RunState::Failed, "rank 0: no data".into()));
 }
 
@@ -179,8 +155,7 @@ fn a_deadly_signal_is_named() {
     assert!(reason.contains("SIGKILL") && reason.contains("out-of-memory"), "{reason}");
     let (_, reason) = Scene::new(
         "started 0; started 1
-        group 3 '\"event\":\"rank_exited\",\"rank\":1,\"pid\":7,\"exit\":{\"signal\":11},\"told_to\":false'
-        group 4 '\"event\":\"rank_exited\",\"rank\":0,\"pid\":6,\"exit\":{\"signal\":15},\"told_to\":true'; exit 1",
+        rank_exited 1 11 false; rank_exited 0 15 true; exit 1",
     )
     .end_of(2);
     assert!(reason.contains("rank 1") && reason.contains("SIGSEGV"), "{reason}");
@@ -360,7 +335,7 @@ fn a_group_that_died_unwatched_is_interrupted_or_what_its_logs_say() {
     for (body, expected) in [
         ("started 0; step 0 1; kill -KILL $$", RunState::Interrupted),
         ("started 0; finished 0", RunState::Finished),
-        ("started 0; say 0 3.0 '\"event\":\"failed\",\"kind\":\"input\",\"message\":\"no data\"'", RunState::Failed),
+        ("started 0; failed 0 'no data'", RunState::Failed),
     ] {
         let scene = Scene::new(body);
         let (job, mut child, start) = orphan(&scene, 1);

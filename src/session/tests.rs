@@ -1,0 +1,382 @@
+//! A session and workers that finish, die, hang and babble, from the plan to what is kept.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::process::Command;
+
+use super::*;
+use crate::launch::misbehaviour;
+use crate::plan::{NumaNode, Plan, fixture};
+use crate::store::RunRecord;
+
+/// Far longer than anything takes: reached only when something hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// A run that takes three steps.
+const WELL: &str = "started 0; for step in 1 2 3; do step 0 $step; done; finished 0";
+/// A run that steps until a file `go` lies in its folder.
+const UNTIL_TOLD: &str = "started 0; step 0 1; until [ -e \"$F/go\" ]; do sleep 0.01; done; finished 0";
+
+/// A folder with a worker and a session.
+struct Scene {
+    folder: tempfile::TempDir,
+    machine: Machine,
+}
+
+impl Scene {
+    /// Every run does what the script says; see [`misbehaviour::worker`].
+    fn new(body: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let worker = misbehaviour::worker(folder.path(), body);
+        let numa = NumaNode { cpus: 4, usable_cpus: vec![0, 1, 2, 3], ..NumaNode::default() };
+        let topology = Topology { numa: vec![numa], ..Topology::default() };
+        Self { machine: Machine { node: fixture::cpu_node(), topology, worker: Some(worker) }, folder }
+    }
+
+    fn open(&self) -> Session {
+        let options = LauncherOptions { grace: Duration::from_millis(200), ..LauncherOptions::default() };
+        Session::open_with(&self.folder.path().join("session"), self.machine.clone(), options).unwrap()
+    }
+
+    /// A session with a plan of so many runs of one cell.
+    fn with_runs(&self, repeats: u32) -> Session {
+        let mut session = self.open();
+        assert_eq!(session.add_plan(&plan(repeats, ""), false).unwrap().queued, repeats as usize);
+        session
+    }
+}
+
+fn plan(repeats: u32, limits: &str) -> Plan {
+    Plan::parse(&format!("version = 1\nrepeats = {repeats}\n[limits]\n{limits}"), "small.toml").unwrap()
+}
+
+/// The ids of all runs in the order of the queue.
+fn runs(session: &Session) -> Vec<String> {
+    session.states().map(|(run, _)| run.to_owned()).collect()
+}
+
+fn states(session: &Session) -> Vec<RunState> {
+    session.states().map(|(_, state)| state).collect()
+}
+
+/// What the session keeps of each run.
+fn kept(session: &Session) -> Vec<RunRecord> {
+    session.flush().unwrap();
+    let reader = session.reader().unwrap();
+    reader.runs().unwrap().iter().map(|listed| reader.run(&listed.run).unwrap().unwrap()).collect()
+}
+
+fn reason(session: &Session, run: usize) -> String {
+    kept(session)[run].reason.clone().unwrap_or_default()
+}
+
+/// Drives a session until it said something; gives everything up to there.
+fn until(session: &mut Session, what: &str, mut said: impl FnMut(&Notice) -> bool) -> Vec<Notice> {
+    let begun = Instant::now();
+    let mut notices = Vec::new();
+    loop {
+        assert!(begun.elapsed() < DEADLINE, "waited in vain until {what}: {notices:?}");
+        let new = session.advance(PATIENCE).unwrap();
+        let reached = new.iter().any(&mut said);
+        notices.extend(new);
+        if reached {
+            return notices;
+        }
+    }
+}
+
+fn until_running(session: &mut Session, run: &str) {
+    until(
+        session,
+        "the run steps",
+        |notice| matches!(notice, Notice::Event(line) if line.run == run && matches!(line.event, Event::Step { .. })),
+    );
+}
+
+fn to_end(session: &mut Session) -> Vec<Notice> {
+    let begun = Instant::now();
+    let mut notices = Vec::new();
+    while !session.is_idle() {
+        assert!(begun.elapsed() < DEADLINE, "the session never comes to its end: {notices:?}");
+        notices.extend(session.advance(PATIENCE).unwrap());
+    }
+    notices
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < DEADLINE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The group that a run's processes are in.
+fn group(folder: &Path) -> Option<u32> {
+    launch::find_group(folder, None).map(|(pid, _)| pid)
+}
+
+fn kill_group(pid: u32) {
+    assert!(Command::new("sh").args(["-c", &format!("kill -KILL -{pid}")]).status().unwrap().success());
+}
+
+#[test]
+fn runs_that_finish_are_kept_with_their_steps_and_are_not_run_again() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.with_runs(2);
+    let notices = to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Finished; 2]);
+    let events = notices.iter().filter(|notice| matches!(notice, Notice::Event(_))).count();
+    assert_eq!(events, 2 * 5);
+    for (record, repeat) in kept(&session).iter().zip(1..) {
+        assert_eq!((record.state, record.repeat, record.reason.as_deref()), (RunState::Finished, repeat, None));
+        assert_eq!(record.ranks[0].steps.len(), 3);
+        assert!(record.started_time_s >= Some(record.queued_time_s) && record.ended_time_s >= record.started_time_s);
+    }
+    assert_eq!((session.progress().ended, session.progress().queued), (2, 2));
+    let added = session.add_plan(&plan(3, ""), true).unwrap();
+    assert_eq!((added.queued, added.kept), (1, 2));
+    let added = session.add_plan(&plan(1, ""), false).unwrap();
+    assert_eq!((added.queued, added.kept), (1, 0));
+    to_end(&mut session);
+    assert_eq!(kept(&session).iter().map(|record| record.repeat).collect::<Vec<_>>(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_run_that_fails_says_why_and_the_next_one_runs() {
+    let scene = Scene::new(&format!(
+        "case $RUN in
+        0001*) started 0; failed 0 'no data'; exit 1;;
+        0002*) started 0; echo 'thread main panicked' >&2; exit 101;;
+        0003*) {WELL};;
+        esac"
+    ));
+    let mut session = scene.with_runs(3);
+    let notices = to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Failed, RunState::Failed, RunState::Finished]);
+    assert_eq!(reason(&session, 0), "rank 0: no data");
+    let silent = reason(&session, 1);
+    assert!(silent.contains("code 101") && silent.contains("thread main panicked"), "{silent}");
+    let said = |notice: &Notice| matches!(notice, Notice::State { reason: Some(reason), .. } if *reason == silent);
+    assert!(notices.iter().any(said));
+}
+
+#[test]
+fn a_run_that_failed_is_tried_again_in_a_folder_of_its_own() {
+    let scene = Scene::new(&format!("case $RUN in 0001*) started 0; exit 1;; esac; {WELL}"));
+    let mut session = scene.with_runs(1);
+    to_end(&mut session);
+    let first = runs(&session)[0].clone();
+    session.retry(&first).unwrap();
+    to_end(&mut session);
+    let records = kept(&session);
+    assert_eq!(states(&session), [RunState::Failed, RunState::Finished]);
+    assert_eq!((&records[1].cell, records[1].repeat), (&records[0].cell, 1));
+    assert_eq!(records[0].ranks[0].steps.len(), 0);
+    drop(session);
+    // The same by a later workbench, which knows the run only by what is kept of it.
+    let mut session = scene.open();
+    session.retry(&first).unwrap();
+    to_end(&mut session);
+    assert_eq!(kept(&session)[2].state, RunState::Finished);
+}
+
+#[test]
+fn a_hanging_run_is_ended_when_its_time_is_over() {
+    let scene = Scene::new("started 0; step 0 1; sleep 600");
+    let mut session = scene.open();
+    session.add_plan(&plan(1, "run_time_s = 0.3"), false).unwrap();
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::TimedOut]);
+    assert!(reason(&session, 0).contains("0.3"), "{}", reason(&session, 0));
+    assert_eq!(kept(&session)[0].ranks[0].steps.len(), 1);
+}
+
+#[test]
+fn noise_is_told_with_its_place_and_disturbs_nothing() {
+    let scene = Scene::new(&format!(
+        "echo to stdout; echo to stderr >&2; started 0; echo 'no event' >> \"$F/rank-0.jsonl\"; {WELL}
+        printf '{{\"run\":\"half a li' >> \"$F/rank-0.jsonl\""
+    ));
+    let mut session = scene.with_runs(1);
+    let notices = to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Finished]);
+    let noise = |notice: &Notice| if let Notice::Noise { message, .. } = notice { Some(message.clone()) } else { None };
+    let noise: Vec<String> = notices.iter().filter_map(noise).collect();
+    assert_eq!(noise, ["rank-0.jsonl:2: no event", "rank-0.jsonl:8: {\"run\":\"half a li"]);
+    assert_eq!(kept(&session)[0].ranks[0].steps.len(), 3);
+    let folder = session.folder().join("runs").join(&runs(&session)[0]);
+    assert_eq!(fs::read_to_string(folder.join("group.out")).unwrap(), "to stdout\n");
+    assert_eq!(fs::read_to_string(folder.join("stderr.log")).unwrap(), "to stderr\n");
+}
+
+#[test]
+fn a_rank_of_another_protocol_ends_its_run_and_both_versions_are_named() {
+    let scene = Scene::new("started 0 77; sleep 600");
+    let mut session = scene.with_runs(1);
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Failed]);
+    let reason = reason(&session, 0);
+    let own = crate::protocol::PROTOCOL_VERSION;
+    assert!(reason.contains("protocol 77") && reason.contains(&format!("speaks {own}")), "{reason}");
+}
+
+#[test]
+fn a_worker_that_cannot_be_executed_fails_its_runs() {
+    let mut scene = Scene::new("");
+    scene.machine.worker = Some(misbehaviour::command("/nowhere/worker".into()));
+    let mut session = scene.with_runs(2);
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Failed; 2]);
+    assert!(reason(&session, 1).contains("/nowhere/worker"), "{}", reason(&session, 1));
+}
+
+#[test]
+fn without_a_worker_nothing_is_queued_and_the_reason_is_told() {
+    let mut scene = Scene::new("");
+    scene.machine.worker = None;
+    scene.machine.node.worker = Err("no worker: build it".into());
+    let mut session = scene.open();
+    let error = session.add_plan(&plan(1, ""), false).unwrap_err().to_string();
+    assert!(error.contains("no worker: build it"), "{error}");
+    assert!(kept(&session).is_empty());
+}
+
+#[test]
+fn a_queued_run_is_cancelled_without_a_trace_and_a_running_one_is_ended() {
+    let scene = Scene::new(&format!("case $RUN in 0001*) started 0; step 0 1; sleep 600;; esac; {WELL}"));
+    let mut session = scene.with_runs(3);
+    let names = runs(&session);
+    until_running(&mut session, &names[0]);
+    session.cancel(&names[1]).unwrap();
+    assert_eq!(states(&session), [RunState::Running, RunState::Cancelled, RunState::Queued]);
+    session.cancel(&names[0]).unwrap();
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Cancelled, RunState::Cancelled, RunState::Finished]);
+    assert!(!session.folder().join("runs").join(&names[1]).exists());
+    assert_eq!(group(&session.folder().join("runs").join(&names[0])), None);
+    let states: Vec<RunState> = kept(&session).iter().map(|record| record.state).collect();
+    assert_eq!(states, [RunState::Cancelled, RunState::Cancelled, RunState::Finished]);
+}
+
+#[test]
+fn cancelling_all_ends_a_deaf_run_by_force_and_starts_no_other() {
+    let scene = Scene::new("trap '' TERM; started 0; step 0 1; while :; do sleep 0.05; done");
+    let mut session = scene.with_runs(3);
+    let names = runs(&session);
+    until_running(&mut session, &names[0]);
+    session.cancel_all().unwrap();
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Cancelled; 3]);
+    assert!(reason(&session, 0).contains("killed"), "{}", reason(&session, 0));
+    assert_eq!(fs::read_dir(session.folder().join("runs")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_killed_group_is_a_failed_run_with_the_signal_named() {
+    let scene = Scene::new(&format!("case $RUN in 0001*) started 0; step 0 1; sleep 600;; esac; {WELL}"));
+    let mut session = scene.with_runs(2);
+    let names = runs(&session);
+    until_running(&mut session, &names[0]);
+    kill_group(group(&session.folder().join("runs").join(&names[0])).unwrap());
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Failed, RunState::Finished]);
+    assert!(reason(&session, 0).contains("SIGKILL"), "{}", reason(&session, 0));
+}
+
+#[test]
+fn a_run_that_is_left_goes_on_and_is_taken_up_by_the_next_session() {
+    let scene = Scene::new(UNTIL_TOLD);
+    let mut session = scene.with_runs(2);
+    let names = runs(&session);
+    until_running(&mut session, &names[0]);
+    let started_time_s = kept(&session)[0].started_time_s;
+    let folder = session.folder().join("runs").join(&names[0]);
+    session.leave().unwrap();
+    assert!(group(&folder).is_some());
+    let mut session = scene.open();
+    assert!(!session.is_idle());
+    until_running(&mut session, &names[0]);
+    fs::write(folder.join("go"), "").unwrap();
+    to_end(&mut session);
+    let records = kept(&session);
+    assert_eq!((records[0].state, records[0].started_time_s), (RunState::Finished, started_time_s));
+    assert_eq!(records[0].ranks[0].steps.len(), 1);
+    // What was only queued is run when it is asked for.
+    assert_eq!(records[1].state, RunState::Interrupted);
+    let added = session.add_plan(&plan(2, ""), true).unwrap();
+    assert_eq!((added.queued, added.kept), (1, 1));
+    assert!(runs(&session)[1].starts_with("0003-"));
+}
+
+#[test]
+fn runs_that_ended_while_nobody_looked_are_what_their_logs_say() {
+    for (end, expected) in [("go", RunState::Finished), ("kill", RunState::Interrupted)] {
+        let scene = Scene::new(UNTIL_TOLD);
+        let mut session = scene.with_runs(1);
+        let names = runs(&session);
+        until_running(&mut session, &names[0]);
+        let folder = session.folder().join("runs").join(&names[0]);
+        session.leave().unwrap();
+        if end == "go" {
+            fs::write(folder.join("go"), "").unwrap();
+        } else {
+            kill_group(group(&folder).unwrap());
+        }
+        wait_for("the group is gone", || group(&folder).is_none());
+        let mut session = scene.open();
+        to_end(&mut session);
+        assert_eq!(kept(&session)[0].state, expected, "{end}");
+    }
+}
+
+#[test]
+fn closing_a_session_ends_what_runs() {
+    let scene = Scene::new(UNTIL_TOLD);
+    let mut session = scene.with_runs(2);
+    let names = runs(&session);
+    until_running(&mut session, &names[0]);
+    let folder = session.folder().join("runs").join(&names[0]);
+    drop(session);
+    assert_eq!(group(&folder), None);
+    let mut session = scene.open();
+    to_end(&mut session);
+    assert_eq!(kept(&session).iter().filter(|record| record.state == RunState::Finished).count(), 0);
+    assert!(kept(&session).iter().all(|record| record.state.is_final()));
+}
+
+#[test]
+fn runs_that_may_share_the_machine_are_under_way_together_and_know_of_each_other() {
+    // Each waits for the other's log.
+    let meet = "started 0; until [ $(ls \"$F\"/../*/rank-0.jsonl | wc -l) = 2 ]; do sleep 0.01; done; finished 0";
+    let scene = Scene::new(meet);
+    let mut session = scene.open();
+    session.add_plan(&plan(2, "exclusive = false"), false).unwrap();
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Finished; 2]);
+    let records = kept(&session);
+    assert_eq!(
+        (&records[0].beside, &records[1].beside),
+        (&vec![records[1].run.clone()], &vec![records[0].run.clone()])
+    );
+    let cpus = |record: &RunRecord| record.placement.clone().unwrap().ranks[0].cpus.clone();
+    assert!(!cpus(&records[0]).is_empty() && cpus(&records[0]) != cpus(&records[1]));
+}
+
+#[test]
+fn a_paused_queue_starts_nothing_until_it_goes_on() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    session.pause_queue();
+    session.add_plan(&plan(2, ""), false).unwrap();
+    assert!(session.advance(PATIENCE).unwrap().iter().all(|notice| matches!(notice, Notice::Sample { .. })));
+    assert_eq!(states(&session), [RunState::Queued; 2]);
+    let second = runs(&session)[1].clone();
+    session.reorder(&second, 0).unwrap();
+    session.resume_queue();
+    let notices = to_end(&mut session);
+    let first = notices.iter().find_map(|notice| if let Notice::State { run, .. } = notice { Some(run) } else { None });
+    assert_eq!(first, Some(&second));
+    assert_eq!(states(&session), [RunState::Finished; 2]);
+}

@@ -1,0 +1,342 @@
+//! Sessions and figures that version 0.1 wrote, kept in `tests/golden/sessions`: they open in every later version, their numbers
+//! stay what they were bit for bit, and resuming them runs nothing anew. Words may change; what is compared is numbers and
+//! structure.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::thread;
+
+use multicard::store::Reader;
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[cfg(feature = "torch")]
+mod training;
+
+/// Differences that are shown of one session.
+const MOST_SHOWN: usize = 12;
+
+fn golden_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sessions")
+}
+
+/// The names of the archives.
+fn names() -> Vec<String> {
+    let files = fs::read_dir(golden_folder()).unwrap().map(|entry| entry.unwrap().path());
+    let mut names: Vec<String> = files
+        .filter(|file| file.extension().is_some_and(|ending| ending == "zip"))
+        .map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// An archive, imported into a folder that goes with this value.
+struct Golden {
+    folder: TempDir,
+    session: PathBuf,
+    /// What 0.1 said of it.
+    expected: Value,
+}
+
+impl Golden {
+    fn import(name: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let session = folder.path().join(name);
+        let archive = golden_folder().join(format!("{name}.zip"));
+        succeed(multicard(&folder).args(["session", "import"]).arg(archive).arg("--session").arg(&session));
+        let gzip = fs::File::open(golden_folder().join(format!("{name}.json.gz"))).unwrap();
+        let expected = serde_json::from_reader(flate2::read::GzDecoder::new(gzip)).unwrap();
+        Self { folder, session, expected }
+    }
+
+    /// Its runs as 0.1 listed them and as they are listed now: id, state, cell, repeat.
+    fn runs(&self) -> [Vec<(String, String, String, u64)>; 2] {
+        let text = |run: &Value, key: &str| run[key].as_str().unwrap().to_owned();
+        let expected = self.expected["runs"].as_array().unwrap().iter();
+        let expected = expected
+            .map(|run| (text(run, "run"), text(run, "state"), text(run, "cell"), run["repeat"].as_u64().unwrap()));
+        let found = Reader::open(&self.session).unwrap().runs().unwrap();
+        let found = found.into_iter().map(|run| {
+            let state = serde_json::to_value(run.state).unwrap().as_str().unwrap().to_owned();
+            (run.run.to_string(), state, run.cell.to_string(), u64::from(run.repeat))
+        });
+        [expected.collect(), found.collect()]
+    }
+
+    /// What this version says of it to the same arguments; nothing where there is nothing to draw.
+    fn said(&self, arguments: &[&str]) -> Result<Value, String> {
+        let (command, rest) = arguments.split_first().unwrap();
+        let mut asked = multicard(&self.folder);
+        asked.arg(command).arg(&self.session).args(rest);
+        let file = self.folder.path().join("figure.svg");
+        if *command == "table" {
+            asked.args(["--format", "json"]);
+        } else {
+            asked.arg("--out").arg(&file);
+        }
+        let output = asked.output().unwrap();
+        match output.status.code() {
+            Some(0) if *command == "table" => Ok(serde_json::json!({ "table": json(&output.stdout) })),
+            Some(0) => {
+                Ok(json(&succeed(multicard(&self.folder).arg("figure").arg(&file).args(["--format", "json"])).stdout))
+            }
+            Some(2) => Ok(Value::Null),
+            _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+}
+
+/// The command line, away from the sessions and the worker of whoever runs the test.
+fn multicard(home: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    command.env("HOME", home.path()).env_remove("XDG_DATA_HOME").env_remove("XDG_STATE_HOME");
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env_remove("MULTICARD_INDEX");
+    command
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+/// Two values side by side, with what differs so far.
+#[derive(Default)]
+struct Comparison {
+    differences: Vec<String>,
+    /// The word of this version that stands for each of 0.1.
+    words: HashMap<String, String>,
+}
+
+impl Comparison {
+    fn exact(&mut self, place: &str, expected: &Value, found: &Value) {
+        if expected != found {
+            self.differences.push(format!("{place}: {expected} became {found}"));
+        }
+    }
+
+    /// A word may become another, but two stay two.
+    fn word(&mut self, place: &str, expected: &Value, found: &Value) {
+        let (Some(before), Some(after)) = (expected.as_str(), found.as_str()) else {
+            return self.exact(place, expected, found);
+        };
+        if before.parse::<f64>().is_ok() {
+            return self.exact(place, expected, found);
+        }
+        let known = self.words.entry(before.to_owned()).or_insert_with(|| after.to_owned());
+        if known != after {
+            self.differences.push(format!("{place}: {before:?} is {known:?} elsewhere and {after:?} here"));
+        }
+    }
+
+    /// Lists of the same length, item by item.
+    fn each(&mut self, place: &str, expected: &Value, found: &Value, item: fn(&mut Self, &str, &Value, &Value)) {
+        let (Some(expected), Some(found)) = (expected.as_array(), found.as_array()) else {
+            return self.exact(place, expected, found);
+        };
+        if expected.len() != found.len() {
+            self.differences.push(format!("{place}: {} items became {}", expected.len(), found.len()));
+        }
+        for (at, (expected, found)) in expected.iter().zip(found).enumerate() {
+            item(self, &format!("{place}[{at}]"), expected, found);
+        }
+    }
+
+    fn table(&mut self, place: &str, expected: &Value, found: &Value) {
+        self.exact(&format!("{place}.preset"), &expected["preset"], &found["preset"]);
+        self.exact(&format!("{place}.columns"), &expected["columns"], &found["columns"]);
+        self.each(&format!("{place}.rows"), &expected["rows"], &found["rows"], Self::row);
+    }
+
+    fn row(&mut self, place: &str, expected: &Value, found: &Value) {
+        let keys = |row: &Value| -> Vec<String> { row.as_object().unwrap().keys().cloned().collect() };
+        self.exact(&format!("{place}, its keys"), &keys(expected).into(), &keys(found).into());
+        for (key, expected) in expected.as_object().unwrap() {
+            let place = format!("{place}.{key}");
+            match key.as_str() {
+                // A factor that came later may stand among them.
+                "levels" => {
+                    for (key, level) in expected.as_object().unwrap() {
+                        self.exact(&format!("{place}.{key}"), level, &found["levels"][key]);
+                    }
+                }
+                // A mark is a sentence.
+                "marks" => self.each(&place, expected, &found[key], |_, _, _, _| {}),
+                "data" => self.word(&place, expected, &found[key]),
+                _ => self.exact(&place, expected, &found[key]),
+            }
+        }
+    }
+
+    fn chart(&mut self, place: &str, expected: &Value, found: &Value) {
+        self.each(&format!("{place}.points"), &expected["points"], &found["points"], Self::point);
+    }
+
+    fn point(&mut self, place: &str, expected: &Value, found: &Value) {
+        for (key, expected) in expected.as_object().unwrap() {
+            self.word(&format!("{place}.{key}"), expected, &found[key]);
+        }
+    }
+
+    /// What a table or a figure holds.
+    fn whole(&mut self, place: &str, expected: &Value, found: &Value) {
+        if expected.get("table").is_some() != found.get("table").is_some() {
+            let shown = |value: &Value| if value.get("table").is_some() { "something" } else { "nothing" };
+            self.differences.push(format!("{place}: {} to show became {}", shown(expected), shown(found)));
+            return;
+        }
+        if expected.get("table").is_some() {
+            self.table(&format!("{place}: table"), &expected["table"], &found["table"]);
+        }
+        if expected.get("drawn").is_some() {
+            self.exact(&format!("{place}: cells"), &expected["cells"], &found["cells"]);
+            self.each(&format!("{place}: drawn"), &expected["drawn"], &found["drawn"], Self::chart);
+        }
+    }
+
+    /// What differs, where anything does.
+    fn verdict(&self) -> Option<String> {
+        let shown: Vec<&str> = self.differences.iter().take(MOST_SHOWN).map(String::as_str).collect();
+        let more = self.differences.len().saturating_sub(MOST_SHOWN);
+        let more = if more > 0 { format!("\n… and {more} more") } else { String::new() };
+        (!shown.is_empty()).then(|| shown.join("\n") + &more)
+    }
+}
+
+/// Does something with each session, some at a time; fails with everything that was said.
+fn with_each(work: impl Fn(&str) -> Option<String> + Sync) {
+    let names = names();
+    assert!(names.len() >= 7, "{names:?}");
+    let waiting = Mutex::new(names);
+    let said = Mutex::new(Vec::new());
+    let worker = || {
+        loop {
+            let Some(name) = waiting.lock().unwrap().pop() else { break };
+            let differences = work(&name);
+            said.lock().unwrap().extend(differences.map(|differences| format!("session {name}:\n{differences}")));
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+    let said = said.into_inner().unwrap();
+    assert!(said.is_empty(), "{}", said.join("\n"));
+}
+
+#[test]
+fn every_number_of_every_table_and_figure_is_what_it_was() {
+    with_each(|name| {
+        let golden = Golden::import(name);
+        let mut comparison = Comparison::default();
+        let said = golden.expected["said"].as_array().unwrap();
+        assert!(said.len() > 50, "{name}: {}", said.len());
+        for expected in said {
+            let arguments: Vec<&str> =
+                expected["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+            // A word is another in another figure: an axis may show epochs or levels.
+            comparison.words.clear();
+            match golden.said(&arguments) {
+                Ok(found) => comparison.whole(&arguments.join(" "), expected, &found),
+                Err(error) => comparison.differences.push(format!("{}: {error}", arguments.join(" "))),
+            }
+        }
+        comparison.verdict()
+    });
+}
+
+#[test]
+fn every_run_is_listed_as_it_was_also_when_the_index_is_made_anew() {
+    with_each(|name| {
+        let golden = Golden::import(name);
+        let [expected, found] = golden.runs();
+        assert_eq!(expected, found, "{name}");
+        assert!(!expected.is_empty(), "{name}");
+        succeed(multicard(&golden.folder).args(["session", "rebuild"]).arg(&golden.session));
+        let [expected, found] = golden.runs();
+        assert_eq!(expected, found, "{name}, rebuilt");
+        let arguments = ["table", "--preset", "times", "--traced"];
+        let said = golden.expected["said"].as_array().unwrap();
+        let expected = said.iter().find(|said| said["arguments"] == serde_json::json!(arguments)).unwrap();
+        let mut comparison = Comparison::default();
+        comparison.whole("rebuilt", expected, &golden.said(&arguments).unwrap());
+        comparison.verdict()
+    });
+}
+
+#[test]
+fn the_states_that_a_run_can_end_in_are_among_them() {
+    let states = Golden::import("ended").runs().map(|runs| {
+        let mut states: Vec<String> = runs.into_iter().map(|(_, state, ..)| state).collect();
+        states.sort();
+        states.dedup();
+        states
+    });
+    for states in states {
+        assert_eq!(states, ["cancelled", "failed", "finished", "interrupted", "timed_out"]);
+    }
+}
+
+#[test]
+fn a_figures_file_opens_and_is_made_again_from_its_session() {
+    let golden = Golden::import("cells");
+    let made_again = golden.said(&["figure", "--preset", "times"]).unwrap();
+    for ending in ["svg", "png"] {
+        let file = golden_folder().join(format!("times.{ending}"));
+        let opened = succeed(multicard(&golden.folder).arg("figure").arg(&file).args(["--format", "json"]));
+        let opened = json(&opened.stdout);
+        assert_eq!(opened["table"]["rows"].as_array().unwrap().len(), 4, "{ending}");
+        assert_eq!(opened["sessions"][0]["session"], "cells");
+        let mut comparison = Comparison::default();
+        comparison.whole(ending, &opened, &made_again);
+        assert_eq!(comparison.verdict(), None);
+    }
+}
+
+#[cfg(feature = "torch")]
+#[test]
+fn resuming_runs_nothing_anew() {
+    let _alone = training::alone();
+    for name in ["cells", "ranks", "repeats", "beside"] {
+        let golden = Golden::import(name);
+        let plan = golden_folder().join("plans").join(format!("{name}.toml"));
+        let (plan, session) = (plan.to_str().unwrap(), golden.session.to_str().unwrap());
+        succeed(&mut training::multicard(&["run", plan, "--session", session, "--resume"]));
+        let [expected, found] = golden.runs();
+        assert_eq!(expected, found, "{name}");
+    }
+}
+
+#[test]
+fn a_changed_number_and_a_changed_structure_are_noticed_and_a_changed_word_is_not() {
+    let point = |series: &str, value: f64| serde_json::json!({ "series": series, "x": "1", "value": value });
+    let figure = |points: &[Value], marks: &[&str]| {
+        let row =
+            serde_json::json!({ "cell": "a", "levels": { "gpus": 1 }, "step_time_s": { "n": 2 }, "marks": marks });
+        serde_json::json!({
+            "table": { "preset": "times", "columns": [], "rows": [row] },
+            "cells": [],
+            "drawn": [{ "title": "t", "points": points }],
+        })
+    };
+    let before = figure(&[point("a", 1.0), point("b", 2.0)], &["alone"]);
+    let compare = |after: &Value| {
+        let mut comparison = Comparison::default();
+        comparison.whole("", &before, after);
+        comparison.differences.len()
+    };
+    assert_eq!(compare(&figure(&[point("A", 1.0), point("B", 2.0)], &["by itself"])), 0);
+    assert_eq!(compare(&figure(&[point("a", 1.0), point("b", 2.0 + f64::EPSILON * 2.0)], &["alone"])), 1);
+    assert_eq!(compare(&figure(&[point("a", 1.0)], &["alone"])), 1);
+    assert_eq!(compare(&figure(&[point("a", 1.0), point("b", 2.0)], &[])), 1);
+    assert_eq!(compare(&Value::Null), 1);
+}
