@@ -93,7 +93,8 @@ fn functions() -> String {
         warm_up: false,
     };
     let exited = GroupEvent::RankExited { rank: FIRST, pid: 7, exit: Exit::Signal(SECOND as i32), told_to: false };
-    let say = r#"say() { printf '{"run":"%s","rank":%s,"time_s":%s,%s}\n' "$RUN" "$1" "$2" "$3" >> "$F/rank-$1.jsonl"; }"#;
+    let say =
+        r#"say() { printf '{"run":"%s","rank":%s,"time_s":%s,%s}\n' "$RUN" "$1" "$2" "$3" >> "$F/rank-$1.jsonl"; }"#;
     [
         format!("{say}\n"),
         rank("started", 1.0, started).replace("$2", &format!("${{2:-{PROTOCOL_VERSION}}}")),

@@ -73,10 +73,10 @@ fn reason(session: &Session, run: usize) -> String {
 
 /// Drives a session until it said something; gives everything up to there.
 fn until(session: &mut Session, what: &str, mut said: impl FnMut(&Notice) -> bool) -> Vec<Notice> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut notices = Vec::new();
     loop {
-        assert!(begun.elapsed() < DEADLINE, "waited in vain until {what}: {notices:?}");
+        assert!(start.elapsed() < DEADLINE, "waited in vain until {what}: {notices:?}");
         let new = session.advance(PATIENCE).unwrap();
         let reached = new.iter().any(&mut said);
         notices.extend(new);
@@ -95,19 +95,19 @@ fn until_running(session: &mut Session, run: &str) {
 }
 
 fn to_end(session: &mut Session) -> Vec<Notice> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut notices = Vec::new();
     while !session.is_idle() {
-        assert!(begun.elapsed() < DEADLINE, "the session never comes to its end: {notices:?}");
+        assert!(start.elapsed() < DEADLINE, "the session never comes to its end: {notices:?}");
         notices.extend(session.advance(PATIENCE).unwrap());
     }
     notices
 }
 
 fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
+    let start = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < DEADLINE, "waited in vain until {what}");
+        assert!(start.elapsed() < DEADLINE, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
