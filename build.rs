@@ -10,8 +10,8 @@ fn main() {
 mod shim {
     use std::path::{Path, PathBuf};
 
-    /// The libtorch that tch 0.24 is made for: another one has other function signatures.
-    const TORCH_VERSION: &str = "2.11.0";
+    /// The libtorch that tch is made for: another one has other function signatures.
+    const TORCH_VERSION: &str = include_str!(".ci/torch-version").trim_ascii();
     const WORKER: &str = "multicard-worker";
     const SHIM: &str = "src/worker/shim";
 
