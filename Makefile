@@ -1,7 +1,7 @@
 # Every target sets up what it needs (Debian packages, libtorch) and repeats cheaply. Nothing has to be exported.
 #
-#   MULTICARD_TORCH=DIR   use the PyTorch 2.11.0 in DIR (.../site-packages/torch or an unpacked libtorch)
-#   MULTICARD_DALI=DIR    use the NVIDIA DALI 2.4.0 in DIR (.../site-packages/nvidia) instead of downloading it
+#   MULTICARD_TORCH=DIR   use the PyTorch in DIR (.../site-packages/torch or an unpacked libtorch); .ci/torch-version says which
+#   MULTICARD_DALI=DIR    use the NVIDIA DALI in DIR (.../site-packages/nvidia) instead of downloading it; .ci/dali-version says which
 #   SESSION=DIR           where `make run` keeps its session
 
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -13,10 +13,11 @@ unexport LIBTORCH LIBTORCH_INCLUDE LIBTORCH_LIB LIBTORCH_CXX11_ABI LIBTORCH_STAT
 unexport LIBTORCH_BYPASS_VERSION_CHECK
 
 # The CUDA part of the shim is built wherever its headers lie beside the linked libtorch.
-TORCH_CARGO = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1) cargo
+CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1)
+TORCH_CARGO = $(CUDA_PART) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: run window test lint build build-cuda bench clean help packages test-packages libtorch dali
+.PHONY: run window test test-gpu lint build build-cuda bench clean help packages test-packages libtorch dali
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -36,9 +37,13 @@ window: build ## build and open the window
 test: libtorch dali test-packages ## run every test: library, window, both binaries, end to end
 	$(TORCH_CARGO) test --features torch
 
-lint: libtorch ## check form, lints and dependencies
+test-gpu: libtorch dali ## run the tests that need NVIDIA GPUs, as far as this machine has them
+	@$(CUDA_PART) .ci/test-gpu
+
+lint: libtorch ## check form, lints and dependencies, with and without the window
 	cargo fmt --check
 	$(TORCH_CARGO) clippy --all-targets --features torch -- -D warnings
+	cargo clippy --all-targets --no-default-features -- -D warnings
 	.ci/audit
 
 build: libtorch ## build both binaries, optimised

@@ -237,9 +237,9 @@ mod tests {
         assert_eq!(next(&samples).1.gpus, [expected]);
     }
 
-    /// `cargo test --lib reads_every_gpu_value -- --ignored --nocapture`, best with a program on the GPUs.
+    /// Best with a program on the GPUs.
     #[test]
-    #[ignore = "needs an NVIDIA GPU"]
+    #[ignore = "needs a GPU: make test-gpu"]
     fn reads_every_gpu_value_on_a_gpu_node() {
         let node = super::super::read_node();
         println!("{node:#?}\nCUDA_VISIBLE_DEVICES: {:?}", env::var_os("CUDA_VISIBLE_DEVICES"));

@@ -149,10 +149,10 @@ mod tests {
         assert!(topology.numa.iter().any(|numa| numa.cpus > 0 && !numa.usable_cpus.is_empty()));
     }
 
-    /// `cargo test --lib reads_the_links -- --ignored --nocapture`, beside `nvidia-smi topo -m`.
+    /// Its output should agree with `nvidia-smi topo -m`.
     #[test]
-    #[ignore = "needs two NVIDIA GPUs"]
-    fn reads_the_links_of_a_gpu_node() {
+    #[ignore = "needs two GPUs: make test-gpu"]
+    fn reads_the_links_on_two_gpus() {
         let node = super::super::read_node();
         let topology = read_topology(&node);
         println!("{topology:#?}");

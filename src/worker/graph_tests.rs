@@ -67,8 +67,8 @@ fn both(eager: &ImageSettings) -> [(Vec<f64>, Trainer); 2] {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
-fn replays_see_the_batches_that_eager_steps_see_in_every_precision() {
+#[ignore = "needs a GPU: make test-gpu"]
+fn replays_on_a_gpu_see_the_batches_that_eager_steps_see_in_every_precision() {
     let _generator = generator();
     cuda::open().unwrap();
     // Without learning, differences of rounding cannot grow.
@@ -88,8 +88,8 @@ fn replays_see_the_batches_that_eager_steps_see_in_every_precision() {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
-fn replays_change_weights_as_eager_steps_do_with_every_optimizer() {
+#[ignore = "needs a GPU: make test-gpu"]
+fn replays_on_a_gpu_change_weights_as_eager_steps_do_with_every_optimizer() {
     let _generator = generator();
     cuda::open().unwrap();
     // Steps so small that differences of rounding do not grow: what fp64 still tells apart is the sum of all gradients.
@@ -109,8 +109,8 @@ fn replays_change_weights_as_eager_steps_do_with_every_optimizer() {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
-fn replays_move_running_statistics_and_drop_out_anew() {
+#[ignore = "needs a GPU: make test-gpu"]
+fn replays_on_a_gpu_move_running_statistics_and_drop_out_anew() {
     let _generator = generator();
     cuda::open().unwrap();
     let still = ImageSettings { cuda_graph: true, learning_rate: 0.0, layout: Layout::Nhwc, ..settings() };
@@ -127,8 +127,8 @@ fn replays_move_running_statistics_and_drop_out_anew() {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
-fn an_overflow_within_a_replay_skips_the_update_and_halves_the_scale() {
+#[ignore = "needs a GPU: make test-gpu"]
+fn an_overflow_within_a_replay_on_a_gpu_skips_the_update_and_halves_the_scale() {
     let _generator = generator();
     cuda::open().unwrap();
     let settings = ImageSettings { cuda_graph: true, precision: Precision::Fp16, ..settings() };

@@ -1,4 +1,4 @@
-//! Failures of a rank over NCCL, in eager steps and in replays of a CUDA graph. They need two GPUs, and are ignored without.
+//! Failures of a rank over NCCL, in eager steps and in replays of a CUDA graph. They need two GPUs: `make test-gpu`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -69,26 +69,26 @@ fn hanging_on_gpu((graph, steps): (&'static str, u64)) {
 }
 
 #[test]
-#[ignore = "needs two NVIDIA GPUs"]
-fn a_rank_that_is_killed_in_an_eager_step_is_the_reason() {
+#[ignore = "needs two GPUs: make test-gpu"]
+fn a_rank_that_is_killed_in_an_eager_step_on_two_gpus_is_the_reason() {
     killed_on_gpu(GRAPHS[0]);
 }
 
 #[test]
-#[ignore = "needs two NVIDIA GPUs"]
-fn a_rank_that_is_killed_in_a_replay_is_the_reason() {
+#[ignore = "needs two GPUs: make test-gpu"]
+fn a_rank_that_is_killed_in_a_replay_on_two_gpus_is_the_reason() {
     killed_on_gpu(GRAPHS[1]);
 }
 
 #[test]
-#[ignore = "needs two NVIDIA GPUs"]
-fn a_rank_that_hangs_in_an_eager_step_is_the_reason() {
+#[ignore = "needs two GPUs: make test-gpu"]
+fn a_rank_that_hangs_in_an_eager_step_on_two_gpus_is_the_reason() {
     hanging_on_gpu(GRAPHS[0]);
 }
 
 #[test]
-#[ignore = "needs two NVIDIA GPUs"]
-fn a_rank_that_hangs_in_a_replay_is_the_reason() {
+#[ignore = "needs two GPUs: make test-gpu"]
+fn a_rank_that_hangs_in_a_replay_on_two_gpus_is_the_reason() {
     hanging_on_gpu(GRAPHS[1]);
 }
 
@@ -133,8 +133,8 @@ fn ran_out(reason: &str) {
 }
 
 #[test]
-#[ignore = "needs two NVIDIA GPUs and a python3 with torch"]
-fn a_rank_that_runs_out_of_memory_in_an_eager_step_is_the_reason() {
+#[ignore = "needs two GPUs and a python3 with torch: make test-gpu"]
+fn a_rank_that_runs_out_of_memory_on_two_gpus_beside_pytorch_is_the_reason() {
     let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
     // Each tensor is taken from the device anew, so that the other process gets hold of its memory in between. Tensors
     // are larger than the blocks of 2 MiB that the driver may keep.
@@ -150,8 +150,8 @@ fn a_rank_that_runs_out_of_memory_in_an_eager_step_is_the_reason() {
 }
 
 #[test]
-#[ignore = "needs two NVIDIA GPUs and a python3 with torch"]
-fn a_rank_without_memory_for_its_graph_is_the_reason() {
+#[ignore = "needs two GPUs and a python3 with torch: make test-gpu"]
+fn a_rank_without_memory_for_its_graph_on_two_gpus_beside_pytorch_is_the_reason() {
     let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
     let mut hog = Hog::start(&read_node().gpus[1].uuid);
     hog.wait_until_full();

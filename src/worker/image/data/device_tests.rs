@@ -71,7 +71,7 @@ fn pixels_equal_the_hosts() {
 }
 
 #[test]
-#[ignore = "needs a GPU"]
+#[ignore = "needs a GPU: make test-gpu"]
 fn pixels_on_a_gpu_equal_the_hosts() {
     crate::shim::cuda::open().unwrap();
     pixels_equal_the_hosts_on(Device::Cuda(0));

@@ -275,8 +275,8 @@ fn waiting_and_starting_are_measured() {
 
 /// Every way of copying brings the same values.
 #[test]
-#[ignore = "needs a GPU"]
-fn the_gpu_receives_what_the_host_prepared() {
+#[ignore = "needs a GPU: make test-gpu"]
+fn batches_on_a_gpu_hold_what_the_host_prepared() {
     for (pin_memory, wire_dtype, layout) in [
         (false, WireDtype::Run, Layout::Nchw),
         (true, WireDtype::Run, Layout::Nhwc),
