@@ -43,7 +43,7 @@ test-gpu: libtorch dali ## run the tests that need NVIDIA GPUs, as far as this m
 lint: libtorch ## check form, lints and dependencies, with and without the window
 	cargo fmt --check
 	$(TORCH_CARGO) clippy --all-targets --features torch -- -D warnings
-	cargo clippy --all-targets --no-default-features -- -D warnings
+	$(TORCH_CARGO) clippy --no-default-features --features torch -- -D warnings
 	.ci/audit
 
 build: libtorch ## build both binaries, optimised

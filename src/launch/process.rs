@@ -8,6 +8,8 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use procfs_core::process::Stat;
+use procfs_core::{FromRead, Uptime};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::protocol::Exit;
@@ -20,7 +22,7 @@ const KILL_LIMIT: Duration = Duration::from_secs(2);
 
 /// Whether the very process that started at `process_start` (clock ticks since boot) still lives.
 pub fn is_alive(pid: u32, process_start: u64) -> bool {
-    stat(pid).is_some_and(|stat| stat.start == process_start && stat.lives())
+    stat(pid).is_some_and(|stat| stat.starttime == process_start && lives(&stat))
 }
 
 /// The process that supervises the ranks of the run in this folder, where one lives: its id, and when it started in clock
@@ -32,7 +34,7 @@ pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u
     let here = |pid: &u32| run_folder(*pid).and_then(|at| at.canonicalize().ok()).is_some_and(|at| at == own);
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pid = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(here);
-    let found = pid.and_then(|pid| stat(pid).filter(Stat::lives).map(|stat| (pid, stat.start)));
+    let found = pid.and_then(|pid| stat(pid).filter(lives).map(|stat| (pid, stat.starttime)));
     found.or(recorded.filter(moved))
 }
 
@@ -46,41 +48,23 @@ fn run_folder(pid: u32) -> Option<PathBuf> {
 
 /// When a process started, in clock ticks since boot.
 pub(super) fn process_start(pid: u32) -> Option<u64> {
-    stat(pid).map(|stat| stat.start)
+    stat(pid).map(|stat| stat.starttime)
 }
 
 /// How long ago a moment was that is given in clock ticks since boot.
 pub(super) fn age(process_start: u64) -> Option<Duration> {
-    let uptime = fs::read_to_string("/proc/uptime").ok()?;
-    let uptime_s: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let uptime = Uptime::from_file("/proc/uptime").ok()?;
     let start_s = process_start as f64 / rustix::param::clock_ticks_per_second() as f64;
-    Duration::try_from_secs_f64((uptime_s - start_s).max(0.0)).ok()
-}
-
-/// What `/proc/<pid>/stat` says of a process, see proc(5).
-struct Stat {
-    state: char,
-    group: i32,
-    start: u64,
-}
-
-impl Stat {
-    /// It runs, or could: what has ended and waits for its parent to notice does not.
-    fn lives(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
-    }
+    Duration::try_from_secs_f64((uptime.uptime - start_s).max(0.0)).ok()
 }
 
 fn stat(pid: u32) -> Option<Stat> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    // The name in parentheses may hold anything, so fields are counted after the last one.
-    let fields: Vec<_> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    Some(Stat {
-        state: fields.first()?.chars().next()?,
-        group: fields.get(2)?.parse().ok()?,
-        start: fields.get(19)?.parse().ok()?,
-    })
+    Stat::from_file(format!("/proc/{pid}/stat")).ok()
+}
+
+/// It runs, or could: what has ended and waits for its parent to notice does not.
+fn lives(stat: &Stat) -> bool {
+    !matches!(stat.state, 'Z' | 'X')
 }
 
 /// How a group's leader ended, as far as it can be known.
@@ -130,7 +114,7 @@ impl Group {
                     return None;
                 }
                 // A group without its leader keeps its id from being used again; an id in use means that it is gone.
-                if *seen && stat(*pid).is_none_or(|stat| stat.start == *start) {
+                if *seen && stat(*pid).is_none_or(|stat| stat.starttime == *start) {
                     let _ = rustix::process::kill_process_group(group, Signal::KILL);
                     wait_until_gone(group);
                 }
@@ -162,7 +146,7 @@ pub(super) fn kill_group(pid: u32) {
 /// Sends a signal to the group that a process is in, where the process still lives and that group is not `own`. Says whether
 /// there is such a group.
 pub(super) fn signal_group_of(pid: u32, own: u32, signal: Option<Signal>) -> bool {
-    let group = stat(pid).filter(Stat::lives).and_then(|stat| u32::try_from(stat.group).ok());
+    let group = stat(pid).filter(lives).and_then(|stat| u32::try_from(stat.pgrp).ok());
     let group = group.filter(|group| *group != own).and_then(pid_of);
     if let (Some(group), Some(signal)) = (group, signal) {
         // An error means that nobody is left.
@@ -185,7 +169,7 @@ fn wait_until_gone(group: Pid) {
 
 /// Whether a process of the group lives. Asked only when a group has been killed: it looks at every process of the machine.
 fn has_living(group: Pid) -> bool {
-    let member = |pid: u32| stat(pid).is_some_and(|stat| stat.group == group.as_raw_pid() && stat.lives());
+    let member = |pid: u32| stat(pid).is_some_and(|stat| stat.pgrp == group.as_raw_pid() && lives(&stat));
     let pids = || fs::read_dir("/proc").into_iter().flatten().flatten();
     rustix::process::test_kill_process_group(group).is_ok()
         && pids().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).any(member)

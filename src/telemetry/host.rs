@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
+
 use super::cgroup::{self, MemoryLimit};
 use super::proc_text::{self, DiskCounters};
 use super::roots::{Roots, read_text};
@@ -115,13 +118,14 @@ impl RankReader {
     }
 
     fn values(&mut self) -> Option<(Option<u64>, Option<f64>)> {
-        let stat = proc_text::process_stat(&read_text(&self.folder.join("stat"))?)?;
-        let now = (Instant::now(), stat.cpu_ticks);
-        if !stat.alive || *self.start_ticks.get_or_insert(stat.start_ticks) != stat.start_ticks {
+        let stat = Stat::from_file(self.folder.join("stat")).ok()?;
+        let now = (Instant::now(), stat.utime.checked_add(stat.stime)?);
+        // Zombies and the dead have nothing to tell.
+        let has_ended = matches!(stat.state, 'Z' | 'X');
+        if has_ended || *self.start_ticks.get_or_insert(stat.starttime) != stat.starttime {
             return None;
         }
-        let pages = read_text(&self.folder.join("statm")).and_then(|text| proc_text::resident_pages(&text));
-        let resident_bytes = pages.and_then(|pages| pages.checked_mul(rustix::param::page_size() as u64));
+        let resident_bytes = stat.rss.checked_mul(rustix::param::page_size() as u64);
         let cpus_busy = self.cpu_before.replace(now).and_then(|before| rate(before, now));
         Some((resident_bytes, cpus_busy.map(|ticks_per_s| ticks_per_s / ticks_per_second())))
     }
@@ -137,7 +141,8 @@ mod tests {
     use super::*;
 
     fn stat(start_ticks: u64, state: &str) -> String {
-        format!("42 (rank) {state} 1 42 42 0 -1 0 0 0 0 0 250 50 0 0 20 0 4 0 {start_ticks} 1000 200")
+        let after_memory = "0 ".repeat(28);
+        format!("42 (a b) c) {state} 1 42 42 0 -1 0 0 0 0 0 250 50 0 0 20 0 4 0 {start_ticks} 1000 100 {after_memory}")
     }
 
     #[test]
@@ -145,7 +150,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let process = folder.path().join("proc/42");
         fs::create_dir_all(&process).unwrap();
-        fs::write(process.join("statm"), "900 100 0 0 0 0 0").unwrap();
         fs::write(process.join("stat"), stat(777, "S")).unwrap();
         let mut rank = RankReader::new(&Roots::below(folder.path()), 3, 42);
         assert_eq!(rank.read().resident_bytes, Some(100 * rustix::param::page_size() as u64));

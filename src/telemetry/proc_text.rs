@@ -1,32 +1,7 @@
 //! Parsers of the texts in `/proc` and `/sys`: pure functions that never panic, whatever the text.
-
-/// One process, from `/proc/<pid>/stat`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ProcessStat {
-    /// It still runs: it is neither a zombie nor dead.
-    pub alive: bool,
-    /// Clock ticks spent in user and kernel mode by all of its threads.
-    pub cpu_ticks: u64,
-    /// When it started, in clock ticks since boot: tells a process from a later one with its id.
-    pub start_ticks: u64,
-}
-
-/// Parses `/proc/<pid>/stat`. The name in it may hold blanks and brackets, so fields count from the last bracket.
-pub(super) fn process_stat(text: &str) -> Option<ProcessStat> {
-    let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    Some(ProcessStat {
-        alive: !matches!(*fields.first()?, "Z" | "X" | "x"),
-        cpu_ticks: number(11)?.checked_add(number(12)?)?,
-        start_ticks: number(19)?,
-    })
-}
-
-/// Resident pages, from `/proc/<pid>/statm`.
-pub(super) fn resident_pages(text: &str) -> Option<u64> {
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
-}
+//!
+//! The crate procfs reads single processes. It has parsers for some of these files too, but they refuse a file in which any
+//! line is missing, as containers show them, and read all of it ten times a second where a line is needed.
 
 /// Clock ticks in which all CPUs together were busy, from `/proc/stat`. Time that a hypervisor took away and time of
 /// waiting for disks is not work; guests are already in user time.
@@ -157,15 +132,6 @@ mod tests {
     }
 
     #[test]
-    fn a_process_name_with_brackets_and_blanks_does_not_move_the_fields() {
-        let text =
-            "42 (a b) c) R 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 98765 1000 200 18446744073709551615";
-        assert_eq!(process_stat(text), Some(ProcessStat { alive: true, cpu_ticks: 300, start_ticks: 98765 }));
-        assert!(!process_stat(&text.replace(") R", ") Z")).unwrap().alive);
-        assert_eq!(process_stat("42 (cut short) R 1"), None);
-    }
-
-    #[test]
     fn idle_waiting_and_stolen_time_is_not_busy() {
         let text = "cpu  100 20 30 9999 888 4 5 777 60 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 5\n";
         assert_eq!(busy_ticks(text), Some(100 + 20 + 30 + 4 + 5));
@@ -178,7 +144,6 @@ mod tests {
         assert_eq!(meminfo_bytes(text, "MemTotal"), Some(16384 * 1024));
         assert_eq!(meminfo_bytes(text, "HugePages_Total"), Some(3));
         assert_eq!(meminfo_bytes(text, "Mem"), None);
-        assert_eq!(resident_pages("9000 321 200 10 0 50 0\n"), Some(321));
         assert_eq!(keyed_value("anon 5\ninactive_file 77\n", "inactive_file"), Some(77));
     }
 
@@ -234,8 +199,6 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in prop_oneof![near_text(), "(?s).{0,200}"]) {
-            process_stat(&text);
-            resident_pages(&text);
             busy_ticks(&text);
             meminfo_bytes(&text, "MemTotal");
             keyed_value(&text, "inactive_file");
