@@ -20,7 +20,7 @@ use super::process;
 const NAME: &str = "multicard-worker";
 
 /// The libtorch that the worker is built for: its C++ interface is stable within one version only.
-const TORCH_VERSION: &str = include_str!("../../.ci/torch-version").trim_ascii();
+const TORCH_VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/torch-version")).trim_ascii();
 
 /// How long a worker may take to describe itself: loading CUDA's libraries from a cold disk takes seconds.
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use procfs_core::FromRead;
-use procfs_core::process::Stat;
+use procfs_core::process::{Stat, StatM};
 
 use super::cgroup::{self, MemoryLimit};
 use super::proc_text::{self, DiskCounters};
@@ -125,7 +125,9 @@ impl RankReader {
         if has_ended || *self.start_ticks.get_or_insert(stat.starttime) != stat.starttime {
             return None;
         }
-        let resident_bytes = stat.rss.checked_mul(rustix::param::page_size() as u64);
+        // `statm` has all pages; `stat` lacks those that threads have not yet added to the count.
+        let pages = StatM::from_file(self.folder.join("statm")).ok().map(|memory| memory.resident);
+        let resident_bytes = pages.and_then(|pages| pages.checked_mul(rustix::param::page_size() as u64));
         let cpus_busy = self.cpu_before.replace(now).and_then(|before| rate(before, now));
         Some((resident_bytes, cpus_busy.map(|ticks_per_s| ticks_per_s / ticks_per_second())))
     }
@@ -141,8 +143,10 @@ mod tests {
     use super::*;
 
     fn stat(start_ticks: u64, state: &str) -> String {
-        let after_memory = "0 ".repeat(28);
-        format!("42 (a b) c) {state} 1 42 42 0 -1 0 0 0 0 0 250 50 0 0 20 0 4 0 {start_ticks} 1000 100 {after_memory}")
+        format!(
+            "42 (a b) c) {state} 1 42 42 0 -1 0 0 0 0 0 250 50 0 0 20 0 4 0 {start_ticks} 1000 200 {}",
+            "0 ".repeat(28)
+        )
     }
 
     #[test]
@@ -150,6 +154,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let process = folder.path().join("proc/42");
         fs::create_dir_all(&process).unwrap();
+        fs::write(process.join("statm"), "900 100 0 0 0 0 0").unwrap();
         fs::write(process.join("stat"), stat(777, "S")).unwrap();
         let mut rank = RankReader::new(&Roots::below(folder.path()), 3, 42);
         assert_eq!(rank.read().resident_bytes, Some(100 * rustix::param::page_size() as u64));
