@@ -1,17 +1,18 @@
-//! The window: compose by ticking, launch, watch, compare.
+//! The window: plan, launch, watch and compare runs.
 //!
 //! ```text
-//! conductor (owns the session) ─┐                 ┌─▶ State::take ─▶ State
-//! librarian (reads sessions)   ─┴─▶ Report ──▶ logic()                │
-//!          ▲                                       ▲                   ▼
+//! conductor (owns the session) ─┐                  ┌─▶ State::take ─▶ State
+//! librarian (reads sessions)   ─┴─▶ UiEvent ──▶ logic()                │
+//!          ▲                                        ▲                   ▼
 //!          └──────────── Request ◀── State::execute ◀── Command ◀── ui(&State)
 //! ```
 //!
-//! Drawing reads [`State`] and returns [`Command`]s; menus, keys, the palette and tests send the same ones. Nothing
-//! here waits: what takes time happens on the engine's threads, which wake the window when there is something new.
+//! Drawing reads [`State`] and returns [`Command`]s; menus, keys, the command palette and tests send the same ones.
+//! Nothing here blocks: slow work runs on the engine's threads, which wake the window when there is news.
 
 mod closing;
 mod command;
+mod command_palette;
 mod compare;
 mod engine;
 mod figures;
@@ -20,7 +21,6 @@ mod keys;
 mod live;
 mod node;
 mod open_error;
-mod palette;
 mod plan;
 mod runs;
 mod sessions;
@@ -38,7 +38,7 @@ use std::path::PathBuf;
 pub use closing::CloseCommand;
 pub use command::{Command, Screen};
 pub use compare::CompareCommand;
-pub use engine::{LiveBatch, LiveStep, Records, Report, Request, RunCurves};
+pub use engine::{LiveBatch, LiveStep, Records, Request, RunCurves, UiEvent};
 pub use figures::FiguresCommand;
 pub use live::{Curves, LiveCommand, live_ui};
 pub use node::NodeCommand;
@@ -53,16 +53,16 @@ pub use theme::install as install_theme;
 
 use engine::Engine;
 
-/// The window's content: the state, and the engine that works for it.
+/// The window's content: its state and the engine that works for it.
 pub struct App {
     state: State,
     engine: Engine,
-    /// What was asked for while drawing, executed before the next frame.
+    /// Commands sent while drawing; executed before the next frame.
     commands: Vec<Command>,
 }
 
 impl App {
-    /// The content of a window of `context`. `session` is opened; without one, the last one that was open.
+    /// The content of a window of `context`. Opens `session`, or the last open session if none is given.
     pub fn new(context: &eframe::egui::Context, settings: Settings, session: Option<PathBuf>) -> Self {
         theme::install(context);
         let waker = context.clone();
@@ -76,20 +76,20 @@ impl App {
         app
     }
 
-    /// What the window shows.
+    /// The window's state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Does what was asked for, as if it had been clicked.
+    /// Sends a command, as a click would.
     pub fn send(&mut self, command: Command) {
         self.commands.push(command);
     }
 
-    /// Takes what arrived, and executes what was asked for.
+    /// Takes over the engine's events and executes the commands.
     fn logic(&mut self, context: &eframe::egui::Context) {
-        for report in self.engine.reports() {
-            self.state.take(report);
+        for event in self.engine.events() {
+            self.state.take(event);
         }
         let mut requests = Vec::new();
         for command in std::mem::take(&mut self.commands) {
@@ -123,7 +123,7 @@ impl eframe::App for App {
     }
 }
 
-/// Opens the window, at a figure's file where one is given, and returns when it is closed.
+/// Opens the window, with a figure file if one is given, and returns when it is closed.
 pub fn open(session: Option<PathBuf>, figure: Option<PathBuf>) -> Result<(), OpenError> {
     use eframe::egui::ViewportBuilder;
     let (settings, unreadable) = Settings::load();

@@ -1,4 +1,4 @@
-//! Closing the window while runs are under way: asks once what is to become of them.
+//! Closing the window while runs are active: asks once whether to stop them or keep them running.
 
 use eframe::egui::{Context, Frame, Margin, Panel, Stroke, Ui, ViewportCommand};
 
@@ -6,33 +6,33 @@ use super::theme::palette;
 use super::widgets::strong;
 use super::{Command, Request, State};
 
-/// What can be answered.
+/// The answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseCommand {
-    /// Close, and let runs go on.
+    /// Close and keep the runs running.
     KeepRunning,
-    /// End all runs, then close.
+    /// Stop all runs, then close.
     CancelRuns,
-    /// Do not close.
+    /// Keep the window open.
     Stay,
 }
 
 /// Whether the window is about to close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Closing {
-    /// It is not.
+    /// It stays open.
     #[default]
     No,
-    /// Runs are under way and nobody has said what is to become of them.
+    /// Runs are active and the question is shown.
     Asked,
-    /// It closes when the runs have ended.
+    /// It closes once the runs have ended.
     WhenEnded,
-    /// It closes.
+    /// It closes now.
     Now,
 }
 
 impl State {
-    /// Somebody wants to close the window.
+    /// The user closes the window.
     pub fn close_requested(&mut self, context: &Context) {
         if self.closing == Closing::Now || !self.queue.is_active() {
             return;
@@ -43,7 +43,7 @@ impl State {
         }
     }
 
-    /// Does what was answered.
+    /// Executes the answer.
     pub fn execute_close(&mut self, command: CloseCommand, context: &Context, requests: &mut Vec<Request>) {
         match command {
             CloseCommand::Stay => self.closing = Closing::No,
@@ -74,15 +74,19 @@ pub fn runs_text(count: usize) -> String {
     if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }
 
-/// What is asked, in one sentence.
+/// The question.
 fn question(state: &State) -> String {
-    let under_way = state.queue.rows.iter().filter(|row| row.state.is_under_way()).count();
-    let waiting = state.queue.rows.iter().filter(|row| row.state == crate::plan::RunState::Queued).count();
+    let active = state.queue.rows.iter().filter(|row| row.state.is_under_way()).count();
+    let queued = state.queue.rows.iter().filter(|row| row.state == crate::plan::RunState::Queued).count();
     let is = |count| if count == 1 { "is" } else { "are" };
-    match (under_way, waiting) {
-        (0, _) => format!("{} {} queued.", runs_text(waiting), is(waiting)),
-        (_, 0) => format!("{} {} under way.", runs_text(under_way), is(under_way)),
-        _ => format!("{} {} under way and {} {} queued.", runs_text(under_way), is(under_way), waiting, is(waiting)),
+    let them = if active + queued == 1 { "it" } else { "them" };
+    match (active, queued) {
+        (0, _) => format!("{} {} queued.", runs_text(queued), is(queued)),
+        (_, 0) => format!("{} {} active. Stop {them} or keep {them} running?", runs_text(active), is(active)),
+        _ => {
+            let (runs, active_is, queued_is) = (runs_text(active), is(active), is(queued));
+            format!("{runs} {active_is} active and {queued} {queued_is} queued. Stop {them} or keep {them} running?")
+        }
     }
 }
 
@@ -105,25 +109,25 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.horizontal_wrapped(|ui| {
             ui.colored_label(palette.warning, "⚠");
             if state.closing == Closing::WhenEnded {
-                ui.label("Ending all runs; the window closes when they have ended.");
-                button(ui, "Close without waiting", "Runs that do not end go on", CloseCommand::KeepRunning);
+                ui.label("Stopping all runs. The window closes when they have ended.");
+                button(ui, "Close without waiting", "Runs that have not ended go on", CloseCommand::KeepRunning);
                 return;
             }
             ui.label(strong(question(state)));
             button(
                 ui,
                 "Keep running and close",
-                "Runs under way go on and are found again when the session is opened",
+                "Active runs continue; the session reattaches to them when it is opened",
                 CloseCommand::KeepRunning,
             );
-            button(ui, "Cancel runs and close", "Ends all runs, then closes", CloseCommand::CancelRuns);
-            button(ui, "Stay", "Does not close the window", CloseCommand::Stay);
+            button(ui, "Cancel runs and close", "Stops all runs, then closes", CloseCommand::CancelRuns);
+            button(ui, "Don't close", "Keeps the window open", CloseCommand::Stay);
         });
         if state.closing == Closing::Asked {
             ui.label(super::widgets::muted(
                 ui,
-                "Runs that go on are found again when this session is opened next. Queued ones will not start by \
-                 themselves: they are then marked as interrupted and can be retried.",
+                "Active runs are reattached when this session is opened again. Queued runs do not start without the \
+                 window: they are then marked as interrupted and can be retried.",
             ));
         }
     });

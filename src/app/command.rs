@@ -1,4 +1,4 @@
-//! Everything a person can ask the window for.
+//! Everything a user can ask of the window.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,17 @@ use super::{
     Theme,
 };
 
-/// A screen of the rail.
+/// A screen, listed on the rail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Screen {
     /// What to run.
     #[default]
     Plan,
-    /// The queue and single runs.
+    /// The queue and all runs.
     Runs,
-    /// Curves of what runs now.
+    /// Curves of running and chosen runs.
     Live,
-    /// Cells beside each other.
+    /// Cells compared.
     Compare,
     /// Figures for paper.
     Figures,
@@ -26,7 +26,7 @@ pub enum Screen {
 }
 
 impl Screen {
-    /// All screens in the order of the rail; the keys 1, 2, … show them.
+    /// All screens in the order of the rail, which is also that of the keys 1, 2, ….
     pub const ALL: [Self; 6] = [Self::Plan, Self::Runs, Self::Live, Self::Compare, Self::Figures, Self::Node];
 
     /// The name on the rail.
@@ -42,43 +42,43 @@ impl Screen {
     }
 }
 
-/// One thing that was asked for. Clicks, keys, the palette and tests send the same ones.
+/// One user command. Clicks, keys, the command palette and tests send the same ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Show a screen.
     Show(Screen),
-    /// Use another theme.
+    /// Change the theme.
     Theme(Theme),
-    /// Draw everything larger or smaller by so many steps of 10 %; 0 is back to 100 %.
+    /// Zoom by this many steps of 10 %; 0 resets to 100 %.
     Zoom(i32),
-    /// Open or close the palette of all commands.
+    /// Open or close the command palette.
     Palette(bool),
     /// Open or close the list of keys.
     Help(bool),
-    /// Open a session, or make one in this folder.
+    /// Open the session in this folder, or create one.
     OpenSession(PathBuf),
-    /// Take away the message of this number.
+    /// Dismiss the message with this number.
     Dismiss(u64),
-    /// Import a profiler's report into the open session: as the trace of a run, or as one that stands alone.
+    /// Import a profiler report into the open session: as the trace of a run, or as a standalone report.
     Attach(PathBuf, Option<String>),
-    /// End the import of reports.
+    /// Cancel the import of reports.
     CancelImports,
     /// Files dropped on the window.
     Dropped(Vec<PathBuf>),
-    /// Of sessions.
+    /// A command on sessions.
     Sessions(SessionsCommand),
-    /// Of closing the window while runs are under way.
+    /// The answer to the question on closing.
     Close(CloseCommand),
-    /// Of the Plan screen.
+    /// A command of the Plan screen.
     Plan(PlanCommand),
-    /// Of the Runs screen.
+    /// A command of the Runs screen.
     Runs(RunsCommand),
-    /// Of the Live screen.
+    /// A command of the Live screen.
     Live(LiveCommand),
-    /// Of the Compare screen.
+    /// A command of the Compare screen.
     Compare(CompareCommand),
-    /// Of the Figures screen.
+    /// A command of the Figures screen.
     Figures(FiguresCommand),
-    /// Of the Node screen.
+    /// A command of the Node screen.
     Node(NodeCommand),
 }

@@ -1,6 +1,6 @@
-//! The threads that work for the window: the conductor owns the session that runs, the librarian reads sessions.
+//! The threads behind the window: the conductor owns the running session, the librarian reads sessions.
 //!
-//! Both channels are bounded. The window never waits for either thread; both may wait for the window.
+//! All channels are bounded. The window never waits for the threads; they may wait for the window.
 
 mod conductor;
 mod librarian;
@@ -19,146 +19,146 @@ use crate::plan::{Node, Plan, RunState};
 use crate::protocol::Sample;
 use crate::store::{RunRecord, StepRecord};
 
-/// Reports that may wait for the window.
-const REPORTS_IN_FLIGHT: usize = 256;
-/// Requests that may wait for a thread.
+/// Capacity of the channel to the window.
+const EVENTS_IN_FLIGHT: usize = 256;
+/// Capacity of the channel to each thread.
 const REQUESTS_IN_FLIGHT: usize = 256;
-/// What the conductor may take to close the session when the window closes.
+/// Time that the conductor has to close the session when the window closes.
 const CLOSING_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the window asks of its threads.
+/// A request from the window to its threads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Open a session, or make one in this folder.
+    /// Open the session in this folder, or create one.
     OpenSession(PathBuf),
-    /// Open the session that is in this folder.
+    /// Open the existing session in this folder.
     OpenExisting(PathBuf),
-    /// Make a session in this folder.
+    /// Create a session in this folder.
     NewSession(PathBuf),
-    /// See about once a second whether the open session is still there and, where another workbench writes it, whether
-    /// there is something new.
+    /// Check about once a second whether the open session still exists and, if another process writes it, whether it
+    /// has changed.
     Follow {
         /// The session's folder.
         folder: PathBuf,
-        /// Another workbench writes it.
+        /// Another process writes it.
         read_only: bool,
     },
-    /// Queue the runs of a plan; a session is made where none is open.
+    /// Queue the runs of a plan; creates a session if none is open.
     Launch {
-        /// What to run.
+        /// The plan.
         plan: Box<Plan>,
-        /// Keep the repeats that the session holds as finished.
+        /// Keep repeats that are finished, active or queued already.
         only_missing: bool,
     },
-    /// Let no further run start, or let them start again.
+    /// Pause or resume the queue.
     Pause(bool),
-    /// End a run or take it out of the queue.
+    /// Stop a run or remove it from the queue.
     Cancel(String),
-    /// End all.
+    /// Stop all runs.
     CancelAll,
-    /// Queue a run again that did not finish.
+    /// Queue a run again.
     Retry(String),
-    /// Make a queued run the so-many-th of the queued ones, from 0.
+    /// Move a queued run to this position among the queued ones, from 0.
     Reorder(String, usize),
-    /// Import a profiler's report: as the trace of a run, or as one that stands alone.
+    /// Import a profiler report: as the trace of a run, or as a standalone report.
     Attach(PathBuf, Option<String>),
-    /// End imports.
+    /// Cancel imports.
     CancelImports,
-    /// Sample the whole machine while somebody looks, or no longer.
+    /// Start or stop sampling the whole machine for the Node screen.
     WatchNode(bool),
-    /// Look at the machine anew.
-    LookAgain,
+    /// Read the machine's hardware and worker again.
+    RefreshNode,
     /// Read all runs of a session.
     Read(PathBuf),
-    /// Read all that is known of one run of the session in a folder.
+    /// Read everything known about one run of the session in a folder.
     Page(PathBuf, String),
     /// Read the curves of one run of the session in a folder.
     Curves(PathBuf, String),
 }
 
-/// What the threads say.
-pub enum Report {
-    /// This machine.
+/// An event from the threads to the window.
+pub enum UiEvent {
+    /// This machine was read.
     Node(Arc<Node>),
-    /// A session is open; see [`super::state::OpenSession`].
+    /// A session was opened; see [`super::state::OpenSession`].
     Session {
         /// Its folder.
         folder: PathBuf,
-        /// Why it can only be read.
+        /// Why it is read-only.
         read_only: Option<String>,
     },
-    /// A session was not opened; the one before stays.
+    /// A session could not be opened; the one before stays open.
     NotOpened {
         /// Its folder.
         folder: PathBuf,
-        /// Why; none where it is open already.
+        /// The reason; `None` if it is open already.
         reason: Option<String>,
     },
-    /// The folder of the open session is gone, or there again.
+    /// The folder of the open session disappeared, or is back.
     SessionGone(bool),
-    /// Where the runs of this workbench stand.
+    /// The state of the queue.
     Queue(Arc<QueueView>),
     /// All runs of a session.
     Records(Arc<Records>),
-    /// What ranks and telemetry said of one run since the last report.
+    /// New steps and samples of one run.
     Live(LiveBatch),
-    /// A report is being imported: its name, and how much of that is done, from 0 to 1. None: no more.
+    /// A profiler report is being imported: its name and the fraction done, from 0 to 1. `None` once it ended.
     Importing(Option<(String, f64)>),
-    /// The machine as a whole.
+    /// A sample of the whole machine.
     NodeSample(Box<Sample>),
-    /// A plan was queued.
+    /// The runs of a plan were queued.
     Launched {
-        /// Runs that were queued.
+        /// Runs queued.
         queued: usize,
-        /// Runs that were there and finished.
+        /// Runs kept because they exist already.
         kept: usize,
         /// Cells that cannot run here.
         invalid: usize,
     },
-    /// Something could not be done.
+    /// A request failed.
     Problem {
-        /// Where it was asked for.
+        /// The screen it came from.
         screen: Screen,
-        /// What was tried, what was found, what to do.
+        /// What was tried, what was found and what to do.
         message: String,
     },
-    /// All that is known of one run.
+    /// Everything known about one run.
     Page(Box<RunPage>),
-    /// The curves of one run, from its first moment.
+    /// All curves of one run.
     Curves(Box<RunCurves>),
 }
 
-/// One run of this workbench.
+/// One run of the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueRow {
     /// Its id.
     pub run: String,
-    /// Where it stands.
+    /// Its state.
     pub state: RunState,
     /// Steps done.
     pub step: u64,
-    /// Steps to do; 0 where that is not known yet.
+    /// Total steps; 0 while unknown.
     pub steps: u64,
-    /// The epoch it is in.
+    /// Current epoch.
     pub epoch: u32,
-    /// The latest loss.
+    /// Latest loss.
     pub loss: Option<f64>,
 }
 
-/// Where the runs of this workbench stand.
+/// The state of the queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueView {
     /// The runs in the order of the queue.
     pub rows: Vec<QueueRow>,
-    /// No further run starts.
+    /// Whether the queue is paused.
     pub paused: bool,
     /// Runs that ended.
     pub ended: usize,
-    /// Runs that were queued.
+    /// Runs queued.
     pub queued: usize,
-    /// Until the queue is empty, in seconds, as estimated at `time_s`.
+    /// Estimated time until the queue is empty, in seconds from `time_s`.
     pub remaining_s: f64,
-    /// When this was true, in seconds since the Unix epoch.
+    /// Time of this view, in seconds since the Unix epoch.
     pub time_s: f64,
 }
 
@@ -168,7 +168,7 @@ impl QueueView {
         self.rows.iter().any(|row| matches!(row.state, RunState::Starting | RunState::Running))
     }
 
-    /// Whether anything is running or waits.
+    /// Whether any run is active or queued.
     pub fn is_active(&self) -> bool {
         self.rows.iter().any(|row| !row.state.is_final())
     }
@@ -179,106 +179,106 @@ impl QueueView {
 pub struct Records {
     /// The session's folder.
     pub folder: PathBuf,
-    /// All runs in the order they were queued, without steps.
+    /// All runs in the order they were queued, without their steps.
     pub runs: Vec<RunRecord>,
-    /// The measures of the runs that have ended, in the same order.
+    /// Summaries of the ended runs, in the same order.
     pub summaries: Vec<RunSummary>,
-    /// Profilers' reports that stand alone.
+    /// Standalone profiler reports.
     pub reports: Vec<RunSummary>,
-    /// Ended runs whose measures are still being worked out.
+    /// Ended runs that are not summarised yet.
     pub pending: usize,
 }
 
-/// One step as it arrived.
+/// One step of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LiveStep {
-    /// Whose.
+    /// The rank.
     pub rank: u32,
     /// The step.
     pub step: StepRecord,
 }
 
-/// What ranks and telemetry said of one run since the last report.
+/// New steps and samples of one run.
 #[derive(Clone, Debug, Default)]
 pub struct LiveBatch {
-    /// Which run.
+    /// The run's id.
     pub run: String,
     /// Steps, in the order they arrived.
     pub steps: Vec<LiveStep>,
-    /// Samples, in order.
+    /// Samples, in order of time.
     pub samples: Vec<Sample>,
 }
 
-/// All that is known of one run.
+/// Everything known about one run.
 #[derive(Clone, Debug)]
 pub struct RunPage {
     /// Its record, with steps.
     pub record: RunRecord,
-    /// Its measures.
+    /// Its summary.
     pub summary: RunSummary,
-    /// What its processes wrote to stderr: the end of it.
+    /// The end of what its processes wrote to stderr.
     pub log: String,
     /// The last lines of its ranks' event logs.
     pub events: Vec<String>,
-    /// Its job as it was handed to the group.
+    /// The job file of its group.
     pub job: String,
-    /// The machine that the session was made on.
+    /// The machine that the session was created on.
     pub node: Option<Node>,
     /// The plan's text.
     pub plan: String,
 }
 
-/// The curves of one run, from its first moment.
+/// All curves of one run.
 #[derive(Clone, Debug)]
 pub struct RunCurves {
     /// The session's folder.
     pub folder: PathBuf,
-    /// Which run.
+    /// The run's id.
     pub run: String,
-    /// Ready to be drawn.
+    /// The curves, ready to draw.
     pub curves: Curves,
 }
 
-/// Both threads and the channels to and from them.
+/// Both threads and their channels.
 pub struct Engine {
     conductor: SyncSender<Request>,
     librarian: SyncSender<Request>,
-    reports: Receiver<Report>,
-    own: SyncSender<Report>,
+    events: Receiver<UiEvent>,
+    own_sender: SyncSender<UiEvent>,
     conducting: Option<JoinHandle<()>>,
 }
 
-/// Sends reports and wakes the window. It waits while the window has too many to take.
+/// Sends events and wakes the window. Blocks while the channel is full.
 #[derive(Clone)]
 struct Outbox {
-    sender: SyncSender<Report>,
+    sender: SyncSender<UiEvent>,
     wake: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// The window is gone.
+/// The window was closed.
 struct WindowClosed;
 
 impl Outbox {
-    fn send(&self, report: Report) -> Result<(), WindowClosed> {
-        self.sender.send(report).map_err(|_| WindowClosed)?;
+    fn send(&self, event: UiEvent) -> Result<(), WindowClosed> {
+        self.sender.send(event).map_err(|_| WindowClosed)?;
         (self.wake)();
         Ok(())
     }
 
     fn problem(&self, screen: Screen, message: impl Into<String>) -> Result<(), WindowClosed> {
-        self.send(Report::Problem { screen, message: message.into() })
+        self.send(UiEvent::Problem { screen, message: message.into() })
     }
 }
 
 impl Engine {
-    /// Starts both threads; `wake` is called after each report. They end when the engine is dropped.
+    /// Starts both threads; `wake` is called after each event. They end when the engine is dropped.
     pub fn start(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        let (sender, reports) = sync_channel(REPORTS_IN_FLIGHT);
+        let (sender, events) = sync_channel(EVENTS_IN_FLIGHT);
         let (to_conductor, conductor_requests) = sync_channel(REQUESTS_IN_FLIGHT);
         let (to_librarian, librarian_requests) = sync_channel(REQUESTS_IN_FLIGHT);
         let outbox = Outbox { sender: sender.clone(), wake: Arc::new(wake) };
         let librarian = to_librarian.clone();
-        let mut engine = Self { conductor: to_conductor, librarian, reports, own: sender, conducting: None };
+        let mut engine = Self { conductor: to_conductor, librarian, events, own_sender: sender, conducting: None };
         let for_librarian = outbox.clone();
         engine.thread("librarian", move || librarian::run(&librarian_requests, &for_librarian));
         let conduct = move || conductor::run(&conductor_requests, &to_librarian, &outbox);
@@ -290,16 +290,15 @@ impl Engine {
         match std::thread::Builder::new().name(name.to_owned()).spawn(work) {
             Ok(thread) => Some(thread),
             Err(error) => {
-                let message =
-                    format!("the {name} thread could not be started ({error}): end other programs, then restart");
-                // The channel is empty and has room.
-                let _ = self.own.try_send(Report::Problem { screen: Screen::Plan, message });
+                let message = format!("cannot start the {name} thread ({error}): close other programs, then restart");
+                // The channel is empty, so it has room.
+                let _ = self.own_sender.try_send(UiEvent::Problem { screen: Screen::Plan, message });
                 None
             }
         }
     }
 
-    /// Asks for something, without waiting.
+    /// Sends a request, without waiting.
     pub fn ask(&self, request: Request) {
         let reading = matches!(request, Request::Read(_) | Request::Page(..) | Request::Curves(..));
         let thread = if reading { &self.librarian } else { &self.conductor };
@@ -307,27 +306,27 @@ impl Engine {
             Ok(()) => return,
             Err(TrySendError::Full(request)) => format!("too busy for {request:?}: try again in a moment"),
             Err(TrySendError::Disconnected(request)) => {
-                format!("the thread that does {request:?} has ended: restart multicard; nothing recorded is lost")
+                format!("the thread for {request:?} has ended: restart multicard; recorded data is safe")
             }
         };
-        let _ = self.own.try_send(Report::Problem { screen: Screen::Runs, message });
+        let _ = self.own_sender.try_send(UiEvent::Problem { screen: Screen::Runs, message });
     }
 
-    /// What arrived since the last time.
-    pub fn reports(&self) -> Vec<Report> {
-        self.reports.try_iter().collect()
+    /// The events that arrived since the last call.
+    pub fn events(&self) -> Vec<UiEvent> {
+        self.events.try_iter().collect()
     }
 }
 
-/// Lets the conductor close the session: runs under way go on, and what they said until now is in the index.
+/// Lets the conductor close the session: active runs continue, and everything recorded so far is in the index.
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Without their other ends the threads know that the window is gone.
+        // Closing the channels tells the threads that the window is gone.
         let (nobody, _) = sync_channel(0);
         (self.conductor, self.librarian) = (nobody.clone(), nobody);
-        self.reports = sync_channel(0).1;
+        self.events = sync_channel(0).1;
         let deadline = Instant::now() + CLOSING_LIMIT;
-        // It may be waiting for a worker that does not describe itself: nothing is lost then.
+        // It may be waiting for a worker that does not answer; nothing is lost then.
         while self.conducting.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -1,4 +1,4 @@
-//! Keys: each sends the command that a click would send.
+//! Keyboard shortcuts: each sends the command that a click would send.
 
 use eframe::egui::{Context, Grid, Id, Key, Modal, Modifiers};
 
@@ -7,26 +7,26 @@ use crate::figure::Format;
 
 use super::{Command, CompareCommand, FiguresCommand, LiveCommand, PlanCommand, RunsCommand, Screen, State};
 
-/// Keys, what they do, and the command of those that mean the same on every screen.
+/// Keys and what they do.
 const HELP: &[(&str, &str)] = &[
     ("1 – 6", "show a screen"),
     ("Space", "launch the plan; elsewhere: pause or resume the queue"),
     ("Ctrl Enter", "launch the plan"),
     ("/", "filter runs or cells (Runs, Live, Compare)"),
-    ("↑ ↓, Del, R", "choose a run, cancel it, retry it (Runs)"),
-    ("Alt ↑ ↓, Alt Home", "move a queued run, to the top (Runs)"),
+    ("↑ ↓, Del, R", "select, cancel, retry a run (Runs)"),
+    ("Alt ↑ ↓, Alt Home", "move a queued run, move it to the top (Runs)"),
     ("B", "next baseline (Compare)"),
     ("E", "copy the table (Compare), export (Figures)"),
-    ("Ctrl Z, Ctrl Shift Z", "undo, redo an edit of the plan"),
+    ("Ctrl Z, Ctrl Shift Z", "undo, redo a plan edit"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
-    ("Ctrl K", "all commands by name"),
-    ("Ctrl +, Ctrl -, Ctrl 0", "larger, smaller, normal size"),
-    ("Tab, Shift Tab, Enter", "go through all controls, use one"),
+    ("Ctrl K", "command palette"),
+    ("Ctrl +, Ctrl -, Ctrl 0", "zoom in, zoom out, reset zoom"),
+    ("Tab, Shift Tab, Enter", "move between controls, use one"),
     ("?", "this list"),
     ("Esc", "close what is open"),
 ];
 
-/// The commands of the keys that were pressed.
+/// Sends the commands of the keys that were pressed.
 pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     let dropped: Vec<_> =
         context.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_path_buf()).collect());
@@ -38,8 +38,8 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
             commands.push(command);
         }
     };
-    on(Modifiers::COMMAND, Key::K, Command::Palette(!state.palette));
-    // While text is being typed, undo is the text field's.
+    on(Modifiers::COMMAND, Key::K, Command::Palette(!state.command_palette));
+    // In a text field, undo belongs to the field.
     if !context.text_edit_focused() {
         on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, Command::Plan(PlanCommand::Redo));
         on(Modifiers::COMMAND, Key::Z, Command::Plan(PlanCommand::Undo));
@@ -51,11 +51,15 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     on(Modifiers::COMMAND, Key::Minus, Command::Zoom(-1));
     on(Modifiers::COMMAND, Key::Num0, Command::Zoom(0));
     on(Modifiers::COMMAND, Key::Enter, Command::Plan(PlanCommand::Launch));
-    if state.palette || state.help {
-        on(Modifiers::NONE, Key::Escape, if state.palette { Command::Palette(false) } else { Command::Help(false) });
+    if state.command_palette || state.help {
+        on(
+            Modifiers::NONE,
+            Key::Escape,
+            if state.command_palette { Command::Palette(false) } else { Command::Help(false) },
+        );
         return;
     }
-    // Single keys belong to text fields while one has the focus, and Space to a focused control.
+    // A focused text field takes single keys; a focused control takes Space.
     if context.text_edit_focused() {
         return;
     }
@@ -93,7 +97,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     }
 }
 
-/// The list of keys.
+/// Draws the list of keys.
 pub fn help_ui(context: &Context, commands: &mut Vec<Command>) {
     let modal = Modal::new(Id::unique("keys")).show(context, |ui| {
         ui.heading("Keys");

@@ -1,4 +1,4 @@
-//! The Live screen: curves of what runs now and of chosen runs, on one clock.
+//! The Live screen: curves of running and chosen runs on one time axis.
 
 mod axis;
 mod curves;
@@ -29,49 +29,49 @@ pub use kind::{Kind, XAxis};
 use scene::Scene;
 use store::Shelf;
 
-/// What can be asked for on the Live screen.
+/// A command of the Live screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LiveCommand {
-    /// Draw a run, or no longer.
+    /// Show or hide a run.
     Choose(String, bool),
-    /// Draw no run.
+    /// Hide all runs.
     ChooseNone,
     /// Show or hide a panel.
     Panel(Kind, bool),
-    /// Put something else to the right.
+    /// Change the horizontal axis.
     XAxis(XAxis),
-    /// One curve for each GPU or rank, or one for the run.
+    /// One curve per GPU or rank, or one per run.
     PerGpu(bool),
-    /// Smooth so strongly, from 0 (not at all) to below 1.
+    /// Set the smoothing factor, from 0 (off) to below 1.
     Smoothing(f32),
-    /// Draw the loss on a logarithmic axis.
+    /// Use a logarithmic axis for the loss.
     LogLoss(bool),
-    /// Keep the newest in view.
+    /// Keep the newest values in view.
     Follow(bool),
-    /// Look at this part of the horizontal axis.
+    /// Zoom to this range of the horizontal axis.
     View(f64, f64),
-    /// Look at everything.
+    /// Show everything.
     Reset,
-    /// Put the cursor into the filter.
+    /// Focus the filter field.
     FocusFilter,
     /// List only runs that this filter admits.
     Filter(String),
 }
 
-/// The Live screen.
+/// State of the Live screen.
 pub struct LiveState {
     shelf: Shelf,
-    /// Panels that are not to be seen.
+    /// Hidden panels.
     hidden: Vec<Kind>,
     x_axis: XAxis,
     per_gpu: bool,
     smoothing: f32,
     log_loss: bool,
     follow: bool,
-    /// The part of the horizontal axis that was asked for; none is everything.
+    /// Zoomed range of the horizontal axis; `None` shows everything.
     view: Option<(f64, f64)>,
     filter: String,
-    /// What tells runs of the session apart, by run.
+    /// Names that distinguish the runs of the session, by id.
     names: HashMap<String, String>,
 }
 
@@ -93,36 +93,36 @@ impl Default for LiveState {
 }
 
 impl LiveState {
-    /// Another session is open.
+    /// Another session was opened.
     pub fn session_changed(&mut self) {
         self.shelf = Shelf::default();
         (self.view, self.filter) = (None, String::new());
         self.names.clear();
     }
 
-    /// The open session has other runs now.
+    /// The records of the session changed.
     pub fn records_changed(&mut self, records: &Records) {
         self.names = list::names(records);
     }
 
-    /// Whether all that is to be smoothed is.
+    /// Whether smoothing is complete.
     pub fn is_settled(&self) -> bool {
         self.shelf.is_smooth(self.smoothing)
     }
 
-    /// Something arrived from a run.
+    /// Takes over new steps and samples.
     pub fn take(&mut self, batch: LiveBatch) {
         self.shelf.take(batch);
     }
 
-    /// A run's curves were read.
+    /// Takes over the curves of a run.
     pub fn take_curves(&mut self, curves: RunCurves) {
         self.shelf.take_curves(curves);
     }
 }
 
 impl State {
-    /// Does what was asked for on the Live screen.
+    /// Executes a command of the Live screen.
     pub fn execute_live(&mut self, command: LiveCommand, context: &Context, _requests: &mut Vec<Request>) {
         let live = &mut self.live;
         match command {
@@ -134,7 +134,7 @@ impl State {
                     live.hidden.push(kind);
                 }
             }
-            // A part of one axis means nothing on another.
+            // A range of one axis is meaningless on another.
             LiveCommand::XAxis(axis) => (live.x_axis, live.view) = (axis, None),
             LiveCommand::PerGpu(per_gpu) => live.per_gpu = per_gpu,
             LiveCommand::Smoothing(factor) if factor.is_finite() => live.smoothing = factor.clamp(0.0, 0.999),
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// Asks for curves that are not there, and takes over what background work has done.
+    /// Requests missing curves and takes over the results of background work.
     pub fn poll_live(&mut self, context: &Context, requests: &mut Vec<Request>) {
         if let Some(session) = &self.session {
             let folder = &session.folder;
@@ -191,12 +191,12 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.add_space(ui.available_height() * 0.3);
     ui.with_layout(Layout::top_down(Align::Center), |ui| {
         if state.live.shelf.chosen().next().is_some() {
-            ui.label(muted(ui, "Reading what was recorded …"));
+            ui.label(muted(ui, "Reading the recorded curves …"));
             return;
         }
-        ui.heading(if state.queue.is_running() { "No run is ticked" } else { "Nothing is running" });
+        ui.heading(if state.queue.is_running() { "No run selected" } else { "Nothing is running" });
         let listed = !list::listed(state).is_empty();
-        let next = if listed { "Tick a run of the list, or launch a plan." } else { "Launch a plan to see it here." };
+        let next = if listed { "Tick a run in the list, or launch a plan." } else { "Launch a plan to see it here." };
         ui.label(muted(ui, next));
         ui.add_space(2.0 * GRID);
         if main_button(ui, true, "Show Plan").clicked() {

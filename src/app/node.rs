@@ -1,4 +1,4 @@
-//! The Node screen: what this machine offers and what it does right now.
+//! The Node screen: this machine's hardware, software and current load.
 
 mod data;
 mod live;
@@ -21,63 +21,63 @@ use crate::telemetry::signs_of_use;
 use data::{Set, Work};
 use place::Places;
 
-/// What is around the machine is looked at so often while it is shown, in seconds.
-const LOOK_INTERVAL_S: f64 = 5.0;
-/// Narrower, everything stands in one column.
+/// Interval at which topology, data sets and disks are read while the screen is shown, in seconds.
+const READ_INTERVAL_S: f64 = 5.0;
+/// Least width for two columns.
 const TWO_COLUMNS: f32 = 900.0;
 
-/// What can be asked for on the Node screen.
+/// A command of the Node screen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NodeCommand {
-    /// Look at the machine anew.
-    LookAgain,
-    /// Make or fetch a data set.
+    /// Read the machine again.
+    Refresh,
+    /// Generate or download a data set.
     Get(Set),
-    /// Make or fetch it no longer.
+    /// Cancel that.
     CancelGet,
 }
 
-/// The Node screen.
+/// State of the Node screen.
 #[derive(Default)]
 pub struct NodeState {
     /// The latest sample of the whole machine.
     pub sample: Option<Sample>,
-    /// The machine is being looked at again.
-    looking_again: bool,
+    /// Whether the machine is being read again.
+    refreshing: bool,
     /// Topology, data sets and disks.
     pub(super) places: Option<Places>,
     looking: Option<Promise<Places>>,
-    /// When `places` was asked for, by the samples' clock; none where it is to be asked for.
+    /// When `places` was requested, by the samples' clock; `None` if it is due.
     looked_time_s: Option<f64>,
-    /// A data set that is being made or fetched.
+    /// A data set that is being generated or downloaded.
     work: Option<Work>,
-    /// What came of the last one.
+    /// Outcome of the last one.
     outcome: Option<(Set, Result<String, String>)>,
 }
 
 impl NodeState {
     /// A sample of the whole machine.
     pub fn take_sample(&mut self, sample: Sample) {
-        if self.looked_time_s.is_some_and(|time_s| (sample.time_s - time_s).abs() >= LOOK_INTERVAL_S) {
+        if self.looked_time_s.is_some_and(|time_s| (sample.time_s - time_s).abs() >= READ_INTERVAL_S) {
             self.looked_time_s = None;
         }
         self.sample = Some(sample);
     }
 
-    /// The machine was looked at.
+    /// The machine was read.
     pub fn node_changed(&mut self) {
-        self.looking_again = false;
+        self.refreshing = false;
         self.looked_time_s = None;
     }
 }
 
 impl State {
-    /// Does what was asked for on the Node screen.
+    /// Executes a command of the Node screen.
     pub fn execute_node(&mut self, command: NodeCommand, context: &Context, requests: &mut Vec<Request>) {
         match command {
-            NodeCommand::LookAgain => {
-                self.machine.looking_again = true;
-                requests.push(Request::LookAgain);
+            NodeCommand::Refresh => {
+                self.machine.refreshing = true;
+                requests.push(Request::RefreshNode);
             }
             NodeCommand::Get(set) if self.machine.work.is_none() => {
                 self.machine.outcome = None;
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// Takes over what background work has done.
+    /// Takes over the results of background work.
     pub fn poll_node(&mut self, context: &Context, _requests: &mut Vec<Request>) {
         let machine = &mut self.machine;
         match machine.work.take().map(Work::result) {
@@ -127,17 +127,17 @@ pub fn node_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         ui.heading("Node");
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let looking = state.machine.looking_again || state.node.is_none();
-            let text = if looking { "Looking …" } else { "Look again" };
+            let looking = state.machine.refreshing || state.node.is_none();
+            let text = if looking { "Refreshing …" } else { "Refresh" };
             let response = ui.add_enabled(!looking, Button::new(text));
-            if response.on_hover_text("Asks the driver and the worker anew; takes seconds").clicked() {
-                commands.push(Command::Node(NodeCommand::LookAgain));
+            if response.on_hover_text("Queries the driver and the worker again; takes seconds").clicked() {
+                commands.push(Command::Node(NodeCommand::Refresh));
             }
         });
     });
     ui.add_space(GRID);
     let Some(node) = &state.node else {
-        ui.label(muted(ui, "This machine is being looked at: its driver and the worker are asked what they offer."));
+        ui.label(muted(ui, "Querying the driver and the worker …"));
         return;
     };
     ScrollArea::vertical().id_salt("node").auto_shrink(false).show(ui, |ui| {
@@ -174,8 +174,8 @@ fn left_ui(ui: &mut Ui, state: &State, node: &Node) {
     });
     if node.gpus.is_empty() {
         titled(ui, "GPUs", |ui| {
-            ui.label("No GPU can be used here; runs use the CPU.");
-            let reason = node.no_gpu_reason.as_deref().unwrap_or("The machine does not say why.");
+            ui.label("No usable GPU; runs use the CPU.");
+            let reason = node.no_gpu_reason.as_deref().unwrap_or("The reason is unknown.");
             ui.add(Label::new(muted(ui, reason)).wrap());
         });
     }
@@ -184,10 +184,10 @@ fn left_ui(ui: &mut Ui, state: &State, node: &Node) {
             let numa = gpu.numa_node.map_or(String::new(), |numa| format!(" · NUMA node {numa}"));
             ui.add(Label::new(muted(ui, format!("{}{numa}", gpu.uuid)).small()).selectable(true));
             if gpu.mig {
-                ui.colored_label(palette(ui.visuals()).warning, "MIG mode is on: the GPU as a whole cannot be used");
+                ui.colored_label(palette(ui.visuals()).warning, "MIG mode is on: the whole GPU cannot be used");
             }
             let of_gpu = sample.and_then(|sample| sample.gpus.iter().find(|other| other.uuid == gpu.uuid));
-            // While a run of ours is under way, the use may be its own.
+            // During a run of ours, the use may be its own.
             if let Some(signs) = of_gpu.filter(|_| !state.queue.is_running()).and_then(signs_of_use) {
                 ui.colored_label(palette(ui.visuals()).warning, format!("In use by others: {signs}"));
             }
@@ -211,7 +211,7 @@ fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>
     titled(ui, "Topology", |ui| match &state.machine.places {
         Some(places) => topology::topology_ui(ui, node, &places.topology),
         None => {
-            ui.weak("looking …");
+            ui.weak("reading …");
         }
     });
 }
@@ -220,7 +220,7 @@ fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>
 fn titled(ui: &mut Ui, title: &str, add: impl FnOnce(&mut Ui)) {
     card(ui).show(ui, |ui| {
         ui.take_available_width();
-        // Columns justify what is in them, which tears words of wrapped text apart.
+        // Columns justify their content, which stretches wrapped text.
         ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
             ui.label(strong(title));
             add(ui);
@@ -265,11 +265,11 @@ fn worker_ui(ui: &mut Ui, node: &Node) {
             );
         }
         Err(reason) => {
-            ui.colored_label(palette.bad, "✗ not found: nothing can be launched");
+            ui.colored_label(palette.bad, "✗ not found: runs cannot be launched");
             ui.add(Label::new(reason).wrap().selectable(true));
             ui.add_space(GRID);
-            let how = "How to get it: run `make build` in the source folder, which builds it beside this program; or set \
-                       MULTICARD_WORKER to the path of one and start again. Then “Look again”.";
+            let how = "Run `make build` in the source folder, which builds it next to this program, then “Refresh”. Or set \
+                       MULTICARD_WORKER to the path of a worker and restart.";
             ui.add(Label::new(muted(ui, how)).wrap());
         }
     }

@@ -1,24 +1,24 @@
-//! Why there is no window, in words that say what to do.
+//! Errors on opening the window, with what to do.
 
 use thiserror::Error;
 
-/// Why there is no window.
+/// The window could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// No display server answers.
     #[error(
-        "no window can be opened, as no display answers: {0}; set DISPLAY or WAYLAND_DISPLAY (over ssh: `ssh -X`), or \
+        "cannot open a window because no display answers: {0}; set DISPLAY or WAYLAND_DISPLAY (over ssh: `ssh -X`), or \
          use a subcommand (`multicard --help` lists them)"
     )]
     Display(String),
-    /// There is a display, and OpenGL gives nothing to draw on.
+    /// OpenGL does not work on the display.
     #[error(
-        "no window can be opened, as OpenGL gives nothing to draw on: {0}; install its libraries (Debian: libgl1, \
+        "cannot open a window because OpenGL does not work: {0}; install its libraries (Debian: libgl1, \
          libegl1, libgl1-mesa-dri), try LIBGL_ALWAYS_SOFTWARE=1, or use a subcommand (`multicard --help` lists them)"
     )]
     OpenGl(String),
-    /// Anything else.
-    #[error("no window can be opened: {0}; use a subcommand (`multicard --help` lists them)")]
+    /// Any other error.
+    #[error("cannot open a window: {0}; use a subcommand (`multicard --help` lists them)")]
     Other(String),
 }
 
@@ -28,7 +28,7 @@ impl From<eframe::Error> for OpenError {
             eframe::Error::Winit(error) => Self::Display(without_place(&error.to_string())),
             eframe::Error::WinitEventLoop(error) => Self::Display(without_place(&error.to_string())),
             eframe::Error::Glutin(error) => Self::OpenGl(error.to_string()),
-            // What was asked for says nothing to those who only want a window.
+            // The requested configuration does not help the user.
             eframe::Error::NoGlutinConfigs(_, error) => Self::OpenGl(error.to_string()),
             eframe::Error::OpenGL(error) => Self::OpenGl(error.to_string()),
             error => Self::Other(error.to_string()),
@@ -36,7 +36,7 @@ impl From<eframe::Error> for OpenError {
     }
 }
 
-/// winit names the place in its source before the reason: `os error at /…/mod.rs:788: reason`.
+/// Removes winit's source location before the reason: `os error at /…/mod.rs:788: reason`.
 fn without_place(text: &str) -> String {
     let after_place = || {
         let (_, place) = text.split_once("os error at ")?;
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_told_without_the_place_in_somebodys_source() {
+    fn a_reason_is_shown_without_the_source_location() {
         let text = "os error at /home/x/winit-0.30.13/src/linux/mod.rs:788: Failed to open connection: to X server.";
         assert_eq!(without_place(text), "Failed to open connection: to X server");
         assert_eq!(without_place("the event loop was made twice"), "the event loop was made twice");
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_display_that_is_missing_and_opengl_that_fails_are_told_apart_with_what_to_do() {
+    fn a_missing_display_and_failing_opengl_have_their_own_advice() {
         let display = OpenError::Display("no X server".to_owned()).to_string();
         assert!(display.contains("no X server; set DISPLAY") && display.contains("subcommand"), "{display}");
         let opengl = OpenError::OpenGl("GLXBadFBConfig".to_owned()).to_string();

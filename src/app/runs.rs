@@ -1,4 +1,4 @@
-//! The Runs screen: the queue, all runs of the session, and one run's page beside them.
+//! The Runs screen: the queue, all runs of the session, and the page of the selected run.
 
 mod advice;
 mod header;
@@ -25,27 +25,27 @@ use page::Page;
 use row::Column;
 pub use row::Row;
 
-/// While a run is under way its page is read so often, in seconds.
+/// Interval at which the page of an active run is read, in seconds.
 const PAGE_INTERVAL_S: f64 = 2.0;
 
-/// A part of a run's page.
+/// A tab of a run's page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tab {
-    /// Levels, places, measures, epochs, evidence.
+    /// Levels, placement, measures, epochs and evidence.
     #[default]
     Summary,
-    /// What its processes wrote to stderr.
+    /// Its processes' stderr.
     Log,
     /// The last lines of its ranks' event logs.
     Events,
-    /// The job as it was handed to the group.
+    /// The job file of its group.
     Job,
     /// The plan's text.
     Plan,
 }
 
 impl Tab {
-    /// All parts, in order.
+    /// All tabs, in order.
     pub const ALL: [Self; 5] = [Self::Summary, Self::Log, Self::Events, Self::Job, Self::Plan];
 
     /// The name on screen.
@@ -60,47 +60,47 @@ impl Tab {
     }
 }
 
-/// Where a queued run is moved.
+/// Destination of a queued run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// One place earlier.
+    /// One position earlier.
     Up,
-    /// One place later.
+    /// One position later.
     Down,
-    /// Next.
+    /// The first of the queue.
     Top,
 }
 
-/// What can be asked for on the Runs screen.
+/// A command of the Runs screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunsCommand {
-    /// Let no further run start, or let them start again.
+    /// Pause or resume the queue.
     Pause(bool),
-    /// Ask whether to end all runs.
+    /// Ask whether to cancel all runs.
     CancelAll,
-    /// End all runs, or do not after all.
+    /// Answer that question.
     AnswerCancelAll(bool),
-    /// End a run or take it out of the queue.
+    /// Cancel a run.
     Cancel(String),
-    /// Queue a run again that did not finish.
+    /// Queue a run again.
     Retry(String),
-    /// Queue all runs again that failed, took too long or were interrupted, and have not been retried.
+    /// Queue all failed, timed-out and interrupted runs again that were not retried yet.
     RetryFailed,
     /// Move a queued run.
     Move(String, Move),
-    /// Put the cursor into the filter.
+    /// Focus the filter field.
     FocusFilter,
-    /// List the runs that a text admits.
+    /// Filter the list.
     Filter(String),
-    /// Show a run's page, or none.
+    /// Show the page of a run, or close it.
     Select(Option<String>),
-    /// Show a part of the page.
+    /// Show a tab of the page.
     Show(Tab),
-    /// Take away what came of the last launch.
+    /// Dismiss the message about the last launch.
     DismissLaunched,
 }
 
-/// What came of a launch.
+/// Result of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Launched {
     queued: usize,
@@ -108,25 +108,25 @@ struct Launched {
     invalid: usize,
 }
 
-/// The Runs screen.
+/// State of the Runs screen.
 #[derive(Default)]
 pub struct RunsState {
     columns: Vec<Column>,
     /// All runs, in the order they were queued.
     rows: Vec<Row>,
     index: HashMap<String, usize>,
-    /// Places in `rows` of the runs that are listed: what is under way, what waits, what ended last.
+    /// Indices into `rows` of the listed runs: active ones, queued ones, then the latest ended.
     shown: Vec<usize>,
-    /// How many runs are in each state of [`RunState::ALL`].
+    /// Number of runs in each state of [`RunState::ALL`].
     counts: [usize; 8],
-    /// What [`RunsCommand::RetryFailed`] retries.
+    /// The runs that [`RunsCommand::RetryFailed`] retries.
     failed: Vec<String>,
     filter_text: String,
     filter: Filter,
     selected: Option<String>,
     tab: Tab,
     page: Option<Page>,
-    /// The run whose page was asked for, where it stood then, and when.
+    /// The requested page: run, state, epoch and time of the request.
     asked: Option<(String, RunState, u32, f64)>,
     asking_cancel_all: bool,
     launched: Option<Launched>,
@@ -145,7 +145,7 @@ impl RunsState {
         }
     }
 
-    /// Another session is open.
+    /// Another session was opened.
     pub fn session_changed(&mut self) {
         let tab = self.tab;
         *self = Self { tab, ..Self::default() };
@@ -159,7 +159,7 @@ impl RunsState {
         self.queue_changed(queue);
     }
 
-    /// The queue went on.
+    /// The queue changed.
     pub fn queue_changed(&mut self, queue: &QueueView) {
         let mut waiting = 0;
         for queued in &queue.rows {
@@ -175,7 +175,7 @@ impl RunsState {
         self.refresh();
     }
 
-    /// Counts and lists anew.
+    /// Updates counts and list.
     fn refresh(&mut self) {
         self.counts = RunState::ALL.map(|state| self.rows.iter().filter(|row| row.state == state).count());
         let admitted = |index: &usize| self.filter.admits(&self.rows[*index]);
@@ -200,7 +200,7 @@ impl RunsState {
         self.row(self.selected.as_deref()?)
     }
 
-    /// The run that is listed so many lines below the selected one.
+    /// The run listed next to the selected one.
     fn neighbour(&self, down: bool) -> Option<String> {
         let is_selected = |index: &usize| Some(&self.rows[*index].run) == self.selected.as_ref();
         let place = match (self.shown.iter().position(is_selected), down) {
@@ -218,7 +218,7 @@ impl Row {
     }
 }
 
-/// What sorts the list: under way, then waiting in the queue's order, then ended, the latest first.
+/// Sort key of the list: active runs, queued ones in the queue's order, then ended ones, latest first.
 fn activity(row: &Row, index: usize) -> (u8, usize, u64, usize) {
     if row.state.is_under_way() {
         return (0, 0, 0, index);
@@ -226,23 +226,23 @@ fn activity(row: &Row, index: usize) -> (u8, usize, u64, usize) {
     if !row.state.is_final() {
         return (1, row.place.unwrap_or(usize::MAX), 0, index);
     }
-    // One that has just ended has no time yet; milliseconds are fine enough for an order.
+    // A run that just ended has no time yet. Milliseconds are precise enough for an order.
     let ended_ms = row.ended_time_s.map_or(u64::MAX, |time_s| (time_s * 1e3) as u64);
     (2, 0, u64::MAX - ended_ms, usize::MAX - index)
 }
 
-/// The field of the filter.
+/// Id of the filter field.
 fn filter_id() -> Id {
     Id::unique("runs-filter")
 }
 
-/// Why runs cannot be launched, cancelled or moved, where they cannot.
+/// Why the session is read-only; `None` if runs can be changed.
 fn locked(state: &State) -> Option<&str> {
     state.session.as_ref().and_then(|session| session.read_only.as_deref())
 }
 
 impl State {
-    /// Does what was asked for on the Runs screen.
+    /// Executes a command of the Runs screen.
     pub fn execute_runs(&mut self, command: RunsCommand, context: &Context, requests: &mut Vec<Request>) {
         let changes_runs = !matches!(
             command,
@@ -298,10 +298,10 @@ impl State {
         }
     }
 
-    /// Asks for the page of the selected run where what is shown of it is old.
+    /// Requests the page of the selected run if the shown one is out of date.
     pub fn poll_runs(&mut self, requests: &mut Vec<Request>) {
         let (Some(session), Some(row)) = (&self.session, self.runs.selected_row()) else { return };
-        // Before the session's records hold it there is nothing to read.
+        // A run without a record cannot be read yet.
         if row.plan.is_empty() {
             return;
         }
@@ -318,7 +318,7 @@ impl State {
     }
 }
 
-/// Keys of the Runs screen, where no text field has the focus.
+/// Keys of the Runs screen, while no text field has the focus.
 pub fn keys(context: &Context, state: &State, commands: &mut Vec<Command>) {
     let pressed = |modifiers: Modifiers, key: Key| context.input_mut(|input| input.consume_key(modifiers, key));
     let mut send = |command: RunsCommand| commands.push(Command::Runs(command));
@@ -379,8 +379,8 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         let next = match &state.session {
             Some(_) => "Tick at least one level of each factor on the Plan screen, then launch.",
             None => {
-                "Tick levels on the Plan screen and launch: a session is made by itself. Or open an earlier \
-                     session in the bar above."
+                "Tick levels on the Plan screen and launch; a session is created automatically. Or open an earlier \
+                 session in the bar above."
             }
         };
         ui.label(muted(ui, next));

@@ -1,4 +1,4 @@
-//! Sessions in the bar: which one is open, opening and making others.
+//! The session menu in the bar: the open session, opening and creating others.
 
 mod transfer;
 
@@ -15,50 +15,50 @@ use super::widgets::{muted, strong};
 use super::{Command, Request, State};
 use crate::session::default_sessions_folder;
 
-/// What can be asked for around sessions.
+/// A command on sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionsCommand {
-    /// Make a session of this name in the default folder.
+    /// Create a session of this name in the default folder.
     New(String),
     /// Open the session in this folder.
     Open(PathBuf),
-    /// Choose a folder in the system's dialog.
+    /// Choose a folder in the system's file dialog.
     Choose,
-    /// See which of the recent ones are still there.
-    LookAtRecent,
-    /// Open the session again for writing, which another workbench had.
+    /// Check which recent sessions still exist.
+    CheckRecent,
+    /// Try to open the read-only session for writing.
     TryAgain,
-    /// Write the open session into an archive of this path.
+    /// Export the open session to an archive.
     Export(PathBuf),
-    /// Make a session of the archive of this path, and open it.
+    /// Import a session from an archive and open it.
     Import(PathBuf),
-    /// Stop the export or import that is under way; nothing of it stays.
+    /// Cancel the current export or import and remove what it wrote.
     StopTransfer,
 }
 
-/// Opening and making sessions.
+/// State of the session menu.
 #[derive(Default)]
 pub struct SessionsState {
-    /// The folder that is being opened.
+    /// The folder being opened.
     pub opening: Option<PathBuf>,
-    /// The folder of the open session is not there any more.
+    /// Whether the folder of the open session is missing.
     pub gone: bool,
-    /// Recent sessions that are not there any more.
+    /// Recent sessions that are missing.
     pub missing: Vec<PathBuf>,
     dialog: Option<Promise<Option<PathBuf>>>,
     looking: Option<Promise<Vec<PathBuf>>>,
     transfer: Option<transfer::Transfer>,
-    /// What became of the last export.
+    /// Outcome of the last export.
     exported: Option<String>,
 }
 
 impl SessionsState {
-    /// Whether an export or import is under way.
+    /// Whether an export or import is in progress.
     pub fn is_transferring(&self) -> bool {
         self.transfer.is_some()
     }
 
-    /// A session is open.
+    /// A session was opened.
     pub fn opened(&mut self) {
         self.opening = None;
         self.gone = false;
@@ -66,7 +66,7 @@ impl SessionsState {
 }
 
 impl State {
-    /// Asks for a session.
+    /// Requests a session.
     pub fn open_session(&mut self, request: Request, requests: &mut Vec<Request>) {
         if let Request::OpenSession(folder) | Request::OpenExisting(folder) | Request::NewSession(folder) = &request {
             self.sessions.opening = Some(folder.clone());
@@ -74,18 +74,18 @@ impl State {
         requests.push(request);
     }
 
-    /// A session was not opened: the one before stays.
+    /// A session could not be opened: the previous one stays.
     pub fn not_opened(&mut self, folder: &Path, reason: Option<String>) {
         if self.sessions.opening.as_deref() == Some(folder) {
             self.sessions.opening = None;
         }
         let Some(reason) = reason else { return };
         let stays = self.session.as_ref().map_or(String::new(), |open| format!("; {} stays open", open.name()));
-        // It may have been asked for on any screen.
+        // The request may come from any screen.
         self.problem(self.screen, format!("{reason}{stays}"));
     }
 
-    /// Does what was asked for around sessions.
+    /// Executes a command on sessions.
     pub fn execute_sessions(&mut self, command: SessionsCommand, context: &Context, requests: &mut Vec<Request>) {
         match command {
             SessionsCommand::New(name) => match new_folder(&name) {
@@ -102,7 +102,7 @@ impl State {
             SessionsCommand::Choose if self.sessions.dialog.is_none() => {
                 self.sessions.dialog = Some(choose_session(context, "Open a session: choose its folder"));
             }
-            SessionsCommand::LookAtRecent if self.sessions.looking.is_none() => {
+            SessionsCommand::CheckRecent if self.sessions.looking.is_none() => {
                 let (recent, waker) = (self.settings.recent.clone(), context.clone());
                 self.sessions.looking = Some(Promise::spawn_thread("recent-sessions", move || {
                     let missing = recent.into_iter().filter(|folder| !folder.join("session.toml").exists()).collect();
@@ -110,17 +110,17 @@ impl State {
                     missing
                 }));
             }
-            SessionsCommand::Choose | SessionsCommand::LookAtRecent => {}
+            SessionsCommand::Choose | SessionsCommand::CheckRecent => {}
             transfer => self.execute_transfer(transfer, context),
         }
     }
 
-    /// Takes over what dialogs and looks have found.
+    /// Takes over the results of background work.
     pub fn poll_sessions(&mut self, _context: &Context, requests: &mut Vec<Request>) {
         self.poll_transfer(requests);
         match self.sessions.dialog.take().map(Promise::try_take) {
             Some(Ok(Some(folder))) => self.open_session(Request::OpenExisting(folder), requests),
-            // Cancelled, or there is no dialog on this system: the path field does it then.
+            // Cancelled, or the system has no dialog; the path field works without one.
             Some(Ok(None)) | None => {}
             Some(Err(waiting)) => self.sessions.dialog = Some(waiting),
         }
@@ -132,7 +132,7 @@ impl State {
     }
 }
 
-/// Asks for a session's folder in the system's dialog; none where it is cancelled or there is none.
+/// Asks for a session's folder in the system's file dialog; `None` if it is cancelled or missing.
 pub fn choose_session(context: &Context, title: &'static str) -> Promise<Option<PathBuf>> {
     let waker = context.clone();
     Promise::spawn_thread("session-dialog", move || {
@@ -144,18 +144,18 @@ pub fn choose_session(context: &Context, title: &'static str) -> Promise<Option<
     })
 }
 
-/// The folder of a new session of this name.
+/// Folder of a new session of this name.
 fn new_folder(name: &str) -> Result<PathBuf, String> {
     let name = name.trim();
     let plain = name.chars().all(|c| c.is_alphanumeric() || " -_.".contains(c)) && !name.starts_with('.');
     if name.is_empty() || !plain {
-        return Err(format!("{name:?} cannot be a session's name: use letters, digits, `-`, `_`, `.` and blanks"));
+        return Err(format!("{name:?} is not a valid session name: use letters, digits, spaces, `-`, `_` and `.`"));
     }
     let sessions = default_sessions_folder().map_err(|error| error.to_string())?;
     Ok(sessions.join(name))
 }
 
-/// What is typed as a path: `~` stands for the home folder.
+/// A typed path; `~` is the home folder.
 pub fn typed_path(text: &str) -> Option<PathBuf> {
     let text = text.trim();
     if text.is_empty() {
@@ -168,19 +168,19 @@ pub fn typed_path(text: &str) -> Option<PathBuf> {
     }
 }
 
-/// What stands in the bar.
+/// The title in the bar.
 fn title(state: &State) -> String {
     if let Some(folder) = &state.sessions.opening {
         return format!("opening {} …", folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy());
     }
     match &state.session {
-        Some(session) if session.read_only.is_some() => format!("{} (read only)", session.name()),
+        Some(session) if session.read_only.is_some() => format!("{} (read-only)", session.name()),
         Some(session) => session.name(),
         None => "no session yet".to_owned(),
     }
 }
 
-/// The session's name, and what can be done with sessions.
+/// Draws the session's name with its menu.
 pub fn session_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let title = title(state);
@@ -188,7 +188,7 @@ pub fn session_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
     let name = format!("Session: {title}");
     response.widget_info(|| eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, &name));
     if response.clicked() {
-        commands.push(Command::Sessions(SessionsCommand::LookAtRecent));
+        commands.push(Command::Sessions(SessionsCommand::CheckRecent));
     }
 }
 
@@ -216,7 +216,7 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         let name = field(ui, "new-session", "Name of the new session", "a name, such as h100-study");
         let wanted = !name.text.trim().is_empty();
-        if (ui.add_enabled(wanted, eframe::egui::Button::new("Make")).clicked() || name.entered) && wanted {
+        if (ui.add_enabled(wanted, eframe::egui::Button::new("Create")).clicked() || name.entered) && wanted {
             send(ui, SessionsCommand::New(name.text));
             ui.data_mut(|data| data.remove::<String>(Id::unique("new-session")));
         }
@@ -252,23 +252,23 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         let missing = state.sessions.missing.contains(folder);
         let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
         let place = folder.parent().unwrap_or(folder).display();
-        let note = if missing { " (not there any more)" } else { "" };
+        let note = if missing { " (missing)" } else { "" };
         let button = eframe::egui::Button::new(format!("{name}{note}")).frame(false);
         let response = ui.add_enabled(!missing, button).on_hover_text(format!("in {place}"));
-        if response.on_disabled_hover_text(format!("{} is not there any more", folder.display())).clicked() {
+        if response.on_disabled_hover_text(format!("{} does not exist", folder.display())).clicked() {
             send(ui, SessionsCommand::Open(folder.clone()));
         }
     }
 }
 
-/// What is in a text field of the menu.
+/// Content of a text field of the menu.
 struct Typed {
     text: String,
-    /// Enter was pressed.
+    /// Whether Enter was pressed.
     entered: bool,
 }
 
-/// A text field whose text lives in egui's memory until it is used.
+/// A text field that keeps its text in egui's memory.
 fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
     let memory = Id::unique(id);
     let mut text: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
@@ -283,24 +283,22 @@ fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
     Typed { text, entered }
 }
 
-/// What is wrong with the open session, with what to do, above a screen that needs it.
+/// Draws warnings about the open session, with what to do.
 pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let Some(session) = &state.session else { return };
     let palette = palette(ui.visuals());
     if state.sessions.gone {
         let message = format!(
-            "{} is not there any more: put the folder back, or open another session. What is shown is what was read \
-             before; runs that are under way can be cancelled, and new ones may not be kept.",
+            "{} is missing: restore the folder or open another session. The screen shows what was read before; active \
+             runs can be cancelled, new ones may not be recorded.",
             session.folder.display()
         );
         note(ui, palette.bad, &message, |_| {});
     }
     if let Some(reason) = &session.read_only {
-        let message = format!(
-            "Read only, so nothing can be launched, cancelled or retried here; what others write is followed. {reason}"
-        );
+        let message = format!("Read-only: {reason}");
         note(ui, palette.warning, &message, |ui| {
-            if ui.button("Open for writing").on_hover_text("Once that is no longer so").clicked() {
+            if ui.button("Open for writing").on_hover_text("Try again after fixing the cause").clicked() {
                 commands.push(Command::Sessions(SessionsCommand::TryAgain));
             }
         });

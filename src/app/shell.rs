@@ -1,4 +1,4 @@
-//! What surrounds every screen: the bar above, the rail on the left, messages, the palette and the list of keys.
+//! The frame around every screen: bar, rail, messages, command palette and list of keys.
 
 use eframe::egui::{Align, Button, CentralPanel, Frame, Layout, Margin, Panel, RichText, ScrollArea, Ui};
 
@@ -26,8 +26,8 @@ pub fn shell_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             Screen::Node => super::node::node_ui(ui, state, commands),
         }
     });
-    if state.palette {
-        super::palette::palette_ui(ui.ctx(), state, commands);
+    if state.command_palette {
+        super::command_palette::command_palette_ui(ui.ctx(), state, commands);
     }
     if state.help {
         keys::help_ui(ui.ctx(), commands);
@@ -50,7 +50,7 @@ fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 }
 
 fn node_text(state: &State) -> String {
-    let Some(node) = &state.node else { return "looking at this machine …".to_owned() };
+    let Some(node) = &state.node else { return "reading this machine …".to_owned() };
     let Some(gpu) = node.gpus.first() else { return format!("{} CPUs, no GPU", node.cpus) };
     let memory_gb = gpu.memory_bytes as f64 / 1e9;
     let driver = node.driver.as_deref().map_or(String::new(), |driver| format!(" · driver {driver}"));
@@ -67,13 +67,13 @@ fn theme_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         }
         ui.separator();
         let zoom = (state.settings.zoom_factor() * 100.0).round();
-        for (name, steps) in [("Larger", 1), ("Smaller", -1), ("Normal size", 0)] {
+        for (name, steps) in [("Zoom in", 1), ("Zoom out", -1), ("Reset zoom", 0)] {
             if ui.button(name).on_hover_text(format!("now {zoom} %")).clicked() {
                 commands.push(Command::Zoom(steps));
             }
         }
     });
-    menu.response.widget_info(|| named("Theme and size"));
+    menu.response.widget_info(|| named("Theme and zoom"));
     if ui.button("?").on_hover_text("All keys").clicked() {
         commands.push(Command::Help(true));
     }
@@ -91,7 +91,7 @@ fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         commands.push(Command::Runs(RunsCommand::Pause(!queue.paused)));
     }
     let paused = if queue.paused { "paused · " } else { "" };
-    // Of runs that were found again nothing is known until they have done some steps.
+    // Reattached runs have no estimate until they have done some steps.
     let eta =
         if queue.remaining_s > 0.0 { format!(" · ETA {}", duration_text(queue.remaining_s)) } else { String::new() };
     ui.label(format!("{paused}{} of {} runs{eta}", queue.ended, queue.queued));

@@ -1,6 +1,6 @@
-//! Pictures of the window where the picture is the point: cards, curves, bars with intervals, the drawn topology.
+//! Image snapshots of the window: cards, curves, bars with intervals, the topology.
 //!
-//! They are compared with `tests/golden/window`; set `UPDATE_SNAPSHOTS=1` to make them anew, and look at them.
+//! They are compared with `tests/golden/window`. Set `UPDATE_SNAPSHOTS=1` to renew them, then look at them.
 #![allow(clippy::unwrap_used)]
 
 mod raster;
@@ -18,7 +18,7 @@ use self::raster::Raster;
 use super::engine::LiveStep;
 use super::node::place::{Disk, Places};
 use super::{
-    Command, Curves, LiveCommand, Records, Report, RunCurves, Screen, Settings, State, install_theme, shell_ui,
+    Command, Curves, LiveCommand, Records, RunCurves, Screen, Settings, State, UiEvent, install_theme, shell_ui,
 };
 use crate::analysis::{fixture, summarise_run};
 use crate::plan::fixture::gpu_node;
@@ -27,11 +27,11 @@ use crate::protocol::{GpuSample, HostSample, Sample};
 use crate::store::StepRecord;
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
-/// The C library's sines may differ from machine to machine, and with them the rims of some curves.
+/// The C library's sines may differ between machines, and with them the edges of some curves.
 const PIXELS_THAT_MAY_DIFFER: usize = 20;
 const START_S: f64 = 1_000.0;
 
-/// The window's content without threads behind it.
+/// The window's content without its threads.
 struct Window(State);
 
 impl eframe::App for Window {
@@ -42,14 +42,14 @@ impl eframe::App for Window {
         for command in commands {
             state.execute(command, ui.ctx(), &mut requests);
         }
-        // The Node screen would look at the machine of the test.
+        // The Node screen would read the machine of the test.
         if state.screen != Screen::Node {
             state.poll(&ui.ctx().clone(), &mut requests);
         }
     }
 }
 
-/// Draws the window until something with this role and name is there, and compares the picture.
+/// Draws the window until a widget with this role and name appears, then compares the picture.
 fn snapshot(name: &str, size: [f32; 2], theme: Theme, state: State, role: Role, shows: &str) {
     let content = |context: &mut eframe::CreationContext<'_>| {
         install_theme(&context.egui_ctx);
@@ -66,7 +66,7 @@ fn snapshot(name: &str, size: [f32; 2], theme: Theme, state: State, role: Role, 
         assert!(begin.elapsed() < Duration::from_secs(60), "{shows} does not appear");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // What was found out in that frame is laid out in the next ones.
+    // Layout settles in the next frames.
     window.run_steps(4);
     let options = SnapshotOptions::new().output_path("tests/golden/window").max_failed_pixels(PIXELS_THAT_MAY_DIFFER);
     window.snapshot_options(name, &options);
@@ -83,7 +83,7 @@ fn node() -> Node {
 
 fn state_of(screen: Screen) -> State {
     let mut state = State::new(Settings::default());
-    state.take(Report::Node(Arc::new(node())));
+    state.take(UiEvent::Node(Arc::new(node())));
     state.screen = screen;
     state
 }
@@ -113,17 +113,17 @@ fn folder() -> PathBuf {
 }
 
 fn with_records(mut state: State) -> State {
-    state.take(Report::Session { folder: folder(), read_only: None });
-    state.take(Report::Records(records()));
+    state.take(UiEvent::Session { folder: folder(), read_only: None });
+    state.take(UiEvent::Records(records()));
     state
 }
 
-/// A loss that falls with some unrest, two epochs of 150 steps.
+/// A falling, noisy loss over two epochs of 150 steps.
 fn steps(rank: u32, step_time_s: f64) -> impl Iterator<Item = LiveStep> {
     (1..=300_u64).map(move |step| {
-        // Multiples of the golden ratio spread evenly and look like chance.
-        let unrest = ((step + 97 * u64::from(rank)) as f64 * 0.618_033_988_75).fract() - 0.5;
-        let duration_s = step_time_s * (1.0 + 0.08 * unrest) * if step <= 5 { 6.0 } else { 1.0 };
+        // Multiples of the golden ratio spread evenly and look random.
+        let noise = ((step + 97 * u64::from(rank)) as f64 * 0.618_033_988_75).fract() - 0.5;
+        let duration_s = step_time_s * (1.0 + 0.08 * noise) * if step <= 5 { 6.0 } else { 1.0 };
         let record = StepRecord {
             step,
             // Ranks end a step at slightly different times.
@@ -131,7 +131,7 @@ fn steps(rank: u32, step_time_s: f64) -> impl Iterator<Item = LiveStep> {
             epoch: if step <= 150 { 1 } else { 2 },
             duration_s,
             load_wait_s: duration_s / 20.0,
-            loss: 2.3 / (1.0 + step as f64 / 40.0) + 0.25 * unrest,
+            loss: 2.3 / (1.0 + step as f64 / 40.0) + 0.25 * noise,
             units: 64,
             warm_up: step <= 5,
         };
@@ -170,7 +170,7 @@ fn curves_of_two_runs_share_a_clock() {
         state.execute(choose, &Context::default(), &mut Vec::new());
         state.poll_live(&Context::default(), &mut Vec::new());
         let curves = Curves::build((0..ranks).flat_map(|rank| steps(rank, step_time_s)), samples(ranks, power_w));
-        state.take(Report::Curves(Box::new(RunCurves { folder: folder(), run: run.to_owned(), curves })));
+        state.take(UiEvent::Curves(Box::new(RunCurves { folder: folder(), run: run.to_owned(), curves })));
     }
     snapshot("live-dark", SIZE, Theme::Dark, state, Role::Image, "Loss over time");
 }
@@ -182,7 +182,7 @@ fn bars_have_the_intervals_of_their_repeats_and_the_table_says_them() {
 }
 
 #[test]
-fn the_topology_of_four_gpus_is_drawn_with_its_links() {
+fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
     let mut state = state_of(Screen::Node);
     let pairs = (0..4).flat_map(|a| (a + 1..4).map(move |b| (a, b)));
     let kind = |a, b| if a / 2 == b / 2 { LinkKind::NvLink(18) } else { LinkKind::Sys };
@@ -204,6 +204,6 @@ fn the_topology_of_four_gpus_is_drawn_with_its_links() {
     let mut sample = samples(4, 480.0).last().unwrap();
     sample.host =
         HostSample { cpus_busy: Some(21.5), memory_used_bytes: Some(180_000_000_000), ..HostSample::default() };
-    state.take(Report::NodeSample(Box::new(sample)));
-    snapshot("node-dark", [1280.0, 1100.0], Theme::Dark, state, Role::Button, "Look again");
+    state.take(UiEvent::NodeSample(Box::new(sample)));
+    snapshot("node-dark", [1280.0, 1100.0], Theme::Dark, state, Role::Button, "Refresh");
 }

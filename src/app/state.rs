@@ -1,4 +1,4 @@
-//! All that the window shows, and how commands and reports change it.
+//! The window's state, and how commands and events change it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use eframe::egui::Context;
 
 use super::closing::Closing;
 use super::compare::CompareState;
-use super::engine::{QueueView, Records, Report, Request};
+use super::engine::{QueueView, Records, Request, UiEvent};
 use super::figures::FiguresState;
 use super::live::LiveState;
 use super::node::NodeState;
@@ -17,60 +17,60 @@ use super::sessions::SessionsState;
 use super::{Command, Screen, Settings};
 use crate::plan::Node;
 
-/// The ends of figures' names.
+/// File extensions of figures.
 const FIGURES: [&str; 3] = ["svg", "pdf", "png"];
 
-/// A message where something was asked for and could not be done, or deserves to be known.
+/// An error or warning shown on a screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
-    /// Tells messages apart.
+    /// Identifies the message.
     pub number: u64,
-    /// Where the action was taken.
+    /// The screen of the action.
     pub screen: Screen,
-    /// What was tried, what was found, what to do.
+    /// What was tried, what was found and what to do.
     pub message: String,
 }
 
-/// The session that is open.
+/// The open session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenSession {
     /// Its folder.
     pub folder: PathBuf,
-    /// Why nothing can be launched in it, where another workbench writes it.
+    /// Why it is read-only: another process writes it.
     pub read_only: Option<String>,
 }
 
 impl OpenSession {
-    /// The name people know it by.
+    /// The session's name: that of its folder.
     pub fn name(&self) -> String {
         self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy().into_owned()
     }
 }
 
-/// All that the window shows.
+/// Everything the window shows.
 #[derive(Default)]
 pub struct State {
-    /// What is kept between windows.
+    /// Settings kept between starts.
     pub settings: Settings,
-    /// The screen that is shown.
+    /// The current screen.
     pub screen: Screen,
-    /// This machine; none while it is being looked at.
+    /// This machine; `None` while it is being read.
     pub node: Option<Arc<Node>>,
-    /// The session that is open.
+    /// The open session.
     pub session: Option<OpenSession>,
-    /// Runs of this workbench, where they stand.
+    /// The state of the queue.
     pub queue: Arc<QueueView>,
     /// All runs of the open session.
     pub records: Arc<Records>,
-    /// A report that is being imported: its name, and how much of that is done, from 0 to 1.
+    /// The report being imported: its name and the fraction done, from 0 to 1.
     pub importing: Option<(String, f64)>,
-    /// The palette is open.
-    pub palette: bool,
-    /// The list of keys is open.
+    /// Whether the command palette is open.
+    pub command_palette: bool,
+    /// Whether the list of keys is open.
     pub help: bool,
     /// Messages, oldest first.
     pub problems: Vec<Problem>,
-    /// Opening and making sessions.
+    /// Opening and creating sessions.
     pub sessions: SessionsState,
     /// Whether the window is about to close.
     pub closing: Closing,
@@ -90,20 +90,20 @@ pub struct State {
 }
 
 impl State {
-    /// The state of a window that was just opened.
+    /// The state of a new window.
     pub fn new(settings: Settings) -> Self {
         Self { plan: PlanState::default(), settings, ..Self::default() }
     }
 
-    /// Says something on a screen.
+    /// Shows a message on a screen.
     pub fn problem(&mut self, screen: Screen, message: String) {
-        // The same message twice would only hide others.
+        // A repeated message would only hide others.
         self.problems.retain(|problem| problem.message != message || problem.screen != screen);
         self.problems.push(Problem { number: self.next_problem, screen, message });
         self.next_problem += 1;
     }
 
-    /// Does one thing that was asked for.
+    /// Executes a command.
     pub fn execute(&mut self, command: Command, context: &Context, requests: &mut Vec<Request>) {
         match command {
             Command::Show(screen) => self.show(screen, requests),
@@ -115,7 +115,7 @@ impl State {
                 self.settings.zoom(steps);
                 self.settings.apply(context);
             }
-            Command::Palette(open) => self.palette = open,
+            Command::Palette(open) => self.command_palette = open,
             Command::Help(open) => self.help = open,
             Command::OpenSession(folder) => self.open_session(Request::OpenSession(folder), requests),
             Command::Sessions(command) => self.execute_sessions(command, context, requests),
@@ -133,15 +133,15 @@ impl State {
         }
     }
 
-    /// Takes over what an engine's thread says.
-    pub fn take(&mut self, report: Report) {
-        match report {
-            Report::Node(node) => {
+    /// Takes over an event of the engine.
+    pub fn take(&mut self, event: UiEvent) {
+        match event {
+            UiEvent::Node(node) => {
                 self.node = Some(node);
                 self.plan.node_changed();
                 self.machine.node_changed();
             }
-            Report::Session { folder, read_only } => {
+            UiEvent::Session { folder, read_only } => {
                 self.settings.opened(&folder);
                 self.session = Some(OpenSession { folder, read_only });
                 self.queue = Arc::default();
@@ -152,28 +152,28 @@ impl State {
                 self.sessions.opened();
                 self.runs.session_changed();
             }
-            Report::NotOpened { folder, reason } => self.not_opened(&folder, reason),
-            Report::SessionGone(gone) => self.sessions.gone = gone,
-            Report::Queue(queue) => {
+            UiEvent::NotOpened { folder, reason } => self.not_opened(&folder, reason),
+            UiEvent::SessionGone(gone) => self.sessions.gone = gone,
+            UiEvent::Queue(queue) => {
                 self.queue = queue;
                 self.runs.queue_changed(&self.queue);
             }
-            Report::Records(records) => self.take_records(records),
-            Report::Live(batch) => self.live.take(batch),
-            Report::NodeSample(sample) => self.machine.take_sample(*sample),
-            Report::Importing(importing) => self.importing = importing,
-            Report::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),
-            Report::Problem { screen, message } => {
-                // Wherever a launch failed: it may be tried again.
+            UiEvent::Records(records) => self.take_records(records),
+            UiEvent::Live(batch) => self.live.take(batch),
+            UiEvent::NodeSample(sample) => self.machine.take_sample(*sample),
+            UiEvent::Importing(importing) => self.importing = importing,
+            UiEvent::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),
+            UiEvent::Problem { screen, message } => {
+                // It may have been a launch, which can now be tried again.
                 self.plan.launch_answered();
                 self.problem(screen, message);
             }
-            Report::Page(page) => self.runs.take_page(*page),
-            Report::Curves(curves) => self.live.take_curves(*curves),
+            UiEvent::Page(page) => self.runs.take_page(*page),
+            UiEvent::Curves(curves) => self.live.take_curves(*curves),
         }
     }
 
-    /// Takes over what background work of the screens has done.
+    /// Takes over the results of background work.
     pub fn poll(&mut self, context: &Context, requests: &mut Vec<Request>) {
         self.poll_sessions(context, requests);
         self.poll_closing(context);
@@ -190,14 +190,14 @@ impl State {
             requests.push(Request::WatchNode(screen == Screen::Node));
         }
         if screen == Screen::Figures {
-            // Sessions may have been added or taken away on the Compare screen.
+            // Sessions may have been added or removed on the Compare screen.
             self.figures.records_changed();
         }
         self.screen = screen;
     }
 
     fn take_records(&mut self, records: Arc<Records>) {
-        // What was read of a session that is no longer open is compared with it, or nobody wants it any more.
+        // Records of another session belong to the comparison, or are no longer needed.
         if self.session.as_ref().is_some_and(|session| session.folder == records.folder) {
             self.records = records;
             self.runs.records_changed(&self.records, &self.queue);
@@ -210,10 +210,10 @@ impl State {
         }
     }
 
-    /// Has a profiler's report imported into the open session.
+    /// Imports a profiler report into the open session.
     pub(super) fn attach(&mut self, file: PathBuf, run: Option<String>, requests: &mut Vec<Request>) {
         let refusal = match &self.session {
-            None => Some("a report is kept in a session, and none is open: open or make one first".to_owned()),
+            None => Some("a report needs a session and none is open: open or create one first".to_owned()),
             Some(session) => session.read_only.clone(),
         };
         match refusal {
@@ -228,7 +228,7 @@ impl State {
         self.screen = Screen::Runs;
     }
 
-    /// Plans are edited, sessions and figures opened; anything else is refused with what would be taken.
+    /// Opens dropped plans, sessions, figures and reports; rejects anything else with what is accepted.
     fn dropped(&mut self, paths: Vec<PathBuf>, context: &Context, requests: &mut Vec<Request>) {
         for path in paths {
             let session = if path.is_dir() { Some(path.clone()) } else { path.parent().map(PathBuf::from) };
@@ -247,8 +247,8 @@ impl State {
                 _ if is_plan => self.execute_plan(super::PlanCommand::OpenFile(path), context, requests),
                 _ => {
                     let message = format!(
-                        "{}: neither a plan (a .toml file), a session (a folder with session.toml), a profiler's report (.nsys-rep, .sqlite) \
-                         nor a figure (.svg, .pdf, .png): drop one of these",
+                        "{}: not a plan (.toml), session (a folder with session.toml), profiler report (.nsys-rep, .sqlite) \
+                         or figure (.svg, .pdf, .png): drop one of these",
                         path.display()
                     );
                     self.problem(self.screen, message);
@@ -258,7 +258,7 @@ impl State {
     }
 }
 
-/// Whether a path looks like a profiler's report.
+/// Whether a path looks like a profiler report.
 fn is_report(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     let is_index = path.file_name().is_some_and(|name| name == "session.sqlite");

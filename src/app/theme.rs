@@ -1,4 +1,4 @@
-//! How the window looks: typeface, sizes, spacing, two themes with one accent colour.
+//! The window's look: typeface, sizes, spacing, and two themes with one accent colour.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use eframe::egui::{
     Visuals,
 };
 
-/// The semibold face.
+/// Name of the semibold font family.
 pub const STRONG: &str = "strong";
-/// Sizes of text in points: small, body, title.
+/// Size of small text, in points.
 pub const SMALL: f32 = 11.5;
-/// Running text.
+/// Size of body text, in points.
 pub const BODY: f32 = 13.5;
-/// Headings.
+/// Size of headings, in points.
 pub const TITLE: f32 = 17.0;
 
-/// Spacing is a multiple of this.
+/// Grid of spacing, in points.
 pub const GRID: f32 = 4.0;
 
-/// Installs typefaces and both themes.
+/// Installs the fonts and both themes.
 pub fn install(context: &Context) {
     let mut fonts = FontDefinitions::default();
     let mut add = |name: &str, bytes: &'static [u8]| {
@@ -27,7 +27,7 @@ pub fn install(context: &Context) {
     };
     add("inter", include_bytes!("../../assets/fonts/Inter-Regular.otf"));
     add("inter-strong", include_bytes!("../../assets/fonts/Inter-SemiBold.otf"));
-    // Behind Inter stand egui's own faces, for symbols that Inter lacks.
+    // egui's own fonts are the fallback for symbols that Inter lacks.
     let others = fonts.families.get(&FontFamily::Proportional).cloned().unwrap_or_default();
     let others: Vec<String> = others.into_iter().chain(["Hack".to_owned()]).collect();
     let with = |first: &str| std::iter::once(first.to_owned()).chain(others.iter().cloned()).collect::<Vec<_>>();
@@ -52,28 +52,28 @@ pub fn install(context: &Context) {
     context.style_mut_of(Theme::Dark, dark);
 }
 
-/// The colours that egui's own visuals lack.
+/// Colours that egui's visuals do not have.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
-    /// What can be acted on, and what is chosen.
+    /// Interactive and selected elements.
     pub accent: Color32,
     /// Text on the accent.
     pub on_accent: Color32,
-    /// Cards.
+    /// Background of cards.
     pub card: Color32,
-    /// Lines around cards.
+    /// Borders and grid lines.
     pub line: Color32,
     /// Secondary text.
     pub muted: Color32,
-    /// Good news.
+    /// Success.
     pub good: Color32,
-    /// A reason to look.
+    /// Warning.
     pub warning: Color32,
-    /// Failed.
+    /// Failure.
     pub bad: Color32,
 }
 
-/// The palette of the theme in use.
+/// The palette of the current theme.
 pub fn palette(visuals: &Visuals) -> Palette {
     if visuals.dark_mode {
         Palette {

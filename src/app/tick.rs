@@ -1,23 +1,23 @@
-//! Boxes and dots to tick: filled with the accent where they are on, pale where they are not for use.
+//! Check boxes and radio buttons: filled with the accent colour when on, pale when disabled.
 
 use eframe::egui::{Response, RichText, Stroke, TextWrapMode, Ui};
 
 use super::theme::palette;
 
-/// A box to tick. One that is not enabled still takes the focus, so that why can be read with the keyboard, too: the
-/// caller ignores its clicks.
+/// A check box. A disabled one still takes the focus, so that its reason can be read with the keyboard; the caller
+/// ignores its clicks.
 pub fn tick_ui(ui: &mut Ui, mut on: bool, enabled: bool, text: impl Into<RichText>) -> Response {
     let text = text.into();
     styled(ui, on, enabled, |ui| ui.checkbox(&mut on, text))
 }
 
-/// A box to tick that is always for use.
+/// A check box that is always enabled.
 pub fn check_ui(ui: &mut Ui, on: &mut bool, text: impl Into<RichText>) -> Response {
     let text = text.into();
     styled(ui, *on, true, |ui| ui.checkbox(on, text))
 }
 
-/// A dot among others of which one is on. One that is not enabled is drawn as [`tick_ui`] does.
+/// A radio button. A disabled one behaves like [`tick_ui`].
 pub fn radio_ui(ui: &mut Ui, on: bool, enabled: bool, text: impl Into<RichText>) -> Response {
     let text = text.into();
     styled(ui, on, enabled, |ui| ui.radio(on, text))
@@ -34,10 +34,10 @@ fn styled(ui: &mut Ui, on: bool, enabled: bool, draw: impl FnOnce(&mut Ui) -> Re
         widget.bg_stroke = Stroke::new(1.0, if on { palette.accent } else { palette.muted });
         widget.fg_stroke.color = palette.on_accent;
     }
-    // What is pointed at, and what has the focus.
+    // Outline on hover and focus.
     widgets.hovered.bg_stroke = Stroke::new(1.5, text);
     widgets.active.bg_stroke = Stroke::new(2.0, text);
-    // A box and its text stay together where a line is full.
+    // Keep a box and its label on one line.
     ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
     if !enabled {
         ui.multiply_opacity(0.45);

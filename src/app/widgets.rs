@@ -1,4 +1,4 @@
-//! Small pieces that several screens draw in the same way.
+//! Widgets shared by several screens.
 
 use eframe::egui::{
     Button, ComboBox, FontFamily, Frame, Margin, Response, RichText, Role, Stroke, Ui, Widget as _, WidgetInfo,
@@ -6,7 +6,7 @@ use eframe::egui::{
 
 use super::theme::{GRID, STRONG, palette};
 
-/// Text in the semibold face.
+/// Text in semibold.
 pub fn strong(text: impl Into<String>) -> RichText {
     RichText::new(text).family(FontFamily::Name(STRONG.into()))
 }
@@ -26,14 +26,14 @@ pub fn card(ui: &Ui) -> Frame {
         .inner_margin(Margin::same((3.0 * GRID) as i8))
 }
 
-/// Gives fields that stand on cards a ground of their own: they would be white on white.
+/// Gives text fields on cards a background colour; they would be white on white.
 pub fn fields_on_cards(ui: &mut Ui) {
     let visuals = ui.visuals_mut();
     let ground = if visuals.dark_mode { visuals.extreme_bg_color } else { visuals.faint_bg_color };
     visuals.text_edit_bg_color = Some(ground);
 }
 
-/// The one button of a screen that does its main job.
+/// The primary button of a screen.
 pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Response {
     let palette = palette(ui.visuals());
     let text = strong(text).color(if enabled { palette.on_accent } else { palette.muted });
@@ -41,12 +41,12 @@ pub fn main_button(ui: &mut Ui, enabled: bool, text: impl Into<String>) -> Respo
     ui.add_enabled_ui(enabled, |ui| button.ui(ui)).inner
 }
 
-/// The accessible name of a button that shows a symbol or a word that is not enough.
+/// The accessible name of a button whose label is a symbol or too short.
 pub fn named(name: &str) -> WidgetInfo {
     WidgetInfo::labeled(Role::Button, true, name)
 }
 
-/// A list to choose from; `now` is what is chosen.
+/// A drop-down list; `now` is the current choice.
 pub fn choice(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
     let list = ComboBox::from_id_salt(name).selected_text(now).width(width).height(480.0).truncate();
     let response = list.show_ui(ui, content).response;
@@ -58,7 +58,7 @@ pub fn choice(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOn
     response.on_hover_text(format!("{name}: {now}"));
 }
 
-/// Bytes for reading, in decimal units with three digits: `1.20 GB`.
+/// Bytes as text in decimal units with three digits, such as `1.20 GB`.
 pub fn bytes_text(bytes: f64) -> String {
     let (value, unit) = match bytes {
         1e9.. => (bytes / 1e9, "GB"),

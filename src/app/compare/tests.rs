@@ -234,7 +234,7 @@ fn two_sessions_stand_side_by_side_and_are_told_apart() {
     send(&mut state, CompareCommand::Select(Some(key("fp32-1-ddp-ds"))));
     assert_eq!(send(&mut state, CompareCommand::Add(path("b"))), [Request::Read(path("b"))]);
     assert_eq!(send(&mut state, CompareCommand::Add(path("b"))), []);
-    state.take(crate::app::engine::Report::Records(records(&text(&path("b")), small())));
+    state.take(crate::app::engine::UiEvent::Records(records(&text(&path("b")), small())));
     settle(&mut state);
     assert_eq!(rows(&state).len(), 8);
     assert_eq!(column(&state, "session")[..2], ["a/study", "b/study"]);

@@ -1,4 +1,4 @@
-//! The thread that owns the session: launches, follows, and tells the window at most ten times a second.
+//! The conductor thread: owns the session, launches and follows runs, updates the window at most ten times a second.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::start::{Waiting, look_at_machine};
-use super::{LiveBatch, LiveStep, Outbox, QueueRow, QueueView, Report, Request, WindowClosed};
+use super::{LiveBatch, LiveStep, Outbox, QueueRow, QueueView, Request, UiEvent, WindowClosed};
 use crate::app::Screen;
 use crate::plan::Plan;
 use crate::protocol::{Event, EventLine, Sample, TraceOutcome};
@@ -15,25 +15,25 @@ use crate::session::{Machine, Notice, Session, SessionError, new_session_folder}
 use crate::store::{StepRecord, StoreError};
 use crate::telemetry::{Sampler, Watch};
 
-/// How long the session may wait for something to happen before requests are looked at again.
+/// Longest wait in the session before requests are checked again.
 const PATIENCE: Duration = Duration::from_millis(30);
-/// The window is told at most so often.
-const REPORT_INTERVAL: Duration = Duration::from_millis(100);
-/// Records are read anew at most so often while runs end.
+/// Shortest time between two updates of the window.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
+/// Shortest time between two reads of the records while runs end.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
 
-/// While runs are under way the window is told at least so often, so that elapsed times go on.
+/// Longest time between two updates while runs are active, so that elapsed times advance.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
-/// While somebody looks at the machine it is sampled so often: each sample is a frame.
+/// Sampling interval of the Node screen; each sample causes a frame.
 const NODE_INTERVAL: Duration = Duration::from_secs(1);
-/// Samples of the machine that may wait.
+/// Capacity of the channel of samples for the Node screen.
 const NODE_SAMPLES_IN_FLIGHT: usize = 8;
 
-/// Why nothing can be done in a session that could not be opened for writing.
-const READ_ONLY: &str = "the session is open for reading only: mend what its note tells and open it for writing, or open \
-     another session";
+/// Message for a request that a read-only session cannot serve.
+const READ_ONLY: &str =
+    "the session is read-only: fix the cause shown above, then open it for writing, or open another session";
 
-/// Works until the window is gone; runs that are under way then go on.
+/// Works until the window is gone; active runs continue after that.
 pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>, outbox: &Outbox) {
     let Ok((machine, waiting)) = look_at_machine(requests, outbox) else { return };
     let mut conductor = Conductor {
@@ -45,51 +45,51 @@ pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>,
         librarian,
         outbox,
         live: BTreeMap::new(),
-        told: Instant::now(),
+        updated: Instant::now(),
         last_queue: QueueView::default(),
         stale_since: None,
-        trouble: None,
+        last_error: None,
     };
-    // Whichever way it ends, the window is gone.
+    // However it ends, the window is gone.
     let _ = match waiting {
         Some(waiting) => conductor.execute(waiting.request).and_then(|()| conductor.work(requests)),
         None => conductor.work(requests),
     };
     if let Some(session) = conductor.session.take() {
-        // Nobody is left to be told; the logs hold everything.
+        // No window is left to show an error; the logs hold everything.
         let _ = session.leave();
     }
 }
 
-/// How a folder is to be opened.
+/// How to open a folder.
 #[derive(Clone, Copy, PartialEq)]
 enum Opening {
-    /// The session in it, or a new one.
+    /// Open the session in it, or create one.
     Either,
-    /// The session in it.
+    /// Open the session in it.
     Existing,
-    /// A new one.
+    /// Create a session in it.
     New,
 }
 
 struct Conductor<'a> {
     machine: Machine,
     session: Option<Session>,
-    /// The session that was shown before it could be opened.
+    /// A session that is shown before it is opened.
     shown: Option<PathBuf>,
-    /// The window shows a session that another workbench writes.
+    /// The window shows a session that another process writes.
     read_only: bool,
-    /// Samples of the whole machine, while somebody looks.
+    /// Sampler of the whole machine, while the Node screen is shown.
     node_watch: Option<(Sampler, Receiver<(String, Sample)>)>,
     librarian: &'a SyncSender<Request>,
     outbox: &'a Outbox,
     live: BTreeMap<String, LiveBatch>,
-    told: Instant,
+    updated: Instant,
     last_queue: QueueView,
-    /// The records that the window has lack something since then.
+    /// Since when the window's records are out of date.
     stale_since: Option<Instant>,
-    /// What could not be kept, as it was told.
-    trouble: Option<String>,
+    /// The last error shown, so that it is not repeated.
+    last_error: Option<String>,
 }
 
 impl Conductor<'_> {
@@ -109,21 +109,21 @@ impl Conductor<'_> {
                 match requests.recv_timeout(NODE_INTERVAL / 2) {
                     Ok(request) => {
                         self.execute(request)?;
-                        self.tell(true)?;
+                        self.update(true)?;
                     }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return Err(WindowClosed),
                 }
             } else {
-                // Nothing can happen but a request.
+                // Only a request can cause something now.
                 let request = requests.recv().map_err(|_| WindowClosed)?;
                 self.execute(request)?;
-                self.tell(true)?;
+                self.update(true)?;
             }
             if let Some((_, samples)) = &self.node_watch
                 && let Some((_, sample)) = samples.try_iter().last()
             {
-                self.outbox.send(Report::NodeSample(Box::new(sample)))?;
+                self.outbox.send(UiEvent::NodeSample(Box::new(sample)))?;
             }
         }
     }
@@ -137,15 +137,15 @@ impl Conductor<'_> {
                 }
             }
             Err(error) => {
-                let trouble = format!("keeping what runs say: {error}");
-                // A full disk says the same many times a second.
-                if self.trouble.as_ref() != Some(&trouble) {
-                    self.outbox.problem(Screen::Runs, trouble.as_str())?;
-                    self.trouble = Some(trouble);
+                let message = format!("recording the runs: {error}");
+                // A full disk causes the same error many times a second.
+                if self.last_error.as_ref() != Some(&message) {
+                    self.outbox.problem(Screen::Runs, message.as_str())?;
+                    self.last_error = Some(message);
                 }
             }
         }
-        self.tell(false)
+        self.update(false)
     }
 
     fn take(&mut self, notice: Notice) -> Result<(), WindowClosed> {
@@ -162,15 +162,17 @@ impl Conductor<'_> {
                 self.batch(&run).samples.push(*sample);
                 Ok(())
             }
-            Notice::Importing { name, fraction } => self.outbox.send(Report::Importing(Some((name, fraction)))),
+            Notice::Importing { name, fraction } => self.outbox.send(UiEvent::Importing(Some((name, fraction)))),
             Notice::Trace { name, outcome } => {
                 self.stale_since.get_or_insert_with(Instant::now);
                 if let Some(TraceOutcome::Failed(reason)) = outcome {
-                    self.outbox.problem(Screen::Compare, format!("the report of {name} was not imported: {reason}"))?;
+                    self.outbox.problem(Screen::Compare, format!("cannot import the report of {name}: {reason}"))?;
                 }
-                self.outbox.send(Report::Importing(None))
+                self.outbox.send(UiEvent::Importing(None))
             }
-            Notice::Noise { message, .. } => self.outbox.problem(Screen::Runs, format!("unreadable: {message}")),
+            Notice::Noise { message, .. } => {
+                self.outbox.problem(Screen::Runs, format!("unreadable line in a log: {message}"))
+            }
         }
     }
 
@@ -188,12 +190,12 @@ impl Conductor<'_> {
         self.live.entry(run.to_owned()).or_insert_with(new)
     }
 
-    /// Tells the window what is new, where it is time.
-    fn tell(&mut self, now: bool) -> Result<(), WindowClosed> {
-        if !now && self.told.elapsed() < REPORT_INTERVAL {
+    /// Sends news to the window, at most once per interval unless `now` is set.
+    fn update(&mut self, now: bool) -> Result<(), WindowClosed> {
+        if !now && self.updated.elapsed() < UPDATE_INTERVAL {
             return Ok(());
         }
-        self.told = Instant::now();
+        self.updated = Instant::now();
         let Some(session) = &self.session else { return Ok(()) };
         let view = queue_view(session);
         let same =
@@ -201,10 +203,10 @@ impl Conductor<'_> {
         let ticks = view.is_running() && view.time_s - self.last_queue.time_s >= CLOCK_INTERVAL.as_secs_f64();
         if same != self.last_queue || ticks {
             self.last_queue = view.clone();
-            self.outbox.send(Report::Queue(Arc::new(view)))?;
+            self.outbox.send(UiEvent::Queue(Arc::new(view)))?;
         }
         for batch in std::mem::take(&mut self.live).into_values() {
-            self.outbox.send(Report::Live(batch))?;
+            self.outbox.send(UiEvent::Live(batch))?;
         }
         let folder = session.folder().to_owned();
         if self.stale_since.is_some_and(|since| since.elapsed() >= READ_INTERVAL || session.is_idle()) {
@@ -214,7 +216,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Has the librarian read the session anew, once all that was said is in the index.
+    /// Has the librarian read the session again once the index is up to date.
     fn read(&mut self, folder: PathBuf) -> Result<(), WindowClosed> {
         if let Some(Err(error)) = self.session.as_ref().map(Session::flush) {
             self.outbox.problem(Screen::Runs, format!("bringing the index up to date: {error}"))?;
@@ -225,7 +227,7 @@ impl Conductor<'_> {
     fn execute(&mut self, request: Request) -> Result<(), WindowClosed> {
         let screen = match &request {
             Request::Launch { .. } => Screen::Plan,
-            Request::WatchNode(_) | Request::LookAgain => Screen::Node,
+            Request::WatchNode(_) | Request::RefreshNode => Screen::Node,
             Request::Attach(..) | Request::CancelImports => Screen::Compare,
             _ => Screen::Runs,
         };
@@ -235,8 +237,8 @@ impl Conductor<'_> {
             Request::NewSession(folder) => return self.open(folder, Opening::New),
             Request::Launch { plan, only_missing } => return self.launch(&plan, only_missing),
             Request::WatchNode(on) => return self.watch_node(on),
-            Request::LookAgain => return self.look_again(),
-            // The librarian's; the engine does not send them here.
+            Request::RefreshNode => return self.refresh_node(),
+            // The engine sends these to the librarian.
             Request::Read(_) | Request::Page(..) | Request::Curves(..) | Request::Follow { .. } => return Ok(()),
             Request::Pause(_)
             | Request::Cancel(_)
@@ -247,7 +249,7 @@ impl Conductor<'_> {
             | Request::CancelImports => {}
         }
         let Some(session) = &mut self.session else {
-            let message = if self.read_only { READ_ONLY } else { "no session is open: open or make one first" };
+            let message = if self.read_only { READ_ONLY } else { "no session is open: open or create one first" };
             return self.outbox.problem(screen, message);
         };
         let done = match request {
@@ -272,7 +274,7 @@ impl Conductor<'_> {
         };
         self.stale_since.get_or_insert_with(Instant::now);
         match done {
-            Ok(()) => self.tell(true),
+            Ok(()) => self.update(true),
             Err(error) => self.outbox.problem(screen, error.to_string()),
         }
     }
@@ -280,20 +282,20 @@ impl Conductor<'_> {
     fn open(&mut self, folder: PathBuf, opening: Opening) -> Result<(), WindowClosed> {
         let is_open = |session: &Session| is_same(session.folder(), &folder);
         if self.session.as_ref().is_some_and(is_open) {
-            return self.outbox.send(Report::NotOpened { folder, reason: None });
+            return self.outbox.send(UiEvent::NotOpened { folder, reason: None });
         }
         let known = folder.join("session.toml").exists();
         let refused = match opening {
             _ if self.session.as_ref().is_some_and(|session| !session.is_idle()) => {
-                Some("runs are under way in the open session; end or finish them first")
+                Some("the open session has active runs; let them end or cancel them first")
             }
-            Opening::Existing if !known => Some("no session is here (session.toml is missing); check the path"),
-            Opening::New if known => Some("a session is here already; open it, or choose another name"),
+            Opening::Existing if !known => Some("no session here (session.toml is missing); check the path"),
+            Opening::New if known => Some("a session exists here already; open it, or choose another name"),
             _ => None,
         };
         if let Some(why) = refused {
             let reason = Some(format!("{}: {why}", folder.display()));
-            return self.outbox.send(Report::NotOpened { folder, reason });
+            return self.outbox.send(UiEvent::NotOpened { folder, reason });
         }
         let is_shown = self.shown.take().is_some_and(|shown| shown == folder);
         let read_only = match Session::open_or_create(&folder, self.machine.clone()) {
@@ -305,22 +307,22 @@ impl Conductor<'_> {
                 self.session = None;
                 Some(error.to_string())
             }
-            // It can be read all the same.
+            // It can still be read.
             Err(error) if is_shown => Some(error.to_string()),
-            // The session before stays open.
+            // The previous session stays open.
             Err(error) => {
-                return self.outbox.send(Report::NotOpened { folder, reason: Some(error.to_string()) });
+                return self.outbox.send(UiEvent::NotOpened { folder, reason: Some(error.to_string()) });
             }
         };
         self.live.clear();
         self.last_queue = QueueView::default();
         self.stale_since = None;
-        self.trouble = None;
+        self.last_error = None;
         self.read_only = read_only.is_some();
         if !is_shown || self.read_only {
-            self.outbox.send(Report::Session { folder: folder.clone(), read_only })?;
+            self.outbox.send(UiEvent::Session { folder: folder.clone(), read_only })?;
         }
-        self.tell(true)?;
+        self.update(true)?;
         let follow = Request::Follow { folder: folder.clone(), read_only: self.read_only };
         self.librarian.send(follow).map_err(|_| WindowClosed)?;
         self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
@@ -336,14 +338,14 @@ impl Conductor<'_> {
                 Err(error) => return self.outbox.problem(Screen::Plan, error.to_string()),
             }
         }
-        // Where it could not be opened, that was said.
+        // If it could not be opened, the error is shown already.
         let Some(session) = &mut self.session else { return Ok(()) };
         match session.add_plan(plan, only_missing) {
             Ok(added) => {
                 let (queued, kept, invalid) = (added.queued, added.kept, added.invalid.len());
-                self.outbox.send(Report::Launched { queued, kept, invalid })?;
+                self.outbox.send(UiEvent::Launched { queued, kept, invalid })?;
                 self.stale_since = Some(Instant::now());
-                self.tell(true)
+                self.update(true)
             }
             Err(error) => self.outbox.problem(Screen::Plan, error.to_string()),
         }
@@ -366,16 +368,16 @@ impl Conductor<'_> {
         }
     }
 
-    fn look_again(&mut self) -> Result<(), WindowClosed> {
+    fn refresh_node(&mut self) -> Result<(), WindowClosed> {
         self.machine = Machine::look();
         if self.node_watch.is_some() {
             self.watch_node(true)?;
         }
-        self.outbox.send(Report::Node(Arc::new(self.machine.node.clone())))
+        self.outbox.send(UiEvent::Node(Arc::new(self.machine.node.clone())))
     }
 }
 
-/// Whether two paths lead to one folder.
+/// Whether two paths lead to the same folder.
 fn is_same(a: &Path, b: &Path) -> bool {
     a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }

@@ -1,4 +1,4 @@
-//! The thread that reads sessions for the window: all runs, one run's page, one run's curves.
+//! The librarian thread: reads sessions for the window.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -8,31 +8,31 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{LiveStep, Outbox, Records, Report, Request, RunCurves, RunPage, WindowClosed};
+use super::{LiveStep, Outbox, Records, Request, RunCurves, RunPage, UiEvent, WindowClosed};
 use crate::analysis::{RunSummary, summarise_report, summarise_run};
 use crate::app::Screen;
 use crate::app::live::Curves;
 use crate::store::{Reader, RunRecord, StoreError, index_path};
 
-/// While measures of many runs are being worked out, those that are ready are shown so often.
+/// Interval of partial results while many runs are summarised.
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
-/// So many runs are summed up at once without anything being shown before.
+/// Up to this many runs are summarised without partial results.
 const FEW_RUNS: usize = 20;
-/// Threads that sum up runs.
+/// Most threads that summarise runs.
 const MOST_THREADS: usize = 8;
-/// How much of a log is shown.
+/// Part of a log that is shown, in bytes.
 const LOG_BYTES: usize = 64 << 10;
 
-/// The open session is looked at so often.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval between checks of the open session.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Works until the window is gone.
 pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
-    let mut librarian = Librarian { outbox, shelves: HashMap::new(), followed: None, told: None };
+    let mut librarian = Librarian { outbox, shelves: HashMap::new(), followed: None, sent: None };
     loop {
-        let request = match requests.recv_timeout(LOOK_INTERVAL) {
+        let request = match requests.recv_timeout(CHECK_INTERVAL) {
             Ok(request) => request,
-            Err(RecvTimeoutError::Timeout) => match librarian.look() {
+            Err(RecvTimeoutError::Timeout) => match librarian.check() {
                 Ok(()) => continue,
                 Err(WindowClosed) => return,
             },
@@ -41,8 +41,9 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
         let answered = match request {
             Request::Read(folder) => librarian.read(&folder, false),
             Request::Follow { folder, read_only } => {
-                librarian.told = None;
-                librarian.followed = Some(Followed { print: print(&folder), folder, read_only, gone: false });
+                librarian.sent = None;
+                librarian.followed =
+                    Some(Followed { fingerprint: fingerprint(&folder), folder, read_only, gone: false });
                 Ok(())
             }
             Request::Page(folder, run) => librarian.page(&folder, &run),
@@ -55,27 +56,27 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
     }
 }
 
-/// What is kept of a session: measures of runs that have ended do not change.
+/// Cached summaries of a session: those of ended runs do not change.
 #[derive(Default)]
 struct Shelf {
     summaries: HashMap<String, RunSummary>,
 }
 
-/// The session that is open.
+/// The open session.
 struct Followed {
     folder: PathBuf,
-    /// Another workbench writes it.
+    /// Another process writes it.
     read_only: bool,
-    /// Its folder was not there at the last look.
+    /// Its folder was missing at the last check.
     gone: bool,
-    /// What its files looked like when it was last read.
-    print: Print,
+    /// State of its files when it was last read.
+    fingerprint: Fingerprint,
 }
 
-/// Lengths and times of the files that change when a session is written.
-type Print = [Option<(u64, SystemTime)>; 3];
+/// Lengths and modification times of the files that change when a session is written.
+type Fingerprint = [Option<(u64, SystemTime)>; 3];
 
-fn print(folder: &Path) -> Print {
+fn fingerprint(folder: &Path) -> Fingerprint {
     let index = index_path(folder);
     let mut log = index.clone().into_os_string();
     log.push("-wal");
@@ -90,32 +91,32 @@ struct Librarian<'a> {
     outbox: &'a Outbox,
     shelves: HashMap<PathBuf, Shelf>,
     followed: Option<Followed>,
-    /// What the window was told last.
-    told: Option<Arc<Records>>,
+    /// The records sent last.
+    sent: Option<Arc<Records>>,
 }
 
 impl Librarian<'_> {
-    /// Sees whether the open session is still there, and follows what another workbench writes to it.
-    fn look(&mut self) -> Result<(), WindowClosed> {
+    /// Checks whether the open session still exists, and follows what another process writes to it.
+    fn check(&mut self) -> Result<(), WindowClosed> {
         let Some(followed) = &mut self.followed else { return Ok(()) };
         let gone = !followed.folder.join("session.toml").exists();
         if gone != followed.gone {
             followed.gone = gone;
-            self.outbox.send(Report::SessionGone(gone))?;
+            self.outbox.send(UiEvent::SessionGone(gone))?;
         }
-        let print = print(&followed.folder);
-        if gone || !followed.read_only || print == followed.print {
+        let fingerprint = fingerprint(&followed.folder);
+        if gone || !followed.read_only || fingerprint == followed.fingerprint {
             return Ok(());
         }
-        followed.print = print;
+        followed.fingerprint = fingerprint;
         let folder = followed.folder.clone();
         self.read(&folder, true)
     }
 
-    /// Tells all runs of a session; with `only_new`, where that is not what was told last.
+    /// Sends all runs of a session; with `only_new`, only if they changed.
     fn read(&mut self, folder: &Path, only_new: bool) -> Result<(), WindowClosed> {
         match self.try_read(folder, only_new) {
-            Ok(told) => told,
+            Ok(sent) => sent,
             Err(error) => self.outbox.problem(Screen::Runs, format!("reading a session: {error}")),
         }
     }
@@ -131,13 +132,13 @@ impl Librarian<'_> {
         let records = |shelf: &Shelf, pending: usize| {
             let summaries = runs.iter().filter_map(|run| shelf.summaries.get(&run.run).cloned()).collect();
             let (folder, runs, reports) = (folder.to_owned(), runs.clone(), reports.clone());
-            Report::Records(Arc::new(Records { folder, runs, summaries, reports, pending }))
+            UiEvent::Records(Arc::new(Records { folder, runs, summaries, reports, pending }))
         };
-        // A trace is imported after the end of its run.
+        // A trace is imported after its run has ended.
         let is_known = |run: &RunRecord| shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
         let missing: Vec<String> = ended.iter().filter(|run| !is_known(run)).map(|run| run.run.clone()).collect();
         if !missing.is_empty() {
-            self.told = None;
+            self.sent = None;
         }
         if missing.len() > FEW_RUNS
             && let Err(closed) = self.outbox.send(records(shelf, missing.len()))
@@ -145,47 +146,47 @@ impl Librarian<'_> {
             return Ok(Err(closed));
         }
         let mut left = missing.len();
-        let mut told = Instant::now();
-        let summed = sum_up(folder, &reader, &missing, |summaries| {
+        let mut sent = Instant::now();
+        let summarised = summarise(folder, &reader, &missing, |summaries| {
             left = left.saturating_sub(summaries.len());
             shelf.summaries.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
-            if told.elapsed() < PARTIAL_INTERVAL {
+            if sent.elapsed() < PARTIAL_INTERVAL {
                 return Ok(());
             }
-            told = Instant::now();
+            sent = Instant::now();
             self.outbox.send(records(shelf, left))
         })?;
-        if let Err(closed) = summed {
+        if let Err(closed) = summarised {
             return Ok(Err(closed));
         }
-        let Report::Records(read) = records(shelf, 0) else { return Ok(Ok(())) };
-        // Nothing is drawn anew where nothing changed.
-        if only_new && self.told.as_ref().is_some_and(|told| is_same(told, &read)) {
+        let UiEvent::Records(read) = records(shelf, 0) else { return Ok(Ok(())) };
+        // Unchanged records need no redraw.
+        if only_new && self.sent.as_ref().is_some_and(|sent| is_same(sent, &read)) {
             return Ok(Ok(()));
         }
-        self.told = Some(Arc::clone(&read));
-        Ok(self.outbox.send(Report::Records(read)))
+        self.sent = Some(Arc::clone(&read));
+        Ok(self.outbox.send(UiEvent::Records(read)))
     }
 
     fn page(&self, folder: &Path, run: &str) -> Result<(), WindowClosed> {
         match read_page(folder, run) {
-            Ok(Some(page)) => self.outbox.send(Report::Page(Box::new(page))),
-            Ok(None) => self.outbox.problem(Screen::Runs, format!("{}: run {run} is not in it", folder.display())),
+            Ok(Some(page)) => self.outbox.send(UiEvent::Page(Box::new(page))),
+            Ok(None) => self.outbox.problem(Screen::Runs, format!("{}: there is no run {run}", folder.display())),
             Err(error) => self.outbox.problem(Screen::Runs, format!("reading run {run}: {error}")),
         }
     }
 
     fn curves(&self, folder: &Path, run: &str) -> Result<(), WindowClosed> {
         match read_curves(folder, run) {
-            Ok(curves) => self.outbox.send(Report::Curves(Box::new(curves))),
+            Ok(curves) => self.outbox.send(UiEvent::Curves(Box::new(curves))),
             Err(error) => self.outbox.problem(Screen::Live, format!("reading the curves of run {run}: {error}")),
         }
     }
 }
 
-/// Works out the measures of runs, here and for many runs on threads beside, as their steps take time to read. `take` has
-/// what is ready now and then.
-fn sum_up(
+/// Summarises runs, many of them on several threads, as reading their steps takes time. `take` receives results now and
+/// then.
+fn summarise(
     folder: &Path,
     reader: &Reader,
     runs: &[String],
@@ -193,7 +194,7 @@ fn sum_up(
 ) -> Result<Result<(), WindowClosed>, StoreError> {
     let next = AtomicUsize::new(0);
     let ready = Mutex::new(Vec::new());
-    // Sums up one more run; false where none is left.
+    // Summarises one more run; false if none is left.
     let one = |reader: &Reader| -> bool {
         let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return false };
         let summary = reader.run(run).map(|record| record.as_ref().map(summarise_run));
@@ -214,20 +215,20 @@ fn sum_up(
                     while one(&reader) {}
                 }
             };
-            // With fewer helpers it only takes longer.
-            let _ = std::thread::Builder::new().name("summing".to_owned()).spawn_scoped(scope, help);
+            // Fewer helpers only take longer.
+            let _ = std::thread::Builder::new().name("summarise".to_owned()).spawn_scoped(scope, help);
         }
         while one(reader) {
-            let told = taken();
-            if !matches!(told, Ok(Ok(()))) {
-                // Nobody wants the others any more.
+            let sent = taken();
+            if !matches!(sent, Ok(Ok(()))) {
+                // The rest is no longer needed.
                 next.store(runs.len(), Ordering::Relaxed);
-                return told;
+                return sent;
             }
         }
         Ok(Ok(()))
     })
-    .and_then(|told| if told.is_err() { Ok(told) } else { taken() })
+    .and_then(|sent| if sent.is_err() { Ok(sent) } else { taken() })
 }
 
 fn is_same(a: &Records, b: &Records) -> bool {
@@ -264,7 +265,7 @@ fn read_curves(folder: &Path, run: &str) -> Result<RunCurves, StoreError> {
     Ok(RunCurves { folder: folder.to_owned(), run: run.to_owned(), curves })
 }
 
-/// The end of a file, from the start of a line; empty where there is none.
+/// The end of a file, starting at a line; empty if there is no file.
 fn tail(path: &Path) -> String {
     use std::io::{Read, Seek, SeekFrom};
     let read = || -> std::io::Result<String> {

@@ -1,25 +1,25 @@
-//! What is done before anything else: the machine is looked at, and the session that is to be opened is shown meanwhile.
+//! Start-up: reads the machine and meanwhile shows the session to be opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::{Outbox, Records, Report, Request, WindowClosed};
+use super::{Outbox, Records, Request, UiEvent, WindowClosed};
 use crate::session::Machine;
 use crate::store::Reader;
 
-/// Between two looks whether the machine is known.
+/// Interval between checks whether the machine is read.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The request that came while the machine was looked at, and whether its session is on the screen already.
+/// A request that arrived while the machine was read, and whether its session is shown already.
 pub(super) struct Waiting {
     pub(super) request: Request,
     is_shown: bool,
 }
 
 impl Waiting {
-    /// The session that is on the screen already.
+    /// The session that is shown already.
     pub(super) fn shown(&self) -> Option<PathBuf> {
         match &self.request {
             Request::OpenSession(folder) | Request::OpenExisting(folder) if self.is_shown => Some(folder.clone()),
@@ -28,7 +28,7 @@ impl Waiting {
     }
 }
 
-/// Looks at the machine, which takes seconds: the runs of a session that is to be opened are shown meanwhile.
+/// Reads the machine, which takes seconds. Meanwhile the runs of the session to be opened are shown.
 pub(super) fn look_at_machine(
     requests: &Receiver<Request>,
     outbox: &Outbox,
@@ -50,20 +50,20 @@ pub(super) fn look_at_machine(
         }
     }
     let machine = looking.ok().and_then(|looking| looking.join().ok()).unwrap_or_else(Machine::look);
-    outbox.send(Report::Node(Arc::new(machine.node.clone())))?;
+    outbox.send(UiEvent::Node(Arc::new(machine.node.clone())))?;
     Ok((machine, waiting))
 }
 
-/// Shows the runs of a session; whether there is one that can be read. What is wrong with it is said when it is opened.
+/// Shows the runs of a session. False if there is no readable one; its error is shown when it is opened.
 fn show(folder: &Path, outbox: &Outbox) -> Result<bool, WindowClosed> {
     if !folder.join("session.toml").exists() {
         return Ok(false);
     }
     let Ok(runs) = Reader::open(folder).and_then(|reader| reader.runs()) else { return Ok(false) };
-    outbox.send(Report::Session { folder: folder.to_owned(), read_only: None })?;
+    outbox.send(UiEvent::Session { folder: folder.to_owned(), read_only: None })?;
     let pending = runs.iter().filter(|run| run.state.is_final()).count();
     let records = Records { folder: folder.to_owned(), runs, pending, ..Records::default() };
-    outbox.send(Report::Records(Arc::new(records)))?;
+    outbox.send(UiEvent::Records(Arc::new(records)))?;
     Ok(true)
 }
 
@@ -79,15 +79,15 @@ mod tests {
     #[test]
     fn a_session_is_shown_before_it_is_opened_and_a_folder_without_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let (sender, reports) = sync_channel(10);
+        let (sender, events) = sync_channel(10);
         let outbox = Outbox { sender, wake: Arc::new(|| ()) };
         assert!(!show(folder.path(), &outbox).ok().unwrap());
         let session = folder.path().join("study");
         drop(Store::create(&session, &cpu_node()).unwrap());
         assert!(show(&session, &outbox).ok().unwrap());
-        let told: Vec<Report> = reports.try_iter().collect();
-        let [Report::Session { folder, read_only: None }, Report::Records(records)] = &told[..] else {
-            panic!("{} reports", told.len());
+        let sent: Vec<UiEvent> = events.try_iter().collect();
+        let [UiEvent::Session { folder, read_only: None }, UiEvent::Records(records)] = &sent[..] else {
+            panic!("{} events", sent.len());
         };
         assert!(*folder == session && records.folder == session && records.runs.is_empty());
     }

@@ -1,4 +1,4 @@
-//! Ticks at round places of time, of values and of logarithms, and how they are written.
+//! Axis ticks at round times, values and powers of ten, and their labels.
 
 use egui_plot::{GridInput, GridMark};
 use jiff::tz::TimeZone;
@@ -6,18 +6,18 @@ use jiff::tz::TimeZone;
 use super::kind::XAxis;
 use crate::figure::{grouped, significant};
 
-/// Round lengths of time in seconds, from a second on.
+/// Round durations from one second up, in seconds.
 const ROUND_TIMES_S: [f64; 17] = [
     1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 21_600.0, 43_200.0,
     86_400.0,
 ];
-/// The grid's own least distance of lines is 8 points; ticks with numbers need more.
+/// Least distance of labelled ticks, in units of egui_plot's least grid spacing (8 points).
 const LABEL_COLUMNS: f64 = 12.0;
 const LABEL_ROWS: f64 = 3.5;
-/// No axis has more ticks than this.
+/// Most ticks on an axis.
 const MOST_TICKS: f64 = 400.0;
 
-/// The least of 1, 2, 5, 10, 20, … that is at least `least`.
+/// The smallest of 1, 2, 5, 10, 20, … that is at least `least`.
 fn round_up(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power).find(|step| *step >= least).unwrap_or(10.0 * power)
@@ -31,9 +31,9 @@ fn round_time_up(least_s: f64) -> f64 {
     ROUND_TIMES_S.into_iter().find(|step| *step >= least_s).unwrap_or_else(days)
 }
 
-/// Multiples of `step`, shifted, within bounds.
+/// Multiples of `step` minus `shift` within the bounds.
 fn multiples(step: f64, shift: f64, (from, to): (f64, f64)) -> Vec<GridMark> {
-    // A tick on an edge stays there however it is rounded.
+    // Tolerance keeps a tick on an edge despite rounding.
     let (first, last) = (((from + shift) / step - 1e-9).ceil(), ((to + shift) / step + 1e-9).floor());
     if !(step > 0.0 && first.is_finite() && last.is_finite() && last - first < MOST_TICKS) {
         return Vec::new();
@@ -47,7 +47,7 @@ pub fn x_ticks(axis: XAxis, input: &GridInput) -> Vec<GridMark> {
     let least = input.base_step_size * LABEL_COLUMNS;
     match axis {
         XAxis::Since => multiples(round_time_up(least), 0.0, input.bounds),
-        // Round in the time of day here, not in Greenwich.
+        // Round in local time, not in UTC.
         XAxis::Clock => multiples(round_time_up(least), utc_offset_s(input.bounds.0), input.bounds),
         XAxis::Step => multiples(round_up(least.max(1.0)), 0.0, input.bounds),
     }
@@ -58,8 +58,8 @@ pub fn y_ticks(input: &GridInput) -> Vec<GridMark> {
     multiples(round_up(input.base_step_size * LABEL_ROWS), 0.0, input.bounds)
 }
 
-/// Ticks of a vertical axis that shows decimal logarithms: powers of ten, with 2 and 5 between them where there is
-/// room, and round values where that is less than three.
+/// Ticks of a logarithmic axis: powers of ten, with 2 and 5 between them if there is room, or round values if these are
+/// fewer than three.
 pub fn log_ticks(input: &GridInput) -> Vec<GridMark> {
     let (from, to) = input.bounds;
     let (least, apart) = (input.base_step_size * LABEL_ROWS, input.base_step_size * 2.0);
@@ -85,11 +85,11 @@ pub fn log_ticks(input: &GridInput) -> Vec<GridMark> {
         values = multiples(step, 0.0, (low, high)).iter().map(|mark| mark.value.log10()).collect();
     }
     values.sort_by(f64::total_cmp);
-    // Sizes only decide whether a label is drawn: these have room.
+    // The step size only decides whether a label is drawn; these have room.
     values.into_iter().map(|value| GridMark { value, step_size: least }).collect()
 }
 
-/// A tick of the horizontal axis.
+/// Label of a tick on the horizontal axis.
 pub fn x_text(axis: XAxis, mark: GridMark) -> String {
     match axis {
         XAxis::Since => since_text(mark.value, mark.step_size),
@@ -98,7 +98,7 @@ pub fn x_text(axis: XAxis, mark: GridMark) -> String {
     }
 }
 
-/// A place on the horizontal axis, where the cursor is.
+/// Label of the cursor's position on the horizontal axis.
 pub fn place_text(axis: XAxis, x: f64, width: f64) -> String {
     match axis {
         XAxis::Since => since_text(x, width / 1000.0),
@@ -111,7 +111,7 @@ fn decimals(step: f64) -> usize {
     (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize
 }
 
-/// A time since a start as `12.5 s`, `4:05` or `1:04:05`.
+/// Elapsed time as `12.5 s`, `4:05` or `1:04:05`.
 fn since_text(time_s: f64, step_s: f64) -> String {
     let sign = if time_s < 0.0 { "\u{2212}" } else { "" };
     let time_s = time_s.abs();
@@ -156,10 +156,10 @@ fn utc_offset_s(time_s: f64) -> f64 {
     f64::from(TimeZone::system().to_offset(timestamp).seconds())
 }
 
-/// A tick of a vertical axis.
+/// Label of a tick on a vertical axis.
 pub fn y_text(mark: GridMark) -> String {
     let places = decimals(mark.step_size);
-    // Not `-0`, and no dust of rounding.
+    // Avoids `-0` and rounding residue.
     let value = if mark.value.abs() < mark.step_size / 2.0 { 0.0 } else { mark.value };
     if value != 0.0 && (value.abs() >= 1e7 || mark.step_size < 1e-5) {
         return significant(value).replace('-', "\u{2212}");
@@ -167,14 +167,14 @@ pub fn y_text(mark: GridMark) -> String {
     grouped(&format!("{value:.places$}").replace('-', "\u{2212}"))
 }
 
-/// A tick of a vertical axis that shows decimal logarithms, as the value itself.
+/// Label of a tick on a logarithmic axis: the value itself.
 pub fn log_text(mark: GridMark) -> String {
     let value = 10_f64.powf(mark.value);
     let power = mark.value.floor();
     if !(-4.0..6.0).contains(&power) {
         return format!("{value:.0e}").replace('-', "\u{2212}");
     }
-    // Up to three digits, without zeros at the end.
+    // Up to three digits, without trailing zeros.
     let text = format!("{value:.*}", (2.0 - power).max(0.0) as usize);
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     grouped(text)
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_people_write_them() {
+    fn times_are_written_as_minutes_and_hours() {
         assert_eq!(since_text(12.5, 0.5), "12.5 s");
         assert_eq!(since_text(59.96, 1.0), "60 s");
         assert_eq!(since_text(245.0, 1.0), "4:05");

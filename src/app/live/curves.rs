@@ -1,16 +1,16 @@
-//! One run's curves: what ranks and telemetry said, in order, ready to be drawn; it grows while the run goes on.
+//! The curves of one run: losses, step times and telemetry, ready to draw. They grow while the run goes on.
 
 use super::kind::Kind;
 use super::track::Track;
 use crate::app::engine::LiveStep;
 use crate::protocol::{GpuSample, Sample};
 
-/// Where an epoch begins.
+/// Start of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EpochStart {
     /// The epoch, from 1.
     pub epoch: u32,
-    /// When, in seconds since the Unix epoch.
+    /// Its time, in seconds since the Unix epoch.
     pub time_s: f64,
     /// Its first step.
     pub step: u64,
@@ -21,15 +21,15 @@ pub struct EpochStart {
 pub struct Curves {
     /// Losses and step times of each rank.
     ranks: Vec<RankTrack>,
-    /// The same for all ranks together, where there is more than one.
+    /// The same for all ranks together, if there is more than one.
     joined: Track,
     samples: Track,
     gpus: Vec<String>,
-    /// From the second epoch on.
+    /// Epochs from the second on.
     pub epochs: Vec<EpochStart>,
-    /// The first and the last warm-up step: its time and number.
+    /// Time and number of the first and the last warm-up step.
     pub warm_up: Option<[(f64, u64); 2]>,
-    /// Changes when columns are not the ones they were.
+    /// Changes whenever columns are replaced.
     pub generation: u64,
     last_epoch: u32,
     start_s: Option<f64>,
@@ -40,36 +40,36 @@ struct RankTrack {
     rank: u32,
     track: Track,
     units: Vec<u32>,
-    /// Steps that are in the joined track.
+    /// Steps already in the joined track.
     joined: usize,
 }
 
 impl Curves {
-    /// Builds the curves of a run from all that was said.
+    /// Builds the curves of a run from its steps and samples.
     pub fn build(steps: impl IntoIterator<Item = LiveStep>, samples: impl IntoIterator<Item = Sample>) -> Self {
         let mut curves = Self::default();
         curves.append(steps, samples);
         curves
     }
 
-    /// Takes in what was said since. What is known already is passed over.
+    /// Appends new steps and samples; known ones are skipped.
     pub fn append(&mut self, steps: impl IntoIterator<Item = LiveStep>, samples: impl IntoIterator<Item = Sample>) {
         steps.into_iter().for_each(|step| self.step(&step));
         samples.into_iter().for_each(|sample| self.sample(&sample));
         self.join();
     }
 
-    /// When it gave its first sign of life, in seconds since the Unix epoch.
+    /// Time of the first step or sample, in seconds since the Unix epoch.
     pub fn start_s(&self) -> f64 {
         self.start_s.unwrap_or(0.0)
     }
 
-    /// Whether nothing is known.
+    /// Whether there are no data yet.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty() && self.samples.times.is_empty()
     }
 
-    /// How many GPUs were sampled.
+    /// Number of sampled GPUs.
     pub fn gpus(&self) -> usize {
         self.gpus.len()
     }
@@ -83,13 +83,12 @@ impl Curves {
         }
     }
 
-    /// What telemetry said.
+    /// The telemetry of the run.
     pub fn samples(&self) -> &Track {
         &self.samples
     }
 
-    /// The tracks and columns that show a quantity: one for the run, or with `apart` one for each rank or GPU, with
-    /// its name.
+    /// The tracks and columns of a quantity: one for the run, or with `apart` one per rank or GPU, with its name.
     pub fn of(&self, kind: Kind, apart: bool) -> Vec<(Option<String>, &Track, usize)> {
         if let Some(column) = Kind::OF_STEPS.iter().position(|k| *k == kind) {
             if apart && self.ranks.len() > 1 {
@@ -111,7 +110,7 @@ impl Curves {
         vec![(None, &self.samples, whole_column(place))]
     }
 
-    /// How many ranks or GPUs tell a quantity.
+    /// Number of ranks or GPUs that have a quantity.
     pub fn parts(&self, kind: Kind) -> usize {
         match kind {
             Kind::Loss | Kind::StepTime => self.ranks.len(),
@@ -125,7 +124,7 @@ impl Curves {
         self.ranks.iter().map(|rank| &rank.track).chain([&self.joined, &self.samples])
     }
 
-    /// The same to be changed.
+    /// All tracks in the same order, mutable.
     pub(super) fn tracks_mut(&mut self) -> impl Iterator<Item = &mut Track> {
         self.ranks.iter_mut().map(|rank| &mut rank.track).chain([&mut self.joined, &mut self.samples])
     }
@@ -144,21 +143,21 @@ impl Curves {
             }
             return;
         }
-        let begun_s = step.time_s - step.duration_s;
+        let started_s = step.time_s - step.duration_s;
         of_rank.track.push(step.time_s, Some(number), [step.loss, step.duration_s]);
         of_rank.units.push(step.units);
-        self.started(begun_s);
+        self.started(started_s);
         if index > 0 {
             return;
         }
         if step.epoch > self.last_epoch {
             if self.last_epoch > 0 {
-                self.epochs.push(EpochStart { epoch: step.epoch, time_s: begun_s, step: step.step });
+                self.epochs.push(EpochStart { epoch: step.epoch, time_s: started_s, step: step.step });
             }
             self.last_epoch = step.epoch;
         }
         if step.warm_up {
-            let first = self.warm_up.map_or((begun_s, step.step), |[first, _]| first);
+            let first = self.warm_up.map_or((started_s, step.step), |[first, _]| first);
             self.warm_up = Some([first, (step.time_s, step.step)]);
         }
     }
@@ -172,20 +171,20 @@ impl Curves {
     fn add_rank(&mut self, rank: u32) -> usize {
         let index = self.ranks.partition_point(|known| known.rank < rank);
         self.ranks.insert(index, RankTrack { rank, track: Track::with_columns(2), ..RankTrack::default() });
-        // What was joined lacked this rank.
+        // The joined track lacks this rank.
         self.joined = Track::with_columns(2);
         self.ranks.iter_mut().for_each(|rank| rank.joined = 0);
         self.generation += 1;
         index
     }
 
-    /// Joins the steps that all ranks have told.
+    /// Joins the steps that all ranks have done.
     fn join(&mut self) {
         if self.ranks.len() < 2 {
             return;
         }
         loop {
-            // The next step of each rank; the furthest one decides which is next for all.
+            // The next step of each rank; the largest one is next for all.
             let next = |rank: &RankTrack| rank.track.steps.get(rank.joined).copied();
             let Some(nexts) = self.ranks.iter().map(next).collect::<Option<Vec<f64>>>() else { return };
             let step = nexts.iter().copied().fold(f64::NEG_INFINITY, f64::max);

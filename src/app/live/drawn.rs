@@ -1,4 +1,4 @@
-//! The points of curves as they were drawn last: most frames draw the same ones again, as where only the pointer has moved.
+//! Cache of drawn points: most frames draw the same points again, as when only the pointer moves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use eframe::egui::{Context, Id};
 
 use super::kind::XAxis;
 
-/// Points of a curve in pieces without gaps.
+/// Points of a curve, split at gaps.
 pub type Pieces = Vec<Vec<[f64; 2]>>;
 
-/// All that the points of a curve depend on.
+/// Everything that the points of a curve depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The run, and which of its curves, which may begin anew.
+    /// The run and the generation of its curves.
     pub run: (String, u64),
-    /// Where its values lie, and how many there are.
+    /// Address and number of its values.
     pub values: (usize, usize),
-    /// How strongly they are smoothed, as bits.
+    /// Smoothing factor, as bits.
     pub smoothing: u32,
     pub axis: XAxis,
-    /// The edges of the view, as bits.
+    /// Edges of the view, as bits.
     pub view: (u64, u64),
     pub columns: usize,
 }
 
-/// What the last two passes asked for.
+/// Points drawn in the last two passes.
 #[derive(Clone, Default)]
 struct Drawn {
     pass: u64,
@@ -49,7 +49,7 @@ impl Drawn {
     }
 }
 
-/// The points that were drawn for this key a pass ago, or else those that are made.
+/// The cached points for this key, or those that `make` returns.
 pub fn pieces(context: &Context, key: Key, make: impl FnOnce() -> Pieces) -> Arc<Pieces> {
     let (id, pass) = (Id::unique("live-drawn"), context.cumulative_pass_nr());
     let known = context.data_mut(|data| {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_made_once_until_they_are_not_asked_for_or_change() {
+    fn points_are_cached_until_they_change_or_are_no_longer_drawn() {
         let (context, made) = (Context::default(), Cell::new(0));
         let key = |length| Key {
             run: ("r1".to_owned(), 0),
@@ -98,6 +98,6 @@ mod tests {
         };
         assert_eq!([pass(Some(5)), pass(Some(5)), pass(Some(5))], [1; 3]);
         assert_eq!([pass(Some(6)), pass(Some(6))], [2; 2]);
-        assert_eq!([pass(None), pass(Some(6))], [2, 3], "what was not drawn is forgotten");
+        assert_eq!([pass(None), pass(Some(6))], [2, 3], "points that were not drawn are dropped");
     }
 }

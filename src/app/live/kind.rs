@@ -1,30 +1,30 @@
-//! What can be drawn of runs: loss, times and what telemetry reads, each in its own panel; and along which axis.
+//! The quantities that can be drawn, one panel each, and the horizontal axes.
 
-/// One panel of curves.
+/// A quantity, drawn in one panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// The batches' losses.
+    /// Loss of each batch.
     Loss,
-    /// How long steps took.
+    /// Duration of each step.
     StepTime,
-    /// Memory of GPUs in use by everybody.
+    /// GPU memory in use by all processes.
     Memory,
-    /// Power that GPUs draw.
+    /// GPU power draw.
     Power,
-    /// Share of time in which a kernel ran.
+    /// Share of time with a kernel running.
     Busy,
-    /// Share of multiprocessor cycles with work.
+    /// Share of SM cycles with a resident warp.
     SmActivity,
-    /// Temperature of GPUs.
+    /// GPU temperature.
     Temperature,
-    /// CPUs kept busy.
+    /// Busy CPUs.
     HostCpus,
-    /// Memory of the host in use.
+    /// Host memory in use.
     HostMemory,
 }
 
 impl Kind {
-    /// All of them, in the order of the panels.
+    /// All quantities, in the order of the panels.
     pub const ALL: [Self; 9] = [
         Self::Loss,
         Self::StepTime,
@@ -36,11 +36,11 @@ impl Kind {
         Self::HostCpus,
         Self::HostMemory,
     ];
-    /// Those that steps tell.
+    /// Quantities of steps.
     pub(super) const OF_STEPS: [Self; 2] = [Self::Loss, Self::StepTime];
-    /// Those that each GPU tells.
+    /// Quantities of each GPU.
     pub(super) const OF_GPUS: [Self; 5] = [Self::Memory, Self::Power, Self::Busy, Self::SmActivity, Self::Temperature];
-    /// Those that the host tells.
+    /// Quantities of the host.
     pub(super) const OF_HOST: [Self; 2] = [Self::HostCpus, Self::HostMemory];
 
     /// The name on screen.
@@ -58,22 +58,22 @@ impl Kind {
         }
     }
 
-    /// What it is, for who does not know.
+    /// Its definition.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Loss => "The loss of each batch, before any loss scaling",
-            Self::StepTime => "From the end of one step to the end of the next, waiting for data included",
-            Self::Memory => "Memory of the GPU in use by everybody, as NVML says",
-            Self::Power => "Power that the GPU draws, as NVML says",
-            Self::Busy => "Share of time in which any kernel ran (NVML's utilisation): 100 % may still be little work",
-            Self::SmActivity => "Share of multiprocessor cycles with a warp on them (GPM, from H100 on)",
-            Self::Temperature => "Temperature of the chip, as NVML says",
-            Self::HostCpus => "CPUs kept busy by everybody on this machine",
-            Self::HostMemory => "Memory of this machine in use by everybody",
+            Self::StepTime => "Time from the end of one step to the end of the next, including waits for data",
+            Self::Memory => "GPU memory in use by all processes (NVML)",
+            Self::Power => "Power draw of the GPU (NVML)",
+            Self::Busy => "Share of time with any kernel running (NVML utilisation): 100 % may still be little work",
+            Self::SmActivity => "Share of SM cycles with a resident warp (GPM, H100 and newer)",
+            Self::Temperature => "Temperature of the GPU (NVML)",
+            Self::HostCpus => "CPUs kept busy by all processes on this machine",
+            Self::HostMemory => "Memory of this machine in use by all processes",
         }
     }
 
-    /// How one curve for a whole run is made of those of its ranks or GPUs.
+    /// How the curve of a whole run is combined from its ranks or GPUs.
     pub(super) fn whole(self) -> &'static str {
         match self {
             Self::Loss => "mean of ranks",
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// The same of numbers, one for each GPU; none where one is missing, since a part would look like less.
+    /// Combines one value per GPU. `None` if one is missing, as a partial sum would look too small.
     pub(super) fn of_all(self, values: &[Option<f64>]) -> Option<f64> {
         let values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
         if values.is_empty() {
@@ -99,7 +99,7 @@ impl Kind {
         })
     }
 
-    /// The unit to draw in where `max` is the greatest value, and how many of it one SI unit is.
+    /// The display unit for values up to `max`, and the factor from SI units to it.
     pub(super) fn unit(self, max: f64) -> (&'static str, f64) {
         match self {
             Self::Loss => ("", 1.0),
@@ -114,26 +114,26 @@ impl Kind {
         }
     }
 
-    /// Whether a curve near 0 should look near 0.
+    /// Whether the axis includes zero.
     pub(super) fn starts_at_zero(self) -> bool {
         !matches!(self, Self::Loss | Self::Temperature)
     }
 }
 
-/// What is to the right.
+/// The horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum XAxis {
-    /// Time since the run's first sign of life: runs lie over each other.
+    /// Time since the run's start, so that runs overlap.
     #[default]
     Since,
-    /// The time of day.
+    /// Time of day.
     Clock,
-    /// The step; of loss and step time only.
+    /// Step number; for loss and step time only.
     Step,
 }
 
 impl XAxis {
-    /// All of them.
+    /// All axes.
     pub const ALL: [Self; 3] = [Self::Since, Self::Clock, Self::Step];
 
     /// The name on screen.

@@ -1,4 +1,4 @@
-//! The list of runs beside the plots: running ones first, each with its colour and marker once it is drawn.
+//! The list of runs next to the plots: running ones first, drawn ones with colour and marker.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::app::widgets::{muted, strong};
 use crate::figure::level_name;
 use crate::plan::{Facts, Filter, Key, Level, RunState};
 
-/// What tells the runs of a session apart: the levels that differ, and the repeat.
+/// Names that distinguish the runs of a session: the levels that differ, and the repeat.
 pub fn names(records: &Records) -> HashMap<String, String> {
     let mut keys: Vec<&Key> = Vec::new();
     if let Some(first) = records.runs.first() {
@@ -76,7 +76,7 @@ impl Facts for Listed<'_> {
     }
 }
 
-/// The runs that have or will have curves: running ones first, then those that ended, the latest first.
+/// The runs that have started: running ones first, then ended ones, latest first.
 pub fn listed(state: &State) -> Vec<Listed<'_>> {
     let running = state.queue.rows.iter().filter(|row| is_running(state, &row.run));
     let running = running.map(|row| Listed::new(state, &row.run, row.state));
@@ -87,7 +87,7 @@ pub fn listed(state: &State) -> Vec<Listed<'_>> {
     running.chain(ended.map(|run| Listed::new(state, &run.run, run.state))).collect()
 }
 
-/// The filter field, for the key that goes there.
+/// Id of the filter field, for the key that focuses it.
 pub fn filter_id() -> Id {
     Id::unique("live-filter")
 }
@@ -112,12 +112,11 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
     let fits = |listed: &&Listed| filter.is_empty() || filter.admits(*listed);
     let fitting: Vec<&Listed> = runs.iter().filter(fits).collect();
     if fitting.is_empty() {
-        ui.label(muted(ui, if runs.is_empty() { "No run yet." } else { "No run has such a name." }));
+        ui.label(muted(ui, if runs.is_empty() { "No run yet." } else { "No run matches." }));
     }
     ui.add_space(GRID);
     if state.live.shelf.chosen().next().is_some() {
-        let help =
-            "Drag a plot to move, right drag to zoom into a part, Ctrl and wheel to zoom, double click to see all.";
+        let help = "Drag to pan, right-drag to zoom to a range, Ctrl+wheel to zoom, double-click to show all.";
         let frame = Frame::new().inner_margin(Margin { top: 4, ..Margin::ZERO });
         Panel::bottom("live-help").frame(frame).resizable(false).show_separator_line(false).show(ui, |ui| {
             ui.label(muted(ui, help).small());
@@ -162,7 +161,7 @@ fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, commands: &mut Vec<LiveCo
     });
 }
 
-/// What is worth knowing of a run in one word: nothing of one that finished.
+/// Short state of a run; empty if it finished.
 fn state_text(ui: &Ui, state: &State, listed: &Listed) -> (String, eframe::egui::Color32) {
     let palette = palette(ui.visuals());
     if state.live.shelf.is_reading(listed.run) {

@@ -1,4 +1,4 @@
-//! What is drawn and how: the row of options over the plots.
+//! The options above the plots.
 
 use eframe::egui::{Role, Slider, Ui, WidgetInfo};
 
@@ -27,27 +27,22 @@ pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
                 commands.push(command(now));
             }
         };
-        check(
-            "Per GPU",
-            "One curve for each GPU or rank instead of one for the run",
-            live.per_gpu,
-            LiveCommand::PerGpu,
-        );
+        check("Per GPU", "One curve per GPU or rank instead of one per run", live.per_gpu, LiveCommand::PerGpu);
         check("Log loss", "Draw the loss on a logarithmic axis", live.log_loss, LiveCommand::LogLoss);
-        check("Follow", "While a run goes on, keep the newest in view", live.follow, LiveCommand::Follow);
+        check("Follow", "Keep the newest values of a running run in view", live.follow, LiveCommand::Follow);
         ui.horizontal(|ui| {
             let label = ui.label("Smoothing");
             let mut factor = live.smoothing;
             let slider = Slider::new(&mut factor, 0.0..=0.99).fixed_decimals(2);
-            let hover = "Exponential moving average over time: the share of the past that a point keeps. \
-                         The raw curve stays behind it";
+            let hover = "Exponential moving average over time: weight of the past in each point. \
+                         The raw curve stays visible behind it";
             if ui.add(slider).labelled_by(label.id).on_hover_text(hover).changed() {
                 commands.push(LiveCommand::Smoothing(factor));
             }
         });
         let zoomed = live.view.is_some();
         let reset = ui.add_enabled(zoomed, eframe::egui::Button::new("Show all"));
-        if reset.on_hover_text("Double click on a plot does the same").clicked() {
+        if reset.on_hover_text("Or double-click a plot").clicked() {
             commands.push(LiveCommand::Reset);
         }
     });

@@ -1,4 +1,4 @@
-//! The column of plots: one horizontal axis and one cursor for all of them.
+//! The column of plots, with a shared horizontal axis and cursor.
 
 use eframe::egui::{
     Color32, FontId, Id, Label, Margin, PointerButton, Pos2, Rect, Role, ScrollArea, Stroke, Ui, Vec2b, WidgetInfo,
@@ -16,23 +16,23 @@ use crate::app::State;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
 
-/// A panel is at least so high.
+/// Least height of a panel.
 const LEAST_HEIGHT: f32 = 80.0;
-/// Room for the numbers left of the plots, the same for all, so that their times stand under each other.
+/// Width of the tick labels left of the plots; the same for all, so that their times align.
 const NUMBERS_WIDTH: f32 = 56.0;
-/// Room for the numbers below the last plot.
+/// Height of the tick labels below the last plot.
 const TIMES_HEIGHT: f32 = 18.0;
-/// Markers of one curve in view.
+/// Markers per curve in view.
 const MARKERS: usize = 6;
-/// A right drag narrower than this is a click.
+/// A right-drag narrower than this counts as a click.
 const LEAST_DRAG: f32 = 4.0;
 
-/// Where the last frame's plots were from left to right: what the cursor's place is read from.
+/// Area of the plots in the last frame, for the position of the cursor.
 pub fn plots_rect(ui: &Ui) -> Option<Rect> {
     ui.data(|data| data.get_temp(Id::unique("live-plots")))
 }
 
-/// Where the cursor is on the horizontal axis, if it is over the plots.
+/// Position of the cursor on the horizontal axis, if it is over the plots.
 pub fn cursor(ui: &Ui, scene: &Scene, plots: Rect) -> Option<f64> {
     let pointer = ui.input(|input| input.pointer.hover_pos()).filter(|pointer| plots.contains(*pointer))?;
     Some(place_at(scene, plots, pointer))
@@ -43,7 +43,7 @@ fn place_at(scene: &Scene, plots: Rect, pointer: Pos2) -> f64 {
     scene.view.0 + share * (scene.view.1 - scene.view.0)
 }
 
-/// Draws the plots into what is left of the screen.
+/// Draws the plots into the remaining space.
 pub fn plots_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<LiveCommand>) {
     let (full, empty): (Vec<_>, Vec<_>) = scene.panels().into_iter().partition(|(_, curves)| !curves.is_empty());
     for line in empty_lines(scene, state, &empty) {
@@ -52,7 +52,7 @@ pub fn plots_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<Li
     }
     if full.is_empty() {
         if empty.is_empty() {
-            ui.label(muted(ui, "Tick a panel above to see it."));
+            ui.label(muted(ui, "Tick a panel above to show it."));
         }
         return;
     }
@@ -64,7 +64,7 @@ pub fn plots_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<Li
     let mut plots: Option<Rect> = None;
     let selecting = selection(ui, scene);
     ScrollArea::vertical().auto_shrink(false).max_height(visible.height()).show(ui, |ui| {
-        // Keeps the scroll bar off the plots.
+        // Room for the scroll bar.
         eframe::egui::Frame::new().inner_margin(Margin { right: 10, ..Margin::ZERO }).show(ui, |ui| {
             for (kind, curves) in &full {
                 let panel = Panel { kind: *kind, curves, height, visible, selecting };
@@ -79,7 +79,7 @@ pub fn plots_ui(ui: &mut Ui, state: &State, scene: &Scene, commands: &mut Vec<Li
     }
 }
 
-/// Draws the numbers of the horizontal axis under all plots, where they stay while plots scroll.
+/// Draws the labels of the horizontal axis below all plots; they stay while the plots scroll.
 fn times_ui(ui: &Ui, scene: &Scene, plots: Rect, top: f32) {
     let (from, to) = scene.view;
     let per_point = (to - from) / f64::from(plots.width().max(1.0));
@@ -95,7 +95,7 @@ fn times_ui(ui: &Ui, scene: &Scene, plots: Rect, top: f32) {
     }
 }
 
-/// One line for each reason why panels are empty.
+/// One line per reason for empty panels.
 fn empty_lines(scene: &Scene, state: &State, empty: &[(Kind, Vec<Curve>)]) -> Vec<String> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (kind, _) in empty {
@@ -117,7 +117,7 @@ struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    /// Draws it and returns where the curves are.
+    /// Draws the panel and returns the area of its curves.
     fn ui(&self, ui: &mut Ui, scene: &Scene, commands: &mut Vec<LiveCommand>) -> Rect {
         let YAxis { unit, scale, steady, is_cut } = YAxis::new(self.kind, self.curves, scene);
         self.title_ui(ui, scene, unit, is_cut);
@@ -152,14 +152,14 @@ impl Panel<'_> {
         let pixels = ui.ctx().pixels_per_point();
         let shown = plot.show(ui, |plot_ui| {
             let rect = plot_ui.response().rect;
-            // A panel that is scrolled out of sight needs no curves.
+            // Panels scrolled out of view are not drawn.
             let seen = rect.intersects(self.visible);
             plot_ui.set_plot_bounds_x(scene.view.0..=scene.view.1);
             if let Some(steady) = steady {
                 let top = STEADY_ROOM * steady * scale;
                 plot_ui.set_plot_bounds_y((steady * scale - top)..=top);
             } else {
-                // The plot remembers bounds that were set.
+                // The plot remembers bounds set earlier.
                 plot_ui.set_auto_bounds(Vec2b::new(false, true));
             }
             let columns = (rect.width() * pixels).max(1.0) as usize;
@@ -167,7 +167,7 @@ impl Panel<'_> {
             draw.background(plot_ui, &visuals);
             if seen {
                 self.curves.iter().for_each(|curve| draw.curve(plot_ui, curve, curve.colour(&visuals)));
-                // Over all curves, so that one that lies under another is still told.
+                // Markers on top of all curves identify hidden ones.
                 if scene.runs.len() > 1 {
                     self.curves.iter().for_each(|curve| draw.markers(plot_ui, curve, curve.colour(&visuals)));
                 }
@@ -188,7 +188,7 @@ impl Panel<'_> {
         });
     }
 
-    /// What is not plain about the curves.
+    /// Notes next to the title: scale, combination of parts, smoothing.
     fn notes(&self, scene: &Scene, is_cut: bool) -> String {
         let mut notes = Vec::new();
         if scene.is_log(self.kind) {
@@ -199,7 +199,7 @@ impl Panel<'_> {
             notes.push(self.kind.whole().to_owned());
         }
         if is_cut {
-            notes.push("steps of the warm-up go beyond the axis".to_owned());
+            notes.push("warm-up steps exceed the axis".to_owned());
         }
         let factor = scene.smoothing();
         if factor > 0.0 {
@@ -218,7 +218,7 @@ struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    /// A value as it is drawn; none where it cannot be.
+    /// A value in plot coordinates; `None` if it cannot be drawn.
     fn y(&self, value: f64) -> Option<f64> {
         if !self.log {
             return Some(value * self.scale);
@@ -226,7 +226,7 @@ impl Draw<'_> {
         (value > 0.0).then(|| value.log10())
     }
 
-    /// Warm-up as a shade, epochs as thin lines.
+    /// Shades the warm-up and marks epochs with thin lines.
     fn background(&self, plot: &mut PlotUi, visuals: &eframe::egui::Visuals) {
         let width = self.scene.view.1 - self.scene.view.0;
         for run in &self.scene.runs {
@@ -236,7 +236,7 @@ impl Draw<'_> {
                 let fill = colour.gamma_multiply(0.10);
                 plot.span(Span::new("", from..=to).fill(fill).border(Stroke::new(0.0, fill)).border_color(fill));
             }
-            // So many epochs in view that their lines would be a shade tell nothing.
+            // Skipped when the lines would be too dense to read.
             let place = |epoch: &super::curves::EpochStart| self.scene.place(run, epoch.time_s, epoch.step);
             let starts = run.curves.epochs.iter().map(place);
             let seen: Vec<f64> =
@@ -259,7 +259,7 @@ impl Draw<'_> {
     fn lines(&self, plot: &mut PlotUi, curve: &Curve, colour: Color32, smooth: bool) {
         let pieces = curve.pieces(plot.ctx(), self.scene, self.columns, smooth);
         for piece in pieces.iter() {
-            // What cannot be drawn on a logarithmic axis is a gap as well.
+            // Values without a logarithm are gaps.
             let mut points = Vec::with_capacity(piece.len());
             for &[x, value] in piece {
                 match self.y(value) {
@@ -271,7 +271,7 @@ impl Draw<'_> {
         }
     }
 
-    /// A few markers on the curve, each run's at other places.
+    /// Draws a few markers on the curve, at different positions for each run.
     fn markers(&self, plot: &mut PlotUi, curve: &Curve, colour: Color32) {
         let Some((from, to)) = curve.seen(self.scene) else { return };
         let at = |index: usize| (index as f64 + 0.5 + 0.13 * (curve.run.slot % 4) as f64) / MARKERS as f64;
@@ -307,7 +307,7 @@ fn line(plot: &mut PlotUi, points: Vec<PlotPoint>, colour: Color32) {
     }
 }
 
-/// The part that is being dragged out, in places of the horizontal axis.
+/// The range being selected on the horizontal axis.
 fn selection(ui: &Ui, scene: &Scene) -> Option<(f64, f64)> {
     let start: Option<f32> = ui.data(|data| data.get_temp(Id::unique("live-selection")));
     let (start, plots) = start.zip(plots_rect(ui))?;
@@ -316,7 +316,7 @@ fn selection(ui: &Ui, scene: &Scene) -> Option<(f64, f64)> {
     Some((at(start), at(pointer.x)))
 }
 
-/// What a pointer over a plot asks for.
+/// Handles pan, zoom and reset by the pointer.
 fn interact(ui: &Ui, scene: &Scene, response: &eframe::egui::Response, commands: &mut Vec<LiveCommand>) {
     let (from, to) = scene.view;
     let per_point = (to - from) / f64::from(response.rect.width().max(1.0));
@@ -358,10 +358,10 @@ fn interact(ui: &Ui, scene: &Scene, response: &eframe::egui::Response, commands:
     }
 }
 
-/// Looks at a part. Who moves away from the newest does not want to be taken back there.
+/// Zooms to a range. Ends following, so that the view does not jump back to the newest values.
 fn look(scene: &Scene, (from, to): (f64, f64), commands: &mut Vec<LiveCommand>) {
     let (first, last) = scene.all;
-    // Further out there is nothing to see.
+    // There is nothing to see further out.
     if to - from > 4.0 * (last - first) {
         commands.push(LiveCommand::Reset);
         return;

@@ -1,4 +1,4 @@
-//! The values of all curves at the cursor, or the newest ones: a small table under the plots.
+//! The table below the plots: values of all curves at the cursor, or the newest ones.
 
 use eframe::egui::{Align, Frame, Layout, Margin, Panel, ScrollArea, Sense, Ui, vec2};
 
@@ -12,24 +12,24 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, strong};
 use crate::figure::{grouped, significant};
 
-/// Of more lines than this, some are scrolled away.
+/// Lines shown without scrolling.
 const MOST_LINES: usize = 8;
 const LINE_HEIGHT: f32 = 18.0;
-/// Room around the table in its card, and over the card.
+/// Padding around the table and above its card.
 const PADDING: f32 = 6.0;
-/// From how wide to how wide the column of names and those of numbers are.
+/// Least and greatest widths of the name column and the number columns.
 const NAME_WIDTH: (f32, f32) = (150.0, 320.0);
 const COLUMN_WIDTH: (f32, f32) = (64.0, 110.0);
 
 /// One line: a run, or one of its GPUs or ranks.
 struct Line<'a> {
     name: String,
-    /// Of the first curve: they share colour and marker.
+    /// Its first curve; all share colour and marker.
     curve: &'a Curve<'a>,
     values: Vec<Option<f64>>,
 }
 
-/// Draws the table at the bottom of what is left.
+/// Draws the table at the bottom of the remaining space.
 pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
     let panels: Vec<(Kind, Vec<Curve>)> = scene.panels().into_iter().filter(|(_, curves)| !curves.is_empty()).collect();
     let at = plots_rect(ui).and_then(|plots| cursor(ui, scene, plots));
@@ -54,7 +54,7 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
             let widths = (name_width, column);
             let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name().to_owned()).collect();
             row(ui, widths, |ui| drop(ui.label(strong(when))), &names, true);
-            // The units of the panels above.
+            // The same units as in the panels above.
             let axes: Vec<YAxis> = panels.iter().map(|(kind, curves)| YAxis::new(*kind, curves, scene)).collect();
             let units: Vec<String> = axes.iter().map(|axis| axis.unit.to_owned()).collect();
             row(ui, widths, |_| (), &units, true);
@@ -81,7 +81,7 @@ fn text(value: Option<f64>, axis: &YAxis) -> String {
     value.map_or_else(|| "\u{2013}".to_owned(), scaled)
 }
 
-/// One line of the table: numbers to the right.
+/// Draws one line of the table; numbers are right-aligned.
 fn row(ui: &mut Ui, (name_width, column): (f32, f32), name: impl FnOnce(&mut Ui), values: &[String], header: bool) {
     let height = ui.spacing().interact_size.y;
     ui.horizontal(|ui| {

@@ -1,4 +1,4 @@
-//! What is to be drawn now: the chosen runs with their curves, the panels, and the part of the horizontal axis.
+//! The scene to draw: the chosen runs with their curves, the panels, and the visible range of the horizontal axis.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::analysis::Places;
 use crate::app::State;
 use crate::plan::RunState;
 
-/// Everything in view has this much room at either end, as a share of its width.
+/// Margin at both ends of the data, as a share of its width.
 const MARGIN: f64 = 0.01;
 
 /// A chosen run.
@@ -26,32 +26,32 @@ pub struct SceneRun<'a> {
     pub running: bool,
 }
 
-/// The axis of step times ends at so many times the greatest one after the warm-up.
+/// End of the step-time axis, relative to the greatest step time after the warm-up.
 pub const STEADY_ROOM: f64 = 1.06;
 
 /// One curve of a panel.
 pub struct Curve<'a> {
     pub run: &'a SceneRun<'a>,
-    /// The GPU or rank.
+    /// Name of the GPU or rank; `None` for the whole run.
     pub part: Option<String>,
     place: (usize, usize),
     track: &'a Track,
     column: &'a Column,
 }
 
-/// What is to be drawn.
+/// The scene to draw.
 pub struct Scene<'a> {
     pub runs: Vec<SceneRun<'a>>,
     pub axis: XAxis,
-    /// Everything there is on the horizontal axis.
+    /// Range of all data on the horizontal axis.
     pub all: (f64, f64),
-    /// The part that is looked at.
+    /// Visible range.
     pub view: (f64, f64),
     live: &'a LiveState,
 }
 
 impl<'a> Scene<'a> {
-    /// What is to be drawn of a state.
+    /// The scene of a state.
     pub fn new(state: &'a State) -> Self {
         let live = &state.live;
         let runs: Vec<SceneRun> = live
@@ -86,7 +86,7 @@ impl<'a> Scene<'a> {
         scene
     }
 
-    /// From where to where a run's tracks go.
+    /// Ranges of a run's tracks.
     fn ends(&self, run: &SceneRun) -> Vec<(f64, f64)> {
         let telemetry = (self.axis != XAxis::Step).then(|| run.curves.samples());
         let tracks = run.curves.steps().into_iter().chain(telemetry);
@@ -97,22 +97,22 @@ impl<'a> Scene<'a> {
         ends.collect()
     }
 
-    /// Where a track's points are, before the shift is taken off.
+    /// Horizontal positions of a track's points, before the shift is subtracted.
     fn xs<'b>(&self, track: &'b Track) -> &'b Places {
         if self.axis == XAxis::Step { &track.steps } else { &track.times }
     }
 
-    /// What a run's places are shifted by.
+    /// Shift of a run's positions.
     fn shift(&self, run: &SceneRun) -> f64 {
         if self.axis == XAxis::Since { run.curves.start_s() } else { 0.0 }
     }
 
-    /// Where a moment of a run is.
+    /// Position of a moment of a run.
     pub fn place(&self, run: &SceneRun, time_s: f64, step: u64) -> f64 {
         if self.axis == XAxis::Step { step as f64 } else { time_s - self.shift(run) }
     }
 
-    /// Panels that are to be seen, each with its curves.
+    /// The visible panels, each with its curves.
     pub fn panels(&'a self) -> Vec<(Kind, Vec<Curve<'a>>)> {
         let shown = Kind::ALL.into_iter().filter(|kind| !self.live.hidden.contains(kind));
         shown.map(|kind| (kind, self.curves(kind))).collect()
@@ -136,7 +136,7 @@ impl<'a> Scene<'a> {
     /// Why a panel has no curves.
     pub fn why_empty(&self, kind: Kind, state: &State) -> String {
         if self.axis == XAxis::Step && !Kind::OF_STEPS.contains(&kind) {
-            return "told by time, not by step".to_owned();
+            return "recorded by time, not by step".to_owned();
         }
         if Kind::OF_STEPS.contains(&kind) {
             return "no step yet".to_owned();
@@ -145,23 +145,23 @@ impl<'a> Scene<'a> {
             return "no sample yet".to_owned();
         }
         if self.runs.iter().any(|run| run.curves.gpus() > 0) {
-            return "these GPUs do not tell it".to_owned();
+            return "not reported by these GPUs".to_owned();
         }
         let reason = state.node.as_ref().and_then(|node| node.no_gpu_reason.clone());
         reason.unwrap_or_else(|| "these runs use no GPU".to_owned())
     }
 
-    /// How strongly curves are smoothed.
+    /// Smoothing factor.
     pub fn smoothing(&self) -> f32 {
         self.live.smoothing
     }
 
-    /// Whether the newest is kept in view.
+    /// Whether the newest values are kept in view.
     pub fn follows(&self) -> bool {
         self.live.follow
     }
 
-    /// Whether the loss is drawn as its logarithm.
+    /// Whether a panel has a logarithmic axis.
     pub fn is_log(&self, kind: Kind) -> bool {
         kind == Kind::Loss && self.live.log_loss
     }
@@ -170,24 +170,24 @@ impl<'a> Scene<'a> {
 /// The vertical axis of a panel.
 pub struct YAxis {
     pub unit: &'static str,
-    /// What makes values ones in that unit.
+    /// Factor from SI units to that unit.
     pub scale: f64,
-    /// The value near its end, where that is not the greatest one: of step times, the greatest after the warm-up.
+    /// Upper end of the axis, if not the greatest value: for step times, the greatest after the warm-up.
     pub steady: Option<f64>,
-    /// Steps of the warm-up go beyond its end.
+    /// Whether warm-up steps exceed the axis.
     pub is_cut: bool,
 }
 
 impl YAxis {
     pub fn new(kind: Kind, curves: &[Curve], scene: &Scene) -> Self {
         let max = curves.iter().map(Curve::max).fold(0.0, f64::max);
-        // Steps of the warm-up take so long that beside them the others would lie on zero.
+        // Warm-up steps are so long that the others would look like zero.
         let of_curves = if kind == Kind::StepTime { curves } else { &[] };
         let [warm, steady] = of_curves.iter().fold([None, None], |most: [Option<f64>; 2], curve| {
             let [warm, steady] = curve.warm_and_steady_max(scene);
             [most[0].into_iter().chain(warm).reduce(f64::max), most[1].into_iter().chain(steady).reduce(f64::max)]
         });
-        // An axis from 0 to 0 is none.
+        // An axis needs an extent.
         let steady = steady.filter(|steady| *steady > 0.0);
         let is_cut = steady.is_some_and(|steady| warm.is_some_and(|warm| warm > STEADY_ROOM * steady));
         let (unit, scale) = kind.unit(steady.unwrap_or(max));
@@ -196,17 +196,17 @@ impl YAxis {
 }
 
 impl Curve<'_> {
-    /// Its colour.
+    /// The colour.
     pub fn colour(&self, visuals: &Visuals) -> Color32 {
         mark::colour(visuals, self.run.slot, self.place)
     }
 
-    /// Its marker.
+    /// The marker.
     pub fn marker(&self) -> MarkerShape {
         mark::marker(self.run.slot)
     }
 
-    /// Whether it is drawn smoothed.
+    /// Whether it is smoothed.
     pub fn is_smooth(&self) -> bool {
         self.column.smooth.is_some()
     }
@@ -216,10 +216,10 @@ impl Curve<'_> {
         self.column.raw.extent(0, usize::MAX).map_or(0.0, |(_, max)| max)
     }
 
-    /// The greatest values in view: of the warm-up, and of what came after it.
+    /// The greatest values in view: of the warm-up and after it.
     pub fn warm_and_steady_max(&self, scene: &Scene) -> [Option<f64>; 2] {
         let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
-        // By step, as ranks end one and the same step at different times.
+        // By step, because ranks end the same step at different times.
         let last = self.run.curves.warm_up.map_or(f64::NEG_INFINITY, |[_, (_, step)]| step as f64);
         let after = self.track.steps.partition_point(|step| *step <= last);
         let from = xs.partition_point(|x| *x - shift < scene.view.0);
@@ -228,7 +228,7 @@ impl Curve<'_> {
         [max(from, after.min(to)), max(after.max(from), to)]
     }
 
-    /// The pieces in view, raw or smoothed.
+    /// Its points in view, raw or smoothed.
     pub fn pieces(&self, context: &Context, scene: &Scene, columns: usize, smooth: bool) -> Arc<Pieces> {
         let (values, smoothing) = match &self.column.smooth {
             Some(smoothed) if smooth => (&smoothed.values, smoothed.factor),
@@ -251,7 +251,7 @@ impl Curve<'_> {
         })
     }
 
-    /// From where to where it is in view.
+    /// Its visible range.
     pub fn seen(&self, scene: &Scene) -> Option<(f64, f64)> {
         let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
         let (first, last) = xs.first().zip(xs.last())?;
@@ -259,13 +259,13 @@ impl Curve<'_> {
         (seen.0 <= seen.1).then_some(seen)
     }
 
-    /// The last point at or before a place: of what is smoothed where that is drawn. None in gaps and past the end.
+    /// The last point at or before a position, smoothed if the curve is. `None` in gaps and past the end.
     pub fn at(&self, scene: &Scene, x: Option<f64>) -> Option<[f64; 2]> {
         let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
         let values = self.column.smooth.as_ref().map_or(&self.column.raw, |smooth| &smooth.values).values();
         let count = match x {
             None => xs.len(),
-            // Between the last two points counts, past the last does not.
+            // Positions past the last point have no value.
             Some(x) if xs.last().is_none_or(|last| *last - shift < x) => return None,
             Some(x) => xs.partition_point(|other| *other - shift <= x),
         };
@@ -275,7 +275,7 @@ impl Curve<'_> {
     }
 }
 
-/// Whether a run is going on now.
+/// Whether a run is starting or running.
 pub fn is_running(state: &State, run: &str) -> bool {
     let goes_on = |run_state| matches!(run_state, RunState::Starting | RunState::Running);
     state.queue.rows.iter().any(|row| row.run == run && goes_on(row.state))

@@ -1,4 +1,4 @@
-//! The curves that the window keeps: bounded, of chosen and running runs first, smoothed in the background.
+//! The curves kept in memory: a bounded number, chosen and running runs first, smoothed in the background.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,46 +11,46 @@ use super::curves::Curves;
 use super::track::{Smooth, Track};
 use crate::app::engine::{LiveBatch, RunCurves};
 
-/// Curves of at most so many runs are kept.
+/// Most runs whose curves are kept.
 pub(super) const KEPT_RUNS: usize = 16;
-/// Running runs choose themselves; of those at most so many stay.
-const CHOSEN_BY_THEMSELVES: usize = 4;
-/// While a run's record is read, so many batches of it wait to be added; then it is not waited for any longer.
+/// Most running runs that are shown automatically.
+const AUTOMATIC_RUNS: usize = 4;
+/// Most batches that wait for the recorded curves of a run to be read.
 const WAITING_BATCHES: usize = 1000;
-/// Up to so many values are smoothed at once, which takes about a millisecond.
+/// Most values smoothed within a frame, which takes about a millisecond.
 const SMOOTHED_AT_ONCE: usize = 50_000;
 
 /// A run that is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
-    /// Which.
+    /// The run's id.
     pub run: String,
-    /// Decides colour and marker.
+    /// Index of its colour and marker.
     pub slot: usize,
-    by_itself: bool,
+    automatic: bool,
 }
 
-/// A run's record is being read.
+/// A run whose recorded curves are being read.
 struct Reading {
     folder: PathBuf,
     waiting: Vec<LiveBatch>,
 }
 
-/// Smoothed columns of one run as it was at a generation.
+/// Smoothed columns of one generation of a run's curves.
 struct Smoothed {
     run: String,
     generation: u64,
     tracks: Vec<Vec<Smooth>>,
 }
 
-/// The curves that are kept.
+/// The curves kept in memory.
 #[derive(Default)]
 pub struct Shelf {
     curves: BTreeMap<String, Arc<Curves>>,
-    /// Runs in the order they were last given something.
+    /// Runs in the order of their last update.
     order: Vec<String>,
     chosen: Vec<Chosen>,
-    /// Runs that the user does not want to see, though they run.
+    /// Running runs that the user has hidden.
     unwanted: Vec<String>,
     wanted: Vec<String>,
     reading: BTreeMap<String, Reading>,
@@ -63,7 +63,7 @@ impl Shelf {
         self.chosen.iter()
     }
 
-    /// The run as it is drawn, if it is.
+    /// The run if it is drawn.
     pub fn choice(&self, run: &str) -> Option<&Chosen> {
         self.chosen.iter().find(|chosen| chosen.run == run)
     }
@@ -73,17 +73,17 @@ impl Shelf {
         self.curves.get(run).map(Arc::as_ref)
     }
 
-    /// Whether a run's record is being read.
+    /// Whether a run's recorded curves are being read.
     pub fn is_reading(&self, run: &str) -> bool {
         self.reading.contains_key(run) || self.wanted.iter().any(|wanted| wanted == run)
     }
 
-    /// Draws a run, or no longer.
+    /// Shows or hides a run.
     pub fn choose(&mut self, run: &str, on: bool) {
         self.unwanted.retain(|unwanted| unwanted != run);
         if on {
             if let Some(chosen) = self.chosen.iter_mut().find(|chosen| chosen.run == run) {
-                chosen.by_itself = false;
+                chosen.automatic = false;
                 return;
             }
             self.add(run, false);
@@ -97,7 +97,7 @@ impl Shelf {
         }
     }
 
-    /// Draws no run.
+    /// Hides all runs.
     pub fn choose_none(&mut self) {
         for run in self.chosen.iter().map(|chosen| chosen.run.clone()).collect::<Vec<_>>() {
             self.choose(&run, false);
@@ -110,13 +110,13 @@ impl Shelf {
         }
     }
 
-    fn add(&mut self, run: &str, by_itself: bool) {
+    fn add(&mut self, run: &str, automatic: bool) {
         let is_free = |slot: &usize| self.chosen.iter().all(|chosen| chosen.slot != *slot);
         let slot = (0..).find(is_free).unwrap_or(0);
-        self.chosen.push(Chosen { run: run.to_owned(), slot, by_itself });
+        self.chosen.push(Chosen { run: run.to_owned(), slot, automatic });
     }
 
-    /// The runs to be read now.
+    /// The runs to read now.
     pub fn ask(&mut self, folder: &Path) -> impl Iterator<Item = String> + use<> {
         let asked = std::mem::take(&mut self.wanted);
         for run in &asked {
@@ -126,11 +126,11 @@ impl Shelf {
         asked.into_iter()
     }
 
-    /// Something arrived from a run.
+    /// Takes over new steps and samples.
     pub fn take(&mut self, batch: LiveBatch) {
         let run = batch.run.clone();
         if !self.curves.contains_key(&run) {
-            // Somebody else saw the beginning of a run that is found in its middle.
+            // The start of a reattached run has to be read from the session.
             if batch.steps.first().is_some_and(|step| step.step.step > 1) {
                 self.want(&run);
             }
@@ -149,13 +149,13 @@ impl Shelf {
         self.used(&run);
     }
 
-    /// A run's record was read.
+    /// Takes over the recorded curves of a run.
     pub fn take_curves(&mut self, read: RunCurves) {
-        // What was asked of another session, or is no longer waited for.
+        // Curves of another session, or no longer wanted.
         let Some(reading) = self.reading.remove(&read.run).filter(|reading| reading.folder == read.folder) else {
             return;
         };
-        // What is being smoothed would belong to the curves that go now.
+        // Smoothing in progress belongs to the replaced curves.
         self.smoothing = None;
         let mut curves = read.curves;
         for batch in reading.waiting {
@@ -165,14 +165,14 @@ impl Shelf {
         self.used(&read.run);
     }
 
-    /// Lets go of what is too much: runs chosen by themselves, then curves, the oldest first.
+    /// Drops surplus automatically shown runs, then surplus curves, oldest first.
     fn used(&mut self, run: &str) {
         self.order.retain(|other| *other != run);
         self.order.push(run.to_owned());
-        let by_itself = |chosen: &&Chosen| chosen.by_itself && chosen.run != run;
-        if self.chosen.iter().filter(by_itself).count() >= CHOSEN_BY_THEMSELVES {
+        let automatic = |chosen: &&Chosen| chosen.automatic && chosen.run != run;
+        if self.chosen.iter().filter(automatic).count() >= AUTOMATIC_RUNS {
             let age = |chosen: &&Chosen| self.order.iter().position(|other| *other == chosen.run);
-            let oldest = self.chosen.iter().filter(by_itself).min_by_key(age).map(|chosen| chosen.run.clone());
+            let oldest = self.chosen.iter().filter(automatic).min_by_key(age).map(|chosen| chosen.run.clone());
             self.chosen.retain(|chosen| Some(&chosen.run) != oldest.as_ref());
         }
         while self.order.len() > KEPT_RUNS {
@@ -183,7 +183,7 @@ impl Shelf {
         }
     }
 
-    /// Brings smoothed curves to `factor`: short ones at once, others in the background.
+    /// Smooths curves with `factor`: short ones at once, others in the background.
     pub fn smooth(&mut self, factor: f32, context: &Context) {
         if let Some(work) = self.smoothing.take() {
             match work.try_take() {
@@ -223,7 +223,7 @@ impl Shelf {
         }));
     }
 
-    /// Whether all that is drawn is smoothed to `factor`.
+    /// Whether all drawn curves are smoothed with `factor`.
     pub fn is_smooth(&self, factor: f32) -> bool {
         let curves = self.chosen.iter().filter_map(|chosen| self.curves(&chosen.run));
         curves.flat_map(Curves::tracks).all(|track| track.is_smooth(factor))
@@ -231,7 +231,7 @@ impl Shelf {
 
     fn install(&mut self, smoothed: Smoothed, factor: f32) {
         let Some(curves) = self.curves.get_mut(&smoothed.run) else { return };
-        // Another run of this name, or its columns changed: it is done again.
+        // The columns changed meanwhile: they are smoothed again.
         if curves.generation != smoothed.generation {
             return;
         }

@@ -10,7 +10,7 @@ use egui_kittest::kittest::Queryable;
 use super::*;
 use crate::analysis::fixture;
 use crate::app::Settings;
-use crate::app::engine::{LiveStep, QueueRow, QueueView, Report};
+use crate::app::engine::{LiveStep, QueueRow, QueueView, UiEvent};
 use crate::plan::RunState;
 use crate::protocol::{GpuSample, HostSample, Sample};
 use crate::store::StepRecord;
@@ -46,19 +46,19 @@ fn sample(time_s: f64, gpus: &[(u64, f64)]) -> Sample {
 fn state() -> State {
     let folder = PathBuf::from("/session");
     let mut state = State::new(Settings::default());
-    state.take(Report::Session { folder: folder.clone(), read_only: None });
+    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
     let records = Records { folder, runs: vec![fixture::finished()], ..Records::default() };
-    state.take(Report::Records(Arc::new(records)));
+    state.take(UiEvent::Records(Arc::new(records)));
     state
 }
 
-fn batch(steps: Vec<LiveStep>, samples: Vec<Sample>) -> Report {
-    Report::Live(LiveBatch { run: RUN.to_owned(), steps, samples })
+fn batch(steps: Vec<LiveStep>, samples: Vec<Sample>) -> UiEvent {
+    UiEvent::Live(LiveBatch { run: RUN.to_owned(), steps, samples })
 }
 
 fn running(state: &mut State) {
     let row = QueueRow { run: RUN.to_owned(), state: RunState::Running, step: 10, steps: 20, epoch: 1, loss: None };
-    state.take(Report::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
+    state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
 }
 
 fn execute(state: &mut State, command: LiveCommand) -> Vec<Request> {
@@ -68,7 +68,7 @@ fn execute(state: &mut State, command: LiveCommand) -> Vec<Request> {
     requests
 }
 
-/// The screen, with what is asked for executed after each frame.
+/// The screen; commands are executed after each frame.
 struct Shown {
     state: State,
     requests: Vec<Request>,
@@ -109,21 +109,21 @@ fn an_empty_screen_leads_to_the_plan() {
 #[test]
 fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
     let mut screen = screen(state());
-    screen.get_by_label("Tick a run of the list, or launch a plan.");
+    screen.get_by_label("Tick a run in the list, or launch a plan.");
     screen.get_by_label(&format!("Draw run {RUN}")).click();
     screen.run();
     let folder = PathBuf::from("/session");
     assert_eq!(screen.state().requests, [Request::Curves(folder.clone(), RUN.to_owned())]);
-    screen.get_by_label("Reading what was recorded …");
+    screen.get_by_label("Reading the recorded curves …");
     let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[])]);
-    screen.state_mut().state.take(Report::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
+    screen.state_mut().state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
     screen.run();
     screen.get_by_label("Loss over time");
     screen.get_by_label("Step time over time");
-    assert!(screen.query_by_label("GPU memory over time").is_none(), "an empty plot says nothing");
+    assert!(screen.query_by_label("GPU memory over time").is_none(), "empty panels are not drawn");
     screen.get_by_label_contains("GPU memory, Power, GPU busy, Temperature: these runs use no GPU");
     screen.get_by_label("0.0500");
-    // The second time it is there already.
+    // The second time the curves are there already.
     execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), false));
     assert_eq!(execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), true)), []);
 }
@@ -134,12 +134,12 @@ fn curves_of_another_session_are_not_taken() {
     execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
     let curves = Curves::build([step(0, 1)], []);
     let run = RUN.to_owned();
-    state.take(Report::Curves(Box::new(RunCurves { folder: "/other".into(), run, curves })));
+    state.take(UiEvent::Curves(Box::new(RunCurves { folder: "/other".into(), run, curves })));
     assert!(state.live.shelf.curves(RUN).is_none());
 }
 
 #[test]
-fn what_arrives_from_a_running_run_is_drawn_by_itself() {
+fn a_running_run_is_drawn_automatically() {
     let mut state = state();
     running(&mut state);
     state.take(batch((1..=5).map(|n| step(0, n)).collect(), vec![sample(1_002.0, &[(5_000_000_000, 60.0)])]));
@@ -150,16 +150,16 @@ fn what_arrives_from_a_running_run_is_drawn_by_itself() {
     screen.state_mut().state.take(batch(vec![step(0, 8)], vec![]));
     screen.run();
     screen.get_by_label("0.125");
-    // Who unticks it is not shown it again.
+    // A hidden run stays hidden.
     screen.get_by_label(&format!("Draw run {RUN}")).click();
     screen.run();
     screen.state_mut().state.take(batch(vec![step(0, 9)], vec![]));
     screen.run();
-    screen.get_by_label("No run is ticked");
+    screen.get_by_label("No run selected");
 }
 
 #[test]
-fn a_run_found_in_its_middle_is_read_from_its_beginning() {
+fn a_reattached_run_is_read_from_its_beginning() {
     let mut state = state();
     running(&mut state);
     let (context, mut requests) = (Context::default(), Vec::new());
@@ -169,13 +169,13 @@ fn a_run_found_in_its_middle_is_read_from_its_beginning() {
     assert_eq!(requests, [Request::Curves(folder.clone(), RUN.to_owned())]);
     state.take(batch(vec![step(0, 12)], vec![]));
     let curves = Curves::build((1..=11).map(|n| step(0, n)), []);
-    state.take(Report::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
+    state.take(UiEvent::Curves(Box::new(RunCurves { folder, run: RUN.to_owned(), curves })));
     let steps = &state.live.shelf.curves(RUN).unwrap().steps().unwrap().steps;
     assert_eq!(**steps, (1..=12).map(f64::from).collect::<Vec<_>>(), "each once");
 }
 
 #[test]
-fn smoothing_says_that_it_smooths_and_keeps_the_raw_curve() {
+fn smoothing_is_labelled_and_keeps_the_raw_curve() {
     let mut state = state();
     running(&mut state);
     state.take(batch((1..=50).map(|n| step(0, n)).collect(), vec![]));
@@ -222,7 +222,7 @@ fn newest(state: &State, kind: Kind) -> Vec<f64> {
 }
 
 #[test]
-fn gpus_and_ranks_are_drawn_together_or_apart() {
+fn gpus_and_ranks_are_drawn_together_or_separately() {
     let mut state = state();
     running(&mut state);
     let both = [(3_000_000_000, 60.0), (4_000_000_000, 70.0)];
@@ -231,11 +231,11 @@ fn gpus_and_ranks_are_drawn_together_or_apart() {
     assert_eq!(newest(&state, Kind::Memory), [7e9]);
     assert_eq!(newest(&state, Kind::Temperature), [70.0], "the hottest");
     assert_eq!(newest(&state, Kind::StepTime), [1.0], "the slowest rank");
-    assert_eq!(newest(&state, Kind::Loss), [1.0 / 3.0 + 0.5], "of the last step that both ranks told");
+    assert_eq!(newest(&state, Kind::Loss), [1.0 / 3.0 + 0.5], "of the last step that both ranks did");
     execute(&mut state, LiveCommand::PerGpu(true));
     assert_eq!(newest(&state, Kind::Memory), [3e9, 4e9]);
     assert_eq!(newest(&state, Kind::StepTime), [0.5, 1.0]);
-    // A GPU that does not tell makes the sum unknown, not smaller.
+    // A missing value makes the sum unknown, not smaller.
     state.take(batch(vec![], vec![sample(1_003.0, &both[..1])]));
     execute(&mut state, LiveCommand::PerGpu(false));
     assert!(newest(&state, Kind::Memory)[0].is_nan());
@@ -254,11 +254,11 @@ fn a_rank_that_comes_late_is_joined_from_the_beginning() {
 }
 
 #[test]
-fn a_run_that_is_started_again_begins_anew() {
+fn a_restarted_run_starts_new_curves() {
     let mut curves = Curves::build((1..=5).map(|n| step(0, n)), []);
     let mut again = step(0, 1);
     curves.append([again], []);
-    assert_eq!(curves.steps().unwrap().steps.len(), 5, "the same line told twice");
+    assert_eq!(curves.steps().unwrap().steps.len(), 5, "a repeated line");
     again.step.time_s += 100.0;
     curves.append([again], []);
     assert_eq!(*curves.steps().unwrap().steps, [1.0]);
@@ -324,11 +324,13 @@ fn time_runs_from_each_runs_own_start_or_by_the_clock_or_by_steps() {
     execute(&mut state, LiveCommand::XAxis(XAxis::Step));
     assert!(close(ends(&state), (1.0, 9.0)), "{:?}", ends(&state));
     let screen = screen(state);
-    screen.get_by_label_contains("GPU memory, Power, GPU busy, Temperature, Host CPUs busy, Host memory: told by time");
+    screen.get_by_label_contains(
+        "GPU memory, Power, GPU busy, Temperature, Host CPUs busy, Host memory: recorded by time",
+    );
 }
 
 #[test]
-fn a_part_that_is_looked_at_follows_the_newest_until_it_is_moved() {
+fn a_zoomed_view_follows_the_newest_values_until_it_is_moved() {
     let mut state = state();
     running(&mut state);
     state.take(batch((1..=9).map(|n| step(0, n)).collect(), vec![]));
@@ -342,7 +344,7 @@ fn a_part_that_is_looked_at_follows_the_newest_until_it_is_moved() {
     assert_eq!(view(&state), (0.0, 2.0));
     execute(&mut state, LiveCommand::View(f64::NAN, 2.0));
     execute(&mut state, LiveCommand::View(2.0, 2.0));
-    assert_eq!(view(&state), (0.0, 2.0), "what is no part is not looked at");
+    assert_eq!(view(&state), (0.0, 2.0), "an invalid range is ignored");
     execute(&mut state, LiveCommand::Reset);
     assert_eq!(view(&state), Scene::new(&state).all);
 }
@@ -358,13 +360,13 @@ fn panels_can_be_hidden_and_runs_filtered() {
     assert!(screen.query_by_label("Loss over time").is_none());
     execute(&mut screen.state_mut().state, LiveCommand::Filter("no such run".to_owned()));
     screen.run();
-    screen.get_by_label("No run has such a name.");
+    screen.get_by_label("No run matches.");
     execute(&mut screen.state_mut().state, LiveCommand::Filter("RUNNING".to_owned()));
     screen.run();
     screen.get_by_label(&format!("Draw run {RUN}"));
     execute(&mut screen.state_mut().state, LiveCommand::Filter("state=finished".to_owned()));
     screen.run();
-    screen.get_by_label("No run has such a name.");
+    screen.get_by_label("No run matches.");
     execute(&mut screen.state_mut().state, LiveCommand::Filter("state=running or )".to_owned()));
     screen.run();
     screen.get_by_label_contains("Filter, character 18: \")\"");
@@ -372,20 +374,20 @@ fn panels_can_be_hidden_and_runs_filtered() {
 }
 
 #[test]
-fn so_many_runs_are_kept_and_the_chosen_ones_longest() {
+fn a_bounded_number_of_runs_is_kept_and_the_chosen_ones_longest() {
     let mut state = state();
     for n in 0..40 {
         let run = format!("r{n}");
         if n == 3 {
             execute(&mut state, LiveCommand::Choose(run.clone(), true));
         }
-        state.take(Report::Live(LiveBatch { run, steps: vec![step(0, 1)], samples: vec![] }));
+        state.take(UiEvent::Live(LiveBatch { run, steps: vec![step(0, 1)], samples: vec![] }));
     }
     let kept: Vec<usize> = (0..40).filter(|n| state.live.shelf.curves(&format!("r{n}")).is_some()).collect();
     assert_eq!(kept.len(), store::KEPT_RUNS);
     assert!(kept.contains(&3) && kept.contains(&39) && !kept.contains(&4), "{kept:?}");
     let chosen = state.live.shelf.chosen().count();
-    assert!(chosen <= 6, "runs that come by themselves do not pile up: {chosen}");
+    assert!(chosen <= 6, "automatically shown runs are bounded: {chosen}");
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! Columns of values that share their times: what one rank or the telemetry of one run said.
+//! Columns of values that share their times, from one rank or from the telemetry of a run.
 
 use crate::analysis::{Places, Pyramid, Smoother};
 
-/// So many first points say what the usual distance of points is.
+/// Number of points from which the usual distance of points is estimated.
 const SETTLED: usize = 65;
 
 /// Values that share their times.
 #[derive(Clone, Debug, Default)]
 pub struct Track {
-    /// In seconds since the Unix epoch, ascending.
+    /// Times in seconds since the Unix epoch, ascending.
     pub times: Places,
-    /// Their steps; empty for telemetry.
+    /// Step numbers; empty for telemetry.
     pub steps: Places,
     /// The values.
     pub columns: Vec<Column>,
@@ -19,16 +19,16 @@ pub struct Track {
 /// The values of one quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// As they were said.
+    /// Raw values.
     pub raw: Pyramid,
-    /// Smoothed, as far as that is worked out.
+    /// Smoothed values, once computed.
     pub smooth: Option<Smooth>,
 }
 
 /// Smoothed values.
 #[derive(Clone, Debug)]
 pub struct Smooth {
-    /// How strongly, from 0 to 1.
+    /// Smoothing factor, from 0 to 1.
     pub factor: f32,
     /// The values.
     pub values: Pyramid,
@@ -40,13 +40,13 @@ impl Track {
         Self { columns: vec![Column::default(); columns], ..Self::default() }
     }
 
-    /// Adds columns that have been gaps so far.
+    /// Adds columns, with gaps for the existing times.
     pub(super) fn add_columns(&mut self, columns: usize) {
         let raw: Pyramid = std::iter::repeat_n(f64::NAN, self.times.len()).collect();
         self.columns.extend(std::iter::repeat_n(Column { raw, smooth: None }, columns));
     }
 
-    /// Adds a row; columns without a value have a gap there. Times that go back are held, so that they ascend.
+    /// Adds a row; a column without a value gets a gap. Times never decrease: an earlier time becomes the last one.
     pub(super) fn push(&mut self, time_s: f64, step: Option<f64>, values: impl IntoIterator<Item = f64>) {
         let last = self.times.last().copied();
         self.times.push(last.map_or(time_s, |last| if time_s > last { time_s } else { last }));
@@ -64,7 +64,7 @@ impl Track {
         values.get(at).copied().unwrap_or(f64::NAN)
     }
 
-    /// Brings smoothed columns up to the raw ones.
+    /// Smooths all columns, or removes smoothing if `factor` is 0.
     pub(super) fn smooth(&mut self, factor: f32) {
         let Self { times, columns, .. } = self;
         for column in columns {
@@ -72,7 +72,7 @@ impl Track {
         }
     }
 
-    /// Brings columns that are smoothed up to new values.
+    /// Extends smoothed columns to new values.
     pub(super) fn catch_up(&mut self) {
         let Self { times, columns, .. } = self;
         for column in columns {
@@ -83,13 +83,13 @@ impl Track {
         }
     }
 
-    /// Whether smoothing is worked out for all columns.
+    /// Whether all columns are smoothed with `factor`.
     pub(super) fn is_smooth(&self, factor: f32) -> bool {
         let done = |smooth: &Smooth| smooth.factor == factor;
         self.columns.iter().all(|column| column.smooth.as_ref().map_or(factor == 0.0, done))
     }
 
-    /// Smoothed columns, made without touching this one.
+    /// Smoothed copies of all columns.
     pub(super) fn smoothed(&self, factor: f32) -> Vec<Smooth> {
         self.columns.iter().map(|column| smoothed(&self.times, &column.raw, None, factor)).collect()
     }

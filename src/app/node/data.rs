@@ -1,4 +1,4 @@
-//! Data sets: which are there, and making or fetching those that are not.
+//! Data sets: which are present, and generating or downloading the others.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::dataset::{self, DatasetError};
 use crate::figure::grouped;
 use crate::plan::DataSet;
 
-/// The window is told how far it is so often.
-const TELL_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of progress updates.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A data set that can be got here.
+/// A data set that can be generated or downloaded here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
     /// The procedural digits.
@@ -29,10 +29,10 @@ pub enum Set {
 }
 
 impl Set {
-    /// All of them.
+    /// All such data sets.
     pub const ALL: [Self; 2] = [Self::Digits, Self::Mnist];
 
-    /// As plans name it.
+    /// The data set as plans name it.
     pub fn of_plan(self) -> DataSet {
         match self {
             Self::Digits => DataSet::Digits,
@@ -40,23 +40,23 @@ impl Set {
         }
     }
 
-    /// What gets it.
+    /// Text of the button.
     fn button(self) -> &'static str {
         match self {
-            Self::Digits => "Make digits",
-            Self::Mnist => "Fetch MNIST",
+            Self::Digits => "Generate digits",
+            Self::Mnist => "Download MNIST",
         }
     }
 
     fn about(self) -> &'static str {
         match self {
-            Self::Digits => "70 000 procedural digits of 28×28 pixels; made by itself when first needed",
-            Self::Mnist => "70 000 handwritten digits of 28×28 pixels; 12 MB from the network",
+            Self::Digits => "70 000 procedural digits of 28×28 pixels; generated automatically when first needed",
+            Self::Mnist => "70 000 handwritten digits of 28×28 pixels; 12 MB to download",
         }
     }
 }
 
-/// What the window and the thread that works share.
+/// Progress and cancellation, shared with the working thread.
 #[derive(Default)]
 struct Shared {
     done: AtomicU64,
@@ -64,7 +64,7 @@ struct Shared {
     cancel: AtomicBool,
 }
 
-/// A data set that is being made or fetched.
+/// A data set that is being generated or downloaded.
 pub struct Work {
     set: Set,
     shared: Arc<Shared>,
@@ -72,29 +72,29 @@ pub struct Work {
 }
 
 impl Work {
-    /// Begins.
+    /// Starts the work.
     pub fn start(set: Set, context: &Context) -> Result<Self, String> {
         let folder = dataset::data_folder(&set.of_plan()).map_err(|error| error.to_string())?;
         let shared = Arc::<Shared>::default();
         let (theirs, waker) = (Arc::clone(&shared), context.clone());
         let promise = Promise::spawn_thread("data-set", move || {
-            let mut told: Option<Instant> = None;
+            let mut updated: Option<Instant> = None;
             let mut progress = |done, total| {
                 theirs.done.store(done, Ordering::Relaxed);
                 theirs.total.store(total, Ordering::Relaxed);
-                if told.is_none_or(|told| told.elapsed() >= TELL_INTERVAL) {
-                    told = Some(Instant::now());
+                if updated.is_none_or(|updated| updated.elapsed() >= UPDATE_INTERVAL) {
+                    updated = Some(Instant::now());
                     waker.request_repaint();
                 }
                 if theirs.cancel.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            let got = match set {
+            let result = match set {
                 Set::Digits => dataset::make_digits(&folder, &mut progress),
                 Set::Mnist => dataset::fetch_mnist(&folder, dataset::MNIST_URLS, &mut progress),
             };
-            let outcome = match got {
-                Ok(()) => Ok(format!("{} is there", set.of_plan().name())),
-                Err(DatasetError::Cancelled) => Ok("cancelled; what arrived is kept and used the next time".to_owned()),
+            let outcome = match result {
+                Ok(()) => Ok(format!("{} is ready", set.of_plan().name())),
+                Err(DatasetError::Cancelled) => Ok("cancelled; the finished part is kept for the next time".to_owned()),
                 Err(error) => Err(error.to_string()),
             };
             waker.request_repaint();
@@ -103,12 +103,12 @@ impl Work {
         Ok(Self { set, shared, promise })
     }
 
-    /// Ends it at the next step.
+    /// Cancels the work at its next step.
     pub fn cancel(&self) {
         self.shared.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// What came of it, once it has ended.
+    /// The outcome, or the work itself while it goes on.
     pub fn result(self) -> Result<(Set, Result<String, String>), Self> {
         let Self { set, shared, promise } = self;
         match promise.try_take() {
@@ -129,9 +129,9 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.horizontal_wrapped(|ui| {
             ui.label(strong(set.of_plan().name()));
             match (known, bytes) {
-                (None, _) => ui.label(muted(ui, "looking …")),
+                (None, _) => ui.label(muted(ui, "reading …")),
                 (Some(_), Some(bytes)) => ui.colored_label(palette.good, format!("✓ {}", bytes_text(bytes as f64))),
-                (Some(_), None) => ui.label(muted(ui, "not there yet")),
+                (Some(_), None) => ui.label(muted(ui, "not present")),
             };
             let idle = machine.work.is_none();
             if known.is_some() && bytes.is_none() && ui.add_enabled(idle, button(set)).clicked() {
@@ -171,7 +171,7 @@ fn button(set: Set) -> eframe::egui::Button<'static> {
 fn work_ui(ui: &mut Ui, work: &Work, commands: &mut Vec<Command>) {
     let (done, total) = (work.shared.done.load(Ordering::Relaxed), work.shared.total.load(Ordering::Relaxed));
     let text = match (total, work.set) {
-        (0, _) => "waiting for another process that gets the same …".to_owned(),
+        (0, _) => "waiting for another process that prepares the same data …".to_owned(),
         (_, Set::Digits) => format!("{} of {} images", grouped(&done.to_string()), grouped(&total.to_string())),
         (_, Set::Mnist) => format!("{} of {}", bytes_text(done as f64), bytes_text(total as f64)),
     };

@@ -1,4 +1,4 @@
-//! What the machine does right now, as bars. What it does not tell is “–”, never 0.
+//! Current load of the machine, as bars. Unknown values are “–”, never 0.
 
 use eframe::egui::{Color32, Grid, Response, Role, Sense, Ui, Vec2, WidgetInfo};
 
@@ -8,18 +8,18 @@ use crate::plan::{Gpu, Node};
 use crate::protocol::{GpuSample, Sample};
 
 const BAR: Vec2 = Vec2::new(160.0, 10.0);
-/// From here on a bar warns.
+/// Share from which a bar warns.
 const NEARLY_FULL: f64 = 0.9;
 
-/// One line: a name, a bar where there is a whole, the value.
+/// One line: name, bar and value.
 struct Line<'a> {
-    /// What screen readers and tests call the bar.
+    /// Prefix of the bar's accessible name.
     owner: &'a str,
     name: &'a str,
     /// From 0 to 1.
     share: Option<f64>,
     text: Option<String>,
-    /// A full bar is a reason to look.
+    /// Whether a nearly full bar warns.
     warns: bool,
     hover: &'a str,
 }
@@ -65,12 +65,12 @@ pub fn host_ui(ui: &mut Ui, node: &Node, sample: Option<&Sample>) {
     Grid::new("node-host-live").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
         let busy = host.cpus_busy;
         let text = busy.map(|busy| format!("{busy:.1} of {cpus}"));
-        let hover = "CPUs kept busy by everybody, of those this process may use";
+        let hover = "CPUs kept busy by all processes, of those this process may use";
         line_ui(ui, &line("CPUs busy", busy.map(|busy| busy / cpus), text, false, hover));
         let used = host.memory_used_bytes.map(|bytes| bytes as f64);
         let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(memory_bytes)));
         let share = used.filter(|_| memory_bytes > 0.0).map(|used| used / memory_bytes);
-        line_ui(ui, &line("Memory", share, text, true, "In use by everybody, of what this process may use"));
+        line_ui(ui, &line("Memory", share, text, true, "In use by all processes, of what this process may use"));
         for (name, rate) in [("Disk read", host.disk_read_bytes_per_s), ("Disk write", host.disk_write_bytes_per_s)] {
             ui.label(muted(ui, name));
             ui.label("");
@@ -83,41 +83,41 @@ pub fn host_ui(ui: &mut Ui, node: &Node, sample: Option<&Sample>) {
 /// Bars of one GPU.
 pub fn gpu_ui(ui: &mut Ui, gpu: &Gpu, sample: Option<&GpuSample>) {
     let none = GpuSample::default();
-    let told = sample.unwrap_or(&none);
+    let known = sample.unwrap_or(&none);
     let owner = format!("GPU {}", gpu.index);
     let line = |name, share, text, warns, hover| Line { owner: &owner, name, share, text, warns, hover };
     Grid::new(("node-gpu", &gpu.uuid)).num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
         let all = gpu.memory_bytes as f64;
-        let used = told.memory_used_bytes.map(|bytes| bytes as f64);
+        let used = known.memory_used_bytes.map(|bytes| bytes as f64);
         let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(all)));
         let share = used.filter(|_| all > 0.0).map(|used| used / all);
-        line_ui(ui, &line("Memory", share, text, true, "In use by everybody (NVML)"));
+        line_ui(ui, &line("Memory", share, text, true, "In use by all processes (NVML)"));
         line_ui(
             ui,
-            &line("Busy", told.busy, told.busy.map(percent), false, "Share of time in which a kernel ran (NVML)"),
+            &line("Busy", known.busy, known.busy.map(percent), false, "Share of time with a kernel running (NVML)"),
         );
-        let activity = told.sm_activity;
-        let hover = "Share of multiprocessor cycles with a warp on them (GPM, Hopper and newer)";
+        let activity = known.sm_activity;
+        let hover = "Share of SM cycles with a resident warp (GPM, H100 and newer)";
         line_ui(ui, &line("SM activity", activity, activity.map(percent), false, hover));
-        let tensor = told.tensor_activity;
-        let hover = "Share of cycles in which tensor cores worked (GPM, Hopper and newer)";
+        let tensor = known.tensor_activity;
+        let hover = "Share of cycles with tensor cores active (GPM, H100 and newer)";
         line_ui(ui, &line("Tensor cores", tensor, tensor.map(percent), false, hover));
         let mhz = |clock: Option<u32>| clock.map_or("–".to_owned(), |clock| format!("{clock} MHz"));
-        let clocks_told = told.sm_clock_mhz.is_some() || told.memory_clock_mhz.is_some();
-        let throttled = match told.throttle_reasons.as_slice() {
-            [] if clocks_told => "nothing".to_owned(),
+        let clocks_known = known.sm_clock_mhz.is_some() || known.memory_clock_mhz.is_some();
+        let throttled = match known.throttle_reasons.as_slice() {
+            [] if clocks_known => "none".to_owned(),
             [] => "–".to_owned(),
             reasons => reasons.join(", "),
         };
         let texts = [
-            ("Power", told.power_w.map_or("–".to_owned(), |power_w| format!("{power_w:.0} W"))),
-            ("Temperature", told.temperature_c.map_or("–".to_owned(), |degrees| format!("{degrees:.0} °C"))),
-            ("Clocks", format!("SM {}, memory {}", mhz(told.sm_clock_mhz), mhz(told.memory_clock_mhz))),
-            ("Held down by", throttled),
+            ("Power", known.power_w.map_or("–".to_owned(), |power_w| format!("{power_w:.0} W"))),
+            ("Temperature", known.temperature_c.map_or("–".to_owned(), |degrees| format!("{degrees:.0} °C"))),
+            ("Clocks", format!("SM {}, memory {}", mhz(known.sm_clock_mhz), mhz(known.memory_clock_mhz))),
+            ("Throttled by", throttled),
         ];
         for (name, text) in texts {
             ui.label(muted(ui, name));
-            let slow = name == "Held down by" && !told.throttle_reasons.is_empty();
+            let slow = name == "Throttled by" && !known.throttle_reasons.is_empty();
             if slow {
                 ui.colored_label(palette(ui.visuals()).warning, text);
             } else {

@@ -1,4 +1,4 @@
-//! What is around the machine: topology, data sets that are there, space on disks. Read on a thread of its own.
+//! Topology, data sets and disk space, read on a background thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,35 +14,35 @@ use crate::plan::{Node, Topology};
 use crate::session::default_sessions_folder;
 use crate::telemetry::read_topology;
 
-/// With less free space it is said.
+/// Free space below which a disk warns.
 const LITTLE_BYTES: u64 = 5_000_000_000;
 
 /// A folder's file system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disk {
-    /// What is kept there.
+    /// What it holds.
     pub name: &'static str,
-    /// Where.
+    /// The folder.
     pub folder: PathBuf,
-    /// Bytes free for this user, and all; none where the system does not tell.
+    /// Bytes free for this user and in total; `None` if unknown.
     pub space: Option<(u64, u64)>,
 }
 
-/// What was found.
+/// Topology, data sets and disks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
-    /// How GPUs and NUMA nodes hang together.
+    /// GPU interconnects and NUMA nodes.
     pub topology: Topology,
-    /// Data sets, in the order of [`Set::ALL`]: their folder, and their size where they are there.
+    /// Data sets, in the order of [`Set::ALL`]: the folder, and the size in bytes if present.
     pub sets: Vec<(Result<PathBuf, String>, Option<u64>)>,
-    /// Where data and sessions are kept.
+    /// Disks of data and sessions.
     pub disks: Vec<Disk>,
 }
 
-/// Begins to look around.
+/// Starts reading.
 pub fn look(node: Arc<Node>, session: Option<PathBuf>, context: &Context) -> Promise<Places> {
     let waker = context.clone();
-    Promise::spawn_thread("look-around", move || {
+    Promise::spawn_thread("node-places", move || {
         let places = read(&node, session);
         waker.request_repaint();
         places
@@ -68,7 +68,7 @@ fn read(node: &Node, session: Option<PathBuf>) -> Places {
     Places { topology: read_topology(node), sets, disks: named.into_iter().filter_map(disk).collect() }
 }
 
-/// Free bytes and all bytes of the file system on which a folder is or would be.
+/// Free and total bytes of the file system that holds a folder, or will hold it.
 fn space(folder: &Path) -> Option<(u64, u64)> {
     let there = folder.ancestors().find(|folder| folder.exists())?;
     let found = rustix::fs::statvfs(there).ok()?;
@@ -78,7 +78,7 @@ fn space(folder: &Path) -> Option<(u64, u64)> {
 /// Draws the disks.
 pub fn disks_ui(ui: &mut Ui, places: Option<&Places>) {
     let Some(places) = places else {
-        ui.weak("looking …");
+        ui.weak("reading …");
         return;
     };
     let warning = palette(ui.visuals()).warning;
@@ -87,7 +87,7 @@ pub fn disks_ui(ui: &mut Ui, places: Option<&Places>) {
             Some((free, all)) => {
                 (format!("{} free of {}", bytes_text(free as f64), bytes_text(all as f64)), free < LITTLE_BYTES)
             }
-            None => ("the system does not tell".to_owned(), false),
+            None => ("space unknown".to_owned(), false),
         };
         ui.horizontal_wrapped(|ui| {
             ui.label(disk.name);
@@ -95,8 +95,7 @@ pub fn disks_ui(ui: &mut Ui, places: Option<&Places>) {
             ui.label(muted(ui, disk.folder.display().to_string()).small());
         });
         if little {
-            let text =
-                "⚠ Less than 5 GB: recording stops when the disk is full. Free some space, or keep this elsewhere.";
+            let text = "⚠ Less than 5 GB: recording stops when the disk is full. Free some space or use another disk.";
             ui.add(Label::new(eframe::egui::RichText::new(text).color(warning)).wrap());
         }
     }

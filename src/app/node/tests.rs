@@ -1,4 +1,4 @@
-//! The Node screen, by accessible names.
+//! Tests of the Node screen, by accessible names.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
-use crate::app::engine::Report;
+use crate::app::engine::UiEvent;
 use crate::app::{Settings, theme};
 use crate::plan::{Gpu, Link, LinkKind, NumaNode, Topology, Worker};
 use crate::protocol::{GpuSample, HostSample};
@@ -51,7 +51,7 @@ fn places(topology: Topology) -> Places {
 
 fn window(node: Node, places: Places) -> Harness<'static, Window> {
     let mut state = State::new(Settings::default());
-    state.take(Report::Node(Arc::new(node)));
+    state.take(UiEvent::Node(Arc::new(node)));
     state.screen = Screen::Node;
     state.machine.places = Some(places);
     let window = Window { state, commands: Vec::new(), requests: Vec::new(), dressed: false };
@@ -83,18 +83,18 @@ fn a_machine_without_gpus_and_worker_says_why_and_lists_its_data() {
     let mut harness = window(node(0), places(topology));
     assert!(sees(&harness, "no NVIDIA driver found"));
     assert!(sees(&harness, "tried /opt/multicard-worker") && sees(&harness, "make build"));
-    assert!(sees(&harness, "✓ 55.0 MB") && sees(&harness, "not there yet"));
-    assert!(sees(&harness, "Fetch MNIST") && !sees(&harness, "Make digits"));
+    assert!(sees(&harness, "✓ 55.0 MB") && sees(&harness, "not present"));
+    assert!(sees(&harness, "Download MNIST") && !sees(&harness, "Generate digits"));
     assert!(sees(&harness, "Less than 5 GB"));
     assert!(sees(&harness, "NUMA node 0") && sees(&harness, "memory –"));
-    harness.get_by_label("Look again").click();
+    harness.get_by_label("Refresh").click();
     harness.run();
-    assert_eq!(harness.state().requests, [Request::LookAgain]);
-    assert!(harness.get_by_label("Looking …").accesskit_node().is_disabled());
+    assert_eq!(harness.state().requests, [Request::RefreshNode]);
+    assert!(harness.get_by_label("Refreshing …").accesskit_node().is_disabled());
 }
 
 #[test]
-fn a_worker_that_is_found_says_what_it_is() {
+fn a_worker_is_described() {
     let worker = Worker {
         path: "/opt/multicard-worker".into(),
         version: "0.1.0".to_owned(),
@@ -108,7 +108,7 @@ fn a_worker_that_is_found_says_what_it_is() {
 }
 
 #[test]
-fn bars_show_what_is_told_and_a_dash_for_what_is_not() {
+fn bars_show_known_values_and_a_dash_for_unknown_ones() {
     let mut harness = window(node(2), places(Topology::default()));
     let value = |harness: &Harness<'_, Window>, name: &str| {
         let node = harness.get_by_label(name).accesskit_node();
@@ -116,7 +116,7 @@ fn bars_show_what_is_told_and_a_dash_for_what_is_not() {
     };
     let dash = Some("–".to_owned());
     assert_eq!(value(&harness, "GPU 0 Memory"), (None, dash.clone()), "before the first sample");
-    let told = GpuSample {
+    let second = GpuSample {
         uuid: "GPU-1".to_owned(),
         memory_used_bytes: Some(20_000_000_000),
         busy: Some(0.5),
@@ -124,8 +124,8 @@ fn bars_show_what_is_told_and_a_dash_for_what_is_not() {
         ..GpuSample::default()
     };
     let host = HostSample { cpus_busy: Some(4.0), ..HostSample::default() };
-    let sample = Sample { gpus: vec![told], host, ..Sample::default() };
-    harness.state_mut().state.take(Report::NodeSample(Box::new(sample)));
+    let sample = Sample { gpus: vec![second], host, ..Sample::default() };
+    harness.state_mut().state.take(UiEvent::NodeSample(Box::new(sample)));
     harness.run();
     assert_eq!(value(&harness, "GPU 1 Memory"), (Some(0.25), Some("20.0 GB of 80.0 GB".to_owned())));
     assert_eq!(value(&harness, "GPU 1 Busy").0, Some(0.5));
@@ -137,10 +137,10 @@ fn bars_show_what_is_told_and_a_dash_for_what_is_not() {
 }
 
 #[test]
-fn the_ways_between_gpus_are_drawn_beside_the_numa_nodes() {
+fn interconnects_are_drawn_with_the_numa_nodes() {
     let numa = |id| NumaNode { id, cpus: 8, cpu_list: "0-7".to_owned(), gpus: vec![id], ..NumaNode::default() };
     let links = vec![Link { a: 0, b: 1, kind: LinkKind::NvLink(18) }];
     let harness = window(node(3), places(Topology { links, numa: vec![numa(0), numa(1)] }));
-    assert_eq!(harness.query_all_by_label("NV18").count(), 2, "there and back");
-    assert!(sees(&harness, "8 CPUs (0-7)") && sees(&harness, "does not tell the NUMA node of GPU 2"));
+    assert_eq!(harness.query_all_by_label("NV18").count(), 2, "both directions");
+    assert!(sees(&harness, "8 CPUs (0-7)") && sees(&harness, "NUMA node of GPU 2: unknown"));
 }

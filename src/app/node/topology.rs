@@ -1,4 +1,4 @@
-//! The topology, drawn: the ways between GPUs as a matrix, NUMA nodes as boxes with what is on them.
+//! The topology: GPU interconnects as a matrix, NUMA nodes as boxes with their CPUs, memory and GPUs.
 
 use eframe::egui::{Frame, Grid, Margin, RichText, Stroke, Ui};
 
@@ -6,7 +6,7 @@ use crate::app::theme::palette;
 use crate::app::widgets::{bytes_text, muted, strong};
 use crate::plan::{LinkKind, Node, Topology};
 
-/// Draws it.
+/// Draws the topology.
 pub fn topology_ui(ui: &mut Ui, node: &Node, topology: &Topology) {
     if node.gpus.len() > 1 {
         matrix_ui(ui, node, topology);
@@ -38,7 +38,7 @@ pub fn topology_ui(ui: &mut Ui, node: &Node, topology: &Topology) {
         .map(|gpu| gpu.index.to_string())
         .collect();
     if !elsewhere.is_empty() {
-        ui.label(muted(ui, format!("The machine does not tell the NUMA node of GPU {}.", elsewhere.join(", "))));
+        ui.label(muted(ui, format!("NUMA node of GPU {}: unknown.", elsewhere.join(", "))));
     }
 }
 
@@ -67,7 +67,7 @@ fn matrix_ui(ui: &mut Ui, node: &Node, topology: &Topology) {
                         ui.label(RichText::new(kind.name()).color(color)).on_hover_text(kind.meaning());
                     }
                     None => {
-                        ui.label("–").on_hover_text("The driver does not tell");
+                        ui.label("–").on_hover_text("Not reported by the driver");
                     }
                 }
             }

@@ -12,7 +12,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
-use crate::app::engine::Report;
+use crate::app::engine::UiEvent;
 use crate::plan::Node;
 use crate::plan::fixture::{cpu_node, gpu_node};
 
@@ -62,7 +62,7 @@ type Window = Harness<'static, Screened>;
 fn window_of(node: Option<Node>) -> Window {
     let mut state = State::default();
     if let Some(node) = node {
-        state.take(Report::Node(Arc::new(node)));
+        state.take(UiEvent::Node(Arc::new(node)));
     }
     let screened =
         Screened { state, commands: Vec::new(), requests: Vec::new(), context: Context::default(), has_fonts: false };
@@ -211,7 +211,7 @@ fn nothing_is_launched_without_a_worker_in_a_read_only_session_or_with_no_cell()
 
     let mut window = window_of(Some(cpu_node()));
     let read_only = Some("another workbench writes it".to_owned());
-    window.state_mut().state.take(Report::Session { folder: "/tmp/none".into(), read_only });
+    window.state_mut().state.take(UiEvent::Session { folder: "/tmp/none".into(), read_only });
     settle(&mut window);
     assert!(window.get_by_label("Launch 8 runs").accesskit_node().is_disabled());
     execute(&mut window, PlanCommand::Launch);
@@ -234,7 +234,7 @@ fn a_second_launch_before_the_answer_is_not_sent_and_after_it_is() {
     execute(&mut window, PlanCommand::Launch);
     execute(&mut window, PlanCommand::Launch);
     assert_eq!(window.state().requests.len(), 1);
-    window.state_mut().state.take(Report::Launched { queued: 8, kept: 0, invalid: 0 });
+    window.state_mut().state.take(UiEvent::Launched { queued: 8, kept: 0, invalid: 0 });
     execute(&mut window, PlanCommand::Launch);
     assert_eq!(window.state().requests.len(), 2);
 }

@@ -1,22 +1,22 @@
-//! Why a run did not finish, and what to do, in plain words.
+//! Why a run did not finish, and what to do.
 
 use crate::plan::RunState;
 use crate::protocol::FailureKind;
 use crate::store::RunRecord;
 
-/// What happened, as a heading.
+/// What happened, as a heading; `None` if the run finished or has not ended.
 pub fn heading(record: &RunRecord) -> Option<&'static str> {
     Some(match record.state {
         RunState::Failed => match failure(record) {
-            Some(FailureKind::OutOfMemory) => "It ran out of memory",
-            Some(FailureKind::NotFinite) => "Its loss is no longer a number",
-            Some(FailureKind::Input) => "Its job or its data set is wrong",
-            Some(FailureKind::Peer) => "A rank lost the others",
-            Some(FailureKind::Engine) | None => "It failed",
+            Some(FailureKind::OutOfMemory) => "Out of memory",
+            Some(FailureKind::NotFinite) => "Loss is not finite",
+            Some(FailureKind::Input) => "Invalid job or data set",
+            Some(FailureKind::Peer) => "A rank lost its peers",
+            Some(FailureKind::Engine) | None => "Failed",
         },
-        RunState::Cancelled => "It was cancelled",
-        RunState::TimedOut => "It took longer than the plan allows",
-        RunState::Interrupted => "It was interrupted",
+        RunState::Cancelled => "Cancelled",
+        RunState::TimedOut => "Time limit exceeded",
+        RunState::Interrupted => "Interrupted",
         RunState::Queued | RunState::Starting | RunState::Running | RunState::Finished => return None,
     })
 }
@@ -26,25 +26,23 @@ pub fn advice(record: &RunRecord) -> Option<&'static str> {
     Some(match record.state {
         RunState::Failed => match failure(record) {
             Some(FailureKind::OutOfMemory) => {
-                "Take a smaller batch, a smaller precision or more GPUs, or end what else uses this memory, then retry."
+                "Use a smaller batch, a lower precision or more GPUs, or free this memory from other processes, then retry."
             }
             Some(FailureKind::NotFinite) => {
-                "Take a smaller learning rate or a precision with more range (bf16, fp32). Retrying gives the same."
+                "Use a lower learning rate or a precision with more range (bf16, fp32). A retry gives the same result."
             }
-            Some(FailureKind::Input) => {
-                "Mend the plan or the data set (the Node screen shows the data sets), then retry."
-            }
-            Some(FailureKind::Peer) => "Another rank failed first: the log and the events tell which and why.",
-            Some(FailureKind::Engine) | None => "The log has the whole story. Retry queues it again as a new run.",
+            Some(FailureKind::Input) => "Fix the plan or the data set (see the Node screen), then retry.",
+            Some(FailureKind::Peer) => "Another rank failed first; see the log and the events.",
+            Some(FailureKind::Engine) | None => "See the log for details. Retry queues it again as a new run.",
         },
         RunState::Cancelled => "Retry queues it again as a new run.",
-        RunState::TimedOut => "Raise run_time_s in the plan's limits, or train fewer images, and launch again.",
+        RunState::TimedOut => "Raise run_time_s in the plan's limits or use fewer images, then launch again.",
         RunState::Interrupted => "Retry queues it again as a new run.",
         RunState::Queued | RunState::Starting | RunState::Running | RunState::Finished => return None,
     })
 }
 
-/// What the first rank that failed by itself said of the kind.
+/// The kind of failure, from the first rank that did not fail because of a peer.
 fn failure(record: &RunRecord) -> Option<FailureKind> {
     let kinds = || record.ranks.iter().filter_map(|rank| rank.failure.as_ref()).map(|(kind, _)| *kind);
     kinds().find(|kind| *kind != FailureKind::Peer).or_else(|| kinds().next())

@@ -1,4 +1,4 @@
-//! Above the list: what came of a launch, how far the queue is, states as chips, the filter, what can be done to all.
+//! The header above the list: progress of the queue, result of a launch, filter, state chips and actions on all runs.
 
 use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, Stroke, Ui, WidgetInfo};
 
@@ -12,7 +12,7 @@ use crate::figure::duration_text;
 use crate::plan::RunState;
 use crate::plan::filter::{holds, toggled};
 
-/// Draws it.
+/// Draws the header.
 pub fn header_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         ui.heading("Runs");
@@ -45,28 +45,28 @@ fn progress_ui(ui: &mut Ui, state: &State) {
         if queue.remaining_s > 0.0 { format!(" · {} left", duration_text(queue.remaining_s)) } else { String::new() };
     let paused = if queue.paused { " · paused" } else { "" };
     let text = format!("{} of {} ended{eta}{paused}", queue.ended, queue.queued);
-    ui.label(muted(ui, text)).on_hover_text("The plan's estimate, corrected by what runs took so far");
+    ui.label(muted(ui, text)).on_hover_text("The plan's estimate, corrected by the runs so far");
 }
 
 fn all_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let mut button = |ui: &mut Ui, enabled: bool, text: String, hover: &str, command: RunsCommand| {
         let why_not = locked(state);
         let response = ui.add_enabled(enabled && why_not.is_none(), Button::new(text)).on_hover_text(hover);
-        if response.on_disabled_hover_text(why_not.unwrap_or("There is nothing to do this to")).clicked() {
+        if response.on_disabled_hover_text(why_not.unwrap_or("No run to apply this to")).clicked() {
             commands.push(Command::Runs(command));
         }
     };
     let (active, paused) = (state.queue.is_active(), state.queue.paused);
     let failed = state.runs.failed.len();
     if failed > 0 {
-        let hover = "Queues again what failed, took too long or was interrupted, each as a new run";
+        let hover = "Queues failed, timed-out and interrupted runs again, each as a new run";
         button(ui, true, format!("Retry {failed} failed"), hover, RunsCommand::RetryFailed);
     }
-    button(ui, active, "Cancel all …".to_owned(), "Ends all runs; asks first", RunsCommand::CancelAll);
+    button(ui, active, "Cancel all …".to_owned(), "Stops all runs; asks first", RunsCommand::CancelAll);
     let (text, hover) = if paused {
-        ("▶ Resume", "Lets runs start again (Space)")
+        ("▶ Resume", "Starts queued runs again (Space)")
     } else {
-        ("⏸ Pause", "Lets no further run start; what is under way goes on (Space)")
+        ("⏸ Pause", "Starts no further runs; active runs continue (Space)")
     };
     button(ui, active || paused, text.to_owned(), hover, RunsCommand::Pause(!paused));
 }
@@ -86,7 +86,7 @@ fn launched_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         let palette = palette(ui.visuals());
         ui.colored_label(palette.good, "✓");
         ui.label(parts.join(", "));
-        if ui.small_button("×").on_hover_text("Take this line away").clicked() {
+        if ui.small_button("×").on_hover_text("Dismiss").clicked() {
             commands.push(Command::Runs(RunsCommand::DismissLaunched));
         }
     });
@@ -137,7 +137,7 @@ fn chips_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         if on {
             chip = chip.stroke(Stroke::new(1.5, color));
         }
-        let response = ui.add(chip).on_hover_text("Lists only these; again: all");
+        let response = ui.add(chip).on_hover_text("Show only these; click again to show all");
         response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, format!("Only {}", run_state.name())));
         if response.clicked() {
             commands.push(Command::Runs(RunsCommand::Filter(toggled(&state.runs.filter_text, &pair))));

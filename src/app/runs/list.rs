@@ -1,4 +1,4 @@
-//! The list of runs: only the lines that are seen are drawn.
+//! The list of runs; only visible lines are drawn.
 
 use eframe::egui::{
     Align, Align2, Button, Color32, CornerRadius, FontId, Id, Label, Layout, Pos2, Rect, Response, RichText, Role,
@@ -16,10 +16,10 @@ use crate::plan::RunState;
 
 const ROW_HEIGHT: f32 = 28.0;
 const HEADER_HEIGHT: f32 = 26.0;
-/// Kept free at the right for the scroll bar.
+/// Width reserved for the scroll bar.
 const SCROLL_BAR: f32 = 12.0;
 
-/// The symbol and the colour of a state.
+/// Symbol and colour of a state.
 pub fn sign(ui: &Ui, state: RunState) -> (&'static str, Color32) {
     let palette = palette(ui.visuals());
     match state {
@@ -34,14 +34,14 @@ pub fn sign(ui: &Ui, state: RunState) -> (&'static str, Color32) {
     }
 }
 
-/// A duration in columns: `0:21`, `12:05`, `1:02:03`.
+/// A duration as `0:21`, `12:05` or `1:02:03`.
 pub fn clock_text(duration_s: f64) -> String {
     let seconds = duration_s.max(0.0).round() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// What stands in a column.
+/// Content of a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
     Number,
@@ -60,7 +60,7 @@ enum Field {
 pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     if state.runs.shown.is_empty() {
         ui.add_space(6.0 * GRID);
-        ui.vertical_centered(|ui| ui.label(muted(ui, "No run fits the filter")));
+        ui.vertical_centered(|ui| ui.label(muted(ui, "No run matches the filter")));
         return;
     }
     let first = [Field::Number, Field::State, Field::Progress, Field::Action];
@@ -68,7 +68,7 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let last = [Field::Repeat, Field::Loss, Field::Elapsed, Field::Left, Field::Reason];
     let fields: Vec<Field> = first.into_iter().chain(levels).chain(last).collect();
     let mut list = List { state, commands, fields };
-    // Reasons take what is left of the line.
+    // The reason takes the remaining width.
     let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
     let reason = (ui.available_width() - others.sum::<f32>() - SCROLL_BAR).max(list.width(Field::Reason));
     let width = |field: Field| if field == Field::Reason { reason } else { list.width(field) };
@@ -78,7 +78,7 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         .num_rows(state.runs.shown.len() as u64)
         .columns(columns)
         .headers([HeaderRow::new(HEADER_HEIGHT)]);
-    // The selected run is brought into sight when it changes, not while somebody scrolls.
+    // Scroll to the selected run when it changes, not while the user scrolls.
     let memory = Id::unique("runs-last-selected");
     let last: Option<String> = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
     if last != state.runs.selected {
@@ -89,7 +89,7 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.data_mut(|data| data.insert_temp(memory, state.runs.selected.clone()));
     }
     ui.scope(|ui| {
-        // Text that can be selected would take the clicks that select a run.
+        // Selectable text would take the clicks that select a run.
         ui.style_mut().interaction.selectable_labels = false;
         table.show(ui, &mut list);
     });
@@ -127,7 +127,7 @@ impl List<'_> {
             Field::Level(index) => Id::unique(("runs-level", &self.state.runs.columns[index].key)),
             other => Id::unique(("runs-column", self.title(other))),
         };
-        // Below this a column would be narrowed to what is in sight when it is first drawn.
+        // Without a least width, a column shrinks to the part visible in its first frame.
         egui_table::Column::new(width).range(width..=width.max(900.0)).id(id)
     }
 
@@ -174,16 +174,16 @@ impl List<'_> {
                 (right(ui, text), String::new())
             }
             Field::Loss => {
-                let whose = if row.steps.is_some() { "the latest step's" } else { "the last epoch's mean" };
+                let whose = if row.steps.is_some() { "of the latest step" } else { "mean of the last epoch" };
                 let hover = row.loss.map_or(String::new(), |loss| format!("{loss}, {whose}"));
                 (right(ui, row.loss.map_or("–".to_owned(), significant)), hover)
             }
             Field::Elapsed => {
                 let elapsed_s = row.elapsed_s(now_s);
-                let hover = elapsed_s.map(|elapsed_s| format!("{elapsed_s:.3} s since its processes were started"));
+                let hover = elapsed_s.map(|elapsed_s| format!("{elapsed_s:.3} s since its processes started"));
                 (right(ui, time(elapsed_s)), hover.unwrap_or_default())
             }
-            Field::Left => (right(ui, time(row.remaining_s(now_s))), "By the run's own pace".to_owned()),
+            Field::Left => (right(ui, time(row.remaining_s(now_s))), "Estimated from the run's own pace".to_owned()),
             Field::Reason => {
                 let Some(reason) = &row.reason else { return };
                 let first = muted(ui, reason.lines().next().unwrap_or_default());
@@ -244,9 +244,9 @@ impl TableDelegate for List<'_> {
         let Some(field) = self.fields.get(cell.group_index).copied() else { return };
         let numeric = matches!(field, Field::Number | Field::Repeat | Field::Loss | Field::Elapsed | Field::Left);
         let hover = match field {
-            Field::Elapsed => "How long it has been under way or was, in minutes and seconds",
-            Field::Left => "How long still, by the run's own pace",
-            Field::Loss => "Training loss: the latest step's while it runs, then the last epoch's mean",
+            Field::Elapsed => "Elapsed time, in minutes and seconds",
+            Field::Left => "Time left, estimated from the run's own pace",
+            Field::Loss => "Training loss: of the latest step while running, then the mean of the last epoch",
             _ => "",
         };
         let title = strong(self.title(field)).color(palette(ui.visuals()).muted);
@@ -261,7 +261,7 @@ impl TableDelegate for List<'_> {
     fn row_ui(&mut self, ui: &mut Ui, place: u64) {
         let state = self.state;
         let Some(row) = row_at(state, place) else { return };
-        // The table draws each row once more for columns that stay while others scroll; there are none.
+        // The table draws each row again for sticky columns; there are none.
         if !ui.clip_rect().is_positive() {
             return;
         }
@@ -304,19 +304,19 @@ fn row_at(state: &State, place: u64) -> Option<&Row> {
     state.runs.rows.get(index)
 }
 
-/// Draws inside a cell, a little away from its edges.
+/// Draws inside a cell, with padding.
 fn inside<R>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> R) -> R {
     let rect = ui.max_rect().shrink2(Vec2::new(1.5 * GRID, 0.0));
     let builder = UiBuilder::new().max_rect(rect).layout(Layout::left_to_right(Align::Center));
     ui.scope_builder(builder, add).inner
 }
 
-/// A number at the right edge.
+/// Right-aligned text.
 fn right(ui: &mut Ui, text: impl Into<eframe::egui::WidgetText>) -> Response {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text)).inner
 }
 
-/// The bar of a run: filled by its share, with steps on it.
+/// Draws the progress bar of a run, labelled with its steps.
 fn progress_ui(ui: &mut Ui, row: &Row) -> Response {
     let Some(share) = row.share() else { return ui.label("") };
     let palette = palette(ui.visuals());

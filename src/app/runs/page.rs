@@ -1,4 +1,4 @@
-//! One run's page: how it stands and why, and its parts as tabs.
+//! The page of one run: its state with the reason, and its tabs.
 
 use eframe::egui::{Align, Button, Label, Layout, Role, ScrollArea, Stroke, Ui, WidgetInfo};
 
@@ -10,9 +10,9 @@ use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, strong};
 use crate::app::{Command, State};
 
-/// All that is known of one run, its long texts prepared for drawing.
+/// A run's page, with long texts prepared for drawing.
 pub struct Page {
-    /// What was read.
+    /// The page as read.
     pub read: RunPage,
     log: Lines,
     events: Lines,
@@ -21,7 +21,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Prepares what was read.
+    /// Prepares a page for drawing.
     pub fn new(mut read: RunPage) -> Self {
         let log = Lines::new(std::mem::take(&mut read.log));
         let events = Lines::new(std::mem::take(&mut read.events).join("\n"));
@@ -48,10 +48,10 @@ pub fn page_ui(ui: &mut Ui, state: &State, row: &Row, commands: &mut Vec<Command
                 summary::summary_ui(ui, row, &page.read);
             });
         }
-        Tab::Log => text_ui(ui, "log", &page.log, "Its processes wrote nothing to stderr.", true),
-        Tab::Events => text_ui(ui, "events", &page.events, "Its ranks have said nothing yet.", true),
-        Tab::Job => text_ui(ui, "job", &page.job, "It was never started, so it has no job file.", false),
-        Tab::Plan => text_ui(ui, "plan", &page.plan, "The session does not keep its plan.", false),
+        Tab::Log => text_ui(ui, "log", &page.log, "Nothing was written to stderr.", true),
+        Tab::Events => text_ui(ui, "events", &page.events, "No events yet.", true),
+        Tab::Job => text_ui(ui, "job", &page.job, "The run never started, so there is no job file.", false),
+        Tab::Plan => text_ui(ui, "plan", &page.plan, "The session does not contain its plan.", false),
     }
 }
 
@@ -90,7 +90,7 @@ fn title_ui(ui: &mut Ui, state: &State, row: &Row, commands: &mut Vec<Command>) 
     }
 }
 
-/// Why it did not finish, and what to do.
+/// Draws why it did not finish, and what to do.
 fn reason_ui(ui: &mut Ui, row: &Row, page: Option<&Page>) {
     let Some(record) = page.map(|page| &page.read.record).filter(|record| record.state == row.state) else { return };
     let Some(heading) = advice::heading(record) else { return };

@@ -1,4 +1,4 @@
-//! One line of the list of runs: what the session keeps of a run, overlaid by where this workbench's queue has it.
+//! A row of the list of runs: the session's record, overlaid with the state in the queue.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::app::engine::{QueueRow, Records};
 use crate::plan::{Facts, Key, Level, Levels, RunState};
 use crate::store::RunRecord;
 
-/// A column of levels in which runs differ.
+/// A column for a property in which runs differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// The factor's key, or `plan` or `data`.
@@ -21,42 +21,42 @@ pub struct Column {
 pub struct Row {
     /// Its id.
     pub run: String,
-    /// Its number within the session, as in its id; the id where it has none.
+    /// Its number in the session, taken from its id; the id itself if it has none.
     pub number: String,
-    /// The name of its plan; empty while the session's records lack the run.
+    /// Name of its plan; empty while the session has no record of it.
     pub plan: String,
-    /// The name of its data set.
+    /// Name of its data set.
     pub data: String,
     /// All levels.
     pub levels: Levels,
-    /// What stands in the columns of levels.
+    /// Texts of the columns.
     pub cells: Vec<String>,
-    /// Which repeat of its cell.
+    /// Its repeat number.
     pub repeat: Option<u32>,
-    /// Where it stands.
+    /// Its state.
     pub state: RunState,
-    /// Steps done and to do, where it is running.
+    /// Steps done and total steps, while it runs.
     pub steps: Option<(u64, u64)>,
-    /// The epoch it is in, from 1; 0 where it is in none.
+    /// Current epoch, from 1; 0 if none.
     pub epoch: u32,
-    /// The latest loss.
+    /// Latest loss.
     pub loss: Option<f64>,
-    /// When its processes were started.
+    /// When its processes started.
     pub started_time_s: Option<f64>,
     /// When it ended.
     pub ended_time_s: Option<f64>,
     /// Why it did not finish.
     pub reason: Option<String>,
-    /// Its place among the queued runs of this workbench, from 0.
+    /// Its position among the queued runs, from 0.
     pub place: Option<usize>,
-    /// It is in this workbench's queue.
+    /// Whether it is in this window's queue.
     pub ours: bool,
-    /// Lower-case words that the filter looks at.
+    /// Lower-case text that the filter searches.
     pub words: String,
 }
 
 impl Row {
-    /// The row of a run that the session keeps.
+    /// The row of a recorded run.
     pub fn of(record: &RunRecord, columns: &[Column]) -> Self {
         let mut row = Self::unknown(&record.run);
         row.plan.clone_from(&record.plan);
@@ -77,7 +77,7 @@ impl Row {
         row
     }
 
-    /// The row of a run of which only the id is known yet.
+    /// The row of a run without a record yet.
     pub fn unknown(run: &str) -> Self {
         let digits = run.split('-').next().unwrap_or_default().trim_start_matches('0');
         let number = if digits.parse::<u32>().is_ok() { digits } else { run };
@@ -102,9 +102,9 @@ impl Row {
         }
     }
 
-    /// Takes over where the queue has it.
+    /// Takes over the state in the queue.
     pub fn overlay(&mut self, queued: &QueueRow, place: Option<usize>) {
-        // An end that is recorded is newer than what the queue said before it.
+        // A recorded end is newer than the queue's state.
         if !self.state.is_final() {
             self.state = queued.state;
         }
@@ -118,7 +118,7 @@ impl Row {
         }
     }
 
-    /// The level of a factor, or the plan, the data set or the repeat, as text.
+    /// The level of a factor, or the plan, data set, repeat or run number, as text.
     pub fn level(&self, key: &str) -> Option<String> {
         match key {
             "plan" => Some(self.plan.clone()),
@@ -129,7 +129,7 @@ impl Row {
         }
     }
 
-    /// How much is done, from 0 to 1, where that is known.
+    /// Fraction done, from 0 to 1, if known.
     pub fn share(&self) -> Option<f32> {
         match (self.state, self.steps) {
             (RunState::Finished, _) => Some(1.0),
@@ -138,19 +138,19 @@ impl Row {
         }
     }
 
-    /// How long it has been under way or was, in seconds.
+    /// Elapsed time, in seconds.
     pub fn elapsed_s(&self, now_s: f64) -> Option<f64> {
         let started_s = self.started_time_s?;
         let end_s = match self.ended_time_s {
             Some(ended_s) => ended_s,
-            // Of another workbench's runs nobody tells the time.
+            // The clock of another process's runs is unknown.
             None if self.state.is_under_way() && now_s >= started_s => now_s,
             None => return None,
         };
         Some((end_s - started_s).max(0.0))
     }
 
-    /// How long still, by the run's own pace, once that tells something.
+    /// Time left by the run's own pace, in seconds, once that is meaningful.
     pub fn remaining_s(&self, now_s: f64) -> Option<f64> {
         let share = f64::from(self.share().filter(|share| *share > 0.02 && self.state.is_under_way())?);
         self.elapsed_s(now_s).map(|elapsed_s| elapsed_s * (1.0 - share) / share)
@@ -161,7 +161,7 @@ impl Row {
         self.state.is_final() && self.state != RunState::Finished
     }
 
-    /// What a screen reader says of it.
+    /// Its accessible name.
     pub fn spoken(&self) -> String {
         format!("Run {}: {}, {}", self.number, self.cells.join(", "), self.state.name())
     }
@@ -186,7 +186,7 @@ fn last_loss(record: &RunRecord) -> Option<f64> {
     record.ranks.first()?.last_reading("train_loss").filter(|loss| loss.is_finite())
 }
 
-/// The columns in which runs differ: the plan, the data set, and factors in the order of their registry.
+/// The properties in which runs differ: plan, data set, and factors in their usual order.
 pub fn columns(records: &Records) -> Vec<Column> {
     let Some(first) = records.runs.first() else { return Vec::new() };
     let mut columns = Vec::new();

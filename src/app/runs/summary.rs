@@ -1,4 +1,4 @@
-//! The summary on a run's page: what it is, where it ran, what it measured, what was proven.
+//! The summary tab of a run: warnings, measures, epochs, trace, evidence, levels, placement, times and node.
 
 use eframe::egui::{Align, Grid, Label, Layout, Ui, WidgetText};
 
@@ -12,7 +12,7 @@ use crate::figure::{grouped, significant};
 use crate::plan::{CudaState, Node};
 use crate::protocol::{MemoryPolicy, RankPlace, ranges_text};
 
-/// Draws it.
+/// Draws the summary.
 pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     marks_ui(ui, page);
     measures_ui(ui, page);
@@ -27,13 +27,13 @@ pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     }
 }
 
-/// A heading, with air above it.
+/// A heading with space above it.
 fn section(ui: &mut Ui, title: &str) {
     ui.add_space(2.0 * GRID);
     ui.label(strong(title));
 }
 
-/// A number at the right edge of its column.
+/// Right-aligned text.
 fn right(ui: &mut Ui, text: impl Into<WidgetText>) -> eframe::egui::Response {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text)).inner
 }
@@ -50,13 +50,13 @@ fn pairs_ui(ui: &mut Ui, id: &str, pairs: &[(String, String)]) {
 }
 
 fn marks_ui(ui: &mut Ui, page: &RunPage) {
-    // Why it did not finish stands above the tabs.
+    // The reason why it did not finish is shown above the tabs.
     let marks: Vec<&Mark> = page.summary.marks.iter().filter(|mark| !matches!(mark, Mark::Failed(_))).collect();
     if marks.is_empty() {
         return;
     }
     let warning = palette(ui.visuals()).warning;
-    section(ui, "To be known");
+    section(ui, "Warnings");
     for mark in marks {
         ui.horizontal_wrapped(|ui| {
             ui.colored_label(warning, format!("⚠ {}", mark.label()));
@@ -66,14 +66,14 @@ fn marks_ui(ui: &mut Ui, page: &RunPage) {
 }
 
 fn measures_ui(ui: &mut Ui, page: &RunPage) {
-    let told: Vec<_> = MEASURES.iter().filter_map(|measure| Some((measure, (measure.of)(&page.summary)?))).collect();
+    let known: Vec<_> = MEASURES.iter().filter_map(|measure| Some((measure, (measure.of)(&page.summary)?))).collect();
     section(ui, "Measures");
-    if told.is_empty() {
-        ui.weak("None yet: they are worked out from steps and epochs.");
+    if known.is_empty() {
+        ui.weak("None yet: they are computed from steps and epochs.");
         return;
     }
     Grid::new("run-measures").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
-        for (measure, value) in told {
+        for (measure, value) in known {
             ui.label(muted(ui, measure.name)).on_hover_text(measure.key);
             let shown = grouped(&significant(value * measure.shown_factor));
             right(ui, shown).on_hover_text(format!("{} = {value} {}", measure.key, measure.unit));
@@ -103,13 +103,13 @@ fn epochs_ui(ui: &mut Ui, page: &RunPage) {
                     response.on_hover_text(value.to_string());
                 }
             }
-            ui.label(muted(ui, if epoch.warm_up { "holds warm-up" } else { "" }));
+            ui.label(muted(ui, if epoch.warm_up { "includes warm-up" } else { "" }));
             ui.end_row();
         }
     });
 }
 
-/// What the profiler's report says.
+/// The metrics of the profiler report.
 fn trace_ui(ui: &mut Ui, page: &RunPage) {
     let Some(trace) = page.summary.trace_summary() else { return };
     section(ui, "Trace");
@@ -138,7 +138,7 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
     let mut evidence: Vec<_> = page.record.evidence().collect();
     evidence.dedup();
     let mut seen = Vec::new();
-    // Ranks mostly see the same: each thing is said once.
+    // Ranks mostly report the same; each item is shown once.
     evidence.retain(|item| {
         !seen.contains(item) && {
             seen.push(item);
@@ -193,7 +193,7 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
     let links = page.record.placement.as_ref().map_or("", |placement| &placement.links);
     if !links.is_empty() {
         ui.horizontal_wrapped(|ui| {
-            ui.label(muted(ui, "Between its GPUs"));
+            ui.label(muted(ui, "Interconnects"));
             ui.label(links);
         });
     }
@@ -216,12 +216,12 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
     }
 }
 
-/// Where a rank was put.
+/// The placement of a rank.
 fn place_of(page: &RunPage, rank: u32) -> Option<&RankPlace> {
     page.record.placement.as_ref()?.ranks.iter().find(|place| place.rank == rank)
 }
 
-/// More GPUs than its first, its CPUs and the nodes of its memory, where it was bound to some.
+/// Number of GPUs if several, and the CPUs and NUMA nodes it was bound to.
 fn place_text(place: &RankPlace) -> String {
     let mut parts = Vec::new();
     if !place.more_gpu_uuids.is_empty() {

@@ -1,4 +1,4 @@
-//! The Runs screen, sessions and closing, by accessible names.
+//! Tests of the Runs screen, the session menu and closing, by accessible names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::*;
 use crate::analysis::{fixture, summarise_run};
 use crate::app::closing::{self, CloseCommand, Closing};
-use crate::app::engine::{QueueRow, Report};
+use crate::app::engine::{QueueRow, UiEvent};
 use crate::app::sessions::{self, SessionsCommand};
 use crate::app::state::OpenSession;
 use crate::app::{Settings, theme};
@@ -51,9 +51,9 @@ fn folder() -> PathBuf {
 
 fn state(records: Vec<RunRecord>, rows: Vec<QueueRow>) -> State {
     let mut state = State::new(Settings::default());
-    state.take(Report::Session { folder: folder(), read_only: None });
-    state.take(Report::Records(Arc::new(Records { folder: folder(), runs: records, ..Records::default() })));
-    state.take(Report::Queue(Arc::new(queue(rows))));
+    state.take(UiEvent::Session { folder: folder(), read_only: None });
+    state.take(UiEvent::Records(Arc::new(Records { folder: folder(), runs: records, ..Records::default() })));
+    state.take(UiEvent::Queue(Arc::new(queue(rows))));
     state.screen = Screen::Runs;
     state
 }
@@ -74,7 +74,7 @@ fn window(state: State, draw: Draw) -> Harness<'static, Window> {
         if !window.dressed {
             theme::install(ui.ctx());
             window.dressed = true;
-            // Fonts are there from the next frame on.
+            // Fonts are available from the next frame on.
             ui.ctx().request_repaint();
             return;
         }
@@ -111,16 +111,16 @@ fn a_running_run_fills_its_bar() {
     let share =
         |harness: &Harness<'_, Window>| harness.get_by_label("Progress of run 1").accesskit_node().numeric_value();
     assert_eq!(share(&harness), Some(0.25));
-    harness.state_mut().state.take(Report::Queue(Arc::new(queue(rows(300)))));
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(queue(rows(300)))));
     harness.run();
     assert_eq!(share(&harness), Some(0.75));
-    assert!(harness.query_by_label("Progress of run 2").is_none(), "nothing is known of a queued run");
+    assert!(harness.query_by_label("Progress of run 2").is_none(), "a queued run has no progress");
     // 30 s for three quarters: 10 s are left.
     assert!(sees(&harness, "0:30") && sees(&harness, "0:10"));
 }
 
 #[test]
-fn cancelling_one_run_and_retrying_a_failed_one_ask_for_it() {
+fn cancelling_a_run_and_retrying_a_failed_one_send_requests() {
     let records = vec![failed(1), record(2, "fp32", RunState::Queued)];
     let mut harness = window(state(records, vec![row(2, RunState::Queued, 0)]), runs_ui);
     click(&mut harness, "Cancel run 2");
@@ -212,7 +212,7 @@ fn what_is_wrong_with_a_filter_is_said_below_it_with_its_place_and_hides_nothing
 }
 
 #[test]
-fn what_is_under_way_stands_first_then_what_waits_then_what_ended_last() {
+fn active_runs_come_first_then_queued_ones_then_the_latest_ended() {
     let mut records = vec![failed(1), record(2, "fp32", RunState::Finished)];
     records.extend((3..6).map(|number| record(number, "fp32", RunState::Queued)));
     // The queue was reordered: 5 before 4.
@@ -250,18 +250,18 @@ fn a_failed_runs_page_shows_its_reason_and_its_log() {
         node: None,
         plan: String::new(),
     };
-    harness.state_mut().state.take(Report::Page(Box::new(page)));
+    harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
     harness.run();
-    assert!(sees(&harness, "It ran out of memory") && sees(&harness, "smaller batch"));
+    assert!(sees(&harness, "Out of memory") && sees(&harness, "smaller batch"));
     assert!(sees(&harness, "tried to allocate 2 GB") && sees(&harness, "Epoch time"));
     click(&mut harness, "Log of the run");
     assert!(sees(&harness, "allocator: no block of 2 GB"));
     click(&mut harness, "Plan of the run");
-    assert!(sees(&harness, "does not keep its plan"));
+    assert!(sees(&harness, "does not contain its plan"));
 }
 
 #[test]
-fn a_page_is_read_anew_when_its_run_goes_on_and_not_otherwise() {
+fn a_page_is_read_again_only_when_its_run_has_changed() {
     let mut state = state(vec![record(1, "fp32", RunState::Starting)], vec![row(1, RunState::Running, 1)]);
     let mut requests = Vec::new();
     let select = Command::Runs(RunsCommand::Select(Some("0001-cell-1".into())));
@@ -270,7 +270,7 @@ fn a_page_is_read_anew_when_its_run_goes_on_and_not_otherwise() {
         state.poll_runs(&mut requests);
     }
     assert_eq!(requests.len(), 1);
-    state.take(Report::Queue(Arc::new(queue(vec![row(1, RunState::Finished, 0)]))));
+    state.take(UiEvent::Queue(Arc::new(queue(vec![row(1, RunState::Finished, 0)]))));
     state.poll_runs(&mut requests);
     assert_eq!(requests.len(), 2);
 }
@@ -292,9 +292,9 @@ fn a_read_only_session_cannot_be_changed_and_says_why() {
 }
 
 #[test]
-fn a_launch_tells_what_came_of_it_and_no_runs_offer_the_plan() {
+fn a_launch_shows_its_result_and_an_empty_list_leads_to_the_plan() {
     let mut state = state(Vec::new(), Vec::new());
-    state.take(Report::Launched { queued: 24, kept: 3, invalid: 2 });
+    state.take(UiEvent::Launched { queued: 24, kept: 3, invalid: 2 });
     let mut harness = window(state, runs_ui);
     assert!(sees(&harness, "24 runs queued, 3 kept, 2 cells cannot run here"));
     assert!(sees(&harness, "No runs yet"));
@@ -303,7 +303,7 @@ fn a_launch_tells_what_came_of_it_and_no_runs_offer_the_plan() {
 }
 
 #[test]
-fn five_hundred_runs_draw_only_the_lines_that_are_seen() {
+fn five_hundred_runs_draw_only_the_visible_lines() {
     let records = (1..=500).map(|number| record(number, "fp32", RunState::Finished)).collect();
     let harness = window(state(records, Vec::new()), runs_ui);
     let drawn = harness.query_all_by_label_contains("Progress of run").count();
@@ -318,7 +318,7 @@ fn the_session_menu_opens_recent_ones_and_makes_new_ones() {
     state.sessions.missing = vec![gone];
     let mut harness = window(state, sessions::session_menu_ui);
     click(&mut harness, "Session: no session yet");
-    assert!(harness.get_by_label_contains("gone (not there any more)").accesskit_node().is_disabled());
+    assert!(harness.get_by_label_contains("gone (missing)").accesskit_node().is_disabled());
     click(&mut harness, "here");
     assert!(asked(&harness, &Request::OpenExisting(here)));
     assert!(sees(&harness, "opening here …"));
@@ -371,25 +371,25 @@ fn a_session_that_cannot_be_opened_leaves_the_one_before_and_one_that_is_gone_sa
     state.execute(Command::OpenSession(other.clone()), &Context::default(), &mut Vec::new());
     assert_eq!(state.sessions.opening.as_ref(), Some(&other));
     let reason = Some("/sessions/other: session version 9 is newer than 1".to_owned());
-    state.take(Report::NotOpened { folder: other, reason });
+    state.take(UiEvent::NotOpened { folder: other, reason });
     assert_eq!(state.sessions.opening, None);
     assert!(state.problems[0].message.ends_with("newer than 1; study stays open"));
-    state.take(Report::SessionGone(true));
+    state.take(UiEvent::SessionGone(true));
     let harness = window(state, runs_ui);
-    assert!(sees(&harness, "/sessions/study is not there any more"));
-    assert!(sees(&harness, "out of memory"), "what was read stays");
+    assert!(sees(&harness, "/sessions/study is missing"));
+    assert!(sees(&harness, "out of memory"), "records read before stay");
 }
 
 #[test]
-fn closing_while_runs_are_under_way_asks_what_is_to_become_of_them() {
+fn closing_while_runs_are_active_asks_whether_to_keep_them_running() {
     let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0)];
     let mut state = state(Vec::new(), rows);
     let context = Context::default();
     state.close_requested(&context);
     assert_eq!(state.closing, Closing::Asked);
     let mut harness = window(state, closing::close_ui);
-    assert!(sees(&harness, "1 run is under way and 1 is queued"));
-    click(&mut harness, "Stay");
+    assert!(sees(&harness, "1 run is active and 1 is queued. Stop them or keep them running?"));
+    click(&mut harness, "Don't close");
     assert_eq!(harness.state().state.closing, Closing::No);
     harness.state_mut().state.close_requested(&context);
     harness.run();
@@ -398,7 +398,7 @@ fn closing_while_runs_are_under_way_asks_what_is_to_become_of_them() {
     let state = &mut harness.state_mut().state;
     state.poll_closing(&context);
     assert_eq!(state.closing, Closing::WhenEnded, "a run is still ending");
-    state.take(Report::Queue(Arc::new(queue(vec![row(1, RunState::Cancelled, 1)]))));
+    state.take(UiEvent::Queue(Arc::new(queue(vec![row(1, RunState::Cancelled, 1)]))));
     state.poll_closing(&context);
     assert_eq!(state.closing, Closing::Now);
 }

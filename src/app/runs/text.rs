@@ -1,13 +1,13 @@
-//! Long texts of a run's page: only the lines that are seen are laid out.
+//! Long texts on a run's page; only visible lines are laid out.
 
 use std::ops::Range;
 
 use eframe::egui::{Button, Label, RichText, ScrollArea, TextStyle, TextWrapMode, Ui};
 
-/// A longer line is cut: laying out a megabyte would hold the window up.
+/// Longest line shown, in characters: laying out a megabyte would block the window.
 const LINE_CHARS: usize = 2_000;
 
-/// A text with its lines known.
+/// A text, split into lines.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
     text: String,
@@ -15,7 +15,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Finds the lines.
+    /// Splits a text into lines.
     pub fn new(text: String) -> Self {
         let start = text.as_ptr() as usize;
         let range = |line: &str| {
@@ -27,13 +27,13 @@ impl Lines {
         Self { text, lines }
     }
 
-    /// Whether there is nothing to show.
+    /// Whether the text is blank.
     pub fn is_empty(&self) -> bool {
         self.text.trim().is_empty()
     }
 }
 
-/// Draws a text, or says why there is none. `name` is what it is called; `from_end` keeps its end in sight.
+/// Draws a text, or `absent` if it is blank. `name` labels it; `from_end` keeps its end in view.
 pub fn text_ui(ui: &mut Ui, name: &str, lines: &Lines, absent: &str, from_end: bool) {
     if lines.is_empty() {
         ui.weak(absent);

@@ -1,4 +1,4 @@
-//! Sessions that travel: exporting the open one, importing another, on a thread of their own.
+//! Exporting the open session and importing another, on a background thread.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::app::{Request, State};
 use crate::session::default_sessions_folder;
 use crate::store::{ArchiveError, export_session, import_session};
 
-/// An export or import that is under way.
+/// An export or import in progress.
 pub(super) struct Transfer {
-    /// Such as `exporting to /home/me/a.zip`.
+    /// Description, such as `exporting to /home/me/a.zip`.
     what: String,
     shared: Arc<Shared>,
     promise: Promise<Result<Done, ArchiveError>>,
@@ -28,15 +28,15 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// What a transfer has made.
+/// Result of a transfer.
 enum Done {
-    /// What to say of it.
+    /// A written archive, with the message to show.
     Archive(String),
     Session(PathBuf),
 }
 
 impl Shared {
-    /// Takes how far it is; says whether to go on.
+    /// Stores the progress; returns whether to go on.
     fn take(&self, done_bytes: u64, total_bytes: u64, context: &Context) -> ControlFlow<()> {
         let thousandths = (done_bytes as f64 / total_bytes.max(1) as f64 * 1000.0) as u32;
         if self.thousandths.swap(thousandths, Ordering::Relaxed) != thousandths {
@@ -47,7 +47,7 @@ impl Shared {
 }
 
 impl State {
-    /// Starts an export or import, or stops the one that is under way.
+    /// Starts an export or import, or cancels the current one.
     pub(super) fn execute_transfer(&mut self, command: SessionsCommand, context: &Context) {
         match (command, &self.sessions.transfer) {
             (SessionsCommand::StopTransfer, Some(transfer)) => transfer.shared.stop.store(true, Ordering::Relaxed),
@@ -57,7 +57,7 @@ impl State {
                 self.start_transfer(what, context, move |shared, context| {
                     let take = &mut |done, total| shared.take(done, total, context);
                     let left_out = export_session(&session, &archive, take)?;
-                    Ok(Done::Archive(format!("{} is written and checked{left_out}", archive.display())))
+                    Ok(Done::Archive(format!("{} written and checked{left_out}", archive.display())))
                 });
             }
             (SessionsCommand::Import(archive), None) => match imported_folder(&archive) {
@@ -91,7 +91,7 @@ impl State {
         self.sessions.transfer = Some(Transfer { what, shared, promise });
     }
 
-    /// Takes over what a transfer has made: an imported session is opened.
+    /// Takes over the result of a transfer; an imported session is opened.
     pub(super) fn poll_transfer(&mut self, requests: &mut Vec<Request>) {
         let Some(Transfer { what, shared, promise }) = self.sessions.transfer.take() else { return };
         match promise.try_take() {
@@ -104,20 +104,22 @@ impl State {
     }
 }
 
-/// Where the session of an archive comes to lie: in the default place, named as the archive.
+/// Folder for an imported session: in the default place, named like the archive.
 fn imported_folder(archive: &Path) -> Result<PathBuf, String> {
-    let name = archive.file_stem().ok_or_else(|| format!("{}: the path of an archive is wanted", archive.display()))?;
+    let name = archive
+        .file_stem()
+        .ok_or_else(|| format!("{}: not the path of an archive; name a .zip file", archive.display()))?;
     Ok(default_sessions_folder().map_err(|error| error.to_string())?.join(name))
 }
 
-/// Fields for the archives' paths, or how far the transfer is.
+/// Draws the fields for archive paths, or the progress of the transfer.
 pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui, SessionsCommand)) {
     if let Some(Transfer { what, shared, .. }) = &state.sessions.transfer {
         ui.label(strong(what));
         ui.horizontal(|ui| {
             let share = shared.thousandths.load(Ordering::Relaxed) as f32 / 1000.0;
             ui.add(ProgressBar::new(share).desired_width(230.0).show_percentage());
-            if ui.button("Stop").clicked() {
+            if ui.button("Cancel").clicked() {
                 send(ui, SessionsCommand::StopTransfer);
             }
         });

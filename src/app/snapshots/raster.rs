@@ -1,4 +1,4 @@
-//! Draws what egui tessellated pixel by pixel on the CPU: the same picture on every machine, with and without a GPU.
+//! A software rasteriser for egui's meshes: the same picture on every machine, with or without a GPU.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use eframe::egui::{
 use egui_kittest::TestRenderer;
 use image::{Rgba, RgbaImage};
 
-/// A colour with premultiplied alpha in gamma space, from 0 to 255 each: as egui blends.
+/// A colour with premultiplied alpha in gamma space, each channel from 0 to 255, as egui blends.
 type Colour = [f32; 4];
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl TestRenderer for Raster {
     }
 }
 
-/// The triangles in pixels, all with the same sense of rotation; those without an area are left out.
+/// The triangles in pixels, all with the same orientation, without empty ones.
 fn triangles(mesh: &Mesh, scale: f32) -> impl Iterator<Item = [Vertex; 3]> {
     let vertex = move |index: u32| {
         let vertex = mesh.vertices[index as usize];
@@ -78,13 +78,13 @@ fn triangles(mesh: &Mesh, scale: f32) -> impl Iterator<Item = [Vertex; 3]> {
     })
 }
 
-/// Twice the area of a triangle; positive where `point` lies inside of the edge.
+/// Twice the signed area of a triangle; positive if `point` is inside the edge.
 fn side(from: Pos2, to: Pos2, point: Pos2) -> f32 {
     let (edge, way) = (to - from, point - from);
     edge.x * way.y - edge.y * way.x
 }
 
-/// Of two triangles with a common edge one owns the pixels on it: the one for which it is at the left or on top.
+/// Top-left rule: of two triangles with a common edge, the one that has it on its left or top owns its pixels.
 fn owns(from: Pos2, to: Pos2) -> bool {
     let edge = to - from;
     edge.y < 0.0 || (edge.y == 0.0 && edge.x > 0.0)
@@ -131,7 +131,7 @@ fn tinted(tint: Colour, texel: Colour) -> Colour {
     std::array::from_fn(|channel| tint[channel] * texel[channel] / 255.0)
 }
 
-/// The texture at a place (0 to 1), between its texels.
+/// The texture at a position (0 to 1), bilinearly interpolated.
 fn sample(texture: &ColorImage, place: Pos2) -> Colour {
     let size = Vec2::new(texture.size[0] as f32, texture.size[1] as f32);
     let at = (place.to_vec2() * size - Vec2::splat(0.5)).clamp(Vec2::ZERO, size - Vec2::splat(1.0));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::{MetricUnit, TRACE_METRICS, summarise_report};
-use crate::app::Report;
+use crate::app::UiEvent;
 
 /// One plain run, two traced repeats of it whose pinning did not take effect, and a report from elsewhere.
 fn traced() -> Arc<Records> {
@@ -68,7 +68,7 @@ fn a_report_dropped_on_the_window_is_attached_where_a_session_can_be_written() {
 #[test]
 fn an_import_shows_how_far_it_is_and_can_be_cancelled() {
     let mut state = state();
-    state.take(Report::Importing(Some(("elsewhere".to_owned(), 0.4))));
+    state.take(UiEvent::Importing(Some(("elsewhere".to_owned(), 0.4))));
     let mut harness = harness(state, [1280.0, 800.0]);
     harness.get_by_label("Cancel import").click();
     harness.run();

@@ -1,10 +1,10 @@
-//! The palette: every command by name, narrowed by typing.
+//! The command palette: every command by name, filtered by typing.
 
 use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea, TextEdit};
 
 use super::{Command, PlanCommand, RunsCommand, Screen, State, Theme};
 
-/// All commands that make sense now, with their names.
+/// All available commands, with their names.
 fn entries(state: &State) -> Vec<(String, Command)> {
     let mut entries: Vec<(String, Command)> = Vec::new();
     let mut add = |name: &str, command: Command| entries.push((name.to_owned(), command));
@@ -14,8 +14,8 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     add("Launch the plan", Command::Plan(PlanCommand::Launch));
     add("Open a plan …", Command::Plan(PlanCommand::Open));
     add("Save the plan …", Command::Plan(PlanCommand::Save));
-    add("Undo the last edit of the plan", Command::Plan(PlanCommand::Undo));
-    add("Redo the edit of the plan", Command::Plan(PlanCommand::Redo));
+    add("Undo the last plan edit", Command::Plan(PlanCommand::Undo));
+    add("Redo the plan edit", Command::Plan(PlanCommand::Redo));
     if state.queue.is_active() {
         let name = if state.queue.paused { "Resume the queue" } else { "Pause the queue" };
         add(name, Command::Runs(RunsCommand::Pause(!state.queue.paused)));
@@ -24,9 +24,9 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     for theme in Theme::ALL {
         add(theme.name(), Command::Theme(theme));
     }
-    add("Larger", Command::Zoom(1));
-    add("Smaller", Command::Zoom(-1));
-    add("Normal size", Command::Zoom(0));
+    add("Zoom in", Command::Zoom(1));
+    add("Zoom out", Command::Zoom(-1));
+    add("Reset zoom", Command::Zoom(0));
     add("Keys", Command::Help(true));
     for folder in &state.settings.recent {
         add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));
@@ -34,16 +34,16 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     entries
 }
 
-/// Whether all words of the query are in the name.
+/// Whether a name contains all words of the query.
 fn matches(name: &str, query: &str) -> bool {
     let name = name.to_lowercase();
     query.to_lowercase().split_whitespace().all(|word| name.contains(word))
 }
 
-/// Draws the palette.
-pub fn palette_ui(context: &Context, state: &State, commands: &mut Vec<Command>) {
+/// Draws the command palette.
+pub fn command_palette_ui(context: &Context, state: &State, commands: &mut Vec<Command>) {
     let (query_id, chosen_id) = (Id::unique("palette-query"), Id::unique("palette-chosen"));
-    // What is typed here is nobody else's business: it lives in egui's own memory.
+    // The query is local state, kept in egui's memory.
     let mut query: String = context.data(|data| data.get_temp(query_id)).unwrap_or_default();
     let mut chosen: usize = context.data(|data| data.get_temp(chosen_id)).unwrap_or_default();
     let found: Vec<_> = entries(state).into_iter().filter(|(name, _)| matches(name, &query)).collect();
@@ -76,7 +76,7 @@ pub fn palette_ui(context: &Context, state: &State, commands: &mut Vec<Command>)
                 }
             }
             if found.is_empty() {
-                ui.weak("Nothing has such a name");
+                ui.weak("No matching command");
             }
         });
     });
