@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, vec2};
 use multicard::analysis;
-use multicard::app::{Command, CompareCommand, Records, Report, Screen, Settings, State, shell_ui};
+use multicard::app::{Command, CompareCommand, Records, Screen, Settings, State, UiEvent, shell_ui};
 use multicard::figure::Kind;
 
 mod many_runs;
@@ -21,8 +21,8 @@ fn main() {
     multicard::app::install_theme(&context);
     let mut state = State::new(Settings::default());
     let folder = PathBuf::from("study");
-    state.take(Report::Session { folder: folder.clone(), read_only: None });
-    state.take(Report::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() })));
+    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
+    state.take(UiEvent::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() })));
     let mut requests = Vec::new();
     state.execute(Command::Show(Screen::Compare), &context, &mut requests);
     for kind in Kind::ALL {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use eframe::egui::{Context, Pos2, RawInput, Rect, vec2};
 use multicard::analysis::{Places, Pyramid, View};
-use multicard::app::{Command, Curves, LiveCommand, LiveStep, Report, RunCurves, Settings, State, live_ui};
+use multicard::app::{Command, Curves, LiveCommand, LiveStep, RunCurves, Settings, State, UiEvent, live_ui};
 use multicard::store::StepRecord;
 
 const RUNS: u64 = 8;
@@ -37,13 +37,13 @@ fn main() {
 
     let (mut state, context) = (State::new(Settings::default()), Context::default());
     let folder = PathBuf::from("/bench");
-    state.take(Report::Session { folder: folder.clone(), read_only: None });
+    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
     for (run, curves) in curves.into_iter().enumerate() {
         let run = format!("run {run}");
         let mut requests = Vec::new();
         state.execute(Command::Live(LiveCommand::Choose(run.clone(), true)), &context, &mut requests);
         state.poll(&context, &mut requests);
-        state.take(Report::Curves(Box::new(RunCurves { folder: folder.clone(), run, curves })));
+        state.take(UiEvent::Curves(Box::new(RunCurves { folder: folder.clone(), run, curves })));
     }
     println!("drawing loss and step time of 8 runs of 1 M steps in 2560 × 1440, one frame:");
     frames(&mut state, &context, "plain");
