@@ -18,6 +18,7 @@ mod open;
 mod operation;
 mod pages;
 mod parts;
+mod progress;
 mod proof;
 mod record;
 mod render;
@@ -31,12 +32,13 @@ mod value;
 mod window;
 
 pub use error::TraceError;
-pub use import::{Progress, Stage, import, import_bytes, import_recording};
+pub use import::{import, import_bytes, import_recording};
 pub use nsys::{find_nsys, nsys_path, profile_command};
-pub use proof::{GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
+pub use progress::{Progress, Stage};
 pub use render::{csv, markdown};
 pub use value::{
-    Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, HostCall, Memcpy, MemoryOperation, Memset, Metric,
-    NvtxRange, Statistics, Sync, Trace, Transfer,
+    Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,
+    MemoryOperation, Memset, Metric, NvtxRange, PinProof, PrecisionProof, Proof, RankProof, Statistics, StrategyProof,
+    Synchronisation, Trace, Transfer,
 };
 pub use window::Window;

@@ -1,6 +1,9 @@
 //! All values of a quantity in little memory: each distinct value once, with its count.
 
-use super::Statistics;
+use std::hash::Hash;
+
+use super::ids::ById;
+use super::value::Statistics;
 
 /// Values are collected in a buffer of this size at least before they are sorted into the counts.
 const BUFFER: usize = 1024;
@@ -96,6 +99,16 @@ fn merged(old: &[(u64, u64)], fresh: impl Iterator<Item = (u64, u64)>) -> Vec<(u
     }
     all.extend(old);
     all
+}
+
+/// Takes in values by key.
+pub(super) fn join<K: Eq + Hash>(all: &mut ById<K, Distribution>, part: ById<K, Distribution>) {
+    part.into_iter().for_each(|(key, values)| all.entry(key).or_default().merge(values));
+}
+
+/// `part` of `whole` in percent; 0 of nothing.
+pub(super) fn percent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
 #[cfg(test)]

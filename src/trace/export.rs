@@ -17,8 +17,8 @@ use rusqlite::Connection;
 use rustix::process::{Pid, Signal};
 
 use super::TraceError;
-use super::import::{Progress, Stage};
 use super::nsys::nsys_path;
+use super::progress::{Progress, Stage};
 use crate::protocol::EXPORT_FOLDER;
 
 /// How often cancelling is noticed while nsys says nothing.

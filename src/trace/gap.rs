@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::gpu::Rank;
-use super::host::printed;
 use super::ids::ById;
+use super::operation::Rank;
+use super::strings::printed;
 use super::timeline::{Pause, Work};
 use super::value::{Gap, HostCall};
 

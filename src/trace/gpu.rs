@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::TraceError;
-use super::distribution::Distribution;
-use super::host::join;
+use super::distribution::{Distribution, join};
 use super::ids::ById;
-use super::open::Report;
-use super::operation::{Copy, Operations};
-use super::parts::{Watch, scan_parts};
+use super::open::NsysExport;
+use super::operation::{MemoryCopy, Operations, Rank};
+use super::parts::scan_parts;
+use super::progress::Watch;
 use super::rows::Column::{Optional, Required};
 use super::rows::{Column, Fields, scan};
 use super::timeline::{Timeline, Work};
@@ -26,15 +26,6 @@ const MOST_RANKS: usize = 4096;
 
 /// What to do with a row of a table, its time and its rank.
 type Each<'a> = &'a (dyn Fn(&mut GpuWork, &Fields<'_>, (i64, i64), Rank) -> Result<(), TraceError> + Sync);
-
-/// A process on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Rank {
-    /// nsys' id of the process.
-    pub process: i64,
-    /// The GPU's index on the machine.
-    pub gpu: i64,
-}
 
 /// Everything of the GPUs that a report tells, within a window.
 #[derive(Default)]
@@ -63,7 +54,7 @@ const PLACE: [Column; 4] = [Required("start"), Required("end"), Required("device
 impl GpuWork {
     /// Reads the four tables. `nccl` knows the ids of the names of NCCL's kernels.
     pub fn read(
-        report: &Report<'_>,
+        report: &NsysExport<'_>,
         watch: &mut Watch<'_>,
         limits: Limits,
         devices: &Devices,
@@ -102,7 +93,7 @@ impl GpuWork {
             let other = |column| -> Result<i64, TraceError> {
                 Ok(fields.integer(column)?.map_or(rank.gpu, |device| devices.gpu(rank.process, device)))
             };
-            let copy = Copy {
+            let copy = MemoryCopy {
                 rank,
                 kind: fields.required(5)?,
                 src: fields.integer(6)?,
@@ -206,7 +197,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    pub fn read(report: &Report<'_>) -> Result<Self, TraceError> {
+    pub fn read(report: &NsysExport<'_>) -> Result<Self, TraceError> {
         let mut devices = Self::default();
         let columns = [Optional("gpuId"), Optional("cudaId"), Optional("pid")];
         scan(report, "TARGET_INFO_CUDA_DEVICE", &columns, |fields| {

@@ -1,18 +1,18 @@
 //! What the host did: CUDA calls, synchronisations and NVTX ranges.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use super::TraceError;
-use super::distribution::Distribution;
+use super::distribution::{Distribution, join, percent};
 use super::gap::{Gaps, Marker, Meanwhile};
 use super::ids::ById;
-use super::open::Report;
-use super::parts::{Watch, scan_parts};
+use super::open::NsysExport;
+use super::parts::scan_parts;
+use super::progress::Watch;
 use super::rows::Column::{Optional, Required};
 use super::rows::Fields;
-use super::strings::bounded;
-use super::value::{Entry, NvtxRange, Sync};
+use super::strings::{bounded, printed};
+use super::value::{Entry, NvtxRange, Synchronisation};
 use super::window::{Limits, union};
 
 pub(super) const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
@@ -46,7 +46,7 @@ pub(super) struct Calls {
 impl Calls {
     /// Reads the calls, and tells the pauses what was called in them.
     pub fn read(
-        report: &Report<'_>,
+        report: &NsysExport<'_>,
         watch: &mut Watch<'_>,
         limits: Limits,
         gaps: &mut Gaps,
@@ -82,20 +82,6 @@ impl Calls {
     }
 }
 
-/// Takes in values by key.
-pub(super) fn join<K: Eq + Hash>(all: &mut ById<K, Distribution>, part: ById<K, Distribution>) {
-    part.into_iter().for_each(|(key, values)| all.entry(key).or_default().merge(values));
-}
-
-/// A call's name as nsys prints it: without `_v3020`, but with `_v11060`.
-pub(super) fn printed(name: &str) -> &str {
-    let version = name.len().checked_sub(6).filter(|at| name.is_char_boundary(*at));
-    match version {
-        Some(at) if name[at..].starts_with("_v") => &name[..at],
-        _ => name,
-    }
-}
-
 /// Sorted entries with their shares; none if a sum does not fit 64 bits.
 pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Option<Vec<Entry>> {
     let mut all = Vec::new();
@@ -104,7 +90,7 @@ pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Op
     }
     let total: f64 = all.iter().map(|entry| entry.statistics.total_ns as f64).sum();
     for entry in &mut all {
-        entry.percent = super::metric::percent(entry.statistics.total_ns as f64, total);
+        entry.percent = percent(entry.statistics.total_ns as f64, total);
     }
     all.sort_by(|a, b| {
         let (x, y) = (&a.statistics, &b.statistics);
@@ -115,10 +101,10 @@ pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Op
 
 /// Synchronisations by type.
 pub(super) fn synchronisations(
-    report: &Report<'_>,
+    report: &NsysExport<'_>,
     watch: &mut Watch<'_>,
     limits: Limits,
-) -> Result<Vec<Sync>, TraceError> {
+) -> Result<Vec<Synchronisation>, TraceError> {
     let columns = [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
     let each = |kinds: &mut ById<usize, Distribution>, fields: &Fields<'_>| {
         let span = fields.span()?;
@@ -139,7 +125,7 @@ pub(super) fn synchronisations(
     }
     let named = kinds.into_iter().map(|(kind, values)| (SYNC_KINDS[kind].to_owned(), values));
     let entries = entries(named).ok_or_else(|| report.damaged(SYNC, "the sum of times is beyond 64 bits"))?;
-    Ok(entries.into_iter().map(|entry| Sync { kind: entry.name, statistics: entry.statistics }).collect())
+    Ok(entries.into_iter().map(|entry| Synchronisation { kind: entry.name, statistics: entry.statistics }).collect())
 }
 
 /// NVTX ranges by domain and name.
@@ -163,10 +149,10 @@ pub(super) struct Ranges {
 impl Ranges {
     /// Reads the ranges, and shows those of epochs and loads to the pauses. `markers` are the ids of such names.
     pub fn read(
-        report: &Report<'_>,
+        report: &NsysExport<'_>,
         watch: &mut Watch<'_>,
         limits: Limits,
-        markers: impl Fn(i64) -> Option<Marker> + std::marker::Sync,
+        markers: impl Fn(i64) -> Option<Marker> + Sync,
         gaps: &mut Gaps,
     ) -> Result<Self, TraceError> {
         let columns = [
@@ -295,26 +281,6 @@ fn first_of<T>(all: &mut HashMap<i64, (i64, T)>, part: HashMap<i64, (i64, T)>) {
     for (domain, named) in part {
         if all.get(&domain).is_none_or(|known| named.0 < known.0) {
             all.insert(domain, named);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::printed;
-
-    #[test]
-    fn versions_of_four_digits_are_dropped_as_nsys_does() {
-        for (name, shown) in [
-            ("cudaLaunchKernel_v7000", "cudaLaunchKernel"),
-            ("cudaLaunchKernelExC_v11060", "cudaLaunchKernelExC_v11060"),
-            ("cuGetProcAddress_v2", "cuGetProcAddress_v2"),
-            ("cuInit", "cuInit"),
-            ("_v3020", ""),
-            ("é_v302", "é_v302"),
-            ("", ""),
-        ] {
-            assert_eq!(printed(name), shown, "{name}");
         }
     }
 }

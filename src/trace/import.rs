@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::TraceError;
-use super::distribution::Distribution;
+use super::distribution::{Distribution, percent};
 use super::export;
 use super::family::{Family, family};
 use super::gap::{Gaps, Longest, Marker};
 use super::gpu::{self, Devices, GpuWork};
 use super::host::{self, Calls, Ranges};
-use super::metric::{metrics, percent};
-use super::open::{Report, is_sqlite};
-use super::parts::Watch;
+use super::metric::metrics;
+use super::open::{NsysExport, is_sqlite};
+use super::progress::{Progress, Watch};
 use super::proof::proof;
 use super::rows::Column::Optional;
 use super::rows::scan;
@@ -22,24 +22,6 @@ use super::strings::{meanings, names};
 use super::timeline::Sweep;
 use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuTime, MemoryOperation, Trace};
 use super::window::{Limits, Window, union};
-
-/// What an import is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// nsys makes an `.sqlite` of an `.nsys-rep`.
-    Exporting,
-    /// The export is read.
-    Reading,
-}
-
-/// How far an import is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
-    /// What it is doing.
-    pub stage: Stage,
-    /// How much of that is done, from 0 to 1.
-    pub fraction: f64,
-}
 
 /// Imports a report: an `.sqlite` export, or an `.nsys-rep`, which nsys exports first. `tell` hears how far it is and
 /// stops it with [`ControlFlow::Break`]. The file is not changed, and nothing is left beside it.
@@ -56,12 +38,12 @@ pub fn import(
     let is_recording = file.extension().is_some_and(|ending| ending == "nsys-rep" || ending == "qdrep");
     if is_recording && !is_sqlite(file).map_err(io)? {
         let exported = export::export(file, tell)?;
-        let mut report = Report::open(&exported.file())?;
+        let mut report = NsysExport::open(&exported.file())?;
         // Messages are about the file that was given.
         report.file = file.to_owned();
         return read(&report, window, tell);
     }
-    read(&Report::open(file)?, window, tell)
+    read(&NsysExport::open(file)?, window, tell)
 }
 
 /// Imports an `.nsys-rep` and keeps its export as `kept`, without its private rows.
@@ -75,7 +57,7 @@ pub fn import_recording(
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Trace, TraceError> {
     export::export(file, tell)?.keep(kept)?;
-    read(&Report::open(kept)?, &Window::default(), tell)
+    read(&NsysExport::open(kept)?, &Window::default(), tell)
 }
 
 /// Imports an `.sqlite` export that is in memory; `file` is what messages call it.
@@ -84,7 +66,7 @@ pub fn import_recording(
 ///
 /// As [`import`].
 pub fn import_bytes(file: &Path, bytes: &[u8], window: &Window) -> Result<Trace, TraceError> {
-    read(&Report::from_bytes(file, bytes)?, window, &mut |_| ControlFlow::Continue(()))
+    read(&NsysExport::from_bytes(file, bytes)?, window, &mut |_| ControlFlow::Continue(()))
 }
 
 /// What the text of a string means to the reading of the rows.
@@ -94,7 +76,7 @@ enum Meaning {
 }
 
 fn read(
-    report: &Report<'_>,
+    report: &NsysExport<'_>,
     window: &Window,
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Trace, TraceError> {
@@ -183,7 +165,7 @@ fn read(
 }
 
 /// The time that the report says it covers.
-fn covered(report: &Report<'_>) -> Result<Option<(i64, i64)>, TraceError> {
+fn covered(report: &NsysExport<'_>) -> Result<Option<(i64, i64)>, TraceError> {
     let mut covered = None;
     let columns = [Optional("startTime"), Optional("stopTime")];
     scan(report, "ANALYSIS_DETAILS", &columns, |fields| {
@@ -196,7 +178,7 @@ fn covered(report: &Report<'_>) -> Result<Option<(i64, i64)>, TraceError> {
 }
 
 /// When the first event starts, where the report does not say when it does itself.
-fn first_start(report: &Report<'_>) -> Result<i64, TraceError> {
+fn first_start(report: &NsysExport<'_>) -> Result<i64, TraceError> {
     let mut first: Option<i64> = None;
     for table in [gpu::KERNEL, gpu::MEMCPY, gpu::MEMSET, gpu::GRAPH, host::RUNTIME] {
         scan(report, table, &[Optional("start"), Optional("end")], |fields| {
@@ -269,7 +251,7 @@ fn families(kernels: &[Entry], memory: &[MemoryOperation]) -> Vec<FamilyTime> {
 }
 
 /// What was not recorded, and how it is.
-fn missing(report: &Report<'_>) -> Option<String> {
+fn missing(report: &NsysExport<'_>) -> Option<String> {
     let tables = [(host::RUNTIME, "CUDA calls"), (gpu::KERNEL, "kernels"), (gpu::MEMCPY, "copies")];
     let names: Vec<&str> = tables.iter().filter(|(table, _)| !report.has(table)).map(|(_, name)| *name).collect();
     (!names.is_empty()).then(|| {

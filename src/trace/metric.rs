@@ -1,5 +1,6 @@
 //! The metrics of the papers, and NCCL's other collectives.
 
+use super::distribution::percent;
 use super::operation::HOST_TO_DEVICE;
 use super::value::{Entry, MemoryOperation, Metric};
 use crate::protocol::TRACE_METRICS;
@@ -28,11 +29,6 @@ const SOURCES: [Source; TRACE_METRICS.len()] = [
     Source::Nccl("AllReduce"),
     Source::Nccl("ReduceScatter"),
 ];
-
-/// `part` of `whole` in percent; 0 of nothing.
-pub(super) fn percent(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
-}
 
 /// The metrics of a report of `wall_ns` on `gpus` GPUs.
 pub(super) fn metrics(

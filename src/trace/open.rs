@@ -31,7 +31,7 @@ const MAGICS: &[(&[u8], &str)] = &[
 const MOST_THREADS: usize = 16;
 
 /// An export that is open. SQLite tells what tables it has; their rows are read without it.
-pub(super) struct Report<'a> {
+pub(super) struct NsysExport<'a> {
     /// For messages.
     pub file: PathBuf,
     pub pages: Pages<'a>,
@@ -58,7 +58,7 @@ pub(super) struct Stored {
     pub is_id: bool,
 }
 
-impl<'a> Report<'a> {
+impl<'a> NsysExport<'a> {
     /// Opens an export on disk, which may be read-only.
     pub fn open(file: &Path) -> Result<Self, TraceError> {
         let io = |source| TraceError::Io { file: file.to_owned(), source };

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::distribution::Distribution;
-use super::gpu::Rank;
+use super::distribution::{Distribution, percent};
 use super::ids::ById;
 use super::timeline::Work;
 use super::value::{Memcpy, MemoryOperation, Memset, Transfer};
@@ -54,9 +53,18 @@ fn memory_name(kind: Option<i64>) -> String {
     }
 }
 
+/// A process on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Rank {
+    /// nsys' id of the process.
+    pub process: i64,
+    /// The GPU's index on the machine.
+    pub gpu: i64,
+}
+
 /// Copies that are alike in all that is told of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Copy {
+pub(super) struct MemoryCopy {
     /// Which rank did it.
     pub rank: Rank,
     pub kind: i64,
@@ -67,7 +75,7 @@ pub(super) struct Copy {
     pub dst_gpu: i64,
 }
 
-impl Copy {
+impl MemoryCopy {
     /// What this copy is to its GPU's timeline.
     pub fn work(&self) -> Work {
         match self.kind {
@@ -125,14 +133,14 @@ impl Kind {
 /// All copies and memsets of a report.
 #[derive(Default)]
 pub(super) struct Operations {
-    pub copies: ById<Copy, Tally>,
+    pub copies: ById<MemoryCopy, Tally>,
     pub memsets: ById<(Rank, Option<i64>), Tally>,
     copy_kinds: ById<i64, Kind>,
     memset_kind: Kind,
 }
 
 impl Operations {
-    pub fn copy(&mut self, copy: Copy, bytes: u64, total_ns: u64) {
+    pub fn copy(&mut self, copy: MemoryCopy, bytes: u64, total_ns: u64) {
         self.copies.entry(copy).or_default().add(Tally { count: 1, bytes, total_ns, overflowed: false });
         let kind = self.copy_kinds.entry(copy.kind).or_default();
         kind.times.push(total_ns);
@@ -184,7 +192,7 @@ impl Operations {
         }
         let total: f64 = all.iter().map(|operation| operation.statistics.total_ns as f64).sum();
         for operation in &mut all {
-            operation.percent = super::metric::percent(operation.statistics.total_ns as f64, total);
+            operation.percent = percent(operation.statistics.total_ns as f64, total);
         }
         all.sort_by(|a, b| b.statistics.total_ns.cmp(&a.statistics.total_ns).then_with(|| a.name.cmp(&b.name)));
         Some(all)

@@ -1,48 +1,16 @@
-//! Reads a table in parts, on several threads at a time, and tells how far an import is.
+//! Reads a table in parts, on several threads at a time.
 
-use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use super::TraceError;
-use super::import::{Progress, Stage};
-use super::open::Report;
+use super::open::NsysExport;
+use super::progress::Watch;
 use super::rows::{Column, Fields, Rows};
 
-/// So many pages are a part: about a millisecond of reading. Progress is told, and cancelling noticed, as often.
+/// So many pages are a part: about a millisecond of reading. Progress is reported, and cancelling noticed, as often.
 const PAGES_PER_PART: usize = 64;
-
-/// Who is told how far an import is, and who may stop it.
-pub(super) struct Watch<'a> {
-    tell: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
-    pages_total: usize,
-    pages_done: usize,
-}
-
-impl<'a> Watch<'a> {
-    /// Counts on the pages of these tables.
-    pub fn new(
-        tell: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
-        report: &Report<'_>,
-        tables: &[&str],
-    ) -> Result<Self, TraceError> {
-        let mut pages_total = 0;
-        for table in tables {
-            pages_total += report.leaves(table)?.len();
-        }
-        Ok(Self { tell, pages_total, pages_done: 0 })
-    }
-
-    /// Tells of `pages` more than those of the tables before.
-    fn look(&mut self, pages: usize) -> Result<(), TraceError> {
-        let fraction = (self.pages_done + pages) as f64 / self.pages_total.max(1) as f64;
-        match (self.tell)(Progress { stage: Stage::Reading, fraction: fraction.clamp(0.0, 1.0) }) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(TraceError::Cancelled),
-        }
-    }
-}
 
 /// What one thread read, and in which part of the table it failed.
 type Done<T> = (T, Option<(usize, TraceError)>);
@@ -50,7 +18,7 @@ type Done<T> = (T, Option<(usize, TraceError)>);
 /// Reads a table on at most so many threads. Each has sums of its own, which are returned, and reads its rows in the
 /// order of their ids; which parts of the table it reads differs each time.
 pub(super) fn scan_parts<T: Default + Send>(
-    report: &Report<'_>,
+    report: &NsysExport<'_>,
     watch: &mut Watch<'_>,
     threads: usize,
     table: &str,
@@ -93,7 +61,6 @@ pub(super) fn scan_parts<T: Default + Send>(
     if let Some((_, error)) = errors.into_iter().flatten().min_by_key(|(part, _)| *part) {
         return Err(error);
     }
-    watch.pages_done += leaves.len();
-    watch.look(0)?;
+    watch.table_done(leaves.len())?;
     Ok(sums)
 }

@@ -1,7 +1,7 @@
 //! Streams rows of a table: columns by name, values checked, and an end to it whatever the file says.
 
 use super::TraceError;
-use super::open::Report;
+use super::open::NsysExport;
 use super::pages::PageError;
 use super::record::{MOST_COLUMNS, Reader, Record, Value};
 
@@ -116,7 +116,7 @@ fn kind(value: Value<'_>) -> String {
 
 /// Some columns of the rows of a table.
 pub(super) struct Rows<'a> {
-    report: &'a Report<'a>,
+    report: &'a NsysExport<'a>,
     table: &'a str,
     columns: &'a [Column],
     /// Of each column that rows hold the place among those that are asked for, up to the last of these.
@@ -126,7 +126,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// None where the table is missing: it has no rows then.
-    pub fn of(report: &'a Report<'a>, table: &'a str, columns: &'a [Column]) -> Result<Option<Self>, TraceError> {
+    pub fn of(report: &'a NsysExport<'a>, table: &'a str, columns: &'a [Column]) -> Result<Option<Self>, TraceError> {
         let Some(present) = report.table(table) else { return Ok(None) };
         let (mut slots, mut is_id) = (Vec::new(), [false; MOST_COLUMNS]);
         for (slot, column) in columns.iter().enumerate() {
@@ -183,7 +183,7 @@ impl From<PageError> for RowError {
 
 /// Reads a table on this thread from its first row to its last. A table that is missing has no rows.
 pub(super) fn scan(
-    report: &Report<'_>,
+    report: &NsysExport<'_>,
     table: &str,
     columns: &[Column],
     mut each: impl FnMut(&Fields<'_>) -> Result<(), TraceError>,

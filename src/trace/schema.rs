@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use rusqlite::OptionalExtension;
 
 use super::TraceError;
-use super::open::Report;
+use super::open::NsysExport;
 
 /// Majors that are known: 2 and 3 are those of the nsys of 2021 to 2026.
 const MAJORS: std::ops::RangeInclusive<u32> = 2..=3;
@@ -29,7 +29,7 @@ pub(super) struct Schema {
 
 impl Schema {
     /// Reads and judges the version. Only two rows are looked at: others name files and people.
-    pub fn read(report: &Report<'_>) -> Result<Self, TraceError> {
+    pub fn read(report: &NsysExport<'_>) -> Result<Self, TraceError> {
         let Some(table) = TABLES.into_iter().find(|table| report.has(table)) else {
             return Err(TraceError::NotAReport {
                 file: report.file.clone(),

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::TraceError;
-use super::open::Report;
+use super::open::NsysExport;
 use super::rows::{Column, scan};
 
 const TABLE: &str = "StringIds";
@@ -24,8 +24,17 @@ pub(super) fn bounded(name: &str) -> String {
     format!("{}…", &name[..end])
 }
 
+/// A call's name as nsys prints it: without `_v3020`, but with `_v11060`.
+pub(super) fn printed(name: &str) -> &str {
+    let version = name.len().checked_sub(6).filter(|at| name.is_char_boundary(*at));
+    match version {
+        Some(at) if name[at..].starts_with("_v") => &name[..at],
+        _ => name,
+    }
+}
+
 /// The names of the ids that are wanted. An id that stands twice with two names is an error: sums would have no name.
-pub(super) fn names(report: &Report<'_>, wanted: &HashSet<i64>) -> Result<HashMap<i64, String>, TraceError> {
+pub(super) fn names(report: &NsysExport<'_>, wanted: &HashSet<i64>) -> Result<HashMap<i64, String>, TraceError> {
     let mut names = HashMap::with_capacity(wanted.len());
     scan(report, TABLE, &COLUMNS, |fields| {
         let id = fields.required(0)?;
@@ -46,7 +55,7 @@ pub(super) fn names(report: &Report<'_>, wanted: &HashSet<i64>) -> Result<HashMa
 
 /// What the ids of some strings mean, by their text. The texts themselves are not kept.
 pub(super) fn meanings<T>(
-    report: &Report<'_>,
+    report: &NsysExport<'_>,
     meaning: impl Fn(&str) -> Option<T>,
 ) -> Result<HashMap<i64, T>, TraceError> {
     let mut ids = HashMap::new();
@@ -60,4 +69,24 @@ pub(super) fn meanings<T>(
         Ok(())
     })?;
     Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printed;
+
+    #[test]
+    fn versions_of_four_digits_are_dropped_as_nsys_does() {
+        for (name, shown) in [
+            ("cudaLaunchKernel_v7000", "cudaLaunchKernel"),
+            ("cudaLaunchKernelExC_v11060", "cudaLaunchKernelExC_v11060"),
+            ("cuGetProcAddress_v2", "cuGetProcAddress_v2"),
+            ("cuInit", "cuInit"),
+            ("_v3020", ""),
+            ("é_v302", "é_v302"),
+            ("", ""),
+        ] {
+            assert_eq!(printed(name), shown, "{name}");
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! What is known of a report once it is imported.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Proof, Window};
+use super::window::Window;
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Levels};
 use crate::protocol::{Evidence, TraceMetric, TraceSummary};
 
@@ -38,7 +40,7 @@ pub struct Trace {
     /// Memsets by the memory they write.
     pub memset: Vec<Memset>,
     /// Synchronisations by type.
-    pub sync: Vec<Sync>,
+    pub sync: Vec<Synchronisation>,
     /// NVTX ranges by name.
     pub nvtx: Vec<NvtxRange>,
     /// GPU time by what it was for. Their sum is that of all kernels, copies and memsets.
@@ -157,7 +159,7 @@ pub struct Memset {
 
 /// Synchronisations of one type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sync {
+pub struct Synchronisation {
     /// `event`, `stream_wait_event`, `stream`, `context`, `unknown`.
     pub kind: String,
     /// Their durations.
@@ -268,6 +270,99 @@ pub struct Transfer {
     pub total_ns: u64,
     /// Bytes a second while copying; none where that took no time.
     pub bytes_per_s: Option<f64>,
+}
+
+/// What a report shows of factors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// By the memory that copies to the GPUs read.
+    pub pin_memory: PinProof,
+    /// By the names of kernels.
+    pub layout: LayoutProof,
+    /// By the names of convolutions and matrix products.
+    pub precision: PrecisionProof,
+    /// By processes, GPUs and collectives.
+    pub strategy: StrategyProof,
+    /// By launches of graphs.
+    pub graphs: GraphProof,
+}
+
+/// Copies from the host to GPUs by the memory they read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PinProof {
+    /// Copies from pageable memory.
+    pub pageable_count: u64,
+    /// Their bytes.
+    pub pageable_bytes: u64,
+    /// Copies from pinned memory.
+    pub pinned_count: u64,
+    /// Their bytes.
+    pub pinned_bytes: u64,
+    /// `pinned` or `pageable`, by most of the bytes; `none` without copies.
+    pub seen: String,
+}
+
+/// Kernels by the order of dimensions in their names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayoutProof {
+    /// Time of kernels for NCHW.
+    pub nchw_ns: u64,
+    /// Time of kernels for NHWC.
+    pub nhwc_ns: u64,
+    /// Kernels that turn one into the other: libraries do so where a tensor is not in the order they want.
+    pub conversions: u64,
+    /// `nchw`, `nhwc`, or `unknown`.
+    pub seen: String,
+}
+
+/// Convolutions and matrix products by the precision in which they multiply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PrecisionProof {
+    /// Time by precision: `fp64`, `fp32`, `tf32`, `fp16`, `bf16`.
+    pub by_precision_ns: BTreeMap<String, u64>,
+    /// Of the lowered precisions (tf32, fp16, bf16) the one with the most time if it has 5 % of all: libraries do not
+    /// lower it unasked, and have no such kernels for all shapes. Else the one with the most time, or `unknown`.
+    pub seen: String,
+}
+
+/// What each process did on each GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StrategyProof {
+    /// Processes that used a GPU.
+    pub processes: usize,
+    /// GPUs that were used.
+    pub gpus: usize,
+    /// By process and GPU.
+    pub ranks: Vec<RankProof>,
+    /// `single`, `dp` (one process, several GPUs), `ddp` (a process each, gradients all-reduced), `sharded` (gathered
+    /// and scattered), `independent` (a process each, no collectives), `none`.
+    pub seen: String,
+}
+
+/// What one process did on one GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankProof {
+    /// Which process, counted from 0.
+    pub process: usize,
+    /// Which GPU.
+    pub gpu: i64,
+    /// Its kernels.
+    pub kernels: u64,
+    /// What it copied from the host to the GPU.
+    pub host_to_device_bytes: u64,
+    /// NCCL's kernels by collective.
+    pub collectives: BTreeMap<String, u64>,
+}
+
+/// CUDA graphs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GraphProof {
+    /// Launches of graphs.
+    pub launches: u64,
+    /// Kernels seen within graphs; none unless recorded with `--cuda-graph-trace=node`.
+    pub kernels: u64,
+    /// Whether graphs were launched: `on`, `off`.
+    pub seen: String,
 }
 
 impl Trace {

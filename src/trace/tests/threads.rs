@@ -6,8 +6,9 @@ use std::path::Path;
 
 use super::fixture::Fixture;
 use crate::trace::TraceError;
-use crate::trace::open::Report;
-use crate::trace::parts::{Watch, scan_parts};
+use crate::trace::open::NsysExport;
+use crate::trace::parts::scan_parts;
+use crate::trace::progress::Watch;
 use crate::trace::rows::Column::Required;
 
 const TABLE: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
@@ -26,7 +27,7 @@ fn many() -> Fixture {
 }
 
 fn calls_by_name(bytes: &[u8], threads: usize) -> Result<BTreeMap<i64, (u64, i64)>, TraceError> {
-    let report = Report::from_bytes(Path::new("r"), bytes)?;
+    let report = NsysExport::from_bytes(Path::new("r"), bytes)?;
     let mut tell = |_| ControlFlow::Continue(());
     let mut watch = Watch::new(&mut tell, &report, &[TABLE])?;
     let columns = [Required("start"), Required("end"), Required("nameId")];
