@@ -20,8 +20,8 @@ pub struct StepInfo {
     pub step: u64,
     /// How long the host waited for the batch.
     pub load_wait_s: f64,
-    /// Images in the batch.
-    pub images: u32,
+    /// Units in the batch: images, tokens, or what else the workload counts.
+    pub units: u32,
 }
 
 /// A step that is over.

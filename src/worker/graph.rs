@@ -6,21 +6,21 @@
 use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
 use tch::{Device, TchError, Tensor};
 
+use crate::module::Tensors;
 use crate::shim::{self, cuda};
 
 /// How the steps of one run become replays.
-pub struct StepGraph {
+pub struct StepGraph<I> {
     /// Steps until the capture.
     eager_left: u64,
-    captured: Option<Captured>,
+    captured: Option<Captured<I>>,
     replays: u64,
 }
 
-/// A captured step: it reads its batch and writes its loss always at the same place.
-struct Captured {
+/// A captured step: it reads its inputs and writes its loss always at the same place.
+struct Captured<I> {
     graph: cuda::Graph,
-    images: Tensor,
-    labels: Tensor,
+    inputs: I,
     loss: Tensor,
 }
 
@@ -35,8 +35,8 @@ pub struct Replays {
     pub nodes: u64,
 }
 
-impl StepGraph {
-    /// Moves this thread's work to a stream that can be captured: before the model is built, for gradients are summed on the
+impl<I: Tensors> StepGraph<I> {
+    /// Moves this thread's work to a stream that can be captured: before the module is built, for gradients are summed on the
     /// stream that their parameters were first used on.
     pub fn new(device: Device) -> Result<Self, TchError> {
         if !device.is_cuda() {
@@ -50,22 +50,17 @@ impl StepGraph {
     }
 
     /// One step: `eager` itself at first, then what it was captured as. The loss is overwritten by the next step.
-    pub fn step(
-        &mut self,
-        images: &Tensor,
-        labels: &Tensor,
-        eager: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor, TchError>,
-    ) -> Result<Tensor, TchError> {
+    pub fn step(&mut self, inputs: &I, eager: impl FnOnce(&I) -> Result<Tensor, TchError>) -> Result<Tensor, TchError> {
         if self.eager_left > 0 {
             self.eager_left -= 1;
-            return eager(images, labels);
+            return eager(inputs);
         }
         let captured = match &self.captured {
             Some(captured) => captured,
-            None => self.captured.insert(Captured::new(images, labels, eager)?),
+            None => self.captured.insert(Captured::new(inputs, eager)?),
         };
         self.replays += 1;
-        captured.replay(images, labels)
+        captured.replay(inputs)
     }
 
     /// What was done so far.
@@ -75,30 +70,27 @@ impl StepGraph {
     }
 }
 
-impl Captured {
-    fn new(
-        images: &Tensor,
-        labels: &Tensor,
-        eager: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor, TchError>,
-    ) -> Result<Self, TchError> {
-        let (images, labels) = (images.f_empty_like()?, labels.f_empty_like()?);
-        let (graph, loss) = cuda::Graph::capture(|| eager(&images, &labels)).map_err(|error| {
+impl<I: Tensors> Captured<I> {
+    fn new(inputs: &I, eager: impl FnOnce(&I) -> Result<Tensor, TchError>) -> Result<Self, TchError> {
+        let inputs = inputs.map_each(Tensor::f_empty_like)?;
+        let (graph, loss) = cuda::Graph::capture(|| eager(&inputs)).map_err(|error| {
             let text = match error {
                 TchError::Torch(text) => text,
                 other => other.to_string(),
             };
             TchError::Torch(format!("capturing the step as a CUDA graph failed: {text}"))
         })?;
-        Ok(Self { graph, images, labels, loss })
+        Ok(Self { graph, inputs, loss })
     }
 
-    fn replay(&self, images: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
-        if images.size() != self.images.size() {
-            let (found, captured) = (images.size(), self.images.size());
-            return Err(TchError::Torch(format!("a batch of {found:?} came to a graph of {captured:?}")));
+    fn replay(&self, inputs: &I) -> Result<Tensor, TchError> {
+        for (held, given) in self.inputs.all().iter().zip(inputs.all()) {
+            if given.size() != held.size() {
+                let (found, captured) = (given.size(), held.size());
+                return Err(TchError::Torch(format!("a batch of {found:?} came to a graph of {captured:?}")));
+            }
+            shim::copy(held, given, true)?;
         }
-        shim::copy(&self.images, images, true)?;
-        shim::copy(&self.labels, labels, true)?;
         self.graph.replay()?;
         Ok(self.loss.shallow_clone())
     }

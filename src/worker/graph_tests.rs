@@ -7,21 +7,23 @@ use multicard::plan::{ImageSettings, Layout, OptimizerImpl, Precision};
 use tch::Kind;
 
 use super::*;
-use crate::image::frozen;
 use crate::image::testing::{channels_last, settings};
+use crate::image::{Image, frozen};
+use crate::module::Module;
 use crate::testing::generator;
 use crate::trainer::Trainer;
 
 #[test]
 fn a_cpu_has_no_graphs() {
-    let error = StepGraph::new(Device::Cpu).err().unwrap().to_string();
+    let error = StepGraph::<Tensor>::new(Device::Cpu).err().unwrap().to_string();
     assert!(error.contains("needs a GPU"), "{error}");
 }
 
 /// Losses of steps over three batches in turn, and the trainer afterwards.
-fn losses(settings: &ImageSettings, steps: usize, scale_of_last: f64) -> (Vec<f64>, Trainer) {
+fn losses(settings: &ImageSettings, steps: usize, scale_of_last: f64) -> (Vec<f64>, Trainer<Image>) {
     let device = Device::Cuda(0);
-    let mut trainer = Trainer::new(settings, device, 1, 0).unwrap();
+    let task = Image::with(settings.clone());
+    let mut trainer = Trainer::new(task, &[device], None, 1, settings.cuda_graph).unwrap();
     let kind = if settings.precision == Precision::Fp64 { Kind::Double } else { Kind::Float };
     let mut batches = Vec::new();
     for batch in 0..3 {
@@ -34,9 +36,9 @@ fn losses(settings: &ImageSettings, steps: usize, scale_of_last: f64) -> (Vec<f6
             .push((if settings.layout == Layout::Nhwc { channels_last(&images) } else { images.contiguous() }, labels));
     }
     let losses = (0..steps).map(|step| {
-        let (images, labels) = &batches[step % 3];
+        let (images, labels): &(Tensor, Tensor) = &batches[step % 3];
         let images = if step + 1 == steps { images * scale_of_last } else { images.shallow_clone() };
-        trainer.step(&images, labels).unwrap().double_value(&[])
+        trainer.step(&[images, labels.shallow_clone()]).unwrap().double_value(&[])
     });
     (losses.collect(), trainer)
 }
@@ -58,7 +60,7 @@ fn cells(learning_rate: f64, precisions: &[Precision]) -> Vec<ImageSettings> {
 }
 
 /// The same training without a graph and with one, in which nothing is dropped out.
-fn both(eager: &ImageSettings) -> [(Vec<f64>, Trainer); 2] {
+fn both(eager: &ImageSettings) -> [(Vec<f64>, Trainer<Image>); 2] {
     frozen::DROPOUT.store(true, Ordering::Relaxed);
     let graph = ImageSettings { cuda_graph: true, ..eager.clone() };
     let found = [losses(eager, STEPS, 1.0), losses(&graph, STEPS, 1.0)];
@@ -94,10 +96,10 @@ fn replays_on_a_gpu_change_weights_as_eager_steps_do_with_every_optimizer() {
     cuda::open().unwrap();
     // Steps so small that differences of rounding do not grow: what fp64 still tells apart is the sum of all gradients.
     for cell in cells(1e-9, &[Precision::Fp64]) {
-        let start = Trainer::new(&cell, Device::Cuda(0), 1, 0).unwrap();
+        let start = Trainer::new(Image::with(cell.clone()), &[Device::Cuda(0)], None, 1, false).unwrap();
         let changes = both(&cell).map(|(_, trainer)| {
             tch::no_grad(|| {
-                let pairs = trainer.model().parameters().into_iter().zip(start.model().parameters());
+                let pairs = trainer.module().parameters().into_iter().zip(start.module().parameters());
                 Tensor::cat(&pairs.map(|(after, before)| (after - before).flatten(0, -1)).collect::<Vec<_>>(), 0)
             })
         });
@@ -119,10 +121,10 @@ fn replays_on_a_gpu_move_running_statistics_and_drop_out_anew() {
     let same_batch: Vec<_> = losses.iter().skip(CUDA_GRAPH_WARM_UP_STEPS as usize).step_by(3).collect();
     println!("{same_batch:?}");
     assert!(same_batch.windows(2).all(|pair| pair[0] != pair[1]), "{same_batch:?}");
-    let means = trainer.model().buffers();
+    let means = trainer.module().buffers();
     assert!(means.iter().all(|values| values.isfinite().all().int64_value(&[]) == 1));
     let (_, shorter) = self::losses(&still, STEPS - 3, 1.0);
-    let moved = means.iter().zip(shorter.model().buffers()).any(|(a, b)| (a - b).abs().max().double_value(&[]) > 1e-6);
+    let moved = means.iter().zip(shorter.module().buffers()).any(|(a, b)| (a - b).abs().max().double_value(&[]) > 1e-6);
     assert!(moved, "running statistics must move with every replay");
 }
 
@@ -137,5 +139,5 @@ fn an_overflow_within_a_replay_on_a_gpu_skips_the_update_and_halves_the_scale() 
     println!("{losses:.4?} {scale} {skipped}");
     assert!(skipped >= 1);
     assert_eq!(scale, 65536.0 / f64::powi(2.0, skipped as i32));
-    assert!(trainer.model().first_weight().isfinite().all().int64_value(&[]) == 1);
+    assert!(trainer.module().first_weight().isfinite().all().int64_value(&[]) == 1);
 }

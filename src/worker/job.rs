@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use multicard::plan::{DataSet, ImageSettings, Scenario, Strategy, Workload};
 use multicard::protocol::{Job, PROTOCOL_VERSION, RankPlace};
 use serde::Deserialize;
 use thiserror::Error;
+
+use crate::workloads::{self, Work};
 
 /// Why a job is not taken.
 #[derive(Debug, Error)]
@@ -47,8 +48,8 @@ pub enum JobError {
     },
 }
 
-/// Reads and checks a job.
-pub fn read(path: &Path) -> Result<(Job, ImageSettings), JobError> {
+/// Reads and checks a job, and finds what does it.
+pub fn read(path: &Path) -> Result<(Job, Work), JobError> {
     let text = std::fs::read_to_string(path).map_err(|source| JobError::Read { path: path.into(), source })?;
     let syntax = |source| JobError::Syntax { path: path.into(), source };
     // The version first: fields of another version may be unknown here.
@@ -61,8 +62,8 @@ pub fn read(path: &Path) -> Result<(Job, ImageSettings), JobError> {
         return Err(JobError::Version { path: path.into(), found });
     }
     let job: Job = serde_json::from_str(&text).map_err(syntax)?;
-    let settings = check(&job).map_err(|message| JobError::Wrong { path: path.into(), message })?;
-    Ok((job, settings))
+    let work = check(&job).map_err(|message| JobError::Wrong { path: path.into(), message })?;
+    Ok((job, work))
 }
 
 /// The place of a rank.
@@ -70,46 +71,11 @@ pub fn place(job: &Job, rank: u32) -> Option<&RankPlace> {
     job.ranks.iter().find(|place| place.rank == rank)
 }
 
-fn check(job: &Job) -> Result<ImageSettings, String> {
-    if job.workload != Workload::Image {
-        return Err(format!("workload {} is not there yet: this worker trains image", job.workload.name()));
-    }
-    let settings = ImageSettings::from_levels(&job.levels)?;
-    // Threads of one process share its place.
-    let ranks = if settings.strategy == Strategy::Dp { 1 } else { settings.gpus };
-    if ranks != job.ranks.len() {
-        return Err(format!("gpus = {}, but there are places for {} ranks", settings.gpus, job.ranks.len()));
-    }
-    if settings.strategy == Strategy::Single && settings.gpus > 1 {
-        return Err(format!("strategy = single has one rank, not {}", settings.gpus));
-    }
-    let uneven = |place: &&RankPlace| place.gpu_uuid.is_some() && place.gpu_uuids().count() * ranks != settings.gpus;
-    if let Some(place) = job.ranks.iter().find(uneven) {
-        let found = place.gpu_uuids().count();
-        return Err(format!(
-            "rank {} has a place on {found} GPUs, gpus = {} over {ranks} ranks",
-            place.rank, settings.gpus
-        ));
-    }
+fn check(job: &Job) -> Result<Work, String> {
     if let Some(missing) = (0..job.ranks.len() as u32).find(|&rank| place(job, rank).is_none()) {
         return Err(format!("rank {missing} of {} has no place", job.ranks.len()));
     }
-    let positive = [
-        ("batch_size", settings.batch_size),
-        ("epochs", settings.epochs),
-        ("image_size", settings.image_size.max(0) as usize),
-        ("loader_workers", settings.loader_workers),
-        ("train_images", settings.train_images),
-        ("test_images", settings.test_images),
-    ];
-    if let Some((factor, _)) = positive.iter().find(|(_, value)| *value == 0) {
-        return Err(format!("{factor} must be at least 1"));
-    }
-    let files = matches!(job.data, DataSet::Folder { .. });
-    if files != (settings.scenario == Scenario::B) {
-        return Err(format!("scenario = {} does not fit data.set = {}", settings.scenario.name(), job.data.name()));
-    }
-    Ok(settings)
+    workloads::find(job)
 }
 
 #[cfg(test)]

@@ -1,4 +1,29 @@
 //! The worker: trains the ranks of one run. It is started by the workbench, which reads the logs that it writes.
+//!
+//! ```text
+//! job ─▶ workloads ─▶ a Task ─▶ train::run ─▶ Trainer::step ─▶ events and readings
+//!                       │            │              │
+//!              loss, batches,     clock, capture,  Module, Optimizer, Arithmetic,
+//!              score, proof       watchdog, memory StepGraph, Strategy
+//! ```
+//!
+//! - A [`task::Task`] is a workload as the loop sees it: its batches, its module, its loss and score, its optimizer, and what
+//!   shows its factors in effect. Everything it measures is a reading, whose key names a measure.
+//! - A [`module::Module`] is a network: parameters, buffers, a forward pass and its units, the blocks that a strategy may
+//!   treat one by one.
+//! - A [`parallel::Strategy`] spreads a step over devices. Its hooks are called around each pass; a module runs its units
+//!   through [`module::Pass::unit`], which calls [`module::UnitHooks`] where the strategy has some and costs nothing where it
+//!   has none.
+//! - [`train::run`] is the only loop. It owns the order of things, clock, watchdog, profiler window, phases, memory, warm-up,
+//!   losses that are not numbers, CUDA graphs and precision, and knows no workload.
+//!
+//! **To add a workload**: a folder here with a type that implements `Task`, one line in `workloads.rs`, and its
+//! `WorkloadSpec` in the library's `plan`.
+//!
+//! **To add a strategy**: a file in `parallel/` with a type that implements `Strategy`, one arm in `parallel::strategy`, and a
+//! level of the factor `strategy` in the workloads that offer it.
+//!
+//! **To add an optimizer**: a type that implements [`task::Optimizer`]; tasks make theirs.
 
 mod binding;
 mod capture;
@@ -8,15 +33,19 @@ mod graph;
 mod group;
 mod image;
 mod job;
+mod module;
 mod parallel;
 mod precision;
+mod proof;
 mod report;
 mod shim;
+mod task;
 #[cfg(test)]
 mod testing;
 mod train;
 mod trainer;
 mod watchdog;
+mod workloads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -24,11 +53,9 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use multicard::plan::{ImageSettings, Worker};
-use multicard::protocol::{self, Event, Job, PROTOCOL_VERSION, RankPlace};
+use multicard::plan::Worker;
+use multicard::protocol::{Event, PROTOCOL_VERSION};
 
-use crate::device::RankDevice;
-use crate::parallel::Peers;
 use crate::report::{FAILED, Report, Stop};
 
 /// The job or the command line was not taken.
@@ -91,7 +118,7 @@ fn describe() -> ExitCode {
 }
 
 fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
-    let (job, settings) = match job::read(path) {
+    let (job, work) = match job::read(path) {
         Ok(job) => job,
         Err(error) => {
             eprintln!("multicard-worker: {error}");
@@ -104,7 +131,7 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     };
     match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
         remember_panics();
-        let work = AssertUnwindSafe(|| train(&job, place, &settings, &mut report));
+        let work = AssertUnwindSafe(|| work(&job, place, &mut report));
         let outcome = catch_unwind(work).unwrap_or_else(|_| Err(Stop::engine(&last_panic())));
         tell_end(outcome, &mut report, started)
     }) {
@@ -117,28 +144,6 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
-}
-
-fn train(job: &Job, place: &RankPlace, settings: &ImageSettings, report: &mut Report) -> Result<(), Stop> {
-    let device = RankDevice::open(place, settings.gpus / job.ranks.len(), job.limits.memory_limit_bytes);
-    let unavailable = protocol::Device { name: "unavailable".into(), gpu_uuid: place.gpu_uuid.clone() };
-    report.event(Event::Started {
-        protocol_version: PROTOCOL_VERSION,
-        pid: std::process::id(),
-        torch_version: shim::torch_version(),
-        device: device.as_ref().map_or(unavailable, |device| device.described.clone()),
-        world_size: job.ranks.len() as u32,
-        seed: job.seed,
-    })?;
-    let device = device?;
-    precision::flags(settings).set()?;
-    // One chain of operations: threads between operations would only take CPUs from those within.
-    shim::set_threads(place.compute_threads.max(1), 1)?;
-    let Some(peers) = Peers::join(place.rank, job.ranks.len() as u32, device.device)? else {
-        return train::run(job, place.rank, settings, &device, None, report);
-    };
-    train::run(job, place.rank, settings, &device, Some(&peers), report).map_err(|stop| peers.explain(stop))?;
-    peers.leave()
 }
 
 /// The last words of a log.

@@ -1,51 +1,62 @@
-//! How the work of a step is spread over devices: a strategy is a value that the trainer asks at each pass.
+//! How the work of a step is spread over devices: a strategy is a value whose hooks the trainer calls around each pass.
 //!
-//! [`Single`] is one model; [`Ranks`] is one model a process, with averaged gradients (DistributedDataParallel);
-//! [`Replicas`] is one process with a model and a thread a device (DataParallel). Which images a rank sees is decided by its
-//! [`crate::image::data::Shard`].
+//! [`Single`] is one module; [`Ranks`] is one module a process, with averaged gradients (DistributedDataParallel);
+//! [`Replicas`] is one process with a module and a thread a device (DataParallel). Which part of the data a rank sees is the
+//! task's own business.
 
 mod peers;
-mod proof;
 mod ranks;
 mod replicas;
 
 use std::rc::Rc;
 
-use multicard::plan::{ImageSettings, Strategy as Level};
 use tch::{Device, TchError, Tensor};
 
 pub use peers::{Peers, STORE_VARIABLE, serve_store};
-pub use proof::{Coverage, weights};
 
-use crate::image::MobileNetV2;
-use crate::image::data::{Deal, Shard};
+use crate::module::{Module, Pass};
 use crate::precision::Arithmetic;
-use crate::trainer::Trainer;
+use crate::task::Task;
 use ranks::Ranks;
 use replicas::Replicas;
 
-/// One pass over the network.
-pub struct Pass<'a> {
-    /// The model of the first device.
-    pub model: &'a MobileNetV2,
-    /// How it computes.
-    pub arithmetic: &'a Arithmetic,
-    /// A backward pass follows; otherwise running statistics are used and nothing is dropped out.
-    pub train: bool,
-}
+/// How the work is spread. Hooks are called in this order: before each forward pass, the pass itself, and in training before and
+/// after its backward pass. What happens around a module's units is [`crate::module::UnitHooks`], which [`Self::pass`] names.
+pub trait Strategy<M: Module> {
+    /// Before the forward pass of a batch.
+    fn before_forward(&mut self, _module: &M, _train: bool) -> Result<(), TchError> {
+        Ok(())
+    }
 
-/// How the work is spread.
-pub trait Strategy {
-    /// Logits of all images, on the first device.
-    fn forward(&mut self, pass: &Pass, images: &Tensor) -> Result<Tensor, TchError>;
+    /// The pass that a module on this rank takes.
+    fn pass(&self, train: bool) -> Pass<'_> {
+        Pass { train, ..Pass::default() }
+    }
 
-    /// After the backward pass: brings the gradients to the first device's model.
-    fn after_backward(&mut self, _model: &MobileNetV2) -> Result<(), TchError> {
+    /// The module's output for all of the input, on the first device.
+    fn forward(
+        &mut self,
+        module: &M,
+        arithmetic: &Arithmetic,
+        input: &M::Input,
+        train: bool,
+    ) -> Result<Tensor, TchError> {
+        let pass = self.pass(train);
+        arithmetic.forward(|| module.forward(input, &pass))
+    }
+
+    /// Between the forward and the backward pass of a step.
+    fn before_backward(&mut self) -> Result<(), TchError> {
+        Ok(())
+    }
+
+    /// After the backward pass: brings the gradients to the first device's module.
+    fn after_backward(&mut self) -> Result<(), TchError> {
         Ok(())
     }
 
     /// Before the first pass of an evaluation.
-    fn before_evaluation(&mut self, _model: &MobileNetV2) -> Result<(), TchError> {
+    fn before_evaluation(&mut self, _module: &M) -> Result<(), TchError> {
         Ok(())
     }
 
@@ -54,48 +65,38 @@ pub trait Strategy {
         Ok(())
     }
 
-    /// How many models compute, and how that was seen.
+    /// How many modules compute, and how that was seen.
     fn seen(&self) -> Result<(u32, String), TchError>;
 }
 
-/// One model.
+/// One module.
 pub struct Single;
 
-impl Strategy for Single {
-    fn forward(&mut self, pass: &Pass, images: &Tensor) -> Result<Tensor, TchError> {
-        pass.arithmetic.forward(|| pass.model.forward(images, pass.train))
-    }
-
+impl<M: Module> Strategy<M> for Single {
     fn seen(&self) -> Result<(u32, String), TchError> {
         Ok((1, "one process with one model, no group".into()))
     }
 }
 
-/// The cell's strategy for a trainer whose models go to `devices`, beside `peers` where there are other ranks.
+/// The strategy of a task whose module is spread over `devices`, the first of which holds `module`, and beside `peers` where
+/// there are other ranks.
 ///
 /// A strategy over one device is the same as none: it forms no group and communicates nothing.
-pub fn strategy(
-    settings: &ImageSettings,
-    trainer: &Trainer,
+pub fn strategy<T: Task>(
+    task: &T,
+    module: &T::Module,
+    arithmetic: &Arithmetic,
     devices: &[Device],
     peers: Option<&Rc<Peers>>,
-) -> Result<Box<dyn Strategy>, TchError> {
+) -> Result<Box<dyn Strategy<T::Module>>, TchError> {
     Ok(match peers {
-        Some(peers) => Box::new(Ranks::new(peers, trainer.model(), settings.batch_norm)?),
-        None if devices.len() > 1 => Box::new(Replicas::new(settings, trainer.arithmetic(), devices)?),
+        Some(peers) => Box::new(Ranks::new(peers, module)?),
+        None if devices.len() > 1 => {
+            let build = |device| task.module(device, arithmetic.weights());
+            Box::new(Replicas::new(module, arithmetic.mixed(), devices, build)?)
+        }
         None => Box::new(Single),
     })
-}
-
-/// What a rank sees of the images.
-pub fn shard(settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Shard {
-    let (rank, world_size) = peers.map_or((0, 1), |peers| (peers.rank as usize, peers.world_size as usize));
-    let deal = match settings.strategy {
-        Level::Ddp => Deal::Repeated,
-        Level::DdpRr => Deal::RoundRobin,
-        Level::DdpDs | Level::Single | Level::Dp => Deal::Sampled,
-    };
-    Shard { rank, world_size, deal }
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 
-use multicard::plan::Layout;
+use multicard::plan::{ImageSettings, Layout};
 use tch::Kind;
 
 use super::*;
-use crate::image::frozen;
 use crate::image::testing::{channels_last, settings};
+use crate::image::{Image, frozen};
+use crate::trainer::Trainer;
 
 /// Tells a process which part it has: task, rank, world size, port of the store, folder.
 const PART_VARIABLE: &str = "MULTICARD_TEST_PART";
@@ -88,16 +89,16 @@ fn train(devices: usize, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
     let settings = ImageSettings { layout: Layout::Nhwc, learning_rate: 0.5, ..settings() };
     let rank = peers.map_or(0, |peers| peers.rank);
     // Ranks begin with other weights, which rank 0's replace.
-    let mut trainer = Trainer::new(&settings, Device::Cpu, 1 + u64::from(rank), rank).unwrap();
-    trainer.spread(strategy(&settings, &trainer, &vec![Device::Cpu; devices], peers).unwrap());
+    let (task, seed) = (Image::with(settings), 1 + u64::from(rank));
+    let mut trainer = Trainer::new(task, &vec![Device::Cpu; devices], peers, seed, false).unwrap();
     tch::manual_seed(7);
     let images = part(&Tensor::randn([IMAGES, 3, 32, 32], (Kind::Float, Device::Cpu)), peers);
     let labels = part(&Tensor::randint(10, [IMAGES], (Kind::Int64, Device::Cpu)), peers);
-    let images = channels_last(&images);
-    let losses: Vec<_> = (0..STEPS).map(|_| trainer.step(&images, &labels).unwrap()).collect();
+    let batch = [channels_last(&images), labels];
+    let losses: Vec<_> = (0..STEPS).map(|_| trainer.step(&batch).unwrap()).collect();
     let flat = |tensors: Vec<Tensor>| Tensor::cat(&tensors.iter().map(|t| t.reshape([-1])).collect::<Vec<_>>(), 0);
-    let parameters = trainer.model().parameters();
-    assert_eq!(trainer.relaid_gradients(), 0);
+    let parameters = trainer.module().parameters();
+    assert_eq!(trainer.optimizer().relaid(), 0);
     vec![
         ("losses".into(), Tensor::stack(&losses, 0)),
         ("gradients".into(), flat(parameters.iter().map(Tensor::grad).collect())),

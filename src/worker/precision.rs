@@ -1,9 +1,8 @@
-//! The arithmetic of training: types of weights and activations, autocast, loss scaling, TF32 and determinism.
+//! The arithmetic of training: types of weights and activations, autocast and loss scaling.
 
-use multicard::plan::{ImageSettings, Precision, Tf32};
 use tch::{Device, Kind, TchError, Tensor};
 
-use crate::shim::{Autocast, Flags, LossScale};
+use crate::shim::{Autocast, LossScale};
 
 /// Below this scale no gradient of use is left: 32 halvings from where a run begins.
 const COLLAPSED_SCALE: f64 = 65536.0 / (1u64 << 32) as f64;
@@ -17,25 +16,20 @@ pub struct Arithmetic {
 }
 
 impl Arithmetic {
-    /// For a precision on a device.
-    pub fn new(precision: Precision, device: Device) -> Result<Self, TchError> {
-        let (weights, mixed) = match precision {
-            Precision::Fp32 => (Kind::Float, None),
-            Precision::Fp64 => (Kind::Double, None),
-            Precision::Fp16 => (Kind::Float, Some(Kind::Half)),
-            Precision::Bf16 => (Kind::Float, Some(Kind::BFloat16)),
-        };
-        let scale = (precision == Precision::Fp16).then(|| LossScale::new(device)).transpose()?;
+    /// Weights in one type; operations that gain by it in the type `mixed`, where one is named; gradients of a scaled loss, where
+    /// they would underflow.
+    pub fn new(device: Device, weights: Kind, mixed: Option<Kind>, scaled: bool) -> Result<Self, TchError> {
+        let scale = scaled.then(|| LossScale::new(device)).transpose()?;
         Ok(Self { device, weights, mixed, scale })
     }
 
-    /// The type of weights, and of images given to the model.
+    /// The type of weights.
     pub fn weights(&self) -> Kind {
         self.weights
     }
 
-    /// The type in which convolutions compute.
-    pub fn convolutions(&self) -> Kind {
+    /// The type in which convolutions and matrix products compute.
+    pub fn products(&self) -> Kind {
         self.mixed.unwrap_or(self.weights)
     }
 
@@ -54,9 +48,9 @@ impl Arithmetic {
         forward(self.device, self.mixed, pass)
     }
 
-    /// Logits as losses want them: half precision would round the loss itself.
-    pub fn logits(&self, logits: Tensor) -> Result<Tensor, TchError> {
-        if self.mixed.is_some() { logits.f_to_kind(Kind::Float) } else { Ok(logits) }
+    /// The type of losses: at least single precision.
+    pub fn losses(&self) -> Kind {
+        if self.weights == Kind::Double { Kind::Double } else { Kind::Float }
     }
 
     /// The updates skipped so far, and whether the scale is still of use. Waits for the device.
@@ -76,15 +70,4 @@ pub fn forward(
 ) -> Result<Tensor, TchError> {
     let _autocast = mixed.map(|kind| Autocast::enter(device, kind)).transpose()?;
     pass()
-}
-
-/// The process's switches that a cell asks for.
-pub fn flags(settings: &ImageSettings) -> Flags {
-    Flags {
-        // Trying algorithms may choose another one each time.
-        cudnn_benchmark: settings.cudnn_benchmark && !settings.deterministic,
-        tf32_conv: settings.tf32 != Tf32::Off,
-        tf32_matmul: settings.tf32 == Tf32::All,
-        deterministic: settings.deterministic,
-    }
 }

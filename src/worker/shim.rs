@@ -14,8 +14,8 @@ mod profiler;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
-    Autocast, Flags, LossScale, Sgd, adopt, copy, is_channels_last, is_pinned, pinned_empty, place, set_threads,
-    torch_version,
+    Autocast, Flags, LossScale, Sgd, adopt, copy, is_channels_last, is_pinned, on_gradient, pinned_empty, place,
+    set_threads, torch_version,
 };
 pub use numa::ThreadPolicy;
 pub use profiler::{NvtxRange, Recording};

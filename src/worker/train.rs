@@ -1,25 +1,21 @@
-//! The loop: next batch, step, report. One for every strategy and precision.
+//! The loop: next batch, step, report. One for every workload, strategy and precision.
 
 use std::ffi::CString;
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
-use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, ImageSettings};
-use multicard::protocol::{Event, FailureKind, Job, Phase, RankPlace};
+use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
+use multicard::protocol::{self, Event, Evidence, FailureKind, Job, Phase, RankPlace};
 
 use crate::binding;
 use crate::capture::CaptureWindow;
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::device::RankDevice;
-use crate::image::data::{Batch, Epoch, Loader, Mode};
-use crate::image::evidence;
-use crate::image::fence;
-use crate::image::set;
-use crate::job;
-use crate::parallel::{self, Coverage, Peers};
+use crate::module::parameter_count;
+use crate::parallel::Peers;
+use crate::proof;
 use crate::report::{FAILED, Report, Stop};
-use crate::shim::{NvtxRange, exit_now};
+use crate::shim::{self, NvtxRange, exit_now};
+use crate::task::{Batch, Data, Epoch, Rank, Readings, Shape, Task};
 use crate::trainer::Trainer;
 use crate::watchdog::Watchdog;
 
@@ -32,13 +28,11 @@ const NOT_FINITE: u32 = 5;
 const NOT_FINITE_SCALED: u32 = 40;
 
 /// What the loop works on.
-struct Run<'a> {
-    job: &'a Job,
-    settings: &'a ImageSettings,
-    device: &'a RankDevice,
-    peers: Option<&'a Rc<Peers>>,
+struct Run<'a, T: Task> {
+    rank: Rank<'a>,
     report: &'a mut Report,
-    trainer: Trainer,
+    trainer: Trainer<T>,
+    shape: Shape,
     clock: StepClock,
     capture: CaptureWindow,
     phase: Phase,
@@ -46,8 +40,6 @@ struct Run<'a> {
     step: u64,
     steps: u64,
     losses: Losses,
-    /// Where this rank runs, as its job says.
-    place: Option<&'a RankPlace>,
     /// Looks after steps that wait for other GPUs.
     watchdog: Option<Watchdog>,
     /// Steps given to the device that are not over.
@@ -75,75 +67,56 @@ impl Losses {
 #[derive(Default)]
 struct Sums {
     loss: f64,
-    images: u64,
-    bytes: u64,
-    /// Kept in the first epoch.
-    coverage: Option<Coverage>,
+    units: u64,
+}
+
+/// Opens the device of one rank, meets its peers, trains it as its job says and tells its log.
+pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report) -> Result<(), Stop> {
+    let ranks = job.ranks.len();
+    let device = RankDevice::open(place, task.shape().gpus / ranks, job.limits.memory_limit_bytes);
+    let unavailable = protocol::Device { name: "unavailable".into(), gpu_uuid: place.gpu_uuid.clone() };
+    report.event(Event::Started {
+        protocol_version: protocol::PROTOCOL_VERSION,
+        pid: std::process::id(),
+        torch_version: shim::torch_version(),
+        device: device.as_ref().map_or(unavailable, |device| device.described.clone()),
+        world_size: ranks as u32,
+        seed: job.seed,
+    })?;
+    let device = device?;
+    task.flags().set()?;
+    // One chain of operations: threads between operations would only take CPUs from those within.
+    shim::set_threads(place.compute_threads.max(1), 1)?;
+    let Some(peers) = Peers::join(place.rank, ranks as u32, device.device)? else {
+        return run(task, Rank { job, place, device: &device, peers: None }, report);
+    };
+    let rank = Rank { job, place, device: &device, peers: Some(&peers) };
+    run(task, rank, report).map_err(|stop| peers.explain(stop))?;
+    peers.leave()
 }
 
 /// Trains one rank as its job says, beside its peers where there are some, and tells its log. `Started` is already told.
-pub fn run(
-    job: &Job,
-    rank: u32,
-    settings: &ImageSettings,
-    device: &RankDevice,
-    peers: Option<&Rc<Peers>>,
-    report: &mut Report,
-) -> Result<(), Stop> {
+pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop> {
+    let Rank { job, place, device, peers } = rank;
     report.event(Event::Phase { phase: Phase::Start })?;
-    let capture = CaptureWindow::new(job.trace, rank);
-    let mut trainer = Trainer::new(settings, device.device, job.seed, rank)?;
-    trainer.spread(parallel::strategy(settings, &trainer, &device.devices, peers)?);
-    let model = trainer.model();
-    report.event(Event::Model { name: "mobilenet_v2".into() })?;
-    report.reading("parameters", model.parameter_count() as f64, None, None)?;
-    let clock = StepClock::new(device.device, trainer.arithmetic().weights())?;
+    let capture = CaptureWindow::new(job.trace, place.rank);
+    let shape = task.shape();
+    let trainer = Trainer::new(task, &device.devices, peers, job.seed, shape.cuda_graph)?;
+    report.event(Event::Model { name: trainer.task().model().into() })?;
+    report.reading("parameters", parameter_count(trainer.module()) as f64, None, None)?;
+    let clock = StepClock::new(device.device, trainer.arithmetic().losses())?;
 
     report.event(Event::Phase { phase: Phase::Load })?;
-    let set = set::read(job, settings, peers)?;
-    for message in set.left_out {
-        report.event(Event::Warning { message })?;
-    }
-    report.event(Event::Evidence(set.copies))?;
-    let shard = parallel::shard(settings, peers);
-    report.reading("unit_copies", shard.copies() as f64, None, None)?;
-    // Models of one process are fed from one loader.
-    let fed = ImageSettings { batch_size: settings.batch_size * device.devices.len(), ..settings.clone() };
-    let loader = |samples, mode| Loader::new(samples, &fed, device.device, job.seed, mode, shard, fence::new);
-    let mut train = loader(Arc::new(set.train), Mode::Train)?;
-    let mut test = loader(Arc::new(set.test), Mode::Evaluate)?;
-    let steps = (train.batches() * settings.epochs) as u64;
-    if steps == 0 {
-        let message = format!(
-            "train_images = {} gives {} devices no full batch of {}: lower batch_size or take more images",
-            settings.train_images, settings.gpus, settings.batch_size
-        );
-        return Err(Stop::failed(FailureKind::Input, message));
-    }
+    let mut data = trainer.task().data(rank, report)?;
+    let steps = data.batches() as u64 * u64::from(trainer.task().epochs());
 
     let limit = if trainer.arithmetic().scale().is_some() { NOT_FINITE_SCALED } else { NOT_FINITE };
     let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
-    let place = job::place(job, rank);
-    let watchdog =
-        peers.filter(|_| device.device.is_cuda()).map(|peers| watch_steps(peers, settings, report)).transpose()?;
-    let mut run = Run {
-        job,
-        settings,
-        device,
-        peers,
-        report,
-        trainer,
-        clock,
-        capture,
-        phase,
-        step: 0,
-        steps,
-        losses,
-        place,
-        watchdog,
-        owed: 0,
-    };
-    match (run.epochs(&mut train, &mut test), peers) {
+    let watched = peers.filter(|_| device.device.is_cuda());
+    let watchdog = watched.map(|peers| watch_steps(peers, shape.cuda_graph, report)).transpose()?;
+    let mut run =
+        Run { rank, report, trainer, shape, clock, capture, phase, step: 0, steps, losses, watchdog, owed: 0 };
+    match (run.epochs(&mut data), peers) {
         // Freeing what the run holds may wait for the other ranks, which wait for this one.
         (Err(stop), Some(peers)) => give_up(run.report, &peers.explain(stop)),
         (outcome, _) => outcome,
@@ -151,8 +124,8 @@ pub fn run(
 }
 
 /// Ends the process, which hangs, when a step does not end.
-fn watch_steps(peers: &Peers, settings: &ImageSettings, report: &Report) -> Result<Watchdog, Stop> {
-    let limit = Peers::step_timeout(settings.cuda_graph);
+fn watch_steps(peers: &Peers, cuda_graph: bool, report: &Report) -> Result<Watchdog, Stop> {
+    let limit = Peers::step_timeout(cuda_graph);
     let (explain, mut report) = (peers.hang(limit), report.clone());
     Watchdog::start(limit, move || give_up(&mut report, &explain()))
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
@@ -167,35 +140,41 @@ fn give_up(report: &mut Report, stop: &Stop) -> ! {
 }
 
 /// Waits for the device, which owes nothing then, and for all ranks.
-fn meet(device: &RankDevice, peers: Option<&Rc<Peers>>, watchdog: Option<&Watchdog>) -> Result<(), Stop> {
-    device.synchronize()?;
+fn meet(rank: Rank, watchdog: Option<&Watchdog>) -> Result<(), Stop> {
+    rank.device.synchronize()?;
     if let Some(watchdog) = watchdog {
         watchdog.done(false);
     }
-    peers.map_or(Ok(()), |peers| peers.meet())
+    rank.peers.map_or(Ok(()), |peers| peers.meet())
 }
 
-impl Run<'_> {
-    fn epochs(&mut self, train: &mut Loader, test: &mut Loader) -> Result<(), Stop> {
-        for epoch in 1..=self.settings.epochs as u32 {
-            self.train(epoch, train)?;
-            self.evaluate(epoch, test)?;
+impl<T: Task> Run<'_, T> {
+    fn epochs(&mut self, data: &mut T::Data) -> Result<(), Stop> {
+        for epoch in 1..=self.trainer.task().epochs() {
+            self.train(epoch, data)?;
+            self.evaluate(epoch, data)?;
             self.report_memory(self.step < self.memory_counts_from())?;
         }
         let replays = self.trainer.replays();
-        self.report.event(Event::Evidence(evidence::cuda_graph(self.settings, replays, self.steps)))?;
-        if let Some(peers) = self.peers {
-            let evidence = parallel::weights(self.settings, self.trainer.model(), peers)?;
-            self.report.event(Event::Evidence(evidence))?;
+        self.report_evidence(vec![proof::cuda_graph(self.shape.cuda_graph, replays, self.steps)])?;
+        if let Some(peers) = self.rank.peers {
+            let evidence = proof::weights(self.trainer.task().strategy(), self.trainer.module(), peers)?;
+            self.report_evidence(vec![evidence])?;
         }
         Ok(())
     }
 
+    fn report_readings(&mut self, readings: Readings, epoch: Option<u32>) -> Result<(), Stop> {
+        readings.into_iter().try_for_each(|(key, value)| self.report.reading(key, value, epoch, None))
+    }
+
+    fn report_evidence(&mut self, evidence: Vec<Evidence>) -> Result<(), Stop> {
+        evidence.into_iter().try_for_each(|evidence| self.report.event(Event::Evidence(evidence)))
+    }
+
     fn report_memory(&mut self, warm_up: bool) -> Result<(), Stop> {
-        for (key, value) in self.device.memory(warm_up)? {
-            self.report.reading(key, value, None, None)?;
-        }
-        Ok(())
+        let peaks = self.rank.device.memory(warm_up)?;
+        self.report_readings(peaks, None)
     }
 
     fn enter(&mut self, phase: Phase) -> Result<(), Stop> {
@@ -207,42 +186,41 @@ impl Run<'_> {
     }
 
     fn warm_up(&self, step: u64) -> bool {
-        step <= self.job.warm_up_steps.max(self.settings.own_warm_up_steps())
+        step <= self.rank.job.warm_up_steps.max(self.shape.warm_up_steps)
     }
 
     /// The step from which memory counts. Before it, libraries try their algorithms, which takes more memory than they then need.
     /// A graph's memory is that of its capture: a replay allocates nothing.
     fn memory_counts_from(&self) -> u64 {
-        if self.settings.cuda_graph {
+        if self.shape.cuda_graph {
             CUDA_GRAPH_WARM_UP_STEPS
         } else {
-            self.job.warm_up_steps.max(self.settings.own_warm_up_steps()) + 1
+            self.rank.job.warm_up_steps.max(self.shape.warm_up_steps) + 1
         }
     }
 
     /// Whether a step that does not end means that a rank hangs: trying algorithms and capturing take their time.
     fn is_watched(&self) -> bool {
-        if self.settings.cuda_graph { self.trainer.replays().steps > 0 } else { self.step > TRIAL_STEPS }
+        if self.shape.cuda_graph { self.trainer.replays().steps > 0 } else { self.step > TRIAL_STEPS }
     }
 
-    fn train(&mut self, epoch: u32, loader: &mut Loader) -> Result<(), Stop> {
+    fn train(&mut self, epoch: u32, data: &mut T::Data) -> Result<(), Stop> {
         let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
-        let coverage = (epoch == 1).then(|| Coverage::new(self.settings.train_images));
-        let mut sums = Sums { coverage, ..Sums::default() };
+        let mut sums = Sums::default();
         let mut kept = None;
         let _range = NvtxRange::new(&CString::new(format!("epoch {epoch}")).unwrap_or_default());
         self.enter(if self.warm_up(self.step + 1) { Phase::WarmUp } else { Phase::Steady })?;
-        self.device.synchronize()?;
+        self.rank.device.synchronize()?;
         let begin = Instant::now();
         self.clock.begin()?;
-        let mut batches = loader.epoch(epoch);
+        let mut batches = data.train(epoch);
         while let Some(batch) = load_next(&mut batches)? {
             self.step += 1;
             let warm_up = self.warm_up(self.step);
             if !warm_up {
                 self.enter(Phase::Steady)?;
             }
-            self.capture.before_step(self.step, || meet(self.device, self.peers, self.watchdog.as_ref()))?;
+            self.capture.before_step(self.step, || meet(self.rank, self.watchdog.as_ref()))?;
             if self.step == self.memory_counts_from() && self.step > 1 {
                 self.report_memory(true)?;
             }
@@ -252,40 +230,34 @@ impl Run<'_> {
             self.owed += 1;
             let loss = {
                 let _range = NvtxRange::new(c"step");
-                self.trainer.step(&batch.images, &batch.labels)?
+                self.trainer.step(batch.inputs())?
             };
-            let info = StepInfo { step: self.step, load_wait_s: batch.wait_s, images: batch.count as u32 };
+            let info = StepInfo { step: self.step, load_wait_s: batch.wait_s(), units: batch.units() };
             self.clock.end_step(info, &loss)?;
-            self.capture.after_step(self.step, || meet(self.device, self.peers, self.watchdog.as_ref()))?;
-            sums.bytes += batch.bytes * batch.received_batches as u64;
-            if let Some(coverage) = &mut sums.coverage {
-                coverage.see(&batch.indices, batch.count * batch.received_batches);
-            }
+            self.capture.after_step(self.step, || meet(self.rank, self.watchdog.as_ref()))?;
             self.report_steps(epoch, false, &mut sums)?;
             if self.step == 1 {
                 // Looking costs time: in the warm-up, or else after the epoch.
-                if warm_up { self.tell_evidence(&batch)? } else { kept = Some(batch) }
+                if warm_up { self.report_proof(&batch)? } else { kept = Some(batch) }
             }
         }
         self.report_steps(epoch, true, &mut sums)?;
         let duration_s = begin.elapsed().as_secs_f64();
         if let Some(batch) = kept {
-            self.tell_evidence(&batch)?;
+            self.report_proof(&batch)?;
         }
         let (skipped, usable) = self.trainer.arithmetic().skipped()?;
-        for (key, value) in [
+        let own = vec![
             ("epoch_time_s", duration_s),
-            ("train_loss", sums.loss / sums.images.max(1) as f64),
-            ("units", sums.images as f64),
-            ("received_bytes", sums.bytes as f64),
-            ("loader_start_s", batches.start_s().unwrap_or_default()),
+            ("train_loss", sums.loss / sums.units.max(1) as f64),
+            ("units", sums.units as f64),
             ("skipped_updates", (skipped - skipped_before) as f64),
-        ] {
-            self.report.reading(key, value, Some(epoch), None)?;
-        }
-        if let Some(coverage) = sums.coverage {
-            self.report.event(Event::Evidence(coverage.evidence(self.settings, self.peers)?))?;
-            self.report.event(Event::Evidence(evidence::gpus(self.settings, &self.trainer)?))?;
+        ];
+        self.report_readings(own, Some(epoch))?;
+        self.report_readings(batches.readings(), Some(epoch))?;
+        self.report_evidence(batches.proof(self.rank.peers.map(|peers| &**peers))?)?;
+        if epoch == 1 {
+            self.report_evidence(vec![proof::gpus(self.shape.gpus, self.trainer.strategy())?])?;
         }
         if usable { Ok(()) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
     }
@@ -297,8 +269,8 @@ impl Run<'_> {
             if let Some(watchdog) = &self.watchdog {
                 watchdog.done(self.owed > 0 && self.is_watched());
             }
-            sums.loss += loss * f64::from(info.images);
-            sums.images += u64::from(info.images);
+            sums.loss += loss * f64::from(info.units);
+            sums.units += u64::from(info.units);
             self.report.event(Event::Step {
                 epoch,
                 step: info.step,
@@ -306,7 +278,7 @@ impl Run<'_> {
                 duration_s,
                 load_wait_s: info.load_wait_s,
                 loss,
-                units: info.images,
+                units: info.units,
                 warm_up: self.warm_up(info.step),
             })?;
             self.losses.see(loss).map_err(|found| not_finite(info.step, &found))?;
@@ -314,43 +286,31 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn tell_evidence(&mut self, batch: &Batch) -> Result<(), Stop> {
-        for evidence in evidence::gather(self.settings, &self.trainer, batch)? {
-            self.report.event(Event::Evidence(evidence))?;
-        }
-        if let Some(place) = self.place {
-            self.report.event(Event::Evidence(binding::evidence(self.settings.numa, place)))?;
-        }
-        Ok(())
+    fn report_proof(&mut self, batch: &<T::Data as Data>::Batch) -> Result<(), Stop> {
+        self.report_evidence(self.trainer.task().proof(&self.trainer, batch)?)?;
+        self.report_evidence(vec![binding::evidence(self.shape.numa, self.rank.place)])
     }
 
-    fn evaluate(&mut self, epoch: u32, loader: &mut Loader) -> Result<(), Stop> {
+    fn evaluate(&mut self, epoch: u32, data: &mut T::Data) -> Result<(), Stop> {
         self.enter(Phase::Evaluate)?;
         let _range = NvtxRange::new(c"evaluate");
         let begin = Instant::now();
         let mut totals = self.trainer.totals()?;
-        let mut batches: Epoch = loader.epoch(epoch);
+        let mut batches = data.test(epoch);
         while let Some(batch) = load_next(&mut batches)? {
-            self.trainer.evaluate(&batch.images, &batch.labels, &mut totals)?;
+            self.trainer.evaluate(batch.inputs(), &mut totals)?;
         }
         let score = self.trainer.score(&totals)?;
         let duration_s = begin.elapsed().as_secs_f64();
-        for (key, value) in [
-            ("evaluation_time_s", duration_s),
-            ("test_loss", score.loss),
-            ("accuracy", score.accuracy),
-            ("test_units", score.images as f64),
-        ] {
-            self.report.reading(key, value, Some(epoch), None)?;
-        }
-        Ok(())
+        self.report_readings(vec![("evaluation_time_s", duration_s)], Some(epoch))?;
+        self.report_readings(score, Some(epoch))
     }
 }
 
 /// The next batch, as a range in a profiler's timeline.
-fn load_next(batches: &mut Epoch) -> Result<Option<Batch>, Stop> {
+fn load_next<E: Epoch>(batches: &mut E) -> Result<Option<E::Batch>, Stop> {
     let _range = NvtxRange::new(c"load");
-    batches.next().map_err(|error| Stop::engine(&error))
+    batches.next()
 }
 
 fn not_finite(step: u64, found: &str) -> Stop {

@@ -7,6 +7,7 @@ use multicard::plan::{DataSet, Level};
 use multicard::protocol::{EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 use super::*;
+use crate::image::Image;
 use crate::image::testing::levels;
 use crate::report::log_path;
 use crate::testing::generator;
@@ -62,10 +63,10 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
 
 fn run_job(job: &Job) -> (Result<(), Stop>, Vec<Event>) {
     let _generator = generator();
-    let settings = ImageSettings::from_levels(&job.levels).unwrap();
     let mut report = Report::open(&job.folder, &job.run, 0).unwrap();
     let device = RankDevice::open(&job.ranks[0], 1, None).unwrap();
-    let outcome = run(job, 0, &settings, &device, None, &mut report);
+    let rank = Rank { job, place: &job.ranks[0], device: &device, peers: None };
+    let outcome = run(Image::new(job).unwrap(), rank, &mut report);
     drop(report);
     let text = std::fs::read_to_string(log_path(&job.folder, 0)).unwrap();
     (outcome, text.lines().map(|line| serde_json::from_str::<EventLine>(line).unwrap().event).collect())

@@ -2,9 +2,11 @@
 //!
 //! Source: Sandler et al., arXiv 1801.04381, Table 2; `torchvision.models.mobilenet_v2`.
 
+use multicard::plan::BatchNorm;
 use tch::nn::{Init, Path, VarStore};
 use tch::{Device, Kind, TchError, Tensor};
 
+use crate::module::{Module, Pass};
 use crate::shim::{self, ProcessGroup};
 
 /// Of running statistics, as torch.nn.BatchNorm2d.
@@ -80,6 +82,11 @@ impl ConvNorm {
         if self.relu6 { output.f_relu6_() } else { Ok(output) }
     }
 
+    /// What is trained.
+    fn parameters(&self) -> [Tensor; 3] {
+        [&self.weight, &self.scale, &self.shift].map(Tensor::shallow_clone)
+    }
+
     fn normalise(&self, input: &Tensor, norm: Norm) -> Result<Tensor, TchError> {
         let Self { scale, shift, running_mean, running_variance, .. } = self;
         if let Norm::Ranks(group) = norm {
@@ -127,7 +134,11 @@ impl InvertedResidual {
 
 /// The network.
 pub struct MobileNetV2 {
+    #[cfg(test)]
     variables: VarStore,
+    /// Running statistics, in the order of their names.
+    buffers: Vec<Tensor>,
+    batch_norm: BatchNorm,
     stem: ConvNorm,
     blocks: Vec<InvertedResidual>,
     tail: ConvNorm,
@@ -173,50 +184,37 @@ impl MobileNetV2 {
         for variable in variables.variables().values() {
             shim::place(variable, device, kind, channels_last)?;
         }
-        Ok(Self { variables, stem, blocks, tail, classifier_weight, classifier_bias })
-    }
-
-    /// Trainable parameters.
-    pub fn parameters(&self) -> Vec<Tensor> {
-        self.variables.trainable_variables()
-    }
-
-    /// Running statistics, in the order of their names.
-    pub fn buffers(&self) -> Vec<Tensor> {
-        let mut buffers: Vec<_> = self.variables.variables().into_iter().collect();
+        let mut buffers: Vec<_> = variables.variables().into_iter().collect();
         buffers.retain(|(_, tensor)| !tensor.requires_grad());
         buffers.sort_by(|a, b| a.0.cmp(&b.0));
-        buffers.into_iter().map(|(_, tensor)| tensor).collect()
+        let buffers = buffers.into_iter().map(|(_, tensor)| tensor).collect();
+        let batch_norm = BatchNorm { broadcast_buffers: false, synchronised: false };
+        Ok(Self {
+            #[cfg(test)]
+            variables,
+            buffers,
+            batch_norm,
+            stem,
+            blocks,
+            tail,
+            classifier_weight,
+            classifier_bias,
+        })
     }
 
-    /// How many numbers are trained.
-    pub fn parameter_count(&self) -> u64 {
-        self.parameters().iter().map(|parameter| parameter.numel() as u64).sum()
+    /// The same network with another behaviour of batch normalisation over ranks.
+    pub fn over_ranks(self, batch_norm: BatchNorm) -> Self {
+        Self { batch_norm, ..self }
     }
 
-    /// Logits `[images, classes]` of images `[images, 3, height, width]`.
-    pub fn forward(&self, images: &Tensor, train: bool) -> Result<Tensor, TchError> {
-        self.forward_over(images, train, None)
-    }
-
-    /// The same; with a group, training normalises with the statistics of all its ranks.
-    pub fn forward_over(&self, images: &Tensor, train: bool, group: Option<&ProcessGroup>) -> Result<Tensor, TchError> {
-        #[cfg(test)]
-        let train = train && !frozen::ALL.load(std::sync::atomic::Ordering::Relaxed);
-        let norm = if train { group.map_or(Norm::Batch, Norm::Ranks) } else { Norm::Running };
-        let features = self.features(images, norm)?;
-        #[cfg(test)]
-        let train = train && !frozen::DROPOUT.load(std::sync::atomic::Ordering::Relaxed);
-        self.classify(&features.f_dropout(DROPOUT, train)?)
-    }
-
-    /// Mean of the last feature maps, `[images, channels]`.
-    fn features(&self, images: &Tensor, norm: Norm) -> Result<Tensor, TchError> {
-        let mut values = self.stem.forward(images, norm)?;
-        for block in &self.blocks {
-            values = block.forward(&values, norm)?;
+    /// The mean of the last feature maps, `[images, channels]`.
+    fn features(&self, images: &Tensor, norm: Norm, pass: &Pass) -> Result<Tensor, TchError> {
+        let mut values = pass.unit(0, images, |images| self.stem.forward(images, norm))?;
+        for (index, block) in self.blocks.iter().enumerate() {
+            values = pass.unit(1 + index, &values, |values| block.forward(values, norm))?;
         }
-        self.tail.forward(&values, norm)?.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1)
+        let tail = |values: &Tensor| self.tail.forward(values, norm)?.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1);
+        pass.unit(1 + self.blocks.len(), &values, tail)
     }
 
     fn classify(&self, features: &Tensor) -> Result<Tensor, TchError> {
@@ -231,6 +229,41 @@ impl MobileNetV2 {
     /// The first convolution's weight.
     pub fn first_weight(&self) -> &Tensor {
         &self.stem.weight
+    }
+}
+
+impl Module for MobileNetV2 {
+    /// Images `[images, 3, height, width]`; the output are their logits `[images, classes]`.
+    type Input = Tensor;
+
+    /// The stem, each block, the tail and the classifier.
+    fn units(&self) -> Vec<Vec<Tensor>> {
+        let layers = |layers: &[ConvNorm]| layers.iter().flat_map(ConvNorm::parameters).collect();
+        let mut units = vec![layers(std::slice::from_ref(&self.stem))];
+        units.extend(self.blocks.iter().map(|block| layers(&block.layers)));
+        units.push(layers(std::slice::from_ref(&self.tail)));
+        units.push([&self.classifier_weight, &self.classifier_bias].map(Tensor::shallow_clone).into());
+        units
+    }
+
+    fn buffers(&self) -> Vec<Tensor> {
+        self.buffers.iter().map(Tensor::shallow_clone).collect()
+    }
+
+    fn agree(&self, group: &ProcessGroup) -> Result<(), TchError> {
+        if self.batch_norm.broadcast_buffers { group.broadcast(&self.buffers) } else { Ok(()) }
+    }
+
+    fn forward(&self, images: &Tensor, pass: &Pass) -> Result<Tensor, TchError> {
+        let train = pass.train;
+        #[cfg(test)]
+        let train = train && !frozen::ALL.load(std::sync::atomic::Ordering::Relaxed);
+        let group = pass.group.filter(|_| self.batch_norm.synchronised);
+        let norm = if train { group.map_or(Norm::Batch, Norm::Ranks) } else { Norm::Running };
+        let features = self.features(images, norm, pass)?;
+        #[cfg(test)]
+        let train = train && !frozen::DROPOUT.load(std::sync::atomic::Ordering::Relaxed);
+        pass.unit(2 + self.blocks.len(), &features, |features| self.classify(&features.f_dropout(DROPOUT, train)?))
     }
 }
 

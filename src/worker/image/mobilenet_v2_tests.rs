@@ -9,6 +9,7 @@ use tch::Reduction;
 
 use super::*;
 use crate::image::testing;
+use crate::module::parameter_count;
 use crate::shim::Sgd;
 use crate::testing::generator;
 
@@ -83,7 +84,7 @@ fn train(width: f64, kind: Kind, channels_last: bool) -> (Vec<f64>, BTreeMap<Str
     let (mut losses, mut norms) = (Vec::new(), BTreeMap::new());
     for step in 0..3 {
         sgd.zero().unwrap();
-        let pooled = model.features(&images(kind, channels_last), Norm::Batch).unwrap();
+        let pooled = model.features(&images(kind, channels_last), Norm::Batch, &Pass::default()).unwrap();
         let logits = model.classify(&pooled).unwrap();
         let loss = logits.cross_entropy_loss::<Tensor>(&labels, None, Reduction::Mean, -100, 0.0);
         loss.backward();
@@ -103,7 +104,7 @@ fn names_and_parameters_are_torchvisions() {
     let _generator = generator();
     for oracle in oracles().values() {
         let (model, variables) = filled(oracle.width, Kind::Float, false);
-        assert_eq!(model.parameter_count(), oracle.parameters);
+        assert_eq!(parameter_count(&model), oracle.parameters);
         let names: Vec<_> = variables.into_keys().collect();
         assert_eq!(names.len(), oracle.tensors);
         assert_eq!([&names[..4], &names[names.len() - 4..]].concat(), oracle.first_names);
@@ -121,7 +122,7 @@ fn logits_are_torchvisions() {
             (Kind::Float, true, 1e-4),
         ] {
             let (model, _) = filled(oracle.width, kind, channels_last);
-            let logits = tch::no_grad(|| model.forward(&images(kind, channels_last), false)).unwrap();
+            let logits = tch::no_grad(|| model.forward(&images(kind, channels_last), &Pass::default())).unwrap();
             let scale = logits.abs().max().double_value(&[]);
             for (image, wanted) in oracle.logits.iter().enumerate() {
                 for (class, &wanted) in wanted.iter().enumerate() {
@@ -187,4 +188,13 @@ fn a_seed_gives_the_same_weights_in_every_layout() {
         model.first_weight().contiguous()
     };
     assert_eq!(weights(false), weights(true));
+}
+
+#[test]
+fn units_hold_every_parameter_once_in_the_order_of_the_variables() {
+    let model = MobileNetV2::new(10, 0.35, Device::Cpu, Kind::Float, false).unwrap();
+    // Stem, 17 blocks, tail, classifier.
+    assert_eq!(model.units().len(), 20);
+    let pointers = |tensors: Vec<Tensor>| tensors.iter().map(Tensor::data_ptr).collect::<Vec<_>>();
+    assert_eq!(pointers(model.parameters()), pointers(model.variables.trainable_variables()));
 }

@@ -2,15 +2,15 @@
 
 use std::rc::Rc;
 
-use multicard::plan::BatchNorm;
 use tch::{TchError, Tensor};
 
-use super::{Pass, Peers, Strategy};
-use crate::image::MobileNetV2;
+use super::{Peers, Strategy};
+use crate::module::{Module, Pass};
 use crate::shim::{Combine, Reducer};
 
-/// Gradients travel in buckets of so many bytes. The model's are 9 MB: DistributedDataParallel's 25 MB would be one bucket,
-/// which overlaps with nothing. Measured on two H200s at 100 px, batch 64: 11.8 ms a step, with 25 MB 12.5 ms.
+/// Gradients travel in buckets of so many bytes. Those of a small network are 9 MB: DistributedDataParallel's 25 MB would be one
+/// bucket, which overlaps with nothing. Measured on two H200s with MobileNetV2 at 100 px, batch 64: 11.8 ms a step, with 25 MB
+/// 12.5 ms.
 const BUCKET_BYTES: i64 = 2 << 20;
 /// The first bucket is smaller, to begin early: DistributedDataParallel's size.
 const FIRST_BUCKET_BYTES: i64 = 1 << 20;
@@ -19,41 +19,43 @@ const FIRST_BUCKET_BYTES: i64 = 1 << 20;
 pub struct Ranks {
     peers: Rc<Peers>,
     reducer: Reducer,
-    batch_norm: BatchNorm,
 }
 
 impl Ranks {
     /// Gives all ranks the weights and buffers of rank 0, after checking that their shapes agree.
-    pub fn new(peers: &Rc<Peers>, model: &MobileNetV2, batch_norm: BatchNorm) -> Result<Self, TchError> {
-        let parameters = model.parameters();
+    pub fn new(peers: &Rc<Peers>, module: &impl Module) -> Result<Self, TchError> {
+        let parameters = module.parameters();
         let reducer = Reducer::new(peers.group(), &parameters, BUCKET_BYTES, FIRST_BUCKET_BYTES)?;
         peers.group().broadcast(&parameters)?;
-        peers.group().broadcast(&model.buffers())?;
-        Ok(Self { peers: Rc::clone(peers), reducer, batch_norm })
-    }
-
-    fn broadcast_buffers(&self, model: &MobileNetV2) -> Result<(), TchError> {
-        if self.batch_norm.broadcast_buffers { self.peers.group().broadcast(&model.buffers()) } else { Ok(()) }
+        let buffers = module.buffers();
+        if !buffers.is_empty() {
+            peers.group().broadcast(&buffers)?;
+        }
+        Ok(Self { peers: Rc::clone(peers), reducer })
     }
 }
 
-impl Strategy for Ranks {
-    fn forward(&mut self, pass: &Pass, images: &Tensor) -> Result<Tensor, TchError> {
+impl<M: Module> Strategy<M> for Ranks {
+    fn before_forward(&mut self, module: &M, train: bool) -> Result<(), TchError> {
         self.peers.check()?;
-        if !pass.train {
-            return pass.arithmetic.forward(|| pass.model.forward(images, false));
+        if !train {
+            return Ok(());
         }
         self.reducer.before_forward()?;
-        self.broadcast_buffers(pass.model)?;
-        let group = self.batch_norm.synchronised.then(|| &**self.peers.group());
-        let logits = pass.arithmetic.forward(|| pass.model.forward_over(images, true, group))?;
-        self.reducer.before_backward()?;
-        Ok(logits)
+        module.agree(self.peers.group())
+    }
+
+    fn pass(&self, train: bool) -> Pass<'_> {
+        Pass { train, group: Some(self.peers.group()), hooks: None }
+    }
+
+    fn before_backward(&mut self) -> Result<(), TchError> {
+        self.reducer.before_backward()
     }
 
     // Ranks may evaluate different numbers of batches, so that this cannot be done before each.
-    fn before_evaluation(&mut self, model: &MobileNetV2) -> Result<(), TchError> {
-        self.broadcast_buffers(model)
+    fn before_evaluation(&mut self, module: &M) -> Result<(), TchError> {
+        module.agree(self.peers.group())
     }
 
     fn sum(&self, tensor: &Tensor) -> Result<(), TchError> {

@@ -1,5 +1,5 @@
-//! One process, a model and a thread a device, as DataParallel: each pass replicates the first model, scatters the images,
-//! computes at the same time and gathers the logits; the backward pass runs through all of it and ends on the first model.
+//! One process, a module and a thread a device, as DataParallel: each pass replicates the first module, scatters the input,
+//! computes at the same time and gathers the outputs; the backward pass runs through all of it and ends on the first module.
 //!
 //! Autograd's engine runs the backward passes of GPUs at the same time, each with a thread of its own, and those of replicas
 //! on the CPU one after the other.
@@ -7,55 +7,60 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use multicard::plan::ImageSettings;
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::{Pass, Strategy};
-use crate::image::MobileNetV2;
+use super::Strategy;
+use crate::module::{Module, Pass, Tensors};
 use crate::precision::{self, Arithmetic};
 use crate::shim;
-use crate::trainer;
 
-/// The models beside the first.
-pub struct Replicas {
-    replicas: Vec<Replica>,
-    /// Images that each model has trained on, the first one's first.
-    images: Vec<u64>,
+/// The modules beside the first.
+pub struct Replicas<M: Module> {
+    /// The first module's.
+    parameters: Vec<Tensor>,
+    /// The first module's.
+    buffers: Vec<Tensor>,
+    replicas: Vec<Replica<M::Input>>,
+    /// Rows of the batch that each module has trained on, the first one's first.
+    rows: Vec<u64>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A copy of the model on its device, with a thread that computes. (DataParallel starts threads anew for each pass; cuDNN keeps
+/// A copy of the module on its device, with a thread that computes. (DataParallel starts threads anew for each pass; cuDNN keeps
 /// what it learnt of a convolution a thread, and would try its algorithms anew too.)
-struct Replica {
+struct Replica<I> {
     parameters: Vec<Tensor>,
     buffers: Vec<Tensor>,
-    work: SyncSender<Work>,
+    work: SyncSender<Work<I>>,
     done: Receiver<Result<Tensor, TchError>>,
 }
 
 /// One pass of a replica.
-struct Work {
-    images: Tensor,
+struct Work<I> {
+    input: I,
     train: bool,
 }
 
-impl Replica {
-    fn start(
+impl<I: Tensors> Replica<I> {
+    fn start<M: Module<Input = I>>(
         index: usize,
-        model: MobileNetV2,
+        module: M,
         device: Device,
         mixed: Option<Kind>,
     ) -> Result<(Self, JoinHandle<()>), TchError> {
-        let (parameters, buffers) = (model.parameters(), model.buffers());
-        let (work, tasks) = sync_channel(1);
+        let (parameters, buffers) = (module.parameters(), module.buffers());
+        let (work, tasks) = sync_channel::<Work<I>>(1);
         let (results, done) = sync_channel(1);
         let compute = move || {
-            while let Ok(Work { images, train }) = tasks.recv() {
-                let pass = || model.forward(&images.f_to_device_(device, images.kind(), true, false)?, train);
+            while let Ok(Work { input, train }) = tasks.recv() {
+                let pass = || {
+                    let input = input.map_each(|tensor| tensor.f_to_device_(device, tensor.kind(), true, false))?;
+                    module.forward(&input, &Pass { train, ..Pass::default() })
+                };
                 // Neither autocast nor the absence of gradients passes from one thread to another.
                 let pass = || precision::forward(device, mixed, pass);
-                let logits = if train { pass() } else { tch::no_grad(pass) };
-                if results.send(logits).is_err() {
+                let output = if train { pass() } else { tch::no_grad(pass) };
+                if results.send(output).is_err() {
                     return;
                 }
             }
@@ -65,7 +70,7 @@ impl Replica {
         Ok((Self { parameters, buffers, work, done }, thread))
     }
 
-    fn begin(&self, work: Work) -> Result<(), TchError> {
+    fn begin(&self, work: Work<I>) -> Result<(), TchError> {
         self.work.send(work).map_err(|_| ended())
     }
 
@@ -78,31 +83,52 @@ fn ended() -> TchError {
     TchError::Torch("a replica's thread has ended".into())
 }
 
-impl Replicas {
-    /// A replica on each device but the first, where the trainer's own model is.
-    pub fn new(settings: &ImageSettings, arithmetic: &Arithmetic, devices: &[Device]) -> Result<Self, TchError> {
-        let mut all = Self { replicas: Vec::new(), images: vec![0; devices.len()], threads: Vec::new() };
+impl<M: Module> Replicas<M> {
+    /// A replica, made by `build`, on each device but the first, where `module` is.
+    pub fn new(
+        module: &M,
+        mixed: Option<Kind>,
+        devices: &[Device],
+        build: impl Fn(Device) -> Result<M, TchError>,
+    ) -> Result<Self, TchError> {
+        let mut all = Self {
+            parameters: module.parameters(),
+            buffers: module.buffers(),
+            replicas: Vec::new(),
+            rows: vec![0; devices.len()],
+            threads: Vec::new(),
+        };
         for (index, &device) in devices.iter().enumerate().skip(1) {
-            let model = trainer::build_model(settings, device, arithmetic.weights())?;
-            let (replica, thread) = Replica::start(index, model, device, arithmetic.mixed())?;
+            let (replica, thread) = Replica::start(index, build(device)?, device, mixed)?;
             all.replicas.push(replica);
             all.threads.push(thread);
         }
         Ok(all)
     }
 
-    /// Gives the replicas the first model's weights and running statistics. Theirs are lost, as in DataParallel.
-    fn replicate(&self, model: &MobileNetV2) -> Result<(), TchError> {
-        let (parameters, buffers) = (model.parameters(), model.buffers());
+    /// Gives the replicas the first module's weights and running statistics. Theirs are lost, as in DataParallel.
+    fn replicate(&self) -> Result<(), TchError> {
         for replica in &self.replicas {
-            shim::copy_all(&replica.parameters, &parameters)?;
-            shim::copy_all(&replica.buffers, &buffers)?;
+            shim::copy_all(&replica.parameters, &self.parameters)?;
+            shim::copy_all(&replica.buffers, &self.buffers)?;
         }
         Ok(())
     }
+
+    /// The input in as many parts as there are modules, or fewer where it has fewer rows, and the rows of each.
+    fn scatter(&self, input: &M::Input) -> Result<Vec<(M::Input, i64)>, TchError> {
+        let rows = input.all().first().map_or(0, |tensor| tensor.size()[0]);
+        let part = (rows + self.rows.len() as i64 - 1) / self.rows.len() as i64;
+        let starts = (0..rows).step_by(part.max(1) as usize);
+        let cut = |start: i64| {
+            let length = part.min(rows - start);
+            input.map_each(|tensor| tensor.f_narrow(0, start, length)).map(|input| (input, length))
+        };
+        starts.map(cut).collect()
+    }
 }
 
-impl Drop for Replicas {
+impl<M: Module> Drop for Replicas<M> {
     fn drop(&mut self) {
         // Closed channels end the threads.
         self.replicas.clear();
@@ -113,37 +139,40 @@ impl Drop for Replicas {
     }
 }
 
-impl Strategy for Replicas {
-    fn forward(&mut self, pass: &Pass, images: &Tensor) -> Result<Tensor, TchError> {
-        self.replicate(pass.model)?;
-        // Fewer chunks than models where there are fewer images.
-        let mut chunks = images.f_chunk(self.images.len() as i64, 0)?;
-        if pass.train {
-            self.images.iter_mut().zip(&chunks).for_each(|(sum, chunk)| *sum += chunk.size()[0].unsigned_abs());
+impl<M: Module> Strategy<M> for Replicas<M> {
+    fn forward(
+        &mut self,
+        module: &M,
+        arithmetic: &Arithmetic,
+        input: &M::Input,
+        train: bool,
+    ) -> Result<Tensor, TchError> {
+        self.replicate()?;
+        let device = input.all().first().map_or(Device::Cpu, Tensor::device);
+        let mut parts = self.scatter(input)?;
+        if train {
+            self.rows.iter_mut().zip(&parts).for_each(|(sum, (_, rows))| *sum += rows.unsigned_abs());
         }
-        let others = chunks.split_off(chunks.len().min(1));
+        let others = parts.split_off(parts.len().min(1));
         let working = &self.replicas[..others.len()];
-        for (replica, images) in working.iter().zip(others) {
-            replica.begin(Work { images, train: pass.train })?;
+        for (replica, (input, _)) in working.iter().zip(others) {
+            replica.begin(Work { input, train })?;
         }
-        let first = chunks.iter().map(|images| pass.arithmetic.forward(|| pass.model.forward(images, pass.train)));
+        let pass = Pass { train, ..Pass::default() };
+        let first = parts.iter().map(|(input, _)| arithmetic.forward(|| module.forward(input, &pass)));
         // Every replica that was begun is waited for, also when another failed.
-        let logits: Vec<_> = first.chain(working.iter().map(Replica::end)).collect();
-        let gathered = logits.into_iter().map(|part| part?.f_to_device(images.device()));
+        let outputs: Vec<_> = first.chain(working.iter().map(Replica::end)).collect();
+        let gathered = outputs.into_iter().map(|part| part?.f_to_device(device));
         Tensor::f_cat(&gathered.collect::<Result<Vec<_>, _>>()?, 0)
     }
 
-    fn after_backward(&mut self, model: &MobileNetV2) -> Result<(), TchError> {
-        let own = model.parameters();
-        self.replicas.iter().try_for_each(|replica| shim::add_gradients(&own, &replica.parameters))
+    fn after_backward(&mut self) -> Result<(), TchError> {
+        self.replicas.iter().try_for_each(|replica| shim::add_gradients(&self.parameters, &replica.parameters))
     }
 
     fn seen(&self) -> Result<(u32, String), TchError> {
-        let trained = self.images.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-        let working = self.images.iter().filter(|images| **images > 0).count();
-        Ok((
-            working as u32,
-            format!("one process with {} models, which trained on {trained} images", self.images.len()),
-        ))
+        let trained = self.rows.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let working = self.rows.iter().filter(|rows| **rows > 0).count();
+        Ok((working as u32, format!("one process with {} models, which trained on {trained} rows", self.rows.len())))
     }
 }

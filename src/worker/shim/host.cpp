@@ -1,4 +1,4 @@
-// What tch lacks and what needs libtorch_cpu alone: memory formats, autocast, global flags.
+// What tch lacks and what needs libtorch_cpu alone: memory formats, autograd's hooks, autocast, global flags.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include <cstdlib>
+#include <memory>
 
 #include "guard.h"
 
@@ -64,6 +65,22 @@ SHIM_API int mc_copy(at::Tensor* to, at::Tensor* from, int non_blocking) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
     to->copy_(*from, non_blocking != 0);
+    return 0;
+  })
+}
+
+// ---------- autograd ----------
+
+// `call(owner, text, room)` is called when the whole gradient of the tensor is there, before what made the tensor is asked for
+// its own. It returns 0, or writes its error's text. `release` gets the owner when the graph is gone.
+SHIM_API int mc_on_gradient(at::Tensor* tensor, int (*call)(void*, char*, size_t), void (*release)(void*), void* owner) {
+  GUARD(-1, {
+    std::shared_ptr<void> kept(owner, release);
+    if (!tensor->requires_grad()) return 0;
+    tensor->register_hook([kept, call](const at::Tensor&) {
+      char text[512] = "";
+      TORCH_CHECK(call(kept.get(), text, sizeof text) == 0, text);
+    });
     return 0;
   })
 }

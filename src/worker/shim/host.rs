@@ -27,6 +27,12 @@ unsafe extern "C" {
     ) -> *mut C_tensor;
     fn mc_is_pinned(tensor: *const C_tensor) -> c_int;
     fn mc_copy(to: *const C_tensor, from: *const C_tensor, non_blocking: c_int) -> c_int;
+    fn mc_on_gradient(
+        tensor: *const C_tensor,
+        call: unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> c_int,
+        release: unsafe extern "C" fn(*mut c_void),
+        owner: *mut c_void,
+    ) -> c_int;
     fn mc_autocast_enter(cuda: c_int, scalar_type: c_int) -> c_int;
     fn mc_autocast_leave(cuda: c_int) -> c_int;
     fn mc_set_flags(benchmark: c_int, tf32_conv: c_int, tf32_matmul: c_int, deterministic: c_int) -> c_int;
@@ -96,6 +102,12 @@ pub fn is_pinned(tensor: &Tensor) -> Result<bool, TchError> {
     Ok(check(unsafe { mc_is_pinned(tensor.as_ptr()) })? == 1)
 }
 
+/// Drops the box whose pointer the shim was given: once, when it needs it no more.
+unsafe extern "C" fn release<T>(owner: *mut c_void) {
+    // SAFETY: made by `Box::into_raw` of a box of `T`, and given back once.
+    drop(unsafe { Box::from_raw(owner.cast::<T>()) });
+}
+
 /// A tensor over memory that `owner` owns: contiguous elements of `kind` on `device`. The owner is dropped when libtorch needs
 /// the memory no more, by whatever thread that happens in.
 ///
@@ -108,10 +120,6 @@ pub unsafe fn adopt<T: Send + 'static>(
     device: Device,
     owner: Box<T>,
 ) -> Result<Tensor, TchError> {
-    unsafe extern "C" fn release<T>(owner: *mut c_void) {
-        // SAFETY: the box that `adopt` gave away, taken back once.
-        drop(unsafe { Box::from_raw(owner.cast::<T>()) });
-    }
     let owner = Box::into_raw(owner).cast();
     let (kind, device) = (scalar_type(kind), cuda_index(device));
     // SAFETY: the caller's promise; the shape lives through the call.
@@ -122,6 +130,35 @@ pub unsafe fn adopt<T: Send + 'static>(
 pub fn copy(to: &Tensor, from: &Tensor, non_blocking: bool) -> Result<(), TchError> {
     // SAFETY: both live through the call; libtorch keeps their storage alive until a copy on the device is done.
     check(unsafe { mc_copy(to.as_ptr(), from.as_ptr(), non_blocking.into()) })?;
+    Ok(())
+}
+
+/// Calls `hook` in a backward pass when the whole gradient of the tensor is there, before what made the tensor is asked for its
+/// own; never where the tensor needs no gradient. An error ends the backward pass. On a GPU a thread of autograd calls it.
+pub fn on_gradient<F>(tensor: &Tensor, hook: F) -> Result<(), TchError>
+where
+    F: Fn() -> Result<(), TchError> + Send + Sync + 'static,
+{
+    unsafe extern "C" fn call<F: Fn() -> Result<(), TchError>>(
+        owner: *mut c_void,
+        text: *mut c_char,
+        room: usize,
+    ) -> c_int {
+        // SAFETY: the box of `on_gradient`, which lives until `release`.
+        let Err(error) = (unsafe { &*owner.cast::<F>() })() else { return 0 };
+        let error = match error {
+            TchError::Torch(text) => text,
+            other => other.to_string(),
+        };
+        let told = error.as_bytes();
+        let length = told.len().min(room.saturating_sub(1));
+        // SAFETY: there is room for that many bytes, and the zero behind them is there already.
+        unsafe { ptr::copy_nonoverlapping(told.as_ptr(), text.cast(), length) };
+        -1
+    }
+    let owner = Box::into_raw(Box::new(hook)).cast();
+    // SAFETY: the tensor lives through the call; the hook may be called and dropped by any thread.
+    check(unsafe { mc_on_gradient(tensor.as_ptr(), call::<F>, release::<F>, owner) })?;
     Ok(())
 }
 

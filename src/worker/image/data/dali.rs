@@ -121,8 +121,7 @@ impl DaliSource {
         // DALI makes neither bf16 nor fp64.
         let images = images.f_to_kind(self.kind).map_err(failed)?;
         Ok(Batch {
-            images,
-            labels,
+            inputs: [images, labels],
             count: indices.len(),
             bytes: (bytes + indices.len() * 8) as u64,
             indices,

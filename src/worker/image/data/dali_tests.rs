@@ -76,11 +76,11 @@ fn equal(samples: &Arc<Samples>, settings: &ImageSettings, device: Device, mode:
         assert!(epoch.start_s().unwrap() > 0.0);
         for (host, dali) in host.iter().zip(&dali) {
             assert_eq!((&dali.indices, dali.count), (&host.indices, host.count));
-            assert_eq!(dali.labels.to_device(Device::Cpu), host.labels);
-            assert_eq!(dali.images.stride(), host.images.stride());
-            assert_eq!(dali.images.kind(), run_kind(settings.precision));
+            assert_eq!(dali.labels().to_device(Device::Cpu), *host.labels());
+            assert_eq!(dali.images().stride(), host.images().stride());
+            assert_eq!(dali.images().kind(), run_kind(settings.precision));
             assert_eq!(dali.origin, Origin::Dali { device });
-            let found = difference(&dali.images.to_device(Device::Cpu), &host.images);
+            let found = difference(&dali.images().to_device(Device::Cpu), host.images());
             assert!(
                 found <= tolerance,
                 "{:?} {:?} {} px: {found}",
@@ -156,12 +156,12 @@ fn a_batch_that_is_kept_outlives_its_epoch_and_its_pipeline() {
     let mut source = loader(&samples, &small(), Level::Dali, Device::Cpu, Mode::Train, 0);
     let mut epoch = source.epoch(1);
     let first = epoch.next().unwrap().unwrap();
-    let copy = first.images.copy();
+    let copy = first.images().copy();
     all(&mut epoch);
     drop(epoch);
     all(&mut source.epoch(2));
     drop(source);
-    assert_eq!(first.images, copy);
+    assert_eq!(*first.images(), copy);
 }
 
 /// Names of this process's threads that read files for a rank.

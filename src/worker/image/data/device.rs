@@ -66,11 +66,10 @@ impl DeviceSource {
         let indices = task.batch(index).to_vec();
         let count = indices.len();
         let made = self.gather(task.start(index), count);
-        let (images, labels) = made.map_err(|error| format!("making a batch on the device failed: {error}"))?;
+        let inputs = made.map_err(|error| format!("making a batch on the device failed: {error}"))?;
         let set_bytes = self.pixels.numel() + self.labels.numel() * Kind::Int64.elt_size_in_bytes();
         Ok(Batch {
-            images,
-            labels,
+            inputs,
             count,
             indices,
             wait_s: asked.elapsed().as_secs_f64(),
@@ -80,7 +79,7 @@ impl DeviceSource {
         })
     }
 
-    fn gather(&self, start: usize, count: usize) -> Result<(Tensor, Tensor), TchError> {
+    fn gather(&self, start: usize, count: usize) -> Result<[Tensor; 2], TchError> {
         let order = self.order.as_ref().ok_or_else(|| TchError::Torch("no epoch has begun".into()))?;
         let indices = order.f_narrow(0, start as i64, count as i64)?;
         let (computed, given) = self.kinds;
@@ -101,7 +100,7 @@ impl DeviceSource {
         };
         // One kernel makes three channels of one, lays them out and rounds them.
         images.f_copy_(&pixels.f_expand([count, channels, size, size], false)?)?;
-        Ok((images, self.labels.f_index_select(0, &indices)?))
+        Ok([images, self.labels.f_index_select(0, &indices)?])
     }
 }
 

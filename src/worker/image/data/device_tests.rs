@@ -54,12 +54,12 @@ fn pixels_equal_the_hosts_on(device: Device) {
             let settings = ImageSettings { precision, layout, image_size, ..small() };
             let [host, resident] = both(&settings, device, Mode::Evaluate, Shard::ALL, 1);
             for (host, resident) in host.iter().zip(&resident) {
-                assert_eq!(resident.images.kind(), kind, "the run's type");
-                assert_eq!(resident.images.device(), device);
-                assert_eq!(resident.images.stride(), host.images.stride(), "{layout:?}");
-                let found = difference(&resident.images, &host.images);
+                assert_eq!(resident.images().kind(), kind, "the run's type");
+                assert_eq!(resident.images().device(), device);
+                assert_eq!(resident.images().stride(), host.images().stride(), "{layout:?}");
+                let found = difference(resident.images(), host.images());
                 assert!(found <= tolerance, "{precision:?} {layout:?} {image_size} px: {found}");
-                assert_eq!(resident.labels, host.labels);
+                assert_eq!(resident.labels(), host.labels());
             }
         }
     }
@@ -90,8 +90,8 @@ fn every_deal_gives_the_hosts_order() {
                 assert!(!host.is_empty());
                 assert_eq!(order(&host), order(&resident), "{mode:?} {deal:?} {rank}");
                 for (host, resident) in host.iter().zip(&resident) {
-                    assert_eq!(host.labels, resident.labels);
-                    assert!(difference(&host.images, &resident.images) < 1e-5, "pixels belong to their indices");
+                    assert_eq!(host.labels(), resident.labels());
+                    assert!(difference(host.images(), resident.images()) < 1e-5, "pixels belong to their indices");
                 }
             }
         }

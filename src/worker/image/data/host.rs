@@ -90,11 +90,11 @@ impl HostSource {
         let indices = task.batch(index).to_vec();
         let count = indices.len();
         let origin = Origin::Host { pinned: slot.is_pinned() };
-        let (images, labels) = slot.send(count)?;
+        let inputs = slot.send(count)?;
         // A thread that has ended says why with its next batch.
         let _ = hand.free.send(slot);
         let bytes = count * (CHANNELS * self.format.size.pow(2) * self.format.wire.elt_size_in_bytes() + 8);
-        Ok(Batch { images, labels, count, indices, wait_s, bytes: bytes as u64, received_batches: 1, origin })
+        Ok(Batch { inputs, count, indices, wait_s, bytes: bytes as u64, received_batches: 1, origin })
     }
 
     /// Ends an epoch: the threads too, unless they are persistent and it was a whole one.

@@ -72,10 +72,10 @@ fn all(epoch: &mut Epoch) -> Vec<Batch> {
 
 /// The indices of the images in a batch of 28 px in fp32 or fp64, by their first pixel.
 fn seen(batch: &Batch) -> Vec<i64> {
-    let first = batch.images.select(1, 0).select(1, 0).select(1, 0).to_kind(Kind::Double);
+    let first = batch.images().select(1, 0).select(1, 0).select(1, 0).to_kind(Kind::Double);
     let bytes = (((first * PIXEL_DEVIATION) + PIXEL_MEAN) * 255.0).round().to_kind(Kind::Int64);
     let indices: Vec<i64> = bytes.try_into().unwrap();
-    let labels: Vec<i64> = (&batch.labels).try_into().unwrap();
+    let labels: Vec<i64> = (batch.labels()).try_into().unwrap();
     assert_eq!(labels, indices.iter().map(|index| index % 10).collect::<Vec<_>>(), "labels belong to their images");
     indices
 }
@@ -135,18 +135,18 @@ fn channels_last_changes_the_strides_and_not_the_values() {
         all(&mut loader.epoch(0)).remove(0)
     };
     let (nchw, nhwc) = (batch(Layout::Nchw), batch(Layout::Nhwc));
-    assert_eq!(nchw.images.size(), [8, 3, 40, 40]);
-    assert_eq!(nhwc.images.size(), [8, 3, 40, 40]);
-    assert_eq!(nchw.images.stride(), [4800, 1600, 40, 1]);
-    assert_eq!(nhwc.images.stride(), [4800, 1, 120, 3]);
-    assert_eq!(nchw.images, nhwc.images);
+    assert_eq!(nchw.images().size(), [8, 3, 40, 40]);
+    assert_eq!(nhwc.images().size(), [8, 3, 40, 40]);
+    assert_eq!(nchw.images().stride(), [4800, 1600, 40, 1]);
+    assert_eq!(nhwc.images().stride(), [4800, 1, 120, 3]);
+    assert_eq!(nchw.images(), nhwc.images());
 }
 
 #[test]
 fn the_wire_type_decides_the_bytes_and_the_precision_the_models_type() {
     use Precision::{Bf16, Fp16, Fp32, Fp64};
     use WireDtype::{Run, Uint8};
-    let reference = all(&mut loader(8, &settings(), Mode::Evaluate).epoch(0)).remove(0).images;
+    let reference = all(&mut loader(8, &settings(), Mode::Evaluate).epoch(0)).remove(0).images().shallow_clone();
     for (precision, wire_dtype, element_bytes, kind, tolerance) in [
         (Fp64, Run, 8, Kind::Double, 1e-6),
         (Fp32, Run, 4, Kind::Float, 0.0),
@@ -161,12 +161,12 @@ fn the_wire_type_decides_the_bytes_and_the_precision_the_models_type() {
         for layout in [Layout::Nchw, Layout::Nhwc] {
             let settings = ImageSettings { precision, wire_dtype, layout, ..settings() };
             let batch = all(&mut loader(8, &settings, Mode::Evaluate).epoch(0)).remove(0);
-            assert_eq!(batch.images.kind(), kind, "{precision:?} {wire_dtype:?}");
-            assert_eq!(batch.labels.kind(), Kind::Int64);
+            assert_eq!(batch.images().kind(), kind, "{precision:?} {wire_dtype:?}");
+            assert_eq!(batch.labels().kind(), Kind::Int64);
             assert_eq!(batch.bytes, 8 * (3 * 28 * 28 * element_bytes + 8));
             let stride = if layout == Layout::Nhwc { 1 } else { 784 };
-            assert_eq!(batch.images.stride()[1], stride);
-            let difference = (batch.images.to_kind(Kind::Double) - reference.to_kind(Kind::Double)).abs().max();
+            assert_eq!(batch.images().stride()[1], stride);
+            let difference = (batch.images().to_kind(Kind::Double) - reference.to_kind(Kind::Double)).abs().max();
             assert!(difference.double_value(&[]) <= tolerance, "{precision:?} {wire_dtype:?}: {difference:?}");
         }
     }
@@ -177,9 +177,9 @@ fn batches_that_are_kept_are_not_overwritten() {
     let mut loader = loader(200, &ImageSettings { loader_workers: 1, ..settings() }, Mode::Evaluate);
     let mut epoch = loader.epoch(0);
     let first = epoch.next().unwrap().unwrap();
-    let copy = first.images.copy();
+    let copy = first.images().copy();
     all(&mut epoch);
-    assert_eq!(first.images, copy);
+    assert_eq!(*first.images(), copy);
 }
 
 #[test]
@@ -289,11 +289,11 @@ fn batches_on_a_gpu_hold_what_the_host_prepared() {
             all(&mut loader.epoch(0))
         };
         for (host, gpu) in on(Device::Cpu).iter().zip(on(Device::Cuda(0))) {
-            assert_eq!(gpu.images.device(), Device::Cuda(0));
-            assert_eq!(gpu.images.stride(), host.images.stride());
-            let difference = (gpu.images.to_device(Device::Cpu) - &host.images).abs().max().double_value(&[]);
+            assert_eq!(gpu.images().device(), Device::Cuda(0));
+            assert_eq!(gpu.images().stride(), host.images().stride());
+            let difference = (gpu.images().to_device(Device::Cpu) - host.images()).abs().max().double_value(&[]);
             assert!(difference < 1e-6, "{difference}");
-            assert_eq!(gpu.labels.to_device(Device::Cpu), host.labels);
+            assert_eq!(gpu.labels().to_device(Device::Cpu), *host.labels());
         }
     }
 }

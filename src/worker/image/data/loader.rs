@@ -17,11 +17,9 @@ use super::staging::NewFence;
 /// Images and labels on the device.
 #[derive(Debug)]
 pub struct Batch {
-    /// `[count, 3, size, size]`, channels-last strides with `layout = nhwc`. From the host fp64 for runs in fp64, else fp32;
-    /// made on the device, or by DALI, in the run's precision.
-    pub images: Tensor,
-    /// `[count]`, i64.
-    pub labels: Tensor,
+    /// Images `[count, 3, size, size]`, channels-last strides with `layout = nhwc`, and labels `[count]`, i64. Images are from
+    /// the host in fp64 for runs in fp64, else fp32; made on the device, or by DALI, in the run's precision.
+    pub inputs: [Tensor; 2],
     /// Images in this batch.
     pub count: usize,
     /// Where its images are in the set.
@@ -34,6 +32,19 @@ pub struct Batch {
     pub received_batches: usize,
     /// Where its pixels were before.
     pub origin: Origin,
+}
+
+impl Batch {
+    /// The images.
+    pub fn images(&self) -> &Tensor {
+        &self.inputs[0]
+    }
+
+    /// Their classes.
+    #[cfg(test)]
+    pub fn labels(&self) -> &Tensor {
+        &self.inputs[1]
+    }
 }
 
 /// Where pixels come from.

@@ -92,7 +92,7 @@ impl Slot {
 
     /// Sends the first `count` images and labels to the device and gives them as the model wants them: `[count, 3, size, size]`
     /// and `[count]`. The slot may be given back to be filled at once.
-    pub fn send(&mut self, count: usize) -> Result<(Tensor, Tensor), String> {
+    pub fn send(&mut self, count: usize) -> Result<[Tensor; 2], String> {
         let tensors = self.tensors.as_ref().ok_or("a batch was sent before it was filled")?;
         let _range = shim::NvtxRange::new(c"copy");
         let failed = |error: TchError| format!("copying a batch to the device failed: {error}");
@@ -105,7 +105,7 @@ impl Slot {
             // Nothing was copied: the batch keeps this memory, and the slot will take new one.
             self.tensors = None;
         }
-        Ok((self.format.present(images).map_err(failed)?, labels))
+        Ok([self.format.present(images).map_err(failed)?, labels])
     }
 }
 

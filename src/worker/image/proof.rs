@@ -1,44 +1,36 @@
-//! What is seen of the factors while they should be in effect.
+//! What is seen of the factors of images while they should be in effect.
 
-use multicard::plan::{
-    CUDA_GRAPH_WARM_UP_STEPS, ImageSettings, Layout, Loader, OptimizerImpl, Precision, Tf32, WireDtype,
-};
+use multicard::plan::{ImageSettings, Layout, Loader, OptimizerImpl, Precision, Tf32, WireDtype};
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
 
-use crate::graph::Replays;
-use crate::image::dali;
+use super::{Image, dali};
 use crate::image::data::{Batch, Origin};
+use crate::module::Module;
+use crate::proof::{evidence, on_off};
 use crate::shim::{self, Flags};
 use crate::trainer::Trainer;
 
-fn evidence(factor: &str, asked: &str, seen: String, in_effect: bool) -> Evidence {
-    Evidence { factor: factor.into(), asked: asked.into(), seen, in_effect }
-}
-
-fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
-}
-
 /// Looks at a batch of training, at what the model makes of it and at libtorch's switches. Waits for the device.
-pub fn gather(settings: &ImageSettings, trainer: &Trainer, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
-    let first = || trainer.model().first_convolution(&batch.images);
+pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
+    let settings = &trainer.task().settings;
+    let first = || trainer.module().first_convolution(batch.images());
     let convolution = tch::no_grad(|| trainer.arithmetic().forward(first))?;
     let mut found = vec![
         precision(settings.precision, trainer, &convolution),
-        layout(settings.layout, &batch.images, &convolution)?,
+        layout(settings.layout, batch.images(), &convolution)?,
         wire_dtype(settings, batch),
         pin_memory(settings.pin_memory, batch.origin),
         loader(settings, batch),
         optimizer(settings.optimizer_impl, trainer),
     ];
-    found.extend(switches(settings, Flags::in_effect()?, batch.images.device().is_cuda()));
+    found.extend(switches(settings, Flags::in_effect()?, batch.images().device().is_cuda()));
     Ok(found)
 }
 
-fn precision(asked: Precision, trainer: &Trainer, convolution: &Tensor) -> Evidence {
-    let weight = trainer.model().first_weight().kind();
-    let (weights, convolutions) = (trainer.arithmetic().weights(), trainer.arithmetic().convolutions());
+fn precision(asked: Precision, trainer: &Trainer<Image>, convolution: &Tensor) -> Evidence {
+    let weight = trainer.module().first_weight().kind();
+    let (weights, convolutions) = (trainer.arithmetic().weights(), trainer.arithmetic().products());
     let seen = format!("weights {weight:?}, output of a convolution {:?}", convolution.kind());
     evidence(Precision::KEY, asked.name(), seen, weight == weights && convolution.kind() == convolutions)
 }
@@ -70,7 +62,7 @@ fn wire_dtype(settings: &ImageSettings, batch: &Batch) -> Evidence {
         (WireDtype::Fp32, _) | (WireDtype::Run, Precision::Fp32) => 4,
         (WireDtype::Run, Precision::Fp64) => 8,
     };
-    let values = batch.images.numel();
+    let values = batch.images().numel();
     let seen = format!("{} bytes for {values} values and {} labels", batch.bytes, batch.count);
     evidence(WireDtype::KEY, asked.name(), seen, batch.bytes as usize == values * bytes + labels)
 }
@@ -93,11 +85,11 @@ fn loader(settings: &ImageSettings, batch: &Batch) -> Evidence {
         }
         Origin::Dali { device } => (
             format!("a pipeline of DALI {} on {device:?}", dali::VERSION),
-            settings.loader == Loader::Dali && device == batch.images.device(),
+            settings.loader == Loader::Dali && device == batch.images().device(),
         ),
         Origin::Resident { device, bytes } => (
             format!("{bytes} bytes of images and labels live on {device:?}"),
-            settings.loader == Loader::Device && device == batch.images.device(),
+            settings.loader == Loader::Device && device == batch.images().device(),
         ),
     };
     evidence(Loader::KEY, settings.loader.name(), seen, in_effect)
@@ -110,41 +102,21 @@ fn loader_threads() -> usize {
     names.filter(|name| name.starts_with("loader-")).count()
 }
 
-fn optimizer(asked: OptimizerImpl, trainer: &Trainer) -> Evidence {
-    let count = trainer.model().parameters().len();
+fn optimizer(asked: OptimizerImpl, trainer: &Trainer<Image>) -> Evidence {
+    let count = trainer.module().parameters().len();
     let calls = match asked {
         OptimizerImpl::Fused => "one call of _fused_sgd_".to_owned(),
         OptimizerImpl::Foreach => "three calls of _foreach_ functions".to_owned(),
         OptimizerImpl::Loop => format!("{} calls", 3 * count),
     };
-    let relaid = trainer.relaid_gradients();
+    let relaid = trainer.optimizer().relaid();
     let seen = format!("{calls} for {count} parameters, {relaid} gradients copied into their parameter's strides");
     evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0)
 }
 
-/// How many steps of a whole run were replayed.
-pub fn cuda_graph(settings: &ImageSettings, replays: Replays, steps: u64) -> Evidence {
-    let Replays { steps: replayed, kernels, nodes } = replays;
-    let seen = match replayed {
-        0 => format!("each of {steps} steps launched its kernels one by one"),
-        _ => format!(
-            "{replayed} of {steps} steps were one launch each, of a graph of {nodes} nodes, {kernels} of them kernels"
-        ),
-    };
-    // The last step of the warm-up is the first replay.
-    let eager = if settings.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS - 1 } else { steps };
-    evidence("cuda_graph", on_off(settings.cuda_graph), seen, replayed + eager == steps)
-}
-
-/// How many models compute. Seen after an epoch of training.
-pub fn gpus(settings: &ImageSettings, trainer: &Trainer) -> Result<Evidence, TchError> {
-    let (models, seen) = trainer.strategy().seen()?;
-    Ok(evidence("gpus", &settings.gpus.to_string(), seen, models as usize == settings.gpus))
-}
-
 /// libtorch's switches, where they mean something.
 fn switches(settings: &ImageSettings, flags: Flags, cuda: bool) -> Vec<Evidence> {
-    let asked = crate::precision::flags(settings);
+    let asked = super::flags(settings);
     let deterministic = on_off(settings.deterministic);
     let seen = format!("deterministic algorithms {}", on_off(flags.deterministic));
     let mut found = vec![evidence("deterministic", deterministic, seen, flags.deterministic == asked.deterministic)];

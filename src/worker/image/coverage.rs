@@ -1,14 +1,10 @@
-//! What shows a strategy in effect: which images all ranks processed, what they received, and that their weights are equal.
-
-use std::rc::Rc;
+//! Which images all ranks processed in an epoch, and what they received: shows how a strategy deals them.
 
 use multicard::plan::{ImageSettings, Strategy as Level};
 use multicard::protocol::Evidence;
-use sha2::{Digest, Sha256};
-use tch::{Device, Kind, TchError, Tensor};
+use tch::TchError;
 
-use super::Peers;
-use crate::image::MobileNetV2;
+use crate::parallel::Peers;
 use crate::shim::Combine;
 
 /// How often this rank processed each image in one epoch.
@@ -41,7 +37,7 @@ impl Coverage {
     }
 
     /// What was seen over all ranks, against what the strategy implies.
-    pub fn evidence(self, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<Evidence, TchError> {
+    pub fn evidence(self, settings: &ImageSettings, peers: Option<&Peers>) -> Result<Evidence, TchError> {
         let times = match peers {
             Some(peers) => peers.combine(&self.times, Combine::Sum)?,
             None => self.times,
@@ -89,33 +85,6 @@ fn implied(settings: &ImageSettings, world_size: u64) -> Implied {
     }
 }
 
-/// Whether all ranks hold the same weights, by their SHA-256.
-pub fn weights(settings: &ImageSettings, model: &MobileNetV2, peers: &Peers) -> Result<Evidence, TchError> {
-    let digest = digest(&model.parameters())?;
-    let number = i64::from_le_bytes(std::array::from_fn(|index| digest[index]));
-    let (least, most) = (peers.combine(&[number], Combine::Min)?, peers.combine(&[number], Combine::Max)?);
-    let equal = least == most;
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let word = if equal { "equal" } else { "not equal" };
-    Ok(Evidence {
-        factor: Level::KEY.into(),
-        asked: settings.strategy.name().into(),
-        seen: format!("weights with SHA-256 {hex}, {word} on all {} ranks", peers.world_size),
-        in_effect: equal,
-    })
-}
-
-/// SHA-256 of values in order, whatever their strides.
-fn digest(tensors: &[Tensor]) -> Result<[u8; 32], TchError> {
-    let mut hash = Sha256::new();
-    for tensor in tensors {
-        // Every type of weights fits in fp64.
-        let values = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_to_kind(Kind::Double)?.f_reshape([-1])?;
-        Vec::<f64>::try_from(&values)?.iter().for_each(|value| hash.update(value.to_le_bytes()));
-    }
-    Ok(hash.finalize().into())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -147,13 +116,5 @@ mod tests {
         let twice = evidence(&[3, 1, 0, 1]);
         assert!(!twice.in_effect && twice.seen.contains("0 to 2 times"), "{twice:?}");
         assert!(!evidence(&[3, 1]).in_effect);
-    }
-
-    #[test]
-    fn a_digest_tells_values_and_not_strides() {
-        let tensor = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0]).reshape([2, 2]);
-        let relaid = tensor.transpose(0, 1).contiguous().transpose(0, 1);
-        assert_eq!(digest(&[tensor.copy()]).unwrap(), digest(&[relaid]).unwrap());
-        assert_ne!(digest(&[&tensor + 1e-6]).unwrap(), digest(&[tensor]).unwrap());
     }
 }

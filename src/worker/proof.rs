@@ -1,0 +1,78 @@
+//! What is seen of the factors that all workloads share, while they should be in effect.
+
+use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
+use multicard::protocol::Evidence;
+use sha2::{Digest, Sha256};
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::graph::Replays;
+use crate::module::Module;
+use crate::parallel::{Peers, Strategy};
+use crate::shim::Combine;
+
+/// What was seen of one factor.
+pub fn evidence(factor: &str, asked: &str, seen: String, in_effect: bool) -> Evidence {
+    Evidence { factor: factor.into(), asked: asked.into(), seen, in_effect }
+}
+
+/// The level of a switch.
+pub fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// How many steps of a whole run were replayed.
+pub fn cuda_graph(asked: bool, replays: Replays, steps: u64) -> Evidence {
+    let Replays { steps: replayed, kernels, nodes } = replays;
+    let seen = match replayed {
+        0 => format!("each of {steps} steps launched its kernels one by one"),
+        _ => format!(
+            "{replayed} of {steps} steps were one launch each, of a graph of {nodes} nodes, {kernels} of them kernels"
+        ),
+    };
+    // The last step of the warm-up is the first replay.
+    let eager = if asked { CUDA_GRAPH_WARM_UP_STEPS - 1 } else { steps };
+    evidence("cuda_graph", on_off(asked), seen, replayed + eager == steps)
+}
+
+/// How many modules compute. Seen after an epoch of training.
+pub fn gpus<M: Module>(asked: usize, strategy: &dyn Strategy<M>) -> Result<Evidence, TchError> {
+    let (modules, seen) = strategy.seen()?;
+    Ok(evidence("gpus", &asked.to_string(), seen, modules as usize == asked))
+}
+
+/// Whether all ranks hold the same weights, by their SHA-256. All ranks come to this point.
+pub fn weights(strategy: &str, module: &impl Module, peers: &Peers) -> Result<Evidence, TchError> {
+    let digest = digest(&module.parameters())?;
+    let number = i64::from_le_bytes(std::array::from_fn(|index| digest[index]));
+    let (least, most) = (peers.combine(&[number], Combine::Min)?, peers.combine(&[number], Combine::Max)?);
+    let equal = least == most;
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let word = if equal { "equal" } else { "not equal" };
+    let seen = format!("weights with SHA-256 {hex}, {word} on all {} ranks", peers.world_size);
+    Ok(evidence("strategy", strategy, seen, equal))
+}
+
+/// SHA-256 of values in order, whatever their strides.
+fn digest(tensors: &[Tensor]) -> Result<[u8; 32], TchError> {
+    let mut hash = Sha256::new();
+    for tensor in tensors {
+        // Every type of weights fits in fp64.
+        let values = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_to_kind(Kind::Double)?.f_reshape([-1])?;
+        Vec::<f64>::try_from(&values)?.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    }
+    Ok(hash.finalize().into())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_tells_values_and_not_strides() {
+        let tensor = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0]).reshape([2, 2]);
+        let relaid = tensor.transpose(0, 1).contiguous().transpose(0, 1);
+        assert_eq!(digest(&[tensor.copy()]).unwrap(), digest(&[relaid]).unwrap());
+        assert_ne!(digest(&[&tensor + 1e-6]).unwrap(), digest(&[tensor]).unwrap());
+    }
+}

@@ -1,0 +1,210 @@
+//! What a workload tells the loop: its batches, its module, its loss and score, and what shows its factors in effect.
+
+use std::rc::Rc;
+
+use multicard::plan::Numa;
+use multicard::protocol::{Evidence, Job, RankPlace};
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::device::RankDevice;
+use crate::module::{Module, Tensors};
+use crate::parallel::{Peers, Strategy};
+use crate::precision::Arithmetic;
+use crate::report::{Report, Stop};
+use crate::shim::{Flags, LossScale, Sgd};
+use crate::trainer::Trainer;
+
+/// Keys of measures and what was measured.
+pub type Readings = Vec<(&'static str, f64)>;
+
+/// One rank of a run.
+#[derive(Clone, Copy)]
+pub struct Rank<'a> {
+    /// The run.
+    pub job: &'a Job,
+    /// Where this rank runs.
+    pub place: &'a RankPlace,
+    /// What it computes on.
+    pub device: &'a RankDevice,
+    /// The other ranks, where there are some.
+    pub peers: Option<&'a Rc<Peers>>,
+}
+
+/// What the loop must know of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// GPUs over all ranks, or CPUs that stand for them.
+    pub gpus: usize,
+    /// Binding of ranks to NUMA nodes.
+    pub numa: Numa,
+    /// The whole step is captured and replayed.
+    pub cuda_graph: bool,
+    /// Steps that statistics must leave out whatever the plan says.
+    pub warm_up_steps: u64,
+}
+
+/// A workload's part of a run. [`crate::train`] owns the rest: the order of things, clocks, memory, precision and spreading.
+pub trait Task: Sized {
+    /// What the device reads in one step. A CUDA graph holds its own set, so shapes never change where there is one.
+    type Inputs: Tensors;
+    /// The network.
+    type Module: Module;
+    /// Where batches come from.
+    type Data: Data<Batch: Batch<Inputs = Self::Inputs>>;
+    /// What evaluation steps add up, on the device.
+    type Totals;
+
+    /// From a job; refuses by name what cannot be done. No device is open yet.
+    fn new(job: &Job) -> Result<Self, String>;
+
+    /// What the loop must know of the cell.
+    fn shape(&self) -> Shape;
+
+    /// Passes over the training set.
+    fn epochs(&self) -> u32;
+
+    /// The level of `strategy`.
+    fn strategy(&self) -> &str;
+
+    /// libtorch's switches.
+    fn flags(&self) -> Flags;
+
+    /// The arithmetic of training.
+    fn arithmetic(&self, device: Device) -> Result<Arithmetic, TchError>;
+
+    /// The name of the network, as logs have it.
+    fn model(&self) -> &str;
+
+    /// Builds the network; its random numbers come from torch's generator of the CPU, so that a seed gives the same weights on
+    /// every device. A strategy may ask for more than one.
+    fn module(&self, device: Device, weights: Kind) -> Result<Self::Module, TchError>;
+
+    /// The optimizer of these parameters, which lie where they will stay.
+    fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError>;
+
+    /// Reads the data. All ranks come to this point.
+    fn data(&self, rank: Rank, report: &mut Report) -> Result<Self::Data, Stop>;
+
+    /// The loss of a batch, a mean over its units: a scalar from which the backward pass starts.
+    fn loss(&self, forward: &mut Forward<Self::Module>, inputs: &Self::Inputs) -> Result<Tensor, TchError>;
+
+    /// Nothing evaluated yet.
+    fn totals(&self, device: Device) -> Result<Self::Totals, TchError>;
+
+    /// Evaluates a batch. Without gradients.
+    fn evaluate(
+        &self,
+        forward: &mut Forward<Self::Module>,
+        inputs: &Self::Inputs,
+        totals: &mut Self::Totals,
+    ) -> Result<(), TchError>;
+
+    /// What all ranks' totals come to. `sum` adds a tensor up over ranks in place; each rank calls it equally often.
+    fn score(&self, totals: &Self::Totals, sum: &dyn Fn(&Tensor) -> Result<(), TchError>)
+    -> Result<Readings, TchError>;
+
+    /// What is seen of the workload's factors in the first step, with its batch. Waits for the device.
+    fn proof(&self, trainer: &Trainer<Self>, batch: &<Self::Data as Data>::Batch) -> Result<Vec<Evidence>, TchError>;
+}
+
+/// One forward pass as the run's strategy and precision make it.
+pub struct Forward<'a, M: Module> {
+    pub(super) module: &'a M,
+    pub(super) strategy: &'a mut dyn Strategy<M>,
+    pub(super) arithmetic: &'a Arithmetic,
+    pub(super) train: bool,
+}
+
+impl<M: Module> Forward<'_, M> {
+    /// The module's output for a whole batch, in the type it computes in.
+    pub fn run(&mut self, input: &M::Input) -> Result<Tensor, TchError> {
+        self.strategy.forward(self.module, self.arithmetic, input, self.train)
+    }
+
+    /// A tensor in the type of losses: half precision would round the loss itself.
+    pub fn for_loss(&self, tensor: &Tensor) -> Result<Tensor, TchError> {
+        tensor.f_to_kind(self.arithmetic.losses())
+    }
+}
+
+/// One batch on its device.
+pub trait Batch {
+    /// What the device reads.
+    type Inputs: Tensors;
+
+    /// What the device reads.
+    fn inputs(&self) -> &Self::Inputs;
+
+    /// How many units it holds: images, tokens, or what else the workload counts.
+    fn units(&self) -> u32;
+
+    /// How long the host waited for it, in seconds.
+    fn wait_s(&self) -> f64;
+}
+
+/// Where one rank's batches come from.
+pub trait Data {
+    /// One batch.
+    type Batch: Batch;
+    /// One pass over a set.
+    type Epoch<'a>: Epoch<Batch = Self::Batch>
+    where
+        Self: 'a;
+
+    /// Batches that this rank trains on in an epoch, as many as every other rank.
+    fn batches(&self) -> usize;
+
+    /// Begins to train: epochs count from 1.
+    fn train(&mut self, epoch: u32) -> Self::Epoch<'_>;
+
+    /// Begins to evaluate, after the training of an epoch.
+    fn test(&mut self, epoch: u32) -> Self::Epoch<'_>;
+}
+
+/// One pass over a set. Dropped before its end, it stops what prepares batches.
+pub trait Epoch {
+    /// One batch.
+    type Batch;
+
+    /// The next batch; none after the last.
+    fn next(&mut self) -> Result<Option<Self::Batch>, Stop>;
+
+    /// What was measured in training, up to here.
+    fn readings(&self) -> Readings {
+        Readings::new()
+    }
+
+    /// What was seen of factors in training, when it is over. All ranks come to this point.
+    fn proof(self, _peers: Option<&Peers>) -> Result<Vec<Evidence>, TchError>
+    where
+        Self: Sized,
+    {
+        Ok(Vec::new())
+    }
+}
+
+/// Updates parameters from their gradients.
+pub trait Optimizer {
+    /// Drops the gradients: the next backward pass writes them instead of adding to them.
+    fn zero(&mut self) -> Result<(), TchError>;
+
+    /// One update. With a scale, the gradients are those of the scaled loss, and an overflow skips the update.
+    fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError>;
+
+    /// Gradients so far that had to be copied into their parameter's strides.
+    fn relaid(&self) -> i64;
+}
+
+impl Optimizer for Sgd {
+    fn zero(&mut self) -> Result<(), TchError> {
+        self.zero()
+    }
+
+    fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
+        self.step(scale)
+    }
+
+    fn relaid(&self) -> i64 {
+        self.relaid()
+    }
+}
