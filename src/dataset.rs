@@ -1,4 +1,4 @@
-//! Image data sets as bytes: where they are, IDX files, the procedural digits and the download of MNIST.
+//! Image data sets: their folders, IDX files, procedural digits, the MNIST download and folders of image files.
 
 mod bilinear;
 mod digits;

@@ -1,16 +1,16 @@
-//! Bilinear resizing: the weights of an axis, and colour images of bytes at another size.
+//! Bilinear resizing: the weights of an axis, and resizing of colour images.
 
 use std::ops::{Add, Mul, Sub};
 
-/// The arithmetic of resizing.
+/// Arithmetic for resizing.
 pub trait Real:
     Copy + Default + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Send + 'static
 {
     /// The nearest value.
     fn of(value: f64) -> Self;
-    /// The value's whole part, of a value that is not negative.
+    /// Integer part of a non-negative value.
     fn whole(self) -> usize;
-    /// The quotient of two counts.
+    /// Quotient of two counts.
     fn ratio(of: usize, to: usize) -> Self;
 }
 
@@ -25,17 +25,17 @@ real!(f32, f64);
 
 /// One axis of bilinear resizing: output `i` is `(1 - weight[i]) * input[low[i]] + weight[i] * input[high[i]]`.
 pub struct Axis<R> {
-    /// The nearer input towards the start.
+    /// Index of the input before.
     pub low: Vec<usize>,
-    /// The nearer input towards the end.
+    /// Index of the input after.
     pub high: Vec<usize>,
-    /// What the latter counts.
+    /// Weight of the input after.
     pub weight: Vec<R>,
 }
 
 impl<R: Real> Axis<R> {
-    /// From `from` to `to` pixels, as `torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`, in the same
-    /// arithmetic.
+    /// Weights for resizing `from` to `to` pixels, with the same arithmetic as
+    /// `torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`.
     pub fn new(from: usize, to: usize) -> Self {
         let (half, zero, scale) = (R::of(0.5), R::default(), R::ratio(from, to));
         let mut axis = Self { low: Vec::new(), high: Vec::new(), weight: Vec::new() };
@@ -51,9 +51,9 @@ impl<R: Real> Axis<R> {
     }
 }
 
-/// The nearest byte to a value from 0 to 255.
+/// Rounds a value from 0 to 255 to the nearest byte.
 pub fn nearest_byte(value: f32) -> u8 {
-    // From 2²³ on the last bit of a float counts ones: adding rounds, without a conversion that would check its range.
+    // From 2²³ up, the last bit of an f32 is worth 1, so the addition rounds without a range check.
     (value + 8_388_608.0).to_bits() as u8
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_of_its_own_size_is_left_alone_and_a_flat_one_stays_flat() {
+    fn an_image_of_the_same_size_is_unchanged_and_a_flat_one_stays_flat() {
         let pixels: Vec<u8> = (0..5 * 5 * 3).map(|index| (index * 37) as u8).collect();
         let mut same = vec![0; pixels.len()];
         enlarge(&pixels, [5, 5], 5, &mut same);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_resized_apart() {
+    fn channels_are_resized_independently() {
         let mut wide = [0; 4 * 4 * 3];
         enlarge(&[0, 100, 200, 40, 100, 0], [1, 2], 4, &mut wide);
         // At a quarter and three quarters between two pixels, and beyond them.

@@ -1,7 +1,7 @@
-//! Draws the procedural digits: strokes with the variations of handwriting, from a seeded generator.
+//! Procedural digits: strokes with the variations of handwriting, drawn from a seeded generator.
 //!
-//! Each image has its own stream of random numbers, so its bytes depend neither on the threads that draw nor on the other
-//! images. Only additions, multiplications, divisions and square roots are used: IEEE 754 fixes their results, so every
+//! Each image has its own stream of random numbers, so its bytes depend neither on the threads nor on the other images.
+//! Only additions, multiplications, divisions and square roots are used, whose results IEEE 754 defines exactly, so every
 //! machine draws the same bytes.
 
 use std::num::NonZero;
@@ -17,13 +17,13 @@ use super::glyph::{Glyph, Point, glyphs, polyline};
 use super::{DatasetError, ImageSet, Images};
 
 const SIDE: usize = 28;
-/// The digit's box, as in MNIST, in pixels.
+/// Side of a digit's bounding box in pixels, as in MNIST.
 const BOX: f32 = 20.0;
 const SEED: [u8; 32] = *b"multicard: procedural digits, 1.";
-/// Images that a thread draws at a time.
+/// Images per unit of work.
 const CHUNK: usize = 500;
 
-/// Draws `train` and `test` images on `threads` threads. `progress` is told (images done, of how many) and
+/// Draws `train` and `test` images on `threads` threads. `progress` receives the images done and their total, and
 /// cancels by breaking.
 pub(super) fn draw_set(
     [train, test]: [usize; 2],
@@ -63,7 +63,7 @@ pub(super) fn draw_set(
             let (sender, work) = (sender.clone(), &work);
             let builder = thread::Builder::new().name(format!("digits-{index}"));
             match builder.spawn_scoped(scope, move || work(sender)) {
-                // Fewer threads than wished take longer, nothing else.
+                // Fewer threads only take longer.
                 Err(error) if index == 0 => return Err(DatasetError::Thread(error)),
                 _ => {}
             }
@@ -81,7 +81,7 @@ pub(super) fn draw_set(
     Ok(set)
 }
 
-/// Threads worth using on this machine.
+/// Number of threads to use on this machine.
 pub(super) fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(16)
 }
@@ -90,7 +90,7 @@ fn blank(count: usize) -> Images {
     Images { rows: SIDE, columns: SIDE, pixels: vec![0; count * SIDE * SIDE], labels: vec![0; count] }
 }
 
-/// Random numbers of one image.
+/// The random numbers of one image.
 struct Dice(ChaCha8Rng);
 
 impl Dice {
@@ -98,7 +98,7 @@ impl Dice {
         low + (high - low) * ((self.0.next_u32() >> 8) as f32 / (1 << 24) as f32)
     }
 
-    /// Bell-shaped around 0 with the standard deviation `deviation`, never beyond 3.5 of it.
+    /// Approximately normal around 0 with standard deviation `deviation`, bounded by 3.5 times that.
     fn bell(&mut self, deviation: f32) -> f32 {
         let sum: f32 = (0..4).map(|_| self.between(-1.0, 1.0)).sum();
         sum * 0.866_025_4 * deviation
@@ -113,7 +113,7 @@ impl Dice {
     }
 }
 
-/// Draws the image of one stream of random numbers over a black one; returns its label.
+/// Draws the image of one random stream into a black image and returns its label.
 fn draw(glyphs: &[Vec<Glyph>; 10], stream: u64, image: &mut [u8]) -> u8 {
     let mut generator = ChaCha8Rng::from_seed(SEED);
     generator.set_stream(stream);
@@ -138,11 +138,11 @@ fn draw(glyphs: &[Vec<Glyph>; 10], stream: u64, image: &mut [u8]) -> u8 {
     label as u8
 }
 
-/// The polylines of a glyph as one hand writes it: points jittered, then slanted and turned.
+/// The polylines of a handwritten glyph: points jittered, then slanted and rotated.
 fn written(glyph: &Glyph, dice: &mut Dice) -> Vec<Vec<Point>> {
     let aspect = glyph.aspect * dice.between(0.78, 1.3);
     let shear = dice.bell(0.22);
-    // The half-angle's tangent gives the rotation without trigonometry.
+    // The tangent of the half angle gives the rotation without trigonometry.
     let half = dice.bell(0.085);
     let (cosine, sine) = ((1.0 - half * half) / (1.0 + half * half), 2.0 * half / (1.0 + half * half));
     let mut hand = |&[x, y]: &Point| {
@@ -154,7 +154,7 @@ fn written(glyph: &Glyph, dice: &mut Dice) -> Vec<Vec<Point>> {
     for stroke in &glyph.strokes {
         let mut points: Vec<Point> = Vec::with_capacity(stroke.len());
         for (index, point) in stroke.iter().enumerate() {
-            // Both copies of a corner stay together.
+            // Keep both copies of a corner together.
             let same = index > 0 && stroke[index - 1] == *point;
             points.push(if same { points[index - 1] } else { hand(point) });
         }
@@ -163,7 +163,7 @@ fn written(glyph: &Glyph, dice: &mut Dice) -> Vec<Vec<Point>> {
     lines
 }
 
-/// Scales polylines to the digit's box and puts their centre of mass into the middle of the image, as MNIST does.
+/// Scales polylines to the digit's box and centres their mass in the image, as in MNIST.
 fn place(lines: &[Vec<Point>], radius: f32, dice: &mut Dice) -> Vec<Vec<Point>> {
     let extent = |axis: usize| {
         let values = lines.iter().flatten().map(|point| point[axis]);
@@ -189,7 +189,7 @@ fn distance(a: Point, b: Point) -> f32 {
     (x * x + y * y).sqrt()
 }
 
-/// Inks the pixels near a line, softly at its edge.
+/// Inks the pixels near a line, with a soft edge.
 fn stroke(ink: &mut [f32; SIDE * SIDE], from: Point, to: Point, radius: f32, softness: f32) {
     let reach = radius + softness;
     let pixels = |axis: usize| {
@@ -211,7 +211,7 @@ fn stroke(ink: &mut [f32; SIDE * SIDE], from: Point, to: Point, radius: f32, sof
     }
 }
 
-/// Now and then a stray stroke.
+/// Adds an occasional stray stroke.
 fn clutter(ink: &mut [f32; SIDE * SIDE], dice: &mut Dice) {
     if dice.chance(0.12) {
         let from = [0, 1].map(|_| dice.between(2.0, 26.0));
@@ -220,7 +220,7 @@ fn clutter(ink: &mut [f32; SIDE * SIDE], dice: &mut Dice) {
     }
 }
 
-/// Turns ink into bytes: paler or darker, grainy, some with specks.
+/// Turns ink into bytes, with varying darkness, grain and specks.
 fn develop(ink: &[f32; SIDE * SIDE], image: &mut [u8], dice: &mut Dice) {
     let darkness = dice.between(0.7, 1.05);
     let specks = if dice.chance(0.25) { 0.03 } else { 0.0 };
@@ -241,7 +241,7 @@ mod tests {
         draw_set([train, test], threads, &mut |_, _| ControlFlow::Continue(())).unwrap()
     }
 
-    /// Records of sessions name the set `digits`: if its bytes change, raise the set's version and say so.
+    /// Sessions refer to this set as `digits`. If its bytes change, raise the version of the set and announce it.
     #[test]
     fn the_first_images_never_change() {
         let train = drawn(500, 0, 2).train;
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_is_not_trivial_but_can_be_told_apart() {
+    fn the_set_is_separable_but_not_trivial() {
         let set = drawn(1500, 300, 2);
         let size = SIDE * SIDE;
         let mut centroids = vec![[0.0_f32; SIDE * SIDE]; 10];
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn breaking_off_ends_the_drawing() {
+    fn cancelling_ends_the_drawing() {
         let mut calls = 0;
         let set = draw_set([20_000, 0], 2, &mut |_, _| {
             calls += 1;

@@ -1,57 +1,57 @@
-//! What can go wrong with a data set.
+//! Errors of data sets.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a data set could not be found, read, made or fetched.
+/// A data set could not be found, read, generated or downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
-    /// No home directory, so no place for data.
-    #[error("found no folder for data sets: this user has no home directory; set MULTICARD_DATA to a folder")]
+    /// There is no home directory.
+    #[error("no folder for data sets: this user has no home directory; set MULTICARD_DATA to a folder")]
     NoDataFolder,
     /// A file of the set is missing.
-    #[error("{}/{file}[.gz] is absent; {remedy}", folder.display())]
+    #[error("{}/{file}[.gz] is missing; {remedy}", folder.display())]
     Absent {
-        /// Where it was looked for.
+        /// The folder searched.
         folder: PathBuf,
-        /// Its name without `.gz`.
+        /// File name without `.gz`.
         file: &'static str,
-        /// What the user can do.
+        /// What to do.
         remedy: &'static str,
     },
-    /// A folder of image files was asked for as bytes.
-    #[error("{} is a folder of image files, which scenario b decodes; digits and mnist are read as bytes", .0.display())]
+    /// A folder of image files was used where an IDX set is needed.
+    #[error("{} is a folder of image files, for scenario b only; use digits or mnist here", .0.display())]
     NotBytes(PathBuf),
-    /// A folder of image files without a part, or without classes in it.
-    #[error("{} holds no folders of images: one for each class is expected there", .0.display())]
+    /// A folder of image files without class folders.
+    #[error("{} holds no folders of images: it needs one folder per class", .0.display())]
     NoClasses(PathBuf),
-    /// More classes than the model tells apart, or others in the test part.
+    /// Too many classes, or different ones in the two parts.
     #[error("{} has the classes {found:?}; {expected}", folder.display())]
     Classes {
         /// The part's folder.
         folder: PathBuf,
-        /// Names of its sub-folders.
+        /// The classes found.
         found: Vec<String>,
-        /// What they should be.
+        /// The classes expected.
         expected: String,
     },
-    /// Not an image that can be decoded.
-    #[error("{} cannot be decoded: {reason}; remove it, or say corrupt = \"skip\" in the plan's [data]", path.display())]
+    /// An image that cannot be decoded.
+    #[error("{} cannot be decoded: {reason}; remove it, or set corrupt = \"skip\" in the plan's [data]", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What its decoder found.
+        /// The decoder's message.
         reason: String,
     },
-    /// Something is where a set should be made.
-    #[error("{} is there already: name another folder, or remove it first", .0.display())]
+    /// The target folder is not empty.
+    #[error("{} exists already: name another folder, or remove it first", .0.display())]
     Exists(PathBuf),
     /// Reading failed.
     #[error("reading {} failed: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Writing failed.
@@ -59,34 +59,34 @@ pub enum DatasetError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// No space is left.
-    #[error("writing {} failed: the disk is full; free some space or set MULTICARD_DATA to a folder on another disk", .0.display())]
+    /// The disk is full.
+    #[error("writing {} failed: the disk is full; free some space, or set MULTICARD_DATA to a folder on another disk", .0.display())]
     DiskFull(PathBuf),
-    /// Not an IDX file of the kind expected.
-    #[error("{} starts with {found:#010x} where an IDX file of {what} starts with {expected:#010x}", path.display())]
+    /// Not an IDX file of the expected kind.
+    #[error("{} starts with {found:#010x}, but an IDX file of {what} starts with {expected:#010x}", path.display())]
     Magic {
         /// The file.
         path: PathBuf,
         /// Images or labels.
         what: &'static str,
-        /// The magic number of that kind.
+        /// The expected magic number.
         expected: u32,
         /// Its first four bytes.
         found: u32,
     },
-    /// The header does not describe images that can be.
-    #[error("{} announces {count} images of {rows}×{columns} pixels; at least 1 and at most 4096 pixels a side are read", path.display())]
+    /// The header describes an invalid image size.
+    #[error("{} declares {count} images of {rows}×{columns} pixels; sides must be 1 to 4096 pixels", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
-        /// Images announced.
+        /// Declared images.
         count: u32,
-        /// Rows announced.
+        /// Declared rows.
         rows: u32,
-        /// Columns announced.
+        /// Declared columns.
         columns: u32,
     },
     /// Shorter than its header says.
@@ -94,67 +94,67 @@ pub enum DatasetError {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Bytes that its header announces, header included, uncompressed.
+        /// Uncompressed size by its header, in bytes, including the header.
         expected: u64,
-        /// Bytes there.
+        /// Uncompressed size found, in bytes.
         found: u64,
     },
     /// Longer than its header says.
-    #[error("{} goes on after the {expected} bytes that its header announces", path.display())]
+    #[error("{} is longer than the {expected} bytes that its header declares", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
-        /// Bytes that its header announces, header included, uncompressed.
+        /// Uncompressed size by its header, in bytes, including the header.
         expected: u64,
     },
-    /// Images and labels do not belong together.
+    /// The numbers of images and labels differ.
     #[error("{} holds {images} images, but {} holds {labels} labels", images_path.display(), labels_path.display())]
     Counts {
         /// The file of images.
         images_path: PathBuf,
-        /// Its count.
+        /// Number of images.
         images: usize,
         /// The file of labels.
         labels_path: PathBuf,
-        /// Its count.
+        /// Number of labels.
         labels: usize,
     },
-    /// A label that is no digit.
+    /// A label that is not a digit.
     #[error("label {index} of {} is {label}; labels are 0 to 9", path.display())]
     Label {
         /// The file of labels.
         path: PathBuf,
-        /// Which label, from 0.
+        /// Index of the label, from 0.
         index: usize,
         /// Its value.
         label: u8,
     },
-    /// No mirror gave the file.
-    #[error("fetching {file} failed: {}; try again (what arrived is kept), or put the files into {} yourself", tried.join("; "), folder.display())]
+    /// The download failed from every mirror.
+    #[error("downloading {file} failed: {}; try again (received data is kept), or put the files into {} yourself", tried.join("; "), folder.display())]
     Fetch {
         /// The file's name.
         file: String,
-        /// Where it should have gone.
+        /// The target folder.
         folder: PathBuf,
-        /// Each address and what happened there.
+        /// Each URL with its error.
         tried: Vec<String>,
     },
-    /// No thread could be started.
-    #[error("starting a thread that draws digits failed: {0}")]
+    /// A thread could not be started.
+    #[error("cannot start a thread to generate images: {0}")]
     Thread(io::Error),
-    /// The progress callback asked to stop.
+    /// The progress callback cancelled the work.
     #[error("cancelled")]
     Cancelled,
 }
 
 impl DatasetError {
-    /// Reading `path` failed.
+    /// An error from reading `path`.
     pub(super) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Read { path, source }
     }
 
-    /// Writing `path` failed; a full disk has its own error.
+    /// An error from writing `path`; a full disk has its own variant.
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| match source.kind() {

@@ -1,4 +1,4 @@
-//! Downloads MNIST: from mirrors, resumable, checked before it is used.
+//! MNIST download: resumable, from several mirrors, verified by checksum.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,11 +10,11 @@ use ureq::http::{StatusCode, header};
 
 use super::{DatasetError, make};
 
-/// Mirrors of MNIST's files, each ending in a slash.
+/// Base URLs of MNIST mirrors, each ending in a slash.
 pub const MNIST_URLS: &[&str] =
     &["https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"];
 
-/// A file whose content is known.
+/// A file with known content.
 struct Wanted<'a> {
     name: &'a str,
     bytes: u64,
@@ -44,11 +44,11 @@ const MNIST_FILES: [Wanted; 4] = [
     },
 ];
 
-/// A mirror that cuts the connection is asked again this often, as long as each answer brings bytes.
+/// Most requests to a mirror that drops the connection, as long as each one makes progress.
 const ANSWERS: usize = 20;
 
-/// Fetches MNIST's four files, gzipped, into `folder`. What is there already is kept; what arrived before a break is resumed;
-/// a mirror that fails is followed by the next. `progress` is told (bytes done, of how many) and cancels by breaking.
+/// Downloads MNIST's four gzipped files into `folder`. Existing files are kept, partial ones resumed, and failing mirrors
+/// replaced by the next. `progress` receives the bytes done and their total, and cancels by breaking.
 pub fn fetch_mnist(
     folder: &Path,
     base_urls: &[&str],
@@ -56,7 +56,7 @@ pub fn fetch_mnist(
 ) -> Result<(), DatasetError> {
     let agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
-        // The files are gzipped themselves: they are wanted as they lie on the server.
+        // The files are gzipped themselves: no further encoding.
         .accept_encoding("identity")
         .timeout_connect(Some(Duration::from_secs(15)))
         .timeout_recv_response(Some(Duration::from_secs(30)))
@@ -110,9 +110,9 @@ fn fetch(
 
 /// Why a download stopped.
 enum Stop {
-    /// The mirror or the way to it: another may do.
+    /// The mirror or the connection failed; another mirror may work.
     Mirror(String),
-    /// This machine or its user: no other mirror helps.
+    /// A local error or a cancellation; no other mirror helps.
     Ours(DatasetError),
 }
 
@@ -125,7 +125,7 @@ impl Stop {
     }
 }
 
-/// Gets one file from one mirror, resuming as long as that gets on, and puts it in place.
+/// Downloads one file from one mirror, resuming while there is progress, and moves it into place.
 fn from_mirror(
     agent: &ureq::Agent,
     url: &str,
@@ -155,7 +155,7 @@ fn from_mirror(
     fs::rename(&part, path).map_err(|error| ours(path, error))
 }
 
-/// Appends what one answer brings to the part that is there. After `Ok` the part is complete or too long.
+/// Appends one response to the partial file. After `Ok` the file is complete or too long.
 fn receive(
     agent: &ureq::Agent,
     url: &str,
@@ -176,28 +176,31 @@ fn receive(
         StatusCode::PARTIAL_CONTENT if done > 0 => {
             let range = response.headers().get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
             if !range.is_some_and(|range| range.starts_with(&format!("bytes {done}-"))) {
-                return Err(Stop::Mirror(format!("answered with the range {range:?} when asked to go on at {done}")));
+                return Err(Stop::Mirror(format!("sent the range {range:?} instead of one from {done}")));
             }
         }
         StatusCode::OK => {
-            // The server does not resume: what is there is received again.
+            // The server does not support ranges: start again.
             output.set_len(0).map_err(ours)?;
             done = 0;
         }
         status => return Err(Stop::Mirror(format!("answered {status}"))),
     }
-    // One byte more than wanted is enough to know that it is another file.
+    // One extra byte is enough to detect a different file.
     let mut body = response.body_mut().as_reader().take(file.bytes + 1 - done);
     let mut buffer = [0; 1 << 16];
     loop {
         let count = match body.read(&mut buffer) {
             Ok(0) if done < file.bytes => {
-                return Err(Stop::Mirror(format!("the answer ended after {done} of {} bytes", file.bytes)));
+                return Err(Stop::Mirror(format!("the response ended after {done} of {} bytes", file.bytes)));
             }
             Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) => {
-                return Err(Stop::Mirror(format!("broke off after {done} of {} bytes: {error}", file.bytes)));
+                return Err(Stop::Mirror(format!(
+                    "the connection broke after {done} of {} bytes: {error}",
+                    file.bytes
+                )));
             }
         };
         output.write_all(&buffer[..count]).map_err(ours)?;

@@ -1,4 +1,4 @@
-//! Downloads from a server on this machine that behaves as badly as asked.
+//! Downloads from a local server with configurable misbehaviour.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,20 +11,20 @@ use super::*;
 
 const NAME: &str = "file.gz";
 
-/// What the server does with one request.
+/// The server's response to one request.
 #[derive(Clone, Copy)]
 enum Answer {
-    /// All that is asked for, from the start of the range.
+    /// The full requested range.
     Whole,
-    /// Announces everything, sends this many bytes and hangs up.
+    /// The full length in the header, but only this many bytes.
     Cut(usize),
-    /// All from the start, whatever range is asked for.
+    /// The whole file, ignoring the range.
     NoRange,
-    /// A status without content.
+    /// A status without a body.
     Status(u16),
 }
 
-/// Serves `content`, one answer a request; remembers the range of each request.
+/// Serves `content` with one answer per request and records the requested ranges.
 fn serve(content: Vec<u8>, answers: Vec<Answer>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -56,7 +56,7 @@ fn serve(content: Vec<u8>, answers: Vec<Answer>) -> (String, Arc<Mutex<Vec<Strin
                 Answer::Cut(count) => &rest[..count],
                 Answer::Whole | Answer::NoRange => rest,
             };
-            // A client that has seen enough hangs up.
+            // The client may close the connection early.
             let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes());
             let _ = stream.write_all(body);
         }
@@ -127,7 +127,7 @@ fn a_cut_connection_is_resumed_where_it_broke() {
 }
 
 #[test]
-fn a_later_call_goes_on_and_a_finished_file_is_kept() {
+fn a_later_call_resumes_and_a_finished_file_is_kept() {
     let place = Place::new();
     let (url, _) = serve(content(), vec![Answer::Cut(100_000), Answer::Status(503)]);
     let error = place.error(&[&url]);
@@ -149,7 +149,7 @@ fn a_server_without_ranges_is_read_from_the_start() {
 }
 
 #[test]
-fn an_absent_file_is_looked_for_on_the_next_mirror() {
+fn a_missing_file_is_requested_from_the_next_mirror() {
     let place = Place::new();
     let (bad, _) = serve(content(), vec![Answer::Status(404)]);
     let (good, _) = serve(content(), vec![Answer::Whole]);
@@ -158,7 +158,7 @@ fn an_absent_file_is_looked_for_on_the_next_mirror() {
 }
 
 #[test]
-fn wrong_content_is_thrown_away_and_told() {
+fn wrong_content_is_discarded_with_an_error() {
     let place = Place::new();
     let mut wrong = content();
     wrong[1000] ^= 1;

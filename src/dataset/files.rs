@@ -1,4 +1,4 @@
-//! Folders of image files, one sub-folder a class (the convention of torchvision's ImageFolder): listing and decoding.
+//! Folders of image files, one sub-folder per class as in torchvision's ImageFolder: listing and decoding.
 
 use std::fs;
 use std::io::Cursor;
@@ -8,38 +8,38 @@ use image::{ImageReader, Limits};
 
 use super::DatasetError;
 
-/// Classes that the model tells apart.
+/// Number of classes of the model.
 const MOST_CLASSES: usize = 10;
-/// Width and height that are decoded at most, in pixels.
+/// Greatest width and height that are decoded, in pixels.
 const LARGEST_SIDE: u32 = 16_384;
 
 /// The files of one part of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageFiles {
-    /// Where they are.
+    /// Paths of the files.
     pub paths: Vec<PathBuf>,
-    /// The class of each.
+    /// Class of each file.
     pub labels: Vec<u8>,
 }
 
 impl ImageFiles {
-    /// How many there are.
+    /// Number of files.
     pub fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Keeps the first `count`; all where there are fewer.
+    /// Keeps at most the first `count` files.
     pub fn truncate(&mut self, count: usize) {
         self.paths.truncate(count);
         self.labels.truncate(count);
     }
 
-    /// Leaves some out.
+    /// Removes files by index.
     pub fn remove(&mut self, unwanted: &[usize]) {
         let keep = |index: &usize| !unwanted.contains(index);
         let kept: Vec<usize> = (0..self.len()).filter(keep).collect();
@@ -48,12 +48,12 @@ impl ImageFiles {
     }
 }
 
-/// A folder of image files in its two parts.
+/// The two parts of a folder of image files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSet {
-    /// To train on.
+    /// Training images.
     pub train: ImageFiles,
-    /// To evaluate on.
+    /// Test images.
     pub test: ImageFiles,
 }
 
@@ -68,21 +68,21 @@ pub struct Picture {
     pub pixels: Vec<u8>,
 }
 
-/// Lists `folder/train/<class>/*` and `folder/test/<class>/*`: PNG and JPEG files, by their names' ends. Classes are numbered
-/// in the order of their names. The list takes one file of each class in turn, so that any start of it holds all classes.
+/// Lists the PNG and JPEG files in `folder/train/<class>/*` and `folder/test/<class>/*`, by file extension. Classes are
+/// numbered in the order of their names. Files of the classes alternate, so that any prefix of the list is balanced.
 ///
 /// # Errors
-/// Where a part is missing, has no or too many classes, or the parts have different ones. The files' content is not looked at.
+/// When a part is missing, has no classes or too many, or the parts differ in their classes. Contents are not checked.
 pub fn list_files(folder: &Path) -> Result<FileSet, DatasetError> {
     let (train_folder, test_folder) = (folder.join("train"), folder.join("test"));
     let (train_classes, train) = list_part(&train_folder)?;
     let (test_classes, test) = list_part(&test_folder)?;
     let wrong = |folder, found, expected| Err(DatasetError::Classes { folder, found, expected });
     if train_classes.len() > MOST_CLASSES {
-        return wrong(train_folder, train_classes, format!("the model tells {MOST_CLASSES} apart: leave some out"));
+        return wrong(train_folder, train_classes, format!("the model has {MOST_CLASSES}: remove some"));
     }
     if test_classes != train_classes {
-        let expected = format!("those of {} are {train_classes:?}: make them the same", train_folder.display());
+        let expected = format!("those of {} are {train_classes:?}: both must be the same", train_folder.display());
         return wrong(test_folder, test_classes, expected);
     }
     Ok(FileSet { train, test })
@@ -107,7 +107,7 @@ fn list_part(folder: &Path) -> Result<(Vec<String>, ImageFiles), DatasetError> {
     Ok((classes.iter().map(name).collect(), files))
 }
 
-/// What a folder holds of a kind, by name.
+/// Entries of a folder that `wanted` accepts, sorted by name.
 fn sorted(folder: &Path, wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>, DatasetError> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(DatasetError::read(folder))? {
@@ -128,7 +128,7 @@ fn is_image(path: &Path) -> bool {
 /// Reads and decodes a file.
 ///
 /// # Errors
-/// [`DatasetError::Read`] where it cannot be read, [`DatasetError::Corrupt`] where it is no PNG or JPEG that can be decoded.
+/// [`DatasetError::Read`] if it cannot be read, [`DatasetError::Corrupt`] if it is not a valid PNG or JPEG.
 pub fn decode(path: &Path) -> Result<Picture, DatasetError> {
     let bytes = fs::read(path).map_err(DatasetError::read(path))?;
     let corrupt = |reason: String| DatasetError::Corrupt { path: path.to_owned(), reason };
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_no_set_are_named_with_what_is_wrong() {
+    fn invalid_folders_are_named_with_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let error = list_files(folder.path()).unwrap_err().to_string();
         assert!(error.contains("train"), "{error}");
@@ -187,11 +187,11 @@ mod tests {
             touch(folder.path(), &[&format!("test/{class}/1.png")]);
         }
         let error = list_files(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("the model tells 10 apart"), "{error}");
+        assert!(error.contains("the model has 10"), "{error}");
     }
 
     #[test]
-    fn a_file_that_is_no_image_is_named() {
+    fn a_file_that_is_not_an_image_is_named() {
         let folder = tempfile::tempdir().unwrap();
         touch(folder.path(), &["a.png"]);
         let path = folder.path().join("a.png");

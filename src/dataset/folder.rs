@@ -1,4 +1,4 @@
-//! Where data sets live, and loading one from there.
+//! Folders of data sets, and loading a set.
 
 use std::env;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use etcetera::BaseStrategy;
 use super::{DatasetError, ImageSet, idx, make};
 use crate::plan::DataSet;
 
-/// Where the files of `set` are or will be: a plan's own folder, else `digits` or `mnist` in `$MULTICARD_DATA`, else in
+/// The folder of a data set: the one named by the plan, else `digits` or `mnist` in `$MULTICARD_DATA`, else in
 /// `multicard/data` of the XDG data directory.
 pub fn data_folder(set: &DataSet) -> Result<PathBuf, DatasetError> {
     let name = match set {
@@ -27,15 +27,14 @@ pub fn data_folder(set: &DataSet) -> Result<PathBuf, DatasetError> {
     Ok(root.join(name))
 }
 
-/// The bytes that the files of a set of IDX files take in `folder`, where all of them are there. Their content is not
-/// looked at: [`load`] does that.
+/// Size of the IDX files in `folder`, in bytes; `None` if one is missing. Contents are not checked; [`load`] does that.
 pub fn present(folder: &Path) -> Option<u64> {
     let bytes = |name: &&'static str| Some(idx::find(folder, name)?.metadata().ok()?.len());
     idx::NAMES.as_flattened().iter().map(bytes).sum()
 }
 
-/// Reads a set from `folder` (see [`data_folder`]). The digits are made first where they are absent or damaged, which takes
-/// seconds; MNIST must have been fetched or put there.
+/// Reads a data set from `folder` (see [`data_folder`]). Missing or damaged digits are generated first, which takes
+/// seconds; MNIST must be there.
 pub fn load(set: &DataSet, folder: &Path) -> Result<ImageSet, DatasetError> {
     let remedy = match set {
         DataSet::Digits => {
@@ -44,7 +43,7 @@ pub fn load(set: &DataSet, folder: &Path) -> Result<ImageSet, DatasetError> {
         }
         DataSet::Mnist { folder: None } => "run `multicard data fetch mnist`",
         DataSet::Mnist { folder: Some(_) } => {
-            "put MNIST's four IDX files there, or leave the plan's folder out and run `multicard data fetch mnist`"
+            "put MNIST's four IDX files there, or remove the folder from the plan and run `multicard data fetch mnist`"
         }
         DataSet::Folder { folder, .. } => return Err(DatasetError::NotBytes(folder.clone())),
     };
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_mnist_says_what_to_run() {
+    fn missing_mnist_says_what_to_run() {
         let folder = tempfile::tempdir().unwrap();
         let error = load(&DataSet::Mnist { folder: None }, folder.path()).unwrap_err().to_string();
         assert!(error.contains("train-images-idx3-ubyte"), "{error}");

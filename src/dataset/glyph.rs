@@ -1,26 +1,26 @@
-//! The strokes of digits: read from the asset, and turned into polylines.
+//! Strokes of the digits: read from the asset and turned into polylines.
 
 use serde::Deserialize;
 
-/// A point of the plane: x to the right, y down.
+/// A point: x to the right, y down.
 pub(super) type Point = [f32; 2];
 
-/// Straight pieces that replace one span of a curve: at 20 pixels a digit the corners stay invisible.
+/// Line segments per span of a curve: enough for smooth digits of 20 pixels.
 const PIECES: usize = 6;
 
-/// One way of writing one digit.
+/// A variant of a digit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Glyph {
-    /// Which digit, 0 to 9.
+    /// The digit, 0 to 9.
     pub digit: u8,
-    /// Usual width over height.
+    /// Usual ratio of width to height.
     pub aspect: f32,
-    /// Points in the unit square, in writing order; a point given twice is a corner.
+    /// Points in the unit square, in writing order; a repeated point is a corner.
     pub strokes: Vec<Vec<Point>>,
 }
 
-/// The ways of writing each digit, by digit.
+/// The variants of each digit, by digit.
 pub(super) fn glyphs() -> [Vec<Glyph>; 10] {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -43,7 +43,7 @@ pub(super) fn polyline(points: &[Point]) -> Vec<Point> {
         if from == to {
             continue;
         }
-        // At a corner and at an end the curve arrives without a neighbour to lean to.
+        // At corners and ends, the missing neighbour is the point itself.
         let before = if index >= 2 { points[index - 2] } else { from };
         let after = points.get(index + 1).copied().unwrap_or(to);
         for piece in 1..=PIECES {
@@ -64,13 +64,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_digit_has_several_ways_within_its_box() {
-        for (digit, ways) in glyphs().iter().enumerate() {
-            assert!(ways.len() >= 3, "{digit}");
-            for way in ways {
-                assert!((0.4..1.0).contains(&way.aspect));
-                assert!(way.strokes.iter().all(|stroke| stroke.len() >= 2));
-                assert!(way.strokes.as_slice().concat().as_flattened().iter().all(|value| (0.0..=1.0).contains(value)));
+    fn every_digit_has_several_variants_within_its_box() {
+        for (digit, variants) in glyphs().iter().enumerate() {
+            assert!(variants.len() >= 3, "{digit}");
+            for variant in variants {
+                assert!((0.4..1.0).contains(&variant.aspect));
+                assert!(variant.strokes.iter().all(|stroke| stroke.len() >= 2));
+                assert!(
+                    variant.strokes.as_slice().concat().as_flattened().iter().all(|value| (0.0..=1.0).contains(value))
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! MNIST's IDX files: big-endian headers, then bytes; plain or gzipped (yann.lecun.com/exdb/mnist).
+//! IDX files, MNIST's format: big-endian headers, then bytes; plain or gzipped (yann.lecun.com/exdb/mnist).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::{DatasetError, ImageSet, Images};
 
-/// Names of the images' and the labels' file of each part: train, then test.
+/// File names of images and labels, for the training and the test part.
 pub(super) const NAMES: [[&str; 2]; 2] =
     [["train-images-idx3-ubyte", "train-labels-idx1-ubyte"], ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]];
 
@@ -16,7 +16,7 @@ const IMAGES_MAGIC: u32 = 0x0803;
 const LABELS_MAGIC: u32 = 0x0801;
 const LARGEST_SIDE: u32 = 4096;
 
-/// Reads both parts from a folder; `remedy` tells the user what to do where a file is absent.
+/// Reads both parts from a folder; `remedy` says what to do if a file is missing.
 pub(super) fn read_set(folder: &Path, remedy: &'static str) -> Result<ImageSet, DatasetError> {
     let [train, test] = NAMES.map(|names| read_part(folder, names, remedy));
     Ok(ImageSet { train: train?, test: test? })
@@ -44,7 +44,7 @@ fn read_images(path: &Path) -> Result<(Images, usize), DatasetError> {
     if [rows, columns].iter().any(|side| !(1..=LARGEST_SIDE).contains(side)) {
         return Err(DatasetError::Shape { path: path.to_owned(), count, rows, columns });
     }
-    // Each factor is bounded: 2³² × 2²⁴ fits.
+    // No overflow: the factors are below 2³² and 2²⁴.
     let size = u64::from(count) * u64::from(rows) * u64::from(columns);
     let pixels = read_body(path, &mut reader, 16, size)?;
     let images = Images { rows: rows as usize, columns: columns as usize, pixels, labels: Vec::new() };
@@ -91,7 +91,7 @@ fn open<const N: usize>(
 
 /// Reads exactly `size` bytes after a header of `header` bytes, up to the end of the file.
 fn read_body(path: &Path, reader: &mut dyn Read, header: u64, size: u64) -> Result<Vec<u8>, DatasetError> {
-    // Nothing is reserved on the header's word: the vector grows with what is really there.
+    // The header is not trusted: the vector grows with the data.
     let mut body = Vec::new();
     read_up_to(path, reader, size + 1, &mut body)?;
     let (expected, found) = (header + size, header + body.len() as u64);
@@ -102,7 +102,7 @@ fn read_body(path: &Path, reader: &mut dyn Read, header: u64, size: u64) -> Resu
     }
 }
 
-/// Appends at most `limit` bytes. The end of a gzip stream that breaks off counts as the end of the file.
+/// Appends at most `limit` bytes. A truncated gzip stream counts as the end of the file.
 fn read_up_to(path: &Path, reader: &mut dyn Read, limit: u64, into: &mut Vec<u8>) -> Result<(), DatasetError> {
     match reader.take(limit).read_to_end(into) {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(DatasetError::read(path)(error)),
@@ -110,7 +110,7 @@ fn read_up_to(path: &Path, reader: &mut dyn Read, limit: u64, into: &mut Vec<u8>
     }
 }
 
-/// The bytes of an IDX file of images and of one of labels.
+/// The contents of the IDX files of images and of labels.
 pub(super) fn encode(images: &Images) -> [Vec<u8>; 2] {
     let header =
         |numbers: &[usize]| numbers.iter().flat_map(|&number| (number as u32).to_be_bytes()).collect::<Vec<_>>();
@@ -155,7 +155,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// A folder with a good set, one of whose files is then replaced.
+    /// The error from a valid set with one file replaced.
     fn error_with(name: &str, bytes: &[u8]) -> String {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &ImageSet { train: images(12), test: images(4) });
@@ -185,19 +185,19 @@ mod tests {
         let [pixels, labels] = encode(&images(12));
         let [images_name, labels_name] = NAMES[0];
         assert!(
-            error_with(images_name, &labels).contains("0x00000801 where an IDX file of images starts with 0x00000803")
+            error_with(images_name, &labels).contains("0x00000801, but an IDX file of images starts with 0x00000803")
         );
         assert!(error_with(images_name, &pixels[..50]).contains("truncated: expected 88 bytes, found 50"));
         assert!(error_with(images_name, &pixels[..7]).contains("truncated: expected 16 bytes, found 7"));
         assert!(error_with(images_name, b"").contains("truncated: expected 16 bytes, found 0"));
-        assert!(error_with(images_name, &[&pixels[..], b"x"].concat()).contains("goes on after the 88 bytes"));
+        assert!(error_with(images_name, &[&pixels[..], b"x"].concat()).contains("longer than the 88 bytes"));
         assert!(error_with(labels_name, &encode(&images(11))[1]).contains("holds 12 images"));
         let mut wrong = labels;
         wrong[8 + 3] = 10;
         assert!(error_with(labels_name, &wrong).contains("label 3 of"));
         let mut huge = pixels;
         huge[8..12].copy_from_slice(&u32::MAX.to_be_bytes());
-        assert!(error_with(images_name, &huge).contains("4096 pixels a side"));
+        assert!(error_with(images_name, &huge).contains("1 to 4096 pixels"));
         huge[4..12].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0x10, 0]);
         assert!(error_with(images_name, &huge).contains("truncated"));
     }
@@ -207,7 +207,7 @@ mod tests {
         let compressed = gzip(&encode(&images(12))[0]);
         let name = "train-images-idx3-ubyte.gz";
         assert!(error_with(name, &compressed[..compressed.len() / 2]).contains("truncated"));
-        assert!(error_with(name, b"this is no gzip stream").contains("failed"));
+        assert!(error_with(name, b"not a gzip stream").contains("failed"));
     }
 
     proptest! {

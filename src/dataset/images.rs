@@ -1,6 +1,6 @@
-//! Images of one channel and their labels, in memory.
+//! Grey images and their labels, in memory.
 
-/// Images of one size, one byte a pixel, with a label each.
+/// Labelled images of one size, one byte per pixel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
     /// Height of an image, in pixels.
@@ -9,39 +9,42 @@ pub struct Images {
     pub columns: usize,
     /// Count × rows × columns bytes, row by row; 0 is background.
     pub pixels: Vec<u8>,
-    /// The class of each image, 0 to 9.
+    /// Class of each image, 0 to 9.
     pub labels: Vec<u8>,
 }
 
 impl Images {
-    /// How many images there are.
+    /// Number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The bytes of one image, row by row. Panics where `index` is not below [`Self::len`].
+    /// The bytes of one image, row by row.
+    ///
+    /// # Panics
+    /// When `index` is not below [`Self::len`].
     pub fn image(&self, index: usize) -> &[u8] {
         let size = self.rows * self.columns;
         &self.pixels[index * size..(index + 1) * size]
     }
 
-    /// Keeps the first `count` images; all where there are fewer.
+    /// Keeps at most the first `count` images.
     pub fn truncate(&mut self, count: usize) {
         self.labels.truncate(count);
         self.pixels.truncate(count.saturating_mul(self.rows * self.columns));
     }
 }
 
-/// A data set in its two parts.
+/// The two parts of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageSet {
-    /// To train on.
+    /// Training images.
     pub train: Images,
-    /// To evaluate on.
+    /// Test images.
     pub test: Images,
 }

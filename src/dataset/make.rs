@@ -1,4 +1,4 @@
-//! The cache of the procedural digits: made once, written whole, checked whenever it is used.
+//! Cache of the procedural digits: generated once, written atomically, verified on every use.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 
 use super::{DatasetError, digits, idx};
 
-/// Checksums in `sha256sum`'s format. It is written last, so its presence says that the set is whole; its name carries the
-/// version of the set, so an older one is made again.
+/// File of checksums in the format of `sha256sum`. It is written last, so it marks a complete set; its name contains the
+/// version of the set, so an older set is replaced.
 const CHECKSUMS: &str = "digits-1.sha256";
 const COUNTS: [usize; 2] = [60_000, 10_000];
 
-/// Makes the procedural digits in `folder`: 60,000 + 10,000 images of 28×28 bytes, the same bytes on every machine. A whole
-/// set that is there already is kept; of several processes one makes it and the others wait. `progress` is told (images done,
-/// of how many) and cancels by breaking.
+/// Generates the procedural digits in `folder`: 60,000 + 10,000 images of 28×28 pixels, the same on every machine. A
+/// complete set is kept. If several processes need it, one generates it and the others wait. `progress` receives the images
+/// done and their total, and cancels by breaking.
 pub fn make_digits(folder: &Path, progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<(), DatasetError> {
     make(folder, COUNTS, progress)
 }
@@ -46,7 +46,7 @@ fn make(
     write_whole(&folder.join(CHECKSUMS), checksums.as_bytes())
 }
 
-/// Whether every file has the content that was recorded.
+/// Whether all files match their checksums.
 fn is_whole(folder: &Path) -> bool {
     let Ok(checksums) = fs::read_to_string(folder.join(CHECKSUMS)) else { return false };
     idx::NAMES.as_flattened().iter().all(|name| {
@@ -55,8 +55,8 @@ fn is_whole(folder: &Path) -> bool {
     })
 }
 
-/// Takes the folder's lock, which other processes respect; made if absent. Waiting ends where `progress` breaks. The lock ends
-/// with the file handle, so a process that dies leaves none behind.
+/// Creates the folder if necessary and locks it against other processes. Waiting ends when `progress` breaks. The lock is
+/// released with the file handle, also when a process dies.
 pub(super) fn lock(folder: &Path, progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<File, DatasetError> {
     fs::create_dir_all(folder).map_err(DatasetError::write(folder))?;
     let path = folder.join(".lock");
@@ -64,7 +64,7 @@ pub(super) fn lock(folder: &Path, progress: &mut dyn FnMut(u64, u64) -> ControlF
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            // Some network file systems know no locks. Files are renamed into place, so work is doubled at worst.
+            // Some network file systems have no locks. Files are renamed into place, so at worst work is done twice.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(DatasetError::write(&path)(error)),
             Err(TryLockError::WouldBlock) => {
@@ -77,7 +77,7 @@ pub(super) fn lock(folder: &Path, progress: &mut dyn FnMut(u64, u64) -> ControlF
     }
 }
 
-/// Writes a file that is either there whole or not at all.
+/// Writes a file atomically.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DatasetError> {
     let part = path.with_added_extension(format!("{}.part", process::id()));
     let write = || {
@@ -87,7 +87,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DatasetError> {
         fs::rename(&part, path)
     };
     write().map_err(|error| {
-        // The first error is the one to tell.
+        // Report the first error.
         let _ = fs::remove_file(&part);
         DatasetError::write(path)(error)
     })
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_read_and_nothing_else_is_left() {
+    fn a_generated_set_can_be_read_and_nothing_else_is_left() {
         let folder = tempfile::tempdir().unwrap();
         make(folder.path(), SMALL, &mut go).unwrap();
         let set = idx::read_set(folder.path(), "").unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn racers_make_the_set_once() {
+    fn concurrent_callers_generate_the_set_once() {
         let folder = tempfile::tempdir().unwrap();
         let drawings = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_made_again() {
+    fn a_damaged_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         make(folder.path(), SMALL, &mut go).unwrap();
         let path = folder.path().join("t10k-images-idx3-ubyte");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_named() {
+    fn a_folder_that_cannot_be_created_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();

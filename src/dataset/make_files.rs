@@ -1,4 +1,4 @@
-//! Writes scenario b's folder of 300×300 colour images from a set of small ones.
+//! Scenario b's folder of 300×300 colour images, generated from a set of small ones.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -15,26 +15,26 @@ use super::{DatasetError, ImageSet, Images, bilinear::enlarge, digits};
 
 /// Width and height, in pixels (2505.22905 section 3).
 const SIDE: usize = 300;
-/// What most cameras and programs write.
+/// A usual quality of cameras and programs.
 const JPEG_QUALITY: u8 = 90;
 /// Training images for each test image, as in MNIST.
 const TRAIN_PER_TEST: usize = 6;
 
-/// How image files are written.
+/// File format of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
-    /// Without loss.
+    /// PNG, lossless.
     Png,
-    /// At quality 90, with full colour resolution.
+    /// JPEG of quality 90, with full colour resolution.
     Jpeg,
 }
 
-/// Writes `train/<digit>/` and `test/<digit>/` into `folder`: the first `count` training images of `set` and a sixth as many test
-/// images, enlarged to 300×300 pixels, each in an ink of its own. `progress` is told (images done, of how many) and cancels by
-/// breaking. The same bytes each time.
+/// Writes `train/<digit>/` and `test/<digit>/` into `folder`: the first `count` training images of `set` and a sixth as many
+/// test images, enlarged to 300×300 pixels, each in a different colour. The output is deterministic. `progress` receives
+/// the images done and their total, and cancels by breaking.
 ///
 /// # Errors
-/// Where the folder holds something already, cannot be written, or `progress` breaks; what was written stays.
+/// When the folder is not empty, cannot be written, or `progress` breaks; files written so far stay.
 pub fn make_files(
     set: &ImageSet,
     folder: &Path,
@@ -70,7 +70,7 @@ pub fn make_files(
             let builder = thread::Builder::new().name(format!("images-{index}"));
             match builder.spawn_scoped(scope, move || work(sender)) {
                 Err(error) if index == 0 => return Err(DatasetError::Thread(error)),
-                // Fewer threads than wished take longer, nothing else.
+                // Fewer threads only take longer.
                 _ => {}
             }
         }
@@ -120,7 +120,7 @@ impl Job<'_> {
     }
 }
 
-/// A bright colour of the image's own, so that channels that were taken for each other are seen.
+/// A bright colour for each image, so that swapped channels show.
 fn ink(index: usize) -> [u8; 3] {
     let hash = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     [8, 24, 40].map(|shift| 128 + (hash >> shift) as u8 / 2)
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_listed_and_decoded_as_colour_images_of_300_pixels() {
+    fn generated_files_are_listed_and_decoded_as_colour_images_of_300_pixels() {
         let folder = tempfile::tempdir().unwrap();
         let (png, jpeg) = (folder.path().join("png"), folder.path().join("jpeg"));
         make_files(&set(), &png, 18, FileFormat::Png, &mut go).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_holds_something_is_left_alone_and_breaking_ends_it() {
+    fn a_folder_that_is_not_empty_is_refused_and_cancelling_ends_the_work() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("mine"), "").unwrap();
         let error = make_files(&set(), folder.path(), 10, FileFormat::Png, &mut go).unwrap_err();
