@@ -1,8 +1,8 @@
-//! What the machine says of itself: the facts of the node, and samples of GPUs, host and ranks while runs go on.
+//! Telemetry: facts about the node, and samples of GPUs, host and ranks during runs.
 //!
-//! [`read_node`] reads the facts once. A [`Sampler`] is one thread at a fixed cadence; it sleeps while nothing is
-//! watched. GPUs are read through NVML, opened at run time, and are known by UUID; the host and the ranks are read from
-//! `/proc`. A value that the machine does not tell is `None`, never 0.
+//! [`read_node`] reads the facts once. A [`Sampler`] is one thread that samples at a fixed interval and sleeps while
+//! nothing is watched. GPUs are identified by UUID and read through NVML, which is loaded at run time; the host and the
+//! ranks are read from `/proc`. Unknown values are `None`, never 0.
 
 mod board;
 mod cadence;

@@ -1,32 +1,32 @@
-//! What callers want sampled: the board that they change and the telemetry thread reads.
+//! The board: what callers want sampled, read by the telemetry thread.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What to read for one run.
+/// What to sample for one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watch {
-    /// The run; its samples are delivered under this name.
+    /// The run's id; its samples are delivered under it.
     pub run: String,
-    /// Its GPUs. Of one that NVML does not know every value is `None`.
+    /// UUIDs of its GPUs. All values of a GPU unknown to NVML are `None`.
     pub gpu_uuids: Vec<String>,
-    /// Its ranks, each with its process id.
+    /// Its ranks with their process ids.
     pub ranks: Vec<(u32, u32)>,
-    /// The `time_s` of the last sample of an earlier sampling of this run: what lies between is marked as a hole.
-    /// It counts where the run is not being sampled already.
+    /// The `time_s` of the last sample from an earlier sampling of this run; the time between is marked as a gap. Ignored
+    /// if the run is being sampled already.
     pub samples_after: Option<f64>,
 }
 
-/// One watched run, as the caller wants it.
+/// One watched run.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The revision at which the run was first watched: a run watched anew starts afresh.
+    /// Revision of the first watch of this run; a run that is watched again starts over.
     pub birth: u64,
     pub revision: u64,
     pub watch: Watch,
 }
 
-/// What callers want; the thread takes it over between ticks.
+/// The watched runs; the thread takes them over between ticks.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     pub watches: BTreeMap<String, Entry>,

@@ -1,8 +1,8 @@
-//! When the next sample is due: deadlines on a fixed grid, so that lateness never adds up.
+//! Deadlines of samples on a fixed grid, so that delays do not accumulate.
 
 use std::time::{Duration, Instant};
 
-/// The grid of deadlines. It begins at the first question and again after every rest.
+/// The grid of deadlines. It starts at the first call, and again after every rest.
 #[derive(Debug)]
 pub(super) struct Cadence {
     interval: Duration,
@@ -14,12 +14,12 @@ impl Cadence {
         Self { interval, next: None }
     }
 
-    /// How long it is until the next deadline; zero where it has come.
+    /// Time until the next deadline; zero if it is due.
     pub fn wait(&mut self, now: Instant) -> Duration {
         self.next.get_or_insert(now).saturating_duration_since(now)
     }
 
-    /// Moves to the first deadline after now: what was missed is not made up for.
+    /// Moves to the first deadline after `now`, skipping missed ones.
     pub fn advance(&mut self, now: Instant) {
         let due = self.next.unwrap_or(now);
         let missed = now.saturating_duration_since(due).as_nanos() / self.interval.as_nanos().max(1);
@@ -27,7 +27,7 @@ impl Cadence {
         self.next = Some(due + self.interval * steps);
     }
 
-    /// Forgets the grid while nothing is watched.
+    /// Drops the grid while nothing is watched.
     pub fn rest(&mut self) {
         self.next = None;
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lateness_does_not_move_the_grid() {
+    fn delays_do_not_move_the_grid() {
         let ms = Duration::from_millis;
         let start = Instant::now();
         let mut cadence = Cadence::new(ms(100));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_deadlines_are_skipped_and_a_rest_begins_anew() {
+    fn missed_deadlines_are_skipped_and_a_rest_starts_a_new_grid() {
         let ms = Duration::from_millis;
         let start = Instant::now();
         let mut cadence = Cadence::new(ms(100));

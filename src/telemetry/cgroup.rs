@@ -1,11 +1,11 @@
-//! What the control group of this process allows: CPUs and memory, by cgroup v2 or v1.
+//! CPU and memory limits of this process's control group, v2 or v1.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::proc_text::keyed_value;
 use super::roots::{Roots, read_text};
 
-/// The tightest memory limit over this process, and the group that sets it: its usage is what the limit is held against.
+/// The tightest memory limit of this process, and the group that sets it and whose usage counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MemoryLimit {
     pub limit_bytes: u64,
@@ -13,7 +13,7 @@ pub(super) struct MemoryLimit {
     names: MemoryNames,
 }
 
-/// The two versions' names of the same files.
+/// File names of one cgroup version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MemoryNames {
     limit: &'static str,
@@ -26,7 +26,7 @@ const V1: MemoryNames =
     MemoryNames { limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes", cache: "total_inactive_file" };
 
 impl MemoryLimit {
-    /// Memory that the group uses and that cannot simply be dropped: without pages of files not used lately.
+    /// Memory used by the group in bytes, without inactive file pages, which the kernel can drop.
     pub fn used_bytes(&self) -> Option<u64> {
         let usage: u64 = read_text(&self.group.join(self.names.usage))?.trim().parse().ok()?;
         let cache = read_text(&self.group.join("memory.stat")).and_then(|text| keyed_value(&text, self.names.cache));
@@ -34,7 +34,7 @@ impl MemoryLimit {
     }
 }
 
-/// The tightest memory limit; `None` where no group sets one.
+/// The tightest memory limit; `None` if there is none.
 pub(super) fn memory_limit(roots: &Roots) -> Option<MemoryLimit> {
     let limit = |group: PathBuf, names: MemoryNames| {
         let limit_bytes = read_text(&group.join(names.limit))?.trim().parse().ok()?;
@@ -45,7 +45,7 @@ pub(super) fn memory_limit(roots: &Roots) -> Option<MemoryLimit> {
     v2.chain(v1).min_by_key(|limit| limit.limit_bytes)
 }
 
-/// CPUs by the tightest quota, rounded up; `None` where no group sets one.
+/// Number of CPUs by the tightest quota, rounded up; `None` if there is none.
 pub(super) fn cpu_quota(roots: &Roots) -> Option<u32> {
     let v2 = groups(roots, None).into_iter().filter_map(|group| {
         let text = read_text(&group.join("cpu.max"))?;
@@ -58,7 +58,7 @@ pub(super) fn cpu_quota(roots: &Roots) -> Option<u32> {
     v2.chain(v1).min()
 }
 
-/// No quota is written `max` by v2 and `-1` by v1: neither is an unsigned number.
+/// Parses a quota. No quota is `max` in v2 and `-1` in v1, neither of which is an unsigned number.
 fn whole_cpus(quota_us: &str, period_us: &str) -> Option<u32> {
     let (quota_us, period_us): (u64, u64) = (quota_us.trim().parse().ok()?, period_us.trim().parse().ok()?);
     if period_us == 0 {
@@ -67,8 +67,8 @@ fn whole_cpus(quota_us: &str, period_us: &str) -> Option<u32> {
     u32::try_from(quota_us.div_ceil(period_us)).ok().filter(|cpus| *cpus > 0)
 }
 
-/// The folders of this process's group and of all groups above it, for a v1 controller or for v2 (`None`).
-/// A container may see its own group as the root, or be named by a path that it cannot see: absent folders do no harm.
+/// The folders of this process's group and its ancestors, for a v1 controller or for v2 (`None`). In a container, some
+/// of them may not exist.
 fn groups(roots: &Roots, controller: Option<&str>) -> Vec<PathBuf> {
     let Some(text) = read_text(&roots.proc.join("self/cgroup")) else { return Vec::new() };
     let mount = roots.sys.join("fs/cgroup");
@@ -78,7 +78,7 @@ fn groups(roots: &Roots, controller: Option<&str>) -> Vec<PathBuf> {
     (0..=names.len()).map(|depth| mount.join(names[..depth].iter().collect::<PathBuf>())).collect()
 }
 
-/// The group of a controller in `/proc/self/cgroup`, whose lines are `id:controllers:path`; v2 has no controllers.
+/// The group path of a controller in `/proc/self/cgroup`, whose lines are `id:controllers:path`; v2 has no controllers.
 fn group_path<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

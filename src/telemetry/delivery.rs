@@ -1,18 +1,18 @@
-//! Hands the samples of one run to the sink without ever waiting, and marks holes in them.
+//! Delivery of a run's samples to the sink, without waiting and with gaps marked.
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
 use crate::protocol::Sample;
 
-/// Nobody receives samples any more.
+/// The receiver of samples is gone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SinkGone;
 
-/// A sample later than this many intervals is said to be so.
+/// Delay, in intervals, from which a gap is marked.
 const LATE_INTERVALS: f64 = 3.0;
 
-/// What of one run has been delivered.
+/// State of the delivery of one run.
 #[derive(Debug)]
 pub(super) struct Delivery {
     last_time_s: Option<f64>,
@@ -20,12 +20,12 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Goes on after an earlier sampling of the run, where there was one.
+    /// Continues after an earlier sampling of the run, if there was one.
     pub fn after(last_time_s: Option<f64>) -> Self {
         Self { last_time_s, dropped: false }
     }
 
-    /// Delivers a sample. Where the sink is full the sample is lost, and the next one that gets through says so.
+    /// Delivers a sample. If the sink is full, the sample is dropped and the next one marks the gap.
     pub fn deliver(
         &mut self,
         run: &str,
@@ -38,7 +38,7 @@ impl Delivery {
         match sink.try_send((run.to_owned(), sample)) {
             Ok(()) => *self = Self::after(Some(time_s)),
             Err(TrySendError::Full(_)) => {
-                // A run whose very first sample is lost is without samples since then.
+                // If the first sample is dropped, the gap starts there.
                 self.last_time_s.get_or_insert(time_s);
                 self.dropped = true;
             }
@@ -47,7 +47,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// Wall time, because readers see wall time: a machine that slept has a hole too.
+    /// Duration of the gap before a sample, in wall time, so that a suspended machine also leaves a gap.
     fn hole_s(&self, time_s: f64, interval: Duration) -> Option<f64> {
         let gap_s = time_s - self.last_time_s?;
         let late = gap_s > (LATE_INTERVALS + 1.0) * interval.as_secs_f64();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_sink_loses_samples_and_the_next_delivered_one_says_so() {
+    fn a_full_sink_drops_samples_and_the_next_delivered_one_marks_the_gap() {
         let (sink, samples) = sync_channel(1);
         let mut delivery = Delivery::after(None);
         for time_s in [10.0, 10.125, 10.25] {
@@ -83,18 +83,18 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_late_by_more_than_three_intervals_and_an_earlier_sampling_leave_a_hole() {
+    fn a_tick_late_by_more_than_three_intervals_and_an_earlier_sampling_leave_a_gap() {
         let hole_s = |last: Option<f64>, time_s: f64| Delivery::after(last).hole_s(time_s, INTERVAL);
         assert_eq!(hole_s(None, 5.0), None);
         assert_eq!(hole_s(Some(5.0), 5.375), None);
         assert_eq!(hole_s(Some(5.0), 5.5), Some(0.5));
         assert_eq!(hole_s(Some(5.0), 65.0), Some(60.0));
-        // The clock was set back: nothing true can be said.
+        // The clock was set back.
         assert_eq!(hole_s(Some(5.0), 4.0), None);
     }
 
     #[test]
-    fn a_sink_without_receiver_is_told() {
+    fn a_sink_without_receiver_is_an_error() {
         let (sink, samples) = sync_channel(1);
         drop(samples);
         assert_eq!(Delivery::after(None).deliver("a", sample(1.0), INTERVAL, &sink), Err(SinkGone));

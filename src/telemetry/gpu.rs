@@ -1,7 +1,7 @@
-//! Reads GPUs through NVML, which is opened at run time: the only file that knows NVML.
+//! Reads GPUs through NVML, which is loaded at run time.
 //!
-//! NVML's own limits: power is an average over a second on recent GPUs (differences of energy are not), utilisation is
-//! of NVML's last period, GPM is of Hopper and newer.
+//! Limits of NVML: power is averaged over one second on recent GPUs (energy is not), utilisation covers NVML's last
+//! sampling period, and GPM needs Hopper or newer.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use super::visible::Identity;
 use crate::plan::LinkKind;
 use crate::protocol::GpuSample;
 
-/// Opens NVML, or says why it cannot be used and what to do.
+/// Opens NVML. The error says why it cannot be used and what to do.
 pub(super) fn open() -> Result<Nvml, String> {
     Nvml::init().map_err(|error| reason(&error))
 }
@@ -40,22 +40,22 @@ fn reason(error: &NvmlError) -> String {
         NvmlError::NoPermission => {
             "the NVIDIA driver refuses this user: ask for access to /dev/nvidia* and /dev/nvidiactl".to_owned()
         }
-        other => format!("NVML cannot be used ({other}): see whether `nvidia-smi` works"),
+        other => format!("NVML cannot be used ({other}): check whether `nvidia-smi` works"),
     }
 }
 
-/// A GPU of the machine, whether visible to CUDA or not.
+/// A GPU of the machine, visible to CUDA or not.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub identity: Identity,
     pub name: String,
     pub memory_bytes: u64,
-    /// NVML's form, such as `00000000:1B:00.0`.
+    /// PCI bus id in NVML's form, such as `00000000:1B:00.0`.
     pub bus_id: Option<String>,
     pub mig: bool,
 }
 
-/// All GPUs that this process may open, in the order of PCI buses.
+/// All GPUs that this process may open, in PCI bus order.
 pub(super) fn list(nvml: &Nvml) -> Result<Vec<Listed>, String> {
     let count = nvml.device_count().map_err(|error| reason(&error))?;
     Ok((0..count).filter_map(|index| listed(&nvml.device_by_index(index).ok()?).ok()).collect())
@@ -74,10 +74,10 @@ fn listed(device: &Device<'_>) -> Result<Listed, NvmlError> {
     })
 }
 
-/// More NVLinks than any GPU has.
+/// Upper bound of NVLinks per GPU.
 const MOST_NVLINKS: u32 = 36;
 
-/// The way between two GPUs; `None` where the driver does not tell.
+/// The interconnect between two GPUs; `None` if unknown.
 pub(super) fn link(nvml: &Nvml, uuid: &str, other: &str) -> Option<LinkKind> {
     let (a, b) = (nvml.device_by_uuid(uuid).ok()?, nvml.device_by_uuid(other).ok()?);
     if let Some(links) = nvlinks(&a, &b) {
@@ -92,8 +92,8 @@ pub(super) fn link(nvml: &Nvml, uuid: &str, other: &str) -> Option<LinkKind> {
     })
 }
 
-/// NVLinks between two GPUs: those that end at the other, or else, where both have links to switches, the smaller count,
-/// because a switch passes on to all.
+/// Number of NVLinks between two GPUs: direct ones, or else the smaller number of links to switches, as a switch connects
+/// to all GPUs.
 fn nvlinks(a: &Device<'_>, b: &Device<'_>) -> Option<u32> {
     let target = b.pci_info().ok()?.bus_id;
     let there = link_ends(a);
@@ -103,31 +103,31 @@ fn nvlinks(a: &Device<'_>, b: &Device<'_>) -> Option<u32> {
     u32::try_from(links).ok().filter(|links| *links > 0)
 }
 
-/// The buses of the devices at which the active NVLinks of a GPU end.
+/// PCI bus ids of the remote ends of a GPU's active NVLinks.
 fn link_ends(device: &Device<'_>) -> Vec<String> {
     let end = |number| {
         let link = device.link_wrapper_for(number);
-        // The wrapper's `remote_device_type` says "unknown" of every device, so the kernel is asked what it is.
+        // The wrapper's `remote_device_type` is always "unknown"; the device type comes from sysfs instead.
         link.is_active().unwrap_or(false).then(|| link.remote_pci_info().map(|info| info.bus_id).ok()).flatten()
     };
     (0..MOST_NVLINKS).filter_map(end).collect()
 }
 
-/// Whether the kernel knows a GPU on this bus. A switch is a bridge, and mostly hidden from containers and guests.
+/// Whether the device on this bus is a GPU. A switch is a bridge, and usually hidden from containers and guests.
 fn is_display_device(bus_id: &str) -> bool {
     let folder = Roots::default().sys.join("bus/pci/devices");
     let class = sysfs_bus_id(bus_id).and_then(|name| read_text(&folder.join(name).join("class")));
     class.is_some_and(|class| class.trim().starts_with("0x03"))
 }
 
-/// The kernel writes `0000:1b:00.0` for NVML's `00000000:1B:00.0`.
+/// PCI bus id as in sysfs: `0000:1b:00.0` for NVML's `00000000:1B:00.0`.
 pub(super) fn sysfs_bus_id(bus_id: &str) -> Option<String> {
     let (domain, rest) = bus_id.split_once(':')?;
     let domain = u32::from_str_radix(domain, 16).ok()?;
     Some(format!("{domain:04x}:{}", rest.to_ascii_lowercase()))
 }
 
-/// A value that is asked for again and again, until the machine says that it does not have it.
+/// A value that is read until NVML reports that it is not supported.
 #[derive(Debug, Default)]
 struct Value {
     absent: bool,
@@ -151,14 +151,14 @@ impl Value {
     }
 }
 
-/// What one tick reads of one GPU: all that is the same for every run, and who is on it.
+/// One reading of a GPU: the values common to all runs, and its processes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
     pub sample: GpuSample,
     pub processes: Option<Vec<GpuProcess>>,
 }
 
-/// Reads one GPU. Of an unknown UUID, or without NVML, it tells nothing but the UUID.
+/// Reads one GPU. For an unknown UUID or without NVML, all values are `None`.
 pub(super) struct GpuReader<'nvml> {
     uuid: String,
     device: Option<Device<'nvml>>,
@@ -196,12 +196,12 @@ impl<'nvml> GpuReader<'nvml> {
         }
     }
 
-    /// PCIe throughput has to be asked for with [`Self::read_pcie`]: GPM does not tell it.
+    /// Whether PCIe throughput has to be read with [`Self::read_pcie`], because GPM does not provide it.
     pub fn needs_slow_pcie(&self) -> bool {
         self.device.is_some() && !self.gpm.works() && !self.pcie.absent
     }
 
-    /// Reads all that is quick to read.
+    /// Reads all values except slow ones.
     pub fn read(&mut self) -> Reading {
         let mut sample = GpuSample { uuid: self.uuid.clone(), ..GpuSample::default() };
         let Some(device) = &self.device else { return Reading { sample, processes: None } };
@@ -221,7 +221,7 @@ impl<'nvml> GpuReader<'nvml> {
         Reading { sample, processes }
     }
 
-    /// Reads PCIe throughput by NVML's own call, which counts for 20 ms in each direction before it returns.
+    /// Reads PCIe throughput with NVML's blocking call, which takes 20 ms per direction.
     pub fn read_pcie(&mut self, sample: &mut GpuSample) {
         let Some(device) = &self.device else { return };
         let mut bytes_per_s = |counter| {
@@ -241,8 +241,7 @@ fn process(info: &nvml_wrapper::struct_wrappers::device::ProcessInfo) -> GpuProc
     GpuProcess { pid: info.pid, memory_bytes }
 }
 
-/// The reasons that slow a GPU down, by the names that `nvidia-smi` uses. An idle GPU and clocks that somebody set are
-/// no throttling.
+/// Reasons for throttling, named as in `nvidia-smi`. Idle GPUs and clocks set by the user do not count.
 fn throttle_names(reasons: ThrottleReasons) -> Vec<String> {
     let names = [
         (ThrottleReasons::SW_POWER_CAP, "sw_power_cap"),
@@ -255,14 +254,14 @@ fn throttle_names(reasons: ThrottleReasons) -> Vec<String> {
     names.iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, name)| (*name).to_owned()).collect()
 }
 
-/// NVML asks for more than this between the two GPM samples of a difference, because it renews them so often.
+/// Least time between two GPM samples for a valid difference.
 const GPM_SPAN: Duration = Duration::from_millis(100);
 
 /// GPU performance monitoring: hardware counters as differences of two samples.
 struct Gpm<'nvml> {
     nvml: Option<&'nvml Nvml>,
     value: Value,
-    /// Samples to measure from, oldest first; none but the first is older than [`GPM_SPAN`].
+    /// Earlier samples, oldest first; only the first may be older than [`GPM_SPAN`].
     earlier: VecDeque<(Instant, GpmSample<'nvml>)>,
 }
 
@@ -271,7 +270,7 @@ impl<'nvml> Gpm<'nvml> {
         self.nvml.is_some() && !self.value.absent
     }
 
-    /// Fills in what GPM tells of the time since the latest sample that is old enough.
+    /// Fills in the GPM metrics since the latest sample that is old enough.
     fn read(&mut self, device: &Device<'nvml>, sample: &mut GpuSample) {
         let Some(nvml) = self.nvml else { return };
         let Some(current) = self.value.read(|| device.gpm_sample()) else {
@@ -304,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_gpu_and_set_clocks_are_no_throttling() {
+    fn an_idle_gpu_and_set_clocks_are_not_throttling() {
         let calm = ThrottleReasons::GPU_IDLE
             | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING
             | ThrottleReasons::DISPLAY_CLOCK_SETTING;
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn without_nvml_a_gpu_tells_nothing_but_its_uuid() {
+    fn without_nvml_a_gpu_has_only_its_uuid() {
         let mut reader = GpuReader::new(None, "GPU-a");
         let reading = reader.read();
         assert_eq!(reading.sample, GpuSample { uuid: "GPU-a".to_owned(), ..GpuSample::default() });
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_driver_is_said_plainly_with_what_to_do() {
+    fn a_missing_driver_has_an_error_with_what_to_do() {
         let reason = reason(&NvmlError::LibraryNotFound);
         assert!(reason.starts_with("no NVIDIA driver found") && reason.contains("install the driver"), "{reason}");
     }

@@ -1,14 +1,14 @@
-//! Whose memory it is on a GPU: the run's own ranks', and how many processes are foreign.
+//! Processes on a GPU: memory of the run's ranks, and the number of foreign processes.
 
-/// One process on a GPU, as NVML lists it. In a container the id may be 0 or one of another namespace.
+/// A process on a GPU as listed by NVML. In a container, its id may be 0 or belong to another namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GpuProcess {
     pub pid: u32,
     pub memory_bytes: Option<u64>,
 }
 
-/// Memory of the ranks and the number of other processes. In a PID namespace of our own, ids that match show that NVML
-/// speaks in our ids; without a match nothing is known, and processes that NVML hides there can never be ruled out.
+/// Memory of the ranks in bytes, and the number of other processes. In a separate PID namespace, both are known only if
+/// some ids match, and hidden processes can never be ruled out.
 pub(super) fn split(processes: &[GpuProcess], ranks: &[u32], own_namespace: bool) -> (Option<u64>, Option<u32>) {
     let (ours, others): (Vec<&GpuProcess>, Vec<&GpuProcess>) =
         processes.iter().partition(|process| process.pid != 0 && ranks.contains(&process.pid));
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_container_only_matching_ids_tell_anything() {
+    fn in_a_container_only_matching_ids_count() {
         assert_eq!(split(&[], &[10], true), (None, None));
         assert_eq!(split(&[process(0, 300)], &[10], true), (None, None));
         assert_eq!(split(&[process(43210, 300)], &[10], true), (None, None));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nvml_does_not_tell_is_not_zero() {
+    fn memory_unknown_to_nvml_is_not_zero() {
         let list = [process(10, 300), GpuProcess { pid: 11, memory_bytes: None }];
         assert_eq!(split(&list, &[10, 11], false), (None, Some(0)));
     }

@@ -1,4 +1,4 @@
-//! Reads the host and the ranks' processes from `/proc`, and turns counters into rates since the sample before.
+//! Reads the host and the ranks' processes from `/proc`, with counters as rates since the last sample.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::proc_text::{self, DiskCounters};
 use super::roots::{Roots, read_text};
 use crate::protocol::{HostSample, RankSample};
 
-/// How much a counter rose in each second between two readings; `None` where it fell or no time passed.
+/// Rate of a counter between two readings, per second; `None` if it decreased or no time passed.
 fn rate(before: (Instant, u64), now: (Instant, u64)) -> Option<f64> {
     let elapsed_s = now.0.saturating_duration_since(before.0).as_secs_f64();
     let rise = now.1.checked_sub(before.1)?;
@@ -22,7 +22,7 @@ fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Reads the host; rates need a second reading.
+/// Reads the host. Rates are available from the second reading on.
 #[derive(Debug)]
 pub(super) struct HostReader {
     roots: Roots,
@@ -39,12 +39,12 @@ impl HostReader {
         Self { roots, memory_limit, busy_before: None, disks_before: None }
     }
 
-    /// Forgets the counters, so that a time without samples is in no rate.
+    /// Drops the counters, so that no rate covers a time without samples.
     pub fn forget(&mut self) {
         (self.busy_before, self.disks_before) = (None, None);
     }
 
-    /// Memory is the machine's, or the cgroup's where that is limited to less.
+    /// Reads the host. Memory is that of the cgroup if its limit is below the machine's memory.
     pub fn read(&mut self) -> HostSample {
         let (disk_read_bytes_per_s, disk_write_bytes_per_s) = self.disk_rates();
         HostSample {
@@ -70,7 +70,7 @@ impl HostReader {
         proc_text::meminfo_bytes(&text, "MemTotal")?.checked_sub(available)
     }
 
-    /// Bytes read and written in each second by disks that were there at both readings.
+    /// Bytes read and written per second by disks present in both readings.
     fn disk_rates(&mut self) -> (Option<f64>, Option<f64>) {
         let Some(text) = read_text(&self.roots.proc.join("diskstats")) else { return (None, None) };
         let (now, disks) = (Instant::now(), proc_text::disks(&text));
@@ -90,12 +90,12 @@ impl HostReader {
     }
 }
 
-/// The machine's memory.
+/// Memory of the machine, in bytes.
 pub(super) fn memory_total_bytes(roots: &Roots) -> Option<u64> {
     proc_text::meminfo_bytes(&read_text(&roots.proc.join("meminfo"))?, "MemTotal")
 }
 
-/// Reads one rank's process. A later process with the same id is not the rank.
+/// Reads the process of a rank. A later process with the same id is ignored.
 #[derive(Debug)]
 pub(super) struct RankReader {
     pub rank: u32,
@@ -110,8 +110,8 @@ impl RankReader {
         Self { rank, pid, folder: roots.proc.join(pid.to_string()), start_ticks: None, cpu_before: None }
     }
 
-    /// Reads its memory and CPU time; the kernel counts CPU time in steps of 10 ms. Once the process has ended there is
-    /// nothing to tell.
+    /// Reads memory and CPU usage; the kernel counts CPU time in steps of 10 ms. All values are `None` once the process has
+    /// ended.
     pub fn read(&mut self) -> RankSample {
         let (resident_bytes, cpus_busy) = self.values().unwrap_or_default();
         RankSample { rank: self.rank, resident_bytes, cpus_busy }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_tells_rates_from_the_second_reading_on() {
+    fn the_host_has_rates_from_the_second_reading_on() {
         let mut host = HostReader::new(Roots::default());
         let first = host.read();
         assert_eq!((first.cpus_busy, first.disk_read_bytes_per_s), (None, None));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_appears_later_does_not_count_what_it_did_before() {
+    fn a_new_disk_does_not_count_its_earlier_traffic() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("proc")).unwrap();
         let write = |text: &str| fs::write(folder.path().join("proc/diskstats"), text).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_the_rise_in_each_second_and_never_a_fall() {
+    fn a_rate_is_the_increase_per_second_and_never_negative() {
         let start = Instant::now();
         let later = start + Duration::from_millis(500);
         assert_eq!(rate((start, 100), (later, 150)), Some(100.0));

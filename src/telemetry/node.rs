@@ -1,4 +1,4 @@
-//! Reads the facts of this node: system, processor, memory, NUMA nodes and the GPUs that CUDA would show.
+//! Reads the facts about this node: system, processor, memory, NUMA nodes and the GPUs visible to CUDA.
 
 use std::env;
 use std::fs;
@@ -10,11 +10,11 @@ use crate::plan::{Gpu, Node};
 
 const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
-/// Reads this node. GPUs obey `CUDA_VISIBLE_DEVICES`; a [`Gpu::index`] is the index in the list that it leaves. The
-/// worker is not looked for: that is left to whoever starts it.
+/// Reads this node, without the worker and nsys. GPUs are those left by `CUDA_VISIBLE_DEVICES`, and [`Gpu::index`] is the
+/// index among them.
 pub fn read_node() -> Node {
     let variable = env::var_os(VISIBLE_DEVICES).map(|value| value.to_string_lossy().into_owned());
-    // The kernel refuses machines of more CPUs than the set holds: then every CPU counts.
+    // The kernel refuses if the machine has more CPUs than the set can hold; then all CPUs count.
     let affinity = rustix::thread::sched_getaffinity(None).ok().map(|set| set.count());
     let mut node = read_host(&Roots::default(), affinity);
     match read_gpus(&mut node, variable.as_deref()) {
@@ -31,10 +31,10 @@ fn read_gpus(node: &mut Node, variable: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// The GPUs that CUDA would show, or why there are none.
+/// The GPUs visible to CUDA, or why there are none.
 fn visible_gpus(roots: &Roots, listed: &[gpu::Listed], variable: Option<&str>) -> Result<Vec<Gpu>, String> {
     if listed.is_empty() {
-        return Err("the NVIDIA driver works but has no GPU that this process may open: see `nvidia-smi`".to_owned());
+        return Err("the NVIDIA driver works but shows no GPU to this process: check `nvidia-smi`".to_owned());
     }
     let identities: Vec<Identity> = listed.iter().map(|gpu| gpu.identity.clone()).collect();
     let gpus: Vec<Gpu> = (0..)
@@ -54,20 +54,20 @@ fn visible_gpus(roots: &Roots, listed: &[gpu::Listed], variable: Option<&str>) -
     if gpus.is_empty() {
         let (variable, count) = (variable.unwrap_or_default(), listed.len());
         return Err(format!(
-            "{VISIBLE_DEVICES}=`{variable}` hides all {count} GPUs: unset it, or name some of 0 to {} in it",
+            "{VISIBLE_DEVICES}=`{variable}` hides all {count} GPUs: unset it, or list some of 0 to {}",
             count - 1
         ));
     }
     Ok(gpus)
 }
 
-/// The NUMA node of a PCI device; the kernel writes -1 where it does not know.
+/// The NUMA node of a PCI device; the kernel writes -1 if unknown.
 fn numa_node(roots: &Roots, bus_id: &str) -> Option<u32> {
     let folder = roots.sys.join("bus/pci/devices").join(gpu::sysfs_bus_id(bus_id)?);
     read_text(&folder.join("numa_node"))?.trim().parse().ok()
 }
 
-/// Everything but GPUs.
+/// Reads everything except GPUs.
 fn read_host(roots: &Roots, affinity: Option<u32>) -> Node {
     let text = |path: &str| Some(read_text(&roots.proc.join(path))?.trim().to_owned());
     let unknown = || "unknown".to_owned();
@@ -97,7 +97,7 @@ fn read_host(roots: &Roots, affinity: Option<u32>) -> Node {
     }
 }
 
-/// NUMA nodes with CPUs: memory of GPUs and of expanders forms nodes too, and no rank can be put there.
+/// Number of NUMA nodes with CPUs. GPU memory and memory expanders also form nodes, but no rank can run there.
 fn numa_nodes(roots: &Roots) -> u32 {
     let folder = roots.sys.join("devices/system/node");
     let with_cpus = read_text(&folder.join("has_cpu")).and_then(|text| proc_text::list_count(&text));

@@ -1,4 +1,4 @@
-//! Where the kernel's files are: `/proc`, `/sys` and `/etc`, or a folder that stands for them.
+//! The folders `/proc`, `/sys` and `/etc`, or stand-ins for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,19 +18,19 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// The same folders below another one.
+    /// The same folders below another root.
     pub fn below(folder: &Path) -> Self {
         Self { proc: folder.join("proc"), sys: folder.join("sys"), etc: folder.join("etc") }
     }
 }
 
-/// The text of a small kernel file; `None` where it cannot be read. A process may name itself in any bytes, so what is
-/// not UTF-8 is replaced.
+/// The text of a small kernel file; `None` if it cannot be read. Invalid UTF-8 is replaced, as process names may contain
+/// any bytes.
 pub(super) fn read_text(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes a file of a stand-in for the kernel's, with its folders.
+/// Writes a file below a stand-in root, creating its folders.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(super) fn write(root: &Path, path: &str, text: &str) {

@@ -1,4 +1,4 @@
-//! The sampler: what callers hold of the telemetry thread.
+//! The sampler: the handle of the telemetry thread.
 
 use std::io;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use super::roots::Roots;
 use super::ticker::Ticker;
 use crate::protocol::Sample;
 
-/// Ten samples a second.
+/// Default interval: ten samples per second.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Below this a tick does not fit into the interval.
+/// Shortest interval; a tick takes longer than less.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Above this nobody means it.
+/// Longest interval.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Why no sampler could be started.
+/// A sampler could not be started.
 #[derive(Debug, Error)]
 pub enum TelemetryError {
-    /// The interval cannot be kept.
+    /// The interval is out of range.
     #[error(
-        "samples every {0:?} were asked for: the interval must be from {SHORTEST_INTERVAL:?} to {LONGEST_INTERVAL:?}"
+        "the sampling interval {0:?} is out of range: it must be from {SHORTEST_INTERVAL:?} to {LONGEST_INTERVAL:?}"
     )]
     Interval(Duration),
-    /// The system gave no thread.
-    #[error("the telemetry thread could not be started ({0}): end other programs or raise `ulimit -u`")]
+    /// The thread could not be started.
+    #[error("cannot start the telemetry thread ({0}): close other programs or raise `ulimit -u`")]
     Thread(#[from] io::Error),
 }
 
-/// The telemetry thread. Dropping it ends the thread and waits for that.
+/// The telemetry thread. Dropping it stops the thread and waits for its end.
 #[derive(Debug)]
 pub struct Sampler {
     shared: Arc<Shared>,
@@ -45,11 +45,12 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts the thread, which sleeps until something is watched. `sink` is never waited for: samples that it has no
-    /// room for are lost, and the next one says so in `hole_s`. When nobody receives any more the thread ends.
+    /// Starts the thread, which sleeps until something is watched. It never waits for `sink`: if that is full, samples are
+    /// dropped and the next one marks the gap in `hole_s`. The thread ends when the receiver is dropped.
     ///
     /// # Errors
-    /// An interval under 1 ms or over 1 h; no thread to be had. Missing NVML is none: see [`Self::gpu_source`].
+    /// When the interval is below 1 ms or above 1 h, or no thread can be started. Missing NVML is not an error; see
+    /// [`Self::gpu_source`].
     pub fn start(interval: Duration, sink: SyncSender<(String, Sample)>) -> Result<Self, TelemetryError> {
         if !(SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&interval) {
             return Err(TelemetryError::Interval(interval));
@@ -66,7 +67,7 @@ impl Sampler {
         Ok(Self { shared, gpu_source, thread: Some(thread) })
     }
 
-    /// Begins to sample a run, or goes on with other GPUs or ranks where it is being sampled.
+    /// Starts sampling a run, or changes the GPUs or ranks of one that is being sampled.
     pub fn watch(&self, watch: Watch) {
         self.shared.change(|board| {
             board.revision += 1;
@@ -76,7 +77,7 @@ impl Sampler {
         });
     }
 
-    /// Ends the sampling of a run. A sample under way may still be delivered.
+    /// Stops sampling a run. One more sample may be delivered.
     pub fn unwatch(&self, run: &str) {
         self.shared.change(|board| {
             board.revision += 1;
@@ -84,10 +85,10 @@ impl Sampler {
         });
     }
 
-    /// Whether GPUs are read; where not, why and what to do.
+    /// Whether GPUs can be read.
     ///
     /// # Errors
-    /// Why NVML is not used.
+    /// Why NVML cannot be used, and what to do.
     pub fn gpu_source(&self) -> Result<(), String> {
         self.gpu_source.clone()
     }
@@ -97,7 +98,7 @@ impl Drop for Sampler {
     fn drop(&mut self) {
         self.shared.change(|board| board.stop = true);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so already.
+            // A panic was printed where it happened.
             drop(thread.join());
         }
     }
@@ -114,7 +115,7 @@ mod tests {
     use crate::protocol::GpuSample;
     use crate::telemetry::ticker::in_own_pid_namespace;
 
-    /// Far longer than anything takes here, so that a failure ends the test.
+    /// A time limit far above what the tests need.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn watch(run: &str, ranks: Vec<(u32, u32)>) -> Watch {
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_come_no_faster_than_the_cadence_and_every_hole_is_marked() {
+    fn samples_come_no_faster_than_the_interval_and_every_gap_is_marked() {
         let interval = Duration::from_millis(10);
         let (sink, samples) = sync_channel(64);
         let sampler = Sampler::start(interval, sink).unwrap();
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_sampling_of_the_run_leaves_a_marked_hole() {
+    fn an_earlier_sampling_of_the_run_leaves_a_marked_gap() {
         let (sink, samples) = sync_channel(64);
         let sampler = Sampler::start(Duration::from_millis(5), sink).unwrap();
         sampler.watch(Watch { samples_after: Some(1000.0), ..watch("a", Vec::new()) });
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_is_replaced_and_an_unwatched_run_is_read_no_more() {
+    fn a_watch_is_replaced_and_an_unwatched_run_is_no_longer_sampled() {
         let (sink, samples) = sync_channel(64);
         let sampler = Sampler::start(Duration::from_millis(2), sink).unwrap();
         sampler.watch(watch("a", vec![(0, 1)]));
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_ends_when_nobody_receives() {
+    fn the_thread_ends_when_the_receiver_is_dropped() {
         let (sink, samples) = sync_channel(1);
         let sampler = Sampler::start(Duration::from_millis(1), sink).unwrap();
         drop(samples);
@@ -217,19 +218,19 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_cannot_be_kept_is_refused() {
+    fn an_interval_out_of_range_is_refused() {
         for interval in [Duration::ZERO, Duration::MAX] {
             let (sink, _samples) = sync_channel(1);
             let error = Sampler::start(interval, sink).unwrap_err().to_string();
             assert_eq!(
                 error,
-                format!("samples every {interval:?} were asked for: the interval must be from 1ms to 3600s")
+                format!("the sampling interval {interval:?} is out of range: it must be from 1ms to 3600s")
             );
         }
     }
 
     #[test]
-    fn a_gpu_that_nvml_does_not_know_tells_nothing_but_its_uuid() {
+    fn a_gpu_unknown_to_nvml_has_only_its_uuid() {
         let (sink, samples) = sync_channel(8);
         let sampler = Sampler::start(Duration::from_millis(5), sink).unwrap();
         sampler.watch(Watch { gpu_uuids: vec!["GPU-unknown".to_owned()], ..watch("a", Vec::new()) });

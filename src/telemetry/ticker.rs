@@ -1,4 +1,4 @@
-//! The telemetry thread: reads what the board wants at a fixed cadence and delivers it, run by run.
+//! The telemetry thread: samples the watched runs at a fixed interval and delivers the samples.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,10 +17,10 @@ use super::host::{HostReader, RankReader};
 use super::roots::Roots;
 use crate::protocol::{GpuSample, HostSample, RankSample, Sample};
 
-/// NVML's own PCIe counters take 40 ms of a GPU: one GPU has its turn in each such time.
+/// Interval of slow PCIe readings, which block for 40 ms: each time, it is one GPU's turn.
 const PCIE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One run that is being sampled.
+/// A run that is being sampled.
 struct Run {
     birth: u64,
     revision: u64,
@@ -29,14 +29,14 @@ struct Run {
     delivery: Delivery,
 }
 
-/// The thread's own state.
+/// State of the thread.
 pub(super) struct Ticker<'nvml> {
     interval: Duration,
     cadence: Cadence,
     sink: SyncSender<(String, Sample)>,
     nvml: Option<&'nvml Nvml>,
     roots: Roots,
-    /// NVML lists processes by ids of the whole machine; these may not be ours.
+    /// Whether this process runs in a separate PID namespace, whose ids differ from those of NVML.
     own_namespace: bool,
     host: HostReader,
     gpus: BTreeMap<String, GpuReader<'nvml>>,
@@ -69,12 +69,12 @@ impl<'nvml> Ticker<'nvml> {
         }
     }
 
-    /// Ticks until told to stop or until nobody receives.
+    /// Samples until stopped or until the receiver is dropped.
     pub fn run(mut self, shared: &Shared) {
         while self.wait(shared) && self.tick().is_ok() {}
     }
 
-    /// Sleeps until the next deadline, without one while nothing is watched; false when told to stop.
+    /// Sleeps until the next deadline, or until something is watched; false when stopped.
     fn wait(&mut self, shared: &Shared) -> bool {
         let mut board = shared.lock();
         loop {
@@ -100,7 +100,7 @@ impl<'nvml> Ticker<'nvml> {
         }
     }
 
-    /// Makes what is sampled what is watched; ranks that stay keep their counters.
+    /// Takes over the watched runs; unchanged ranks keep their counters.
     fn take_over(&mut self, board: &Board) {
         self.revision = board.revision;
         self.runs.retain(|name, run| board.watches.get(name).is_some_and(|entry| entry.birth == run.birth));
@@ -131,7 +131,7 @@ impl<'nvml> Ticker<'nvml> {
         }
     }
 
-    /// Reads everything once and delivers to each run its part.
+    /// Reads everything once and delivers one sample per run.
     fn tick(&mut self) -> Result<(), SinkGone> {
         let time_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let host = self.host.read();
@@ -162,7 +162,7 @@ impl<'nvml> Ticker<'nvml> {
     }
 }
 
-/// One run's part of what a tick read.
+/// The sample of one run from the readings of a tick.
 fn sample(
     run: &mut Run,
     time_s: f64,
@@ -184,7 +184,7 @@ fn sample(
     Sample { time_s, hole_s: None, host: host.clone(), ranks, gpus }
 }
 
-/// The machine's own PID namespace has a fixed number; in any other, ids differ from those that NVML lists.
+/// Whether this process is outside the machine's root PID namespace, which has a fixed number.
 pub(super) fn in_own_pid_namespace(roots: &Roots) -> bool {
     const OF_THE_MACHINE: &str = "pid:[4026531836]";
     fs::read_link(roots.proc.join("self/ns/pid")).map_or(true, |link| link.as_os_str() != OF_THE_MACHINE)

@@ -1,4 +1,4 @@
-//! Reads how GPUs hang together and on the host: NVLink and PCIe between GPUs, and the host's NUMA nodes.
+//! Reads the topology: interconnects between GPUs, and the host's NUMA nodes.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use super::proc_text;
 use super::roots::{Roots, read_text};
 use crate::plan::{Link, Node, NumaNode, Topology};
 
-/// Reads how the parts of this machine hang together. It asks the driver, so not for the window's thread.
+/// Reads the topology of this machine. It queries the driver: do not call it on the window's thread.
 pub fn read_topology(node: &Node) -> Topology {
     let uuids: Vec<(u32, &str)> = node.gpus.iter().map(|gpu| (gpu.index, gpu.uuid.as_str())).collect();
     let mut links = Vec::new();
-    // Without GPUs the driver need not be opened.
+    // The driver is needed for pairs of GPUs only.
     if uuids.len() > 1
         && let Ok(nvml) = gpu::open()
     {
@@ -25,7 +25,7 @@ pub fn read_topology(node: &Node) -> Topology {
     Topology { links, numa: numa_nodes(&Roots::default(), node, &own_cpus()) }
 }
 
-/// The CPUs that this process may use; empty where the kernel does not tell.
+/// The CPUs that this process may use; empty if unknown.
 fn own_cpus() -> Vec<u32> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
     (0..rustix::thread::CpuSet::MAX_CPU)
@@ -54,11 +54,11 @@ fn numa_nodes(roots: &Roots, node: &Node, own_cpus: &[u32]) -> Vec<NumaNode> {
                 gpus: gpus_on(id),
             }
         })
-        // Memory of GPUs and of expanders forms nodes too; without CPUs and GPUs they say nothing here.
+        // GPU memory and memory expanders also form nodes; those without CPUs and GPUs are irrelevant here.
         .filter(|numa| numa.cpus > 0 || !numa.gpus.is_empty())
         .collect();
     if nodes.is_empty() {
-        // A kernel without NUMA: the whole machine is one node.
+        // Without NUMA, the whole machine is one node.
         let gpus = node.gpus.iter().map(|gpu| gpu.index).collect();
         let memory_bytes = (node.memory_bytes > 0).then_some(node.memory_bytes);
         let usable_cpus = own_cpus.to_vec();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_cpus_is_kept_where_a_gpu_is_on_it() {
+    fn a_node_without_cpus_is_kept_if_it_has_a_gpu() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "node0/cpulist", "0\n");
         write(folder.path(), "node2/cpulist", "\n");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_no_numa_nodes_is_one() {
+    fn a_machine_without_numa_is_one_node() {
         let folder = tempfile::tempdir().unwrap();
         let numa = numa_nodes(&Roots::below(folder.path()), &node(&[None]), &[0, 1]);
         assert_eq!(numa.len(), 1);

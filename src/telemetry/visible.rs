@@ -1,21 +1,21 @@
-//! Which GPUs `CUDA_VISIBLE_DEVICES` leaves, read as CUDA reads it.
+//! The GPUs left by `CUDA_VISIBLE_DEVICES`, parsed as CUDA parses it.
 //!
-//! Indices count in the order of PCI buses, which is NVML's. CUDA's own default, `FASTEST_FIRST`, differs from it only
-//! on machines with several kinds of GPU; there, set `CUDA_DEVICE_ORDER=PCI_BUS_ID` or name GPUs by UUID. Ranks are
-//! given UUIDs, so for them the order does not matter.
+//! Indices are in PCI bus order, as in NVML. CUDA's default, `FASTEST_FIRST`, differs only on machines with several
+//! models of GPU; there, set `CUDA_DEVICE_ORDER=PCI_BUS_ID` or use UUIDs. Ranks get UUIDs, so the order does not affect
+//! them.
 
-/// What a GPU can be named by.
+/// The names of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Identity {
     /// `GPU-…`.
     pub uuid: String,
-    /// `MIG-…` of its instances.
+    /// `MIG-…` UUIDs of its instances.
     pub mig_uuids: Vec<String>,
 }
 
-/// The visible GPUs as indices into `gpus`, in the order that CUDA gives them. The first entry says what the list is
-/// made of (indices, `GPU-…`, `MIG-…`); an entry that names no GPU ends it; one that repeats empties it. A UUID may be
-/// cut short as long as it is unique.
+/// The visible GPUs as indices into `gpus`, in CUDA's order. The first entry decides the kind of the list (indices,
+/// `GPU-…` or `MIG-…`); an invalid entry ends it; a repeated one empties it. UUIDs may be abbreviated as long as they are
+/// unique.
 pub(super) fn visible(variable: Option<&str>, gpus: &[Identity]) -> Vec<usize> {
     let Some(variable) = variable else { return (0..gpus.len()).collect() };
     let find: fn(&str, &[Identity]) -> Option<usize> = match variable.trim() {
@@ -27,7 +27,7 @@ pub(super) fn visible(variable: Option<&str>, gpus: &[Identity]) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     for entry in variable.split(',').map(str::trim) {
         let Some(index) = find(entry, gpus) else { break };
-        // Two instances of one GPU are no repetition, though CUDA uses but the first; the GPU is listed once.
+        // Two instances of one GPU are not a repetition, although CUDA uses only the first; the GPU is listed once.
         let repeats_gpu = found.contains(&index);
         if entries.contains(&entry) || (repeats_gpu && !entry.starts_with("MIG-")) {
             return Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn visible(variable: Option<&str>, gpus: &[Identity]) -> Vec<usize> {
     found
 }
 
-/// CUDA reads a number as C's `strtoul` does: it ends at the first character that is no digit.
+/// Parses an index as CUDA does, with C's `strtoul`: it ends at the first character that is not a digit.
 fn by_index(entry: &str, gpus: &[Identity]) -> Option<usize> {
     let entry = entry.strip_prefix('+').unwrap_or(entry);
     let end = entry.find(|c: char| !c.is_ascii_digit()).unwrap_or(entry.len());
@@ -54,7 +54,7 @@ fn by_uuid(entry: &str, gpus: &[Identity]) -> Option<usize> {
     only(gpus.iter().enumerate().filter(|(_, gpu)| gpu.uuid.starts_with(entry)))
 }
 
-/// An instance by its own UUID, or as old drivers name it: `MIG-GPU-<uuid>/<GPU instance>/<compute instance>`.
+/// A MIG instance by UUID, or by the old form `MIG-GPU-<uuid>/<GPU instance>/<compute instance>`.
 fn by_mig(entry: &str, gpus: &[Identity]) -> Option<usize> {
     let rest = entry.strip_prefix("MIG-")?;
     if rest.starts_with("GPU-") {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_may_be_cut_short_but_not_ambiguous() {
+    fn uuids_may_be_abbreviated_but_not_ambiguous() {
         assert_eq!(visible(Some("GPU-bb,GPU-aa1"), &gpus()), [2, 0]);
         assert!(visible(Some("GPU-aa"), &gpus()).is_empty());
         assert_eq!(visible(Some("GPU-bb33,0"), &gpus()), [2]);
