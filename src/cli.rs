@@ -1,6 +1,6 @@
-//! The subcommands. Data goes to stdout, progress and messages to stderr.
+//! The subcommands. Data goes to stdout; progress and messages go to stderr.
 //!
-//! Exit codes: 0 all well, 1 some run failed, 2 bad input or usage, 130 interrupted.
+//! Exit codes: 0 success, 1 some run did not finish, 2 bad input or usage, 130 interrupted.
 
 mod data;
 mod figure;
@@ -20,20 +20,20 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
-/// Everything asked for was done.
+/// Success.
 const OK: u8 = 0;
 /// Some run did not finish.
 const SOME_RUN_FAILED: u8 = 1;
-/// The input or the usage was wrong.
+/// Bad input or usage.
 const BAD_INPUT: u8 = 2;
-/// The user interrupted.
+/// Interrupted by the user.
 const INTERRUPTED: u8 = 130;
 
 /// A workbench for performance experiments on multi-GPU machines.
 #[derive(Parser)]
 #[command(name = "multicard", version, arg_required_else_help = false)]
 struct Arguments {
-    /// The session that the window opens; made if it is not there. By default the one that was open last.
+    /// Session that the window opens, created if missing. Default: the last open session.
     #[arg(long, value_name = "DIR")]
     session: Option<PathBuf>,
     #[command(subcommand)]
@@ -42,45 +42,45 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Say what this machine offers: GPUs, CPUs, memory, the worker.
+    /// Describe this machine: GPUs, CPUs, memory, worker.
     Node(node::Arguments),
-    /// Say what a plan would run here: its cells, time and memory, and what cannot run and why.
+    /// Show what a plan would run here: cells, estimated time and memory, and cells that cannot run.
     Plan(plan::Arguments),
-    /// Run a plan and keep what happens in a session.
+    /// Run a plan and record it in a session.
     Run(run::Arguments),
     /// Print a table of a session's results.
     Table(table::Arguments),
-    /// Write a figure of a session's results for paper, or open a figure's file again.
+    /// Write a figure of a session's results, or open a figure file in the window.
     Figure(figure::Arguments),
     /// Write all figures and tables of a session into a folder.
     Report(report::Arguments),
-    /// Say what a report of Nsight Systems holds: metrics, kernels, calls, copies, pauses.
+    /// Summarise a report of Nsight Systems: metrics, kernels, API calls, copies, gaps.
     Trace(trace::Arguments),
-    /// Make or fetch data sets.
+    /// Generate or download data sets.
     #[command(subcommand)]
     Data(data::Command),
-    /// Look after a session's folder.
+    /// Rebuild, export or import a session.
     #[command(subcommand)]
     Session(session::Command),
-    /// Print the completion script of a shell.
+    /// Print a shell completion script.
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Print the manual page, in roff.
     Man,
 }
 
-/// How a table is written.
+/// Output format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TableFormat {
-    /// For reading.
+    /// Markdown.
     Md,
-    /// For spreadsheets: all digits, units and intervals in columns of their own.
+    /// CSV with all digits, and separate columns for units and intervals.
     Csv,
-    /// For papers: booktabs and siunitx.
+    /// LaTeX with booktabs and siunitx.
     Latex,
-    /// For programs.
+    /// JSON.
     Json,
 }
 
@@ -95,10 +95,10 @@ impl From<TableFormat> for crate::figure::Format {
     }
 }
 
-/// What a subcommand ends in: the exit code, or the message for bad input.
+/// Result of a subcommand: the exit code, or the error for bad input.
 type Outcome = Result<u8, Box<dyn Error>>;
 
-/// Runs what the command line says.
+/// Runs the command line.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
@@ -131,7 +131,7 @@ fn window(session: Option<PathBuf>) -> Outcome {
     Ok(OK)
 }
 
-/// Opens the window at a figure.
+/// Opens the window with a figure.
 #[cfg(feature = "window")]
 fn window_at(figure: PathBuf) -> Outcome {
     crate::app::open(None, Some(figure))?;
@@ -148,12 +148,12 @@ fn window(_session: Option<PathBuf>) -> Outcome {
     Err("built without the feature `window`: use a subcommand (`multicard --help` lists them)".into())
 }
 
-/// How what is said of a machine or a plan is written.
+/// Output format of the description of a machine or a plan.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For reading.
+    /// Markdown.
     Md,
-    /// For programs.
+    /// JSON.
     Json,
 }
 
@@ -167,12 +167,12 @@ fn print(text: &str) -> Result<(), std::io::Error> {
     stdout.flush()
 }
 
-/// Writes a message to stderr; if even that is closed, nobody reads it.
+/// Writes a message to stderr; ignores a closed stderr.
 fn say(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "{message}");
 }
 
-/// The reader of a pipe (`head`, say) has seen enough: not an error.
+/// Whether the reader of a pipe, such as `head`, has closed it: not an error.
 fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
@@ -191,7 +191,7 @@ fn man() -> Outcome {
     Ok(OK)
 }
 
-/// The session folder that an argument means: a path, or the name of a session in the default place.
+/// Resolves a session argument: a path, or a name in the default folder.
 fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
     let folder = if argument.exists() || argument.components().count() > 1 {
         argument.clone()
@@ -201,7 +201,7 @@ fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
     if folder.join("session.toml").exists() {
         return Ok(folder);
     }
-    Err(format!("{} holds no session (no session.toml in it)", folder.display()).into())
+    Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `multicard data`: make or fetch data sets.
+//! `multicard data`: generates or downloads data sets.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -13,33 +13,33 @@ use crate::plan::DataSet;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Make a data set: the procedural digits, or with `--scenario b` a folder of 300×300 colour images.
+    /// Generate a data set: the procedural digits, or with `--scenario b` a folder of 300×300 colour images.
     Make {
-        /// `digits`, the default; with `--scenario b`, the folder to write.
+        /// `digits` (default), or with `--scenario b` the folder to write.
         #[arg(value_name = "SET|DIR")]
         target: Option<PathBuf>,
-        /// Of which scenario.
+        /// The scenario.
         #[arg(long, value_enum, default_value_t = Scenario::A)]
         scenario: Scenario,
-        /// Where the digits go; by default, where plans look for them.
+        /// Folder of the digits. Default: where plans look for them.
         #[arg(long)]
         folder: Option<PathBuf>,
-        /// What scenario b's images are made from.
+        /// Source of scenario b's images.
         #[arg(long, value_enum, default_value_t = From::Digits)]
         from: From,
-        /// Training images of scenario b; test images are a sixth of them.
+        /// Training images of scenario b; there are a sixth as many test images.
         #[arg(long, default_value_t = 60_000)]
         count: usize,
-        /// How scenario b's images are written.
+        /// File format of scenario b's images.
         #[arg(long, value_enum, default_value_t = Written::Jpeg)]
         format: Written,
     },
-    /// Download a data set; an interrupted download goes on where it stopped.
+    /// Download a data set; resumes an interrupted download.
     Fetch {
-        /// Which.
+        /// The data set.
         #[arg(value_enum)]
         set: Fetched,
-        /// Where; by default, where plans look for it.
+        /// Target folder. Default: where plans look for it.
         #[arg(long)]
         folder: Option<PathBuf>,
     },
@@ -47,9 +47,9 @@ pub(super) enum Command {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Scenario {
-    /// 60,000 + 10,000 handwritten-like digits of 28×28 pixels.
+    /// 60,000 + 10,000 digits of 28×28 pixels.
     A,
-    /// Colour images of 300×300 pixels in files, a folder a class.
+    /// Colour images of 300×300 pixels as files, one folder per class.
     B,
 }
 
@@ -57,15 +57,15 @@ pub(super) enum Scenario {
 pub(super) enum From {
     /// The procedural digits.
     Digits,
-    /// MNIST, once fetched.
+    /// MNIST; download it first.
     Mnist,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Written {
-    /// At quality 90.
+    /// JPEG of quality 90.
     Jpeg,
-    /// Without loss.
+    /// PNG, lossless.
     Png,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn run(command: Command) -> Outcome {
         }
         Command::Make { target: Some(other), .. } if other.as_os_str() != "digits" => {
             let other = other.display();
-            return Err(format!("`{other}` cannot be made: write digits, or --scenario b and a folder").into());
+            return Err(format!("cannot generate `{other}`: use digits, or --scenario b and a folder").into());
         }
         Command::Make { folder, .. } => {
             let folder = folder.map_or_else(|| dataset::data_folder(&DataSet::Digits), Ok)?;
@@ -107,27 +107,26 @@ pub(super) fn run(command: Command) -> Outcome {
     Ok(OK)
 }
 
-/// Sees that a plan's data set is there before anything is launched: makes what can be made, refuses what is
-/// absent or wrong.
+/// Checks a plan's data set before a launch: generates the digits if necessary, and rejects a missing or invalid set.
 pub(super) fn prepare(set: &DataSet) -> Result<(), dataset::DatasetError> {
     let folder = dataset::data_folder(set)?;
     if *set == DataSet::Digits {
         with_bar("images", |progress| dataset::make_digits(&folder, progress))?;
     }
     match set {
-        // Decoding them all would take minutes: each file is looked at by the run that uses it.
+        // Decoding all files would take minutes; the runs check the files they use.
         DataSet::Folder { .. } => dataset::list_files(&folder).map(drop),
         _ => dataset::load(set, &folder).map(drop),
     }
 }
 
-/// Does something that tells how far it is, with a bar on a terminal.
+/// Runs work that reports progress, with a progress bar on a terminal.
 fn with_bar<T>(unit: &str, work: impl FnOnce(&mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> T) -> T {
     let bar = ProgressBar::new(0);
     if !std::io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    // The template is a constant that the crate accepts; without it the bar is plain.
+    // The template is valid; without it the bar would be plain.
     if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:30}} {{pos}}/{{len}} {unit}  ETA {{eta}}")) {
         bar.set_style(style);
     }

@@ -1,4 +1,4 @@
-//! `multicard node`: what this machine offers.
+//! `multicard node`: describes this machine.
 
 use clap::Args;
 
@@ -8,7 +8,7 @@ use crate::session::Machine;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// How to write it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
 }
@@ -44,7 +44,7 @@ fn describe(node: &Node) -> String {
         ));
     }
     if node.gpus.is_empty() {
-        lines.push(format!("- GPUs: none ({})", node.no_gpu_reason.as_deref().unwrap_or("no reason known")));
+        lines.push(format!("- GPUs: none ({})", node.no_gpu_reason.as_deref().unwrap_or("reason unknown")));
     }
     match &node.worker {
         Ok(worker) => {

@@ -1,4 +1,4 @@
-//! `multicard plan`: what a plan would run here.
+//! `multicard plan`: shows what a plan would run here.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::session::Machine;
 pub(super) struct Arguments {
     /// The plan file.
     plan: PathBuf,
-    /// How to write it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
 }
@@ -75,7 +75,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         format!("# {}", plan.name),
         String::new(),
         format!(
-            "{runs} runs: {} cells × {} repeats; about {}, peak about {:.1} GB a rank (rough estimates).",
+            "{runs} runs: {} cells × {} repeats; about {}, peak about {:.1} GB per rank (rough estimates).",
             matrix.cells.len(),
             plan.repeats,
             crate::figure::duration_text(duration_s),

@@ -1,4 +1,4 @@
-//! `multicard run`: run a plan, show how far it is, keep everything in a session.
+//! `multicard run`: runs a plan, shows its progress and records it in a session.
 
 use std::error::Error;
 use std::io::IsTerminal;
@@ -20,24 +20,24 @@ use crate::session::{Added, Machine, Notice, Session, new_session_folder, runnab
 pub(super) struct Arguments {
     /// The plan file.
     plan: PathBuf,
-    /// The session's folder; made if it is not there. By default, one named after the plan and the time.
+    /// Session folder, created if missing. Default: named after the plan and the time.
     #[arg(long)]
     session: Option<PathBuf>,
-    /// Run only the repeats that the session does not hold as finished.
+    /// Run only the repeats that are not finished in the session.
     #[arg(long)]
     resume: bool,
-    /// What to write to stdout: nothing, or each event as a line of JSON.
+    /// Write events to stdout in this format. Default: nothing.
     #[arg(long, value_enum)]
     format: Option<Format>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One event a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// How often the bar is drawn and an interrupt is looked for.
+/// Interval of progress updates and checks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Some(folder) => folder.clone(),
         None => new_session_folder(&plan.name)?,
     };
-    // All that can be wrong is looked for before anything is written.
+    // Check everything before anything is written.
     let machine = Machine::look();
     runnable(&plan, &machine.node)?;
     super::data::prepare(&plan.data)?;
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let format = arguments.format;
     let drive = |session: &mut Session| drive(session, format, &interrupted);
     if arguments.resume && !session.is_idle() {
-        say("runs that an earlier multicard started are followed to their end first");
+        say("waiting for the runs that an earlier multicard started");
         if drive(&mut session)?.is_none() {
             return Ok(INTERRUPTED);
         }
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 
-/// Until nothing is left to do; none where it was interrupted, once what ran has ended.
+/// Drives the session until nothing is left to do; `None` if it was interrupted, once all runs have ended.
 fn drive(
     session: &mut Session,
     format: Option<Format>,
@@ -94,8 +94,8 @@ fn drive(
         }
         draw(&bar, session);
         if interrupted.load(Ordering::Relaxed) && !cancelled {
-            bar.suspend(|| say("interrupted: ending what runs"));
-            // What never started says nothing when it is taken out of the queue.
+            bar.suspend(|| say("interrupted: stopping all runs"));
+            // Queued runs send no notice when they are cancelled.
             outcomes.unfinished += session.states().filter(|(_, state)| *state == RunState::Queued).count();
             session.cancel_all()?;
             cancelled = true;
@@ -133,12 +133,12 @@ impl Outcomes {
 fn say_added(plan: &Plan, added: &Added, folder: &Path) {
     say(format_args!("{}: {} runs queued, session {}", plan.name, added.queued, folder.display()));
     if added.kept > 0 {
-        say(format_args!("{} runs are there already and are kept", added.kept));
+        say(format_args!("{} existing runs are kept", added.kept));
     }
     for invalid in added.invalid.iter().take(5) {
         let levels: Vec<String> =
             plan.varied().filter_map(|key| invalid.levels.get(key).map(|level| format!("{key} {level}"))).collect();
-        say(format_args!("not run here: {}: {}", levels.join(", "), invalid.reason));
+        say(format_args!("cannot run here: {}: {}", levels.join(", "), invalid.reason));
     }
     if added.invalid.len() > 5 {
         say(format_args!("… and {} more cells; `multicard plan` lists them", added.invalid.len() - 5));
@@ -167,7 +167,7 @@ fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Fo
             }
             None => bar.suspend(|| say(format_args!("run {name}: import cancelled; opening the session resumes it"))),
         },
-        Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable: {message}"))),
+        Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable line in a log: {message}"))),
         Notice::State { run, state, reason } if state.is_final() => {
             let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));
             let log = if reason.is_empty() {
@@ -187,7 +187,7 @@ fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    // The template is a constant that the crate accepts; without it the bar is plain.
+    // The template is valid; without it the bar would be plain.
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {msg}") {
         bar.set_style(style);
     }

@@ -1,4 +1,4 @@
-//! `multicard session`: look after a session's folder.
+//! `multicard session`: rebuilds, exports and imports sessions.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -15,25 +15,25 @@ use crate::store::{self, ArchiveError, ArchiveProgress};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Make the index anew from the logs.
+    /// Rebuild the index from the logs.
     Rebuild {
-        /// The session's folder, or the name of one in the default place.
+        /// Session folder, or the name of a session in the default folder.
         session: PathBuf,
     },
-    /// Write a session into one file: a ZIP archive with sizes and SHA-256 sums, without the index and without recordings of
-    /// Nsight Systems (.nsys-rep), which hold the environments of programs.
+    /// Export a session as a ZIP archive with sizes and SHA-256 checksums. Excludes the index and the recordings of Nsight
+    /// Systems (.nsys-rep), which contain the environment of programs.
     Export {
-        /// The session's folder, or the name of one in the default place.
+        /// Session folder, or the name of a session in the default folder.
         session: PathBuf,
-        /// The archive, which ends in .zip and is not there yet.
+        /// The archive to write; it must end in .zip and not exist yet.
         #[arg(long, value_name = "FILE.zip")]
         out: PathBuf,
     },
-    /// Make a session of an archive, once every sum in it was found right.
+    /// Import a session from an archive after verifying all checksums.
     Import {
         /// The archive.
         file: PathBuf,
-        /// The session's folder, which is not there yet. By default, one named as the archive in the default place.
+        /// Folder of the new session; it must not exist yet. Default: named after the archive, in the default folder.
         #[arg(long, value_name = "DIR")]
         session: Option<PathBuf>,
     },
@@ -63,18 +63,18 @@ fn rebuild(session: &Path) -> Outcome {
     let report = store::rebuild(session, &mut |_, _| {})?;
     say(format_args!("{} runs, {} events, {} samples", report.runs, report.events, report.samples));
     for damage in &report.damaged {
-        say(format_args!("left out: {damage}"));
+        say(format_args!("excluded: {damage}"));
     }
     Ok(if report.damaged.is_empty() { OK } else { SOME_RUN_FAILED })
 }
 
-/// The folder in the default place that has an archive's name.
+/// The session folder named after an archive, in the default folder.
 fn default_folder(archive: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let name = archive.file_stem().ok_or("the archive's path names no file")?;
+    let name = archive.file_stem().ok_or("the archive's path does not name a file")?;
     Ok(default_sessions_folder()?.join(name))
 }
 
-/// Does the work under a bar, up to its end or an interrupt.
+/// Runs work with a progress bar until it ends or is interrupted.
 fn transfer<T>(
     what: &'static str,
     work: impl FnOnce(ArchiveProgress<'_>) -> Result<T, ArchiveError>,

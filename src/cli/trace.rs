@@ -1,4 +1,4 @@
-//! `multicard trace`: what a profiler's report says.
+//! `multicard trace`: summarises a profiler report.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -16,32 +16,32 @@ use crate::trace::{self, Progress, Stage, TraceError, Window};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// An .nsys-rep (needs nsys), or the .sqlite that `nsys export --type sqlite` makes of it.
+    /// An .nsys-rep (needs nsys), or its export by `nsys export --type sqlite`.
     file: PathBuf,
-    /// How to write it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
-    /// Only what starts from here on, in seconds from the report's start.
+    /// Include only events from this time on, in seconds from the report's start.
     #[arg(long, value_name = "SECONDS")]
     from: Option<f64>,
-    /// Only what starts before.
+    /// Include only events that start before this time.
     #[arg(long, value_name = "SECONDS")]
     to: Option<f64>,
-    /// Keep its metrics in this session, where `table --preset metrics` and the window compare them.
+    /// Store its metrics in this session, where `table --preset metrics` and the window compare them.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "format"])]
     session: Option<PathBuf>,
-    /// As the trace of this run; otherwise as a report that stands alone.
+    /// Store it as the trace of this run. Default: as a standalone report.
     #[arg(long, requires = "session")]
     run: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For reading: what matters, long lists cut.
+    /// Markdown; long lists are shortened.
     Md,
-    /// For spreadsheets: every name.
+    /// CSV with every name.
     Csv,
-    /// For programs: everything.
+    /// JSON with all data.
     Json,
 }
 
@@ -50,16 +50,17 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
     let bar = bar()?;
-    let mut tell = |progress| {
+    let mut on_progress = |progress| {
         show(&bar, progress);
         if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     if let Some(session) = &arguments.session {
-        let kept = attach_report(&session_folder(session)?, &arguments.file, arguments.run.as_deref(), &mut tell);
+        let stored =
+            attach_report(&session_folder(session)?, &arguments.file, arguments.run.as_deref(), &mut on_progress);
         bar.finish_and_clear();
-        return match kept {
+        return match stored {
             Ok(name) => {
-                say(format_args!("kept as {name}; multicard table {} --preset metrics", session.display()));
+                say(format_args!("stored as {name}; multicard table {} --preset metrics", session.display()));
                 Ok(OK)
             }
             Err(SessionError::Trace(TraceError::Cancelled)) => {
@@ -69,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             Err(error) => Err(error.into()),
         };
     }
-    let imported = trace::import(&arguments.file, &window, &mut tell);
+    let imported = trace::import(&arguments.file, &window, &mut on_progress);
     bar.finish_and_clear();
     let trace = match imported {
         Err(TraceError::Cancelled) => {
@@ -81,7 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     match arguments.format {
         Format::Md => print(&trace::markdown(&trace))?,
         Format::Csv => {
-            // A file of rows has no place for them.
+            // CSV has no room for warnings.
             trace.warnings.iter().for_each(say);
             print(&trace::csv(&trace))?;
         }
@@ -101,7 +102,7 @@ fn bar() -> Result<ProgressBar, Box<dyn std::error::Error>> {
 
 fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_message(match progress.stage {
-        Stage::Exporting => "nsys exports",
+        Stage::Exporting => "exporting",
         Stage::Reading => "reading",
     });
     bar.set_position((progress.fraction * 1000.0) as u64);
