@@ -4,14 +4,11 @@
 //! nothing is watched. GPUs are identified by UUID and read through NVML, which is loaded at run time; the host and the
 //! ranks are read from `/proc`. Unknown values are `None`, never 0.
 
-mod board;
-mod cadence;
 mod cgroup;
 mod delivery;
 mod gpu;
-mod gpu_memory;
+mod gpu_use;
 mod host;
-mod in_use;
 mod node;
 mod proc_text;
 mod roots;
@@ -20,8 +17,8 @@ mod ticker;
 mod topology;
 mod visible;
 
-pub use board::Watch;
-pub use in_use::{in_use, signs_of_use};
+pub use gpu_use::{in_use, signs_of_use};
 pub use node::read_node;
 pub use sampler::{DEFAULT_INTERVAL, Sampler, TelemetryError};
+pub use ticker::Watch;
 pub use topology::read_topology;

@@ -14,7 +14,6 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::gpm_metrics_get;
 use nvml_wrapper::{Device, GpmSample, Nvml};
 
-use super::gpu_memory::GpuProcess;
 use super::roots::{Roots, read_text};
 use super::visible::Identity;
 use crate::plan::LinkKind;
@@ -149,6 +148,13 @@ impl Value {
         );
         result.ok()
     }
+}
+
+/// A process on a GPU as listed by NVML. In a container, its id may be 0 or belong to another namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GpuProcess {
+    pub pid: u32,
+    pub memory_bytes: Option<u64>,
 }
 
 /// One reading of a GPU: the values common to all runs, and its processes.

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::board::{Entry, Shared, Watch};
 use super::gpu;
 use super::roots::Roots;
-use super::ticker::Ticker;
+use super::ticker::{Entry, Shared, Ticker, Watch};
 use crate::protocol::Sample;
 
 /// Default interval: ten samples per second.

@@ -2,23 +2,100 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::PoisonError;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nvml_wrapper::Nvml;
 
-use super::board::{Board, Entry, Shared};
-use super::cadence::Cadence;
 use super::delivery::{Delivery, SinkGone};
 use super::gpu::{GpuReader, Reading};
-use super::gpu_memory;
+use super::gpu_use;
 use super::host::{HostReader, RankReader};
 use super::roots::Roots;
 use crate::protocol::{GpuSample, HostSample, RankSample, Sample};
 
 /// Interval of slow PCIe readings, which block for 40 ms: each time, it is one GPU's turn.
 const PCIE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What to sample for one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Watch {
+    /// The run's id; its samples are delivered under it.
+    pub run: String,
+    /// UUIDs of its GPUs. All values of a GPU unknown to NVML are `None`.
+    pub gpu_uuids: Vec<String>,
+    /// Its ranks with their process ids.
+    pub ranks: Vec<(u32, u32)>,
+    /// The `time_s` of the last sample from an earlier sampling of this run; the time between is marked as a gap. Ignored
+    /// if the run is being sampled already.
+    pub samples_after: Option<f64>,
+}
+
+/// One watched run.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Revision of the first watch of this run; a run that is watched again starts over.
+    pub birth: u64,
+    pub revision: u64,
+    pub watch: Watch,
+}
+
+/// The watched runs; the thread takes them over between ticks.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    pub watches: BTreeMap<String, Entry>,
+    pub revision: u64,
+    pub stop: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    board: Mutex<Board>,
+    pub changed: Condvar,
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn change(&self, change: impl FnOnce(&mut Board)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+}
+
+/// The grid of deadlines. It starts at the first call, and again after every rest.
+#[derive(Debug)]
+pub(super) struct Cadence {
+    interval: Duration,
+    next: Option<Instant>,
+}
+
+impl Cadence {
+    pub fn new(interval: Duration) -> Self {
+        Self { interval, next: None }
+    }
+
+    /// Time until the next deadline; zero if it is due.
+    pub fn wait(&mut self, now: Instant) -> Duration {
+        self.next.get_or_insert(now).saturating_duration_since(now)
+    }
+
+    /// Moves to the first deadline after `now`, skipping missed ones.
+    pub fn advance(&mut self, now: Instant) {
+        let due = self.next.unwrap_or(now);
+        let missed = now.saturating_duration_since(due).as_nanos() / self.interval.as_nanos().max(1);
+        let steps = u32::try_from(missed).unwrap_or(u32::MAX - 1) + 1;
+        self.next = Some(due + self.interval * steps);
+    }
+
+    /// Drops the grid while nothing is watched.
+    pub fn rest(&mut self) {
+        self.next = None;
+    }
+}
 
 /// A run that is being sampled.
 struct Run {
@@ -175,7 +252,7 @@ fn sample(
         let reading = gpus.get(uuid)?;
         let mut sample = reading.sample.clone();
         if let Some(processes) = &reading.processes {
-            (sample.ranks_memory_bytes, sample.foreign_processes) = gpu_memory::split(processes, &pids, own_namespace);
+            (sample.ranks_memory_bytes, sample.foreign_processes) = gpu_use::split(processes, &pids, own_namespace);
         }
         Some(sample)
     };
@@ -197,7 +274,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
-    use crate::telemetry::{DEFAULT_INTERVAL, Watch};
+    use crate::telemetry::DEFAULT_INTERVAL;
 
     #[test]
     #[ignore = "measures: prints what a tick of the host and two ranks costs"]
@@ -215,5 +292,32 @@ mod tests {
             samples.recv().unwrap();
         }
         println!("{:.1} µs a tick", start.elapsed().as_secs_f64() * 1e3);
+    }
+
+    #[test]
+    fn delays_do_not_move_the_grid() {
+        let ms = Duration::from_millis;
+        let start = Instant::now();
+        let mut cadence = Cadence::new(ms(100));
+        assert_eq!(cadence.wait(start), ms(0));
+        cadence.advance(start);
+        for tick in 1..1000_u32 {
+            let late = start + ms(100) * tick + ms(u64::from(tick % 37));
+            assert_eq!(cadence.wait(late), ms(0));
+            cadence.advance(late);
+            assert_eq!(cadence.wait(start + ms(100) * tick + ms(40)), ms(60));
+        }
+    }
+
+    #[test]
+    fn missed_deadlines_are_skipped_and_a_rest_starts_a_new_grid() {
+        let ms = Duration::from_millis;
+        let start = Instant::now();
+        let mut cadence = Cadence::new(ms(100));
+        cadence.wait(start);
+        cadence.advance(start + ms(350));
+        assert_eq!(cadence.wait(start + ms(350)), ms(50));
+        cadence.rest();
+        assert_eq!(cadence.wait(start + ms(1234)), ms(0));
     }
 }
