@@ -5,6 +5,7 @@
 mod data;
 mod figure;
 mod node;
+mod output;
 mod plan;
 mod report;
 mod run;
@@ -12,22 +13,15 @@ mod session;
 mod table;
 mod trace;
 
-use std::error::Error;
-use std::fmt::Display;
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
 
-/// Success.
-const OK: u8 = 0;
-/// Some run did not finish.
-const SOME_RUN_FAILED: u8 = 1;
-/// Bad input or usage.
-const BAD_INPUT: u8 = 2;
-/// Interrupted by the user.
-const INTERRUPTED: u8 = 130;
+use output::{
+    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, is_closed_pipe, print, say,
+    session_folder,
+};
 
 /// A workbench for performance experiments on multi-GPU machines.
 #[derive(Parser)]
@@ -70,33 +64,6 @@ enum Command {
     /// Print the manual page, in roff.
     Man,
 }
-
-/// Output format of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum TableFormat {
-    /// Markdown.
-    Md,
-    /// CSV with all digits, and separate columns for units and intervals.
-    Csv,
-    /// LaTeX with booktabs and siunitx.
-    Latex,
-    /// JSON.
-    Json,
-}
-
-impl From<TableFormat> for crate::figure::Format {
-    fn from(format: TableFormat) -> Self {
-        match format {
-            TableFormat::Md => Self::Markdown,
-            TableFormat::Csv => Self::Csv,
-            TableFormat::Latex => Self::Latex,
-            TableFormat::Json => Self::Json,
-        }
-    }
-}
-
-/// Result of a subcommand: the exit code, or the error for bad input.
-type Outcome = Result<u8, Box<dyn Error>>;
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
@@ -148,35 +115,6 @@ fn window(_session: Option<PathBuf>) -> Outcome {
     Err("built without the feature `window`: use a subcommand (`multicard --help` lists them)".into())
 }
 
-/// Output format of the description of a machine or a plan.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Markdown.
-    Md,
-    /// JSON.
-    Json,
-}
-
-/// Writes data to stdout.
-fn print(text: &str) -> Result<(), std::io::Error> {
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        stdout.write_all(b"\n")?;
-    }
-    stdout.flush()
-}
-
-/// Writes a message to stderr; ignores a closed stderr.
-fn say(message: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{message}");
-}
-
-/// Whether the reader of a pipe, such as `head`, has closed it: not an error.
-fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
-}
-
 fn completions(shell: clap_complete::Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "multicard", &mut script);
@@ -189,19 +127,6 @@ fn man() -> Outcome {
     clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
     print(&String::from_utf8(page)?)?;
     Ok(OK)
-}
-
-/// Resolves a session argument: a path, or a name in the default folder.
-fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
-    let folder = if argument.exists() || argument.components().count() > 1 {
-        argument.clone()
-    } else {
-        crate::session::default_sessions_folder()?.join(argument)
-    };
-    if folder.join("session.toml").exists() {
-        return Ok(folder);
-    }
-    Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
 }
 
 #[cfg(test)]

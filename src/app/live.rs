@@ -1,9 +1,7 @@
 //! The Live screen: curves of running and chosen runs on one time axis.
 
 mod axis;
-mod curves;
 mod drawn;
-mod kind;
 mod list;
 mod mark;
 mod options;
@@ -13,19 +11,17 @@ mod scene;
 mod store;
 #[cfg(test)]
 mod tests;
-mod track;
 
 use std::collections::HashMap;
 
 use eframe::egui::{Align, CentralPanel, Context, Frame, Layout, Margin, Panel, Ui};
 
+use super::curves::{Kind, XAxis};
 use super::engine::{LiveBatch, Records, RunCurves};
 use super::theme::GRID;
 use super::widgets::{main_button, muted};
 use super::{Command, Request, Screen, State};
 
-pub use curves::Curves;
-pub use kind::{Kind, XAxis};
 use scene::Scene;
 use store::Shelf;
 

@@ -15,7 +15,7 @@ use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, SnapshotOptions};
 
 use self::raster::Raster;
-use super::engine::LiveStep;
+use super::curves::LiveStep;
 use super::node::place::{Disk, Places};
 use super::{
     Command, Curves, LiveCommand, Records, RunCurves, Screen, Settings, State, UiEvent, install_theme, shell_ui,

@@ -34,7 +34,7 @@ fn read_gpus(node: &mut Node, variable: Option<&str>) -> Result<(), String> {
 /// The GPUs visible to CUDA, or why there are none.
 fn visible_gpus(roots: &Roots, listed: &[gpu::Listed], variable: Option<&str>) -> Result<Vec<Gpu>, String> {
     if listed.is_empty() {
-        return Err("the NVIDIA driver works but shows no GPU to this process: check `nvidia-smi`".to_owned());
+        return Err("the NVIDIA driver works but has no GPU that this process may open: check `nvidia-smi`".to_owned());
     }
     let identities: Vec<Identity> = listed.iter().map(|gpu| gpu.identity.clone()).collect();
     let gpus: Vec<Gpu> = (0..)

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::messages::{LiveBatch, Outbox, QueueRow, QueueView, Request, UiEvent, WindowClosed};
 use super::start::{Waiting, look_at_machine};
-use super::{LiveBatch, LiveStep, Outbox, QueueRow, QueueView, Request, UiEvent, WindowClosed};
-use crate::app::Screen;
+use crate::app::curves::LiveStep;
+use crate::app::screen::Screen;
 use crate::plan::Plan;
 use crate::protocol::{Event, EventLine, Sample, TraceOutcome};
 use crate::session::{Machine, Notice, Session, SessionError, new_session_folder};

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{LiveStep, Outbox, Records, Request, RunCurves, RunPage, UiEvent, WindowClosed};
+use super::messages::{Outbox, Records, Request, RunCurves, RunPage, UiEvent, WindowClosed};
 use crate::analysis::{RunSummary, summarise_report, summarise_run};
-use crate::app::Screen;
-use crate::app::live::Curves;
+use crate::app::curves::{Curves, LiveStep};
+use crate::app::screen::Screen;
 use crate::store::{Reader, RunRecord, StoreError, index_path};
 
 /// Interval of partial results while many runs are summarised.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::{Outbox, Records, Request, UiEvent, WindowClosed};
+use super::messages::{Outbox, Records, Request, UiEvent, WindowClosed};
 use crate::session::Machine;
 use crate::store::Reader;
 
@@ -80,7 +80,7 @@ mod tests {
     fn a_session_is_shown_before_it_is_opened_and_a_folder_without_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let (sender, events) = sync_channel(10);
-        let outbox = Outbox { sender, wake: Arc::new(|| ()) };
+        let outbox = Outbox::new(sender, || ());
         assert!(!show(folder.path(), &outbox).ok().unwrap());
         let session = folder.path().join("study");
         drop(Store::create(&session, &cpu_node()).unwrap());

@@ -3,7 +3,7 @@
 use egui_plot::{GridInput, GridMark};
 use jiff::tz::TimeZone;
 
-use super::kind::XAxis;
+use crate::app::curves::XAxis;
 use crate::figure::{grouped, significant};
 
 /// Round durations from one second up, in seconds.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eframe::egui::{Context, Id};
 
-use super::kind::XAxis;
+use crate::app::curves::XAxis;
 
 /// Points of a curve, split at gaps.
 pub type Pieces = Vec<Vec<[f64; 2]>>;

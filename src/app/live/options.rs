@@ -3,8 +3,8 @@
 use eframe::egui::{Role, Slider, Ui, WidgetInfo};
 
 use super::LiveCommand;
-use super::kind::{Kind, XAxis};
 use crate::app::State;
+use crate::app::curves::{Kind, XAxis};
 use crate::app::theme::GRID;
 use crate::app::tick::check_ui;
 

@@ -10,9 +10,9 @@ use egui_plot::{
 
 use super::LiveCommand;
 use super::axis::{log_text, log_ticks, x_text, x_ticks, y_text, y_ticks};
-use super::kind::Kind;
 use super::scene::{Curve, STEADY_ROOM, Scene, YAxis};
 use crate::app::State;
+use crate::app::curves::Kind;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
 
@@ -237,7 +237,7 @@ impl Draw<'_> {
                 plot.span(Span::new("", from..=to).fill(fill).border(Stroke::new(0.0, fill)).border_color(fill));
             }
             // Skipped when the lines would be too dense to read.
-            let place = |epoch: &super::curves::EpochStart| self.scene.place(run, epoch.time_s, epoch.step);
+            let place = |epoch: &crate::app::curves::EpochStart| self.scene.place(run, epoch.time_s, epoch.step);
             let starts = run.curves.epochs.iter().map(place);
             let seen: Vec<f64> =
                 starts.filter(|x| self.scene.view.0 <= *x && *x <= self.scene.view.1 && width > 0.0).collect();

@@ -3,11 +3,11 @@
 use eframe::egui::{Align, Frame, Layout, Margin, Panel, ScrollArea, Sense, Ui, vec2};
 
 use super::axis::place_text;
-use super::kind::Kind;
 use super::mark::swatch;
 use super::plots::{cursor, plots_rect};
 use super::scene::{Curve, Scene, YAxis};
 use crate::app::State;
+use crate::app::curves::Kind;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, strong};
 use crate::figure::{grouped, significant};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use eframe::egui::{Color32, Context, Visuals};
 use egui_plot::MarkerShape;
 
-use super::curves::Curves;
 use super::drawn::{self, Key, Pieces};
-use super::kind::{Kind, XAxis};
-use super::track::{Column, Track};
 use super::{LiveState, mark};
 use crate::analysis::Places;
 use crate::app::State;
+use crate::app::curves::Curves;
+use crate::app::curves::{Column, Track};
+use crate::app::curves::{Kind, XAxis};
 use crate::plan::RunState;
 
 /// Margin at both ends of the data, as a share of its width.

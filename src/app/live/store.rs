@@ -7,8 +7,8 @@ use std::sync::Arc;
 use eframe::egui::Context;
 use poll_promise::Promise;
 
-use super::curves::Curves;
-use super::track::{Smooth, Track};
+use crate::app::curves::Curves;
+use crate::app::curves::{Smooth, Track};
 use crate::app::engine::{LiveBatch, RunCurves};
 
 /// Most runs whose curves are kept.

@@ -37,11 +37,11 @@ impl Kind {
         Self::HostMemory,
     ];
     /// Quantities of steps.
-    pub(super) const OF_STEPS: [Self; 2] = [Self::Loss, Self::StepTime];
+    pub const OF_STEPS: [Self; 2] = [Self::Loss, Self::StepTime];
     /// Quantities of each GPU.
-    pub(super) const OF_GPUS: [Self; 5] = [Self::Memory, Self::Power, Self::Busy, Self::SmActivity, Self::Temperature];
+    pub const OF_GPUS: [Self; 5] = [Self::Memory, Self::Power, Self::Busy, Self::SmActivity, Self::Temperature];
     /// Quantities of the host.
-    pub(super) const OF_HOST: [Self; 2] = [Self::HostCpus, Self::HostMemory];
+    pub const OF_HOST: [Self; 2] = [Self::HostCpus, Self::HostMemory];
 
     /// The name on screen.
     pub fn name(self) -> &'static str {
@@ -74,7 +74,7 @@ impl Kind {
     }
 
     /// How the curve of a whole run is combined from its ranks or GPUs.
-    pub(super) fn whole(self) -> &'static str {
+    pub fn whole(self) -> &'static str {
         match self {
             Self::Loss => "mean of ranks",
             Self::StepTime => "slowest rank",
@@ -86,7 +86,7 @@ impl Kind {
     }
 
     /// Combines one value per GPU. `None` if one is missing, as a partial sum would look too small.
-    pub(super) fn of_all(self, values: &[Option<f64>]) -> Option<f64> {
+    pub fn of_all(self, values: &[Option<f64>]) -> Option<f64> {
         let values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
         if values.is_empty() {
             return None;
@@ -100,7 +100,7 @@ impl Kind {
     }
 
     /// The display unit for values up to `max`, and the factor from SI units to it.
-    pub(super) fn unit(self, max: f64) -> (&'static str, f64) {
+    pub fn unit(self, max: f64) -> (&'static str, f64) {
         match self {
             Self::Loss => ("", 1.0),
             Self::StepTime if max >= 1.0 => ("s", 1.0),
@@ -115,7 +115,7 @@ impl Kind {
     }
 
     /// Whether the axis includes zero.
-    pub(super) fn starts_at_zero(self) -> bool {
+    pub fn starts_at_zero(self) -> bool {
         !matches!(self, Self::Loss | Self::Temperature)
     }
 }

@@ -1,9 +1,22 @@
 //! The curves of one run: losses, step times and telemetry, ready to draw. They grow while the run goes on.
 
-use super::kind::Kind;
-use super::track::Track;
-use crate::app::engine::LiveStep;
+mod kind;
+mod track;
+
+pub use kind::{Kind, XAxis};
+pub use track::{Column, Smooth, Track};
+
 use crate::protocol::{GpuSample, Sample};
+use crate::store::StepRecord;
+
+/// One step of one rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LiveStep {
+    /// The rank.
+    pub rank: u32,
+    /// The step.
+    pub step: StepRecord,
+}
 
 /// Start of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,12 +133,12 @@ impl Curves {
     }
 
     /// All tracks, always in the same order.
-    pub(super) fn tracks(&self) -> impl Iterator<Item = &Track> {
+    pub fn tracks(&self) -> impl Iterator<Item = &Track> {
         self.ranks.iter().map(|rank| &rank.track).chain([&self.joined, &self.samples])
     }
 
     /// All tracks in the same order, mutable.
-    pub(super) fn tracks_mut(&mut self) -> impl Iterator<Item = &mut Track> {
+    pub fn tracks_mut(&mut self) -> impl Iterator<Item = &mut Track> {
         self.ranks.iter_mut().map(|rank| &mut rank.track).chain([&mut self.joined, &mut self.samples])
     }
 

@@ -36,18 +36,18 @@ pub struct Smooth {
 }
 
 impl Track {
-    pub(super) fn with_columns(columns: usize) -> Self {
+    pub fn with_columns(columns: usize) -> Self {
         Self { columns: vec![Column::default(); columns], ..Self::default() }
     }
 
     /// Adds columns, with gaps for the existing times.
-    pub(super) fn add_columns(&mut self, columns: usize) {
+    pub fn add_columns(&mut self, columns: usize) {
         let raw: Pyramid = std::iter::repeat_n(f64::NAN, self.times.len()).collect();
         self.columns.extend(std::iter::repeat_n(Column { raw, smooth: None }, columns));
     }
 
     /// Adds a row; a column without a value gets a gap. Times never decrease: an earlier time becomes the last one.
-    pub(super) fn push(&mut self, time_s: f64, step: Option<f64>, values: impl IntoIterator<Item = f64>) {
+    pub fn push(&mut self, time_s: f64, step: Option<f64>, values: impl IntoIterator<Item = f64>) {
         let last = self.times.last().copied();
         self.times.push(last.map_or(time_s, |last| if time_s > last { time_s } else { last }));
         if let Some(step) = step {
@@ -59,13 +59,13 @@ impl Track {
         }
     }
 
-    pub(super) fn value(&self, column: usize, at: usize) -> f64 {
+    pub fn value(&self, column: usize, at: usize) -> f64 {
         let values = self.columns.get(column).map_or(&[][..], |column| column.raw.values());
         values.get(at).copied().unwrap_or(f64::NAN)
     }
 
     /// Smooths all columns, or removes smoothing if `factor` is 0.
-    pub(super) fn smooth(&mut self, factor: f32) {
+    pub fn smooth(&mut self, factor: f32) {
         let Self { times, columns, .. } = self;
         for column in columns {
             column.smooth = (factor > 0.0).then(|| smoothed(times, &column.raw, column.smooth.take(), factor));
@@ -73,7 +73,7 @@ impl Track {
     }
 
     /// Extends smoothed columns to new values.
-    pub(super) fn catch_up(&mut self) {
+    pub fn catch_up(&mut self) {
         let Self { times, columns, .. } = self;
         for column in columns {
             if let Some(smooth) = column.smooth.take() {
@@ -84,13 +84,13 @@ impl Track {
     }
 
     /// Whether all columns are smoothed with `factor`.
-    pub(super) fn is_smooth(&self, factor: f32) -> bool {
+    pub fn is_smooth(&self, factor: f32) -> bool {
         let done = |smooth: &Smooth| smooth.factor == factor;
         self.columns.iter().all(|column| column.smooth.as_ref().map_or(factor == 0.0, done))
     }
 
     /// Smoothed copies of all columns.
-    pub(super) fn smoothed(&self, factor: f32) -> Vec<Smooth> {
+    pub fn smoothed(&self, factor: f32) -> Vec<Smooth> {
         self.columns.iter().map(|column| smoothed(&self.times, &column.raw, None, factor)).collect()
     }
 }

@@ -1,0 +1,86 @@
+//! What the subcommands share: exit codes, output to stdout and stderr, formats, and session arguments.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+/// Success.
+pub(super) const OK: u8 = 0;
+/// Some run did not finish.
+pub(super) const SOME_RUN_FAILED: u8 = 1;
+/// Bad input or usage.
+pub(super) const BAD_INPUT: u8 = 2;
+/// Interrupted by the user.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// Output format of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum TableFormat {
+    /// Markdown.
+    Md,
+    /// CSV with all digits, and separate columns for units and intervals.
+    Csv,
+    /// LaTeX with booktabs and siunitx.
+    Latex,
+    /// JSON.
+    Json,
+}
+
+impl From<TableFormat> for crate::figure::Format {
+    fn from(format: TableFormat) -> Self {
+        match format {
+            TableFormat::Md => Self::Markdown,
+            TableFormat::Csv => Self::Csv,
+            TableFormat::Latex => Self::Latex,
+            TableFormat::Json => Self::Json,
+        }
+    }
+}
+
+/// Result of a subcommand: the exit code, or the error for bad input.
+pub(super) type Outcome = Result<u8, Box<dyn Error>>;
+
+/// Output format of the description of a machine or a plan.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// Markdown.
+    Md,
+    /// JSON.
+    Json,
+}
+
+/// Writes data to stdout.
+pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        stdout.write_all(b"\n")?;
+    }
+    stdout.flush()
+}
+
+/// Writes a message to stderr; ignores a closed stderr.
+pub(super) fn say(message: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// Whether the reader of a pipe, such as `head`, has closed it: not an error.
+pub(super) fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Resolves a session argument: a path, or a name in the default folder.
+pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = if argument.exists() || argument.components().count() > 1 {
+        argument.clone()
+    } else {
+        crate::session::default_sessions_folder()?.join(argument)
+    };
+    if folder.join("session.toml").exists() {
+        return Ok(folder);
+    }
+    Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
+}
