@@ -1,4 +1,4 @@
-//! What runs say together: summaries of runs, medians with intervals, ratios. Pure functions on records.
+#![doc = include_str!("analysis/method.md")]
 
 mod activity;
 mod batch;
@@ -7,6 +7,7 @@ mod cell;
 mod effect;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod fold;
 mod loss;
 mod mark;
 mod measure;
@@ -20,15 +21,15 @@ mod wall_clock;
 
 pub use activity::{Activity, Phase};
 pub use batch::{BatchMeans, batch_means};
-pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, varying};
+pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, measure_of, varying};
 pub use effect::{Effect, effects};
 pub use loss::LossPoint;
 pub use mark::Mark;
-pub use measure::{MEASURES, Measure, measure};
+pub use measure::{Better, Measure, Measures, Origin, OverRanks, OverTime, Scaling, measure};
 pub use metric::{MetricUnit, metric_measure};
 pub use places::Places;
 pub use pyramid::{Pyramid, View};
-pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run};
+pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
 pub use smooth::Smoother;
 pub use value::{BOOTSTRAP_REPEATS, Interval, Method, Value, range, ratio, summarise};
 

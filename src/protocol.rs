@@ -1,8 +1,4 @@
-//! What crosses process boundaries: a [`Job`] goes in, [`Event`]s and [`Sample`]s come out, as JSON lines.
-//!
-//! A job is one file, `job.json`; each rank appends one [`EventLine`] a line to `rank-<r>.jsonl`. Both carry
-//! [`PROTOCOL_VERSION`]: a reader refuses a version that it does not know, by name.
-//! The group that holds the ranks keeps a log of its own, one [`GroupLine`] a line.
+#![doc = include_str!("protocol/protocol.md")]
 
 mod event;
 mod group;

@@ -1,13 +1,4 @@
-//! The session folder: logs that are the truth, an index made from them, one writer thread, readers that never wait.
-//!
-//! ```text
-//! decide ──▶ journal.jsonl (fsynced) ─┐
-//! event  ────────────────────────────┼─▶ bounded channel ─▶ writer thread ─▶ session.sqlite ─▶ Reader
-//! sample ────────────────────────────┘        └─▶ runs/<id>/samples.jsonl
-//! ```
-//!
-//! The ranks write `runs/<id>/rank-<r>.jsonl` themselves. Whatever is in the index can be made anew from the logs
-//! with [`rebuild`]; opening a session does so by itself where the index is missing, damaged or of another version.
+#![doc = include_str!("store/session.md")]
 
 mod archive;
 mod error;

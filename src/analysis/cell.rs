@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Recording, RunSummary};
+use super::{Measure, Recording, RunSummary, measure};
 use crate::plan::{DataSet, Factor, Key, Level, Levels, Workload, factor};
 
 /// The key of the data set where it stands among factors.
@@ -51,10 +51,15 @@ pub struct Cell<'a> {
     pub runs: Vec<&'a RunSummary>,
 }
 
-impl Cell<'_> {
+impl<'a> Cell<'a> {
     /// Whether a profiler recorded its runs: all or none of them.
     pub fn recording(&self) -> Recording {
         self.runs.first().map_or(Recording::Plain, |run| run.recording)
+    }
+
+    /// A measure of its runs, by its key.
+    pub fn measure(&self, key: &str) -> Option<&'a Measure> {
+        self.runs.first()?.measures.find(key)
     }
 
     /// Its name among cells of several sessions.
@@ -72,6 +77,11 @@ impl Cell<'_> {
             _ => self.levels.get(key).cloned(),
         }
     }
+}
+
+/// A measure by its key: that of the first cell that has one, or a built-in one.
+pub fn measure_of<'a>(cells: &[Cell<'a>], key: &str) -> Option<&'a Measure> {
+    cells.iter().find_map(|cell| cell.measure(key)).or_else(|| measure(key))
 }
 
 /// What may differ between cells: a factor, the data set, the session, or the cell itself.

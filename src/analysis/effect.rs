@@ -80,7 +80,8 @@ mod tests {
         };
         let runs: Vec<RunSummary> = records.iter().flat_map(|cell| [run(cell, 1), run(cell, 2)]).collect();
         let cells = cells(&runs);
-        let values = |cell: &Cell| cell.runs.iter().filter_map(|run| Some((run.repeat, run.step_time_s?))).collect();
+        let values =
+            |cell: &Cell| cell.runs.iter().filter_map(|run| Some((run.repeat, run.value("step_time_s")?))).collect();
         let effects = effects(&cells, &values, true, 1);
         effects
             .into_iter()

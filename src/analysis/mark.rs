@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::plan::RunState;
+use crate::plan::{Key, RunState};
 use crate::protocol::TraceOutcome;
 use crate::store::RunRecord;
 
@@ -35,7 +35,7 @@ pub enum Mark {
     /// All of its steps are warm-up: it has no step time and no throughput.
     NoSteadySteps,
     /// A measure was not a finite number and is left out: its key.
-    NotFinite(&'static str),
+    NotFinite(Key),
     /// The machine's clock was set while it ran: what it did when is not known.
     ClockSet,
     /// A profiler recorded it, which costs time.

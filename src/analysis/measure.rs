@@ -1,78 +1,268 @@
-//! The registry of measures: keys, units, and where a run's summary keeps them.
+//! The registry of measures: what each is, and how readings of it become one number of a run.
+
+use std::sync::{Arc, LazyLock};
 
 use super::RunSummary;
+use super::metric::metric_measures;
+use crate::plan::Key;
+
+/// Which values of a measure are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Better {
+    /// Low ones: times, losses, memory.
+    Lower,
+    /// High ones: throughput, accuracy.
+    Higher,
+    /// Neither: it describes a run and does not judge it.
+    Neither,
+}
+
+/// How the values of ranks become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OverRanks {
+    /// The greatest.
+    Max,
+    /// The sum.
+    Sum,
+    /// The mean, weighted by the units that each rank processed; the plain mean where no rank says how many.
+    MeanByUnits,
+    /// That of the first rank that has one: all ranks say the same.
+    First,
+    /// That of the rank whose steady steps took longest in all.
+    Slowest,
+}
+
+/// How the values of a run's epochs or steps become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OverTime {
+    /// That of the run's last epoch; without epochs, the last one.
+    Last,
+    /// The median of all.
+    Median,
+    /// The median of those without warm-up steps; of all where each has some, which is marked.
+    MedianOfSteady,
+    /// The greatest.
+    Max,
+    /// The sum.
+    Sum,
+}
+
+/// Where the values of a measure come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Readings of ranks under the measure's key: first over ranks, then over time.
+    Readings(OverRanks, OverTime),
+    /// Worked out from steps, telemetry, the journal or a profiler's report.
+    Derived,
+}
+
+/// What becomes of a measure on more GPUs if nothing is lost. Batches are per GPU: a step stays as long, and an epoch
+/// has fewer of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scaling {
+    /// It grows with the GPUs.
+    Linear,
+    /// It shrinks with them.
+    Inverse,
+    /// It stays.
+    Constant,
+    /// There is no ideal to hold it against.
+    None,
+}
 
 /// One measure of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     /// The key in files.
-    pub key: &'static str,
+    pub key: Key,
     /// The name on paper and on screen.
-    pub name: &'static str,
+    pub name: String,
     /// The unit in files; empty for a plain number.
-    pub unit: &'static str,
+    pub unit: String,
     /// The unit on paper and on screen.
-    pub shown_unit: &'static str,
+    pub shown_unit: String,
     /// Times this, a value in `unit` is one in `shown_unit`.
     pub shown_factor: f64,
-    /// The measure of a run.
-    pub of: fn(&RunSummary) -> Option<f64>,
+    /// Which values are good.
+    pub better: Better,
+    /// It depends on the speed of the machine: other runs beside it change it.
+    pub on_speed: bool,
+    /// Where its values come from.
+    pub origin: Origin,
+    /// What becomes of it on more GPUs.
+    pub scaling: Scaling,
 }
 
 impl Measure {
+    /// A measure that is known by its key alone: the last value of the first rank that says one.
+    pub fn new(key: impl Into<Key>) -> Self {
+        let key = key.into();
+        Self {
+            name: key.to_string(),
+            key,
+            unit: String::new(),
+            shown_unit: String::new(),
+            shown_factor: 1.0,
+            better: Better::Neither,
+            on_speed: false,
+            origin: Origin::Readings(OverRanks::First, OverTime::Last),
+            scaling: Scaling::None,
+        }
+    }
+
+    fn named(key: impl Into<Key>, name: impl Into<String>, unit: &str) -> Self {
+        Self { name: name.into(), unit: unit.to_owned(), shown_unit: unit.to_owned(), ..Self::new(key) }
+    }
+
+    /// A time in seconds.
+    pub(super) fn time(key: impl Into<Key>, name: impl Into<String>) -> Self {
+        Self { better: Better::Lower, on_speed: true, origin: Origin::Derived, ..Self::named(key, name, "s") }
+    }
+
+    fn bytes(key: &str, name: &str) -> Self {
+        Self { shown_unit: "GB".to_owned(), shown_factor: 1e-9, better: Better::Lower, ..Self::named(key, name, "B") }
+    }
+
+    fn read(self, ranks: OverRanks, time: OverTime) -> Self {
+        Self { origin: Origin::Readings(ranks, time), ..self }
+    }
+
+    pub(super) fn derived(key: impl Into<Key>, name: impl Into<String>, unit: &str) -> Self {
+        Self { origin: Origin::Derived, ..Self::named(key, name, unit) }
+    }
+
+    fn better(self, better: Better) -> Self {
+        Self { better, ..self }
+    }
+
+    fn scaling(self, scaling: Scaling) -> Self {
+        Self { scaling, ..self }
+    }
+
+    /// Whether its values are times, whose ratios are told the other way round: twice as fast is 2.
+    pub fn is_time(&self) -> bool {
+        self.unit == "s"
+    }
+
+    /// Whether each epoch has a value of it that stands for the run so far: losses, accuracy.
+    pub fn is_of_epochs(&self) -> bool {
+        matches!(self.origin, Origin::Readings(_, OverTime::Last))
+    }
+
+    /// The measure of a run.
+    pub fn of(&self, run: &RunSummary) -> Option<f64> {
+        run.value(&self.key)
+    }
+
     /// The measure of a run as tables take it: none where it depends on the machine's speed and others were on it.
     pub fn of_run_alone(&self, run: &RunSummary) -> Option<f64> {
-        if self.depends_on_speed() && run.had_company() { None } else { (self.of)(run) }
-    }
-
-    fn depends_on_speed(&self) -> bool {
-        matches!(self.unit, "s" | "images/s" | "J")
+        if self.on_speed && run.had_company() { None } else { self.of(run) }
     }
 }
 
-pub(super) const fn plain(
-    key: &'static str,
-    name: &'static str,
-    unit: &'static str,
-    of: fn(&RunSummary) -> Option<f64>,
-) -> Measure {
-    Measure { key, name, unit, shown_unit: unit, shown_factor: 1.0, of }
+/// The measures of a kind of run, in the order of columns: the built-in ones, and those that a plan brings.
+#[derive(Clone, Debug)]
+pub struct Measures {
+    /// Those to choose from.
+    list: Vec<Measure>,
+    /// Metrics of profilers' reports, in each of their units.
+    metrics: Vec<Measure>,
 }
 
-const fn bytes(key: &'static str, name: &'static str, of: fn(&RunSummary) -> Option<f64>) -> Measure {
-    Measure { key, name, unit: "B", shown_unit: "GB", shown_factor: 1e-9, of }
+// Runs share their registry, mostly.
+impl PartialEq for Measures {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || (&self.list, &self.metrics) == (&other.list, &other.metrics)
+    }
 }
 
-/// All measures, in the order of columns.
-pub const MEASURES: &[Measure] = &[
-    plain("step_time_s", "Step time", "s", |run| run.step_time_s),
-    plain("epoch_time_s", "Epoch time", "s", |run| run.epoch_time_s),
-    plain("total_time_s", "Total time", "s", |run| run.total_time_s),
-    plain("images_per_s", "Distinct images", "images/s", |run| run.images_per_s),
-    plain("processed_images_per_s", "Processed images", "images/s", |run| run.processed_images_per_s),
-    plain("load_wait_s", "Wait for data per step", "s", |run| run.load_wait_s),
-    plain("loader_start_s", "Start of the loader per epoch", "s", |run| run.loader_start_s),
-    plain("train_loss", "Training loss", "", |run| run.train_loss),
-    plain("test_loss", "Test loss", "", |run| run.test_loss),
-    Measure {
-        key: "accuracy",
-        name: "Accuracy",
-        unit: "",
-        shown_unit: "%",
-        shown_factor: 100.0,
-        of: |run| run.accuracy,
-    },
-    bytes("peak_allocated_bytes", "Peak allocated", |run| run.peak_allocated_bytes),
-    bytes("peak_reserved_bytes", "Peak reserved", |run| run.peak_reserved_bytes),
-    bytes("peak_active_bytes", "Peak active", |run| run.peak_active_bytes),
-    bytes("warm_up_peak_bytes", "Peak allocated in warm-up", |run| run.warm_up_peak_bytes),
-    bytes("peak_device_bytes", "Peak on the device", |run| run.peak_device_bytes),
-    plain("energy_j", "Energy", "J", |run| run.energy_j),
-];
+impl Measures {
+    /// The measures of runs whose steps process `units`: `images`, `tokens`.
+    pub fn of_units(units: &str) -> Self {
+        Self { list: list(units), metrics: metric_measures() }
+    }
 
-/// A measure by its key.
+    /// The measures of image runs.
+    pub fn built_in() -> &'static Arc<Self> {
+        static BUILT_IN: LazyLock<Arc<Measures>> = LazyLock::new(|| Arc::new(Measures::of_units("images")));
+        &BUILT_IN
+    }
+
+    /// These measures and more; one with a known key takes the place of that measure.
+    pub fn with(mut self, more: impl IntoIterator<Item = Measure>) -> Self {
+        for measure in more {
+            match self.list.iter_mut().find(|known| known.key == measure.key) {
+                Some(known) => *known = measure,
+                None => self.list.push(measure),
+            }
+        }
+        self
+    }
+
+    /// The measures to choose from, in the order of columns. Metrics of profilers' reports are not among them.
+    pub fn iter(&self) -> std::slice::Iter<'_, Measure> {
+        self.list.iter()
+    }
+
+    /// A measure by its key, metrics included.
+    pub fn find(&self, key: &str) -> Option<&Measure> {
+        self.list.iter().chain(&self.metrics).find(|measure| measure.key == *key)
+    }
+}
+
+/// A built-in measure by its key.
 pub fn measure(key: &str) -> Option<&'static Measure> {
-    MEASURES.iter().chain(super::metric::METRIC_MEASURES).find(|measure| measure.key == key)
+    Measures::built_in().find(key)
+}
+
+/// The key of the distinct units in each second: `images_per_s`.
+pub(super) fn distinct_rate(units: &str) -> Key {
+    format!("{units}_per_s").into()
+}
+
+/// The key of the units of all ranks in each second: `processed_images_per_s`.
+pub(super) fn processed_rate(units: &str) -> Key {
+    format!("processed_{units}_per_s").into()
+}
+
+fn list(units: &str) -> Vec<Measure> {
+    use Better::{Higher, Lower};
+    use OverRanks::{First, Max, MeanByUnits};
+    use OverTime::{Last, Median, MedianOfSteady, Sum};
+    let rate = |key: Key, name: &str| {
+        let rate = Measure::derived(key, format!("{name} {units}"), &format!("{units}/s"));
+        Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
+    };
+    let plain = |key: &str, name: &str| Measure::named(key, name, "");
+    vec![
+        Measure::time("step_time_s", "Step time").scaling(Scaling::Constant),
+        Measure::time("epoch_time_s", "Epoch time").read(Max, MedianOfSteady).scaling(Scaling::Inverse),
+        Measure::time("total_time_s", "Total time").scaling(Scaling::Inverse),
+        rate(distinct_rate(units), "Distinct"),
+        rate(processed_rate(units), "Processed"),
+        Measure::time("load_wait_s", "Wait for data per step"),
+        Measure::time("loader_start_s", "Start of the loader per epoch").read(Max, Median),
+        plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
+        plain("test_loss", "Test loss").better(Lower).read(First, Last),
+        Measure {
+            shown_unit: "%".to_owned(),
+            shown_factor: 100.0,
+            ..plain("accuracy", "Accuracy").better(Higher).read(First, Last)
+        },
+        Measure::bytes("peak_allocated_bytes", "Peak allocated").read(Max, OverTime::Max),
+        Measure::bytes("peak_reserved_bytes", "Peak reserved").read(Max, OverTime::Max),
+        Measure::bytes("peak_active_bytes", "Peak active").read(Max, OverTime::Max),
+        Measure::bytes("warm_up_peak_bytes", "Peak allocated in warm-up").read(Max, OverTime::Max),
+        Measure { origin: Origin::Derived, ..Measure::bytes("peak_device_bytes", "Peak on the device") },
+        Measure { on_speed: true, ..Measure::derived("energy_j", "Energy", "J").better(Lower) },
+        Measure::time("evaluation_time_s", "Test time per epoch").read(Max, MedianOfSteady),
+        Measure::bytes("received_bytes", "Received per epoch and rank").read(Max, Median),
+        plain("skipped_updates", "Skipped updates").better(Lower).read(Max, Sum),
+        plain("parameters", "Parameters").read(First, Last),
+        plain("unit_copies", &format!("Ranks that process the same {units}")).read(First, Last),
+        plain("units", &format!("Processed {units} per epoch")).read(OverRanks::Sum, Median),
+        plain("test_units", &format!("Test {units}")).read(First, OverTime::Max),
+    ]
 }
 
 #[cfg(test)]
@@ -84,11 +274,12 @@ mod tests {
     #[test]
     fn a_run_that_had_company_has_losses_and_memory_and_no_times_for_tables() {
         let mut record = fixture::finished();
-        let told = |run: &RunSummary| -> Vec<&str> {
-            MEASURES.iter().filter(|measure| measure.of_run_alone(run).is_some()).map(|measure| measure.key).collect()
+        let told = |run: &RunSummary| -> Vec<Key> {
+            let alone = run.measures.iter().filter(|measure| measure.of_run_alone(run).is_some());
+            alone.map(|measure| measure.key.clone()).collect()
         };
         let alone = summarise_run(&record);
-        assert!(told(&alone).contains(&"step_time_s") && told(&alone).contains(&"energy_j"));
+        assert!(["step_time_s", "energy_j"].iter().all(|key| told(&alone).contains(&Key::from(*key))));
         record.beside = vec!["0002-b-1".to_owned()];
         let beside = summarise_run(&record);
         let gone: Vec<_> = told(&alone).into_iter().filter(|key| !told(&beside).contains(key)).collect();
@@ -101,8 +292,35 @@ mod tests {
             "load_wait_s",
             "loader_start_s",
             "energy_j",
+            "evaluation_time_s",
         ];
         assert_eq!(gone, speeds);
-        assert_eq!((measure("step_time_s").unwrap().of)(&beside), alone.step_time_s, "its own page shows them");
+        assert_eq!(beside.value("step_time_s"), alone.value("step_time_s"), "its own page shows them");
+    }
+
+    #[test]
+    fn keys_are_unique_and_rates_are_named_after_the_units() {
+        let tokens = Measures::of_units("tokens");
+        let mut keys: Vec<&Key> = tokens.list.iter().chain(&tokens.metrics).map(|measure| &measure.key).collect();
+        let count = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
+        let rate = tokens.find("tokens_per_s").unwrap();
+        assert_eq!(
+            (rate.name.as_str(), rate.unit.as_str(), rate.better),
+            ("Distinct tokens", "tokens/s", Better::Higher)
+        );
+        assert!(tokens.find("images_per_s").is_none());
+    }
+
+    #[test]
+    fn a_measure_that_a_plan_brings_stands_last_or_takes_the_place_of_a_known_one() {
+        let own = Measure { name: "Perplexity".to_owned(), ..Measure::new("perplexity") };
+        let loss = Measure { name: "Loss of held-out text".to_owned(), ..measure("test_loss").unwrap().clone() };
+        let measures = Measures::of_units("tokens").with([own, loss]);
+        assert_eq!(measures.iter().last().unwrap().name, "Perplexity");
+        assert_eq!(measures.find("test_loss").unwrap().name, "Loss of held-out text");
+        assert_eq!(measures.iter().count(), Measures::built_in().iter().count() + 1);
     }
 }

@@ -1,7 +1,8 @@
 //! Metrics of profilers' reports as measures: each in seconds and as shares, which are named.
 
-use super::measure::{Measure, plain};
-use crate::protocol::TRACE_METRICS;
+use super::measure::{Better, Measure, measure};
+use crate::plan::Key;
+use crate::protocol::{TRACE_METRICS, TraceMetric, TraceMetricKind, TraceSummary};
 
 /// In what metrics are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,40 +46,40 @@ impl MetricUnit {
 }
 
 /// Four measures of each metric, in the order of [`TRACE_METRICS`] and [`MetricUnit::ALL`].
-macro_rules! measures {
-    ($($key:literal $name:literal,)+) => {
-        &[$(
-            plain(concat!($key, "_s"), $name, "s", |run| run.trace_metric($key).map(|metric| metric.seconds)),
-            plain(concat!($key, "_percent_of_report"), $name, "% of report", |run| {
-                run.trace_metric($key).map(|metric| metric.percent_of_report)
-            }),
-            plain(concat!($key, "_percent_of_shown"), $name, "% of shown", |run| {
-                run.trace_metric($key).map(|metric| metric.percent_of_shown)
-            }),
-            plain(concat!($key, "_percent_of_wall"), $name, "% of wall", |run| {
-                run.trace_metric($key).map(|metric| metric.percent_of_wall)
-            }),
-        )+]
+pub(super) fn metric_measures() -> Vec<Measure> {
+    let one = |kind: &TraceMetricKind, unit: MetricUnit| match unit {
+        MetricUnit::Seconds => Measure { better: Better::Neither, ..Measure::time(key_in(kind.key, unit), kind.name) },
+        _ => Measure::derived(
+            key_in(kind.key, unit),
+            kind.name,
+            &unit.name().replace("percent_", "% ").replace('_', " "),
+        ),
     };
+    TRACE_METRICS.iter().flat_map(|kind| MetricUnit::ALL.map(|unit| one(kind, unit))).collect()
 }
 
-pub(super) const METRIC_MEASURES: &[Measure] = measures! {
-    "host_to_device" "CUDA memcpy Host-to-Device",
-    "cuda_launch_kernel" "cudaLaunchKernel",
-    "cuda_stream_synchronize" "cudaStreamSynchronize",
-    "nccl_all_gather" "ncclDevKernel_AllGather",
-    "cuda_event_synchronize" "cudaEventSynchronize",
-    "cuda_event_destroy" "cudaEventDestroy",
-    "cuda_memcpy_async" "cudaMemcpyAsync",
-    "nccl_broadcast" "ncclDevKernel_Broadcast",
-    "nccl_all_reduce" "ncclDevKernel_AllReduce",
-    "nccl_reduce_scatter" "ncclDevKernel_ReduceScatter",
-};
+/// The values of a report's metrics under the keys of their measures.
+pub(super) fn metric_values(trace: &TraceSummary) -> impl Iterator<Item = (Key, f64)> {
+    let values = |metric: &TraceMetric| {
+        let value = |unit| match unit {
+            MetricUnit::Seconds => metric.seconds,
+            MetricUnit::OfReport => metric.percent_of_report,
+            MetricUnit::OfShown => metric.percent_of_shown,
+            MetricUnit::OfWall => metric.percent_of_wall,
+        };
+        MetricUnit::ALL.map(|unit| (key_in(&metric.key, unit), value(unit)))
+    };
+    trace.metrics.iter().flat_map(values)
+}
+
+fn key_in(metric: &str, unit: MetricUnit) -> Key {
+    let unit = if unit == MetricUnit::Seconds { "s" } else { unit.name() };
+    format!("{metric}_{unit}").into()
+}
 
 /// The measure of a metric; none of a key that no metric has.
 pub fn metric_measure(key: &str, unit: MetricUnit) -> Option<&'static Measure> {
-    let place = TRACE_METRICS.iter().position(|kind| kind.key == key)?;
-    METRIC_MEASURES.get(place * MetricUnit::ALL.len() + unit as usize)
+    measure(&key_in(key, unit))
 }
 
 #[cfg(test)]
@@ -88,12 +89,14 @@ mod tests {
 
     #[test]
     fn every_metric_is_a_measure_in_every_unit_under_its_own_name() {
-        assert_eq!(METRIC_MEASURES.len(), TRACE_METRICS.len() * MetricUnit::ALL.len());
+        assert_eq!(metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len());
         for kind in &TRACE_METRICS {
             for unit in MetricUnit::ALL {
                 let measure = metric_measure(kind.key, unit).unwrap();
                 let ending = if unit == MetricUnit::Seconds { "s" } else { unit.name() };
-                assert_eq!((measure.key, measure.name), (format!("{}_{ending}", kind.key).as_str(), kind.name));
+                assert_eq!((&*measure.key, &*measure.name), (format!("{}_{ending}", kind.key).as_str(), kind.name));
+                let shown = if unit == MetricUnit::OfWall { Some("% of wall") } else { None };
+                assert!(shown.is_none_or(|shown| shown == measure.unit), "{}", measure.unit);
             }
         }
     }

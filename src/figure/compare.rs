@@ -19,8 +19,8 @@ use super::notes::traced_note;
 use super::preset::{Preset, Runs};
 use super::table::{Baseline, Shape, Table, by_repeat, table_of};
 use crate::analysis::{
-    Cell, CellKey, Level, Measure, MetricUnit, Recording, RunState, Setting, Source, TRACE_METRICS, cells_of, measure,
-    metric_measure, varying,
+    Cell, CellKey, Level, Measure, MetricUnit, Recording, RunState, Setting, Source, TRACE_METRICS, cells_of,
+    measure_of, metric_measure, varying,
 };
 use crate::plan::{Facts, Filter};
 use arrange::{arrange, name_of};
@@ -221,7 +221,7 @@ impl Facts for Named<'_> {
 /// seconds.
 pub(super) fn column_of(metric: &str, unit: MetricUnit) -> Option<&'static str> {
     let unit = if unit == MetricUnit::OfShown { MetricUnit::Seconds } else { unit };
-    metric_measure(metric, unit).map(|measure| measure.key)
+    metric_measure(metric, unit).map(|measure| &*measure.key)
 }
 
 /// The levels that a setting has among all cells.
@@ -358,9 +358,9 @@ pub(super) struct Scene<'a> {
 }
 
 /// The name of a measure and the unit on screen, and what makes values ones in that unit.
-fn shown_measure(key: &str) -> (String, &'static str, f64) {
-    match measure(key) {
-        Some(Measure { name, shown_unit, shown_factor, .. }) => ((*name).to_owned(), *shown_unit, *shown_factor),
+fn shown_measure<'a>(scene: &Scene<'a>, key: &str) -> (String, &'a str, f64) {
+    match measure_of(scene.cells, key) {
+        Some(Measure { name, shown_unit, shown_factor, .. }) => (name.clone(), shown_unit, *shown_factor),
         None => ("Speed-up".to_owned(), "×", 1.0),
     }
 }

@@ -8,7 +8,7 @@ use super::render::{Format, render};
 use super::spec::Spec;
 use super::table::{Table, has_levels};
 use super::{Place, View};
-use crate::analysis::{CellKey, MEASURES, Source, cells_of, measure};
+use crate::analysis::{CellKey, Measures, Source, cells_of, measure};
 use crate::figure::paper::{CellFacts, DrawnChart};
 use crate::plan::Filter;
 
@@ -74,7 +74,7 @@ pub fn figure(sources: &[Source], spec: &Spec) -> Result<Figure, FigureError> {
     let comparison = compare_as(sources, &view, Some(&preset), &|scene| draw(scene, preset.drawing));
     let Comparison { mut charts, table, settings, cells, all_cells, .. } = comparison;
     if preset.drawing == Drawing::Loss && (!preset.metric.is_empty() || spec.measure.is_some()) {
-        let name = measure(view.metric).map(|measure| measure.name);
+        let name = measure(view.metric).map(|measure| measure.name.as_str());
         charts.retain(|chart| Some(chart.title.as_str()) == name);
     }
     // Points that no line joins say nothing of scaling: a note says what to run.
@@ -103,9 +103,10 @@ fn view(preset: Preset, spec: &Spec) -> Result<View, FigureError> {
         None => preset.usual_metric(),
         Some(super::SPEEDUP) => super::SPEEDUP,
         Some(asked) => match measure(asked) {
-            Some(measure) => measure.key,
+            Some(measure) => &measure.key,
             None => {
-                let known: Vec<&str> = MEASURES.iter().map(|measure| measure.key).chain([super::SPEEDUP]).collect();
+                let known: Vec<&str> =
+                    Measures::built_in().iter().map(|measure| &*measure.key).chain([super::SPEEDUP]).collect();
                 return Err(FigureError::Measure { given: asked.to_owned(), known: known.join(", ") });
             }
         },

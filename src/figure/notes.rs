@@ -1,8 +1,8 @@
 //! What stands under a table: what all rows share, how values were made, what is not in them.
 
 use super::sibling::Against;
-use super::table::{Baseline, CellValue, Column, RATE, Row, by_repeat, finished, is_time};
-use crate::analysis::{BOOTSTRAP_REPEATS, Cell, Method, RunState, held, measure, varying};
+use super::table::{Baseline, CellValue, Column, RATE, Row, by_repeat, finished};
+use crate::analysis::{BOOTSTRAP_REPEATS, Cell, Measure, Method, RunState, held, varying};
 
 /// Measures that are not of the time after the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
@@ -123,9 +123,10 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
         return "ratios are left out: the baseline is not among the cells any more; choose another".to_owned();
     }
     let Some(cell) = baseline.cell else { return "ratios are left out: no run has this measure".to_owned() };
-    let measure = measure(baseline.ratio_of).map_or(String::new(), |measure| measure.name.to_lowercase());
+    let of = cell.measure(baseline.ratio_of);
+    let measure = of.map_or(String::new(), |measure| measure.name.to_lowercase());
     let name = cell_name(cells, cell);
-    if is_time(baseline.ratio_of) {
+    if of.is_some_and(Measure::is_time) {
         return format!("ratio: {measure} of {name} over that of the row; above 1 is faster");
     }
     format!("ratio: {measure} over that of {name}")

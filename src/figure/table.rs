@@ -5,8 +5,8 @@ use super::notes::{notes, traced_note};
 use super::preset::Runs;
 use super::sibling::Against;
 use crate::analysis::{
-    Cell, CellKey, EpochSummary, Key, Level, Levels, Method, Recording, RunState, RunSummary, Setting, Value, cells,
-    measure, ratio, summarise, varying,
+    Cell, CellKey, Key, Level, Levels, Measure, Method, Recording, RunState, RunSummary, Setting, Value, cells,
+    measure_of, ratio, summarise, varying,
 };
 
 /// Seeds the bootstrap, so that the same runs always give the same table.
@@ -195,7 +195,7 @@ pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Tab
 
 /// The same of cells that were chosen already, with columns for these settings.
 pub(super) fn table_of(shape: &Shape, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
-    let columns = columns(shape, settings);
+    let columns = columns(shape, settings, cells);
     let row = |cell: &Cell, epoch: Option<u32>| Row {
         session: cell.session.to_owned(),
         cell: cell.id.to_owned(),
@@ -216,7 +216,7 @@ pub(super) fn table_of(shape: &Shape, settings: &[Setting], cells: &[Cell], base
     Table { preset: shape.id, columns, rows, notes, unmatched_baseline }
 }
 
-fn columns(shape: &Shape, varying: &[Setting]) -> Vec<Column> {
+fn columns(shape: &Shape, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
     let plain = |key: &str, name: &str, unit: &str| Column {
         key: key.into(),
         name: name.into(),
@@ -231,12 +231,12 @@ fn columns(shape: &Shape, varying: &[Setting]) -> Vec<Column> {
         columns.push(plain("epoch", "Epoch", ""));
     }
     columns.push(plain("runs", "Runs", ""));
-    columns.extend(shape.measures.iter().map(|key| match (measure(key), Against::find(key)) {
+    columns.extend(shape.measures.iter().map(|key| match (measure_of(cells, key), Against::find(key)) {
         (Some(measure), _) => Column {
-            shown_unit: measure.shown_unit.into(),
+            shown_unit: measure.shown_unit.clone(),
             shown_factor: measure.shown_factor,
             is_measure: true,
-            ..plain(measure.key, measure.name, measure.unit)
+            ..plain(&measure.key, &measure.name, &measure.unit)
         },
         (None, Some(against)) => {
             let percent = Column { shown_unit: "%".into(), shown_factor: 100.0, ..plain(key, against.name, "×") };
@@ -261,16 +261,18 @@ fn epochs(cell: &Cell) -> Vec<Option<u32>> {
 }
 
 fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -> CellValue {
-    let value = match (key, epoch.zip(epoch_measure(key))) {
+    let measure = cell.measure(key);
+    let of_epoch = epoch.filter(|_| measure.is_some_and(Measure::is_of_epochs));
+    let value = match (key, of_epoch) {
         ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
         ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
         ("speedup", _) => over_baseline(cell, baseline.cell, RATE),
         ("ratio", _) => over_baseline(cell, baseline.cell, baseline.ratio_of),
-        (_, Some((epoch, of))) => {
+        (_, Some(epoch)) => {
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
-            summarise(&values.filter_map(of).collect::<Vec<_>>(), SEED)
+            summarise(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>(), SEED)
         }
-        _ => match (measure(key), Against::find(key)) {
+        _ => match (measure, Against::find(key)) {
             (Some(measure), _) => {
                 let values = finished(cell).filter_map(|run| measure.of_run_alone(run));
                 summarise(&values.collect::<Vec<_>>(), SEED)
@@ -282,25 +284,10 @@ fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -
     value.map_or(CellValue::Missing, CellValue::Measure)
 }
 
-/// The measures that an epoch has too.
-fn epoch_measure(key: &str) -> Option<fn(&EpochSummary) -> Option<f64>> {
-    match key {
-        "train_loss" => Some(|epoch| epoch.train_loss),
-        "test_loss" => Some(|epoch| epoch.test_loss),
-        "accuracy" => Some(|epoch| epoch.accuracy),
-        _ => None,
-    }
-}
-
 /// A measure of a cell's finished runs, each with its repeat.
 pub(super) fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
-    let Some(measure) = measure(key) else { return Vec::new() };
+    let Some(measure) = cell.measure(key) else { return Vec::new() };
     finished(cell).filter_map(|run| Some((run.repeat, measure.of_run_alone(run)?))).collect()
-}
-
-/// Whether less of a measure is faster: its ratio is then the baseline's over the cell's.
-pub(super) fn is_time(key: &str) -> bool {
-    measure(key).is_some_and(|measure| measure.unit == "s")
 }
 
 /// A measure over the baseline's, for times the other way round, so that twice as fast is 2. Over distinct images a
@@ -313,7 +300,7 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str) -> 
         return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
     }
     let base = by_repeat(baseline, key);
-    if is_time(key) { ratio(&base, &own, SEED) } else { ratio(&own, &base, SEED) }
+    if cell.measure(key).is_some_and(Measure::is_time) { ratio(&base, &own, SEED) } else { ratio(&own, &base, SEED) }
 }
 
 /// The labels of a row's runs, each once, and how many of them did not finish.

@@ -1,6 +1,7 @@
 //! Reading the lines of a rank's log, of this protocol or of protocol 1.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::event::number_or_null;
 use super::{Event, EventLine};
@@ -18,11 +19,8 @@ pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
     if let Ok(step) = serde_json::from_slice::<StepLine>(line) {
         return Ok(vec![step.into()]);
     }
-    match serde_json::from_slice::<LineOf1>(line) {
-        Ok(line) => return Ok(line.adapt()),
-        // Events of this protocol are unknown to protocol 1. What only protocol 1 says is read for its error.
-        Err(error) if is_of_1(line) => return Err(error.to_string()),
-        Err(_) => {}
+    if is_of_1(line) {
+        return serde_json::from_slice::<LineOf1>(line).map(LineOf1::adapt).map_err(|error| error.to_string());
     }
     let line: EventLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match &line.event {
@@ -113,13 +111,18 @@ enum EventOf1 {
     },
 }
 
-/// Whether a line names an event that only protocol 1 has.
+/// Whether a line says something that only protocol 1 says so.
 fn is_of_1(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Named<'a> {
         event: &'a str,
+        parameters: Option<IgnoredAny>,
     }
-    serde_json::from_slice::<Named>(line).is_ok_and(|named| ["epoch", "evaluation", "memory"].contains(&named.event))
+    serde_json::from_slice::<Named>(line).is_ok_and(|named| match named.event {
+        "epoch" | "evaluation" | "memory" => true,
+        "model" => named.parameters.is_some(),
+        _ => false,
+    })
 }
 
 impl LineOf1 {

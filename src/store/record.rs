@@ -124,13 +124,13 @@ pub struct RunRecord {
 
 impl RankRecord {
     /// All readings of a key, in order.
-    pub fn readings_of(&self, key: &str) -> impl Iterator<Item = &ReadingRecord> {
+    pub fn readings_of(&self, key: &str) -> impl DoubleEndedIterator<Item = &ReadingRecord> {
         self.readings.iter().filter(move |reading| reading.key == *key)
     }
 
     /// The last reading of a key.
     pub fn last_reading(&self, key: &str) -> Option<f64> {
-        self.readings_of(key).last().map(|reading| reading.value)
+        self.readings_of(key).next_back().map(|reading| reading.value)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Measures of hundreds of made-up runs: 4 precisions × 2 layouts × 1 to 8 GPUs × pin_memory, some repeats each.
 
-use super::analysis::{EpochSummary, Level, Levels, LossPoint, Mark, Recording, RunState, RunSummary};
+use std::sync::Arc;
+
+use super::analysis::{EpochSummary, Key, Level, Levels, LossPoint, Mark, Measures, Recording, RunState, RunSummary};
 
 const PRECISIONS: [(&str, f64); 4] = [("fp32", 1.0), ("fp64", 2.1), ("fp16", 0.55), ("bf16", 0.6)];
 const LAYOUTS: [(&str, f64); 2] = [("nchw", 1.0), ("nhwc", 0.7)];
@@ -37,14 +39,15 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
     let noise = f64::from(hash.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24);
     let epoch_time_s = 90.0 * slower / gpus.powf(0.86) * (1.0 + 0.06 * noise);
     let failed = hash % 40 == 0;
-    let epoch = |epoch: u32| EpochSummary {
-        epoch,
-        duration_s: Some(epoch_time_s),
-        warm_up: epoch == 1,
-        train_loss: Some((1.8 + 0.2 * noise) / f64::from(epoch).powf(1.2 / slower.powf(0.2))),
-        test_loss: Some((1.9 + 0.3 * noise) / f64::from(epoch)),
-        accuracy: Some(1.0 - (0.3 + 0.1 * noise) / f64::from(epoch)),
-        last_step: Some(938 * u64::from(epoch)),
+    let epoch = |epoch: u32| {
+        let values = [
+            ("epoch_time_s", epoch_time_s),
+            ("train_loss", (1.8 + 0.2 * noise) / f64::from(epoch).powf(1.2 / slower.powf(0.2))),
+            ("test_loss", (1.9 + 0.3 * noise) / f64::from(epoch)),
+            ("accuracy", 1.0 - (0.3 + 0.1 * noise) / f64::from(epoch)),
+        ];
+        let values = values.map(|(key, value)| (Key::from(key), value)).into();
+        EpochSummary { epoch, warm_up: epoch == 1, last_step: Some(938 * u64::from(epoch)), values }
     };
     let loss = |piece: u32| LossPoint {
         step: 94 * u64::from(piece),
@@ -52,8 +55,22 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         loss: 2.3 / (1.0 + 0.1 * f64::from(piece) / slower),
     };
     let epochs: Vec<EpochSummary> = (1..=12).map(epoch).collect();
-    let last = epochs[epochs.len() - 1];
     let peak = 3.2e9 * slower + 1.0e8 * noise;
+    let mut values = epochs.last().map(|last| last.values.clone()).unwrap_or_default();
+    let of_run = [
+        ("step_time_s", epoch_time_s * gpus / 938.0),
+        ("total_time_s", 12.5 * epoch_time_s),
+        ("images_per_s", 60_000.0 / epoch_time_s),
+        ("processed_images_per_s", 60_000.0 / epoch_time_s),
+        ("load_wait_s", 0.0004 * (1.0 + noise)),
+        ("peak_allocated_bytes", peak),
+        ("peak_reserved_bytes", 1.2 * peak),
+        ("peak_active_bytes", 1.05 * peak),
+        ("warm_up_peak_bytes", 1.8 * peak),
+        ("peak_device_bytes", 1.2 * peak + 6.0e8),
+        ("energy_j", 350.0 * gpus * epoch_time_s),
+    ];
+    values.extend(of_run.map(|(key, value)| (Key::from(key), value)));
     let mut marks = Vec::new();
     if failed {
         marks.push(Mark::Failed("failed: out of memory".to_owned()));
@@ -68,23 +85,9 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         device: Some("NVIDIA H100".to_owned()),
         repeat,
         state: if failed { RunState::Failed } else { RunState::Finished },
-        step_time_s: Some(epoch_time_s * gpus / 938.0),
+        measures: Arc::clone(Measures::built_in()),
+        values,
         step_mean: None,
-        epoch_time_s: Some(epoch_time_s),
-        total_time_s: Some(12.5 * epoch_time_s),
-        images_per_s: Some(60_000.0 / epoch_time_s),
-        processed_images_per_s: Some(60_000.0 / epoch_time_s),
-        load_wait_s: Some(0.0004 * (1.0 + noise)),
-        loader_start_s: None,
-        train_loss: last.train_loss,
-        test_loss: last.test_loss,
-        accuracy: last.accuracy,
-        peak_allocated_bytes: Some(peak),
-        peak_reserved_bytes: Some(1.2 * peak),
-        peak_active_bytes: Some(1.05 * peak),
-        warm_up_peak_bytes: Some(1.8 * peak),
-        peak_device_bytes: Some(1.2 * peak + 6.0e8),
-        energy_j: Some(350.0 * gpus * epoch_time_s),
         activity: Vec::new(),
         epochs,
         losses: (1..=120).map(loss).collect(),

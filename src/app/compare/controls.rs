@@ -10,7 +10,7 @@ use eframe::egui::{
 use super::look::{text_width, together_ui};
 use super::picture::Picture;
 use super::{CompareCommand, filter_id, look, metrics};
-use crate::analysis::{CellKey, MEASURES};
+use crate::analysis::{CellKey, Measures, measure};
 use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
@@ -243,10 +243,10 @@ fn place_ui(
 }
 
 fn metric_ui(ui: &mut Ui, metric: &'static str, kind: Kind, commands: &mut Vec<Command>) {
-    let name = |key: &str| MEASURES.iter().find(|known| known.key == key).map_or("Speed-up", |known| known.name);
+    let name = |key: &str| measure(key).map_or("Speed-up", |known| known.name.as_str());
     let what = if kind == Kind::Loss { "Table shows" } else { "Measure" };
     choice_ui(ui, what, name(metric), 148.0, |ui| {
-        for key in MEASURES.iter().map(|known| known.key).chain([SPEEDUP]) {
+        for key in Measures::built_in().iter().map(|known| &*known.key).chain([SPEEDUP]) {
             if ui.selectable_label(metric == key, name(key)).clicked() {
                 commands.push(Command::Compare(CompareCommand::Metric(key)));
             }

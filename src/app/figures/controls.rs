@@ -3,7 +3,7 @@
 use eframe::egui::{DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::{FiguresCommand, filter_id};
-use crate::analysis::{MEASURES, measure};
+use crate::analysis::{Measures, measure};
 use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::theme::{GRID, palette};
 use crate::app::tick::check_ui;
@@ -44,7 +44,7 @@ fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.label(muted(ui, preset.help));
     if preset.drawing.has_measure() {
         ui.add_space(GRID);
-        let name = |key: &str| measure(key).map_or("Speed-up", |measure| measure.name);
+        let name = |key: &str| measure(key).map_or("Speed-up", |measure| measure.name.as_str());
         let now = spec.measure.as_deref().map_or("the preset's own", name);
         choice_ui(ui, "Measure", now, |ui| {
             let mut offer = |ui: &mut Ui, key: Option<&str>, text: &str| {
@@ -53,7 +53,7 @@ fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 }
             };
             offer(ui, None, "the preset's own");
-            for key in MEASURES.iter().map(|known| known.key).chain([SPEEDUP]) {
+            for key in Measures::built_in().iter().map(|known| &*known.key).chain([SPEEDUP]) {
                 offer(ui, Some(key), name(key));
             }
         });

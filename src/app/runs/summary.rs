@@ -4,7 +4,7 @@ use eframe::egui::{Align, Grid, Label, Layout, Ui, WidgetText};
 
 use super::list::clock_text;
 use super::row::Row;
-use crate::analysis::{MEASURES, Mark, Setting, TRACE_METRICS};
+use crate::analysis::{Mark, Measure, Setting, TRACE_METRICS};
 use crate::app::engine::RunPage;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{bytes_text, muted, strong};
@@ -66,7 +66,11 @@ fn marks_ui(ui: &mut Ui, page: &RunPage) {
 }
 
 fn measures_ui(ui: &mut Ui, page: &RunPage) {
-    let known: Vec<_> = MEASURES.iter().filter_map(|measure| Some((measure, (measure.of)(&page.summary)?))).collect();
+    let summary = &page.summary;
+    let mut known: Vec<(Measure, f64)> =
+        summary.measures.iter().filter_map(|measure| Some((measure.clone(), measure.of(summary)?))).collect();
+    // Readings of a newer worker, or of one's own: by their keys.
+    known.extend(summary.unregistered().map(|(key, value)| (Measure::new(key), value)));
     section(ui, "Measures");
     if known.is_empty() {
         ui.weak("None yet: they are computed from steps and epochs.");
@@ -74,10 +78,10 @@ fn measures_ui(ui: &mut Ui, page: &RunPage) {
     }
     Grid::new("run-measures").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
         for (measure, value) in known {
-            ui.label(muted(ui, measure.name)).on_hover_text(measure.key);
+            ui.label(muted(ui, &measure.name)).on_hover_text(&*measure.key);
             let shown = grouped(&significant(value * measure.shown_factor));
             right(ui, shown).on_hover_text(format!("{} = {value} {}", measure.key, measure.unit));
-            ui.label(muted(ui, measure.shown_unit));
+            ui.label(muted(ui, &measure.shown_unit));
             ui.end_row();
         }
     });
@@ -88,16 +92,23 @@ fn epochs_ui(ui: &mut Ui, page: &RunPage) {
         return;
     }
     section(ui, "Epochs");
-    Grid::new("run-epochs").num_columns(6).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
-        for title in ["Epoch", "Train loss", "Test loss", "Accuracy %", "Duration s"] {
-            right(ui, muted(ui, title));
+    // What stands for the run so far at the end of each epoch, and the epoch's time.
+    let summary = &page.summary;
+    let told = |measure: &&Measure| summary.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
+    let shown = |measure: &&Measure| measure.is_of_epochs() || measure.key == "epoch_time_s";
+    let mut measures: Vec<&Measure> = summary.measures.iter().filter(shown).filter(told).collect();
+    measures.sort_by_key(|measure| measure.is_time());
+    Grid::new("run-epochs").num_columns(measures.len() + 2).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
+        right(ui, muted(ui, "Epoch"));
+        for measure in &measures {
+            right(ui, muted(ui, format!("{} {}", measure.name, measure.shown_unit).trim_end()));
         }
         ui.label("");
         ui.end_row();
         for epoch in &page.summary.epochs {
             right(ui, epoch.epoch.to_string());
-            let accuracy = epoch.accuracy.map(|accuracy| accuracy * 100.0);
-            for value in [epoch.train_loss, epoch.test_loss, accuracy, epoch.duration_s] {
+            for measure in &measures {
+                let value = epoch.value(&measure.key).map(|value| value * measure.shown_factor);
                 let response = right(ui, value.map_or("–".to_owned(), significant));
                 if let Some(value) = value {
                     response.on_hover_text(value.to_string());

@@ -26,7 +26,7 @@ pub(super) fn memory(scene: &Scene) -> Chart {
     chart.y.name = chart.title.clone();
     for (row, cell) in scene.cells.iter().enumerate() {
         for (place, key) in MEMORY.into_iter().enumerate() {
-            let name = shown_measure(key).0;
+            let name = shown_measure(scene, key).0;
             add(scene, &mut chart, (row, cell), key, (name, Look::Place(place)), None);
         }
     }
@@ -34,7 +34,7 @@ pub(super) fn memory(scene: &Scene) -> Chart {
 }
 
 fn empty(scene: &Scene, metric: &str) -> Chart {
-    let (name, unit, _) = shown_measure(metric);
+    let (name, unit, _) = shown_measure(scene, metric);
     let rows = scene.arrangement.rows.as_ref().map_or("", |setting| &*setting.name);
     Chart {
         title: name.clone(),
@@ -75,7 +75,7 @@ fn add(
         }
     };
     if let Some(value) = scene.value(row, metric) {
-        let value = scaled(value, shown_measure(metric).2);
+        let value = scaled(value, shown_measure(scene, metric).2);
         series[place].points.push(Point { x, value, ratio, cell: Some(cell.key()) });
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::arrange::name_of;
 use super::{Over, Scene, shown_measure};
-use crate::analysis::{Cell, EpochSummary, LossPoint, RunSummary, Setting, Value, range};
+use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, range};
 use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
 use crate::figure::table::finished;
 
@@ -13,26 +13,28 @@ use super::bars::scaled;
 /// Lines of one chart that can still be told apart.
 pub(super) const LINES: usize = 16;
 
-type OfEpoch = fn(&EpochSummary) -> Option<f64>;
-
-/// Training loss, test loss and accuracy.
+/// Training loss, test loss and accuracy, and whatever else epochs have a value of that stands for the run so far.
 pub(super) fn by_epoch(scene: &Scene) -> Vec<Chart> {
-    let measures: [(&str, OfEpoch); 3] = [
-        ("train_loss", |epoch| epoch.train_loss),
-        ("test_loss", |epoch| epoch.test_loss),
-        ("accuracy", |epoch| epoch.accuracy),
-    ];
-    measures.into_iter().map(|(key, of)| chart(scene, key, of)).collect()
+    let mut keys: Vec<&str> = vec!["train_loss", "test_loss", "accuracy"];
+    for run in scene.cells.iter().flat_map(|cell| &cell.runs) {
+        for measure in run.measures.iter().filter(|measure| measure.is_of_epochs()) {
+            let told = || run.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
+            if !keys.contains(&&*measure.key) && told() {
+                keys.push(&measure.key);
+            }
+        }
+    }
+    keys.into_iter().map(|key| chart(scene, key)).collect()
 }
 
-fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
-    let (name, unit, factor) = shown_measure(key);
+fn chart(scene: &Scene, key: &str) -> Chart {
+    let (name, unit, factor) = shown_measure(scene, key);
     let mut lines = Lines::default();
     for cell in all_colours_first(scene) {
         let points = match scene.view.over {
             // Of the training loss more is known than its mean over an epoch.
             Over::Steps | Over::Time if key == "train_loss" => by_piece(scene, cell),
-            Over::Epochs | Over::Steps | Over::Time => by_epoch_end(scene, cell, of),
+            Over::Epochs | Over::Steps | Over::Time => by_epoch_end(scene, cell, key),
         };
         let points = points.into_iter().map(|(x, value)| {
             let value = scaled(value, factor);
@@ -56,10 +58,10 @@ fn chart(scene: &Scene, key: &str, of: OfEpoch) -> Chart {
 }
 
 /// A measure at the end of each epoch.
-fn by_epoch_end(scene: &Scene, cell: &Cell, of: OfEpoch) -> Vec<(f64, Value)> {
+fn by_epoch_end(scene: &Scene, cell: &Cell, key: &str) -> Vec<(f64, Value)> {
     let point = |epoch: u32| {
         let ends = || finished(cell).filter_map(move |run| run.epochs.iter().find(|one| one.epoch == epoch));
-        let value = range(&ends().filter_map(of).collect::<Vec<_>>())?;
+        let value = range(&ends().filter_map(|end| end.value(key)).collect::<Vec<_>>())?;
         let x = match scene.view.over {
             Over::Epochs => f64::from(epoch),
             Over::Steps => ends().filter_map(|end| end.last_step).max()? as f64,
@@ -111,7 +113,7 @@ fn all_colours_first<'a>(scene: &'a Scene<'a>) -> Vec<&'a Cell<'a>> {
 /// The time spent in training until the end of an epoch, tests left out: the median over repeats.
 fn trained_s(cell: &Cell, epoch: u32) -> Option<f64> {
     let until = |run: &&RunSummary| -> Option<f64> {
-        run.epochs.iter().filter(|one| one.epoch <= epoch).map(|one| one.duration_s).sum()
+        run.epochs.iter().filter(|one| one.epoch <= epoch).map(|one| one.value("epoch_time_s")).sum()
     };
     let has_epoch = |run: &&RunSummary| run.epochs.iter().any(|one| one.epoch == epoch);
     let times: Vec<f64> = finished(cell).filter(has_epoch).filter_map(|run| until(&run)).collect();

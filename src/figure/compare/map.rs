@@ -9,7 +9,7 @@ use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
 /// The chosen measure: the first setting that differs stands on rows, the last on columns.
 pub(super) fn map(scene: &Scene) -> Chart {
     let metric = scene.view.metric;
-    let (name, unit, factor) = shown_measure(metric);
+    let (name, unit, factor) = shown_measure(scene, metric);
     let mut settings: Vec<Setting> = varying(scene.cells);
     let across = settings.pop();
     let down = if settings.is_empty() { None } else { Some(settings.remove(0)) };

@@ -9,10 +9,10 @@ use crate::figure::table::by_repeat;
 /// The chosen measure of each finished run, arranged as bars are.
 pub(super) fn repeats(scene: &Scene) -> Chart {
     let metric = if scene.view.metric == SPEEDUP { "images_per_s" } else { scene.view.metric };
-    let factor = shown_measure(metric).2;
+    let factor = shown_measure(scene, metric).2;
     let mut chart = bars::bars(scene);
     chart.form = Form::Strip;
-    chart.title = format!("{} of repeats", shown_measure(metric).0);
+    chart.title = format!("{} of repeats", shown_measure(scene, metric).0);
     for series in chart.panels.iter_mut().flat_map(|panel| &mut panel.series) {
         let points = series.points.iter().flat_map(|point| {
             let cell = scene.cells.iter().find(|cell| Some(cell.key()) == point.cell);
@@ -25,7 +25,7 @@ pub(super) fn repeats(scene: &Scene) -> Chart {
         series.points = points.collect();
     }
     if scene.view.metric == SPEEDUP {
-        (chart.y.name, chart.y.unit) = (shown_measure(metric).0, shown_measure(metric).1.to_owned());
+        (chart.y.name, chart.y.unit) = (shown_measure(scene, metric).0, shown_measure(scene, metric).1.to_owned());
     }
     chart.notes.push(format!(
         "Each point is a repeat, the line their median; from {BOX_REPEATS} repeats on a box holds the middle half and \

@@ -3,49 +3,35 @@
 use super::bars::scaled;
 use super::curves::Lines;
 use super::{SPEEDUP, Scene, shown_measure};
-use crate::analysis::{Cell, Method, Setting, Value};
+use crate::analysis::{Cell, Method, Scaling, Setting, Value, measure_of};
 use crate::figure::chart::{Axis, Chart, Form, Look, Point, Role, Series};
 use crate::figure::table::over_baseline;
 
 /// Lines up to which each has its ideal beside it.
 const IDEAL_LINES: usize = 8;
 
-/// What becomes of a measure on more GPUs if nothing is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ideal {
-    /// It grows with the GPUs.
-    Grows,
-    /// It shrinks with them.
-    Shrinks,
-    /// It stays.
-    Stays,
+/// What becomes of a measure on more GPUs; none where there is no ideal.
+fn ideal_of(scene: &Scene, metric: &str) -> Option<Scaling> {
+    let scaling = match metric {
+        SPEEDUP => Scaling::Linear,
+        key => measure_of(scene.cells, key).map_or(Scaling::None, |measure| measure.scaling),
+    };
+    Some(scaling).filter(|scaling| *scaling != Scaling::None)
 }
 
-impl Ideal {
-    /// Batches are per GPU, so that a step stays as long and an epoch has fewer of them.
-    fn of(metric: &str) -> Option<Self> {
-        match metric {
-            "images_per_s" | "processed_images_per_s" | SPEEDUP => Some(Self::Grows),
-            "epoch_time_s" | "total_time_s" => Some(Self::Shrinks),
-            "step_time_s" => Some(Self::Stays),
-            _ => None,
-        }
-    }
-
-    /// The value on `more` times as many GPUs, over that on one share.
-    fn factor(self, more: f64) -> f64 {
-        match self {
-            Self::Grows => more,
-            Self::Shrinks => more.recip(),
-            Self::Stays => 1.0,
-        }
+/// The value on `more` times as many GPUs, over that on one share.
+fn factor(ideal: Scaling, more: f64) -> f64 {
+    match ideal {
+        Scaling::Linear => more,
+        Scaling::Inverse => more.recip(),
+        Scaling::Constant | Scaling::None => 1.0,
     }
 }
 
 /// The measure, and its efficiency where it has one.
 pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     let metric = scene.view.metric;
-    let (name, unit, factor) = shown_measure(metric);
+    let (name, unit, factor) = shown_measure(scene, metric);
     let mut lines = Lines::default();
     let mut cells: Vec<(f64, usize, &Cell)> =
         scene.cells.iter().enumerate().filter_map(|(row, cell)| Some((gpus(cell)?, row, cell))).collect();
@@ -61,7 +47,7 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     if !scales {
         notes.push("No two cells differ in their number of GPUs alone: run the plan on several.".to_owned());
     }
-    let ideal = Ideal::of(metric);
+    let ideal = ideal_of(scene, metric);
     let efficiency = ideal.filter(|_| scales).map(|ideal| efficiency(scene, ideal, &cells));
     if let Some(ideal) = ideal {
         if lines.panels.iter().any(|panel| panel.series.len() > IDEAL_LINES) {
@@ -87,13 +73,13 @@ fn gpus(cell: &Cell) -> Option<f64> {
 }
 
 /// The speed-up over the fewest GPUs, over how many times as many there are.
-fn efficiency(scene: &Scene, ideal: Ideal, cells: &[(f64, usize, &Cell)]) -> Chart {
+fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> Chart {
     let mut lines = Lines::default();
     let of = if scene.view.metric == SPEEDUP { "images_per_s" } else { scene.view.metric };
     for (x, _, cell) in cells {
         let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2);
         let Some((fewest, _, base)) = cells.iter().find(alike) else { continue };
-        let lost = if ideal == Ideal::Stays { 1.0 } else { fewest / x };
+        let lost = if ideal == Scaling::Constant { 1.0 } else { fewest / x };
         let value = over_baseline(cell, Some(base), of).map(|ratio| scaled(ratio, 100.0 * lost));
         let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
         lines.add(scene, cell, &["gpus"], point.into_iter().collect());
@@ -119,7 +105,7 @@ fn alike(scene: &Scene, cell: &Cell, other: &Cell) -> bool {
     settings.all(|Setting { key, .. }| *key == "gpus" || cell.level(key) == other.level(key))
 }
 
-fn add_ideal(series: &mut Vec<Series>, ideal: Ideal) {
+fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {
     if series.len() > IDEAL_LINES {
         return;
     }
@@ -128,7 +114,7 @@ fn add_ideal(series: &mut Vec<Series>, ideal: Ideal) {
         // Enough points for the curve of what shrinks.
         let at = |share: f64| first.x + share * (last.x - first.x);
         let points = (0..=24).map(|index| at(f64::from(index) / 24.0));
-        let points = points.map(|x| (x, first.value.median * ideal.factor(x / first.x))).collect();
+        let points = points.map(|x| (x, first.value.median * factor(ideal, x / first.x))).collect();
         (last.x > first.x).then(|| ideal_series("ideal", series.look.clone(), points))
     };
     let ideals: Vec<Series> = series.iter().filter_map(of).collect();

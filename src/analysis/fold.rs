@@ -1,0 +1,237 @@
+//! From the readings of ranks to one value an epoch and one a run, as the registry says.
+
+use std::collections::BTreeMap;
+
+use super::bootstrap::median;
+use super::measure::{Origin, OverRanks, OverTime};
+use super::{Measure, Measures};
+use crate::plan::Key;
+use crate::store::{RankRecord, StepRecord};
+
+/// Where in a run a reading belongs: its epoch and step; none for the whole run.
+type Moment = (Option<u32>, Option<u64>);
+
+/// The readings of one key: by moment, the values that each rank said there, in order.
+type Said<'a> = BTreeMap<Moment, Vec<(&'a RankRecord, Vec<f64>)>>;
+
+/// The readings of a run, folded.
+#[derive(Default)]
+pub(super) struct Folded {
+    /// By key.
+    pub of_run: BTreeMap<Key, f64>,
+    /// By epoch and key.
+    pub of_epochs: BTreeMap<u32, BTreeMap<Key, f64>>,
+    /// A median over epochs without warm-up was asked for, and each has some.
+    pub includes_warm_up: bool,
+}
+
+/// Folds all readings of a run. `slowest` is the rank whose steady steps took longest.
+pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures: &Measures) -> Folded {
+    let mut said: BTreeMap<&Key, Said> = BTreeMap::new();
+    for rank in ranks {
+        for reading in &rank.readings {
+            let moments = said.entry(&reading.key).or_default();
+            let told = moments.entry((reading.epoch, reading.step)).or_default();
+            match told.last_mut() {
+                Some((of, values)) if of.rank == rank.rank => values.push(reading.value),
+                _ => told.push((rank, vec![reading.value])),
+            }
+        }
+    }
+    let mut folded = Folded::default();
+    let last_epoch = said.values().flat_map(BTreeMap::keys).filter_map(|(epoch, _)| *epoch).max();
+    let warm_up = WarmUp::of(ranks);
+    for (key, moments) in said {
+        let origin = measures.find(key).map(|measure| measure.origin);
+        // A derived measure is not read; a rank that says its key all the same is not believed.
+        let (over_ranks, over_time) = match origin {
+            Some(Origin::Derived) => continue,
+            Some(Origin::Readings(over_ranks, over_time)) => (over_ranks, over_time),
+            None => match Measure::new(key).origin {
+                Origin::Readings(over_ranks, over_time) => (over_ranks, over_time),
+                Origin::Derived => continue,
+            },
+        };
+        let mut values: Vec<(Moment, f64)> = Vec::new();
+        for (moment, told) in moments {
+            let told: Vec<(&RankRecord, f64)> =
+                told.into_iter().filter_map(|(rank, values)| Some((rank, over_time.fold(&values)?))).collect();
+            values.extend(over_ranks.fold(&told, slowest, moment).map(|value| (moment, value)));
+        }
+        for of_epoch in values.chunk_by(|a, b| a.0.0 == b.0.0) {
+            let Some(epoch) = of_epoch[0].0.0 else { continue };
+            let all: Vec<f64> = of_epoch.iter().map(|(_, value)| *value).collect();
+            let value = over_time.fold(&all);
+            folded.of_epochs.entry(epoch).or_default().extend(value.map(|value| (key.clone(), value)));
+        }
+        if over_time == OverTime::Last && values.iter().any(|((epoch, _), _)| epoch.is_some()) {
+            // The value of an epoch before the last one would look like the run's.
+            values.retain(|((epoch, _), _)| *epoch == last_epoch);
+        }
+        if over_time == OverTime::MedianOfSteady {
+            let steady = |moment: &Moment| !warm_up.holds(*moment);
+            if values.iter().any(|(moment, _)| steady(moment)) {
+                values.retain(|(moment, _)| steady(moment));
+            } else {
+                folded.includes_warm_up |= !values.is_empty();
+            }
+        }
+        let all: Vec<f64> = values.into_iter().map(|(_, value)| value).collect();
+        folded.of_run.extend(over_time.fold(&all).map(|value| (key.clone(), value)));
+    }
+    folded
+}
+
+impl OverTime {
+    /// The values of one rank or run in their order as one; none of none.
+    fn fold(self, values: &[f64]) -> Option<f64> {
+        let last = *values.last()?;
+        Some(match self {
+            Self::Last => last,
+            Self::Median | Self::MedianOfSteady => median(values),
+            Self::Max => values.iter().copied().max_by(f64::total_cmp)?,
+            Self::Sum => values.iter().sum(),
+        })
+    }
+}
+
+impl OverRanks {
+    /// The values of ranks in their order as one.
+    fn fold(self, told: &[(&RankRecord, f64)], slowest: Option<&RankRecord>, moment: Moment) -> Option<f64> {
+        let values = || told.iter().map(|(_, value)| *value);
+        match self {
+            Self::Max => values().max_by(f64::total_cmp),
+            Self::Sum => (!told.is_empty()).then(|| values().sum()),
+            Self::First => values().next(),
+            Self::Slowest => {
+                let slowest = slowest?.rank;
+                told.iter().find(|(rank, _)| rank.rank == slowest).map(|(_, value)| *value)
+            }
+            Self::MeanByUnits => {
+                let weighed = told.iter().filter_map(|(rank, value)| Some((units(rank, moment)?, *value)));
+                let weighed: Vec<(f64, f64)> = weighed.collect();
+                if weighed.is_empty() {
+                    return (!told.is_empty()).then(|| values().sum::<f64>() / told.len() as f64);
+                }
+                let all: f64 = weighed.iter().map(|(units, _)| units).sum();
+                let sum: f64 = weighed.iter().map(|(units, value)| value * units).sum();
+                (all > 0.0).then(|| sum / all)
+            }
+        }
+    }
+}
+
+/// The units that a rank processed: in a step, in an epoch, in all its steps.
+fn units(rank: &RankRecord, moment: Moment) -> Option<f64> {
+    match moment {
+        (_, Some(step)) => at_step(rank, step).map(|step| f64::from(step.units)),
+        (Some(epoch), None) => {
+            let mut told = rank.readings_of("units").filter(|reading| reading.epoch == Some(epoch));
+            told.next_back().map(|reading| reading.value)
+        }
+        (None, None) => (!rank.steps.is_empty()).then(|| rank.steps.iter().map(|step| f64::from(step.units)).sum()),
+    }
+}
+
+fn at_step(rank: &RankRecord, step: u64) -> Option<&StepRecord> {
+    rank.steps.binary_search_by_key(&step, |record| record.step).ok().map(|place| &rank.steps[place])
+}
+
+/// The warm-up of a run: the epochs that hold some of it, and its steps.
+struct WarmUp<'a> {
+    epochs: Vec<u32>,
+    ranks: &'a [RankRecord],
+}
+
+impl<'a> WarmUp<'a> {
+    fn of(ranks: &'a [RankRecord]) -> Self {
+        let mut epochs: Vec<u32> = Vec::new();
+        for step in ranks.iter().flat_map(|rank| &rank.steps).filter(|step| step.warm_up) {
+            if epochs.last() != Some(&step.epoch) {
+                epochs.push(step.epoch);
+            }
+        }
+        epochs.sort_unstable();
+        epochs.dedup();
+        Self { epochs, ranks }
+    }
+
+    fn holds(&self, moment: Moment) -> bool {
+        match moment {
+            (_, Some(step)) => {
+                self.ranks.iter().find_map(|rank| at_step(rank, step)).is_some_and(|record| record.warm_up)
+            }
+            (Some(epoch), None) => self.epochs.binary_search(&epoch).is_ok(),
+            (None, None) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture;
+    use crate::store::ReadingRecord;
+
+    /// Two ranks with steps, and these readings: rank, epoch, step, value.
+    fn folded(said: &[(usize, Option<u32>, Option<u64>, f64)], origin: (OverRanks, OverTime)) -> Folded {
+        let mut ranks = fixture::finished().ranks;
+        for (rank, epoch, step, value) in said {
+            let told = ReadingRecord { step: *step, ..fixture::reading_record("own", *value, *epoch) };
+            ranks[*rank].readings.push(told);
+        }
+        let own = Measure { origin: Origin::Readings(origin.0, origin.1), ..Measure::new("own") };
+        fold(&ranks, ranks.get(1), &Measures::of_units("images").with([own]))
+    }
+
+    fn of_run(said: &[(usize, Option<u32>, Option<u64>, f64)], origin: (OverRanks, OverTime)) -> Option<f64> {
+        folded(said, origin).of_run.get("own").copied()
+    }
+
+    #[test]
+    fn ranks_are_folded_before_epochs() {
+        let said = [(0, Some(1), None, 1.0), (1, Some(1), None, 5.0), (0, Some(2), None, 4.0), (1, Some(2), None, 2.0)];
+        for (ranks, expected) in [
+            (OverRanks::Max, [5.0, 4.0]),
+            (OverRanks::Sum, [6.0, 6.0]),
+            (OverRanks::First, [1.0, 4.0]),
+            (OverRanks::Slowest, [5.0, 2.0]),
+            (OverRanks::MeanByUnits, [3.0, 3.0]),
+        ] {
+            let folded = folded(&said, (ranks, OverTime::Last));
+            assert_eq!([1, 2].map(|epoch| folded.of_epochs[&epoch]["own"]), expected, "{ranks:?}");
+            assert_eq!(folded.of_run["own"], expected[1], "{ranks:?}");
+        }
+        for (time, expected) in
+            [(OverTime::Max, 5.0), (OverTime::Sum, 9.0), (OverTime::Median, 4.5), (OverTime::MedianOfSteady, 4.0)]
+        {
+            assert_eq!(of_run(&said, (OverRanks::Max, time)), Some(expected), "{time:?}");
+        }
+    }
+
+    #[test]
+    fn readings_of_steps_leave_out_the_warm_up_and_weigh_by_the_steps_units() {
+        let said: Vec<_> = (1..=12).map(|step| (0, Some(1), Some(step), step as f64)).collect();
+        // The first four steps are warm-up.
+        assert_eq!(of_run(&said, (OverRanks::MeanByUnits, OverTime::MedianOfSteady)), Some(8.5));
+        assert_eq!(of_run(&said, (OverRanks::First, OverTime::Median)), Some(6.5));
+        assert!(!folded(&said, (OverRanks::First, OverTime::MedianOfSteady)).includes_warm_up);
+        assert!(folded(&said[..3], (OverRanks::First, OverTime::MedianOfSteady)).includes_warm_up);
+    }
+
+    #[test]
+    fn readings_of_the_whole_run_are_folded_rank_by_rank() {
+        let said = [(0, None, None, 3.0), (0, None, None, 1.0), (1, None, None, 2.0)];
+        assert_eq!(of_run(&said, (OverRanks::Max, OverTime::Max)), Some(3.0));
+        assert_eq!(of_run(&said, (OverRanks::Max, OverTime::Last)), Some(2.0));
+        assert_eq!(of_run(&said, (OverRanks::Sum, OverTime::Sum)), Some(6.0));
+    }
+
+    #[test]
+    fn the_last_value_is_that_of_the_last_epoch_or_none() {
+        // The fixture has two epochs.
+        assert_eq!(of_run(&[(0, Some(1), None, 1.0)], (OverRanks::First, OverTime::Last)), None);
+        assert_eq!(of_run(&[], (OverRanks::First, OverTime::Last)), None);
+    }
+}
