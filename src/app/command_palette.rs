@@ -1,6 +1,7 @@
 //! The command palette: every command by name, filtered by typing.
 
 use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea, TextEdit};
+use strum::IntoEnumIterator;
 
 use super::{Command, PlanCommand, RunsCommand, Screen, State, Theme};
 
@@ -8,7 +9,7 @@ use super::{Command, PlanCommand, RunsCommand, Screen, State, Theme};
 fn entries(state: &State) -> Vec<(String, Command)> {
     let mut entries: Vec<(String, Command)> = Vec::new();
     let mut add = |name: &str, command: Command| entries.push((name.to_owned(), command));
-    for screen in Screen::ALL {
+    for screen in Screen::iter() {
         add(&format!("Show {}", screen.name()), Command::Show(screen));
     }
     add("Launch the plan", Command::Plan(PlanCommand::Launch));
@@ -21,7 +22,7 @@ fn entries(state: &State) -> Vec<(String, Command)> {
         add(name, Command::Runs(RunsCommand::Pause(!state.queue.paused)));
         add("Cancel all runs", Command::Runs(RunsCommand::CancelAll));
     }
-    for theme in Theme::ALL {
+    for theme in Theme::iter() {
         add(theme.name(), Command::Theme(theme));
     }
     add("Zoom in", Command::Zoom(1));

@@ -1,6 +1,7 @@
 //! Keyboard shortcuts: each sends the command that a click would send.
 
 use eframe::egui::{Context, Grid, Id, Key, Modal, Modifiers};
+use strum::IntoEnumIterator;
 
 use super::widgets::strong;
 use crate::figure::Format;
@@ -64,7 +65,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         return;
     }
     let digits = [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5, Key::Num6];
-    for (key, screen) in digits.into_iter().zip(Screen::ALL) {
+    for (key, screen) in digits.into_iter().zip(Screen::iter()) {
         on(Modifiers::NONE, key, Command::Show(screen));
     }
     on(Modifiers::SHIFT, Key::Slash, Command::Help(true));

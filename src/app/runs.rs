@@ -14,6 +14,7 @@ mod text;
 use std::collections::HashMap;
 
 use eframe::egui::{Context, Frame, Id, Key, Modifiers, Panel, Ui};
+use strum::{EnumIter, IntoStaticStr};
 
 use super::engine::{QueueView, Records, RunPage};
 use super::theme::GRID;
@@ -28,8 +29,8 @@ pub use row::Row;
 /// Interval at which the page of an active run is read, in seconds.
 const PAGE_INTERVAL_S: f64 = 2.0;
 
-/// A tab of a run's page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A tab of a run's page, in their order there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumIter, IntoStaticStr)]
 pub enum Tab {
     /// Levels, placement, measures, epochs and evidence.
     #[default]
@@ -45,18 +46,9 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// All tabs, in order.
-    pub const ALL: [Self; 5] = [Self::Summary, Self::Log, Self::Events, Self::Job, Self::Plan];
-
     /// The name on screen.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Summary => "Summary",
-            Self::Log => "Log",
-            Self::Events => "Events",
-            Self::Job => "Job",
-            Self::Plan => "Plan",
-        }
+        self.into()
     }
 }
 

@@ -5,35 +5,32 @@ use std::path::{Path, PathBuf};
 use eframe::egui::{Context, ThemePreference};
 use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
+use strum::{EnumIter, IntoStaticStr};
 
 /// Number of recent sessions kept.
 const RECENT: usize = 10;
 const ZOOM_STEPS: std::ops::RangeInclusive<i32> = -5..=20;
 
 /// Light, dark, or the system's theme.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumIter, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 pub enum Theme {
     /// The system's theme.
+    #[strum(serialize = "System theme")]
     #[default]
     System,
     /// Light, like the printed figures.
+    #[strum(serialize = "Light theme")]
     Light,
     /// Dark, for the machine room.
+    #[strum(serialize = "Dark theme")]
     Dark,
 }
 
 impl Theme {
-    /// All themes.
-    pub const ALL: [Self; 3] = [Self::System, Self::Light, Self::Dark];
-
     /// The name on screen.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::System => "System theme",
-            Self::Light => "Light theme",
-            Self::Dark => "Dark theme",
-        }
+        self.into()
     }
 }
 

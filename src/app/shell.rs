@@ -1,6 +1,7 @@
 //! The frame around every screen: bar, rail, messages, command palette and list of keys.
 
 use eframe::egui::{Align, Button, CentralPanel, Frame, Layout, Margin, Panel, RichText, ScrollArea, Ui};
+use strum::IntoEnumIterator;
 
 use super::theme::{GRID, palette};
 use super::widgets::{muted, named, strong};
@@ -59,7 +60,7 @@ fn node_text(state: &State) -> String {
 
 fn theme_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let menu = ui.menu_button("◐", |ui| {
-        for theme in Theme::ALL {
+        for theme in Theme::iter() {
             if ui.radio(state.settings.theme == theme, theme.name()).clicked() {
                 commands.push(Command::Theme(theme));
                 ui.close();
@@ -100,7 +101,7 @@ fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 fn rail_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.take_available_width();
     ui.spacing_mut().item_spacing.y = GRID;
-    for (index, screen) in Screen::ALL.into_iter().enumerate() {
+    for (index, screen) in Screen::iter().enumerate() {
         let chosen = state.screen == screen;
         let text = RichText::new(format!("{}{}", screen.name(), badge(state, screen)));
         let button = Button::selectable(chosen, text).min_size([ui.available_width(), 30.0].into());

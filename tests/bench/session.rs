@@ -15,6 +15,7 @@ use multicard::app::{App, Command, RunsCommand, Screen, Settings, State, install
 use multicard::plan::{DataSet, Level, Levels, Node, RunState, Workload, factors};
 use multicard::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Phase};
 use multicard::store::{Decision, Store};
+use strum::IntoEnumIterator;
 
 const CELLS: u32 = 125;
 const REPEATS: u32 = 4;
@@ -87,7 +88,7 @@ fn frames(window: &mut Harness<'static, App>) {
     let context = Context::default();
     install_theme(&context);
     let run = window.state().state().records.runs[17].run.clone();
-    let screens = Screen::ALL.map(|screen| (screen.name().to_owned(), vec![Command::Show(screen)]));
+    let screens = Screen::iter().map(|screen| (screen.name().to_owned(), vec![Command::Show(screen)]));
     let page = vec![Command::Show(Screen::Runs), Command::Runs(RunsCommand::Select(Some(run)))];
     for (name, commands) in screens.into_iter().chain([("Runs with a page".to_owned(), page)]) {
         commands.into_iter().for_each(|command| window.state_mut().send(command));

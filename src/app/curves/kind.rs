@@ -1,41 +1,37 @@
 //! The quantities that can be drawn, one panel each, and the horizontal axes.
 
-/// A quantity, drawn in one panel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+use strum::{EnumIter, IntoStaticStr};
+
+/// A quantity, drawn in one panel; in the order of the panels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumIter, IntoStaticStr)]
 pub enum Kind {
     /// Loss of each batch.
     Loss,
     /// Duration of each step.
+    #[strum(serialize = "Step time")]
     StepTime,
     /// GPU memory in use by all processes.
+    #[strum(serialize = "GPU memory")]
     Memory,
     /// GPU power draw.
     Power,
     /// Share of time with a kernel running.
+    #[strum(serialize = "GPU busy")]
     Busy,
     /// Share of SM cycles with a resident warp.
+    #[strum(serialize = "SM activity")]
     SmActivity,
     /// GPU temperature.
     Temperature,
     /// Busy CPUs.
+    #[strum(serialize = "Host CPUs busy")]
     HostCpus,
     /// Host memory in use.
+    #[strum(serialize = "Host memory")]
     HostMemory,
 }
 
 impl Kind {
-    /// All quantities, in the order of the panels.
-    pub const ALL: [Self; 9] = [
-        Self::Loss,
-        Self::StepTime,
-        Self::Memory,
-        Self::Power,
-        Self::Busy,
-        Self::SmActivity,
-        Self::Temperature,
-        Self::HostCpus,
-        Self::HostMemory,
-    ];
     /// Quantities of steps.
     pub const OF_STEPS: [Self; 2] = [Self::Loss, Self::StepTime];
     /// Quantities of each GPU.
@@ -45,17 +41,7 @@ impl Kind {
 
     /// The name on screen.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Loss => "Loss",
-            Self::StepTime => "Step time",
-            Self::Memory => "GPU memory",
-            Self::Power => "Power",
-            Self::Busy => "GPU busy",
-            Self::SmActivity => "SM activity",
-            Self::Temperature => "Temperature",
-            Self::HostCpus => "Host CPUs busy",
-            Self::HostMemory => "Host memory",
-        }
+        self.into()
     }
 
     /// Its definition.
@@ -121,9 +107,10 @@ impl Kind {
 }
 
 /// The horizontal axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumIter, IntoStaticStr)]
 pub enum XAxis {
     /// Time since the run's start, so that runs overlap.
+    #[strum(serialize = "Since start")]
     #[default]
     Since,
     /// Time of day.
@@ -133,15 +120,8 @@ pub enum XAxis {
 }
 
 impl XAxis {
-    /// All axes.
-    pub const ALL: [Self; 3] = [Self::Since, Self::Clock, Self::Step];
-
     /// The name on screen.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Since => "Since start",
-            Self::Clock => "Clock",
-            Self::Step => "Step",
-        }
+        self.into()
     }
 }

@@ -1,6 +1,7 @@
 //! The options above the plots.
 
 use eframe::egui::{Role, Slider, Ui, WidgetInfo};
+use strum::IntoEnumIterator;
 
 use super::LiveCommand;
 use crate::app::State;
@@ -15,7 +16,7 @@ pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         ui.spacing_mut().item_spacing.x = 3.0 * GRID;
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = GRID;
-            for axis in XAxis::ALL {
+            for axis in XAxis::iter() {
                 if ui.selectable_label(live.x_axis == axis, axis.name()).clicked() {
                     commands.push(LiveCommand::XAxis(axis));
                 }
@@ -48,7 +49,7 @@ pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
     });
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 2.0 * GRID;
-        for kind in Kind::ALL {
+        for kind in Kind::iter() {
             let mut shown = !live.hidden.contains(&kind);
             let response = check_ui(ui, &mut shown, kind.name()).on_hover_text(kind.meaning());
             let name = format!("Panel {}", kind.name());

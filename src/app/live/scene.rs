@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use eframe::egui::{Color32, Context, Visuals};
 use egui_plot::MarkerShape;
+use strum::IntoEnumIterator;
 
 use super::drawn::{self, Key, Pieces};
 use super::{LiveState, mark};
@@ -114,7 +115,7 @@ impl<'a> Scene<'a> {
 
     /// The visible panels, each with its curves.
     pub fn panels(&'a self) -> Vec<(Kind, Vec<Curve<'a>>)> {
-        let shown = Kind::ALL.into_iter().filter(|kind| !self.live.hidden.contains(kind));
+        let shown = Kind::iter().filter(|kind| !self.live.hidden.contains(kind));
         shown.map(|kind| (kind, self.curves(kind))).collect()
     }
 

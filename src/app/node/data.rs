@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, Label, ProgressBar, Ui};
 use poll_promise::Promise;
+use strum::{EnumIter, IntoEnumIterator};
 
 use super::NodeCommand;
 use crate::app::theme::palette;
@@ -20,7 +21,7 @@ use crate::plan::DataSet;
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A data set that can be generated or downloaded here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
 pub enum Set {
     /// The procedural digits.
     Digits,
@@ -29,9 +30,6 @@ pub enum Set {
 }
 
 impl Set {
-    /// All such data sets.
-    pub const ALL: [Self; 2] = [Self::Digits, Self::Mnist];
-
     /// The data set as plans name it.
     pub fn of_plan(self) -> DataSet {
         match self {
@@ -123,7 +121,7 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let machine = &state.machine;
     let palette = palette(ui.visuals());
     let found = machine.places.as_ref().map_or(&[][..], |places| &places.sets);
-    for (index, set) in Set::ALL.into_iter().enumerate() {
+    for (index, set) in Set::iter().enumerate() {
         let known = found.get(index);
         let bytes = known.and_then(|(_, bytes)| *bytes);
         ui.horizontal_wrapped(|ui| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use eframe::egui::{Context, Label, Ui};
 use poll_promise::Promise;
+use strum::IntoEnumIterator;
 
 use super::data::Set;
 use crate::app::theme::palette;
@@ -33,7 +34,7 @@ pub struct Disk {
 pub struct Places {
     /// GPU interconnects and NUMA nodes.
     pub topology: Topology,
-    /// Data sets, in the order of [`Set::ALL`]: the folder, and the size in bytes if present.
+    /// Data sets, in the order of [`Set`]: the folder, and the size in bytes if present.
     pub sets: Vec<(Result<PathBuf, String>, Option<u64>)>,
     /// Disks of data and sessions.
     pub disks: Vec<Disk>,
@@ -50,8 +51,7 @@ pub fn look(node: Arc<Node>, session: Option<PathBuf>, context: &Context) -> Pro
 }
 
 fn read(node: &Node, session: Option<PathBuf>) -> Places {
-    let sets: Vec<_> = Set::ALL
-        .into_iter()
+    let sets: Vec<_> = Set::iter()
         .map(|set| {
             let folder = dataset::data_folder(&set.of_plan()).map_err(|error| error.to_string());
             let bytes = folder.as_deref().ok().and_then(dataset::present);

@@ -1,6 +1,7 @@
 //! The page of one run: its state with the reason, and its tabs.
 
 use eframe::egui::{Align, Button, Label, Layout, Role, ScrollArea, Stroke, Ui, WidgetInfo};
+use strum::IntoEnumIterator;
 
 use super::row::Row;
 use super::text::{Lines, text_ui};
@@ -115,7 +116,7 @@ fn reason_ui(ui: &mut Ui, row: &Row, page: Option<&Page>) {
 fn tabs_ui(ui: &mut Ui, chosen: Tab, commands: &mut Vec<Command>) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = GRID;
-        for tab in Tab::ALL {
+        for tab in Tab::iter() {
             let response = ui.add(Button::selectable(chosen == tab, tab.name()));
             let name = format!("{} of the run", tab.name());
             response.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen == tab, &name));
