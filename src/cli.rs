@@ -13,7 +13,8 @@ mod session;
 mod table;
 mod trace;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -22,6 +23,8 @@ use output::{
     BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, is_closed_pipe, print, say,
     session_folder,
 };
+
+use crate::launch;
 
 /// A workbench for performance experiments on multi-GPU machines.
 #[derive(Parser)]
@@ -63,6 +66,24 @@ enum Command {
     },
     /// Print the manual page, in roff.
     Man,
+    /// Lead the ranks of a job; started by the launcher.
+    #[command(name = launch::GROUP_COMMAND, hide = true)]
+    Group {
+        /// The job's file.
+        job: PathBuf,
+        /// The command line of a rank.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        program: Vec<OsString>,
+    },
+    /// Become a rank's program; started by the supervisor.
+    #[command(name = launch::RANK_COMMAND, hide = true)]
+    Rank {
+        /// The process id of the supervisor.
+        supervisor: u32,
+        /// The program and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        program: Vec<OsString>,
+    },
 }
 
 /// Runs the command line.
@@ -80,6 +101,8 @@ pub fn main() -> ExitCode {
         Some(Command::Session(command)) => session::run(command),
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Man) => man(),
+        Some(Command::Group { job, program }) => group(&job, &program),
+        Some(Command::Rank { supervisor, program }) => Err(launch::become_rank(supervisor, &program).into()),
         None => window(arguments.session),
     };
     match outcome {
@@ -127,6 +150,11 @@ fn man() -> Outcome {
     clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
     print(&String::from_utf8(page)?)?;
     Ok(OK)
+}
+
+/// Leads the ranks of a job.
+fn group(job: &Path, program: &[OsString]) -> Outcome {
+    Ok(if launch::lead(job, program)? { OK } else { SOME_RUN_FAILED })
 }
 
 #[cfg(test)]

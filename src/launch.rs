@@ -10,6 +10,8 @@ mod outcome;
 mod placement;
 mod process;
 mod queue;
+mod rendezvous;
+mod supervisor;
 mod tail;
 mod worker;
 
@@ -20,4 +22,6 @@ pub use launcher::{LaunchError, Launcher, LauncherOptions, Update};
 pub use placement::{place, place_beside};
 pub use process::{find_group, is_alive};
 pub use queue::{Queue, QueueError};
+pub use rendezvous::{Alone, MeetingFolder, Rendezvous};
+pub use supervisor::{GROUP_COMMAND, JOB_WORD, RANK_COMMAND, RANK_WORD, become_rank, lead};
 pub use worker::{WorkerCommand, find_worker};

@@ -9,7 +9,7 @@ mod sample;
 mod trace;
 
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
-pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine};
+pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MEETING_VARIABLE};
 pub use job::{Job, JobLimits, MemoryPolicy, Placement, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use ranges::ranges_text;

@@ -1,6 +1,7 @@
 //! Starts, follows and ends the process groups of runs on this machine.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -17,7 +18,8 @@ use crate::protocol::{EventLine, GROUP_LOG, Job};
 
 use super::follower::{Control, Follower, STDERR_FILE, STDOUT_FILE};
 use super::process::{self, Group};
-use super::worker::WorkerCommand;
+use super::supervisor::GROUP_COMMAND;
+use super::worker::{WorkerCommand, find_supervisor};
 
 /// What the launcher says of its runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +68,9 @@ pub enum LaunchError {
     /// There is nothing to launch with.
     #[error("run {0:?} cannot be started: there is no worker")]
     NoWorker(String),
+    /// There is nothing that leads the ranks.
+    #[error("{0}")]
+    NoSupervisor(String),
     /// The run is followed already.
     #[error("run {0:?} is already running")]
     AlreadyRunning(String),
@@ -83,7 +88,7 @@ pub enum LaunchError {
         /// What the system said.
         source: io::Error,
     },
-    /// The worker, or the profiler around it, could not be executed.
+    /// The supervisor, or the profiler around it, could not be executed.
     #[error("failed to start {}: {source}: check that the file is there and may be executed", path.display())]
     Execute {
         /// The program.
@@ -161,10 +166,13 @@ impl Launcher {
     /// Writes `job.json` into the run's folder and starts the run's group there.
     ///
     /// # Errors
-    /// When the folder holds logs or cannot be written, when the worker cannot be executed, when the run is running already.
+    /// When the folder holds logs or cannot be written, when `multicard` is not found or cannot be executed, when the run is
+    /// running already.
     pub fn start(&self, job: Job) -> Result<(), LaunchError> {
-        let command = self.worker(&job)?.command();
-        self.start_by(job, command)
+        let worker = self.worker(&job)?;
+        let mut command = Command::new(supervisor(worker)?);
+        command.envs(worker.environment.iter().map(|(key, value)| (key, value)));
+        self.start_by(job, command, &worker.rank_program())
     }
 
     /// The same under a profiler: `profiler` is the command that runs what is appended to it and ends with it.
@@ -177,18 +185,20 @@ impl Launcher {
             // For the worker alone: a profiler has libraries of its own.
             profiler.arg("env").args(worker.environment.iter().map(|(key, value)| format!("{key}={value}")));
         }
-        profiler.arg(&worker.path);
-        self.start_by(job, profiler)
+        profiler.arg(supervisor(worker)?);
+        self.start_by(job, profiler, &worker.rank_program())
     }
 
     fn worker(&self, job: &Job) -> Result<&WorkerCommand, LaunchError> {
         self.worker.as_ref().ok_or_else(|| LaunchError::NoWorker(job.run.clone()))
     }
 
-    fn start_by(&self, job: Job, command: Command) -> Result<(), LaunchError> {
+    /// `command` is `multicard`, or what ends in it; `program` is what each rank runs.
+    fn start_by(&self, job: Job, mut command: Command, program: &[OsString]) -> Result<(), LaunchError> {
         let mut runs = self.vacancy(&job)?;
         let job_path = prepare_folder(&job)?;
-        let child = spawn(command, &job, &job_path)?;
+        command.arg(GROUP_COMMAND).arg(job_path).args(program);
+        let child = spawn(command, &job)?;
         let start = process::process_start(child.id()).unwrap_or(0);
         self.add(&mut runs, job, Group::Child(child), start)
     }
@@ -279,12 +289,16 @@ impl Drop for Launcher {
     }
 }
 
-fn spawn(mut command: Command, job: &Job, job_path: &Path) -> Result<Child, LaunchError> {
+fn supervisor(worker: &WorkerCommand) -> Result<PathBuf, LaunchError> {
+    find_supervisor(&worker.path).map_err(LaunchError::NoSupervisor)
+}
+
+fn spawn(mut command: Command, job: &Job) -> Result<Child, LaunchError> {
     let file = |name: &str| {
         let path = job.folder.join(name);
         File::create(&path).map_err(|source| LaunchError::Folder { path, source })
     };
-    command.arg("group").arg(job_path).process_group(0);
+    command.process_group(0);
     command.stdin(Stdio::null()).stdout(file(STDOUT_FILE)?).stderr(file(STDERR_FILE)?);
     command.spawn().map_err(|source| LaunchError::Execute { path: command.get_program().into(), source })
 }

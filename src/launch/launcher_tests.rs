@@ -122,7 +122,7 @@ fn a_run_goes_from_starting_over_running_to_finished_and_says_everything_before_
 }
 
 #[test]
-fn a_folder_with_a_log_is_refused_and_so_is_a_worker_that_cannot_be_executed() {
+fn a_folder_with_a_log_is_refused_and_so_is_a_supervisor_that_cannot_be_executed() {
     let scene = Scene::new("exit 0");
     let job = scene.job(1);
     fs::create_dir_all(&job.folder).unwrap();
@@ -130,9 +130,12 @@ fn a_folder_with_a_log_is_refused_and_so_is_a_worker_that_cannot_be_executed() {
     assert!(matches!(scene.launcher.start(job), Err(LaunchError::HasLog(path)) if path.ends_with("rank-0.jsonl")));
     assert!(matches!(scene.launcher.start(scene.job(0)), Err(LaunchError::NoRank(_))));
     let (sender, _updates) = mpsc::sync_channel(1);
-    let launcher = Launcher::new(command("/nowhere/worker".into()), sender);
-    let error = launcher.start(scene.job_in("other")).unwrap_err().to_string();
-    assert!(error.contains("failed to start") && error.contains("/nowhere/worker"), "{error}");
+    let plain = scene.folder.path().join("other/multicard");
+    fs::create_dir_all(plain.parent().unwrap()).unwrap();
+    fs::write(&plain, "").unwrap();
+    let launcher = Launcher::new(command(plain.with_file_name("worker")), sender);
+    let error = launcher.start(scene.job_in("third")).unwrap_err().to_string();
+    assert!(error.contains("failed to start") && error.contains(plain.to_str().unwrap()), "{error}");
 }
 
 #[test]
@@ -289,8 +292,8 @@ fn dropping_the_launcher_ends_its_runs_even_when_nobody_receives() {
 fn orphan(scene: &Scene, ranks: u32) -> (Job, Child, u64) {
     let job = scene.job(ranks);
     let path = prepare_folder(&job).unwrap();
-    let mut command = scene.launcher.worker.as_ref().unwrap().command();
-    let child = command.arg("group").arg(path).process_group(0).stdin(Stdio::null()).spawn().unwrap();
+    let mut command = Command::new(&scene.launcher.worker.as_ref().unwrap().path);
+    let child = command.arg(GROUP_COMMAND).arg(path).process_group(0).stdin(Stdio::null()).spawn().unwrap();
     let start = process::process_start(child.id()).unwrap();
     (job, child, start)
 }

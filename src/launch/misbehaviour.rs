@@ -8,14 +8,14 @@ use super::WorkerCommand;
 use crate::plan::{CudaState, Worker};
 use crate::protocol::{Device, Event, EventLine, Exit, FailureKind, GroupEvent, GroupLine, PROTOCOL_VERSION};
 
-/// A shell script named `multicard-worker` in `folder`.
+/// A shell script named `multicard-worker` in `folder`, which is the supervisor `multicard` there, too.
 ///
 /// A child writes it: a file that this process holds open for writing could be inherited by a process that another test is just
 /// starting, and could then not be executed ("text file busy").
 pub(crate) fn script(folder: &Path, body: &str) -> PathBuf {
     let path = folder.join("multicard-worker");
     let mut writer = Command::new("sh")
-        .args(["-c", "cat > \"$1\" && chmod +x \"$1\"", "sh"])
+        .args(["-c", "cat > \"$1\" && chmod +x \"$1\" && ln -sf \"$1\" \"${1%-worker}\"", "sh"])
         .arg(&path)
         .stdin(Stdio::piped())
         .spawn()

@@ -12,6 +12,7 @@ use procfs_core::process::Stat;
 use procfs_core::{FromRead, Uptime};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
+use super::supervisor::GROUP_COMMAND;
 use crate::protocol::Exit;
 
 /// The job's file in the run's folder.
@@ -41,7 +42,7 @@ pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u
 /// The run's folder that a group was started for.
 fn run_folder(pid: u32) -> Option<PathBuf> {
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = words.split(|byte| *byte == 0).skip_while(|word| *word != b"group");
+    let mut words = words.split(|byte| *byte == 0).skip_while(|word| *word != GROUP_COMMAND.as_bytes());
     let job = Path::new(OsStr::from_bytes(words.nth(1)?));
     job.ends_with(JOB_FILE).then(|| job.parent().map(Path::to_owned))?
 }

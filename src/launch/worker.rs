@@ -1,4 +1,4 @@
-//! Finds the worker binary and asks what it is.
+//! Finds the worker binary and asks what it is; finds the program that leads its ranks.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,9 +15,13 @@ use crate::plan::Worker;
 use crate::protocol::{Exit, PROTOCOL_VERSION};
 
 use super::process;
+use super::supervisor::{JOB_WORD, RANK_WORD};
 
 /// The worker's file name.
 const NAME: &str = "multicard-worker";
+
+/// The file name of the program that leads ranks.
+const SUPERVISOR: &str = "multicard";
 
 /// The libtorch that the worker is built for: its C++ interface is stable within one version only.
 const TORCH_VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/torch-version")).trim_ascii();
@@ -37,12 +41,32 @@ pub struct WorkerCommand {
 }
 
 impl WorkerCommand {
-    /// The command, without arguments.
-    pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(&self.path);
-        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
-        command
+    /// What each rank runs.
+    pub(super) fn rank_program(&self) -> [OsString; 4] {
+        [self.path.clone().into(), "rank".into(), JOB_WORD.into(), RANK_WORD.into()]
     }
+}
+
+/// Finds `multicard`, which leads the ranks of runs: this program where it is that one, so that both are of one version, else the
+/// one beside the worker, beside this program or one folder above.
+pub(super) fn find_supervisor(worker: &Path) -> Result<PathBuf, String> {
+    supervisor_for(&env::current_exe().unwrap_or_default(), worker)
+}
+
+fn supervisor_for(exe: &Path, worker: &Path) -> Result<PathBuf, String> {
+    if exe.ends_with(SUPERVISOR) && exe.is_file() {
+        return Ok(exe.to_owned());
+    }
+    let folders = worker.parent().into_iter().chain(exe.ancestors().skip(1).take(2));
+    let tried: Vec<_> = folders.map(|folder| folder.join(SUPERVISOR)).collect();
+    tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+        format!("no {SUPERVISOR}, which leads the ranks of runs: tried {}: install it beside the worker", all(&tried))
+    })
+}
+
+/// `a and b`.
+fn all(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
 }
 
 /// Finds the worker: `$MULTICARD_WORKER`, else `multicard-worker` beside this program or one folder above. Where
@@ -93,10 +117,9 @@ impl Search {
         }
         let tried: Vec<_> = self.folders.iter().map(|folder| folder.join(NAME)).collect();
         tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
-            let tried: Vec<_> = tried.iter().map(|path| path.display().to_string()).collect();
             format!(
                 "no worker: tried {}: build it with `cargo build --features torch --bin {NAME}`, or name it in MULTICARD_WORKER",
-                tried.join(" and ")
+                all(&tried)
             )
         })
     }
@@ -264,6 +287,25 @@ mod tests {
         assert!(text.contains("/nowhere/deps/multicard-worker and /nowhere/multicard-worker"), "{text}");
         let text = search(Some("/nowhere/worker".into())).find().unwrap_err();
         assert!(text.contains("MULTICARD_WORKER") && text.contains("/nowhere/worker"), "{text}");
+    }
+
+    #[test]
+    fn ranks_are_led_by_this_program_where_it_is_multicard_else_by_the_one_beside_the_worker() {
+        let folders = ["own", "worker", "empty"].map(|_| tempfile::tempdir().unwrap());
+        let [own, worker, empty] = folders.each_ref().map(|folder| folder.path());
+        let [ours, beside] = [own, worker].map(|folder| folder.join("multicard"));
+        for path in [&ours, &beside] {
+            fs::write(path, "").unwrap();
+        }
+        let worker = worker.join("multicard-worker");
+        assert_eq!(supervisor_for(&ours, &worker), Ok(ours.clone()));
+        // Another program, such as a test, and one whose file has been replaced.
+        for exe in [own.join("deps/launch-0123"), own.join("multicard (deleted)")] {
+            assert_eq!(supervisor_for(&exe, &worker), Ok(beside.clone()));
+        }
+        assert_eq!(supervisor_for(&own.join("deps/launch-0123"), &empty.join("worker")), Ok(ours));
+        let text = supervisor_for(&empty.join("a/b"), &empty.join("c/worker")).unwrap_err();
+        assert!(text.contains("c/multicard and ") && text.contains("install it beside the worker"), "{text}");
     }
 
     #[test]

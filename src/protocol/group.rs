@@ -10,6 +10,10 @@ pub const EXPORT_FOLDER: &str = ".multicard-export-";
 /// The name of the supervisor's log in the run's folder.
 pub const GROUP_LOG: &str = "group.jsonl";
 
+/// The variable that tells a rank the folder where it meets the others: only its user can enter it. Ranks exchange addresses there
+/// and leave marks.
+pub const MEETING_VARIABLE: &str = "MULTICARD_MEETING";
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,40 +1,32 @@
-//! Binding of a rank to CPUs and to the memory of NUMA nodes: its supervisor does it before the rank begins, so that every
-//! thread and every page is bound, and the rank proves it by reading back.
+//! Binding of a rank to CPUs and to the memory of NUMA nodes. Its supervisor binds it to the CPUs before it begins; the rank binds its
+//! memory first of all, and proves both by reading back where its threads and pages are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
-use std::process::{Child, Command};
+use std::sync::OnceLock;
 
 use multicard::plan::Numa;
 use multicard::protocol::{Evidence, MemoryPolicy, RankPlace, ranges_text};
-use rustix::thread::CpuSet;
 use tch::TchError;
 
 use crate::shim::ThreadPolicy;
 
-/// Tells a rank why its memory could not be bound.
-const REFUSAL_VARIABLE: &str = "MULTICARD_MEMORY_POLICY_REFUSED";
+/// Why the system refused to bind this process's memory, if it did.
+static REFUSAL: OnceLock<String> = OnceLock::new();
 
 /// So much of a rank's memory must be where it is bound to.
 const BOUND_SHARE: f64 = 0.95;
 /// How far the share of a node may be from an even one where memory is interleaved.
 const UNEVEN_SHARE: f64 = 0.5;
 
-/// Starts a rank's process on the CPUs and with the memory policy of its place. A memory policy that the system refuses, as
-/// containers do, does not keep the rank from starting: the rank says so.
-pub fn spawn(command: &mut Command, place: &RankPlace) -> io::Result<Child> {
-    // A child inherits the CPUs and the policy of the thread that starts it, and keeps both when it loads its program.
-    let memory = place.memory.as_ref().map(ThreadPolicy::from);
-    let before = memory.as_ref().and_then(|_| ThreadPolicy::current().ok());
-    if let Some(Err(error)) = memory.as_ref().map(ThreadPolicy::set) {
-        command.env(REFUSAL_VARIABLE, text(error));
+/// Takes this process's memory from where its place says. Called before there are threads, which inherit it, and before there are
+/// data; what was loaded until then lies on the node of the CPUs that the supervisor has bound. A policy that the system refuses, as
+/// containers do, does not end the rank: its evidence says so.
+pub fn bind_memory(place: &RankPlace) {
+    if let Some(Err(error)) = place.memory.as_ref().map(|memory| ThreadPolicy::from(memory).set()) {
+        // It is set once a process.
+        let _ = REFUSAL.set(text(error));
     }
-    let child = on_cpus(command, &place.cpus);
-    if let Some(before) = before {
-        before.set().map_err(|error| io::Error::other(text(error)))?;
-    }
-    child
 }
 
 /// What the system said, without tch's preface.
@@ -43,22 +35,6 @@ fn text(error: TchError) -> String {
         TchError::Torch(text) => text,
         other => other.to_string(),
     }
-}
-
-fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
-    if cpus.is_empty() {
-        return command.spawn();
-    }
-    let own = rustix::thread::sched_getaffinity(None)?;
-    let mut set = CpuSet::new();
-    for cpu in cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).filter(|cpu| *cpu < CpuSet::MAX_CPU) {
-        set.set(cpu);
-    }
-    rustix::thread::sched_setaffinity(None, &set)
-        .map_err(|error| io::Error::other(format!("cannot bind to CPUs {cpus:?}: {error}")))?;
-    let child = command.spawn();
-    rustix::thread::sched_setaffinity(None, &own)?;
-    child
 }
 
 /// What this process sees of its binding. Asked once its data are in memory and its threads run.
@@ -88,12 +64,11 @@ impl Seen {
         ids.sort_by_key(|id| (*id != own, *id));
         // A thread that ended meanwhile has no status.
         let status = |id| fs::read_to_string(format!("/proc/self/task/{id}/status")).ok();
-        let refused = std::env::var(REFUSAL_VARIABLE).ok();
         let online = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
         Self {
             threads: ids.into_iter().filter_map(status).filter_map(|text| allowed_cpus(&text)).collect(),
-            policy: match refused {
-                Some(refusal) => Err(refusal),
+            policy: match REFUSAL.get() {
+                Some(refusal) => Err(refusal.clone()),
                 None => ThreadPolicy::current().map_err(text),
             },
             bytes: fs::read_to_string("/proc/self/numa_maps").ok().map(|text| bytes_per_node(&text)),

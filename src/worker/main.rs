@@ -30,7 +30,6 @@ mod capture;
 mod clock;
 mod device;
 mod graph;
-mod group;
 mod image;
 mod job;
 mod module;
@@ -63,7 +62,6 @@ const BAD_JOB: u8 = 2;
 
 const USAGE: &str = "\
 usage: multicard-worker describe        what this worker is and whether it can use CUDA, as JSON
-       multicard-worker group JOB       start the ranks of a job, watch them, end them together
        multicard-worker rank JOB RANK   run one rank of a job";
 
 fn main() -> ExitCode {
@@ -72,13 +70,11 @@ fn main() -> ExitCode {
     let words: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     match words[..] {
         ["describe"] => describe(),
-        ["group", _] => group::run(Path::new(&arguments[1])),
         ["rank", _, rank] => {
             let Ok(rank) = rank.parse() else {
                 eprintln!("multicard-worker: rank {rank:?} is no number from 0\n{USAGE}");
                 return ExitCode::from(BAD_JOB);
             };
-            group::die_with_parent();
             run_rank(Path::new(&arguments[1]), rank, started)
         }
         ["--help" | "-h"] => {
@@ -129,6 +125,8 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
         eprintln!("multicard-worker: {} has no rank {rank}", path.display());
         return ExitCode::from(BAD_JOB);
     };
+    // Before there are threads or data, which inherit the policy.
+    binding::bind_memory(place);
     match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
         remember_panics();
         let work = AssertUnwindSafe(|| work(&job, place, &mut report));

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use tch::{Device, TchError, Tensor};
 
-pub use peers::{Peers, STORE_VARIABLE, serve_store};
+pub use peers::Peers;
 
 use crate::module::{Module, Pass};
 use crate::precision::Arithmetic;

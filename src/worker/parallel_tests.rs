@@ -16,7 +16,7 @@ use crate::image::testing::{channels_last, settings};
 use crate::image::{Image, frozen};
 use crate::trainer::Trainer;
 
-/// Tells a process which part it has: task, rank, world size, port of the store, folder.
+/// Tells a process which part it has: task, rank, world size, folder, in which it meets the others and saves what it found.
 const PART_VARIABLE: &str = "MULTICARD_TEST_PART";
 const STEPS: usize = 4;
 const IMAGES: i64 = 12;
@@ -24,8 +24,7 @@ const IMAGES: i64 = 12;
 /// The processes of one task, over `world_size` ranks, and what each of them found, by name.
 fn run(task: &str, world_size: u32) -> Vec<Vec<(String, Tensor)>> {
     let folder = tempfile::tempdir().unwrap();
-    let (_store, port) = serve_store().unwrap();
-    let children: Vec<_> = (0..world_size).map(|rank| start(task, rank, world_size, port, folder.path())).collect();
+    let children: Vec<_> = (0..world_size).map(|rank| start(task, rank, world_size, folder.path())).collect();
     let of = |(rank, mut child): (usize, Child)| {
         assert!(child.wait().unwrap().success(), "rank {rank} of {task} failed");
         Tensor::load_multi(found(folder.path(), rank as u32)).unwrap()
@@ -33,10 +32,10 @@ fn run(task: &str, world_size: u32) -> Vec<Vec<(String, Tensor)>> {
     children.into_iter().enumerate().map(of).collect()
 }
 
-fn start(task: &str, rank: u32, world_size: u32, port: u16, folder: &Path) -> Child {
+fn start(task: &str, rank: u32, world_size: u32, folder: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "parallel::tests::part_of_another_test", "--ignored"]).stdout(Stdio::null());
-    let part = format!("{task} {rank} {world_size} {port} {}", folder.display());
+    let part = format!("{task} {rank} {world_size} {}", folder.display());
     command.env(PART_VARIABLE, part).env("OMP_NUM_THREADS", "1").spawn().unwrap()
 }
 
@@ -48,12 +47,12 @@ fn found(folder: &Path, rank: u32) -> PathBuf {
 #[ignore = "other tests start it as a process"]
 fn part_of_another_test() {
     let part = std::env::var(PART_VARIABLE).unwrap();
-    let mut words = part.splitn(5, ' ');
+    let mut words = part.splitn(4, ' ');
     let task = words.next().unwrap();
     let mut number = || words.next().unwrap().parse::<u32>().unwrap();
-    let (rank, world_size, port) = (number(), number(), number() as u16);
+    let (rank, world_size) = (number(), number());
     let folder = Path::new(words.next().unwrap());
-    let join = || Rc::new(Peers::join_at(port, rank, world_size, Device::Cpu).unwrap());
+    let join = || Rc::new(Peers::join_in(folder, rank, world_size, Device::Cpu).unwrap());
     let (peers, found_here) = match task {
         "single" => (None, train(1, None)),
         "replicas" => (None, train(3, None)),

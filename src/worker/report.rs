@@ -31,6 +31,8 @@ const PEER_GONE: &[&str] = &[
     "communicator was aborted",
     "ncclRemoteError",
     "wait timeout",
+    "Wait timeout",
+    "Timeout waiting for key",
     "Gloo connectFullMesh failed",
 ];
 

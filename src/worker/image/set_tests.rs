@@ -12,7 +12,6 @@ use tch::Device;
 
 use super::*;
 use crate::image::testing::{levels, settings};
-use crate::parallel::serve_store;
 
 fn make(folder: &Path) {
     let part = |count: usize| Images {
@@ -98,11 +97,11 @@ fn ranks_that_share_map_the_very_same_pixels() {
     make(&folder);
     let alone = read(&job(&folder, Decode::Once, Corrupt::Stop), &cell(11), None).unwrap();
     for data_copy in [DataCopy::Shared, DataCopy::PerRank] {
-        let (_store, port) = serve_store().unwrap();
+        let meeting = tempfile::tempdir().unwrap();
         let ranks = [0, 1].map(|rank| {
-            let folder = folder.clone();
+            let (folder, meeting) = (folder.clone(), meeting.path().to_owned());
             let join = move || {
-                let peers = Rc::new(Peers::join_at(port, rank, 2, Device::Cpu).unwrap());
+                let peers = Rc::new(Peers::join_in(&meeting, rank, 2, Device::Cpu).unwrap());
                 let settings = ImageSettings { data_copy, gpus: 2, ..cell(11) };
                 let set = read(&job(&folder, Decode::Once, Corrupt::Stop), &settings, Some(&peers)).unwrap();
                 peers.leave().unwrap();

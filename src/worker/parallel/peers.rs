@@ -1,18 +1,17 @@
 //! The other ranks of the run: meeting them, collectives with them, and saying which of them is gone.
 
 use std::cell::Cell;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use multicard::protocol::FailureKind;
+use multicard::protocol::{FailureKind, MEETING_VARIABLE};
 use tch::{Device, TchError, Tensor};
 
 use crate::report::Stop;
 use crate::shim::{Backend, Combine, ProcessGroup, Store};
-
-/// Tells a rank the port of its group's store.
-pub const STORE_VARIABLE: &str = "MULTICARD_STORE_PORT";
 
 /// A rank that does not come to a collective for so long is taken for dead. With the time to find out who it was and to end
 /// it, a hanging rank ends its group within 30 s.
@@ -25,7 +24,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const MEETING_TIMEOUT: Duration = Duration::from_secs(120);
 /// Between two looks for those who are still to come.
 const MEETING_POLL: Duration = Duration::from_millis(2);
-/// Between two looks at the store.
+/// Between two looks for answers.
 const POLL: Duration = Duration::from_millis(50);
 
 /// A rank's view of its group.
@@ -35,24 +34,19 @@ pub struct Peers {
     /// Ranks in all.
     pub world_size: u32,
     device: Device,
-    /// Of the store.
-    port: u16,
     meeting: Meeting,
     group: Rc<ProcessGroup>,
     /// How often the ranks have met.
     meetings: Cell<u64>,
 }
 
-/// Where ranks find each other, and say that they are alive when one of them is not.
+/// The folder where ranks find each other, and say that they are alive when one of them is not. Marks are empty files: no rank can
+/// keep another from leaving one or from looking for it.
+#[derive(Clone)]
 struct Meeting {
-    store: Store,
+    folder: PathBuf,
     rank: u32,
     world_size: u32,
-}
-
-/// Opens the store of a group in the supervisor, which outlives every rank; gives its port.
-pub fn serve_store() -> Result<(Store, u16), TchError> {
-    Store::serve(PEER_TIMEOUT)
 }
 
 impl Peers {
@@ -61,23 +55,25 @@ impl Peers {
         if world_size < 2 {
             return Ok(None);
         }
-        let port = std::env::var(STORE_VARIABLE).ok().and_then(|port| port.parse().ok()).ok_or_else(|| {
-            let message = format!("{STORE_VARIABLE} names no port: ranks of several are started by their group");
+        let folder = std::env::var_os(MEETING_VARIABLE).ok_or_else(|| {
+            let message = format!("{MEETING_VARIABLE} names no folder: ranks of several are started by their supervisor");
             Stop::failed(FailureKind::Input, message)
         })?;
-        Ok(Some(Rc::new(Self::join_at(port, rank, world_size, device)?)))
+        Ok(Some(Rc::new(Self::join_in(Path::new(&folder), rank, world_size, device)?)))
     }
 
-    /// Meets the other ranks in the store at the port.
-    pub fn join_at(port: u16, rank: u32, world_size: u32, device: Device) -> Result<Self, Stop> {
-        let meeting = Meeting { store: Store::connect(port, PEER_TIMEOUT)?, rank, world_size };
+    /// Meets the other ranks in the folder.
+    pub fn join_in(folder: &Path, rank: u32, world_size: u32, device: Device) -> Result<Self, Stop> {
+        let meeting = Meeting { folder: folder.to_owned(), rank, world_size };
+        let store = Store::open(&folder.join("store"), PEER_TIMEOUT)?;
         let backend = match device {
             Device::Cuda(index) => Backend::Nccl(index),
             _ => Backend::Gloo,
         };
-        let group = ProcessGroup::new(&meeting.store, backend, rank, world_size, PEER_TIMEOUT);
+        // The group keeps the store: NCCL makes communicators later on.
+        let group = ProcessGroup::new(&store, backend, rank, world_size, PEER_TIMEOUT);
         let group = group.map_err(|error| meeting.explain(error.into()))?;
-        let peers = Self { rank, world_size, device, port, meeting, group: Rc::new(group), meetings: Cell::new(0) };
+        let peers = Self { rank, world_size, device, meeting, group: Rc::new(group), meetings: Cell::new(0) };
         // NCCL makes its communicator with the first collective: here, and not within the first step.
         let ranks = peers.combine(&[1], Combine::Sum).map_err(|error| peers.explain(error.into()))?;
         if ranks != [i64::from(world_size)] {
@@ -91,11 +87,11 @@ impl Peers {
     pub fn meet(&self) -> Result<(), Stop> {
         let number = self.meetings.get();
         self.meetings.set(number + 1);
-        let key = |rank: u32| format!("meeting/{number}/{rank}");
-        self.meeting.store.mark(&key(self.rank))?;
+        let mark = |rank: u32| format!("meeting-{number}-{rank}");
+        self.meeting.mark(&mark(self.rank))?;
         let begin = Instant::now();
         for rank in 0..self.world_size {
-            while !self.meeting.store.has(&key(rank))? {
+            while !self.meeting.has(&mark(rank)) {
                 if begin.elapsed() > MEETING_TIMEOUT {
                     let message = format!("rank {rank} did not come within {} s", MEETING_TIMEOUT.as_secs());
                     return Err(self.explain(Stop::failed(FailureKind::Peer, message)));
@@ -144,16 +140,9 @@ impl Peers {
 
     /// Says which ranks keep this one waiting: for another thread, when the one that owns this value hangs.
     pub fn hang(&self, limit: Duration) -> impl FnOnce() -> Stop + Send + 'static {
-        let (port, rank, world_size) = (self.port, self.rank, self.world_size);
+        let meeting = self.meeting.clone();
         let limit_s = limit.as_secs();
-        move || {
-            let stop = Stop::failed(FailureKind::Peer, format!("a step did not end within {limit_s} s"));
-            // A store of its own: that of the group belongs to the thread that hangs.
-            match Store::connect(port, ANSWER_TIMEOUT) {
-                Ok(store) => Meeting { store, rank, world_size }.explain(stop),
-                Err(_) => stop,
-            }
-        }
+        move || meeting.explain(Stop::failed(FailureKind::Peer, format!("a step did not end within {limit_s} s")))
     }
 
     /// Ends the group; all ranks come to this point.
@@ -166,6 +155,20 @@ impl Peers {
 }
 
 impl Meeting {
+    /// Leaves a mark.
+    fn mark(&self, name: &str) -> Result<(), Stop> {
+        let path = self.folder.join(name);
+        File::create(&path).map(drop).map_err(|error| {
+            Stop::failed(FailureKind::Engine, format!("the mark {} cannot be left: {error}", path.display()))
+        })
+    }
+
+    /// Whether a rank has left the mark.
+    fn has(&self, name: &str) -> bool {
+        self.folder.join(name).exists()
+    }
+
+    /// Says which ranks caused a failure that this rank saw through them alone.
     fn explain(&self, stop: Stop) -> Stop {
         let Stop::Failed { kind: FailureKind::Peer, message } = stop else { return stop };
         let silent = self.silent();
@@ -181,13 +184,13 @@ impl Meeting {
 
     /// The ranks that do not notice the failure too.
     fn silent(&self) -> Vec<u32> {
-        let key = |rank: u32| format!("answers/{rank}");
-        // The store is the supervisor's; if that is gone too, nobody answers.
-        let _ = self.store.mark(&key(self.rank));
+        let mark = |rank: u32| format!("answer-{rank}");
+        // The folder is the supervisor's; if that is gone too, nobody answers.
+        let _ = self.mark(&mark(self.rank));
         let begin = Instant::now();
         let mut silent: Vec<_> = (0..self.world_size).filter(|rank| *rank != self.rank).collect();
         loop {
-            silent.retain(|rank| !self.store.has(&key(*rank)).unwrap_or(false));
+            silent.retain(|rank| !self.has(&mark(*rank)));
             if silent.is_empty() || begin.elapsed() > ANSWER_TIMEOUT {
                 return silent;
             }

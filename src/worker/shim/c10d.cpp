@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <unistd.h>
@@ -41,32 +41,17 @@ std::vector<at::Tensor> detached(at::Tensor** tensors, size_t count) {
   return all;
 }
 
-Store* open_store(c10d::TCPStoreOptions options, int64_t timeout_ms) {
-  options.timeout = std::chrono::milliseconds(timeout_ms);
-  options.waitWorkers = false;
-  return new Store{c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options)};
-}
-
 }  // namespace
 
 // ---------- the store ----------
 
-// Serves on a socket that listens on the loopback already, and takes it over.
-SHIM_API Store* mc_store_serve(int listener, int port, int64_t timeout_ms) {
+// Ranks keep the file, which goes with its folder. A rank that is stopped in the microseconds in which it holds the file's lock keeps
+// the others waiting: ranks that are to say who is gone do not ask this store.
+SHIM_API Store* mc_store_open(const char* path, int64_t timeout_ms) {
   GUARD(nullptr, {
-    c10d::TCPStoreOptions options;
-    options.isServer = true;
-    options.masterListenFd = listener;
-    options.port = static_cast<uint16_t>(port);
-    return open_store(options, timeout_ms);
-  })
-}
-
-SHIM_API Store* mc_store_connect(int port, int64_t timeout_ms) {
-  GUARD(nullptr, {
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(port);
-    return open_store(options, timeout_ms);
+    auto store = c10::make_intrusive<c10d::FileStore>(std::string(path), /*numWorkers=*/-1);
+    store->setTimeout(std::chrono::milliseconds(timeout_ms));
+    return new Store{store};
   })
 }
 
@@ -74,17 +59,6 @@ SHIM_API void mc_store_free(Store* store) { delete store; }
 
 // For the CUDA part, which makes groups of its own.
 SHIM_API c10::intrusive_ptr<c10d::Store>* mc_store_c10d(Store* store) { return &store->store; }
-
-SHIM_API int mc_store_mark(Store* store, const char* key) {
-  GUARD(-1, {
-    store->store->set(std::string(key), std::vector<uint8_t>{1});
-    return 0;
-  })
-}
-
-SHIM_API int mc_store_has(Store* store, const char* key) {
-  GUARD(-1, { return store->store->check({std::string(key)}) ? 1 : 0; })
-}
 
 // ---------- the group ----------
 

@@ -1,8 +1,8 @@
 //! Ranks that work together: the store where they meet, their process group, and c10d's Reducer.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::IntoRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,12 +13,9 @@ use super::cuda;
 use super::host::{check, check_pointer, own};
 
 unsafe extern "C" {
-    fn mc_store_serve(listener: c_int, port: c_int, timeout_ms: i64) -> *mut c_void;
-    fn mc_store_connect(port: c_int, timeout_ms: i64) -> *mut c_void;
+    fn mc_store_open(path: *const c_char, timeout_ms: i64) -> *mut c_void;
     fn mc_store_free(store: *mut c_void);
     fn mc_store_c10d(store: *mut c_void) -> *mut c_void;
-    fn mc_store_mark(store: *mut c_void, key: *const c_char) -> c_int;
-    fn mc_store_has(store: *mut c_void, key: *const c_char) -> c_int;
     fn mc_group_gloo(store: *mut c_void, rank: c_int, world_size: c_int, timeout_ms: i64) -> *mut c_void;
     fn mc_group_leave(group: *mut c_void) -> c_int;
     fn mc_group_size(group: *mut c_void) -> c_int;
@@ -59,39 +56,16 @@ fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A TCPStore on this machine's loopback: where ranks find each other and leave marks.
+/// A FileStore: a file in which ranks leave their addresses for each other.
 pub struct Store(*mut c_void);
 
 impl Store {
-    /// Opens a store that serves the others until it is dropped, and gives its port.
-    pub fn serve(timeout: Duration) -> Result<(Self, u16), TchError> {
-        let failed = |error: std::io::Error| TchError::Torch(format!("opening a port on the loopback failed: {error}"));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        // SAFETY: the socket becomes the store's own.
-        let store = unsafe { mc_store_serve(listener.into_raw_fd(), port.into(), milliseconds(timeout)) };
-        Ok((Self(check_pointer(store)?), port))
-    }
-
-    /// Connects to the store that serves at the port.
-    pub fn connect(port: u16, timeout: Duration) -> Result<Self, TchError> {
-        // SAFETY: plain values.
-        Ok(Self(check_pointer(unsafe { mc_store_connect(port.into(), milliseconds(timeout)) })?))
-    }
-
-    /// Leaves a mark.
-    pub fn mark(&self, key: &str) -> Result<(), TchError> {
-        let key = CString::new(key).map_err(|_| TchError::Torch(format!("{key:?} is no key")))?;
-        // SAFETY: made by the shim, freed only in `drop`; the key lives through the call.
-        check(unsafe { mc_store_mark(self.0, key.as_ptr()) })?;
-        Ok(())
-    }
-
-    /// Whether somebody has left the mark.
-    pub fn has(&self, key: &str) -> Result<bool, TchError> {
-        let key = CString::new(key).map_err(|_| TchError::Torch(format!("{key:?} is no key")))?;
-        // SAFETY: as in `mark`.
-        Ok(check(unsafe { mc_store_has(self.0, key.as_ptr()) })? == 1)
+    /// Opens the store in this file, which the first rank makes. A value that no rank leaves within `timeout` fails.
+    pub fn open(path: &Path, timeout: Duration) -> Result<Self, TchError> {
+        let text = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| TchError::Torch(format!("{} cannot be a file's path", path.display())))?;
+        // SAFETY: the path lives through the call.
+        Ok(Self(check_pointer(unsafe { mc_store_open(text.as_ptr(), milliseconds(timeout)) })?))
     }
 }
 

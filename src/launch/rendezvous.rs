@@ -1,0 +1,168 @@
+//! How the ranks of a run meet: what their supervisor prepares for them and puts into their environment.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::protocol::MEETING_VARIABLE;
+
+/// How the name of a meeting's folder begins.
+const PREFIX: &str = "multicard-ranks-";
+
+/// Folders that are made before giving up: another supervisor may clear one away before it is locked.
+const ATTEMPTS: u32 = 10;
+
+/// Write permission for the group and for others.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// In a folder with this bit, only its owner and an entry's owner may remove or rename that entry.
+const STICKY: u32 = 0o1000;
+
+/// Settings of NCCL that hold for all ranks of one machine, unless the user has set others.
+///
+/// NCCL's watchdog aborts communicators that fail or time out, and the rank, which asks, says so in its log. Left to itself it
+/// would end the process without a word, and first wait a minute to dump what it knows.
+///
+/// NCCL's bootstrap and gloo listen on the loopback, where only users of this machine can connect. NCCL drops a connection that does
+/// not begin with the communicator's random number. gloo asks for no proof: a local user who connects to one of its random ports
+/// before the right rank does, while the ranks meet, takes that rank's place. Nothing but a network namespace prevents that.
+const NCCL: [(&str, &str); 4] = [
+    ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"),
+    ("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"),
+    ("TORCH_NCCL_ENABLE_MONITORING", "0"),
+    ("NCCL_SOCKET_IFNAME", "lo"),
+];
+
+/// Where the ranks of a run find each other. It lasts as long as they do; dropping it cleans up.
+pub trait Rendezvous {
+    /// What ranks are told about it, as variables of their environment.
+    fn environment(&self) -> Vec<(&'static str, OsString)>;
+}
+
+/// The rendezvous of a single rank, which has nobody to meet.
+pub struct Alone;
+
+impl Rendezvous for Alone {
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        Vec::new()
+    }
+}
+
+/// The rendezvous of ranks on one machine: a fresh folder that only this user can enter. Ranks exchange addresses in a file there
+/// and leave marks as empty files.
+///
+/// The supervisor holds a lock on the folder. Where it is killed, the kernel releases the lock, and the next supervisor of the
+/// same user removes the folder.
+pub struct MeetingFolder {
+    path: PathBuf,
+    /// The folder itself, locked.
+    _lock: File,
+}
+
+impl MeetingFolder {
+    /// Makes a folder in the first of these that nobody else can interfere with: `$XDG_RUNTIME_DIR`, `$TMPDIR` (else `/tmp`),
+    /// `/dev/shm`. All are of this machine alone, unlike the session's folder, which may be on a network file system.
+    ///
+    /// # Errors
+    /// When none of them fits: each, and why.
+    pub fn new() -> Result<Self, String> {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
+        let mut refusals = Vec::new();
+        for parent in runtime.into_iter().chain([std::env::temp_dir(), "/dev/shm".into()]) {
+            match Self::new_in(&parent) {
+                Ok(folder) => return Ok(folder),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        Err(format!("{}: name a folder of your own in TMPDIR", refusals.join("; ")))
+    }
+
+    /// Makes a folder in `parent`, and removes those there that supervisors left behind.
+    ///
+    /// # Errors
+    /// When somebody else could rename or remove what is in `parent`, or nothing can be made there.
+    pub fn new_in(parent: &Path) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("no folder can be made in {}: {error}", parent.display());
+        // Links are resolved once and for all: what is checked is what is used.
+        let parent = parent.canonicalize().map_err(failed)?;
+        for folder in parent.ancestors() {
+            refuse_foreign(folder, &fs::metadata(folder).map_err(failed)?)?;
+        }
+        remove_abandoned(&parent);
+        for _ in 0..ATTEMPTS {
+            let path = parent.join(format!("{PREFIX}{:016x}", rand::random::<u64>()));
+            DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
+            if let Some(lock) = lock(&path) {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
+        Err(format!("every folder made in {} was removed at once", parent.display()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Rendezvous for MeetingFolder {
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let own = (MEETING_VARIABLE, self.path.clone().into_os_string());
+        let unset = NCCL.iter().filter(|(name, _)| std::env::var_os(name).is_none());
+        unset.map(|(name, value)| (*name, OsString::from(value))).chain([own]).collect()
+    }
+}
+
+impl Drop for MeetingFolder {
+    fn drop(&mut self) {
+        // What stays is removed by the next supervisor.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Opens and locks a folder, unless somebody else holds it or has removed it meanwhile.
+fn lock(folder: &Path) -> Option<File> {
+    let file = File::open(folder).ok()?;
+    file.try_lock().ok()?;
+    let (locked, named) = (file.metadata().ok()?, fs::symlink_metadata(folder).ok()?);
+    (locked.ino() == named.ino() && locked.dev() == named.dev()).then_some(file)
+}
+
+/// Removes the folders of supervisors of this user that are gone.
+fn remove_abandoned(parent: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_ours = |about: Metadata| about.is_dir() && about.uid() == own;
+        let named = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if named && entry.metadata().is_ok_and(is_ours) && let Some(_lock) = lock(&entry.path()) {
+            // Another supervisor may be removing it, too.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Refuses a folder whose entries somebody else could rename or remove.
+fn refuse_foreign(folder: &Path, about: &Metadata) -> Result<(), String> {
+    let shown = folder.display();
+    let owner = about.uid();
+    let own = rustix::process::geteuid().as_raw();
+    if ![own, 0].contains(&owner) && !is_unmapped(owner) {
+        return Err(format!("{shown} belongs to another user (uid {owner})"));
+    }
+    let mode = about.mode() & 0o7777;
+    if mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0 {
+        return Err(format!("others can write {shown} (mode {mode:o}; `chmod go-w` ends that)"));
+    }
+    Ok(())
+}
+
+/// Whether this is how a user namespace, such as a container's, shows the users outside it: `/` and `/tmp` belong to the real root
+/// there, under this number (user_namespaces(7)).
+fn is_unmapped(uid: u32) -> bool {
+    let number = |text: &str| text.trim().parse::<u32>().ok();
+    let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").ok().and_then(|text| number(&text));
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let every_user = format!("{} {} {}", 0, 0, u32::MAX);
+    overflow == Some(uid) && map.split_whitespace().collect::<Vec<_>>().join(" ") != every_user
+}

@@ -1,0 +1,245 @@
+//! The supervisor of a run's ranks: starts them, watches them, and ends the others when one ends badly.
+//!
+//! It is the process `multicard group JOB PROGRAM…`, so that no rank's death, and none of the workbench's, takes it along. It knows
+//! nothing of what its ranks do: `PROGRAM…` is any command line. The job's `group.jsonl` says what became of each process.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::Mode;
+use rustix::process::{Pid, Signal};
+use rustix::thread::CpuSet;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
+use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
+
+/// The subcommand of `multicard` that leads the ranks of a job: `group JOB PROGRAM…`.
+pub const GROUP_COMMAND: &str = "group";
+/// The subcommand of `multicard` that a rank begins as: `rank SUPERVISOR PROGRAM…`.
+pub const RANK_COMMAND: &str = "rank";
+/// The word of a program's command line that stands for the job's file.
+pub const JOB_WORD: &str = "{job}";
+/// The word of a program's command line that stands for the rank's number.
+pub const RANK_WORD: &str = "{rank}";
+
+/// What ranks may take to end when told to, before they are killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Between two looks at the ranks: rare enough not to disturb what they measure.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Leads the ranks of the job in a file, one process each, until all of them have ended; says whether all of them ended well.
+/// `program` is the command line of a rank, in which [`JOB_WORD`] and [`RANK_WORD`] are replaced. The calling process is this
+/// job's from here on: it catches SIGINT and SIGTERM, and must be `multicard`, which its ranks begin as.
+///
+/// # Errors
+/// When the job cannot be read, its log cannot be written, or there is nowhere for the ranks to meet. No rank was started then.
+pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
+    keep_files_from_others();
+    let job = read(job_path)?;
+    let log = job.folder.join(GROUP_LOG);
+    let log = OpenOptions::new().create(true).append(true).open(&log);
+    let log = log.map_err(|error| format!("cannot write {GROUP_LOG} in {}: {error}", job.folder.display()))?;
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in [SIGTERM, SIGINT] {
+        let value = usize::try_from(number).unwrap_or_default();
+        signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
+            .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
+    }
+    let own = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
+    let rendezvous: Box<dyn Rendezvous> = if job.ranks.len() > 1 {
+        Box::new(MeetingFolder::new().map_err(|error| format!("the ranks have nowhere to meet: {error}"))?)
+    } else {
+        Box::new(Alone)
+    };
+    let start = |place: &RankPlace| {
+        let mut command = command(&own, program, job_path, place);
+        command.envs(rendezvous.environment());
+        on_cpus(&mut command, &place.cpus)
+    };
+    Ok(Group { log, ranks: Vec::new(), told: None, well: true }.supervise(&job.ranks, start, &signal))
+}
+
+/// The first step of a rank's process: from here on it dies with its supervisor, however that happens, and it becomes its program.
+/// Comes back only where that is not possible, with the reason.
+pub fn become_rank(supervisor: u32, program: &[OsString]) -> String {
+    // Without it a rank could outlive its supervisor; the launcher kills such ranks with their process group.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    // The supervisor may have died before the kernel was asked.
+    let parent = rustix::process::getppid().map(Pid::as_raw_pid);
+    if i32::try_from(supervisor).ok() != parent {
+        return format!("the supervisor {supervisor} that started this rank is gone");
+    }
+    let Some((name, arguments)) = program.split_first() else { return "a rank needs a program".to_owned() };
+    let error = Command::new(name).args(arguments).exec();
+    format!("cannot execute {}: {error}: check that the file is there and may be executed", name.display())
+}
+
+fn read(path: &Path) -> Result<Job, String> {
+    let shown = path.display();
+    let text = fs::read(path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
+    let job: Job =
+        serde_json::from_slice(&text).map_err(|error| format!("the job {shown} cannot be understood: {error}"))?;
+    if job.version != PROTOCOL_VERSION {
+        return Err(format!(
+            "the job {shown} is of protocol {}, this multicard speaks {PROTOCOL_VERSION}: use one version for both",
+            job.version
+        ));
+    }
+    Ok(job)
+}
+
+/// nsys starts programs with a mask of 0, which would let everybody write the logs.
+fn keep_files_from_others() {
+    let usual = Mode::WGRP | Mode::WOTH;
+    let mask = rustix::process::umask(usual);
+    if !mask.is_empty() {
+        rustix::process::umask(mask);
+    }
+}
+
+/// The command of a rank: this program, which becomes the rank's.
+fn command(own: &Path, program: &[OsString], job_path: &Path, place: &RankPlace) -> Command {
+    let rank = place.rank.to_string();
+    let word = |word: &OsString| match word.to_str() {
+        Some(JOB_WORD) => job_path.as_os_str().to_owned(),
+        Some(RANK_WORD) => OsString::from(&rank),
+        _ => word.clone(),
+    };
+    let threads = place.compute_threads.to_string();
+    let mut command = Command::new(own);
+    command.arg(RANK_COMMAND).arg(std::process::id().to_string()).args(program.iter().map(word)).stdin(Stdio::null());
+    command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuids().collect::<Vec<_>>().join(","));
+    command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
+    command
+}
+
+/// Starts a process on these CPUs, or on any where none is named, so that every thread and every page of it is there.
+fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
+    if cpus.is_empty() {
+        return command.spawn();
+    }
+    // A child inherits the CPUs of the thread that starts it, and keeps them when it loads its program.
+    let own = rustix::thread::sched_getaffinity(None)?;
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).filter(|cpu| *cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
+    }
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|error| io::Error::other(format!("cannot bind to CPUs {cpus:?}: {error}")))?;
+    let child = command.spawn();
+    rustix::thread::sched_setaffinity(None, &own)?;
+    child
+}
+
+struct Rank {
+    rank: u32,
+    child: Child,
+}
+
+struct Group {
+    log: File,
+    /// The ranks that have not ended.
+    ranks: Vec<Rank>,
+    /// When they were told to end.
+    told: Option<Instant>,
+    well: bool,
+}
+
+impl Group {
+    /// Starts the ranks and watches them until none is left. Says whether all of them ended well.
+    fn supervise(mut self, ranks: &[RankPlace], start: impl Fn(&RankPlace) -> io::Result<Child>, signal: &AtomicUsize) -> bool {
+        for place in ranks {
+            match start(place) {
+                Ok(child) => {
+                    self.note(GroupEvent::RankStarted { rank: place.rank, pid: child.id() });
+                    self.ranks.push(Rank { rank: place.rank, child });
+                }
+                Err(error) => {
+                    self.note(GroupEvent::RankNotStarted { rank: place.rank, reason: error.to_string() });
+                    self.end();
+                    break;
+                }
+            }
+        }
+        while !self.ranks.is_empty() {
+            let mut ended = self.reap();
+            if !ended.is_empty() {
+                // A rank that died first may have been looked at just before it did: its peers' ends are not the first.
+                ended.extend(self.reap());
+            }
+            // After the look at the ranks, so that ranks which the same signal ended were told to end.
+            let number = signal.swap(0, Ordering::Relaxed);
+            if number != 0 {
+                self.note(GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
+                self.end();
+            }
+            let told_to = self.told.is_some();
+            for (rank, pid, exit) in ended {
+                self.note(GroupEvent::RankExited { rank, pid, exit, told_to });
+                if !exit.is_success() {
+                    self.end();
+                }
+            }
+            if self.told.is_some_and(|told| told.elapsed() > GRACE) {
+                self.signal(Signal::KILL);
+            }
+            thread::sleep(POLL);
+        }
+        self.well
+    }
+
+    /// The ranks that have ended since the last look: rank, process id, how.
+    fn reap(&mut self) -> Vec<(u32, u32, Exit)> {
+        let mut ended = Vec::new();
+        self.ranks.retain_mut(|rank| match rank.child.try_wait() {
+            Ok(None) => true,
+            Ok(Some(status)) => {
+                ended.push((rank.rank, rank.child.id(), Exit::from(status)));
+                false
+            }
+            Err(error) => {
+                eprintln!("multicard: lost sight of rank {}: {error}", rank.rank);
+                ended.push((rank.rank, rank.child.id(), Exit::Code(-1)));
+                false
+            }
+        });
+        ended
+    }
+
+    /// Tells the ranks to end, once.
+    fn end(&mut self) {
+        self.well = false;
+        if self.told.is_none() {
+            self.told = Some(Instant::now());
+            self.signal(Signal::TERM);
+            // A stopped process takes the signal only when it goes on.
+            self.signal(Signal::CONT);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        for rank in &self.ranks {
+            // It has not been waited for, so its id is still its own.
+            let _ = rustix::process::kill_process(Pid::from_child(&rank.child), signal);
+        }
+    }
+
+    fn note(&mut self, event: GroupEvent) {
+        let time_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let line = serde_json::to_string(&GroupLine { time_s, event });
+        let written = line.map_err(io::Error::from).and_then(|line| self.log.write_all(format!("{line}\n").as_bytes()));
+        if let Err(error) = written {
+            eprintln!("multicard: cannot write {GROUP_LOG}: {error}");
+        }
+    }
+}
