@@ -1,4 +1,4 @@
-//! Follows one run from its start to its end: its logs, its processes, its limits.
+//! Follows one run from its start to its end: reads its logs, watches its processes and limits, and says all of it as [`Update`]s.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 use crate::plan::RunState;
 use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, read_event_line};
 
-use super::launcher::{LauncherOptions, Update};
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
 use super::process::{self, Group, LeaderExit};
 use super::tail::Tail;
@@ -30,6 +29,75 @@ const STUCK_LIMIT: Duration = Duration::from_secs(30);
 
 /// A line that cannot be understood is shown up to here.
 const SHOWN_CHARS: usize = 200;
+
+/// What the launcher says of its runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Update {
+    /// A run came to a state. After a final one nothing more comes of the run.
+    State {
+        /// The run's id.
+        run: String,
+        /// Where it stands now.
+        state: RunState,
+        /// Why, where there is more to say than the state's name.
+        reason: Option<String>,
+    },
+    /// The run's group has a process: enough to find it again with [`super::is_alive`] and [`super::Launcher::follow`].
+    Started {
+        /// The run's id.
+        run: String,
+        /// The group's leader, and the id of its process group.
+        pid: u32,
+        /// When it started, in clock ticks since boot.
+        process_start: u64,
+    },
+    /// A rank has a process. Comes once a rank.
+    RankUp {
+        /// The run's id.
+        run: String,
+        /// The rank.
+        rank: u32,
+        /// Its process id.
+        pid: u32,
+    },
+    /// A rank said something.
+    Event(EventLine),
+    /// A line of a log cannot be understood.
+    Noise {
+        /// The run's id.
+        run: String,
+        /// Where it stands and how it begins: `rank-0.jsonl:12: Segmentation fault`.
+        file_line: String,
+    },
+}
+
+/// How patient the launcher is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LauncherOptions {
+    /// Between two looks at logs and processes.
+    pub poll: Duration,
+    /// A run whose ranks are stepping, or are all finished, hangs when it is silent for so long.
+    pub silence_limit: Duration,
+    /// The same while any rank starts, loads, evaluates or prepares its first step.
+    pub start_silence_limit: Duration,
+    /// What a run may take to end when told to, before it is killed.
+    pub grace: Duration,
+    /// What a profiler may take to write its report once the ranks have ended.
+    pub report_limit: Duration,
+}
+
+impl Default for LauncherOptions {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_millis(20),
+            silence_limit: Duration::from_secs(120),
+            start_silence_limit: Duration::from_secs(600),
+            // The supervisor kills its ranks after 5 s; it is left the time to say so.
+            grace: Duration::from_secs(6),
+            report_limit: Duration::from_secs(1800),
+        }
+    }
+}
 
 /// What the launcher tells a follower.
 #[derive(Default)]

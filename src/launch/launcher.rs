@@ -11,56 +11,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use crate::plan::RunState;
-use crate::protocol::{EventLine, GROUP_LOG, Job};
+use crate::protocol::{GROUP_LOG, Job};
 
-use super::follower::{Control, Follower, STDERR_FILE, STDOUT_FILE};
+use super::follower::{Control, Follower, LauncherOptions, STDERR_FILE, STDOUT_FILE, Update};
 use super::process::{self, Group};
 use super::supervisor::GROUP_COMMAND;
 use super::worker::{WorkerCommand, find_supervisor};
-
-/// What the launcher says of its runs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Update {
-    /// A run came to a state. After a final one nothing more comes of the run.
-    State {
-        /// The run's id.
-        run: String,
-        /// Where it stands now.
-        state: RunState,
-        /// Why, where there is more to say than the state's name.
-        reason: Option<String>,
-    },
-    /// The run's group has a process: enough to find it again with [`super::is_alive`] and [`Launcher::follow`].
-    Started {
-        /// The run's id.
-        run: String,
-        /// The group's leader, and the id of its process group.
-        pid: u32,
-        /// When it started, in clock ticks since boot.
-        process_start: u64,
-    },
-    /// A rank has a process. Comes once a rank.
-    RankUp {
-        /// The run's id.
-        run: String,
-        /// The rank.
-        rank: u32,
-        /// Its process id.
-        pid: u32,
-    },
-    /// A rank said something.
-    Event(EventLine),
-    /// A line of a log cannot be understood.
-    Noise {
-        /// The run's id.
-        run: String,
-        /// Where it stands and how it begins: `rank-0.jsonl:12: Segmentation fault`.
-        file_line: String,
-    },
-}
 
 /// Why a run could not be launched. Nothing was started then and no update comes.
 #[derive(Debug, thiserror::Error)]
@@ -99,34 +56,6 @@ pub enum LaunchError {
     /// The thread that follows the run could not be started.
     #[error("cannot start a thread to follow the run: {0}")]
     Thread(io::Error),
-}
-
-/// How patient the launcher is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LauncherOptions {
-    /// Between two looks at logs and processes.
-    pub poll: Duration,
-    /// A run whose ranks are stepping, or are all finished, hangs when it is silent for so long.
-    pub silence_limit: Duration,
-    /// The same while any rank starts, loads, evaluates or prepares its first step.
-    pub start_silence_limit: Duration,
-    /// What a run may take to end when told to, before it is killed.
-    pub grace: Duration,
-    /// What a profiler may take to write its report once the ranks have ended.
-    pub report_limit: Duration,
-}
-
-impl Default for LauncherOptions {
-    fn default() -> Self {
-        Self {
-            poll: Duration::from_millis(20),
-            silence_limit: Duration::from_secs(120),
-            start_silence_limit: Duration::from_secs(600),
-            // The supervisor kills its ranks after 5 s; it is left the time to say so.
-            grace: Duration::from_secs(6),
-            report_limit: Duration::from_secs(1800),
-        }
-    }
 }
 
 struct Followed {

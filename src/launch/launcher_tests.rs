@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::mpsc::{self, Receiver};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::super::misbehaviour::{command, worker};
 use super::*;
-use crate::plan::{DataSet, Levels, Workload};
+use crate::plan::{DataSet, Levels, RunState, Workload};
 use crate::protocol::{Event, EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 /// Far longer than anything takes: reached only when something hangs.

@@ -135,7 +135,10 @@ fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_ours = |about: Metadata| about.is_dir() && about.uid() == own;
         let named = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if named && entry.metadata().is_ok_and(is_ours) && let Some(_lock) = lock(&entry.path()) {
+        if named
+            && entry.metadata().is_ok_and(is_ours)
+            && let Some(_lock) = lock(&entry.path())
+        {
             // Another supervisor may be removing it, too.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -165,4 +168,85 @@ fn is_unmapped(uid: u32) -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let every_user = format!("{} {} {}", 0, 0, u32::MAX);
     overflow == Some(uid) && map.split_whitespace().collect::<Vec<_>>().join(" ") != every_user
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    fn set_mode(folder: &Path, mode: u32) {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn ranks_meet_in_a_folder_of_their_user_alone_that_goes_with_its_owner() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = MeetingFolder::new_in(parent.path()).unwrap();
+        let path = folder.path().to_owned();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
+        let environment = folder.environment();
+        assert!(environment.contains(&(MEETING_VARIABLE, path.clone().into_os_string())), "{environment:?}");
+        assert!(environment.contains(&("NCCL_SOCKET_IFNAME", "lo".into())), "{environment:?}");
+        fs::write(path.join("store"), "").unwrap();
+        drop(folder);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn folders_of_supervisors_that_are_gone_are_removed_and_all_others_stay() {
+        let parent = tempfile::tempdir().unwrap();
+        let living = MeetingFolder::new_in(parent.path()).unwrap();
+        // What a supervisor leaves that is killed: nobody holds its lock.
+        let abandoned = parent.path().join(format!("{PREFIX}0123456789abcdef"));
+        fs::create_dir(&abandoned).unwrap();
+        fs::write(abandoned.join("store"), "addresses").unwrap();
+        let foreign = parent.path().join("multicard-session");
+        fs::create_dir(&foreign).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), parent.path().join(format!("{PREFIX}link"))).unwrap();
+        let next = MeetingFolder::new_in(parent.path()).unwrap();
+        assert!(!abandoned.exists());
+        assert!(living.path().exists() && next.path().exists() && foreign.exists() && elsewhere.path().exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_refused_by_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let below = parent.path().join("below");
+        fs::create_dir(&below).unwrap();
+        for (mode, refused) in [(0o777, true), (0o720, true), (0o1777, false), (0o755, false)] {
+            set_mode(parent.path(), mode);
+            // Whoever can rename a folder above can put another in its place.
+            for folder in [parent.path(), &below] {
+                match MeetingFolder::new_in(folder) {
+                    Ok(_) => assert!(!refused, "{mode:o}"),
+                    Err(text) => {
+                        let shown = parent.path().canonicalize().unwrap();
+                        let expected = format!("others can write {} (mode {mode:o};", shown.display());
+                        assert!(refused && text.contains(&expected), "{mode:o}: {text}");
+                    }
+                }
+            }
+        }
+        assert!(fs::read_dir(parent.path()).unwrap().count() == 1 && fs::read_dir(&below).unwrap().count() == 0);
+        let text = MeetingFolder::new_in(&parent.path().join("missing")).err().unwrap();
+        assert!(text.contains("missing: No such file"), "{text}");
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_refused_by_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let theirs = parent.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        // 4711 is any user but this one.
+        if chown(&theirs, Some(4711), None).is_err() {
+            println!("skipped: only root can give a folder to another user");
+            return;
+        }
+        let text = MeetingFolder::new_in(&theirs).err().unwrap();
+        assert!(text.contains("theirs belongs to another user (uid 4711)"), "{text}");
+    }
 }

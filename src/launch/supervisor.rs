@@ -157,7 +157,12 @@ struct Group {
 
 impl Group {
     /// Starts the ranks and watches them until none is left. Says whether all of them ended well.
-    fn supervise(mut self, ranks: &[RankPlace], start: impl Fn(&RankPlace) -> io::Result<Child>, signal: &AtomicUsize) -> bool {
+    fn supervise(
+        mut self,
+        ranks: &[RankPlace],
+        start: impl Fn(&RankPlace) -> io::Result<Child>,
+        signal: &AtomicUsize,
+    ) -> bool {
         for place in ranks {
             match start(place) {
                 Ok(child) => {

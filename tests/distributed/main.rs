@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -348,6 +349,40 @@ fn a_rank_that_is_killed_ends_its_group_and_is_the_reason() {
         let reason = run.end_after(run.training(killed), kill);
         assert!(reason.starts_with(&format!("rank {killed} was killed by SIGKILL")), "{reason}");
     }
+}
+
+/// What a process of another user tries with the folder; it says what it succeeds in.
+const INTRUDE: &str = r#"
+for try in 'ls "$F"' 'cat "$F/store"' ': > "$F/store"' ': > "$F/answer-0"' 'mv "$F" "$F-away"' 'rmdir "$F"' 'chmod 777 "$F"'; do
+  (eval "$try") 2> /dev/null && echo "succeeded: $try"
+done
+exit 0
+"#;
+
+#[test]
+fn another_user_can_neither_read_nor_write_where_ranks_meet() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can start a process of another user");
+        return;
+    }
+    let run = Run::start("ddp-ds", 2, &[("epochs", Level::Integer(3))], &[]);
+    // From before the ranks meet until they are gone.
+    let pid = run.process(0, |_| true);
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap();
+    let environment = String::from_utf8(environment).unwrap();
+    let folder = environment.split('\0').find_map(|pair| pair.strip_prefix("MULTICARD_MEETING=")).unwrap();
+    assert!(fs::metadata(folder).unwrap().is_dir());
+    let mut tries = 0;
+    while Path::new(folder).exists() {
+        let mut intruder = Command::new("setpriv");
+        intruder.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", INTRUDE]);
+        let output = intruder.current_dir("/").env("F", folder).output().expect("setpriv, of util-linux");
+        assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+        tries += 1;
+    }
+    assert!(tries > 0);
+    run.finished();
+    agrees(&run, 2);
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl Peers {
             return Ok(None);
         }
         let folder = std::env::var_os(MEETING_VARIABLE).ok_or_else(|| {
-            let message = format!("{MEETING_VARIABLE} names no folder: ranks of several are started by their supervisor");
+            let message =
+                format!("{MEETING_VARIABLE} names no folder: ranks of several are started by their supervisor");
             Stop::failed(FailureKind::Input, message)
         })?;
         Ok(Some(Rc::new(Self::join_in(Path::new(&folder), rank, world_size, device)?)))
