@@ -37,8 +37,7 @@ mod widgets;
 
 use std::path::PathBuf;
 
-pub use closing::CloseCommand;
-pub use command::Command;
+pub use command::{CloseCommand, Command};
 pub use compare::CompareCommand;
 pub use curves::{Curves, LiveStep};
 pub use engine::{LiveBatch, Records, Request, RunCurves, UiEvent};

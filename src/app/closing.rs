@@ -2,34 +2,10 @@
 
 use eframe::egui::{Context, Frame, Margin, Panel, Stroke, Ui, ViewportCommand};
 
+use super::state::Closing;
 use super::theme::palette;
 use super::widgets::strong;
-use super::{Command, Request, State};
-
-/// The answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseCommand {
-    /// Close and keep the runs running.
-    KeepRunning,
-    /// Stop all runs, then close.
-    CancelRuns,
-    /// Keep the window open.
-    Stay,
-}
-
-/// Whether the window is about to close.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Closing {
-    /// It stays open.
-    #[default]
-    No,
-    /// Runs are active and the question is shown.
-    Asked,
-    /// It closes once the runs have ended.
-    WhenEnded,
-    /// It closes now.
-    Now,
-}
+use super::{CloseCommand, Command, Request, State};
 
 impl State {
     /// The user closes the window.

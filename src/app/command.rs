@@ -3,9 +3,19 @@
 use std::path::PathBuf;
 
 use super::{
-    CloseCommand, CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, Screen,
-    SessionsCommand, Theme,
+    CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, Theme,
 };
+
+/// Answer to the question whether to close the window while runs are active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseCommand {
+    /// Close and keep the runs running.
+    KeepRunning,
+    /// Stop all runs, then close.
+    CancelRuns,
+    /// Keep the window open.
+    Stay,
+}
 
 /// One user command. Clicks, keys, the command palette and tests send the same ones.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,90 +3,25 @@
 mod axis;
 mod drawn;
 mod list;
-mod mark;
 mod options;
 mod plots;
 mod readout;
 mod scene;
+mod state;
 mod store;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
 use eframe::egui::{Align, CentralPanel, Context, Frame, Layout, Margin, Panel, Ui};
 
-use super::curves::{Kind, XAxis};
 use super::engine::{LiveBatch, Records, RunCurves};
 use super::theme::GRID;
 use super::widgets::{main_button, muted};
 use super::{Command, Request, Screen, State};
 
 use scene::Scene;
+pub use state::{LiveCommand, LiveState};
 use store::Shelf;
-
-/// A command of the Live screen.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LiveCommand {
-    /// Show or hide a run.
-    Choose(String, bool),
-    /// Hide all runs.
-    ChooseNone,
-    /// Show or hide a panel.
-    Panel(Kind, bool),
-    /// Change the horizontal axis.
-    XAxis(XAxis),
-    /// One curve per GPU or rank, or one per run.
-    PerGpu(bool),
-    /// Set the smoothing factor, from 0 (off) to below 1.
-    Smoothing(f32),
-    /// Use a logarithmic axis for the loss.
-    LogLoss(bool),
-    /// Keep the newest values in view.
-    Follow(bool),
-    /// Zoom to this range of the horizontal axis.
-    View(f64, f64),
-    /// Show everything.
-    Reset,
-    /// Focus the filter field.
-    FocusFilter,
-    /// List only runs that this filter admits.
-    Filter(String),
-}
-
-/// State of the Live screen.
-pub struct LiveState {
-    shelf: Shelf,
-    /// Hidden panels.
-    hidden: Vec<Kind>,
-    x_axis: XAxis,
-    per_gpu: bool,
-    smoothing: f32,
-    log_loss: bool,
-    follow: bool,
-    /// Zoomed range of the horizontal axis; `None` shows everything.
-    view: Option<(f64, f64)>,
-    filter: String,
-    /// Names that distinguish the runs of the session, by id.
-    names: HashMap<String, String>,
-}
-
-impl Default for LiveState {
-    fn default() -> Self {
-        Self {
-            shelf: Shelf::default(),
-            hidden: vec![Kind::SmActivity],
-            x_axis: XAxis::default(),
-            per_gpu: false,
-            smoothing: 0.0,
-            log_loss: false,
-            follow: true,
-            view: None,
-            filter: String::new(),
-            names: HashMap::new(),
-        }
-    }
-}
 
 impl LiveState {
     /// Another session was opened.

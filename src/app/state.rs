@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use eframe::egui::Context;
 
-use super::closing::Closing;
 use super::compare::CompareState;
 use super::engine::{QueueView, Records, Request, UiEvent};
 use super::figures::FiguresState;
@@ -45,6 +44,20 @@ impl OpenSession {
     pub fn name(&self) -> String {
         self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy().into_owned()
     }
+}
+
+/// Whether the window is about to close.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Closing {
+    /// It stays open.
+    #[default]
+    No,
+    /// Runs are active and the question is shown.
+    Asked,
+    /// It closes once the runs have ended.
+    WhenEnded,
+    /// It closes now.
+    Now,
 }
 
 /// Everything the window shows.

@@ -169,7 +169,9 @@ fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Fo
         },
         Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable line in a log: {message}"))),
         Notice::State { run, state, reason } if state.is_final() => {
-            let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));
+            // A cancelled run has no further reason.
+            let reason = reason.as_deref().filter(|reason| *reason != state.name());
+            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
             let log = if reason.is_empty() {
                 String::new()
             } else {

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, Ui, WidgetInfo, vec2};
 
 use super::LiveCommand;
-use super::mark::swatch;
-use super::scene::is_running;
+use super::scene::{is_running, swatch};
 use crate::analysis::Setting;
 use crate::app::State;
 use crate::app::engine::Records;

@@ -230,7 +230,7 @@ impl Draw<'_> {
     fn background(&self, plot: &mut PlotUi, visuals: &eframe::egui::Visuals) {
         let width = self.scene.view.1 - self.scene.view.0;
         for run in &self.scene.runs {
-            let colour = super::mark::colour(visuals, run.slot, (0, 1));
+            let colour = super::scene::colour(visuals, run.slot, (0, 1));
             if let Some([first, last]) = run.curves.warm_up {
                 let (from, to) = (self.scene.place(run, first.0, first.1), self.scene.place(run, last.0, last.1));
                 let fill = colour.gamma_multiply(0.10);

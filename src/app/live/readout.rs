@@ -3,9 +3,8 @@
 use eframe::egui::{Align, Frame, Layout, Margin, Panel, ScrollArea, Sense, Ui, vec2};
 
 use super::axis::place_text;
-use super::mark::swatch;
 use super::plots::{cursor, plots_rect};
-use super::scene::{Curve, Scene, YAxis};
+use super::scene::{Curve, Scene, YAxis, swatch};
 use crate::app::State;
 use crate::app::curves::Kind;
 use crate::app::theme::{GRID, palette};

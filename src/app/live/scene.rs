@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{Color32, Context, Visuals};
+use eframe::egui::{Color32, Context, Painter, Rect, Stroke, Visuals, pos2};
 use egui_plot::MarkerShape;
 use strum::IntoEnumIterator;
 
+use super::LiveState;
 use super::drawn::{self, Key, Pieces};
-use super::{LiveState, mark};
 use crate::analysis::Places;
 use crate::app::State;
+use crate::app::compare::look as looks;
 use crate::app::curves::Curves;
 use crate::app::curves::{Column, Track};
 use crate::app::curves::{Kind, XAxis};
+use crate::figure::{COLOURS, Look};
 use crate::plan::RunState;
 
 /// Margin at both ends of the data, as a share of its width.
@@ -199,12 +201,12 @@ impl YAxis {
 impl Curve<'_> {
     /// The colour.
     pub fn colour(&self, visuals: &Visuals) -> Color32 {
-        mark::colour(visuals, self.run.slot, self.place)
+        colour(visuals, self.run.slot, self.place)
     }
 
     /// The marker.
     pub fn marker(&self) -> MarkerShape {
-        mark::marker(self.run.slot)
+        marker(self.run.slot)
     }
 
     /// Whether it is smoothed.
@@ -280,4 +282,31 @@ impl Curve<'_> {
 pub fn is_running(state: &State, run: &str) -> bool {
     let goes_on = |run_state| matches!(run_state, RunState::Starting | RunState::Running);
     state.queue.rows.iter().any(|row| row.run == run && goes_on(row.state))
+}
+
+/// Order in which runs take palette entries: yellow, which is weak on white, comes last.
+const PLACES: [usize; COLOURS.len()] = [0, 1, 2, 4, 5, 6, 7, 3];
+
+/// Colour and marker of a slot. When colours repeat, the marker changes.
+fn look(slot: usize) -> Look {
+    Look::Place(PLACES[slot % PLACES.len()] + slot / PLACES.len() * PLACES.len())
+}
+
+/// Colour of a slot. `part` is the index and the number of its GPUs or ranks; later ones are paler.
+pub fn colour(visuals: &Visuals, slot: usize, part: (usize, usize)) -> Color32 {
+    let share = 0.65 * part.0 as f32 / part.1.max(1) as f32;
+    looks::colour(&look(slot), visuals.dark_mode).lerp_to_gamma(visuals.extreme_bg_color, share)
+}
+
+/// Marker of a slot.
+pub fn marker(slot: usize) -> MarkerShape {
+    looks::marker_shape(looks::sign(&look(slot)).marker)
+}
+
+/// Draws a line sample with its marker, as in a legend.
+pub fn swatch(painter: &Painter, rect: Rect, visuals: &Visuals, slot: usize) {
+    let centre = rect.center();
+    let stroke = Stroke::new(1.5, colour(visuals, slot, (0, 1)));
+    painter.line_segment([pos2(rect.left(), centre.y), pos2(rect.right(), centre.y)], stroke);
+    looks::paint_marker(painter, centre, 4.0, &look(slot), visuals.dark_mode);
 }

@@ -10,7 +10,7 @@ use egui_kittest::kittest::Queryable;
 use super::*;
 use crate::analysis::fixture;
 use crate::app::Settings;
-use crate::app::curves::{Curves, LiveStep};
+use crate::app::curves::{Curves, Kind, LiveStep, XAxis};
 use crate::app::engine::{QueueRow, QueueView, UiEvent};
 use crate::plan::RunState;
 use crate::protocol::{GpuSample, HostSample, Sample};

@@ -10,11 +10,11 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
 use crate::analysis::{fixture, summarise_run};
-use crate::app::closing::{self, CloseCommand, Closing};
+use crate::app::closing;
 use crate::app::engine::{QueueRow, UiEvent};
 use crate::app::sessions::{self, SessionsCommand};
-use crate::app::state::OpenSession;
-use crate::app::{Settings, theme};
+use crate::app::state::{Closing, OpenSession};
+use crate::app::{CloseCommand, Settings, theme};
 use crate::protocol::FailureKind;
 use crate::store::RunRecord;
 

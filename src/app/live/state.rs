@@ -1,0 +1,69 @@
+//! The state of the Live screen and its commands.
+
+use std::collections::HashMap;
+
+use super::store::Shelf;
+use crate::app::curves::{Kind, XAxis};
+
+/// A command of the Live screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LiveCommand {
+    /// Show or hide a run.
+    Choose(String, bool),
+    /// Hide all runs.
+    ChooseNone,
+    /// Show or hide a panel.
+    Panel(Kind, bool),
+    /// Change the horizontal axis.
+    XAxis(XAxis),
+    /// One curve per GPU or rank, or one per run.
+    PerGpu(bool),
+    /// Set the smoothing factor, from 0 (off) to below 1.
+    Smoothing(f32),
+    /// Use a logarithmic axis for the loss.
+    LogLoss(bool),
+    /// Keep the newest values in view.
+    Follow(bool),
+    /// Zoom to this range of the horizontal axis.
+    View(f64, f64),
+    /// Show everything.
+    Reset,
+    /// Focus the filter field.
+    FocusFilter,
+    /// List only runs that this filter admits.
+    Filter(String),
+}
+
+/// State of the Live screen.
+pub struct LiveState {
+    pub(super) shelf: Shelf,
+    /// Hidden panels.
+    pub(super) hidden: Vec<Kind>,
+    pub(super) x_axis: XAxis,
+    pub(super) per_gpu: bool,
+    pub(super) smoothing: f32,
+    pub(super) log_loss: bool,
+    pub(super) follow: bool,
+    /// Zoomed range of the horizontal axis; `None` shows everything.
+    pub(super) view: Option<(f64, f64)>,
+    pub(super) filter: String,
+    /// Names that distinguish the runs of the session, by id.
+    pub(super) names: HashMap<String, String>,
+}
+
+impl Default for LiveState {
+    fn default() -> Self {
+        Self {
+            shelf: Shelf::default(),
+            hidden: vec![Kind::SmActivity],
+            x_axis: XAxis::default(),
+            per_gpu: false,
+            smoothing: 0.0,
+            log_loss: false,
+            follow: true,
+            view: None,
+            filter: String::new(),
+            names: HashMap::new(),
+        }
+    }
+}
