@@ -58,8 +58,9 @@ impl Mark {
         if record.state.is_final() && record.state != RunState::Finished {
             let by_rank =
                 record.ranks.iter().find_map(|rank| rank.failure.as_ref()).map(|(_, message)| message.as_str());
-            let reason = record.reason.as_deref().or(by_rank);
             let state = record.state.name();
+            // A cancelled run has no further reason.
+            let reason = record.reason.as_deref().or(by_rank).filter(|reason| *reason != state);
             add(Self::Failed(reason.map_or(state.to_owned(), |reason| format!("{state}: {reason}"))));
         }
         if !record.telemetry.throttle_reasons.is_empty() {
