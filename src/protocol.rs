@@ -14,7 +14,7 @@ pub use job::{Job, JobLimits, MemoryPolicy, Placement, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
-pub use trace::{CAPTURE_RANGE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
+pub use trace::{CAPTURE_RANGE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSource, TraceSummary};
 
 /// The version of jobs, events and samples. A change that an older reader would misread makes a new one. Logs of
 /// protocol 1 are adapted as they are read.

@@ -18,62 +18,85 @@ pub struct TraceMetricKind {
     pub name: &'static str,
     /// What it means and what to make of it.
     pub help: &'static str,
+    /// Where its time is found in a report.
+    pub source: TraceSource,
+}
+
+/// Where a metric's time is found in a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceSource {
+    /// A kind of copy, by the name that nsys prints.
+    Memory(&'static str),
+    /// A CUDA call.
+    Api(&'static str),
+    /// NCCL's kernels of a collective, whatever the algorithm, protocol and type.
+    Nccl(&'static str),
 }
 
 /// The papers' seven in their order, then three collectives more.
 pub const TRACE_METRICS: [TraceMetricKind; 10] = [
     TraceMetricKind {
         key: "host_to_device",
+        source: TraceSource::Memory("[CUDA memcpy Host-to-Device]"),
         name: "CUDA memcpy Host-to-Device",
         help: "Time of copies from the CPU's memory to the GPU's. Shows what moving data costs: pinned memory, fewer or \
                smaller copies, and copies that overlap with computing make it less.",
     },
     TraceMetricKind {
         key: "cuda_launch_kernel",
+        source: TraceSource::Api("cudaLaunchKernel"),
         name: "cudaLaunchKernel",
         help: "Time the host takes to launch kernels. Shows what it costs to start work on the GPU; many small kernels \
                make it large.",
     },
     TraceMetricKind {
         key: "cuda_stream_synchronize",
+        source: TraceSource::Api("cudaStreamSynchronize"),
         name: "cudaStreamSynchronize",
         help: "Time the host waits until all work of a stream is done. Much of it says that the GPU is loaded while the \
                CPU waits, which can be a sign of good use of the GPU.",
     },
     TraceMetricKind {
         key: "nccl_all_gather",
+        source: TraceSource::Nccl("AllGather"),
         name: "ncclDevKernel_AllGather",
         help: "Time of NCCL's all-gather, in which each GPU collects a part from every other. Shows what communication \
                between GPUs costs, waiting for slower GPUs included.",
     },
     TraceMetricKind {
         key: "cuda_event_synchronize",
+        source: TraceSource::Api("cudaEventSynchronize"),
         name: "cudaEventSynchronize",
         help: "Time the host waits until the work before an event is done, so that it can use the results.",
     },
     TraceMetricKind {
         key: "cuda_event_destroy",
+        source: TraceSource::Api("cudaEventDestroy"),
         name: "cudaEventDestroy",
         help: "Time to release events that are no longer needed.",
     },
     TraceMetricKind {
         key: "cuda_memcpy_async",
+        source: TraceSource::Api("cudaMemcpyAsync"),
         name: "cudaMemcpyAsync",
         help: "Time the host spends in asynchronous copies. From pageable memory the call itself waits for the data to \
                be staged; from pinned memory it returns at once and the GPU fetches the data by itself.",
     },
     TraceMetricKind {
         key: "nccl_broadcast",
+        source: TraceSource::Nccl("Broadcast"),
         name: "ncclDevKernel_Broadcast",
         help: "Time of NCCL's broadcast from one GPU to all others: weights at the start, buffers at each step.",
     },
     TraceMetricKind {
         key: "nccl_all_reduce",
+        source: TraceSource::Nccl("AllReduce"),
         name: "ncclDevKernel_AllReduce",
         help: "Time of NCCL's all-reduce, which sums gradients over all GPUs, waiting for slower GPUs included.",
     },
     TraceMetricKind {
         key: "nccl_reduce_scatter",
+        source: TraceSource::Nccl("ReduceScatter"),
         name: "ncclDevKernel_ReduceScatter",
         help: "Time of NCCL's reduce-scatter, which sums gradients and leaves each GPU a part: sharded training.",
     },

@@ -1,7 +1,9 @@
 //! Writing the index: each decision, event and fold as rows. Saying the same thing twice changes nothing.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use serde::Serialize;
 
@@ -10,29 +12,41 @@ use super::telemetry::TelemetryFold;
 use crate::plan::RunState;
 use crate::protocol::{Event, EventLine, Phase};
 
+/// Steps that one statement inserts: a statement for each step takes twice the time.
+const STEPS: usize = 32;
+/// The columns of a step.
+const STEP_COLUMNS: usize = 9;
+
 /// The one connection that writes.
 pub(super) struct Index {
     connection: Connection,
     /// Keys of rank rows, by run and rank.
     keys: HashMap<String, HashMap<u32, i64>>,
+    /// The rank that spoke last, and its key: ranks say many lines in a row.
+    last: Option<(String, u32, i64)>,
+    /// Steps that are not inserted yet; fewer than [`STEPS`].
+    steps: Vec<[Value; STEP_COLUMNS]>,
 }
 
 impl Index {
     pub(super) fn new(connection: Connection) -> Self {
-        Self { connection, keys: HashMap::new() }
+        Self { connection, keys: HashMap::new(), last: None, steps: Vec::with_capacity(STEPS) }
     }
 
     pub(super) fn begin(&self) -> Result<()> {
         self.connection.execute_batch("BEGIN IMMEDIATE")
     }
 
-    pub(super) fn commit(&self) -> Result<()> {
+    pub(super) fn commit(&mut self) -> Result<()> {
+        self.insert_steps()?;
         self.connection.execute_batch("COMMIT")
     }
 
     pub(super) fn roll_back(&mut self) {
         // Rows that the keys stand for may be gone with it.
         self.keys.clear();
+        self.last = None;
+        self.steps.clear();
         // A failed statement may have ended the transaction already; either way there is none afterwards.
         let _ = self.connection.execute_batch("ROLLBACK");
     }
@@ -99,10 +113,20 @@ impl Index {
     pub(super) fn event(&mut self, line: &EventLine) -> Result<()> {
         let key = self.key(&line.run, line.rank)?;
         match &line.event {
-            Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, .. } => self.execute(
-                "INSERT OR REPLACE INTO step VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                params![key, step.cast_signed(), epoch, duration_s, load_wait_s, loss, units, warm_up, line.time_s],
-            ),
+            Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, .. } => {
+                self.steps.push([
+                    key.into(),
+                    step.cast_signed().into(),
+                    (*epoch).into(),
+                    (*duration_s).into(),
+                    (*load_wait_s).into(),
+                    (*loss).into(),
+                    (*units).into(),
+                    (*warm_up).into(),
+                    line.time_s.into(),
+                ]);
+                if self.steps.len() == STEPS { self.insert_steps() } else { Ok(()) }
+            }
             Event::Started { torch_version, device, .. } => self.execute(
                 "UPDATE rank SET device = ?2, torch_version = ?3 WHERE key = ?1",
                 params![key, json(device)?, torch_version],
@@ -170,6 +194,7 @@ impl Index {
 
     /// Takes back all that a rank said.
     pub(super) fn forget_rank(&mut self, run: &str, rank: u32) -> Result<()> {
+        self.insert_steps()?;
         let mut statement = self.connection.prepare_cached("SELECT key FROM rank WHERE run = ?1 AND rank = ?2")?;
         let Some(key) = statement.query_row(params![run, rank], |row| row.get::<_, i64>(0)).optional()? else {
             return Ok(());
@@ -178,6 +203,7 @@ impl Index {
             self.execute(&format!("DELETE FROM {table} WHERE rank_key = ?1"), [key])?;
         }
         self.keys.remove(run);
+        self.last = None;
         self.execute("DELETE FROM rank WHERE key = ?1", [key])
     }
 
@@ -193,6 +219,23 @@ impl Index {
         self.execute("DELETE FROM telemetry WHERE run = ?1", [run])
     }
 
+    /// Inserts the steps that wait, in their order: of the same step, the last word counts.
+    fn insert_steps(&mut self) -> Result<()> {
+        static MANY: LazyLock<String> = LazyLock::new(|| insert_steps_sql(STEPS));
+        static ONE: LazyLock<String> = LazyLock::new(|| insert_steps_sql(1));
+        let (sql, rows) = if self.steps.len() == STEPS { (&MANY, STEPS) } else { (&ONE, 1) };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        for rows in self.steps.chunks(rows) {
+            for (place, value) in rows.iter().flatten().enumerate() {
+                statement.raw_bind_parameter(place + 1, value)?;
+            }
+            statement.raw_execute()?;
+        }
+        drop(statement);
+        self.steps.clear();
+        Ok(())
+    }
+
     fn end_steady(&self, key: i64, time_s: f64) -> Result<()> {
         self.execute("UPDATE steady SET last_s = ?2 WHERE rank_key = ?1 AND last_s IS NULL", params![key, time_s])
     }
@@ -202,6 +245,15 @@ impl Index {
     }
 
     fn key(&mut self, run: &str, rank: u32) -> Result<i64> {
+        if let Some((_, _, key)) = self.last.as_ref().filter(|(of, number, _)| of == run && *number == rank) {
+            return Ok(*key);
+        }
+        let key = self.key_of(run, rank)?;
+        self.last = Some((run.to_owned(), rank, key));
+        Ok(key)
+    }
+
+    fn key_of(&mut self, run: &str, rank: u32) -> Result<i64> {
         if let Some(key) = self.keys.get(run).and_then(|ranks| ranks.get(&rank)) {
             return Ok(*key);
         }
@@ -215,6 +267,11 @@ impl Index {
     fn execute(&self, sql: &str, parameters: impl rusqlite::Params) -> Result<()> {
         self.connection.prepare_cached(sql)?.execute(parameters).map(|_| ())
     }
+}
+
+fn insert_steps_sql(rows: usize) -> String {
+    let row = format!("({})", ["?"; STEP_COLUMNS].join(", "));
+    format!("INSERT OR REPLACE INTO step VALUES {}", vec![row; rows].join(", "))
 }
 
 fn json(value: &impl Serialize) -> Result<String> {

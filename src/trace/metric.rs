@@ -1,34 +1,8 @@
 //! The metrics of the papers, and NCCL's other collectives.
 
 use super::distribution::percent;
-use super::operation::HOST_TO_DEVICE;
 use super::value::{Entry, MemoryOperation, Metric};
-use crate::protocol::TRACE_METRICS;
-
-/// Where a metric's time is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    /// A kind of copy, by the name that nsys prints.
-    Memory(&'static str),
-    /// A CUDA call.
-    Api(&'static str),
-    /// NCCL's kernels of a collective, whatever the algorithm, protocol and type.
-    Nccl(&'static str),
-}
-
-/// Of the metrics in their order.
-const SOURCES: [Source; TRACE_METRICS.len()] = [
-    Source::Memory(HOST_TO_DEVICE),
-    Source::Api("cudaLaunchKernel"),
-    Source::Api("cudaStreamSynchronize"),
-    Source::Nccl("AllGather"),
-    Source::Api("cudaEventSynchronize"),
-    Source::Api("cudaEventDestroy"),
-    Source::Api("cudaMemcpyAsync"),
-    Source::Nccl("Broadcast"),
-    Source::Nccl("AllReduce"),
-    Source::Nccl("ReduceScatter"),
-];
+use crate::protocol::{TRACE_METRICS, TraceSource};
 
 /// The metrics of a report of `wall_ns` on `gpus` GPUs.
 pub(super) fn metrics(
@@ -40,16 +14,15 @@ pub(super) fn metrics(
 ) -> Vec<Metric> {
     let mut all: Vec<Metric> = TRACE_METRICS
         .iter()
-        .zip(SOURCES)
-        .map(|(kind, source)| {
-            let parts: Vec<(u64, u64, f64)> = match source {
-                Source::Memory(name) => memory
+        .map(|kind| {
+            let parts: Vec<(u64, u64, f64)> = match kind.source {
+                TraceSource::Memory(name) => memory
                     .iter()
                     .filter(|operation| operation.name == name)
                     .map(|operation| (operation.statistics.calls, operation.statistics.total_ns, operation.percent))
                     .collect(),
-                Source::Api(name) => listed(api, |entry| is_call(entry, name)),
-                Source::Nccl(collective) => listed(kernels, |kernel| is_collective(kernel, collective)),
+                TraceSource::Api(name) => listed(api, |entry| is_call(entry, name)),
+                TraceSource::Nccl(collective) => listed(kernels, |kernel| is_collective(kernel, collective)),
             };
             // From 0.0: the sum of no numbers is -0.0.
             let total_ns = parts.iter().fold(0.0, |sum, (_, total_ns, _)| sum + *total_ns as f64);

@@ -29,9 +29,6 @@ const COPY_KINDS: &[(i64, &str, &str)] = &[
 const MEMORY_KINDS: [&str; 8] =
     ["pageable", "pinned", "device", "array", "managed", "device_static", "managed_static", "unknown"];
 
-/// The label of host-to-device copies.
-pub(super) const HOST_TO_DEVICE: &str = "[CUDA memcpy Host-to-Device]";
-
 fn kind_name(kind: i64) -> String {
     let known = COPY_KINDS.iter().find(|(number, ..)| *number == kind);
     known.map_or_else(|| format!("kind_{kind}"), |(_, name, _)| (*name).to_owned())
