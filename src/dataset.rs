@@ -16,7 +16,7 @@ pub use bilinear::{Axis, Real, enlarge, nearest_byte};
 pub use error::DatasetError;
 pub use fetch::{MNIST_URLS, fetch_mnist};
 pub use files::{FileSet, ImageFiles, Picture, decode, list_files};
-pub use folder::{data_folder, load, present};
+pub use folder::{data_folder, load, present, whereabouts};
 pub use images::{ImageSet, Images};
 pub use make::make_digits;
 pub use make_files::{FileFormat, make_files};

@@ -3,15 +3,13 @@
 //! Everything here is a pure value: no clock, no process, no device. The disk is touched only to read a plan.
 
 mod checked_table;
-mod constraint;
 mod data;
-mod estimate;
 mod factor;
 mod file;
 pub mod filter;
 #[cfg(test)]
 pub(crate) mod fixture;
-mod image;
+mod identity;
 mod level;
 mod matrix;
 mod node;
@@ -20,27 +18,29 @@ mod problem;
 mod read;
 mod remark;
 mod run;
+mod shape;
 mod topology;
 mod tracing;
 mod workload;
 mod write;
 
-pub use data::{Corrupt, DataSet, Decode};
-pub use estimate::Estimate;
-pub use factor::{Domain, Factor, factor, factors};
-pub use file::{Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};
+pub use data::{Data, DataSetRule};
+pub use factor::{Domain, Factor};
+pub use file::{Block, Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use filter::{Facts, Filter, FilterError};
-pub use image::{
-    BatchNorm, CUDA_GRAPH_WARM_UP_STEPS, DataCopy, ImageSettings, Layout, Loader, Numa, OptimizerImpl, Precision,
-    Scenario, Strategy, Tf32, WireDtype,
-};
+pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels};
-pub use matrix::{Cell, InvalidCell, Matrix, estimate, expand, refusal};
+pub use matrix::{Cell, Idle, InvalidCell, Matrix, Merged, check, expand};
 pub use node::{CudaState, Gpu, Node, Nsys, Worker};
 pub use order::{PlannedRun, order};
 pub use problem::{PlanError, Problem};
 pub use remark::remarks;
 pub use run::RunState;
+pub use shape::{Binding, Estimate, Shape};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracing};
-pub use workload::Workload;
+pub use workload::image::{
+    self, BatchNorm, CUDA_GRAPH_WARM_UP_STEPS, DataCopy, ImageSettings, Layout, Loader, OptimizerImpl, Precision,
+    Scenario, Strategy, Tf32, WireDtype,
+};
+pub use workload::{Request, Unit, WorkloadSpec, level_place, workload, workloads};

@@ -70,6 +70,8 @@ struct QueuedJob {
     job: Job,
     origin: Origin,
     estimate_s: f64,
+    /// What a rank needs of its device's memory, by estimate.
+    rank_bytes: u64,
     /// The interconnects of its GPUs.
     links: String,
     /// It needs the machine to itself.

@@ -10,7 +10,7 @@ use multicard::analysis::{
     Better, Measure, Measures, Origin, OverRanks, OverTime, RunSummary, Source, summarise_run_by,
 };
 use multicard::figure::{CellValue, View, compare};
-use multicard::plan::{DataSet, Level, Levels, Node, RunState};
+use multicard::plan::{Data, Level, Levels, Node, RunState, image};
 use multicard::store::{Decision, Reader, RunRecord, Store, rebuild};
 use tempfile::TempDir;
 
@@ -32,8 +32,9 @@ fn session(log: &str) -> TempDir {
             run: run(),
             plan: "p1".to_owned(),
             cell: "c1".to_owned(),
+            workload: image::KEY.into(),
             levels: Levels::new(vec![("precision", Level::text("fp32")), ("gpus", Level::Integer(1))]),
-            data: DataSet::Digits,
+            data: Data::of_set("digits"),
             repeat: 1,
             traced: false,
             seed: 1,

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use multicard::plan::{DataSet, Levels, Workload};
+use multicard::plan::{Data, Levels, Shape, image};
 use multicard::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, JobLimits, PROTOCOL_VERSION, RankPlace};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -94,9 +94,10 @@ fn job(folder: &Path, ranks: Vec<RankPlace>) -> Job {
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: Workload::Image,
+        workload: image::KEY.into(),
         levels: Levels::default(),
-        data: DataSet::Digits,
+        shape: Shape { processes: ranks.len() as u32, ..Shape::default() },
+        data: Data::of_set("digits"),
         data_folder: PathBuf::new(),
         seed: 1,
         warm_up_steps: 0,

@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Measure, Recording, RunSummary, measure};
-use crate::plan::{DataSet, Factor, Key, Level, Levels, Workload, factor};
+use crate::plan::{Factor, Identity, Key, Level, Levels, level_place, workload};
 
+/// The key of the workload where it stands among factors.
+const WORKLOAD: &str = "workload";
 /// The key of the data set where it stands among factors.
 const DATA: &str = "data";
 /// The key of what recorded the cell's runs.
@@ -41,8 +43,10 @@ pub struct CellKey {
 pub struct Cell<'a> {
     /// The session it was measured in; empty where there is only one.
     pub session: &'a str,
-    /// Its id.
+    /// Its id: that of its first run.
     pub id: &'a str,
+    /// Its workload; empty for a report that stands alone.
+    pub workload: &'a Key,
     /// The level of every factor.
     pub levels: &'a Levels,
     /// Its data set, in words.
@@ -70,6 +74,7 @@ impl<'a> Cell<'a> {
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
         match key {
+            WORKLOAD => (!self.workload.is_empty()).then(|| Level::text(self.workload)),
             DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
             TRACE => Some(Level::text(if self.recording() == Recording::Plain { "off" } else { "on" })),
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
@@ -84,10 +89,10 @@ pub fn measure_of<'a>(cells: &[Cell<'a>], key: &str) -> Option<&'a Measure> {
     cells.iter().find_map(|cell| cell.measure(key)).or_else(|| measure(key))
 }
 
-/// What may differ between cells: a factor, the data set, the session, or the cell itself.
+/// What may differ between cells: a factor, the workload, the data set, the session, or the cell itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The factor's key, `data`, `session` or `cell`.
+    /// The factor's key, `workload`, `data`, `session` or `cell`.
     pub key: Key,
     /// The name on paper and on screen.
     pub name: Arc<str>,
@@ -96,11 +101,11 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A factor as a setting; one of another version by its key alone.
-    pub fn of_factor(key: &Key) -> Self {
-        match registered(key) {
+    /// A factor of a workload as a setting; one that this version does not know is called so.
+    pub fn of_factor(of: &str, key: &Key) -> Self {
+        match workload(of).and_then(|spec| spec.factor(key)) {
             Some(Factor { key, name, unit, .. }) => Self { key: key.clone(), name: name.clone(), unit: unit.clone() },
-            None => Self::without_unit(key, key),
+            None => Self::without_unit(key, &format!("unknown factor {key}")),
         }
     }
 
@@ -117,13 +122,15 @@ pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
 /// The same over several sessions; a session is then one more setting of its cells.
 pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell> = Vec::new();
-    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    // Reports that stand alone have no identity but their name.
+    let mut places: HashMap<(&str, Result<Identity, &str>), usize> = HashMap::new();
     for (session, run) in
         sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(|run| (source.session, run)))
     {
-        let place = *places.entry((session, &run.cell)).or_insert(cells.len());
+        let place = *places.entry((session, run.identity.ok_or(&*run.cell))).or_insert(cells.len());
         if place == cells.len() {
-            cells.push(Cell { session, id: &run.cell, levels: &run.levels, data: &run.data, runs: Vec::new() });
+            let RunSummary { cell: id, workload, levels, data, .. } = run;
+            cells.push(Cell { session, id, workload, levels, data, runs: Vec::new() });
         }
         cells[place].runs.push(run);
     }
@@ -168,52 +175,37 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
     let same = |setting: Setting| {
         let level = cells[0].level(&setting.key)?;
         let shared = cells.iter().all(|cell| cell.level(&setting.key).as_ref() == Some(&level));
-        // That no profiler had a part in it goes without saying.
-        (shared && ![CELL, TRACE].contains(&&*setting.key)).then_some((setting, level))
+        // That no profiler had a part in it goes without saying, and so does the workload.
+        (shared && ![CELL, TRACE, WORKLOAD].contains(&&*setting.key)).then_some((setting, level))
     };
     settings(cells).into_iter().filter_map(same).collect()
 }
 
-/// All settings of the cells: session and data set, the factors in the order of their registry, the cell's id last.
+/// All settings of the cells: session, workload and data set, the factors in the order of their registry, the cell's id last.
 fn settings(cells: &[Cell]) -> Vec<Setting> {
     let mut settings = vec![
         Setting::without_unit(SESSION, "Session"),
+        Setting::without_unit(WORKLOAD, "Workload"),
         Setting::without_unit(DATA, "Data"),
         Setting::without_unit(TRACE, "Traced"),
     ];
-    for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
-        if settings.iter().all(|setting| setting.key != *key) {
-            settings.push(Setting::of_factor(key));
+    for cell in cells {
+        for (key, _) in cell.levels.iter() {
+            if settings.iter().all(|setting| setting.key != *key) {
+                settings.push(Setting::of_factor(cell.workload, key));
+            }
         }
     }
     settings.push(Setting::without_unit(CELL, "Cell"));
     settings
 }
 
-fn registered(key: &str) -> Option<&'static Factor> {
-    Workload::ALL.into_iter().find_map(|workload| factor(workload, key))
-}
-
-/// Named levels by their place in the registry, so that defaults come first; all others by value.
+/// Named levels by their place among those that are known, so that defaults come first; all others by value.
 fn compare(key: &str, a: Option<&Level>, b: Option<&Level>) -> Ordering {
-    let factor = registered(key);
-    let place = |level: Option<&Level>| {
-        let name = level.filter(|level| level.as_text().is_some())?;
-        factor?.place(name)
-    };
+    let place = |level: Option<&Level>| level_place(key, level.filter(|level| level.as_text().is_some())?);
     match (place(a), place(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         _ => a.cmp(&b),
-    }
-}
-
-/// A data set in words.
-pub(super) fn data_name(data: &DataSet) -> String {
-    match data {
-        DataSet::Digits => "digits".to_owned(),
-        DataSet::Mnist { folder: None } => "mnist".to_owned(),
-        DataSet::Mnist { folder: Some(folder) } => format!("mnist in {}", folder.display()),
-        DataSet::Folder { folder, .. } => format!("folder {}", folder.display()),
     }
 }
 
@@ -223,6 +215,7 @@ mod tests {
     use super::*;
     use crate::analysis::fixture;
     use crate::analysis::summarise_run;
+    use crate::plan::Data;
 
     #[test]
     fn cells_stand_with_default_levels_first_and_numbers_by_value() {
@@ -239,12 +232,46 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_no_level_tells_apart_are_told_apart_by_their_id() {
-        let mut records = [fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.01), fixture::finished()];
-        records[1].levels = records[0].levels.clone();
-        records[1].cell = "other".to_owned();
+    fn cells_that_no_setting_tells_apart_are_told_apart_by_their_id() {
+        let mut records = [fixture::finished(), fixture::finished()];
+        for (record, decode) in records.iter_mut().zip(["once", "each_epoch"]) {
+            let photos = Data::of_set("folder").with("folder", Level::text("photos"));
+            record.data = photos.with("decode", Level::text(decode));
+            record.cell = decode.to_owned();
+        }
         let runs: Vec<_> = records.iter().map(summarise_run).collect();
         let cells = cells(&runs);
         assert_eq!(varying(&cells).into_iter().map(|setting| setting.key).collect::<Vec<_>>(), ["cell"]);
+    }
+
+    #[test]
+    fn runs_of_one_cell_are_joined_whatever_id_their_version_gave_it() {
+        let mut later = fixture::finished();
+        later.cell = "0123abcd".to_owned();
+        later.levels = Levels::new(
+            later
+                .levels
+                .iter()
+                .map(|(key, level)| (key.clone(), level.clone()))
+                .chain([("tf32".into(), Level::text("off"))])
+                .collect::<Vec<_>>(),
+        );
+        let runs: Vec<_> = [fixture::finished(), later].iter().map(summarise_run).collect();
+        let cells = cells(&runs);
+        assert_eq!((cells.len(), cells[0].runs.len(), cells[0].id), (1, 2, &*runs[0].cell));
+    }
+
+    #[test]
+    fn what_a_later_version_wrote_is_called_unknown_and_stands_among_the_others() {
+        let mut future = fixture::finished();
+        future.levels = Levels::new(vec![("precision", Level::text("fp4")), ("sparsity", Level::text("2:4"))]);
+        let mut video = fixture::finished();
+        video.workload = "video".into();
+        let runs: Vec<_> = [fixture::finished(), future, video].iter().map(summarise_run).collect();
+        let cells = cells(&runs);
+        assert_eq!(cells.len(), 3);
+        let names: Vec<_> = varying(&cells).into_iter().map(|setting| setting.name.to_string()).collect();
+        assert!(names.contains(&"Workload".to_owned()), "{names:?}");
+        assert!(names.contains(&"unknown factor sparsity".to_owned()), "{names:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Records of made-up runs for tests, with numbers that can be checked by hand.
 
-use crate::plan::{DataSet, Level, Levels, RunState};
+use crate::plan::{Data, Level, Levels, RunState, image};
 use crate::protocol::{Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord};
 
@@ -27,8 +27,9 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         run: format!("{}-r{repeat}", cell.id),
         plan: "made up".to_owned(),
         cell: cell.id.clone(),
+        workload: image::KEY.into(),
         levels: cell.levels.clone(),
-        data: DataSet::Digits,
+        data: Data::of_set("digits"),
         repeat,
         seed: u64::from(repeat),
         state: RunState::Finished,

@@ -12,7 +12,7 @@ use super::loss::losses;
 use super::measure::{distinct_rate, processed_rate};
 use super::metric::metric_values;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measures, batch_means};
-use crate::plan::{Key, Level, Levels, RunState, Strategy};
+use crate::plan::{Identity, Key, Level, Levels, RunState, Strategy};
 use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
@@ -55,6 +55,10 @@ pub struct RunSummary {
     pub run: String,
     /// Its cell's id.
     pub cell: String,
+    /// What its cell is, whatever id the session gave it; none for a report that stands alone.
+    pub identity: Option<Identity>,
+    /// The workload that it is a run of; empty for a report that stands alone.
+    pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
     /// Its data set, in words.
@@ -120,6 +124,8 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
     RunSummary {
         run: name.to_owned(),
         cell: name.to_owned(),
+        identity: None,
+        workload: Key::default(),
         levels: Levels::default(),
         data: String::new(),
         device: None,
@@ -170,8 +176,10 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let mut summary = RunSummary {
         run: record.run.clone(),
         cell: record.cell.clone(),
+        identity: Some(record.identity()),
+        workload: record.workload.clone(),
         levels: record.levels.clone(),
-        data: super::cell::data_name(&record.data),
+        data: record.data.to_string(),
         device: record.ranks.iter().find_map(|rank| rank.device.as_ref()).map(|device| device.name.clone()),
         repeat: record.repeat,
         state: record.state,

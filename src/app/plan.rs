@@ -22,7 +22,7 @@ use poll_promise::Promise;
 use super::theme::GRID;
 use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
-use crate::plan::{DataSet, Key, Level, Order, Plan, Tracing, Workload, factor};
+use crate::plan::{Data, Key, Level, Order, Plan, Tracing, image};
 
 use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
@@ -93,7 +93,7 @@ pub enum PlanCommand {
     /// Whether a profiler records the runs.
     Tracing(Tracing),
     /// Train on this data set.
-    Data(DataSet),
+    Data(Data),
     /// Keep repeats that the session holds as finished, or run all anew.
     OnlyMissing(bool),
     /// Launch what is ticked.
@@ -241,7 +241,7 @@ impl State {
                     plan.document.open(start, None);
                 }
             }
-            PlanCommand::New => plan.document.open(Plan::new("untitled", Workload::Image), None),
+            PlanCommand::New => plan.document.open(Plan::new("untitled", image::spec()), None),
             PlanCommand::Save => match plan.document.path().map(PathBuf::from) {
                 Some(path) => plan.save(path, true, context),
                 None => plan.ask(Purpose::Save, context),
@@ -252,14 +252,16 @@ impl State {
             PlanCommand::Undo => plan.document.undo(),
             PlanCommand::Redo => plan.document.redo(),
             PlanCommand::Toggle { key, level } => {
-                let factor = factor(plan.plan().workload, &key);
+                let spec = plan.plan().first.spec.clone();
+                let factor = spec.factor(&key);
                 // The last level stays: a factor without any level is no plan.
                 if let Some(edited) = factor.and_then(|factor| edit::toggled(plan.plan(), factor, &level)) {
                     plan.document.edit(edited, None);
                 }
             }
             PlanCommand::AddLevels { key, levels } => {
-                if let Some(factor) = factor(plan.plan().workload, &key) {
+                let spec = plan.plan().first.spec.clone();
+                if let Some(factor) = spec.factor(&key) {
                     plan.document.edit(edit::with_levels(plan.plan(), factor, &levels), None);
                 }
             }
@@ -277,7 +279,7 @@ impl State {
             PlanCommand::Exclusive(exclusive) => plan.edit(None, |plan| plan.limits.exclusive = exclusive),
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
             PlanCommand::Tracing(tracing) => plan.edit(Some("tracing"), |plan| plan.tracing = tracing),
-            PlanCommand::Data(data) => plan.edit(None, |plan| plan.set_data(data)),
+            PlanCommand::Data(data) => plan.edit(None, |plan| plan.first.set_data(data)),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(requests),
         }

@@ -1,5 +1,6 @@
 //! `multicard data`: generates or downloads data sets.
 
+use std::error::Error;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{OK, Outcome, say};
 use crate::dataset::{self, FileFormat};
-use crate::plan::DataSet;
+use crate::plan::image::{self, DataSet};
+use crate::plan::{Block, Data};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -79,8 +81,8 @@ pub(super) fn run(command: Command) -> Outcome {
     let folder = match command {
         Command::Make { target: Some(folder), scenario: Scenario::B, from, count, format, .. } => {
             let set = if from == From::Mnist { DataSet::Mnist { folder: None } } else { DataSet::Digits };
-            prepare(&set)?;
-            let images = dataset::load(&set, &dataset::data_folder(&set)?)?;
+            prepare_images(&set)?;
+            let images = dataset::load(&set, &dataset::data_folder(&set.clone().into())?)?;
             let format = if format == Written::Png { FileFormat::Png } else { FileFormat::Jpeg };
             with_bar("images", |progress| dataset::make_files(&images, &folder, count, format, progress))?;
             folder
@@ -93,12 +95,12 @@ pub(super) fn run(command: Command) -> Outcome {
             return Err(format!("cannot generate `{other}`: use digits, or --scenario b and a folder").into());
         }
         Command::Make { folder, .. } => {
-            let folder = folder.map_or_else(|| dataset::data_folder(&DataSet::Digits), Ok)?;
+            let folder = folder.map_or_else(|| dataset::data_folder(&Data::of_set("digits")), Ok)?;
             with_bar("images", |progress| dataset::make_digits(&folder, progress))?;
             folder
         }
         Command::Fetch { set: Fetched::Mnist, folder } => {
-            let folder = folder.map_or_else(|| dataset::data_folder(&DataSet::Mnist { folder: None }), Ok)?;
+            let folder = folder.map_or_else(|| dataset::data_folder(&Data::of_set("mnist")), Ok)?;
             with_bar("bytes", |progress| dataset::fetch_mnist(&folder, dataset::MNIST_URLS, progress))?;
             folder
         }
@@ -107,9 +109,16 @@ pub(super) fn run(command: Command) -> Outcome {
     Ok(OK)
 }
 
-/// Checks a plan's data set before a launch: generates the digits if necessary, and rejects a missing or invalid set.
-pub(super) fn prepare(set: &DataSet) -> Result<(), dataset::DatasetError> {
-    let folder = dataset::data_folder(set)?;
+/// Checks the data set of a plan's block before a launch: generates the digits if necessary, and rejects a missing or invalid set.
+pub(super) fn prepare(block: &Block) -> Result<(), Box<dyn Error>> {
+    if block.spec.key == image::KEY {
+        prepare_images(&DataSet::read(&block.data)?)?;
+    }
+    Ok(())
+}
+
+fn prepare_images(set: &DataSet) -> Result<(), dataset::DatasetError> {
+    let folder = dataset::data_folder(&set.clone().into())?;
     if *set == DataSet::Digits {
         with_bar("images", |progress| dataset::make_digits(&folder, progress))?;
     }

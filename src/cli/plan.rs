@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Format, OK, Outcome, print};
-use crate::plan::{Levels, Matrix, Node, Plan, expand, remarks};
+use crate::plan::{Key, Levels, Matrix, Node, Plan, expand, remarks};
 use crate::session::Machine;
 
 #[derive(Args)]
@@ -36,6 +36,7 @@ struct InvalidOut<'a> {
 struct MatrixOut<'a> {
     cells: Vec<CellOut<'a>>,
     invalid: Vec<InvalidOut<'a>>,
+    merged: u64,
     runs: usize,
 }
 
@@ -59,13 +60,13 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
         estimated_peak_bytes: cell.estimate.peak_bytes,
     });
     let invalid = matrix.invalid.iter().map(|cell| InvalidOut { levels: &cell.levels, reason: &cell.reason });
-    MatrixOut { cells: cells.collect(), invalid: invalid.collect(), runs }
+    MatrixOut { cells: cells.collect(), invalid: invalid.collect(), merged: matrix.merged.combinations, runs }
 }
 
 fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
-    let varied: Vec<&str> = plan.varied().map(|key| &**key).collect();
+    let varied = plan.varied();
     let values = |levels: &Levels| {
-        let level = |key: &&str| levels.get(key).map_or(String::new(), |level| format!(" {level} |"));
+        let level = |key: &&Key| levels.get(key).map_or(" – |".to_owned(), |level| format!(" {level} |"));
         varied.iter().map(level).collect::<String>()
     };
     let duration_s: f64 =
@@ -92,7 +93,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         let peak_gb = cell.estimate.peak_bytes as f64 / 1e9;
         lines.push(format!("| {} |{} {:.1} | {peak_gb:.1} |", cell.id, values(&cell.levels), cell.estimate.duration_s));
     }
-    for remark in remarks(plan, node) {
+    for remark in remarks(plan, matrix, node) {
         lines.push(String::new());
         lines.push(format!("Note: {remark}."));
     }

@@ -48,8 +48,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     };
     // Check everything before anything is written.
     let machine = Machine::look();
-    runnable(&plan, &machine.node)?;
-    super::data::prepare(&plan.data)?;
+    let matrix = runnable(&plan, &machine.node)?;
+    for block in plan.blocks() {
+        super::data::prepare(block)?;
+    }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
@@ -65,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let added = session.add_plan(&plan, arguments.resume)?;
     say_added(&plan, &added, session.folder());
-    for remark in remarks(&plan, session.node()) {
+    for remark in remarks(&plan, &matrix, session.node()) {
         say(remark);
     }
     let Some(outcomes) = drive(&mut session)? else { return Ok(INTERRUPTED) };
@@ -136,8 +138,11 @@ fn say_added(plan: &Plan, added: &Added, folder: &Path) {
         say(format_args!("{} existing runs are kept", added.kept));
     }
     for invalid in added.invalid.iter().take(5) {
-        let levels: Vec<String> =
-            plan.varied().filter_map(|key| invalid.levels.get(key).map(|level| format!("{key} {level}"))).collect();
+        let levels: Vec<String> = plan
+            .varied()
+            .into_iter()
+            .filter_map(|key| invalid.levels.get(key).map(|level| format!("{key} {level}")))
+            .collect();
         say(format_args!("cannot run here: {}: {}", levels.join(", "), invalid.reason));
     }
     if added.invalid.len() > 5 {

@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 
 use super::{DatasetError, ImageSet, idx, make};
-use crate::plan::DataSet;
+use crate::plan::Data;
+use crate::plan::image::DataSet;
 
-/// The folder of a data set: the one named by the plan, else `digits` or `mnist` in `$MULTICARD_DATA`, else in
-/// `multicard/data` of the XDG data directory.
-pub fn data_folder(set: &DataSet) -> Result<PathBuf, DatasetError> {
-    let name = match set {
-        DataSet::Mnist { folder: Some(folder) } | DataSet::Folder { folder, .. } => return Ok(folder.clone()),
-        DataSet::Mnist { folder: None } => "mnist",
-        DataSet::Digits => "digits",
-    };
+/// The folder of a data set: the one named by the plan, else one of the set's name in `$MULTICARD_DATA`, else in `multicard/data`
+/// of the XDG data directory.
+pub fn data_folder(data: &Data) -> Result<PathBuf, DatasetError> {
+    if let Some(folder) = data.folder() {
+        return Ok(folder.into());
+    }
     let root = match env::var_os("MULTICARD_DATA") {
         Some(root) if !root.is_empty() => PathBuf::from(root),
         _ => {
@@ -24,7 +23,27 @@ pub fn data_folder(set: &DataSet) -> Result<PathBuf, DatasetError> {
             base.data_dir().join("multicard").join("data")
         }
     };
-    Ok(root.join(name))
+    Ok(root.join(&*data.set))
+}
+
+/// Where a data set that has to be fetched is, or that it is not there and how to get it; none for any other set.
+pub fn whereabouts(data: &Data) -> Option<Result<String, String>> {
+    let Ok(DataSet::Mnist { folder: own }) = DataSet::read(data) else { return None };
+    let remedy = match own {
+        Some(_) => "put MNIST's four IDX files there",
+        None => "run `multicard data fetch mnist`",
+    };
+    let folder = match data_folder(data) {
+        Ok(folder) => folder,
+        Err(error) => return Some(Err(error.to_string())),
+    };
+    let there = ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"].iter().any(|name| folder.join(name).exists());
+    let folder = folder.display();
+    Some(if there {
+        Ok(format!("MNIST found in {folder}"))
+    } else {
+        Err(format!("MNIST not found in {folder}: {remedy}"))
+    })
 }
 
 /// Size of the IDX files in `folder`, in bytes; `None` if one is missing. Contents are not checked; [`load`] does that.
@@ -58,10 +77,10 @@ mod tests {
     #[test]
     fn a_plans_own_folder_wins() {
         let folder = PathBuf::from("/data/mine");
-        assert_eq!(data_folder(&DataSet::Mnist { folder: Some(folder.clone()) }).unwrap(), folder);
-        assert_eq!(data_folder(&DataSet::files(&folder)).unwrap(), folder);
-        assert!(data_folder(&DataSet::Digits).unwrap().ends_with("digits"));
-        assert!(data_folder(&DataSet::Mnist { folder: None }).unwrap().ends_with("mnist"));
+        assert_eq!(data_folder(&DataSet::Mnist { folder: Some(folder.clone()) }.into()).unwrap(), folder);
+        assert_eq!(data_folder(&DataSet::files(&folder).into()).unwrap(), folder);
+        assert!(data_folder(&DataSet::Digits.into()).unwrap().ends_with("digits"));
+        assert!(data_folder(&DataSet::Mnist { folder: None }.into()).unwrap().ends_with("mnist"));
     }
 
     #[test]

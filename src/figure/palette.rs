@@ -3,7 +3,7 @@
 //! Colours are those of Okabe and Ito (2008), told apart by people with any common colour vision; a marker, a hatch or a
 //! dash says the same to those who print in grey.
 
-use crate::plan::{Level, Workload, factor};
+use crate::plan::{Level, level_place};
 
 /// Okabe and Ito's colours as sRGB bytes, in their order; black, the colour of text and axes, comes last.
 pub const COLOURS: [[u8; 3]; 8] = [
@@ -96,9 +96,7 @@ const SIGNS: [Sign; 8] = [
 /// A named level's is its place in the registry, a usual number's its place among those. Any other number has one of
 /// the 64 places from [`COLOURS`]`.len()` on that depends on its value alone.
 pub fn level_index(key: &str, level: &Level) -> usize {
-    let known = Workload::ALL.into_iter().find_map(|workload| factor(workload, key));
-    let place = known.and_then(|factor| factor.place(level));
-    place.unwrap_or_else(|| COLOURS.len() + stable_hash(&level.to_string()) % 64)
+    level_place(key, level).unwrap_or_else(|| COLOURS.len() + stable_hash(&level.to_string()) % 64)
 }
 
 /// A level's colour as sRGB bytes on white; grey where the level says that something is off.
@@ -137,7 +135,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::plan::{Domain, factors};
+    use crate::plan::{Domain, image};
 
     #[test]
     fn named_levels_have_their_place_in_the_registry() {
@@ -147,7 +145,7 @@ mod tests {
 
     #[test]
     fn no_two_named_levels_of_a_factor_look_alike_in_colour_or_in_sign() {
-        for factor in factors(Workload::Image) {
+        for factor in &image::spec().factors {
             let Domain::Names(names) = &factor.domain else { continue };
             let levels: Vec<Level> = names.iter().map(|name| Level::text(name)).collect();
             let colours: HashSet<_> = levels.iter().map(|level| colour(&factor.key, level)).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::misbehaviour::{command, worker};
 use super::*;
-use crate::plan::{DataSet, Levels, RunState, Workload};
+use crate::plan::{Data, Levels, RunState, Shape, image};
 use crate::protocol::{Event, EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 /// Far longer than anything takes: reached only when something hangs.
@@ -70,9 +70,10 @@ fn job(folder: PathBuf, ranks: u32) -> Job {
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: Workload::Image,
+        workload: image::KEY.into(),
         levels: Levels::default(),
-        data: DataSet::Digits,
+        shape: Shape { processes: ranks, ..Shape::default() },
+        data: Data::of_set("digits"),
         data_folder: PathBuf::new(),
         seed: 1,
         warm_up_steps: 0,

@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 use super::gpu_set;
-use crate::plan::{Gpu, Level, Levels, Node, Numa, NumaNode, Strategy, Topology};
+use crate::plan::{Binding, Gpu, Node, NumaNode, Shape, Topology};
 use crate::protocol::{MemoryPolicy, Placement, RankPlace};
 
-/// Places a cell on a machine that it has to itself: a rank for each of its `gpus`, or one rank for all where the strategy is
-/// threads of one process. GPUs are whole and hang together as well as possible; where the node cannot use CUDA, CPU ranks
-/// share the CPUs evenly. `numa` binds ranks to nodes; else they may use all CPUs.
+/// Places a run on a machine that it has to itself, each rank on its own GPUs. GPUs are whole and hang together as well as
+/// possible; where the node cannot use CUDA, CPU ranks share the CPUs evenly. A binding ties ranks to NUMA nodes; else they may
+/// use all CPUs.
 ///
 /// # Errors
 /// When no rank is asked for, or more than there are GPUs (those in MIG mode do not count), or a rank cannot be bound.
-pub fn place(levels: &Levels, node: &Node, topology: &Topology) -> Result<Placement, String> {
-    let site = Site { node, topology, numa: binding(levels) };
-    let count = count(levels)?;
+pub fn place(shape: &Shape, node: &Node, topology: &Topology) -> Result<Placement, String> {
+    let site = Site { node, topology, binding: shape.binding };
+    let count = count(shape)?;
     let gpus = site.gpus(count, &[])?.ok_or_else(|| "no GPU is free".to_owned())?;
     let slots = (0..count).map(|index| site.slot(index, gpus.get(index).copied()));
     let slots = slots.collect::<Result<Vec<_>, _>>()?;
@@ -27,22 +27,22 @@ pub fn place(levels: &Levels, node: &Node, topology: &Topology) -> Result<Placem
     };
     let bound = |slot: &Slot| (slot.home.map_or(Vec::new(), |home| home.usable_cpus.clone()), threads(slot));
     let cpus: Vec<_> = slots.iter().map(bound).collect();
-    Ok(site.placement(levels, &slots, &cpus))
+    Ok(site.placement(shape, &slots, &cpus))
 }
 
-/// Places a cell beside runs that have `taken` a part of the machine: on GPUs and CPUs that none of them has. A GPU comes with
+/// Places a run beside runs that have `taken` a part of the machine: on GPUs and CPUs that none of them has. A GPU comes with
 /// its even share of the CPUs, a CPU rank has one. None where there is no room now.
 ///
 /// # Errors
 /// As [`place`], and when there would not be room on the empty machine either.
 pub fn place_beside(
-    levels: &Levels,
+    shape: &Shape,
     node: &Node,
     topology: &Topology,
     taken: &[RankPlace],
 ) -> Result<Option<Placement>, String> {
-    let site = Site { node, topology, numa: binding(levels) };
-    let count = count(levels)?;
+    let site = Site { node, topology, binding: shape.binding };
+    let count = count(shape)?;
     // A rank without CPUs of its own may use all of them.
     if taken.iter().any(|place| place.cpus.is_empty()) {
         return Ok(None);
@@ -58,7 +58,7 @@ pub fn place_beside(
     match site.cpu_sets(&slots, share, used).filter(|_| has_room) {
         Some(sets) => {
             let cpus: Vec<_> = sets.into_iter().map(|set| (set, share)).collect();
-            Ok(Some(site.placement(levels, &slots, &cpus)))
+            Ok(Some(site.placement(shape, &slots, &cpus)))
         }
         None if taken.is_empty() => {
             let wanted = count * share;
@@ -68,16 +68,11 @@ pub fn place_beside(
     }
 }
 
-fn count(levels: &Levels) -> Result<usize, String> {
-    let gpus = levels.get("gpus").and_then(Level::as_integer).unwrap_or(1);
-    let count = usize::try_from(gpus).ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("cannot place {gpus} ranks: a run needs at least 1"))
-}
-
-fn binding(levels: &Levels) -> Numa {
-    let name = levels.get(Numa::KEY).and_then(Level::as_text);
-    let all = [Numa::Local, Numa::Interleave, Numa::FirstNode];
-    all.into_iter().find(|numa| Some(numa.name()) == name).unwrap_or(Numa::Off)
+fn count(shape: &Shape) -> Result<usize, String> {
+    match shape.devices() {
+        0 => Err("cannot place 0 ranks: a run needs at least 1".to_owned()),
+        devices => Ok(devices as usize),
+    }
 }
 
 fn usable(node: &Node) -> impl Iterator<Item = &Gpu> {
@@ -88,7 +83,7 @@ fn usable(node: &Node) -> impl Iterator<Item = &Gpu> {
 struct Site<'a> {
     node: &'a Node,
     topology: &'a Topology,
-    numa: Numa,
+    binding: Binding,
 }
 
 /// The CPUs of a slot, none for all of them, and its threads.
@@ -131,12 +126,12 @@ impl<'a> Site<'a> {
     fn slot(&self, index: usize, gpu: Option<&'a Gpu>) -> Result<Slot<'a>, String> {
         let hosts = self.hosts();
         let first = hosts.first().copied();
-        let home = match (self.numa, gpu) {
-            (Numa::Off | Numa::Interleave, _) => return Ok(Slot { gpu, home: None }),
-            (Numa::FirstNode, _) => first,
+        let home = match (self.binding, gpu) {
+            (Binding::Off | Binding::Interleave, _) => return Ok(Slot { gpu, home: None }),
+            (Binding::FirstNode, _) => first,
             // Without GPUs to be near to, ranks spread over the nodes.
-            (Numa::Local, None) => hosts.get(index % hosts.len().max(1)).copied(),
-            (Numa::Local, Some(gpu)) => match gpu.numa_node {
+            (Binding::Local, None) => hosts.get(index % hosts.len().max(1)).copied(),
+            (Binding::Local, Some(gpu)) => match gpu.numa_node {
                 Some(id) => Some(hosts.iter().copied().find(|numa| numa.id == id).ok_or_else(|| {
                     let gpu = gpu.index;
                     format!("numa = local: GPU {gpu} is on NUMA node {id}, none of whose CPUs this process may use: use numa = off")
@@ -148,7 +143,8 @@ impl<'a> Site<'a> {
                 }
             },
         };
-        let none = || format!("numa = {}: the machine tells no NUMA node with CPUs: use numa = off", self.numa.name());
+        let none =
+            || format!("numa = {}: the machine tells no NUMA node with CPUs: use numa = off", self.binding.name());
         Ok(Slot { gpu, home: Some(home.ok_or_else(none)?) })
     }
 
@@ -174,9 +170,8 @@ impl<'a> Site<'a> {
     }
 
     /// The slots as ranks.
-    fn placement(&self, levels: &Levels, slots: &[Slot], cpus: &[Share]) -> Placement {
-        let one_process = levels.get(Strategy::KEY).and_then(Level::as_text) == Some(Strategy::Dp.name());
-        let of_rank = if one_process { slots.len() } else { 1 };
+    fn placement(&self, shape: &Shape, slots: &[Slot], cpus: &[Share]) -> Placement {
+        let of_rank = shape.devices_per_process.max(1) as usize;
         let rank = |rank: u32, slots: &[Slot], cpus: &[Share]| {
             let mut uuids = slots.iter().filter_map(|slot| slot.gpu).map(|gpu| gpu.uuid.clone());
             let union: BTreeSet<u32> = cpus.iter().flat_map(|(cpus, _)| cpus.iter().copied()).collect();
@@ -197,13 +192,13 @@ impl<'a> Site<'a> {
     }
 
     fn memory(&self, slots: &[Slot]) -> Option<MemoryPolicy> {
-        match self.numa {
-            Numa::Off => None,
-            Numa::Interleave => {
+        match self.binding {
+            Binding::Off => None,
+            Binding::Interleave => {
                 let nodes: Vec<u32> = self.hosts().iter().map(|numa| numa.id).collect();
                 (!nodes.is_empty()).then_some(MemoryPolicy::Interleave { nodes })
             }
-            Numa::Local | Numa::FirstNode => {
+            Binding::Local | Binding::FirstNode => {
                 let nodes: BTreeSet<u32> = slots.iter().filter_map(|slot| slot.home).map(|home| home.id).collect();
                 Some(MemoryPolicy::Bind { nodes: nodes.into_iter().collect() })
             }

@@ -25,16 +25,18 @@ fn one_node(cpus: u32) -> Topology {
     }
 }
 
-fn levels(gpus: i64, strategy: &'static str, numa: &'static str) -> Levels {
-    Levels::new(vec![
-        ("gpus", Level::Integer(gpus)),
-        (Strategy::KEY, Level::text(strategy)),
-        (Numa::KEY, Level::text(numa)),
-    ])
+/// Ranks on a device each.
+fn ranks_of(processes: u32, binding: Binding) -> Shape {
+    Shape { processes, binding, ..Shape::default() }
 }
 
-fn ranks(levels: &Levels, node: &Node, topology: &Topology) -> Vec<RankPlace> {
-    place(levels, node, topology).unwrap().ranks
+/// One rank on several devices.
+fn threads_of(devices_per_process: u32, binding: Binding) -> Shape {
+    Shape { devices_per_process, binding, ..Shape::default() }
+}
+
+fn ranks(shape: &Shape, node: &Node, topology: &Topology) -> Vec<RankPlace> {
+    place(shape, node, topology).unwrap().ranks
 }
 
 fn uuids(places: &[RankPlace]) -> Vec<Option<&str>> {
@@ -45,7 +47,7 @@ fn uuids(places: &[RankPlace]) -> Vec<Option<&str>> {
 fn ranks_get_whole_gpus_and_skip_mig() {
     let mut node = gpu_node(3);
     node.gpus[1].mig = true;
-    let places = ranks(&levels(2, "ddp-ds", "off"), &node, &Topology::default());
+    let places = ranks(&ranks_of(2, Binding::Off), &node, &Topology::default());
     assert_eq!(uuids(&places), [Some("GPU-0"), Some("GPU-2")]);
     assert_eq!(places.iter().map(|place| place.rank).collect::<Vec<_>>(), [0, 1]);
     assert!(places.iter().all(|place| place.cpus.is_empty() && place.memory.is_none() && place.compute_threads == 32));
@@ -53,11 +55,11 @@ fn ranks_get_whole_gpus_and_skip_mig() {
 
 #[test]
 fn threads_of_one_process_get_all_their_gpus_in_one_place() {
-    let places = ranks(&levels(2, "dp", "off"), &gpu_node(2), &Topology::default());
+    let places = ranks(&threads_of(2, Binding::Off), &gpu_node(2), &Topology::default());
     assert_eq!(places.len(), 1);
     assert_eq!(places[0].gpu_uuids().collect::<Vec<_>>(), ["GPU-0", "GPU-1"]);
     assert_eq!(places[0].compute_threads, 32);
-    let places = ranks(&levels(2, "dp", "off"), &cpu_node(), &Topology::default());
+    let places = ranks(&threads_of(2, Binding::Off), &cpu_node(), &Topology::default());
     assert_eq!((places.len(), places[0].gpu_uuids().count(), places[0].compute_threads), (1, 0, 2));
 }
 
@@ -65,15 +67,15 @@ fn threads_of_one_process_get_all_their_gpus_in_one_place() {
 fn more_ranks_than_gpus_are_refused_with_both_counts() {
     let mut node = gpu_node(2);
     node.gpus[1].mig = true;
-    let text = place(&levels(3, "ddp-ds", "off"), &node, &Topology::default()).unwrap_err();
+    let text = place(&ranks_of(3, Binding::Off), &node, &Topology::default()).unwrap_err();
     assert!(text.contains("3 GPUs") && text.contains("1 can be used") && text.contains("1 more in MIG"), "{text}");
-    assert!(place(&levels(0, "ddp-ds", "off"), &node, &Topology::default()).is_err());
+    assert!(place(&ranks_of(0, Binding::Off), &node, &Topology::default()).is_err());
 }
 
 #[test]
 fn without_cuda_ranks_share_the_cpus_and_have_at_least_one_thread() {
     for (count, threads) in [(1, 4), (4, 1), (9, 1)] {
-        let places = ranks(&levels(count, "ddp", "off"), &cpu_node(), &Topology::default());
+        let places = ranks(&ranks_of(count, Binding::Off), &cpu_node(), &Topology::default());
         assert_eq!(places.len(), count as usize);
         assert!(places.iter().all(|place| place.gpu_uuid.is_none() && place.compute_threads == threads));
     }
@@ -81,7 +83,7 @@ fn without_cuda_ranks_share_the_cpus_and_have_at_least_one_thread() {
 
 #[test]
 fn local_ranks_are_on_the_node_of_their_gpu() {
-    let places = ranks(&levels(3, "ddp-ds", "local"), &gpu_node(3), &two_nodes(64));
+    let places = ranks(&ranks_of(3, Binding::Local), &gpu_node(3), &two_nodes(64));
     let bound = |nodes: &[u32]| Some(MemoryPolicy::Bind { nodes: nodes.to_vec() });
     // The set of one NUMA node first: 0 and 2, and whatever else there is.
     let seen: Vec<_> =
@@ -91,13 +93,13 @@ fn local_ranks_are_on_the_node_of_their_gpu() {
     // Two of the ranks share a node's 32 CPUs.
     assert_eq!(places.iter().map(|place| place.compute_threads).collect::<Vec<_>>(), [16, 21, 16]);
     // One process on GPUs of both nodes is bound to both.
-    let places = ranks(&levels(3, "dp", "local"), &gpu_node(3), &two_nodes(64));
+    let places = ranks(&threads_of(3, Binding::Local), &gpu_node(3), &two_nodes(64));
     assert_eq!((places[0].cpus.len(), &places[0].memory), (64, &bound(&[0, 1])));
 }
 
 #[test]
 fn local_ranks_without_gpus_spread_over_the_nodes() {
-    let places = ranks(&levels(2, "ddp-ds", "local"), &cpu_node(), &two_nodes(4));
+    let places = ranks(&ranks_of(2, Binding::Local), &cpu_node(), &two_nodes(4));
     assert_eq!(places.iter().map(|place| place.cpus.clone()).collect::<Vec<_>>(), [vec![0, 1], vec![2, 3]]);
     assert_eq!(places[1].memory, Some(MemoryPolicy::Bind { nodes: vec![1] }));
     assert_eq!(places[1].compute_threads, 2);
@@ -105,10 +107,10 @@ fn local_ranks_without_gpus_spread_over_the_nodes() {
 
 #[test]
 fn first_node_puts_everything_there_and_interleave_spreads_memory_alone() {
-    let places = ranks(&levels(4, "ddp-ds", "first-node"), &gpu_node(4), &two_nodes(64));
+    let places = ranks(&ranks_of(4, Binding::FirstNode), &gpu_node(4), &two_nodes(64));
     assert!(places.iter().all(|place| place.cpus == (0..32).collect::<Vec<_>>() && place.compute_threads == 8));
     assert!(places.iter().all(|place| place.memory == Some(MemoryPolicy::Bind { nodes: vec![0] })));
-    let places = ranks(&levels(4, "ddp-ds", "interleave"), &gpu_node(4), &two_nodes(64));
+    let places = ranks(&ranks_of(4, Binding::Interleave), &gpu_node(4), &two_nodes(64));
     assert!(places.iter().all(|place| place.cpus.is_empty() && place.compute_threads == 16));
     assert!(places.iter().all(|place| place.memory == Some(MemoryPolicy::Interleave { nodes: vec![0, 1] })));
 }
@@ -117,9 +119,9 @@ fn first_node_puts_everything_there_and_interleave_spreads_memory_alone() {
 fn on_one_node_ranks_are_bound_to_it_wherever_the_machine_says_their_gpus_are() {
     let mut node = gpu_node(1);
     node.gpus[0].numa_node = None;
-    let places = ranks(&levels(1, "ddp-ds", "local"), &node, &one_node(64));
+    let places = ranks(&ranks_of(1, Binding::Local), &node, &one_node(64));
     assert_eq!((places[0].cpus.len(), &places[0].memory), (64, &Some(MemoryPolicy::Bind { nodes: vec![0] })));
-    let text = place(&levels(1, "ddp-ds", "local"), &node, &two_nodes(64)).unwrap_err();
+    let text = place(&ranks_of(1, Binding::Local), &node, &two_nodes(64)).unwrap_err();
     assert!(text.contains("does not tell the NUMA node of GPU 0"), "{text}");
 }
 
@@ -127,15 +129,15 @@ fn on_one_node_ranks_are_bound_to_it_wherever_the_machine_says_their_gpus_are() 
 fn a_node_whose_cpus_this_process_may_not_use_is_named() {
     let mut topology = two_nodes(64);
     topology.numa[1].usable_cpus.clear();
-    let text = place(&levels(2, "ddp-ds", "local"), &gpu_node(2), &topology).unwrap_err();
+    let text = place(&ranks_of(2, Binding::Local), &gpu_node(2), &topology).unwrap_err();
     assert!(text.contains("GPU 1 is on NUMA node 1, none of whose CPUs"), "{text}");
-    assert!(place(&levels(2, "ddp-ds", "first-node"), &gpu_node(2), &topology).is_ok());
+    assert!(place(&ranks_of(2, Binding::FirstNode), &gpu_node(2), &topology).is_ok());
 }
 
 /// Packs cells of one kind until there is no room.
-fn packed(levels: &Levels, node: &Node, topology: &Topology) -> Vec<RankPlace> {
+fn packed(shape: &Shape, node: &Node, topology: &Topology) -> Vec<RankPlace> {
     let mut taken: Vec<RankPlace> = Vec::new();
-    while let Some(placement) = place_beside(levels, node, topology, &taken).unwrap() {
+    while let Some(placement) = place_beside(shape, node, topology, &taken).unwrap() {
         taken.extend(placement.ranks);
     }
     taken
@@ -143,15 +145,15 @@ fn packed(levels: &Levels, node: &Node, topology: &Topology) -> Vec<RankPlace> {
 
 #[test]
 fn runs_side_by_side_have_gpus_and_cpus_of_their_own() {
-    for numa in ["off", "local", "interleave"] {
-        let taken = packed(&levels(2, "ddp-ds", numa), &gpu_node(5), &two_nodes(64));
+    for binding in [Binding::Off, Binding::Local, Binding::Interleave] {
+        let taken = packed(&ranks_of(2, binding), &gpu_node(5), &two_nodes(64));
         let gpus: BTreeSet<&str> = taken.iter().flat_map(RankPlace::gpu_uuids).collect();
         let cpus: BTreeSet<u32> = taken.iter().flat_map(|place| place.cpus.clone()).collect();
         // Two runs of two of the five GPUs, each with a fifth of the CPUs.
-        assert_eq!((taken.len(), gpus.len(), cpus.len()), (4, 4, 4 * 12), "{numa}");
+        assert_eq!((taken.len(), gpus.len(), cpus.len()), (4, 4, 4 * 12), "{binding:?}");
         assert!(taken.iter().all(|place| place.compute_threads == 12));
     }
-    let taken = packed(&levels(1, "ddp-ds", "off"), &gpu_node(2), &two_nodes(64));
+    let taken = packed(&ranks_of(1, Binding::Off), &gpu_node(2), &two_nodes(64));
     // Near their GPUs, though nobody bound them there.
     assert_eq!((taken[0].cpus[0], taken[1].cpus[0]), (0, 32));
     assert!(taken.iter().all(|place| place.memory.is_none()));
@@ -159,24 +161,24 @@ fn runs_side_by_side_have_gpus_and_cpus_of_their_own() {
 
 #[test]
 fn cpu_ranks_side_by_side_have_one_cpu_each() {
-    let taken = packed(&levels(1, "ddp-ds", "off"), &cpu_node(), &two_nodes(4));
+    let taken = packed(&ranks_of(1, Binding::Off), &cpu_node(), &two_nodes(4));
     assert_eq!(taken.iter().map(|place| place.cpus.clone()).collect::<Vec<_>>(), [[0], [1], [2], [3]]);
-    let bound = packed(&levels(1, "ddp-ds", "first-node"), &cpu_node(), &two_nodes(4));
+    let bound = packed(&ranks_of(1, Binding::FirstNode), &cpu_node(), &two_nodes(4));
     assert_eq!(bound.len(), 2);
     // The cgroup's quota counts, not the CPUs that are there.
     let mut small = cpu_node();
     small.cpus = 2;
-    assert_eq!(packed(&levels(1, "ddp-ds", "off"), &small, &two_nodes(4)).len(), 2);
+    assert_eq!(packed(&ranks_of(1, Binding::Off), &small, &two_nodes(4)).len(), 2);
 }
 
 #[test]
 fn nothing_is_put_beside_a_run_that_may_use_all_cpus() {
-    let alone = place(&levels(1, "ddp-ds", "off"), &cpu_node(), &two_nodes(4)).unwrap().ranks;
-    assert_eq!(place_beside(&levels(1, "ddp-ds", "off"), &cpu_node(), &two_nodes(4), &alone), Ok(None));
+    let alone = place(&ranks_of(1, Binding::Off), &cpu_node(), &two_nodes(4)).unwrap().ranks;
+    assert_eq!(place_beside(&ranks_of(1, Binding::Off), &cpu_node(), &two_nodes(4), &alone), Ok(None));
 }
 
 #[test]
 fn what_would_never_have_room_is_refused() {
-    let text = place_beside(&levels(5, "ddp-ds", "off"), &cpu_node(), &two_nodes(4), &[]).unwrap_err();
+    let text = place_beside(&ranks_of(5, Binding::Off), &cpu_node(), &two_nodes(4), &[]).unwrap_err();
     assert!(text.contains("5 CPUs are needed where 4 are"), "{text}");
 }

@@ -1,17 +1,16 @@
 //! A table of a plan's TOML whose values are taken by key: each is checked, and what is wrong with it is told.
 
-use std::borrow::Borrow;
 use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::WorkloadSpec;
 use super::problem::{Problems, quoted, suggestion};
-use super::{Workload, factor};
 
 /// A table of the plan; `name` is empty for the document itself.
 pub(super) struct Table<'t, 'i> {
-    pub name: &'static str,
+    pub name: String,
     pub entries: &'t DeTable<'i>,
 }
 
@@ -25,11 +24,11 @@ impl<'t, 'i> Table<'t, 'i> {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    pub fn check_keys<S: AsRef<str> + Borrow<str>>(&self, known: &[S], workload: Workload, problems: &mut Problems) {
+    pub fn check_keys<S: AsRef<str>>(&self, known: &[S], spec: &WorkloadSpec, problems: &mut Problems) {
         for key in self.entries.keys().filter(|key| known.iter().all(|known| known.as_ref() != key.get_ref().as_ref()))
         {
             let name = key.get_ref();
-            let message = if factor(workload, name).is_some() {
+            let message = if spec.factor(name).is_some() {
                 "unknown key here: it is a factor and belongs in [factors]".to_owned()
             } else {
                 format!("unknown key{}", suggestion(name, known))
@@ -38,15 +37,35 @@ impl<'t, 'i> Table<'t, 'i> {
         }
     }
 
-    pub fn table(&self, key: &'static str, problems: &mut Problems) -> Option<Table<'t, 'i>> {
+    pub fn table(&self, key: &str, problems: &mut Problems) -> Option<Table<'t, 'i>> {
         let (span, value) = self.find(key)?;
         match value.get_ref() {
-            DeValue::Table(entries) => Some(Table { name: key, entries }),
+            DeValue::Table(entries) => Some(Table { name: self.path(key), entries }),
             other => {
                 problems.add(&span, self.path(key), format!("must be a table [{key}], not {}", kind(other)));
                 None
             }
         }
+    }
+
+    /// The tables of an array `[[key]]`, each with its place.
+    pub fn tables(&self, key: &str, problems: &mut Problems) -> Vec<(Range<usize>, Table<'t, 'i>)> {
+        let Some((span, value)) = self.find(key) else { return Vec::new() };
+        let tables: Option<Vec<_>> = value
+            .get_ref()
+            .as_array()
+            .map(|items| {
+                let table = |item: &'t Spanned<DeValue<'i>>| match item.get_ref() {
+                    DeValue::Table(entries) => Some((item.span(), Table { name: self.path(key), entries })),
+                    _ => None,
+                };
+                items.iter().map(table).collect::<Option<Vec<_>>>()
+            })
+            .unwrap_or_default();
+        tables.unwrap_or_else(|| {
+            problems.add(&span, self.path(key), format!("must be tables [[{key}]], not {}", kind(value.get_ref())));
+            Vec::new()
+        })
     }
 
     pub fn text(&self, key: &str, problems: &mut Problems) -> Option<(Range<usize>, &'t str)> {
@@ -60,9 +79,12 @@ impl<'t, 'i> Table<'t, 'i> {
         }
     }
 
-    pub fn choice<'n>(&self, key: &str, names: &[&'n str], problems: &mut Problems) -> Option<&'n str> {
+    pub fn choice<'n, S>(&self, key: &str, names: &'n [S], problems: &mut Problems) -> Option<&'n str>
+    where
+        S: AsRef<str>,
+    {
         let (span, text) = self.text(key, problems)?;
-        let chosen = names.iter().find(|name| **name == text).copied();
+        let chosen = names.iter().map(S::as_ref).find(|name| *name == text);
         if chosen.is_none() {
             problems.add(&span, self.path(key), format!("unknown {}{}", quoted(text), suggestion(text, names)));
         }

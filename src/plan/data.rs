@@ -1,109 +1,178 @@
-//! Which data set a plan trains on.
+//! Data sets as plans, jobs and journals name them: a set and what is said about it. The workload alone makes types of them.
 
-use std::path::PathBuf;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A data set of the `image` workload.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "set")]
-pub enum DataSet {
-    /// The procedural handwritten-like digits: 60,000 + 10,000 images of 28×28 bytes.
-    Digits,
-    /// MNIST's IDX files, plain or gzipped.
-    Mnist {
-        /// Their folder; none for the one that `multicard data fetch mnist` fills.
-        folder: Option<PathBuf>,
-    },
-    /// Folders `train` and `test` of image files, in each one sub-folder a class (scenario b).
-    Folder {
-        /// Where they are.
-        folder: PathBuf,
-        /// When their files are decoded.
-        #[serde(default)]
-        decode: Decode,
-        /// What a file does that cannot be decoded.
-        #[serde(default)]
-        corrupt: Corrupt,
-    },
+use super::factor::{Domain, Factor};
+use super::level::{Key, Level};
+
+/// A data set, such as `{"set": "mnist", "folder": "/data/mnist"}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Data {
+    /// Its name; empty where the workload has no use for one.
+    pub set: Key,
+    /// What is said about it, in the order of its rule.
+    pub keys: Vec<(Key, Level)>,
 }
 
-/// When image files are decoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decode {
-    /// Before the first epoch; their pixels stay in memory, as bytes of the size that the model sees.
-    #[default]
-    Once,
-    /// In every epoch, by the loader's threads.
-    EachEpoch,
+impl Data {
+    /// A set of which nothing is said.
+    pub fn of_set(set: &str) -> Self {
+        Self { set: set.into(), keys: Vec::new() }
+    }
+
+    /// The same set with one thing more, or another value of it.
+    #[must_use]
+    pub fn with(mut self, key: &str, level: Level) -> Self {
+        match self.keys.iter_mut().find(|(name, _)| *name == key) {
+            Some((_, there)) => *there = level,
+            None => self.keys.push((key.into(), level)),
+        }
+        self
+    }
+
+    /// The same set with another path under a key; an empty one takes it away.
+    #[must_use]
+    pub fn with_path(mut self, key: &str, path: &str) -> Self {
+        if path.is_empty() {
+            self.keys.retain(|(name, _)| *name != key);
+            return self;
+        }
+        self.with(key, Level::text(path))
+    }
+
+    /// What is said under a key.
+    pub fn get(&self, key: &str) -> Option<&Level> {
+        self.keys.iter().find(|(name, _)| *name == key).map(|(_, level)| level)
+    }
+
+    /// The folder of its files, where one is named.
+    pub fn folder(&self) -> Option<&str> {
+        self.get("folder").and_then(Level::as_text)
+    }
 }
 
-impl Decode {
-    /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = &["once", "each_epoch"];
-
-    /// The name used in plans.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::EachEpoch => "each_epoch",
+/// The set in words: `digits`, `mnist in /data/mnist`, `folder /data/photos`.
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.folder() {
+            None => self.set.fmt(f),
+            Some(folder) if self.set == "folder" => write!(f, "folder {folder}"),
+            Some(folder) => write!(f, "{} in {folder}", self.set),
         }
     }
 }
 
-/// What an image file does that cannot be decoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Corrupt {
-    /// It ends the run, which names it.
-    #[default]
-    Stop,
-    /// It is named and left out: all files are tried before the first epoch.
-    Skip,
-}
-
-impl Corrupt {
-    /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = &["stop", "skip"];
-
-    /// The name used in plans.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Skip => "skip",
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1 + self.keys.len()))?;
+        map.serialize_entry("set", &self.set)?;
+        for (key, level) in &self.keys {
+            map.serialize_entry(key, level)?;
         }
+        map.end()
     }
 }
 
-impl DataSet {
-    /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = &["digits", "mnist", "folder"];
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> serde::de::Visitor<'de> for Entries {
+            type Value = Data;
 
-    /// The name used in plans.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Digits => "digits",
-            Self::Mnist { .. } => "mnist",
-            Self::Folder { .. } => "folder",
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a data set: a map with its name under \"set\"")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Data, A::Error> {
+                let mut set = None;
+                let mut keys = Vec::new();
+                while let Some((key, value)) = map.next_entry::<Key, serde_json::Value>()? {
+                    match (&*key, level_of(value)) {
+                        ("set", Some(Level::Text(name))) => set = Some(Key::from(&*name)),
+                        (_, Some(level)) => keys.push((key, level)),
+                        (_, None) => {}
+                    }
+                }
+                let set = set.ok_or_else(|| serde::de::Error::missing_field("set"))?;
+                Ok(Data { set, keys })
+            }
         }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// A value as a level. What a later version writes as a list or a map is kept as its JSON text, so that it can be shown.
+fn level_of(value: serde_json::Value) -> Option<Level> {
+    match value {
+        serde_json::Value::Null => None,
+        serde_json::Value::String(text) => Some(Level::text(&text)),
+        other => Some(match (other.as_i64(), other.as_f64()) {
+            (Some(whole), _) => Level::Integer(whole),
+            (None, Some(real)) => Level::Number(real),
+            (None, None) => Level::text(&other.to_string()),
+        }),
+    }
+}
+
+/// What a plan may say about one data set of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataSetRule {
+    /// Its name in plans.
+    pub key: Key,
+    /// One line on the Plan screen.
+    pub help: String,
+    /// What may be said about it.
+    pub keys: Vec<Factor>,
+    /// The keys that must be there.
+    pub required: Vec<Key>,
+    /// Levels that belong to the set: choosing it ticks them.
+    pub ticks: Vec<(Key, Level)>,
+}
+
+impl DataSetRule {
+    /// The set as a plan means it that says no more than its name.
+    pub fn default_data(&self) -> Data {
+        let said = self.keys.iter().filter(|key| key.domain != Domain::Path);
+        Data { set: self.key.clone(), keys: said.map(|key| (key.key.clone(), key.default.clone())).collect() }
     }
 
-    /// A folder of image files, with the defaults.
-    pub fn files(folder: impl Into<PathBuf>) -> Self {
-        Self::Folder { folder: folder.into(), decode: Decode::default(), corrupt: Corrupt::default() }
+    /// The set as the window chooses it: with a folder to start from where it needs one.
+    pub fn chosen(&self) -> Data {
+        let said = self.keys.iter().filter(|key| key.default != Level::text(""));
+        Data { set: self.key.clone(), keys: said.map(|key| (key.key.clone(), key.default.clone())).collect() }
     }
 
-    /// When its files are decoded; none for a set that has no image files.
-    pub fn decode(&self) -> Option<Decode> {
-        if let Self::Folder { decode, .. } = self { Some(*decode) } else { None }
+    /// What holds of a key of which a plan says nothing.
+    pub(super) fn default_of(&self, key: &str) -> Option<&Level> {
+        self.keys.iter().find(|known| known.key == key).map(|known| &known.frozen_default)
     }
+}
 
-    /// Training and test images in the set, where that is known before it is opened.
-    pub fn images(&self) -> Option<(u64, u64)> {
-        match self {
-            Self::Digits | Self::Mnist { .. } => Some((60_000, 10_000)),
-            Self::Folder { .. } => None,
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_written_as_it_was_read_and_what_is_not_said_is_left_out() {
+        for (text, written, words) in [
+            (r#"{"set":"digits"}"#, None, "digits"),
+            (r#"{"set":"mnist","folder":null}"#, Some(r#"{"set":"mnist"}"#), "mnist"),
+            (r#"{"set":"mnist","folder":"/data"}"#, None, "mnist in /data"),
+            (r#"{"set":"folder","folder":"photos","decode":"once"}"#, None, "folder photos"),
+            (
+                r#"{"set":"tokens","shards":8,"mix":["a","b"]}"#,
+                Some(r#"{"set":"tokens","shards":8,"mix":"[\"a\",\"b\"]"}"#),
+                "tokens",
+            ),
+        ] {
+            let data: Data = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&data).unwrap(), written.unwrap_or(text));
+            assert_eq!(data.to_string(), words);
         }
+        assert!(serde_json::from_str::<Data>(r#"{"folder":"x"}"#).unwrap_err().to_string().contains("set"));
     }
 }

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::problem::PlanError;
-use super::{DataSet, Factor, Key, Level, Scenario, Tracing, Workload, factors, read, write};
+use super::{Data, Factor, Key, Level, Levels, Tracing, WorkloadSpec, read, write};
 
 /// The version of plan files that this program writes and reads.
 pub const PLAN_VERSION: i64 = 1;
@@ -66,17 +67,13 @@ impl Limits {
 }
 
 /// What to run.
-///
-/// `factors` holds every factor of the workload in registry order; one that was not ticked has its default alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// What the person calls it.
     pub name: String,
-    /// What is trained.
-    pub workload: Workload,
     /// Runs of each cell.
     pub repeats: u32,
-    /// Seeds the order of runs, weights and the order of images.
+    /// Seeds the order of runs, weights and the order of samples.
     pub seed: u64,
     /// In which order runs are made.
     pub order: Order,
@@ -86,29 +83,25 @@ pub struct Plan {
     pub warm_up_steps: u64,
     /// Whether a profiler records the runs.
     pub tracing: Tracing,
-    /// What is trained on.
-    pub data: DataSet,
-    /// Every factor's key and its ticked levels, at least one, in the plan's order.
-    pub factors: Vec<(Key, Vec<Level>)>,
+    /// Its cells: those of the file's own `workload`, `[data]` and `[factors]`.
+    pub first: Block,
+    /// More cells: a block for each `[[block]]`.
+    pub further: Vec<Block>,
 }
 
 impl Plan {
-    /// A plan that says nothing but its name: one cell of defaults, run once, on the digits.
-    pub fn new(name: &str, workload: Workload) -> Self {
+    /// A plan that says nothing but its name: one cell of defaults, run once, on the workload's first data set.
+    pub fn new(name: &str, spec: Arc<WorkloadSpec>) -> Self {
         Self {
             name: name.to_owned(),
-            workload,
             repeats: 1,
             seed: 1,
             order: Order::default(),
             limits: Limits::default(),
             warm_up_steps: 10,
             tracing: Tracing::default(),
-            data: DataSet::Digits,
-            factors: factors(workload)
-                .iter()
-                .map(|factor| (factor.key.clone(), vec![factor.default.clone()]))
-                .collect(),
+            first: Block::new(spec),
+            further: Vec::new(),
         }
     }
 
@@ -144,18 +137,70 @@ impl Plan {
         write::plan(self)
     }
 
-    /// Trains on another data set. The scenario follows where it must: image files are scenario b's, bytes scenario a's.
-    pub fn set_data(&mut self, data: DataSet) {
-        let scenario = if matches!(data, DataSet::Folder { .. }) { Scenario::B } else { Scenario::A };
-        if let Some((_, levels)) = self.factors.iter_mut().find(|(key, _)| *key == Scenario::KEY) {
-            *levels = vec![Level::text(scenario.name())];
-        }
-        self.data = data;
+    /// All blocks, in the order of the file.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        std::iter::once(&self.first).chain(&self.further)
     }
 
-    /// The keys of factors with more than one level.
-    pub fn varied(&self) -> impl Iterator<Item = &Key> {
-        self.factors.iter().filter(|(_, levels)| levels.len() > 1).map(|(key, _)| key)
+    /// The keys of factors that cells may differ in: those with more than one level, or with another level in another block.
+    pub fn varied(&self) -> Vec<&Key> {
+        let mut varied: Vec<&Key> = Vec::new();
+        for (key, levels) in self.blocks().flat_map(|block| &block.factors) {
+            let differs = levels.len() > 1 || self.blocks().any(|other| other.levels(key) != levels);
+            if differs && !varied.contains(&key) {
+                varied.push(key);
+            }
+        }
+        varied
+    }
+
+    /// Combinations of levels, valid or not.
+    pub fn combinations(&self) -> u64 {
+        self.blocks().map(Block::combinations).fold(0, u64::saturating_add)
+    }
+
+    /// Why the plan is too large to be expanded, if it is.
+    pub fn too_large(&self) -> Option<String> {
+        let cells = self.combinations();
+        let runs = cells.saturating_mul(u64::from(self.repeats));
+        (runs > MAX_RUNS).then(|| {
+            format!(
+                "{cells} combinations of levels × {} repeats are more than {MAX_RUNS} runs: untick levels or split the plan",
+                self.repeats
+            )
+        })
+    }
+}
+
+/// Cells of one workload over one data set: all combinations of ticked levels.
+///
+/// `factors` holds every factor of the workload in its order; one that was not ticked has its default alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// What is run.
+    pub spec: Arc<WorkloadSpec>,
+    /// Its data set.
+    pub data: Data,
+    /// Every factor's key and its ticked levels, at least one, in the plan's order.
+    pub factors: Vec<(Key, Vec<Level>)>,
+}
+
+impl Block {
+    /// One cell of defaults on the workload's first data set.
+    pub fn new(spec: Arc<WorkloadSpec>) -> Self {
+        let factors = spec.factors.iter().map(|factor| (factor.key.clone(), vec![factor.default.clone()]));
+        Self { factors: factors.collect(), data: spec.default_data(), spec }
+    }
+
+    /// Runs on another data set; the levels that belong to the set are ticked.
+    pub fn set_data(&mut self, data: Data) {
+        let ticks = self.spec.data_set(&data.set).map_or(&[][..], |rule| &rule.ticks);
+        for (key, level) in ticks {
+            if let Some((_, levels)) = self.factors.iter_mut().find(|(known, _)| known == key) {
+                *levels = vec![level.clone()];
+            }
+        }
+        self.data = data;
     }
 
     /// The ticked levels of a factor; none for a key that is no factor of the workload.
@@ -163,21 +208,21 @@ impl Plan {
         self.factors.iter().find(|(name, _)| *name == key).map_or(&[], |(_, levels)| levels)
     }
 
+    /// The first ticked level of each factor.
+    pub fn first_levels(&self) -> Levels {
+        let first = self.factors.iter().filter_map(|(key, levels)| Some((key.clone(), levels.first()?.clone())));
+        Levels::new(first.collect::<Vec<_>>())
+    }
+
     /// Combinations of levels, valid or not.
     pub fn combinations(&self) -> u64 {
         self.factors.iter().fold(1, |product: u64, (_, levels)| product.saturating_mul(levels.len() as u64))
     }
 
-    /// Why the plan is too large to be expanded, if it is.
-    pub fn too_large(&self) -> Option<String> {
-        let runs = self.combinations().saturating_mul(u64::from(self.repeats));
-        (runs > MAX_RUNS).then(|| {
-            let cells = self.combinations();
-            format!(
-                "{cells} combinations of levels × {} repeats are more than {MAX_RUNS} runs: untick levels or split the plan",
-                self.repeats
-            )
-        })
+    /// What holds of `data.decode` and the like in all its cells.
+    pub(super) fn setting(&self, key: &str) -> Option<&Level> {
+        let key = key.strip_prefix("data.")?;
+        self.data.get(key).or_else(|| self.spec.data_set(&self.data.set)?.default_of(key))
     }
 }
 

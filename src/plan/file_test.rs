@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-use crate::plan::{Capture, Corrupt, Decode, Domain, expand, order};
+use crate::plan::image::{Corrupt, DataSet, Decode};
+use crate::plan::{Capture, Domain, expand, image, order};
 
 const FULL: &str = r#"
 version = 1
@@ -55,15 +56,15 @@ fn a_full_plan_is_read() {
     assert_eq!((plan.order, plan.warm_up_steps), (Order::Sequential, 20));
     assert_eq!(plan.limits, Limits { run_time_s: Some(3600.0), memory_limit_gb: Some(94.0), exclusive: false });
     assert_eq!(plan.limits.memory_limit_bytes(), Some(94_000_000_000));
-    assert_eq!(plan.data, DataSet::Mnist { folder: Some("mnist".into()) });
-    assert_eq!(plan.levels("precision"), [Level::text("fp32"), Level::text("fp16")]);
-    assert_eq!(plan.levels("image_size"), [Level::Integer(300)]);
-    assert_eq!(plan.levels("train_images"), [Level::Integer(10_000)]);
-    assert!(matches!(plan.levels("learning_rate"), [Level::Number(_), Level::Number(_)]));
-    assert_eq!(plan.levels("pin_memory"), [Level::text("off")]);
-    assert_eq!(plan.varied().collect::<Vec<_>>(), ["precision", "layout", "learning_rate"]);
-    let keys: Vec<&Key> = plan.factors.iter().map(|(key, _)| key).collect();
-    assert_eq!(keys, factors(Workload::Image).iter().map(|factor| &factor.key).collect::<Vec<_>>());
+    assert_eq!(plan.first.data, DataSet::Mnist { folder: Some("mnist".into()) }.into());
+    assert_eq!(plan.first.levels("precision"), [Level::text("fp32"), Level::text("fp16")]);
+    assert_eq!(plan.first.levels("image_size"), [Level::Integer(300)]);
+    assert_eq!(plan.first.levels("train_images"), [Level::Integer(10_000)]);
+    assert!(matches!(plan.first.levels("learning_rate"), [Level::Number(_), Level::Number(_)]));
+    assert_eq!(plan.first.levels("pin_memory"), [Level::text("off")]);
+    assert_eq!(plan.varied(), ["precision", "layout", "learning_rate"]);
+    let keys: Vec<&Key> = plan.first.factors.iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, image::spec().factors.iter().map(|factor| &factor.key).collect::<Vec<_>>());
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn runs_have_the_machine_to_themselves_unless_the_plan_says_otherwise() {
 #[test]
 fn a_plan_that_says_nothing_is_one_cell_of_defaults() {
     let plan = Plan::parse("version = 1", "folder/my plan.toml").unwrap();
-    assert_eq!(plan, Plan::new("my plan", Workload::Image));
+    assert_eq!(plan, Plan::new("my plan", image::spec()));
     assert_eq!(expand(&plan, &cpu_node()).cells.len(), 1);
 }
 
@@ -161,7 +162,7 @@ fn image_counts_in_two_places_name_both_lines() {
     let found = message("[data]\ntrain_images = 100\n[factors]\ntrain_images = 200");
     assert!(found.contains("given in [data] (line 3) and in [factors] (line 5)"), "{found}");
     let plan = Plan::parse("version = 1\n[factors]\ntrain_images = [100, 200]", "").unwrap();
-    assert_eq!(plan.varied().collect::<Vec<_>>(), ["train_images"]);
+    assert_eq!(plan.varied(), ["train_images"]);
 }
 
 #[test]
@@ -260,8 +261,8 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             let (run_time_s, memory_limit_gb, exclusive) = limits;
             let mut plan = small_plan(&[]);
             for (place, seed) in ticked {
-                let place = place.index(plan.factors.len());
-                let (key, levels) = &mut plan.factors[place];
+                let place = place.index(plan.first.factors.len());
+                let (key, levels) = &mut plan.first.factors[place];
                 *levels = some_levels(key, &seed);
             }
             if let Some(capture) = capture {
@@ -269,7 +270,8 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             }
             plan.order = if interleaved { Order::Interleaved } else { Order::Sequential };
             plan.limits = Limits { run_time_s, memory_limit_gb, exclusive };
-            Plan { name, repeats, seed, warm_up_steps, data, ..plan }
+            plan.first.data = data.into();
+            Plan { name, repeats, seed, warm_up_steps, ..plan }
         },
     )
 }
@@ -282,10 +284,11 @@ fn any_levels_seed() -> impl Strategy<Value = Vec<f64>> {
 fn some_levels(key: &str, shares: &[f64]) -> Vec<Level> {
     let mut levels = Vec::new();
     for share in shares {
-        let level = match &super::super::factor(Workload::Image, key).unwrap().domain {
+        let level = match &image::spec().factor(key).unwrap().domain {
             Domain::Names(names) => Level::Text(names[(share * names.len() as f64) as usize].clone()),
             Domain::Integer { min, max } => Level::Integer(min + (share * (max - min) as f64) as i64),
             Domain::Number { min, max } => Level::Number(min + share * (max - min)),
+            Domain::Path => Level::text("path"),
         };
         if !levels.contains(&level) {
             levels.push(level);
@@ -345,7 +348,8 @@ proptest! {
         }
         if let Ok(plan) = Plan::parse(&text, "my.toml") {
             let matrix = expand(&plan, &cpu_node());
-            prop_assert_eq!(matrix.cells.len() + matrix.invalid.len(), plan.combinations() as usize);
+            let counted = (matrix.cells.len() + matrix.invalid.len()) as u64 + matrix.merged.combinations;
+            prop_assert_eq!(counted, plan.combinations());
         }
     }
 }

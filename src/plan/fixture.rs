@@ -1,6 +1,6 @@
 //! Machines and plans for tests.
 
-use super::{CudaState, Gpu, Level, Node, Plan, Worker, Workload};
+use super::{CudaState, Gpu, Level, Node, Plan, Worker, image};
 
 fn worker(cuda: CudaState) -> Worker {
     Worker {
@@ -55,8 +55,8 @@ pub(crate) fn gpu_node(gpus: u32) -> Node {
 
 /// Defaults, but for these factors.
 pub(crate) fn small_plan(ticked: &[(&'static str, Vec<Level>)]) -> Plan {
-    let mut plan = Plan::new("small", Workload::Image);
-    for (key, levels) in &mut plan.factors {
+    let mut plan = Plan::new("small", image::spec());
+    for (key, levels) in &mut plan.first.factors {
         if let Some((_, ticked)) = ticked.iter().find(|(name, _)| key == name) {
             levels.clone_from(ticked);
         }

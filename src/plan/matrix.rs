@@ -1,21 +1,26 @@
-//! From a plan to its cells: every combination of ticked levels, told apart into valid and invalid ones.
+//! From a plan to its cells: every combination of ticked levels, told apart into those that can run and those that cannot.
 
 use std::collections::HashSet;
+use std::fmt;
 
-use sha2::{Digest, Sha256};
-
-use super::constraint::{Candidate, reason};
-use super::estimate::{Estimate, image};
-use super::{DataSet, ImageSettings, Level, Levels, Node, Plan};
+use super::identity::{Head, Identity, line};
+use super::{Block, Data, Estimate, Key, Level, Levels, Node, Plan, Request, Shape};
 
 /// A combination of levels that can run on the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// The first 8 hex digits of the SHA-256 of workload, levels and data set as canonical JSON: the same in every
-    /// plan and on every machine. (16 digits for a cell that shares its first 8 with an earlier one of the plan.)
-    pub id: String,
+    /// What is run.
+    pub workload: Key,
+    /// Its data set.
+    pub data: Data,
     /// The level of every factor.
     pub levels: Levels,
+    /// What it is, in every plan and on every machine.
+    pub identity: Identity,
+    /// The first 8 digits of its identity; 16 for a cell that shares its first 8 with an earlier one of the plan.
+    pub id: String,
+    /// The processes of a run of it and how far it goes.
+    pub shape: Shape,
     /// What a run of it will roughly take.
     pub estimate: Estimate,
 }
@@ -23,19 +28,63 @@ pub struct Cell {
 /// A combination of levels that cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidCell {
+    /// What would be run.
+    pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
     /// Why it cannot, and what to do, as a fragment of a sentence.
     pub reason: String,
 }
 
+/// A level without meaning in some cells.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Idle {
+    /// Its factor.
+    pub factor: Key,
+    /// The setting and its level under which the factor has no meaning.
+    pub under: (Key, Level),
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has no meaning under {} = {}", self.factor, self.under.0, self.under.1)
+    }
+}
+
+/// Combinations that are one cell with another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// How many are not counted because another one is the same cell.
+    pub combinations: u64,
+    /// Levels that are no part of their cells, and why.
+    pub idle: Vec<Idle>,
+}
+
+/// `6 combinations are the same as others: tf32 has no meaning under precision = fp64`; empty where there is nothing to say.
+impl fmt::Display for Merged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons: Vec<String> = self.idle.iter().map(ToString::to_string).collect();
+        let reasons = reasons.join(", ");
+        match (self.combinations, reasons.is_empty()) {
+            (0, true) => Ok(()),
+            (0, false) => write!(f, "{reasons}: the default stands there"),
+            (1, true) => write!(f, "1 combination is the same as another"),
+            (count, true) => write!(f, "{count} combinations are the same as others"),
+            (1, false) => write!(f, "1 combination is the same as another: {reasons}"),
+            (count, false) => write!(f, "{count} combinations are the same as others: {reasons}"),
+        }
+    }
+}
+
 /// What a plan comes to on a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matrix {
-    /// What can run; the first factor varies slowest.
+    /// What can run, block by block; the first factor varies slowest.
     pub cells: Vec<Cell>,
     /// What cannot.
     pub invalid: Vec<InvalidCell>,
+    /// What is the same as another: each combination is a cell, an invalid one, or counted here.
+    pub merged: Merged,
 }
 
 /// All combinations of a plan's levels on a machine.
@@ -44,129 +93,144 @@ pub struct Matrix {
 pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     let mut matrix = Matrix::default();
     if let Some(reason) = plan.too_large() {
-        let first = plan.factors.iter().filter_map(|(key, levels)| Some((key.clone(), levels.first()?.clone())));
-        matrix.invalid.push(InvalidCell { levels: Levels::new(first.collect()), reason });
+        let levels = plan.first.first_levels();
+        matrix.invalid.push(InvalidCell { workload: plan.first.spec.key.clone(), levels, reason });
         return matrix;
     }
-    let identities = Identities::new(plan);
-    let mut taken = HashSet::new();
-    let combinations = plan.combinations();
-    let mut chosen = vec![0; plan.factors.len()];
-    for number in 0..combinations {
-        // The number's digits, in a system whose bases are the counts of levels.
-        let mut rest = number;
-        for (choice, (_, levels)) in chosen.iter_mut().zip(&plan.factors).rev() {
-            *choice = (rest % levels.len() as u64) as usize;
-            rest /= levels.len() as u64;
-        }
-        let pairs =
-            plan.factors.iter().zip(&chosen).map(|((key, levels), choice)| (key.clone(), levels[*choice].clone()));
-        let levels = Levels::new(pairs.collect());
-        match validate(plan, node, &levels) {
-            Ok(estimate) => {
-                let id = distinct(&identities.digest(&chosen), &mut taken);
-                matrix.cells.push(Cell { id, levels, estimate });
+    let (mut seen, mut ids) = (HashSet::new(), HashSet::new());
+    for block in plan.blocks() {
+        let pieces = Pieces::new(plan, block);
+        let mut chosen = vec![0; block.factors.len()];
+        for number in 0..block.combinations() {
+            // The number's digits, in a system whose bases are the counts of levels.
+            let mut rest = number;
+            for (choice, (_, levels)) in chosen.iter_mut().zip(&block.factors).rev() {
+                *choice = (rest % levels.len() as u64) as usize;
+                rest /= levels.len() as u64;
             }
-            Err(reason) => matrix.invalid.push(InvalidCell { levels, reason }),
+            let (identity, levels) = pieces.cell(&chosen, &mut matrix.merged.idle);
+            if !seen.insert(identity) {
+                matrix.merged.combinations += 1;
+                continue;
+            }
+            let workload = block.spec.key.clone();
+            match check(plan, block, node, &levels) {
+                Ok((shape, estimate)) => {
+                    let (data, id) = (block.data.clone(), distinct(identity, &mut ids));
+                    matrix.cells.push(Cell { workload, data, levels, identity, id, shape, estimate });
+                }
+                Err(reason) => matrix.invalid.push(InvalidCell { workload, levels, reason }),
+            }
         }
     }
+    matrix.merged.idle.sort();
     matrix
 }
 
-/// Why one combination of levels cannot run on a machine; none where it can. Limits and data set are the plan's.
-pub fn refusal(plan: &Plan, node: &Node, levels: &Levels) -> Option<String> {
-    validate(plan, node, levels).err()
-}
-
-/// What a run of these levels over a data set will roughly take on a machine.
+/// What one combination of levels of a plan's block comes to on a machine.
 ///
 /// # Errors
-/// When a level is missing or wrong: which.
-pub fn estimate(levels: &Levels, data: &DataSet, node: &Node) -> Result<Estimate, String> {
-    Ok(image(&ImageSettings::from_levels(levels)?, data, node))
+/// Why it cannot run there, and what to do.
+pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result<(Shape, Estimate), String> {
+    let Block { spec, data, .. } = block;
+    (spec.check)(&Request { spec, levels, data, limits: &plan.limits, node })
 }
 
-fn validate(plan: &Plan, node: &Node, levels: &Levels) -> Result<Estimate, String> {
-    let settings = ImageSettings::from_levels(levels)?;
-    let estimate = image(&settings, &plan.data, node);
-    match reason(&Candidate { settings: &settings, estimate: &estimate, plan, node }) {
-        Some(reason) => Err(reason),
-        None => Ok(estimate),
-    }
+/// The parts that a block's cells are made of, each made once, not once a cell.
+struct Pieces<'a> {
+    block: &'a Block,
+    head: Head,
+    /// For each factor in the order of keys: its place, and the canonical line of each level; empty for the frozen default.
+    lines: Vec<(usize, Vec<String>)>,
+    /// For each factor that may be without meaning: its place, its default, and where.
+    idle: Vec<(usize, Level, Vec<Condition<'a>>)>,
 }
 
-/// The canonical JSON of a plan's cells, `{"data":…,"levels":{…},"workload":…}` with sorted keys and no spaces, in
-/// pieces: each level is written once, not once a cell.
-struct Identities {
-    before: String,
-    /// For each factor in the order of keys: its place in the plan, and `"key":level` of each level.
-    factors: Vec<(usize, Vec<String>)>,
-    after: String,
+/// A setting under some of whose levels a factor has no meaning.
+enum Condition<'a> {
+    /// The factor at this place, under those of its ticked levels.
+    Factor(usize, Vec<bool>),
+    /// The data set, or a factor that the block leaves at its default: the same in all cells.
+    All(&'a Key, Level),
 }
 
-impl Identities {
-    fn new(plan: &Plan) -> Self {
-        let mut order: Vec<usize> = (0..plan.factors.len()).collect();
-        order.sort_by(|a, b| plan.factors[*a].0.cmp(&plan.factors[*b].0));
-        let piece = |(number, place): (usize, usize)| {
-            let (key, levels) = &plan.factors[place];
-            let comma = if number == 0 { "" } else { "," };
-            let texts = levels.iter().map(|level| format!("{comma}\"{key}\":{}", canonical(level))).collect();
-            (place, texts)
-        };
-        let data = match &plan.data {
-            DataSet::Digits => serde_json::json!({"set": "digits"}),
-            DataSet::Mnist { folder } => {
-                serde_json::json!({"set": "mnist", "folder": folder.as_ref().map(|folder| folder.to_string_lossy())})
+impl<'a> Pieces<'a> {
+    fn new(plan: &Plan, block: &'a Block) -> Self {
+        let spec = &*block.spec;
+        let place_of = |key: &Key| block.factors.iter().position(|(known, _)| known == key);
+        let mut order: Vec<usize> = (0..block.factors.len()).collect();
+        order.sort_by(|a, b| block.factors[*a].0.cmp(&block.factors[*b].0));
+        let lines = order.into_iter().map(|place| {
+            let (key, levels) = &block.factors[place];
+            let frozen = spec.factor(key).map(|factor| &factor.frozen_default);
+            let text = |level: &Level| if frozen == Some(level) { String::new() } else { line(key, level) };
+            (place, levels.iter().map(text).collect())
+        });
+        let condition = |(key, idle): &'a (Key, Vec<Level>)| match place_of(key) {
+            Some(place) => {
+                let ticked = &block.factors[place].1;
+                Some(Condition::Factor(place, ticked.iter().map(|level| idle.contains(level)).collect()))
             }
-            DataSet::Folder { folder, decode, corrupt } => serde_json::json!({
-                "set": "folder",
-                "folder": folder.to_string_lossy(),
-                "decode": decode.name(),
-                "corrupt": corrupt.name(),
-            }),
+            None => {
+                let level = block.setting(key).filter(|level| idle.contains(level))?;
+                Some(Condition::All(key, level.clone()))
+            }
         };
+        let idle = spec.factors.iter().filter(|factor| !factor.idle.is_empty()).filter_map(|factor| {
+            let conditions = factor.idle.iter().filter_map(condition).collect();
+            Some((place_of(&factor.key)?, factor.default.clone(), conditions))
+        });
         Self {
-            before: format!("{{\"data\":{data},\"levels\":{{"),
-            factors: order.into_iter().enumerate().map(piece).collect(),
-            after: format!("}},\"workload\":\"{}\"}}", plan.workload.name()),
+            block,
+            head: Head::new(&spec.key, Some(spec), &block.data, plan.tracing.capture().is_some()),
+            lines: lines.collect(),
+            idle: idle.collect(),
         }
     }
 
-    fn digest(&self, chosen: &[usize]) -> [u8; 32] {
-        let mut hasher = Sha256::new();
-        hasher.update(&self.before);
-        for (place, texts) in &self.factors {
-            hasher.update(&texts[chosen[*place]]);
+    /// A cell's identity and levels. Levels without meaning are left out of the one and at their defaults in the other; `told` takes
+    /// those that were ticked.
+    fn cell(&self, chosen: &[usize], told: &mut Vec<Idle>) -> (Identity, Levels) {
+        let factors = &self.block.factors;
+        let mut meaningless: Vec<(usize, &Level)> = Vec::new();
+        for (place, default, conditions) in &self.idle {
+            let under = conditions.iter().find_map(|condition| match condition {
+                Condition::Factor(other, idle) => {
+                    let (key, levels) = &factors[*other];
+                    idle[chosen[*other]].then(|| (key, &levels[chosen[*other]]))
+                }
+                Condition::All(key, level) => Some((*key, level)),
+            });
+            let Some(under) = under else { continue };
+            meaningless.push((*place, default));
+            let (key, ticked) = &factors[*place];
+            let is_told = |idle: &Idle| idle.factor == *key && (&idle.under.0, &idle.under.1) == under;
+            if ticked[chosen[*place]] != *default && !told.iter().any(is_told) {
+                told.push(Idle { factor: key.clone(), under: (under.0.clone(), under.1.clone()) });
+            }
         }
-        hasher.update(&self.after);
-        hasher.finalize().into()
-    }
-}
-
-/// A level as JSON; whole numbers have no fraction, whatever their type.
-fn canonical(level: &Level) -> serde_json::Value {
-    match level {
-        Level::Number(value) if value.fract() == 0.0 && value.abs() < 1e15 => (*value as i64).into(),
-        Level::Number(value) => (*value).into(),
-        Level::Integer(value) => (*value).into(),
-        Level::Text(name) => name.as_ref().into(),
+        let without = |place: usize| meaningless.iter().find(|(other, _)| *other == place).map(|(_, default)| *default);
+        let lines = self.lines.iter().filter(|(place, _)| without(*place).is_none());
+        let identity = self.head.identity(lines.map(|(place, lines)| lines[chosen[*place]].as_str()));
+        let level = |(place, (key, ticked)): (usize, &(Key, Vec<Level>))| {
+            (key.clone(), without(place).unwrap_or(&ticked[chosen[place]]).clone())
+        };
+        (identity, Levels::new(factors.iter().enumerate().map(level).collect::<Vec<_>>()))
     }
 }
 
 /// 8 digits tell the cells of a plan apart, but for one chance in a hundred with 10,000 of them.
-fn distinct(digest: &[u8; 32], taken: &mut HashSet<[u8; 4]>) -> String {
-    let first = [digest[0], digest[1], digest[2], digest[3]];
-    let length = if taken.insert(first) { 4 } else { 8 };
-    digest[..length].iter().map(|byte| format!("{byte:02x}")).collect()
+fn distinct(identity: Identity, taken: &mut HashSet<String>) -> String {
+    let short = identity.digits(4);
+    if taken.insert(short.clone()) { short } else { identity.digits(8) }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::plan::Key;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
+    use crate::plan::{Capture, Factor, Tracing, WorkloadSpec, identity, image};
 
     fn texts(names: &[&str]) -> Vec<Level> {
         names.iter().map(|name| Level::text(name)).collect()
@@ -186,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn valid_and_invalid_cells_together_are_all_combinations() {
+    fn cells_that_can_run_those_that_cannot_and_those_merged_are_all_combinations() {
         let plan = small_plan(&[("precision", texts(&["fp32", "fp16"])), ("pin_memory", texts(&["off", "on"]))]);
         let (cpu, gpu) = (expand(&plan, &cpu_node()), expand(&plan, &gpu_node(1)));
         assert_eq!((cpu.cells.len(), cpu.invalid.len()), (1, 3));
@@ -200,39 +264,109 @@ mod tests {
         (wide.name, wide.repeats, wide.seed) = ("another".to_owned(), 5, 9);
         let wide = expand(&wide, &gpu_node(2));
         let same = wide.cells.iter().find(|cell| cell.levels == narrow.cells[0].levels).unwrap();
-        assert_eq!(same.id, narrow.cells[0].id);
+        assert_eq!((&same.id, same.identity), (&narrow.cells[0].id, narrow.cells[0].identity));
         assert_eq!(wide.cells.iter().map(|cell| &cell.id).collect::<HashSet<_>>().len(), 4);
     }
 
     #[test]
-    fn the_identity_is_that_of_the_canonical_json() {
-        let plan = small_plan(&[("learning_rate", vec![Level::Number(1.0)])]);
-        let cell = &expand(&plan, &cpu_node()).cells[0];
-        let levels: std::collections::BTreeMap<&Key, &Level> = cell.levels.iter().collect();
-        let json = serde_json::json!({"workload": "image", "levels": levels, "data": {"set": "digits"}}).to_string();
-        let json = json.replace("\"learning_rate\":1.0", "\"learning_rate\":1");
-        let json = json.replace("\"width_multiplier\":1.0", "\"width_multiplier\":1");
-        let digest = Sha256::digest(json.as_bytes());
-        let digits: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(cell.id, digits, "{json}");
+    fn the_cells_of_a_plan_have_the_identities_that_a_session_computes_from_what_it_kept() {
+        let mut plan = small_plan(&[
+            ("precision", texts(&["fp64", "fp32"])),
+            ("tf32", texts(&["off", "all"])),
+            ("learning_rate", vec![Level::Number(1.0), Level::Number(0.5)]),
+        ]);
+        plan.first.set_data(image::DataSet::files("photos").into());
+        plan.tracing = Tracing::Nsys(Capture::Whole);
+        let cells = expand(&plan, &gpu_node(1)).cells;
+        assert_eq!(cells.len(), 6);
+        for cell in cells {
+            assert_eq!(identity(&cell.workload, &cell.data, true, &cell.levels), cell.identity);
+            assert_eq!(cell.id, cell.identity.digits(4));
+        }
     }
 
     #[test]
-    fn another_data_set_is_another_cell() {
+    fn another_data_set_another_workload_and_tracing_make_another_cell() {
         let mut plan = small_plan(&[]);
-        let digits = expand(&plan, &cpu_node()).cells[0].id.clone();
-        plan.data = DataSet::Mnist { folder: None };
-        let mnist = expand(&plan, &cpu_node()).cells[0].id.clone();
-        plan.data = DataSet::Mnist { folder: Some("elsewhere".into()) };
-        assert_eq!(HashSet::from([digits, mnist, expand(&plan, &cpu_node()).cells[0].id.clone()]).len(), 3);
+        let mut seen = HashSet::new();
+        let mut is_new = |plan: &Plan| seen.insert(expand(plan, &cpu_node()).cells[0].identity);
+        assert!(is_new(&plan));
+        plan.first.data = image::DataSet::Mnist { folder: None }.into();
+        assert!(is_new(&plan));
+        plan.first.data = image::DataSet::Mnist { folder: Some("elsewhere".into()) }.into();
+        assert!(is_new(&plan));
+        plan.tracing = Tracing::Nsys(Capture::Whole);
+        assert!(is_new(&plan));
+        plan.first.spec = WorkloadSpec { key: "other".into(), ..WorkloadSpec::clone(&image::spec()) }.into();
+        assert!(is_new(&plan));
+    }
+
+    #[test]
+    fn a_factor_that_joins_a_workload_changes_no_identity_until_it_is_ticked() {
+        let before = expand(&small_plan(&[]), &cpu_node()).cells.remove(0);
+        let mut later = WorkloadSpec::clone(&image::spec());
+        let sparsity = Factor::named("sparsity", "Sparsity", &["off", "2:4"]);
+        // Even where plans of the later version mean another level when they say nothing.
+        later.factors.insert(0, sparsity.clone());
+        let mut plan = Plan::new("later", later.into());
+        assert_eq!(expand(&plan, &cpu_node()).cells[0].identity, before.identity);
+        plan.first.factors[0].1.push(Level::text("2:4"));
+        let cells = expand(&plan, &cpu_node()).cells;
+        assert_eq!((cells.len(), cells[0].identity), (2, before.identity));
+        assert_ne!(cells[1].identity, before.identity);
+        let mut renewed = WorkloadSpec::clone(&image::spec());
+        renewed.factors.insert(0, sparsity.default(Level::text("2:4")));
+        let renewed = expand(&Plan::new("renewed", renewed.into()), &cpu_node()).cells.remove(0);
+        assert_eq!(renewed.identity, cells[1].identity);
+    }
+
+    #[test]
+    fn levels_without_meaning_run_once_at_their_default_and_are_told() {
+        let plan =
+            small_plan(&[("precision", texts(&["fp32", "fp64", "bf16"])), ("tf32", texts(&["off", "conv", "all"]))]);
+        let matrix = expand(&plan, &gpu_node(1));
+        let seen: Vec<String> = matrix
+            .cells
+            .iter()
+            .map(|cell| format!("{} {}", cell.levels.get("precision").unwrap(), cell.levels.get("tf32").unwrap()))
+            .collect();
+        assert_eq!(seen, ["fp32 off", "fp32 conv", "fp32 all", "fp64 off", "bf16 off"]);
+        assert!(matrix.invalid.is_empty());
+        assert_eq!(
+            matrix.merged.to_string(),
+            "4 combinations are the same as others: tf32 has no meaning under precision = bf16, \
+             tf32 has no meaning under precision = fp64"
+        );
+        let alone = small_plan(&[("precision", texts(&["fp64"])), ("tf32", texts(&["all"]))]);
+        let matrix = expand(&alone, &gpu_node(1));
+        assert_eq!(matrix.cells[0].levels.get("tf32"), Some(&Level::text("off")));
+        assert_eq!(matrix.merged.to_string(), "tf32 has no meaning under precision = fp64: the default stands there");
+    }
+
+    #[test]
+    fn the_cells_of_all_blocks_are_joined_and_the_same_cell_stands_once() {
+        let mut plan = small_plan(&[("precision", texts(&["fp32", "bf16"]))]);
+        plan.further.push(small_plan(&[("precision", texts(&["bf16", "fp64"]))]).first);
+        let mut photos = small_plan(&[]).first;
+        photos.set_data(image::DataSet::files("photos").into());
+        plan.further.push(photos);
+        let matrix = expand(&plan, &cpu_node());
+        let seen: Vec<String> = matrix
+            .cells
+            .iter()
+            .map(|cell| format!("{} {}", cell.data, cell.levels.get("precision").unwrap()))
+            .collect();
+        assert_eq!(seen, ["digits fp32", "digits bf16", "digits fp64", "folder photos fp32"]);
+        assert_eq!(matrix.merged.to_string(), "1 combination is the same as another");
+        let varied: Vec<&str> = plan.varied().into_iter().map(|key| &**key).collect();
+        assert_eq!(varied, ["precision", "scenario"]);
     }
 
     #[test]
     fn cells_whose_first_digits_agree_stay_apart() {
-        let (mut taken, mut other) = (HashSet::new(), [0xab; 32]);
-        assert_eq!(distinct(&[0xab; 32], &mut taken), "abababab");
-        other[4] = 1;
-        assert_eq!(distinct(&other, &mut taken), "abababab01ababab");
+        let cell = &expand(&small_plan(&[]), &cpu_node()).cells[0];
+        let mut taken = HashSet::from([cell.identity.digits(4)]);
+        assert_eq!(distinct(cell.identity, &mut taken), cell.identity.digits(8));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What is wrong with a plan file, said with place and remedy.
 
-use std::borrow::Borrow;
 use std::io;
 use std::ops::Range;
 
@@ -77,6 +76,11 @@ impl<'a> Problems<'a> {
         self.found.push(Problem { origin: self.origin.to_owned(), line, key: key.into(), message: message.into() });
     }
 
+    /// Whether a key was complained of already.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.found.iter().any(|problem| problem.key == key)
+    }
+
     pub(super) fn any(&self) -> bool {
         !self.found.is_empty()
     }
@@ -91,10 +95,10 @@ impl<'a> Problems<'a> {
 }
 
 /// `; did you mean "fp32"?`, or the whole choice where no name is near.
-pub(super) fn suggestion<S: AsRef<str> + Borrow<str>>(name: &str, choice: &[S]) -> String {
+pub(super) fn suggestion<S: AsRef<str>>(name: &str, choice: &[S]) -> String {
     match nearest(name, choice) {
         Some(near) => format!("; did you mean {near:?}?"),
-        None => format!("; there are {}", choice.join(", ")),
+        None => format!("; there are {}", choice.iter().map(S::as_ref).collect::<Vec<_>>().join(", ")),
     }
 }
 

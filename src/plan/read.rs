@@ -1,21 +1,21 @@
 //! Reads a plan's TOML: every key, level, type and range is checked, and every problem found is told.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::checked_table::{Table, integer, kind, real, shortened};
+use super::data::{Data, DataSetRule};
 use super::file::PLAN_VERSION;
 use super::problem::{PlanError, Problems, quoted, suggestion};
-use super::{
-    Capture, Corrupt, DataSet, Decode, Domain, Factor, Level, Limits, Order, Plan, Tracing, Workload, factor, factors,
-};
+use super::workload::{NOT_YET, workloads};
+use super::{Block, Capture, Domain, Factor, Key, Level, Limits, Order, Plan, Tracing, WorkloadSpec};
 
 const TOP_KEYS: &[&str] =
-    &["version", "name", "workload", "repeats", "seed", "order", "limits", "measure", "data", "factors"];
-/// Factors that may stand beside the data set that they cut.
-const DATA_FACTORS: &[&str] = &["train_images", "test_images"];
+    &["version", "name", "workload", "repeats", "seed", "order", "limits", "measure", "data", "factors", "block"];
+const BLOCK_KEYS: &[&str] = &["workload", "data", "factors"];
 
 pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
     let mut problems = Problems::new(origin, text);
@@ -26,19 +26,19 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
             return Err(problems.into_error());
         }
     };
-    let top = Table { name: "", entries: document.get_ref() };
+    let top = Table { name: String::new(), entries: document.get_ref() };
     // What the keys of another version or workload mean is not known: say only that.
     version(&top, &mut problems);
     if problems.any() {
         return Err(problems.into_error());
     }
-    let workload = workload(&top, &mut problems);
+    let spec = workload(&top, &mut problems);
     if problems.any() {
         return Err(problems.into_error());
     }
 
-    top.check_keys(TOP_KEYS, workload, &mut problems);
-    let mut plan = Plan::new("", workload);
+    top.check_keys(TOP_KEYS, &spec, &mut problems);
+    let mut plan = Plan::new("", spec.clone());
     plan.name = name(&top, origin, &mut problems);
     if let Some(repeats) = top.whole("repeats", 1..=1000, &mut problems) {
         plan.repeats = repeats as u32;
@@ -49,7 +49,7 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
         _ => Order::Interleaved,
     };
     if let Some(limits) = top.table("limits", &mut problems) {
-        limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], workload, &mut problems);
+        limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], &spec, &mut problems);
         plan.limits = Limits {
             run_time_s: limits.positive("run_time_s", 1e9, &mut problems),
             memory_limit_gb: limits.positive("memory_limit_gb", 1e6, &mut problems),
@@ -57,24 +57,19 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
         };
     }
     if let Some(measure) = top.table("measure", &mut problems) {
-        measure.check_keys(&["warm_up_steps", "trace", "trace_first_s", "trace_steps"], workload, &mut problems);
+        measure.check_keys(&["warm_up_steps", "trace", "trace_first_s", "trace_steps"], &spec, &mut problems);
         plan.warm_up_steps =
             measure.whole("warm_up_steps", 0..=1_000_000_000, &mut problems).unwrap_or(plan.warm_up_steps);
         plan.tracing = tracing(&measure, &mut problems);
     }
-    let data_table = top.table("data", &mut problems);
-    let factor_table = top.table("factors", &mut problems);
-    if let Some(table) = &data_table {
-        plan.data = data(table, workload, &mut problems);
-    }
-    if let Some(table) = &factor_table {
-        let keys: Vec<&str> = factors(workload).iter().map(|factor| &*factor.key).collect();
-        table.check_keys(&keys, workload, &mut problems);
-    }
-    for (key, ticked) in &mut plan.factors {
-        let Some(factor) = factor(workload, key) else { continue };
-        if let Some(levels) = factor_levels(factor, data_table.as_ref(), factor_table.as_ref(), &mut problems) {
-            *ticked = levels;
+    plan.first = block(&top, &spec, &mut problems);
+    for (_, table) in top.tables("block", &mut problems) {
+        let before = problems.any();
+        let spec = workload(&table, &mut problems);
+        // What its keys mean is not known without it.
+        if before || !problems.any() {
+            table.check_keys(BLOCK_KEYS, &spec, &mut problems);
+            plan.further.push(block(&table, &spec, &mut problems));
         }
     }
     if let Some(reason) = plan.too_large() {
@@ -82,6 +77,28 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
         problems.add(&span, "factors", reason);
     }
     if problems.any() { Err(problems.into_error()) } else { Ok(plan) }
+}
+
+/// The cells that a table asks for by `data` and `factors`.
+fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Block {
+    let mut block = Block::new(spec.clone());
+    let data_table = table.table("data", problems);
+    let factor_table = table.table("factors", problems);
+    if let Some(table) = &data_table {
+        block.data = data(table, spec, problems);
+    }
+    if let Some(table) = &factor_table {
+        let keys: Vec<&Key> = spec.factors.iter().map(|factor| &factor.key).collect();
+        table.check_keys(&keys, spec, problems);
+    }
+    for (key, ticked) in &mut block.factors {
+        let Some(factor) = spec.factor(key) else { continue };
+        let beside_data = data_table.as_ref().filter(|_| spec.cuts.contains(key));
+        if let Some(levels) = factor_levels(factor, beside_data, factor_table.as_ref(), problems) {
+            *ticked = levels;
+        }
+    }
+    block
 }
 
 fn version(top: &Table, problems: &mut Problems) {
@@ -98,16 +115,16 @@ fn version(top: &Table, problems: &mut Problems) {
     }
 }
 
-fn workload(top: &Table, problems: &mut Problems) -> Workload {
-    let names = Workload::ALL.map(Workload::name);
-    let chosen = top.choice("workload", &names, problems);
-    let workload = Workload::ALL.into_iter().find(|workload| Some(workload.name()) == chosen);
-    let workload = workload.unwrap_or(Workload::Image);
-    if let (Some((span, _)), true) = (top.find("workload"), factors(workload).is_empty()) {
-        let message = format!("{:?} is not available in this version: use \"image\"", workload.name());
-        problems.add(&span, "workload", message);
+/// The workload that a table names, the first one where it names none.
+fn workload(table: &Table, problems: &mut Problems) -> Arc<WorkloadSpec> {
+    let names: Vec<&str> = workloads().iter().map(|spec| &*spec.key).chain(NOT_YET.iter().copied()).collect();
+    let chosen = table.choice("workload", &names, problems);
+    if let (Some((span, _)), Some(name)) = (table.find("workload"), chosen.filter(|name| NOT_YET.contains(name))) {
+        let message = format!("{name:?} is not available in this version: use \"image\"");
+        problems.add(&span, table.path("workload"), message);
     }
-    workload
+    let known = chosen.and_then(super::workload).or_else(|| workloads().first());
+    known.map_or_else(super::image::spec, Arc::clone)
 }
 
 fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {
@@ -125,44 +142,50 @@ fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {
     }
 }
 
-fn data(table: &Table, workload: Workload, problems: &mut Problems) -> DataSet {
-    table.check_keys(&["set", "folder", "decode", "corrupt", "train_images", "test_images"], workload, problems);
-    let set = table.choice("set", DataSet::NAMES, problems).unwrap_or("digits");
-    let folder = table.text("folder", problems);
-    if let Some((span, "")) = &folder {
-        problems.add(span, "data.folder", "empty: give the path of a folder");
-    }
-    let decode = match table.choice("decode", Decode::NAMES, problems) {
-        Some("each_epoch") => Decode::EachEpoch,
-        _ => Decode::Once,
-    };
-    let corrupt = match table.choice("corrupt", Corrupt::NAMES, problems) {
-        Some("skip") => Corrupt::Skip,
-        _ => Corrupt::Stop,
-    };
-    for key in ["decode", "corrupt"] {
-        if let (Some((span, _)), true) = (table.find(key), set != "folder") {
-            let message = format!("set = {set:?} has no image files; did you mean set = \"folder\"?");
-            problems.add(&span, format!("data.{key}"), message);
-        }
-    }
-    match (set, folder) {
-        ("mnist", folder) => DataSet::Mnist { folder: folder.map(|(_, folder)| PathBuf::from(folder)) },
-        ("folder", Some((_, folder))) => DataSet::Folder { folder: PathBuf::from(folder), decode, corrupt },
-        ("folder", None) => {
-            // A folder of the wrong type was told already.
-            if let (Some((span, _)), None) = (table.find("set"), table.find("folder")) {
-                problems.add(&span, "data.folder", "missing: set = \"folder\" needs folder = \"…\"");
+/// The data set that a table names, with what it says about it.
+fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
+    let said = |rule: &DataSetRule| rule.keys.iter().map(|key| key.key.clone()).collect::<Vec<_>>();
+    let mut keys: Vec<Key> = vec!["set".into()];
+    keys.extend(spec.data_sets.iter().flat_map(said));
+    keys.extend(spec.cuts.iter().cloned());
+    keys.dedup();
+    table.check_keys(&keys, spec, problems);
+    let sets: Vec<&Key> = spec.data_sets.iter().map(|rule| &rule.key).collect();
+    let chosen = table.choice("set", &sets, problems).or_else(|| sets.first().map(|set| &***set));
+    let Some(rule) = chosen.and_then(|set| spec.data_set(set)) else { return Data::default() };
+    let mut data = rule.default_data();
+    for other in spec.data_sets.iter().flat_map(|other| &other.keys) {
+        let Some((span, value)) = table.find(&other.key) else { continue };
+        let path = table.path(&other.key);
+        let Some(key) = rule.keys.iter().find(|key| key.key == other.key) else {
+            if !problems.has(&path) {
+                let with: Vec<String> = spec
+                    .data_sets
+                    .iter()
+                    .filter(|set| said(set).contains(&other.key))
+                    .map(|set| format!("{:?}", &*set.key))
+                    .collect();
+                let message =
+                    format!("set = {:?} has no {}; did you mean set = {}?", &*rule.key, other.key, with.join(" or "));
+                problems.add(&span, path, message);
             }
-            DataSet::Digits
+            continue;
+        };
+        match level(key, value) {
+            Ok(level) => data = data.with(&key.key, level),
+            Err(message) if !problems.has(&path) => problems.add(&span, path, message),
+            Err(_) => {}
         }
-        (_, Some((span, _))) => {
-            let message = format!("set = {set:?} has no folder; did you mean set = \"mnist\" or \"folder\"?");
-            problems.add(&span, "data.folder", message);
-            DataSet::Digits
-        }
-        (_, None) => DataSet::Digits,
     }
+    for key in rule.required.iter().filter(|key| table.find(key).is_none()) {
+        if let Some((span, _)) = table.find("set") {
+            let message = format!("missing: set = {:?} needs {key} = \"…\"", &*rule.key);
+            problems.add(&span, table.path(key), message);
+        }
+    }
+    // In the order of the rule, whatever the file's.
+    data.keys.sort_by_key(|(key, _)| rule.keys.iter().position(|known| known.key == *key));
+    data
 }
 
 /// Whether runs are traced, and which part of them.
@@ -195,20 +218,21 @@ fn factor_levels(
     factors: Option<&Table>,
     problems: &mut Problems,
 ) -> Option<Vec<Level>> {
-    let beside_data = data.filter(|_| DATA_FACTORS.contains(&&*factor.key)).and_then(|table| table.find(&factor.key));
+    let beside_data = data.and_then(|table| table.find(&factor.key));
     let ticked = factors.and_then(|table| table.find(&factor.key));
     let (table, (span, value)) = match (beside_data, ticked) {
         (Some((first, _)), Some((span, _))) => {
             let (first, second) = (problems.line(&first), problems.line(&span));
             let message = format!("given in [data] (line {first}) and in [factors] (line {second}): leave one of them");
-            problems.add(&span, format!("factors.{}", factor.key), message);
+            let key = factors.map_or(String::new(), |table| table.path(&factor.key));
+            problems.add(&span, key, message);
             return None;
         }
-        (Some(entry), None) => ("data", entry),
-        (None, Some(entry)) => ("factors", entry),
+        (Some(entry), None) => (data, entry),
+        (None, Some(entry)) => (factors, entry),
         (None, None) => return None,
     };
-    let key = format!("{table}.{}", factor.key);
+    let key = table.map_or(String::new(), |table| table.path(&factor.key));
     let mut levels = Vec::new();
     match value.get_ref() {
         DeValue::Array(items) => {
@@ -244,6 +268,11 @@ fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
         format!("{number} is out of range: {} goes from {min} to {max}", factor.key)
     };
     match &factor.domain {
+        Domain::Path => match found {
+            DeValue::String(path) if path.is_empty() => Err("empty: give the path of a folder".to_owned()),
+            DeValue::String(path) => Ok(Level::text(path)),
+            _ => Err(format!("must be a string, not {}", kind(found))),
+        },
         Domain::Names(names) => match found {
             DeValue::String(name) => match names.iter().find(|known| ***known == **name) {
                 Some(known) => Ok(Level::Text(known.clone())),

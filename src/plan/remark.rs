@@ -1,18 +1,23 @@
 //! What a reader of a plan should know of cells that run, though not as they may expect.
 
-use super::{Level, Node, Numa, Plan};
+use super::{Binding, Matrix, Node, Plan};
 
-/// Remarks on a plan on this machine, a sentence each without its full stop.
-pub fn remarks(plan: &Plan, node: &Node) -> Vec<String> {
-    [one_numa_node(plan, node), shared(plan), no_profiler(plan, node)].into_iter().flatten().collect()
+/// Remarks on a plan, which comes to `matrix` on this machine; a sentence each without its full stop.
+pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<String> {
+    let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
+    [merged, one_numa_node(matrix, node), shared(plan), no_profiler(plan, node)].into_iter().flatten().collect()
 }
 
-fn one_numa_node(plan: &Plan, node: &Node) -> Option<String> {
-    let binding: Vec<&str> =
-        plan.levels(Numa::KEY).iter().filter_map(Level::as_text).filter(|name| *name != Numa::Off.name()).collect();
-    (node.numa_nodes < 2 && !binding.is_empty()).then(|| {
-        let (levels, hostname) = (binding.join(", "), &node.hostname);
-        format!("numa = {levels}: {hostname} has one NUMA node, so that binding is done and proven, and has no effect")
+fn one_numa_node(matrix: &Matrix, node: &Node) -> Option<String> {
+    let mut bound: Vec<&str> = Vec::new();
+    for binding in matrix.cells.iter().map(|cell| cell.shape.binding).filter(|binding| *binding != Binding::Off) {
+        if !bound.contains(&binding.name()) {
+            bound.push(binding.name());
+        }
+    }
+    (node.numa_nodes < 2 && !bound.is_empty()).then(|| {
+        let (key, levels, hostname) = (Binding::KEY, bound.join(", "), &node.hostname);
+        format!("{key} = {levels}: {hostname} has one NUMA node, so that binding is done and proven, and has no effect")
     })
 }
 
@@ -36,28 +41,32 @@ fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{Capture, Tracing};
+    use crate::plan::{Capture, Level, Tracing, expand};
+
+    fn told(plan: &Plan, node: &Node) -> Vec<String> {
+        remarks(plan, &expand(plan, node), node)
+    }
 
     #[test]
     fn a_binding_without_effect_is_said_where_there_is_one_node() {
         let plan = small_plan(&[("numa", ["off", "local", "first-node"].map(Level::text).to_vec())]);
-        let told = remarks(&plan, &cpu_node());
-        assert!(told.len() == 1 && told[0].starts_with("numa = local, first-node: small has one"), "{told:?}");
-        assert!(remarks(&plan, &gpu_node(2)).is_empty());
-        assert!(remarks(&small_plan(&[]), &cpu_node()).is_empty());
+        let found = told(&plan, &cpu_node());
+        assert!(found.len() == 1 && found[0].starts_with("numa = local, first-node: small has one"), "{found:?}");
+        assert!(told(&plan, &gpu_node(2)).is_empty());
+        assert!(told(&small_plan(&[]), &cpu_node()).is_empty());
     }
 
     #[test]
     fn a_plan_that_asks_for_a_missing_profiler_is_said_not_to_run() {
         let mut plan = small_plan(&[]);
         plan.tracing = Tracing::Nsys(Capture::Whole);
-        assert!(remarks(&plan, &cpu_node())[0].contains("it is not on PATH"));
+        assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH"));
     }
 
     #[test]
     fn runs_side_by_side_are_said_to_have_no_times() {
         let mut plan = small_plan(&[]);
         plan.limits.exclusive = false;
-        assert!(remarks(&plan, &cpu_node())[0].contains("side by side"));
+        assert!(told(&plan, &cpu_node())[0].contains("side by side"));
     }
 }

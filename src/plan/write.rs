@@ -5,13 +5,13 @@ use std::fmt::Write;
 use toml::Value;
 
 use super::file::{PLAN_VERSION, is_default};
-use super::{Capture, DataSet, Level, Plan, factor};
+use super::{Block, Capture, Level, Plan};
 
 pub(super) fn plan(plan: &Plan) -> String {
     let mut out = String::new();
     line(&mut out, "version", PLAN_VERSION);
     line(&mut out, "name", string(&plan.name));
-    line(&mut out, "workload", string(plan.workload.name()));
+    line(&mut out, "workload", string(&plan.first.spec.key));
     line(&mut out, "repeats", plan.repeats);
     line(&mut out, "seed", plan.seed);
     line(&mut out, "order", string(plan.order.name()));
@@ -37,27 +37,32 @@ pub(super) fn plan(plan: &Plan) -> String {
         }
     }
 
-    out.push_str("\n[data]\n");
-    line(&mut out, "set", string(plan.data.name()));
-    if let DataSet::Mnist { folder: Some(folder) } | DataSet::Folder { folder, .. } = &plan.data {
-        line(&mut out, "folder", string(&folder.to_string_lossy()));
+    block(&mut out, "", &plan.first);
+    for further in &plan.further {
+        out.push_str("\n[[block]]\n");
+        line(&mut out, "workload", string(&further.spec.key));
+        block(&mut out, "block.", further);
     }
-    if let DataSet::Folder { decode, corrupt, .. } = &plan.data {
-        line(&mut out, "decode", string(decode.name()));
-        line(&mut out, "corrupt", string(corrupt.name()));
-    }
+    out
+}
 
-    out.push_str("\n[factors]\n");
-    for (key, levels) in &plan.factors {
-        if factor(plan.workload, key).is_some_and(|factor| is_default(factor, levels)) {
+/// The tables of a block; `table` is what their names start with.
+fn block(out: &mut String, table: &str, block: &Block) {
+    if !block.data.set.is_empty() {
+        let _ = write!(out, "\n[{table}data]\n");
+        line(out, "set", string(&block.data.set));
+        block.data.keys.iter().for_each(|(key, level)| line(out, key, value(level)));
+    }
+    let _ = write!(out, "\n[{table}factors]\n");
+    for (key, levels) in &block.factors {
+        if block.spec.factor(key).is_some_and(|factor| is_default(factor, levels)) {
             continue;
         }
         match levels.as_slice() {
-            [level] => line(&mut out, key, value(level)),
-            levels => line(&mut out, key, Value::Array(levels.iter().map(value).collect())),
+            [level] => line(out, key, value(level)),
+            levels => line(out, key, Value::Array(levels.iter().map(value).collect())),
         }
     }
-    out
 }
 
 fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {

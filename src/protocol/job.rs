@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Capture, DataSet, Levels, Workload};
+use crate::plan::{Capture, Data, Key, Levels, Shape};
 
 /// Where a rank's memory comes from, as the kernel's memory policies say (set_mempolicy(2)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,12 +81,15 @@ pub struct Job {
     pub version: u32,
     /// The run's id.
     pub run: String,
-    /// What is trained.
-    pub workload: Workload,
+    /// The workload that it is a run of.
+    pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
+    /// Its processes and how far it goes: what `levels` come to.
+    #[serde(default)]
+    pub shape: Shape,
     /// Which data set.
-    pub data: DataSet,
+    pub data: Data,
     /// Where the data set's files are.
     pub data_folder: PathBuf,
     /// Seeds weights and order; the same for every run of a repeat, so that cells differ in their levels alone.

@@ -63,6 +63,14 @@ pub enum SessionError {
         /// What is wrong with the plan.
         reason: String,
     },
+    /// The cell of a run from an earlier process cannot run here.
+    #[error("run {run} cannot be queued again: {reason}")]
+    EarlierCell {
+        /// The run.
+        run: String,
+        /// Why its cell cannot run, and what to do.
+        reason: String,
+    },
     /// There is no home folder.
     #[error("cannot find a folder for sessions: {0}; name one with --session")]
     NoHome(String),

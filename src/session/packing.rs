@@ -2,18 +2,18 @@
 
 use super::{QueuedJob, Session, SessionError};
 use crate::launch;
-use crate::plan::{Cell, Levels, estimate};
+use crate::plan::{Cell, Shape};
 use crate::protocol::{Placement, RankPlace};
 use crate::store::Decision;
 use crate::telemetry;
 
 impl Session {
     /// The placement of a cell on the otherwise idle machine.
-    pub(super) fn place(&self, levels: &Levels, exclusive: bool) -> Result<Placement, SessionError> {
+    pub(super) fn place(&self, shape: &Shape, exclusive: bool) -> Result<Placement, SessionError> {
         let placed = if exclusive {
-            launch::place(levels, &self.node, &self.topology).map(Some)
+            launch::place(shape, &self.node, &self.topology).map(Some)
         } else {
-            launch::place_beside(levels, &self.node, &self.topology, &[])
+            launch::place_beside(shape, &self.node, &self.topology, &[])
         };
         let placed = placed.and_then(|placement| placement.ok_or_else(|| "not enough free GPUs or CPUs".to_owned()));
         placed.map_err(SessionError::Placement)
@@ -21,7 +21,7 @@ impl Session {
 
     /// The placement of each cell.
     pub(super) fn places(&self, cells: &[Cell], exclusive: bool) -> Result<Vec<Placement>, SessionError> {
-        cells.iter().map(|cell| self.place(&cell.levels, exclusive)).collect()
+        cells.iter().map(|cell| self.place(&cell.shape, exclusive)).collect()
     }
 
     /// Whether the next run can start now. A run that may share the machine gets its GPUs and CPUs here, from what the
@@ -34,9 +34,9 @@ impl Session {
         }
         let beside: Vec<&QueuedJob> = self.queue.under_way().filter_map(|run| self.jobs.get(run)).collect();
         let taken: Vec<RankPlace> = beside.iter().flat_map(|queued| queued.job.ranks.iter().cloned()).collect();
-        let levels = &queued.job.levels;
+        let shape = &queued.job.shape;
         let placed =
-            launch::place_beside(levels, &self.node, &self.topology, &taken).map_err(SessionError::Placement)?;
+            launch::place_beside(shape, &self.node, &self.topology, &taken).map_err(SessionError::Placement)?;
         let needed_bytes: u64 = beside.iter().chain([&queued]).map(|queued| self.host_bytes(queued)).sum();
         // A run that is alone starts whatever the estimate says: the matrix has already checked it.
         let Some(placement) = placed.filter(|_| taken.is_empty() || needed_bytes <= self.node.memory_bytes) else {
@@ -53,9 +53,7 @@ impl Session {
         if self.node.has_cuda() {
             return 0;
         }
-        let rank_bytes =
-            estimate(&queued.job.levels, &queued.job.data, &self.node).map_or(0, |estimate| estimate.peak_bytes);
-        rank_bytes.saturating_mul(queued.job.ranks.len() as u64)
+        queued.rank_bytes.saturating_mul(queued.job.ranks.len() as u64)
     }
 
     /// The journal entry for a run's placement, with warnings about its GPUs.

@@ -1,14 +1,18 @@
 //! Queueing the runs of a plan, and taking over runs that an earlier process left.
 
-use std::collections::BTreeMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::launch;
-use crate::plan::{Cell, InvalidCell, Matrix, Node, Plan, RunState, Tracing, expand, order};
+use crate::plan::{Identity, InvalidCell, Matrix, Node, Plan, Request, RunState, expand, order, workload};
 use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, Placement};
 use crate::store::Decision;
+
+fn unknown_workload(key: &str) -> String {
+    format!("{key} is a workload that this version does not know: use the multicard that made this session")
+}
 
 /// Result of adding a plan.
 #[derive(Clone, Debug)]
@@ -41,12 +45,13 @@ pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
     }
 }
 
-/// A cell's id in the session. Tracing costs time: traced runs are never repeats of a cell that is not traced.
-fn cell_id(plan: &Plan, cell: &Cell) -> String {
-    match plan.tracing {
-        Tracing::Off => cell.id.clone(),
-        Tracing::Nsys(_) => format!("{}-{}", cell.id, plan.tracing.name()),
-    }
+/// The runs of a cell that the session holds.
+#[derive(Default)]
+struct There {
+    /// The id that it goes by.
+    cell: String,
+    /// The repeats that have finished or still may.
+    repeats: Vec<u32>,
 }
 
 impl Session {
@@ -56,10 +61,12 @@ impl Session {
     /// again and are numbered after the existing ones.
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         let matrix = runnable(plan, &self.node)?;
-        let data_folder = dataset::data_folder(&plan.data)?;
+        let folders = matrix.cells.iter().map(|cell| dataset::data_folder(&cell.data));
+        let folders = folders.collect::<Result<Vec<_>, _>>()?;
         let exclusive = plan.limits.exclusive;
         let places = self.places(&matrix.cells, exclusive)?;
-        let earlier = self.repeats_there()?;
+        let earlier = self.cells_there()?;
+        let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
         let decided = format!("p{}", self.next_plan);
         self.next_plan += 1;
         self.store.decide(Decision::PlanAdded {
@@ -70,8 +77,11 @@ impl Session {
         let (mut queued, mut kept) = (0, 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
-            let id = cell_id(plan, cell);
-            let there = earlier.get(&id).map_or(&[][..], Vec::as_slice);
+            let (id, there) = match earlier.get(&cell.identity) {
+                Some(there) => (there.cell.clone(), there.repeats.as_slice()),
+                None if ids.contains(cell.id.as_str()) => (cell.identity.digits(8), &[][..]),
+                None => (cell.id.clone(), &[][..]),
+            };
             let repeat = if only_missing {
                 if there.contains(&planned.repeat) {
                     kept += 1;
@@ -84,10 +94,11 @@ impl Session {
             let job = Job {
                 version: PROTOCOL_VERSION,
                 run: String::new(),
-                workload: plan.workload,
+                workload: cell.workload.clone(),
                 levels: cell.levels.clone(),
-                data: plan.data.clone(),
-                data_folder: data_folder.clone(),
+                shape: cell.shape,
+                data: cell.data.clone(),
+                data_folder: folders[planned.cell].clone(),
                 // All cells of a repeat start from the same weights and see the data in the same order.
                 seed: plan.seed.wrapping_add(u64::from(repeat) - 1),
                 warm_up_steps: plan.warm_up_steps,
@@ -101,7 +112,8 @@ impl Session {
             };
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let links = places[planned.cell].links.clone();
-            self.queue_job(QueuedJob { job, origin, estimate_s: cell.estimate.duration_s, links, exclusive })?;
+            let (estimate_s, rank_bytes) = (cell.estimate.duration_s, cell.estimate.peak_bytes);
+            self.queue_job(QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive })?;
             queued += 1;
         }
         Ok(Added { queued, kept, invalid: matrix.invalid })
@@ -128,12 +140,18 @@ impl Session {
         let plan_file = Plan::parse(&text, &record.plan)
             .map_err(|error| SessionError::EarlierPlan { run: run.to_owned(), reason: error.to_string() })?;
         let exclusive = plan_file.limits.exclusive;
-        let Placement { ranks, links } = self.place(&record.levels, exclusive)?;
+        let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
+        let spec = workload(&record.workload).ok_or_else(|| unrunnable(unknown_workload(&record.workload)))?;
+        let request =
+            Request { spec, levels: &record.levels, data: &record.data, limits: &plan_file.limits, node: &self.node };
+        let (shape, estimate) = spec.check_kept(&request).map_err(unrunnable)?;
+        let Placement { ranks, links } = self.place(&shape, exclusive)?;
         let job = Job {
             version: PROTOCOL_VERSION,
             run: String::new(),
-            workload: plan_file.workload,
+            workload: record.workload,
             levels: record.levels,
+            shape,
             data_folder: dataset::data_folder(&record.data)?,
             data: record.data,
             seed: record.seed,
@@ -148,7 +166,8 @@ impl Session {
         };
         let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
         let origin = Origin { plan, cell: record.cell, repeat: record.repeat };
-        Ok(QueuedJob { job, origin, estimate_s: estimate_s.max(0.0), links, exclusive })
+        let (estimate_s, rank_bytes) = (estimate_s.max(0.0), estimate.peak_bytes);
+        Ok(QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive })
     }
 
     /// Assigns an id and a folder to a job and queues it.
@@ -161,6 +180,7 @@ impl Session {
             run: run.clone(),
             plan: queued.origin.plan.clone(),
             cell: queued.origin.cell.clone(),
+            workload: queued.job.workload.clone(),
             levels: queued.job.levels.clone(),
             data: queued.job.data.clone(),
             repeat: queued.origin.repeat,
@@ -176,16 +196,19 @@ impl Session {
         Ok(())
     }
 
-    /// The repeats of each cell that are finished, active or queued.
-    fn repeats_there(&self) -> Result<BTreeMap<String, Vec<u32>>, SessionError> {
+    /// The cells of the session's runs.
+    fn cells_there(&self) -> Result<HashMap<Identity, There>, SessionError> {
         self.store.flush()?;
-        let mut repeats: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        let mut cells: HashMap<Identity, There> = HashMap::new();
         for run in self.store.reader()?.runs()? {
-            if run.state == RunState::Finished || !run.state.is_final() {
-                repeats.entry(run.cell).or_default().push(run.repeat);
+            let counts = run.state == RunState::Finished || !run.state.is_final();
+            let there = cells.entry(run.identity()).or_default();
+            if there.cell.is_empty() {
+                there.cell = run.cell;
             }
+            there.repeats.extend(counts.then_some(run.repeat));
         }
-        Ok(repeats)
+        Ok(cells)
     }
 
     /// Continues the numbering and settles the runs that an earlier process left: a group that still runs is followed,
@@ -225,7 +248,8 @@ impl Session {
                 self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
                 // Whether it may share the machine is unknown: until it ends, nothing else starts.
-                let found = QueuedJob { job, origin, estimate_s: 0.0, links: String::new(), exclusive: true };
+                let found =
+                    QueuedJob { job, origin, estimate_s: 0.0, rank_bytes: 0, links: String::new(), exclusive: true };
                 self.jobs.insert(run.clone(), found);
             } else {
                 let reason = "not started: multicard was closed";

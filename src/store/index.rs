@@ -65,10 +65,11 @@ impl Index {
                  ON CONFLICT (plan) DO UPDATE SET name = excluded.name, toml = excluded.toml",
                 params![plan, name, toml],
             ),
-            Decision::RunQueued { run, plan, cell, levels, data, repeat, seed, traced } => self.execute(
-                "INSERT INTO run (run, plan, cell, levels, data, repeat, seed, queued_time_s, state, traced)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-                 ON CONFLICT (run) DO UPDATE SET plan = excluded.plan, cell = excluded.cell, levels = excluded.levels,
+            Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, seed, traced } => self.execute(
+                "INSERT INTO run (run, plan, cell, workload, levels, data, repeat, seed, queued_time_s, state, traced)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 ON CONFLICT (run) DO UPDATE SET plan = excluded.plan, cell = excluded.cell,
+                    workload = excluded.workload, levels = excluded.levels,
                     data = excluded.data, repeat = excluded.repeat, seed = excluded.seed,
                     queued_time_s = excluded.queued_time_s, state = excluded.state, traced = excluded.traced, reason = NULL,
                     placement = NULL, warnings = NULL, started_time_s = NULL, pid = NULL, process_start = NULL, ended_time_s = NULL",
@@ -76,6 +77,7 @@ impl Index {
                     run,
                     plan,
                     cell,
+                    workload.as_str(),
                     json(levels)?,
                     json(data)?,
                     repeat,

@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{DataSet, Levels, RunState};
+use crate::plan::{Data, Key, Levels, RunState, image};
 use crate::protocol::{Placement, TraceOutcome};
+
+/// The workload of sessions that name none.
+fn image() -> Key {
+    image::KEY.into()
+}
 
 /// Something the session decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,10 +31,13 @@ pub enum Decision {
         plan: String,
         /// Its cell's id.
         cell: String,
+        /// The workload that it is a run of; sessions of before there were several name none.
+        #[serde(default = "image")]
+        workload: Key,
         /// The level of every factor.
         levels: Levels,
         /// Its data set.
-        data: DataSet,
+        data: Data,
         /// Which repeat of the cell, from 1.
         repeat: u32,
         /// The seed of weights and order.

@@ -165,7 +165,7 @@ impl Reader {
         let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
         let sql = format!(
             "SELECT run.run, ifnull(plan.name, run.plan), cell, levels, data, repeat, seed, state, reason,
-                queued_time_s, started_time_s, ended_time_s, fold, traced, outcome, placement, warnings
+                queued_time_s, started_time_s, ended_time_s, fold, traced, outcome, placement, warnings, workload
              FROM run LEFT JOIN plan ON plan.plan = run.plan LEFT JOIN telemetry ON telemetry.run = run.run
                 LEFT JOIN trace ON trace.of_run AND trace.name = run.run
              WHERE {which} ORDER BY run.position"
@@ -183,6 +183,7 @@ impl Reader {
             Ok(RunRecord {
                 plan: row.get(1)?,
                 cell: row.get(2)?,
+                workload: row.get::<_, String>(17)?.into(),
                 levels: json(row, 3)?,
                 data: json(row, 4)?,
                 repeat: row.get(5)?,

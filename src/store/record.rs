@@ -1,6 +1,6 @@
 //! What readers get: everything known of one run, as plain values.
 
-use crate::plan::{DataSet, Key, Levels, RunState};
+use crate::plan::{Data, Identity, Key, Levels, RunState, identity};
 use crate::protocol::{Device, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// One training step of a rank; see [`crate::protocol::Event::Step`].
@@ -88,10 +88,12 @@ pub struct RunRecord {
     pub plan: String,
     /// Its cell's id.
     pub cell: String,
+    /// The workload that it is a run of.
+    pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
     /// Its data set.
-    pub data: DataSet,
+    pub data: Data,
     /// Which repeat of the cell, from 1.
     pub repeat: u32,
     /// The seed of weights and order.
@@ -135,6 +137,11 @@ impl RankRecord {
 }
 
 impl RunRecord {
+    /// What its cell is, whatever id the session gave it.
+    pub fn identity(&self) -> Identity {
+        identity(&self.workload, &self.data, self.traced, &self.levels)
+    }
+
     /// What was seen of factors, by ranks and in the profiler's report.
     pub fn evidence(&self) -> impl Iterator<Item = &Evidence> {
         let traced = match &self.trace {

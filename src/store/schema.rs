@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables below. An index of another version is made anew.
-pub(super) const INDEX_VERSION: i64 = 4;
+pub(super) const INDEX_VERSION: i64 = 5;
 
 // `position` is the order of the journal. Levels, data sets, placements, devices and the telemetry fold are JSON.
 // A rank's rows carry the key of its row in `rank`, which keeps two million steps small and quick.
@@ -16,6 +16,7 @@ CREATE TABLE plan (
 );
 CREATE TABLE run (
     position INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, cell TEXT NOT NULL,
+    workload TEXT NOT NULL,
     levels TEXT NOT NULL, data TEXT NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
     queued_time_s REAL NOT NULL, state TEXT NOT NULL, reason TEXT,
     placement TEXT, warnings TEXT, started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::OnceLock;
 
-use multicard::plan::Numa;
+use multicard::plan::Binding;
 use multicard::protocol::{Evidence, MemoryPolicy, RankPlace, ranges_text};
 use tch::TchError;
 
@@ -38,7 +38,7 @@ fn text(error: TchError) -> String {
 }
 
 /// What this process sees of its binding. Asked once its data are in memory and its threads run.
-pub fn evidence(asked: Numa, place: &RankPlace) -> Evidence {
+pub fn evidence(asked: Binding, place: &RankPlace) -> Evidence {
     Seen::of_this_process().evidence(asked, place)
 }
 
@@ -76,13 +76,13 @@ impl Seen {
         }
     }
 
-    fn evidence(&self, asked: Numa, place: &RankPlace) -> Evidence {
+    fn evidence(&self, asked: Binding, place: &RankPlace) -> Evidence {
         let in_effect = match &place.memory {
             // Nothing was asked of the system.
-            None => asked == Numa::Off,
+            None => asked == Binding::Off,
             Some(policy) => self.has_cpus(&place.cpus) && self.has_memory(policy),
         };
-        Evidence { factor: Numa::KEY.into(), asked: asked.name().into(), seen: self.text(place), in_effect }
+        Evidence { factor: Binding::KEY.into(), asked: asked.name().into(), seen: self.text(place), in_effect }
     }
 
     /// Whether the process has these CPUs, none for any, and no thread has others.
@@ -214,21 +214,22 @@ mod tests {
     #[test]
     fn a_rank_is_bound_where_cpus_threads_and_pages_are() {
         let place = place(&[4, 5], bind(&[1]));
-        let good = seen(&["4-5", "4", "5"], &bind(&[1]), &[(1, 990), (0, 10)]).evidence(Numa::Local, &place);
+        let good = seen(&["4-5", "4", "5"], &bind(&[1]), &[(1, 990), (0, 10)]).evidence(Binding::Local, &place);
         assert!(good.in_effect, "{good:?}");
         assert_eq!(good.seen, "CPUs 4-5, memory policy bind:1, memory 1 % on node 0, 99 % on node 1");
-        let far = seen(&["4-5"], &bind(&[1]), &[(1, 500), (0, 500)]).evidence(Numa::Local, &place);
+        let far = seen(&["4-5"], &bind(&[1]), &[(1, 500), (0, 500)]).evidence(Binding::Local, &place);
         assert!(!far.in_effect && far.seen.contains("50 % on node 0"), "{far:?}");
-        let stray = seen(&["4-5", "0-7"], &bind(&[1]), &[(1, 9)]).evidence(Numa::Local, &place);
+        let stray = seen(&["4-5", "0-7"], &bind(&[1]), &[(1, 9)]).evidence(Binding::Local, &place);
         assert!(!stray.in_effect && stray.seen.contains("1 of 2 threads on others"), "{stray:?}");
-        assert!(!seen(&["0-7"], &bind(&[1]), &[(1, 9)]).evidence(Numa::Local, &place).in_effect);
+        assert!(!seen(&["0-7"], &bind(&[1]), &[(1, 9)]).evidence(Binding::Local, &place).in_effect);
     }
 
     #[test]
     fn interleaved_memory_is_on_all_nodes_alike() {
         let spread = MemoryPolicy::Interleave { nodes: vec![0, 1] };
         let place = place(&[], spread.clone());
-        let judged = |bytes: &[(u32, u64)]| seen(&["0-7"], &spread, bytes).evidence(Numa::Interleave, &place).in_effect;
+        let judged =
+            |bytes: &[(u32, u64)]| seen(&["0-7"], &spread, bytes).evidence(Binding::Interleave, &place).in_effect;
         assert!(judged(&[(0, 450), (1, 550)]));
         assert!(!judged(&[(0, 950), (1, 50)]));
         assert!(!judged(&[(0, 1000)]));
@@ -238,16 +239,16 @@ mod tests {
     fn without_pages_the_policy_is_the_proof_and_a_refused_one_is_said() {
         let place = place(&[0], bind(&[0]));
         let mut told = Seen { bytes: None, ..seen(&["0"], &bind(&[0]), &[]) };
-        assert!(told.evidence(Numa::FirstNode, &place).in_effect);
+        assert!(told.evidence(Binding::FirstNode, &place).in_effect);
         told.policy = Err("set_mempolicy: Operation not permitted".to_owned());
-        let refused = told.evidence(Numa::FirstNode, &place);
+        let refused = told.evidence(Binding::FirstNode, &place);
         assert!(
             !refused.in_effect && refused.seen.contains("refused (set_mempolicy: Operation not permitted"),
             "{refused:?}"
         );
         // Bound CPUs alone may suffice: pages lie where they are first touched.
         told.bytes = Some([(0, 1000)].into());
-        assert!(told.evidence(Numa::FirstNode, &place).in_effect);
+        assert!(told.evidence(Binding::FirstNode, &place).in_effect);
     }
 
     #[test]
@@ -255,7 +256,7 @@ mod tests {
         let seen = Seen::of_this_process();
         assert!(!seen.threads.is_empty() && seen.policy.is_ok());
         assert!(seen.bytes.as_ref().unwrap().values().sum::<u64>() > 1 << 20, "{:?}", seen.bytes);
-        let off = seen.evidence(Numa::Off, &RankPlace::on_cpu(0, 1));
+        let off = seen.evidence(Binding::Off, &RankPlace::on_cpu(0, 1));
         assert!(off.in_effect && off.seen.starts_with("CPUs ") && !off.seen.contains("no effect"), "{off:?}");
     }
 }

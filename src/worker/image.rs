@@ -13,7 +13,7 @@ pub mod testing;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use multicard::plan::{DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32};
+use multicard::plan::image::{DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32};
 use multicard::protocol::{Event, Evidence, FailureKind, Job, RankPlace};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
@@ -21,7 +21,7 @@ use crate::parallel::Peers;
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
 use crate::shim::{Flags, Sgd};
-use crate::task::{self, Forward, Optimizer, Rank, Readings, Shape, Task};
+use crate::task::{self, Forward, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use coverage::Coverage;
 use data::{Batch, Deal, Epoch, Loader, Mode, Shard};
@@ -65,11 +65,6 @@ impl Task for Image {
 
     fn new(job: &Job) -> Result<Self, String> {
         check(job).map(|settings| Self { settings })
-    }
-
-    fn shape(&self) -> Shape {
-        let ImageSettings { gpus, numa, cuda_graph, .. } = self.settings;
-        Shape { gpus, numa, cuda_graph, warm_up_steps: self.settings.own_warm_up_steps() }
     }
 
     fn epochs(&self) -> u32 {
@@ -175,21 +170,11 @@ fn flags(settings: &ImageSettings) -> Flags {
 /// The settings of a job, whose parts must fit together.
 fn check(job: &Job) -> Result<ImageSettings, String> {
     let settings = ImageSettings::from_levels(&job.levels)?;
-    // Threads of one process share its place.
-    let ranks = if settings.strategy == Strategy::Dp { 1 } else { settings.gpus };
-    if ranks != job.ranks.len() {
-        return Err(format!("gpus = {}, but there are places for {} ranks", settings.gpus, job.ranks.len()));
+    if settings.shape() != job.shape {
+        return Err(format!("its levels come to {:?}, its shape is {:?}", settings.shape(), job.shape));
     }
     if settings.strategy == Strategy::Single && settings.gpus > 1 {
         return Err(format!("strategy = single has one rank, not {}", settings.gpus));
-    }
-    let uneven = |place: &&RankPlace| place.gpu_uuid.is_some() && place.gpu_uuids().count() * ranks != settings.gpus;
-    if let Some(place) = job.ranks.iter().find(uneven) {
-        let found = place.gpu_uuids().count();
-        return Err(format!(
-            "rank {} has a place on {found} GPUs, gpus = {} over {ranks} ranks",
-            place.rank, settings.gpus
-        ));
     }
     let positive = [
         ("batch_size", settings.batch_size),
@@ -202,9 +187,9 @@ fn check(job: &Job) -> Result<ImageSettings, String> {
     if let Some((factor, _)) = positive.iter().find(|(_, value)| *value == 0) {
         return Err(format!("{factor} must be at least 1"));
     }
-    let files = matches!(job.data, DataSet::Folder { .. });
+    let files = matches!(DataSet::read(&job.data)?, DataSet::Folder { .. });
     if files != (settings.scenario == Scenario::B) {
-        return Err(format!("scenario = {} does not fit data.set = {}", settings.scenario.name(), job.data.name()));
+        return Err(format!("scenario = {} does not fit data.set = {}", settings.scenario.name(), job.data.set));
     }
     Ok(settings)
 }

@@ -1,19 +1,23 @@
 //! Jobs that are taken, and those that are refused by name.
 #![allow(clippy::unwrap_used)]
 
-use multicard::plan::{DataSet, Level, Workload};
+use multicard::plan::image::{self, ImageSettings};
+use multicard::plan::{Data, Level};
 use multicard::protocol::JobLimits;
 
 use super::*;
 use crate::image::testing::levels;
 
 fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
+    let levels = levels(changed);
+    let shape = ImageSettings::from_levels(&levels).map_or_else(|_| Shape::default(), |settings| settings.shape());
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: Workload::Image,
-        levels: levels(changed),
-        data: DataSet::Digits,
+        workload: image::KEY.into(),
+        levels,
+        shape,
+        data: Data::of_set("digits"),
         data_folder: "/nowhere".into(),
         seed: 1,
         warm_up_steps: 0,
@@ -52,6 +56,12 @@ fn another_version_is_refused_before_its_fields_are_read() {
 
 #[test]
 fn what_contradicts_itself_is_refused() {
+    let short = job(&[("gpus", Level::Integer(2))], 1);
+    let error = refusal(&short);
+    assert!(error.contains("2 processes") && error.contains("1 ranks"), "{error}");
+    let mut lonely = job(&[("gpus", Level::Integer(2)), ("strategy", Level::text("dp"))], 1);
+    lonely.ranks[0].gpu_uuid = Some("GPU-a".into());
+    assert!(refusal(&lonely).contains("a place on 1 GPUs, and computes on 2"));
     let mut twice = job(&[("gpus", Level::Integer(2))], 2);
     twice.ranks[1].rank = 0;
     assert!(refusal(&twice).contains("rank 1 of 2 has no place"));
@@ -62,7 +72,7 @@ fn what_contradicts_itself_is_refused() {
 
 #[test]
 fn a_workload_that_this_worker_lacks_is_refused_with_those_that_it_has() {
-    let error = refusal(&Job { workload: Workload::Llm, ..job(&[], 1) });
+    let error = refusal(&Job { workload: "llm".into(), ..job(&[], 1) });
     assert!(error.contains("workload llm is not there yet: this worker trains image"), "{error}");
 }
 

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use multicard::plan::Numa;
 use multicard::protocol::{Evidence, Job, RankPlace};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -30,19 +29,6 @@ pub struct Rank<'a> {
     pub peers: Option<&'a Rc<Peers>>,
 }
 
-/// What the loop must know of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// GPUs over all ranks, or CPUs that stand for them.
-    pub gpus: usize,
-    /// Binding of ranks to NUMA nodes.
-    pub numa: Numa,
-    /// The whole step is captured and replayed.
-    pub cuda_graph: bool,
-    /// Steps that statistics must leave out whatever the plan says.
-    pub warm_up_steps: u64,
-}
-
 /// A workload's part of a run. [`crate::train`] owns the rest: the order of things, clocks, memory, precision and spreading.
 pub trait Task: Sized {
     /// What the device reads in one step. A CUDA graph holds its own set, so shapes never change where there is one.
@@ -56,9 +42,6 @@ pub trait Task: Sized {
 
     /// From a job; refuses by name what cannot be done. No device is open yet.
     fn new(job: &Job) -> Result<Self, String>;
-
-    /// What the loop must know of the cell.
-    fn shape(&self) -> Shape;
 
     /// Passes over the training set.
     fn epochs(&self) -> u32;

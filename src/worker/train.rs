@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::time::Instant;
 
-use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
+use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Shape};
 use multicard::protocol::{self, Event, Evidence, FailureKind, Job, Phase, RankPlace};
 
 use crate::binding;
@@ -15,7 +15,7 @@ use crate::parallel::Peers;
 use crate::proof;
 use crate::report::{FAILED, Report, Stop};
 use crate::shim::{self, NvtxRange, exit_now};
-use crate::task::{Batch, Data, Epoch, Rank, Readings, Shape, Task};
+use crate::task::{Batch, Data, Epoch, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use crate::watchdog::Watchdog;
 
@@ -73,7 +73,7 @@ struct Sums {
 /// Opens the device of one rank, meets its peers, trains it as its job says and tells its log.
 pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report) -> Result<(), Stop> {
     let ranks = job.ranks.len();
-    let device = RankDevice::open(place, task.shape().gpus / ranks, job.limits.memory_limit_bytes);
+    let device = RankDevice::open(place, job.shape.devices_per_process as usize, job.limits.memory_limit_bytes);
     let unavailable = protocol::Device { name: "unavailable".into(), gpu_uuid: place.gpu_uuid.clone() };
     report.event(Event::Started {
         protocol_version: protocol::PROTOCOL_VERSION,
@@ -100,7 +100,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     let Rank { job, place, device, peers } = rank;
     report.event(Event::Phase { phase: Phase::Start })?;
     let capture = CaptureWindow::new(job.trace, place.rank);
-    let shape = task.shape();
+    let shape = job.shape;
     let trainer = Trainer::new(task, &device.devices, peers, job.seed, shape.cuda_graph)?;
     report.event(Event::Model { name: trainer.task().model().into() })?;
     report.reading("parameters", parameter_count(trainer.module()) as f64, None, None)?;
@@ -257,7 +257,7 @@ impl<T: Task> Run<'_, T> {
         self.report_readings(batches.readings(), Some(epoch))?;
         self.report_evidence(batches.proof(self.rank.peers.map(|peers| &**peers))?)?;
         if epoch == 1 {
-            self.report_evidence(vec![proof::gpus(self.shape.gpus, self.trainer.strategy())?])?;
+            self.report_evidence(vec![proof::gpus(self.shape.devices() as usize, self.trainer.strategy())?])?;
         }
         if usable { Ok(()) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
     }
@@ -288,7 +288,7 @@ impl<T: Task> Run<'_, T> {
 
     fn report_proof(&mut self, batch: &<T::Data as Data>::Batch) -> Result<(), Stop> {
         self.report_evidence(self.trainer.task().proof(&self.trainer, batch)?)?;
-        self.report_evidence(vec![binding::evidence(self.shape.numa, self.rank.place)])
+        self.report_evidence(vec![binding::evidence(self.shape.binding, self.rank.place)])
     }
 
     fn evaluate(&mut self, epoch: u32, data: &mut T::Data) -> Result<(), Stop> {

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use multicard::plan::{DataSet, Level};
+use multicard::plan::Level;
+use multicard::plan::image::{self, DataSet, ImageSettings};
 use multicard::protocol::{EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 use super::*;
@@ -45,12 +46,14 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
     ];
     all.retain(|(key, _)| changed.iter().all(|(other, _)| key != other));
     all.extend_from_slice(changed);
+    let levels = levels(&all);
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: multicard::plan::Workload::Image,
-        levels: levels(&all),
-        data: DataSet::Mnist { folder: Some(folder.into()) },
+        workload: image::KEY.into(),
+        shape: ImageSettings::from_levels(&levels).unwrap().shape(),
+        levels,
+        data: DataSet::Mnist { folder: Some(folder.into()) }.into(),
         data_folder: folder.into(),
         seed: 1,
         warm_up_steps: 4,

@@ -1,5 +1,6 @@
 //! The workloads that this worker trains: a folder each, and a line here.
 
+use multicard::plan::image;
 use multicard::protocol::{Job, RankPlace};
 
 use crate::image::Image;
@@ -13,11 +14,11 @@ pub type Work = Box<dyn FnOnce(&Job, &RankPlace, &mut Report) -> Result<(), Stop
 /// Makes a job's work, or says what of it cannot be done.
 type Make = fn(&Job) -> Result<Work, String>;
 
-const WORKLOADS: &[(&str, Make)] = &[("image", work::<Image>)];
+const WORKLOADS: &[(&str, Make)] = &[(image::KEY, work::<Image>)];
 
 /// What the job asks for, checked. The error says what this worker cannot do.
 pub fn find(job: &Job) -> Result<Work, String> {
-    let key = job.workload.name();
+    let key = job.workload.as_str();
     let Some((_, make)) = WORKLOADS.iter().find(|(known, _)| *known == key) else {
         let known: Vec<_> = WORKLOADS.iter().map(|(known, _)| *known).collect();
         return Err(format!("workload {key} is not there yet: this worker trains {}", known.join(", ")));

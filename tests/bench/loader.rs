@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use multicard::dataset::{Images, list_files};
-use multicard::plan::{ImageSettings, Layout, Level, Levels, Loader as Kind, Workload, factors};
+use multicard::plan::Level;
+use multicard::plan::image::{ImageSettings, Layout, Loader as Kind};
 use tch::Device;
 use worker::image::dali;
 use worker::image::data::{Deal, Loader, Mode, Samples, Shard};
@@ -90,13 +91,8 @@ fn measure(
     layout: Layout,
     arguments: &Arguments,
 ) -> Result<(f64, f64), Box<dyn std::error::Error>> {
-    let of = |key: &str, default: Level| match key {
-        "wire_dtype" => Level::text(wire),
-        _ => default,
-    };
-    let pairs =
-        factors(Workload::Image).iter().map(|factor| (factor.key.clone(), of(&factor.key, factor.default.clone())));
-    let settings = ImageSettings::from_levels(&Levels::new(pairs.collect()))?;
+    let levels = multicard::plan::image::spec().levels(&[("wire_dtype", Level::text(wire))]);
+    let settings = ImageSettings::from_levels(&levels)?;
     let settings =
         ImageSettings { loader: kind, loader_workers: arguments.workers, image_size: size, layout, ..settings };
     let shard = Shard { rank: 0, world_size: 1, deal: Deal::Sampled };

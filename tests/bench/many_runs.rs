@@ -80,6 +80,8 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
     RunSummary {
         run: format!("{cell}-{repeat}"),
         cell: cell.to_owned(),
+        identity: None,
+        workload: "image".into(),
         levels,
         data: "digits".to_owned(),
         device: Some("NVIDIA H100".to_owned()),

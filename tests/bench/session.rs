@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{Context, RawInput, Rect, Vec2, vec2};
 use egui_kittest::Harness;
 use multicard::app::{App, Command, RunsCommand, Screen, Settings, State, install_theme, shell_ui};
-use multicard::plan::{DataSet, Level, Levels, Node, RunState, Workload, factors};
+use multicard::plan::{Data, Level, Levels, Node, RunState, image};
 use multicard::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Phase};
 use multicard::store::{Decision, Store};
 use strum::IntoEnumIterator;
@@ -152,8 +152,9 @@ fn write_session(folder: &Path) {
             run: run.clone(),
             plan: "p1".to_owned(),
             cell: format!("{cell:08x}"),
+            workload: image::KEY.into(),
             levels: levels(cell),
-            data: DataSet::Digits,
+            data: Data::of_set("digits"),
             repeat: number / CELLS + 1,
             seed: u64::from(number / CELLS),
             traced: false,
@@ -173,19 +174,12 @@ fn write_session(folder: &Path) {
 
 /// 5 precisions or so are few: numbers make the 125 cells.
 fn levels(cell: u32) -> Levels {
-    let level = |key: &str, usual: Level| match key {
-        "precision" => Level::text(["fp32", "fp64", "fp16", "bf16", "tf32"][cell as usize % 5]),
-        "batch_size" => Level::Integer(16 << (cell / 5 % 5)),
-        "loader_workers" => Level::Integer(1 + i64::from(cell / 25)),
-        "gpus" => Level::Integer(i64::from(RANKS)),
-        _ => usual,
-    };
-    Levels::new(
-        factors(Workload::Image)
-            .iter()
-            .map(|factor| (factor.key.clone(), level(&factor.key, factor.default.clone())))
-            .collect(),
-    )
+    image::spec().levels(&[
+        ("precision", Level::text(["fp32", "fp64", "fp16", "bf16", "tf32"][cell as usize % 5])),
+        ("batch_size", Level::Integer(16 << (cell / 5 % 5))),
+        ("loader_workers", Level::Integer(1 + i64::from(cell / 25))),
+        ("gpus", Level::Integer(i64::from(RANKS))),
+    ])
 }
 
 fn write_rank(store: &Store, folder: &Path, run: &str, rank: u32, number: f64) {

@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use multicard::launch::{Launcher, Update, WorkerCommand, place};
-use multicard::plan::{CudaState, DataSet, Level, Levels, RunState, Worker, Workload, factors};
+use multicard::plan::image::{self, DataSet, ImageSettings};
+use multicard::plan::{CudaState, Level, RunState, Worker};
 use multicard::protocol::{
     Event, EventLine, Evidence, Job, JobLimits, MemoryPolicy, PROTOCOL_VERSION, RankPlace, ranges_text,
 };
@@ -154,16 +155,14 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
     ];
     all.retain(|(key, _)| changed.iter().all(|(other, _)| key != other));
     all.extend_from_slice(changed);
-    let level = |key: &str| all.iter().find(|(name, _)| *name == key).map(|(_, level)| level.clone());
-    let factors = factors(Workload::Image).iter();
-    let levels =
-        factors.map(|factor| (factor.key.clone(), level(&factor.key).unwrap_or_else(|| factor.default.clone())));
+    let levels = image::spec().levels(&all);
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: Workload::Image,
-        levels: Levels::new(levels.collect()),
-        data: DataSet::Mnist { folder: Some(folder.into()) },
+        workload: image::KEY.into(),
+        shape: ImageSettings::from_levels(&levels).unwrap().shape(),
+        levels,
+        data: DataSet::Mnist { folder: Some(folder.into()) }.into(),
         data_folder: folder.into(),
         seed: 1,
         warm_up_steps: 1,
@@ -305,7 +304,7 @@ fn bound_ranks_prove_their_cpus_their_policy_and_their_pages() {
         let folder = TempDir::new().unwrap();
         make_set(folder.path(), TRAIN_IMAGES);
         let mut job = job(folder.path(), "ddp-ds", 2, 2, &[("numa", Level::text(numa))]);
-        job.ranks = place(&job.levels, &node, &read_topology(&node)).unwrap().ranks;
+        job.ranks = place(&job.shape, &node, &read_topology(&node)).unwrap().ranks;
         let places = job.ranks.clone();
         let run = Run::launch(folder, job, worker(&[]));
         run.finished();

@@ -39,7 +39,7 @@ fn start_on_gpus(graph: &'static str, changed: &[(&'static str, Level)], environ
     ];
     levels.extend_from_slice(changed);
     let mut job = job(folder.path(), "ddp-ds", 2, 2, &levels);
-    job.ranks = place(&job.levels, &node, &read_topology(&node)).unwrap().ranks;
+    job.ranks = place(&job.shape, &node, &read_topology(&node)).unwrap().ranks;
     Run::launch(folder, job, worker)
 }
 

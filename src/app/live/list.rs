@@ -35,7 +35,7 @@ pub fn names(records: &Records) -> HashMap<String, String> {
         keys.sort_by_key(place);
     }
     let name = |run: &crate::store::RunRecord| {
-        let level = |key: &&Key| Some(level_name(&Setting::of_factor(key), run.levels.get(key)?));
+        let level = |key: &&Key| Some(level_name(&Setting::of_factor(&run.workload, key), run.levels.get(key)?));
         let mut parts: Vec<String> = keys.iter().filter_map(level).collect();
         if parts.is_empty() {
             parts.push(run.plan.clone());

@@ -15,7 +15,7 @@ use crate::app::widgets::{bytes_text, muted, strong};
 use crate::app::{Command, State};
 use crate::dataset::{self, DatasetError};
 use crate::figure::grouped;
-use crate::plan::DataSet;
+use crate::plan::Data;
 
 /// Interval of progress updates.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
@@ -31,10 +31,10 @@ pub enum Set {
 
 impl Set {
     /// The data set as plans name it.
-    pub fn of_plan(self) -> DataSet {
+    pub fn of_plan(self) -> Data {
         match self {
-            Self::Digits => DataSet::Digits,
-            Self::Mnist => DataSet::Mnist { folder: None },
+            Self::Digits => Data::of_set("digits"),
+            Self::Mnist => Data::of_set("mnist"),
         }
     }
 
@@ -91,7 +91,7 @@ impl Work {
                 Set::Mnist => dataset::fetch_mnist(&folder, dataset::MNIST_URLS, &mut progress),
             };
             let outcome = match result {
-                Ok(()) => Ok(format!("{} is ready", set.of_plan().name())),
+                Ok(()) => Ok(format!("{} is ready", set.of_plan().set)),
                 Err(DatasetError::Cancelled) => Ok("cancelled; the finished part is kept for the next time".to_owned()),
                 Err(error) => Err(error.to_string()),
             };
@@ -125,7 +125,7 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         let known = found.get(index);
         let bytes = known.and_then(|(_, bytes)| *bytes);
         ui.horizontal_wrapped(|ui| {
-            ui.label(strong(set.of_plan().name()));
+            ui.label(strong(&*set.of_plan().set));
             match (known, bytes) {
                 (None, _) => ui.label(muted(ui, "reading …")),
                 (Some(_), Some(bytes)) => ui.colored_label(palette.good, format!("✓ {}", bytes_text(bytes as f64))),

@@ -1,7 +1,5 @@
 //! The card of what is the same for all cells: name, repeats, data set, limits, order.
 
-use std::path::{Path, PathBuf};
-
 use eframe::egui::{
     CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, TextEdit, Ui, Widget as _, WidgetInfo,
 };
@@ -11,7 +9,7 @@ use crate::app::theme::{SMALL, palette};
 use crate::app::tick::{radio_ui, tick_ui};
 use crate::app::widgets::{card, muted};
 use crate::app::{Command, State};
-use crate::plan::{Capture, DataSet, Order, Plan, Tracing};
+use crate::plan::{Capture, Domain, Level, Order, Plan, Tracing};
 
 /// Run-time and memory limits that a first tick gives.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -43,12 +41,13 @@ pub(super) fn about_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
 }
 
 fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
-    let plan = state.plan.plan();
+    let block = &state.plan.plan().first;
     let outlook = state.plan.outlook.as_ref();
     ui.horizontal_wrapped(|ui| {
         ui.label("Data set");
-        for &set in DataSet::NAMES {
-            let chosen = plan.data.name() == set;
+        for rule in &block.spec.data_sets {
+            let set = &*rule.key;
+            let chosen = block.data.set == set;
             let refusal = outlook.and_then(|outlook| outlook.data_refusal(set));
             let enabled = chosen || refusal.is_none();
             let radio = radio_ui(ui, chosen, enabled, set);
@@ -58,60 +57,34 @@ fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
             };
             radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, enabled, chosen, &name));
             if radio.clicked() && enabled && !chosen {
-                asked.push(PlanCommand::Data(data_set(set)));
+                asked.push(PlanCommand::Data(rule.chosen()));
             }
             if let Some(reason) = refusal {
                 radio.on_hover_text(format!("Cannot be used here: {reason}"));
             }
         }
     });
-    if let DataSet::Mnist { folder } = &plan.data {
-        let folder = folder.as_ref().map_or(String::new(), |folder| folder.display().to_string());
+    let Some(rule) = block.spec.data_set(&block.data.set) else { return };
+    for key in rule.keys.iter().filter(|key| key.domain == Domain::Path) {
+        let now = block.data.get(&key.key).and_then(Level::as_text).unwrap_or_default();
         ui.horizontal_wrapped(|ui| {
-            let label = ui.label("Folder of MNIST");
-            let (field, typed) = text_ui(ui, "mnist folder", &folder, 260.0, "as downloaded");
+            let label = ui.label(&*key.name);
+            let (field, typed) = text_ui(ui, &key.name, now, 260.0, &key.help);
             field.labelled_by(label.id);
-            if let Some(typed) = typed {
-                let typed = typed.trim();
-                let folder = (!typed.is_empty()).then(|| PathBuf::from(typed));
-                asked.push(PlanCommand::Data(DataSet::Mnist { folder }));
-            }
-        });
-    }
-    if let DataSet::Folder { folder, decode, corrupt } = &plan.data {
-        ui.horizontal_wrapped(|ui| {
-            let label = ui.label("Folder of images");
-            let (field, typed) = text_ui(ui, "images folder", &folder.display().to_string(), 260.0, "a folder");
-            field.labelled_by(label.id);
-            if let Some(folder) =
-                typed.map(|typed| PathBuf::from(typed.trim())).filter(|folder| folder != Path::new(""))
-            {
-                asked.push(PlanCommand::Data(DataSet::Folder { folder, decode: *decode, corrupt: *corrupt }));
+            let typed = typed.map(|typed| typed.trim().to_owned());
+            let can_be_empty = !rule.required.contains(&key.key);
+            if let Some(typed) = typed.filter(|typed| can_be_empty || !typed.is_empty()) {
+                asked.push(PlanCommand::Data(block.data.clone().with_path(&key.key, &typed)));
             }
         });
     }
     let palette = palette(ui.visuals());
-    let (text, colour) = match (&plan.data, outlook.map(|outlook| &outlook.mnist)) {
-        (DataSet::Digits, _) => ("Drawn by this program when first needed; nothing is downloaded.".to_owned(), None),
-        (DataSet::Mnist { .. }, Some(Ok(found))) => (format!("MNIST {found}"), None),
-        (DataSet::Mnist { .. }, Some(Err(missing))) => (format!("MNIST {missing}"), Some(palette.warning)),
-        (DataSet::Mnist { .. }, None) => ("looking for MNIST …".to_owned(), None),
-        (DataSet::Folder { .. }, _) => (
-            "Its folders train and test hold a folder a class; `multicard data make --scenario b` makes such a set."
-                .to_owned(),
-            None,
-        ),
+    let (text, colour) = match outlook.and_then(|outlook| outlook.data.as_ref()) {
+        None => (&rule.help, palette.muted),
+        Some(Ok(found)) => (found, palette.muted),
+        Some(Err(missing)) => (missing, palette.warning),
     };
-    ui.label(RichText::new(text).size(SMALL).color(colour.unwrap_or(palette.muted)));
-}
-
-/// The data set that a click chooses.
-fn data_set(name: &str) -> DataSet {
-    match name {
-        "mnist" => DataSet::Mnist { folder: None },
-        "folder" => DataSet::files("images"),
-        _ => DataSet::Digits,
-    }
+    ui.label(RichText::new(text).size(SMALL).color(colour));
 }
 
 fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {

@@ -13,7 +13,7 @@ use crate::app::tick::tick_ui;
 use crate::app::widgets::{muted, strong};
 use crate::app::{Command, State};
 use crate::figure::grouped;
-use crate::plan::{Domain, Factor, Level, factors};
+use crate::plan::{Domain, Factor, Level};
 
 /// The factors that most plans are about, in the order of their cards.
 const MAIN: &[&str] =
@@ -21,11 +21,11 @@ const MAIN: &[&str] =
 
 /// Draws the cards of all factors.
 pub(super) fn cards_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let all = factors(state.plan.plan().workload);
+    let all = &state.plan.plan().first.spec.factors;
     let main: Vec<&Factor> = MAIN.iter().filter_map(|key| all.iter().find(|factor| factor.key == *key)).collect();
     let more: Vec<&Factor> = all.iter().filter(|factor| !MAIN.contains(&&*factor.key)).collect();
     grid_ui(ui, "main", main.len(), |ui, index| factor_ui(ui, state, main[index], commands));
-    let differ = |factor: &&&Factor| *state.plan.plan().levels(&factor.key) != [factor.default.clone()];
+    let differ = |factor: &&&Factor| *state.plan.plan().first.levels(&factor.key) != [factor.default.clone()];
     let title = match more.iter().filter(differ).count() {
         0 => "More factors: all have their defaults".to_owned(),
         1 => "More factors: 1 differs from its default".to_owned(),
@@ -38,7 +38,7 @@ pub(super) fn cards_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
 }
 
 fn factor_ui(ui: &mut Ui, state: &State, factor: &Factor, commands: &mut Vec<Command>) {
-    let ticked = state.plan.plan().levels(&factor.key);
+    let ticked = state.plan.plan().first.levels(&factor.key);
     ui.horizontal(|ui| {
         ui.label(strong(&*factor.name));
         if !factor.unit.is_empty() {
@@ -92,7 +92,7 @@ fn finding_ui(ui: &mut Ui, factor: &Factor) {
 
 /// One level as a box. Returns why it cannot run, while it has the focus.
 fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands: &mut Vec<Command>) -> Option<String> {
-    let ticked = state.plan.plan().levels(&factor.key);
+    let ticked = state.plan.plan().first.levels(&factor.key);
     let on = ticked.contains(&level);
     // What was worked out for the plan before the last edit stands until the new one is known: no flicker.
     let refusal = state.plan.outlook.as_ref().and_then(|outlook| outlook.refusal(&factor.key, &level));

@@ -123,10 +123,10 @@ impl Document {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::plan::Workload;
+    use crate::plan::image;
 
     fn named(name: &str) -> Plan {
-        Plan::new(name, Workload::Image)
+        Plan::new(name, image::spec())
     }
 
     fn name(document: &Document) -> &str {

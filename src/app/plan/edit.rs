@@ -5,7 +5,7 @@ use crate::plan::{Domain, Factor, Level, Node, Plan};
 /// The plan with a level ticked, or unticked where it was; none where it is the factor's only one.
 pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Plan> {
     let mut plan = plan.clone();
-    let (_, ticked) = plan.factors.iter_mut().find(|(key, _)| *key == factor.key)?;
+    let (_, ticked) = plan.first.factors.iter_mut().find(|(key, _)| *key == factor.key)?;
     match ticked.iter().position(|other| other == level) {
         Some(_) if ticked.len() == 1 => return None,
         Some(place) => drop(ticked.remove(place)),
@@ -17,7 +17,7 @@ pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Pla
 /// The plan with these levels ticked beside those that are.
 pub(super) fn with_levels(plan: &Plan, factor: &Factor, levels: &[Level]) -> Plan {
     let mut plan = plan.clone();
-    if let Some((_, ticked)) = plan.factors.iter_mut().find(|(key, _)| *key == factor.key) {
+    if let Some((_, ticked)) = plan.first.factors.iter_mut().find(|(key, _)| *key == factor.key) {
         for level in levels {
             if !ticked.contains(level) {
                 insert(factor, ticked, level.clone());
@@ -30,7 +30,7 @@ pub(super) fn with_levels(plan: &Plan, factor: &Factor, levels: &[Level]) -> Pla
 /// Puts a level before the first ticked one that comes after it in the registry; the plan's own order stays.
 fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
     let after = |other: &Level| match factor.domain {
-        Domain::Names(_) => factor.place(other) > factor.place(&level),
+        Domain::Names(_) | Domain::Path => factor.place(other) > factor.place(&level),
         Domain::Integer { .. } | Domain::Number { .. } => *other > level,
     };
     let place = ticked.iter().position(after).unwrap_or(ticked.len());
@@ -39,16 +39,14 @@ fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
 
 /// The levels that are offered as boxes: all named ones; of numbers the usual ones and those that are ticked.
 pub(super) fn offered(factor: &Factor, ticked: &[Level], node: Option<&Node>) -> Vec<Level> {
-    let integer = matches!(factor.domain, Domain::Integer { .. });
-    if let Domain::Names(names) = &factor.domain {
-        return names.iter().cloned().map(Level::Text).collect();
+    if let Domain::Names(_) = factor.domain {
+        return factor.offered().collect();
     }
-    let usual = factor.usual.iter();
     let gpus = node.map_or(0, |node| node.gpus.iter().filter(|gpu| !gpu.mig).count()) as f64;
     // 1, 2 and 4 GPUs are what the papers compare: where they cannot run, that is said.
-    let wanted = |number: &&f64| factor.key != "gpus" || **number <= gpus || [1.0, 2.0, 4.0].contains(*number);
-    let level = |number: &f64| if integer { Level::Integer(*number as i64) } else { Level::Number(*number) };
-    let mut levels: Vec<Level> = usual.filter(wanted).map(level).collect();
+    let fits = |number: f64| number <= gpus || [1.0, 2.0, 4.0].contains(&number);
+    let wanted = |level: &Level| factor.key != "gpus" || level.as_number().is_some_and(fits);
+    let mut levels: Vec<Level> = factor.offered().filter(wanted).collect();
     levels.extend(ticked.iter().filter(|level| !levels.contains(level)).cloned().collect::<Vec<_>>());
     levels.sort();
     levels
@@ -68,6 +66,7 @@ fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
             let known = names.iter().find(|name| ***name == *word).cloned().map(Level::Text);
             return known.ok_or_else(|| format!("{shown} is no level: there are {}", names.join(", ")));
         }
+        Domain::Path => return Ok(Level::text(word)),
         Domain::Integer { min, max } => {
             let number = word.parse().ok().filter(|number| (min..=max).contains(&number));
             (number.map(Level::Integer), format!("a whole number from {min} to {max}"))
@@ -86,35 +85,36 @@ fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node};
-    use crate::plan::{Workload, factor};
+    use crate::plan::image;
 
-    fn of(key: &str) -> &'static Factor {
-        factor(Workload::Image, key).unwrap()
+    fn of(key: &str) -> Factor {
+        image::spec().factor(key).unwrap().clone()
     }
 
     fn ticked(plan: &Plan, key: &str) -> Vec<String> {
-        plan.levels(key).iter().map(ToString::to_string).collect()
+        plan.first.levels(key).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn levels_are_ticked_in_the_order_of_the_registry_and_numbers_by_value() {
-        let plan = Plan::new("p", Workload::Image);
-        let plan = toggled(&plan, of("precision"), &Level::text("bf16")).unwrap();
-        let plan = toggled(&plan, of("precision"), &Level::text("fp64")).unwrap();
+        let plan = Plan::new("p", image::spec());
+        let plan = toggled(&plan, &of("precision"), &Level::text("bf16")).unwrap();
+        let plan = toggled(&plan, &of("precision"), &Level::text("fp64")).unwrap();
         assert_eq!(ticked(&plan, "precision"), ["fp32", "fp64", "bf16"]);
-        let plan = with_levels(&plan, of("batch_size"), &[Level::Integer(128), Level::Integer(32), Level::Integer(64)]);
+        let plan =
+            with_levels(&plan, &of("batch_size"), &[Level::Integer(128), Level::Integer(32), Level::Integer(64)]);
         assert_eq!(ticked(&plan, "batch_size"), ["32", "64", "128"]);
     }
 
     #[test]
     fn the_last_level_stays() {
-        let plan = Plan::new("p", Workload::Image);
-        assert!(toggled(&plan, of("precision"), &Level::text("fp32")).is_none());
+        let plan = Plan::new("p", image::spec());
+        assert!(toggled(&plan, &of("precision"), &Level::text("fp32")).is_none());
     }
 
     #[test]
     fn typed_numbers_are_checked_against_the_factors_range() {
-        let image_size = of("image_size");
+        let image_size = &of("image_size");
         assert_eq!(typed_levels(image_size, " 64, 96,128 ").unwrap().len(), 3);
         for (text, part) in [
             ("", "type one number"),
@@ -127,15 +127,15 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         for text in ["nan", "inf", "-1", "1e400"] {
-            assert!(typed_levels(of("learning_rate"), text).is_err(), "{text}");
+            assert!(typed_levels(&of("learning_rate"), text).is_err(), "{text}");
         }
-        assert_eq!(typed_levels(of("learning_rate"), "1e-3").unwrap(), [Level::Number(0.001)]);
+        assert_eq!(typed_levels(&of("learning_rate"), "1e-3").unwrap(), [Level::Number(0.001)]);
     }
 
     #[test]
     fn all_gpus_of_the_machine_are_offered_and_always_one_two_and_four() {
         let texts = |node: &Node| -> Vec<String> {
-            offered(of("gpus"), &[Level::Integer(1)], Some(node)).iter().map(ToString::to_string).collect()
+            offered(&of("gpus"), &[Level::Integer(1)], Some(node)).iter().map(ToString::to_string).collect()
         };
         assert_eq!(texts(&cpu_node()), ["1", "2", "4"]);
         assert_eq!(texts(&gpu_node(3)), ["1", "2", "3", "4"]);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_ticked_number_that_is_not_usual_is_offered_in_its_place() {
-        let levels = offered(of("image_size"), &[Level::Integer(150)], None);
+        let levels = offered(&of("image_size"), &[Level::Integer(150)], None);
         assert_eq!(levels[2], Level::Integer(150));
     }
 }

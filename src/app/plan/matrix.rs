@@ -10,7 +10,7 @@ use crate::app::tick::tick_ui;
 use crate::app::widgets::{bytes_text, main_button, muted, strong};
 use crate::app::{Command, State};
 use crate::figure::{duration_text, grouped, significant};
-use crate::plan::{Key, Levels, factor, remarks};
+use crate::plan::{Key, Levels, remarks};
 
 const ROW_HEIGHT: f32 = 22.0;
 /// The space on both sides of a cell's text.
@@ -41,7 +41,7 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Com
             });
             ui.data_mut(|data| data.insert_temp(only_id, only_invalid));
         }
-        for remark in remarks(&outlook.plan, &outlook.node) {
+        for remark in remarks(&outlook.plan, &outlook.matrix, &outlook.node) {
             ui.add(Label::new(muted(ui, remark)).wrap());
         }
         table_ui(ui, outlook, only_invalid && invalid > 0);
@@ -196,7 +196,7 @@ impl Cells<'_> {
     }
 
     fn is_number(&self, key: &str) -> bool {
-        self.outlook.plan.levels(key).iter().all(|level| level.as_number().is_some())
+        self.outlook.plan.blocks().flat_map(|block| block.levels(key)).all(|level| level.as_number().is_some())
     }
 
     /// A cell's text, whether it is a number, and what pointing at it tells.
@@ -260,7 +260,7 @@ impl TableDelegate for Cells<'_> {
         let (text, right) = match shown {
             Shown::Number => ("#".to_owned(), true),
             Shown::Level(key) => {
-                let factor = factor(self.outlook.plan.workload, &key);
+                let factor = self.outlook.plan.blocks().find_map(|block| block.spec.factor(&key));
                 (factor.map_or(&*key, |factor| &*factor.name).to_owned(), self.is_number(&key))
             }
             Shown::Time => ("time s".to_owned(), true),

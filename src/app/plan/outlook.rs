@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::dataset::data_folder;
-use crate::plan::{DataSet, Factor, Key, Level, Levels, Matrix, Node, Plan, expand, factor, refusal};
+use crate::dataset;
+use crate::plan::{Data, DataSetRule, Factor, Key, Level, Levels, Matrix, Node, Plan, check, expand};
 
 use super::edit::offered;
 
@@ -27,9 +27,9 @@ pub(super) struct Outlook {
     /// Levels that would give no cell that can run, and why.
     refusals: HashMap<(Key, Level), String>,
     /// Data sets that cannot be used, and why.
-    data_refusals: HashMap<&'static str, String>,
-    /// Where MNIST is, or how to get it.
-    pub(super) mnist: Result<String, String>,
+    data_refusals: HashMap<Key, String>,
+    /// Where the plan's data set is, or how to get it; none for one that needs no fetching.
+    pub(super) data: Option<Result<String, String>>,
 }
 
 impl Outlook {
@@ -42,13 +42,13 @@ impl Outlook {
         let others = if matrix.cells.is_empty() { defaults(&plan) } else { Plan::clone(&plan) };
         let probe = Probe { plan: &others, node: &node };
         Self {
-            varied: plan.varied().cloned().collect(),
+            varied: plan.varied().into_iter().cloned().collect(),
             runs: matrix.cells.len() as u64 * repeats,
             duration_s: cells_s * repeats as f64,
             peak_bytes: matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0),
             refusals: probe.refusals(&plan),
             data_refusals: probe.data_refusals(),
-            mnist: mnist(&plan),
+            data: dataset::whereabouts(&plan.first.data),
             matrix,
             plan,
             node,
@@ -75,7 +75,8 @@ struct Probe<'a> {
 impl Probe<'_> {
     fn refusals(&self, plan: &Plan) -> HashMap<(Key, Level), String> {
         let mut refusals = HashMap::new();
-        let factors = plan.factors.iter().filter_map(|(key, ticked)| Some((factor(plan.workload, key)?, ticked)));
+        let factors = plan.first.factors.iter();
+        let factors = factors.filter_map(|(key, ticked)| Some((plan.first.spec.factor(key)?, ticked)));
         for (factor, ticked) in factors {
             for level in offered(factor, ticked, Some(self.node)) {
                 if let Some(reason) = self.level(factor, &level) {
@@ -92,7 +93,7 @@ impl Probe<'_> {
         let mut trial = self.first_levels();
         set(&mut trial, &factor.key, level);
         let reason = self.reason(self.plan, &trial)?;
-        for (key, ticked) in self.plan.factors.iter().filter(|(key, _)| *key != factor.key) {
+        for (key, ticked) in self.plan.first.factors.iter().filter(|(key, _)| *key != factor.key) {
             for other in ticked.iter().skip(1) {
                 let mut trial = trial.clone();
                 set(&mut trial, key, other);
@@ -102,24 +103,29 @@ impl Probe<'_> {
         Some(reason)
     }
 
-    fn data_refusals(&self) -> HashMap<&'static str, String> {
-        let sets = [DataSet::Digits, DataSet::Mnist { folder: None }, DataSet::files("images")];
-        let refusal = |data: DataSet| {
+    fn data_refusals(&self) -> HashMap<Key, String> {
+        let sets = self.plan.first.spec.data_sets.iter().map(DataSetRule::chosen);
+        let refusal = |data: Data| {
             let mut plan = self.plan.clone();
-            plan.set_data(data);
+            plan.first.set_data(data);
             let levels = Probe { plan: &plan, node: self.node }.first_levels();
-            Some((plan.data.name(), self.reason(&plan, &levels)?))
+            Some((plan.first.data.set.clone(), self.reason(&plan, &levels)?))
         };
-        sets.into_iter().filter_map(refusal).collect()
+        sets.filter_map(refusal).collect()
     }
 
     fn first_levels(&self) -> Vec<(Key, Level)> {
-        self.plan.factors.iter().filter_map(|(key, ticked)| Some((key.clone(), ticked.first()?.clone()))).collect()
+        self.plan
+            .first
+            .factors
+            .iter()
+            .filter_map(|(key, ticked)| Some((key.clone(), ticked.first()?.clone())))
+            .collect()
     }
 
     /// Why one combination of levels cannot run.
     fn reason(&self, plan: &Plan, levels: &[(Key, Level)]) -> Option<String> {
-        refusal(plan, self.node, &Levels::new(levels.to_vec()))
+        check(plan, &plan.first, self.node, &Levels::new(levels.to_vec())).err()
     }
 }
 
@@ -130,30 +136,15 @@ fn set(levels: &mut [(Key, Level)], key: &str, level: &Level) {
 }
 
 fn defaults(plan: &Plan) -> Plan {
-    Plan { limits: plan.limits, ..Plan::new(&plan.name, plan.workload) }
-}
-
-fn mnist(plan: &Plan) -> Result<String, String> {
-    let own = match &plan.data {
-        DataSet::Mnist { folder } => folder.clone(),
-        DataSet::Digits | DataSet::Folder { .. } => None,
-    };
-    let remedy = match &own {
-        Some(_) => "put MNIST's four IDX files there",
-        None => "run `multicard data fetch mnist`",
-    };
-    let folder = data_folder(&DataSet::Mnist { folder: own }).map_err(|error| error.to_string())?;
-    let there = ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"].iter().any(|name| folder.join(name).exists());
-    let folder = folder.display();
-    if there { Ok(format!("found in {folder}")) } else { Err(format!("not found in {folder}: {remedy}")) }
+    Plan { limits: plan.limits, ..Plan::new(&plan.name, plan.first.spec.clone()) }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::plan::Workload;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
+    use crate::plan::image::{self, DataSet};
 
     fn texts(names: &[&str]) -> Vec<Level> {
         names.iter().map(|name| Level::text(name)).collect()
@@ -165,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_level_that_cannot_run_has_its_reason_and_others_have_none() {
-        let outlook = outlook(Plan::new("p", Workload::Image), cpu_node());
+        let outlook = outlook(Plan::new("p", image::spec()), cpu_node());
         assert!(outlook.refusal(&"precision".into(), &Level::text("fp16")).unwrap().contains("needs CUDA"));
         assert_eq!(outlook.refusal(&"precision".into(), &Level::text("fp64")), None);
         assert!(outlook.refusal(&"cuda_graph".into(), &Level::text("on")).unwrap().contains("needs CUDA"));
@@ -173,10 +164,18 @@ mod tests {
 
     #[test]
     fn a_level_that_runs_with_any_ticked_level_of_another_factor_is_not_refused() {
-        let fits = small_plan(&[("precision", texts(&["fp64", "fp32"]))]);
-        assert_eq!(outlook(fits, gpu_node(1)).refusal(&"tf32".into(), &Level::text("all")), None);
-        let alone = small_plan(&[("precision", texts(&["fp64"]))]);
-        assert!(outlook(alone, gpu_node(1)).refusal(&"tf32".into(), &Level::text("all")).is_some());
+        let fits = small_plan(&[("precision", texts(&["fp16", "fp32"])), ("optimizer_impl", texts(&["loop"]))]);
+        assert_eq!(outlook(fits, gpu_node(1)).refusal(&"cuda_graph".into(), &Level::text("on")), None);
+        let alone = small_plan(&[("precision", texts(&["fp16"])), ("optimizer_impl", texts(&["loop"]))]);
+        assert!(outlook(alone, gpu_node(1)).refusal(&"cuda_graph".into(), &Level::text("on")).is_some());
+    }
+
+    #[test]
+    fn a_level_without_meaning_can_be_ticked_and_is_told() {
+        let alone = small_plan(&[("precision", texts(&["fp64"])), ("tf32", texts(&["off", "all"]))]);
+        let outlook = outlook(alone, gpu_node(1));
+        assert_eq!(outlook.refusal(&"tf32".into(), &Level::text("all")), None);
+        assert_eq!((outlook.runs, outlook.matrix.merged.combinations), (1, 1));
     }
 
     #[test]
@@ -200,11 +199,11 @@ mod tests {
 
     #[test]
     fn a_data_set_brings_its_scenario_and_one_that_does_not_fit_is_refused() {
-        let fits = outlook(Plan::new("p", Workload::Image), cpu_node());
+        let fits = outlook(Plan::new("p", image::spec()), cpu_node());
         assert_eq!(["digits", "folder"].map(|set| fits.data_refusal(set).is_none()), [true; 2]);
-        let mut plan = Plan::new("p", Workload::Image);
-        plan.set_data(DataSet::files("images"));
-        assert_eq!(plan.levels("scenario"), [Level::text("b")]);
+        let mut plan = Plan::new("p", image::spec());
+        plan.first.set_data(DataSet::files("images").into());
+        assert_eq!(plan.first.levels("scenario"), [Level::text("b")]);
         let (mut small, mut large) = (cpu_node(), cpu_node());
         (small.memory_bytes, large.memory_bytes) = (3_000_000_000, 64_000_000_000);
         assert_eq!(outlook(plan.clone(), large).matrix.cells.len(), 1);

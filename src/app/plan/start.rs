@@ -1,6 +1,6 @@
 //! Plans to start from: those of `sessions/`, carried in the program.
 
-use crate::plan::{Plan, Workload};
+use crate::plan::{Plan, image};
 
 /// A plan to start from.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub(super) fn starting_plan(name: &str) -> Option<Plan> {
 /// The plan of a window that opens for the first time.
 pub(super) fn first_plan() -> Plan {
     let first = STARTING_PLANS.first().and_then(|start| starting_plan(start.name));
-    first.unwrap_or_else(|| Plan::new("untitled", Workload::Image))
+    first.unwrap_or_else(|| Plan::new("untitled", image::spec()))
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn execute(window: &mut Window, command: PlanCommand) {
 }
 
 fn ticked(window: &Window, key: &str) -> Vec<String> {
-    window.state().state.plan.plan().levels(key).iter().map(ToString::to_string).collect()
+    window.state().state.plan.plan().first.levels(key).iter().map(ToString::to_string).collect()
 }
 
 fn messages(window: &Window) -> String {
@@ -118,7 +118,7 @@ fn ticking_a_level_changes_the_plan_and_the_count() {
     assert!(window.query_by_label_contains("12 runs · 6 cells × 2").is_some());
     click(&mut window, "Launch 12 runs");
     let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
-    assert_eq!(plan.levels("precision").len(), 3);
+    assert_eq!(plan.first.levels("precision").len(), 3);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_launch_right_after_an_edit_waits_until_it_is_known_what_the_plan_comes_to()
     screened.commands.push(Command::Plan(PlanCommand::Launch));
     settle(&mut window);
     let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
-    assert_eq!(plan.levels("precision").len(), 3);
+    assert_eq!(plan.first.levels("precision").len(), 3);
 }
 
 #[test]
@@ -325,7 +325,10 @@ fn name_data_set_and_limits_are_edited() {
     click(&mut window, "Memory limit");
     click(&mut window, "Order of runs sequential");
     let plan = window.state().state.plan.plan();
-    assert_eq!((plan.name.as_str(), plan.data.name(), plan.order), ("quickstart again", "mnist", Order::Sequential));
+    assert_eq!(
+        (plan.name.as_str(), &*plan.first.data.set, plan.order),
+        ("quickstart again", "mnist", Order::Sequential)
+    );
     assert!(plan.limits.memory_limit_gb.is_some());
     execute(&mut window, PlanCommand::Name(" \n ".to_owned()));
     assert_eq!(window.state().state.plan.plan().name, "quickstart again", "a plan has a name");
@@ -371,5 +374,5 @@ fn with_the_keyboard_alone_a_level_is_ticked_a_number_changed_and_the_plan_launc
     tab_to(&mut window, "Launch 12 runs");
     press(&mut window, Key::Enter);
     let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
-    assert_eq!(plan.levels("batch_size").len(), 1);
+    assert_eq!(plan.first.levels("batch_size").len(), 1);
 }

@@ -10,7 +10,7 @@ use crate::store::RunRecord;
 /// A column for a property in which runs differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// The factor's key, or `plan` or `data`.
+    /// The factor's key, or `plan`, `workload` or `data`.
     pub key: Key,
     /// The name on screen.
     pub name: Arc<str>,
@@ -25,6 +25,8 @@ pub struct Row {
     pub number: String,
     /// Name of its plan; empty while the session has no record of it.
     pub plan: String,
+    /// Its workload; empty while the session has no record of it.
+    pub workload: Key,
     /// Name of its data set.
     pub data: String,
     /// All levels.
@@ -60,7 +62,8 @@ impl Row {
     pub fn of(record: &RunRecord, columns: &[Column]) -> Self {
         let mut row = Self::unknown(&record.run);
         row.plan.clone_from(&record.plan);
-        row.data = record.data.name().to_owned();
+        row.workload = record.workload.clone();
+        row.data = record.data.set.to_string();
         row.levels = record.levels.clone();
         row.cells = columns.iter().map(|column| row.level(&column.key).unwrap_or_else(|| "–".to_owned())).collect();
         row.repeat = Some(record.repeat);
@@ -85,6 +88,7 @@ impl Row {
             run: run.to_owned(),
             number: number.to_owned(),
             plan: String::new(),
+            workload: Key::default(),
             data: String::new(),
             levels: Levels::default(),
             cells: Vec::new(),
@@ -122,6 +126,7 @@ impl Row {
     pub fn level(&self, key: &str) -> Option<String> {
         match key {
             "plan" => Some(self.plan.clone()),
+            "workload" => Some(self.workload.to_string()),
             "data" => Some(self.data.clone()),
             "repeat" => self.repeat.map(|repeat| repeat.to_string()),
             "run" => Some(self.number.clone()),
@@ -186,7 +191,7 @@ fn last_loss(record: &RunRecord) -> Option<f64> {
     record.ranks.first()?.last_reading("train_loss").filter(|loss| loss.is_finite())
 }
 
-/// The properties in which runs differ: plan, data set, and factors in their usual order.
+/// The properties in which runs differ: plan, data set, workload, and factors in their usual order.
 pub fn columns(records: &Records) -> Vec<Column> {
     let Some(first) = records.runs.first() else { return Vec::new() };
     let mut columns = Vec::new();
@@ -196,15 +201,18 @@ pub fn columns(records: &Records) -> Vec<Column> {
     if records.runs.iter().any(|run| run.data != first.data) {
         columns.push(Column { key: "data".into(), name: "Data".into() });
     }
-    let mut keys: Vec<&Key> = Vec::new();
-    for (key, _) in records.runs.iter().flat_map(|run| run.levels.iter()) {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
+    if records.runs.iter().any(|run| run.workload != first.workload) {
+        columns.push(Column { key: "workload".into(), name: "Workload".into() });
     }
-    for key in keys {
+    let mut factors: Vec<(&Key, &Key)> = Vec::new();
+    for run in &records.runs {
+        let new = run.levels.iter().filter(|(key, _)| factors.iter().all(|(_, known)| known != key));
+        let new: Vec<_> = new.map(|(key, _)| (&run.workload, key)).collect();
+        factors.extend(new);
+    }
+    for (workload, key) in factors {
         if records.runs.iter().any(|run| run.levels.get(key) != first.levels.get(key)) {
-            columns.push(Column { key: key.clone(), name: Setting::of_factor(key).name });
+            columns.push(Column { key: key.clone(), name: Setting::of_factor(workload, key).name });
         }
     }
     columns

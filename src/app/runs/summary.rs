@@ -184,7 +184,7 @@ fn levels_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     let mut pairs: Vec<(String, String)> = record
         .levels
         .iter()
-        .map(|(key, level)| (Setting::of_factor(key).name.to_string(), level.to_string()))
+        .map(|(key, level)| (Setting::of_factor(&record.workload, key).name.to_string(), level.to_string()))
         .collect();
     let mut add = |name: &str, value: String| pairs.push((name.to_owned(), value));
     add("Data", page.summary.data.clone());

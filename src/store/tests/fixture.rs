@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::plan::{DataSet, Levels, Node, RunState, Workload, factors};
+use crate::plan::{Data, Levels, Node, RunState, image};
 use crate::protocol::{Device, Event, EventLine, GpuSample, PROTOCOL_VERSION, Phase, Sample};
 use crate::store::{Decision, Reader, RunRecord, Store};
 
@@ -33,7 +33,7 @@ pub(super) fn session() -> (TempDir, Store) {
 }
 
 pub(super) fn levels() -> Levels {
-    Levels::new(factors(Workload::Image).iter().map(|factor| (factor.key.clone(), factor.default.clone())).collect())
+    image::spec().levels(&[])
 }
 
 pub(super) fn queued(run: &str) -> Decision {
@@ -41,8 +41,9 @@ pub(super) fn queued(run: &str) -> Decision {
         run: run.to_owned(),
         plan: "p1".to_owned(),
         cell: "c1".to_owned(),
+        workload: image::KEY.into(),
         levels: levels(),
-        data: DataSet::Digits,
+        data: Data::of_set("digits"),
         repeat: 1,
         traced: false,
         seed: u64::MAX,

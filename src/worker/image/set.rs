@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, panic, thread};
 
 use multicard::dataset::{self, DatasetError, ImageFiles, Images};
-use multicard::plan::{Corrupt, DataCopy, DataSet, Decode, ImageSettings};
+use multicard::plan::image::{Corrupt, DataCopy, DataSet, Decode, ImageSettings};
 use multicard::protocol::{Evidence, FailureKind, Job};
 
 use crate::image::data::{Content, Mapping, Pixels, Samples};
@@ -32,7 +32,8 @@ pub struct RunSet {
 /// Reads the images that the cell asks for. With `data_copy = shared` all ranks come to this point.
 pub fn read(job: &Job, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<RunSet, Stop> {
     let mut left_out = Vec::new();
-    let [train, test] = match &job.data {
+    let data = DataSet::read(&job.data).map_err(|message| Stop::failed(FailureKind::Input, message))?;
+    let [train, test] = match &data {
         DataSet::Folder { decode, corrupt, .. } => {
             let set = dataset::list_files(&job.data_folder).map_err(|error| wrong(&error))?;
             let mut read = |name, count, files| {
@@ -46,7 +47,7 @@ pub fn read(job: &Job, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> R
             [train, read("test_images", settings.test_images, set.test)?]
         }
         _ => {
-            let set = dataset::load(&job.data, &job.data_folder).map_err(|error| wrong(&error))?;
+            let set = dataset::load(&data, &job.data_folder).map_err(|error| wrong(&error))?;
             let train = cut("train_images", settings.train_images, set.train)?;
             let test = cut("test_images", settings.test_images, set.test)?;
             [held(train, settings, peers)?, held(test, settings, peers)?]

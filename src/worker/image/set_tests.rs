@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use multicard::dataset::{FileFormat, ImageSet, make_files};
-use multicard::plan::{Scenario, Workload};
+use multicard::plan::image::{self, Scenario};
 use multicard::protocol::{JobLimits, PROTOCOL_VERSION, RankPlace};
 use tch::Device;
 
@@ -28,9 +28,10 @@ fn job(folder: &Path, decode: Decode, corrupt: Corrupt) -> Job {
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: Workload::Image,
+        workload: image::KEY.into(),
         levels: levels(&[]),
-        data: DataSet::Folder { folder: folder.into(), decode, corrupt },
+        shape: settings().shape(),
+        data: DataSet::Folder { folder: folder.into(), decode, corrupt }.into(),
         data_folder: folder.into(),
         seed: 1,
         warm_up_steps: 4,

@@ -1,19 +1,23 @@
 //! Jobs that fit no training of images, and are refused by name.
 #![allow(clippy::unwrap_used)]
 
-use multicard::plan::{DataSet, Level};
+use multicard::plan::image::{self, DataSet};
+use multicard::plan::{Data, Level, Shape};
 use multicard::protocol::{JobLimits, PROTOCOL_VERSION};
 
 use super::testing::levels;
 use super::*;
 
 fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
+    let levels = levels(changed);
+    let shape = ImageSettings::from_levels(&levels).map_or_else(|_| Shape::default(), |settings| settings.shape());
     Job {
         version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: multicard::plan::Workload::Image,
-        levels: levels(changed),
-        data: DataSet::Digits,
+        workload: image::KEY.into(),
+        levels,
+        shape,
+        data: Data::of_set("digits"),
         data_folder: "/nowhere".into(),
         seed: 1,
         warm_up_steps: 0,
@@ -29,34 +33,28 @@ fn refusal(job: &Job) -> String {
 }
 
 #[test]
-fn levels_that_contradict_the_places_or_mean_nothing_are_refused() {
-    let error = refusal(&job(&[("gpus", Level::Integer(2))], 1));
-    assert!(error.contains("gpus = 2") && error.contains("1 ranks"), "{error}");
+fn levels_that_contradict_the_shape_or_mean_nothing_are_refused() {
+    let other = Job { shape: Shape::default(), ..job(&[("gpus", Level::Integer(2))], 1) };
+    assert!(refusal(&other).contains("its levels come to"));
     assert!(refusal(&job(&[("batch_size", Level::Integer(0))], 1)).contains("batch_size must be at least 1"));
     assert!(refusal(&job(&[("layout", Level::text("chwn"))], 1)).contains("layout = chwn"));
 }
 
 #[test]
-fn a_strategy_must_fit_its_places() {
+fn every_strategy_but_single_spreads_over_several_gpus() {
     let two = |strategy: &'static str| [("strategy", Level::text(strategy)), ("gpus", Level::Integer(2))];
     for (strategy, ranks) in [("ddp-ds", 2), ("ddp-rr", 2), ("ddp", 2), ("dp", 1)] {
         assert!(Image::new(&job(&two(strategy), ranks)).is_ok(), "{strategy}");
     }
-    assert!(refusal(&job(&two("dp"), 2)).contains("places for 2 ranks"));
     assert!(refusal(&job(&two("single"), 2)).contains("strategy = single has one rank, not 2"));
-    let mut short = job(&two("dp"), 1);
-    short.ranks[0].gpu_uuid = Some("GPU-a".into());
-    assert!(refusal(&short).contains("a place on 1 GPUs, gpus = 2"));
-    short.ranks[0].more_gpu_uuids = vec!["GPU-b".into()];
-    assert!(Image::new(&short).is_ok());
 }
 
 #[test]
 fn a_scenario_needs_its_kind_of_set() {
     let b = [("scenario", Level::text("b"))];
     assert!(refusal(&job(&b, 1)).contains("scenario = b does not fit data.set = digits"));
-    let files = Job { data: DataSet::files("photos"), ..job(&[], 1) };
+    let files = Job { data: DataSet::files("photos").into(), ..job(&[], 1) };
     assert!(refusal(&files).contains("scenario = a does not fit data.set = folder"));
-    let files = Job { data: DataSet::files("photos"), ..job(&b, 1) };
+    let files = Job { data: DataSet::files("photos").into(), ..job(&b, 1) };
     assert!(Image::new(&files).is_ok());
 }

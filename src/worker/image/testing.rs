@@ -1,7 +1,7 @@
 //! Small cells for the tests of images.
 #![allow(clippy::unwrap_used)]
 
-use multicard::plan::{ImageSettings, Level, Levels, Workload, factors};
+use multicard::plan::{ImageSettings, Level, Levels, image};
 use tch::Tensor;
 
 /// Images with the strides of channels last.
@@ -11,13 +11,7 @@ pub fn channels_last(images: &Tensor) -> Tensor {
 
 /// The default levels of all factors, but for those named.
 pub fn levels(changed: &[(&str, Level)]) -> Levels {
-    let level = |key: &str| changed.iter().find(|(name, _)| *name == key).map(|(_, level)| level.clone());
-    let pairs = factors(Workload::Image).iter();
-    Levels::new(
-        pairs
-            .map(|factor| (factor.key.clone(), level(&factor.key).unwrap_or_else(|| factor.default.clone())))
-            .collect(),
-    )
+    image::spec().levels(changed)
 }
 
 /// A narrow model on small images.

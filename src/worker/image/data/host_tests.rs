@@ -5,7 +5,7 @@
 use std::fs;
 
 use multicard::dataset::Images;
-use multicard::plan::{BatchNorm, DataCopy, Loader as Level, Numa, OptimizerImpl, Scenario, Strategy, Tf32};
+use multicard::plan::{BatchNorm, Binding, DataCopy, Loader as Level, OptimizerImpl, Scenario, Strategy, Tf32};
 
 use super::super::loader::{Epoch, Loader, Source};
 use super::super::order::{Deal, Mode, Shard};
@@ -26,7 +26,7 @@ fn settings() -> ImageSettings {
         scenario: Scenario::A,
         strategy: Strategy::Single,
         gpus: 1,
-        numa: Numa::Off,
+        numa: Binding::Off,
         data_copy: DataCopy::PerRank,
         batch_norm: BatchNorm { broadcast_buffers: true, synchronised: false },
         cuda_graph: false,

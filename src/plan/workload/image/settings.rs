@@ -1,8 +1,8 @@
-//! The levels of one `image` cell as types, for whoever must act on them.
+//! The levels of one `image` cell as types.
 
-use super::level::{Level, Levels};
+use crate::plan::{Binding, Level, Levels, Shape};
 
-/// An enum whose variants are the named levels of one factor, in the order of the contract, the default first.
+/// An enum whose variants are the named levels of one factor, the default first.
 macro_rules! levels {
     ($(#[$doc:meta])* $name:ident = $key:literal { $($(#[$variant_doc:meta])* $variant:ident = $level:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -111,19 +111,6 @@ levels! {
     }
 }
 levels! {
-    /// Binding of ranks and of their memory to NUMA nodes.
-    Numa = "numa" {
-        /// As the system pleases.
-        Off = "off",
-        /// Next to the rank's GPU.
-        Local = "local",
-        /// Memory spread over all nodes.
-        Interleave = "interleave",
-        /// Everything on the first node.
-        FirstNode = "first-node",
-    }
-}
-levels! {
     /// Copies of the data set in memory.
     DataCopy = "data_copy" {
         /// One a rank.
@@ -183,7 +170,7 @@ pub struct ImageSettings {
     /// Ranks.
     pub gpus: usize,
     /// Binding to NUMA nodes.
-    pub numa: Numa,
+    pub numa: Binding,
     /// Copies of the data set in memory.
     pub data_copy: DataCopy,
     /// How batch normalisation behaves over ranks.
@@ -212,10 +199,27 @@ pub struct ImageSettings {
     pub test_images: usize,
 }
 
+fn binding(levels: &Levels) -> Result<Binding, String> {
+    let level = levels.get(Binding::KEY).ok_or_else(|| format!("the level of {} is missing", Binding::KEY))?;
+    let named = level.as_text().and_then(Binding::of_name);
+    named.ok_or_else(|| format!("{} = {level} is none of {}", Binding::KEY, Binding::NAMES.join(", ")))
+}
+
 impl ImageSettings {
-    /// Steps that statistics must leave out whatever the plan says.
-    pub fn own_warm_up_steps(&self) -> u64 {
-        if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 }
+    /// The processes of a run and how far it goes.
+    pub fn shape(&self) -> Shape {
+        let gpus = u32::try_from(self.gpus).unwrap_or(u32::MAX);
+        // Threads of one process spread over all GPUs.
+        let (processes, devices_per_process) = if self.strategy == Strategy::Dp { (1, gpus) } else { (gpus, 1) };
+        Shape {
+            processes,
+            devices_per_process,
+            binding: self.numa,
+            steps: self.steps(),
+            units_per_step: self.batch_size.saturating_mul(self.gpus) as u64,
+            warm_up_steps: if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 },
+            cuda_graph: self.cuda_graph,
+        }
     }
 
     /// Steps of a rank over all epochs; batches that are not full are dropped.
@@ -252,7 +256,7 @@ impl ImageSettings {
             scenario: Scenario::read(levels)?,
             strategy: Strategy::read(levels)?,
             gpus: count("gpus")?,
-            numa: Numa::read(levels)?,
+            numa: binding(levels)?,
             data_copy: DataCopy::read(levels)?,
             batch_norm: BatchNorm {
                 broadcast_buffers: switch("broadcast_buffers")?,

@@ -1,16 +1,18 @@
 //! Which combinations of levels make sense on a machine, and why not.
 
-use super::estimate::{Estimate, memory_per_rank_bytes, usable_gpus};
+use super::estimate::{Costs, memory_per_rank_bytes, usable_gpus};
 use super::{
-    CUDA_GRAPH_WARM_UP_STEPS, CudaState, DataCopy, DataSet, Decode, ImageSettings, Loader, Node, OptimizerImpl, Plan,
-    Precision, Scenario, Strategy, Tf32, WireDtype,
+    CUDA_GRAPH_WARM_UP_STEPS, DataSet, Decode, ImageSettings, Loader, OptimizerImpl, Precision, Scenario, Strategy,
+    Tf32,
 };
+use crate::plan::{CudaState, Limits, Node};
 
 /// A combination of levels, and what it would run on.
 pub(super) struct Candidate<'a> {
     pub(super) settings: &'a ImageSettings,
-    pub(super) estimate: &'a Estimate,
-    pub(super) plan: &'a Plan,
+    pub(super) data: &'a DataSet,
+    pub(super) costs: &'a Costs,
+    pub(super) limits: &'a Limits,
     pub(super) node: &'a Node,
 }
 
@@ -21,11 +23,7 @@ type Constraint = fn(&Candidate) -> Option<String>;
 const CONSTRAINTS: &[Constraint] = &[
     image_files_are_of_scenario_b,
     single_has_one_rank,
-    sync_batch_norm_acts_over_ranks,
-    tf32_acts_on_fp32_alone,
-    nothing_travels_from_a_device_loader,
-    dali_brings_pixels_its_own_way,
-    files_are_decoded_by_whoever_can,
+    device_loaders_hold_decoded_bytes,
     steps_can_be_captured,
     data_set_is_large_enough,
     first_batch_is_full,
@@ -45,7 +43,7 @@ pub(super) fn reason(candidate: &Candidate) -> Option<String> {
 }
 
 fn image_files_are_of_scenario_b(candidate: &Candidate) -> Option<String> {
-    let set = &candidate.plan.data;
+    let set = candidate.data;
     match (candidate.settings.scenario, set) {
         (Scenario::B, DataSet::Digits | DataSet::Mnist { .. }) => Some(format!(
             "scenario = b reads image files, {} has none: use data.set = folder or scenario = a",
@@ -64,78 +62,10 @@ fn single_has_one_rank(candidate: &Candidate) -> Option<String> {
         .then(|| format!("strategy = single uses one GPU, not {ranks}: use gpus = 1 or strategy = ddp-ds"))
 }
 
-fn sync_batch_norm_acts_over_ranks(candidate: &Candidate) -> Option<String> {
-    let strategy = candidate.settings.strategy;
-    (candidate.settings.batch_norm.synchronised && matches!(strategy, Strategy::Single | Strategy::Dp)).then(|| {
-        let name = strategy.name();
-        format!(
-            "sync_batch_norm = on has no effect on strategy = {name}: use sync_batch_norm = off or strategy = ddp-ds"
-        )
-    })
-}
-
-fn tf32_acts_on_fp32_alone(candidate: &Candidate) -> Option<String> {
-    let settings = candidate.settings;
-    (settings.tf32 != Tf32::Off && settings.precision != Precision::Fp32).then(|| {
-        let (tf32, precision) = (settings.tf32.name(), settings.precision.name());
-        format!("tf32 = {tf32} has no effect on {precision}: use tf32 = off or precision = fp32")
-    })
-}
-
-fn nothing_travels_from_a_device_loader(candidate: &Candidate) -> Option<String> {
-    let settings = candidate.settings;
-    if settings.loader != Loader::Device {
-        return None;
-    }
-    let wire = settings.wire_dtype.name();
-    let one_of = [
-        (settings.pin_memory, "pin_memory = on".to_owned(), "whose pixels do not travel", "pin_memory = off"),
-        (
-            settings.wire_dtype != WireDtype::Run,
-            format!("wire_dtype = {wire}"),
-            "whose pixels do not travel",
-            "wire_dtype = run",
-        ),
-        (
-            settings.persistent_workers,
-            "persistent_workers = on".to_owned(),
-            "which has no threads",
-            "persistent_workers = off",
-        ),
-    ];
-    let (_, what, why, remedy) = one_of.into_iter().find(|(chosen, ..)| *chosen)?;
-    Some(format!("{what} has no effect on loader = device, {why}: use {remedy} or loader = host"))
-}
-
-fn dali_brings_pixels_its_own_way(candidate: &Candidate) -> Option<String> {
-    let settings = candidate.settings;
-    let one_of = [
-        (settings.pin_memory, "pin_memory = on".to_owned(), "pin_memory = off"),
-        (
-            settings.wire_dtype != WireDtype::Run,
-            format!("wire_dtype = {}", settings.wire_dtype.name()),
-            "wire_dtype = run",
-        ),
-    ];
-    let (_, what, remedy) = one_of.into_iter().find(|(chosen, ..)| *chosen && settings.loader == Loader::Dali)?;
-    Some(format!(
-        "{what} has no effect on loader = dali, which stages bytes in its own page-locked memory and normalises on the \
-         device: use {remedy} or loader = host"
-    ))
-}
-
-fn files_are_decoded_by_whoever_can(candidate: &Candidate) -> Option<String> {
-    let each_epoch = candidate.plan.data.decode() == Some(Decode::EachEpoch);
-    let settings = candidate.settings;
-    if each_epoch && settings.loader == Loader::Device {
-        return Some(
-            "loader = device keeps decoded bytes on the GPU: use data.decode = once, or loader = host or dali"
-                .to_owned(),
-        );
-    }
-    (each_epoch && settings.data_copy == DataCopy::Shared).then(|| {
-        "data_copy = shared has no effect where files are decoded in each epoch: use data_copy = per_rank or data.decode = once"
-            .to_owned()
+fn device_loaders_hold_decoded_bytes(candidate: &Candidate) -> Option<String> {
+    let each_epoch = candidate.data.decode() == Some(Decode::EachEpoch);
+    (each_epoch && candidate.settings.loader == Loader::Device).then(|| {
+        "loader = device keeps decoded bytes on the GPU: use data.decode = once, or loader = host or dali".to_owned()
     })
 }
 
@@ -168,8 +98,8 @@ fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
 }
 
 fn data_set_is_large_enough(candidate: &Candidate) -> Option<String> {
-    let (train, test) = candidate.plan.data.images()?;
-    let set = candidate.plan.data.name();
+    let (train, test) = candidate.data.images()?;
+    let set = candidate.data.name();
     let settings = candidate.settings;
     let wanted = [("train_images", settings.train_images, train), ("test_images", settings.test_images, test)];
     let (key, wanted, there) = wanted.into_iter().find(|(_, wanted, there)| *wanted as u64 > *there)?;
@@ -251,19 +181,20 @@ fn cpus_exist(candidate: &Candidate) -> Option<String> {
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
-    let there = memory_per_rank_bytes(candidate.node, &candidate.plan.limits, candidate.settings.gpus);
-    let shortage = shortage(candidate.estimate.peak_bytes, there)?;
+    let there = memory_per_rank_bytes(candidate.node, candidate.limits, candidate.settings.gpus);
+    let shortage = shortage(candidate.costs.estimate.peak_bytes, there)?;
     Some(format!("does not fit: {shortage}: use a smaller batch, image or width"))
 }
 
 fn host_memory_suffices(candidate: &Candidate) -> Option<String> {
-    let Estimate { host_bytes, set_copies, set_bytes, .. } = *candidate.estimate;
+    let Costs { set_copies, set_bytes, .. } = *candidate.costs;
+    let host_bytes = candidate.costs.estimate.host_bytes;
     let shortage = shortage(host_bytes, candidate.node.memory_bytes)?;
     let copies = if set_copies == 1 { "one copy".to_owned() } else { format!("{set_copies} copies") };
     let set = set_bytes as f64 / 1e9;
     let remedies = [
         (set_copies > 1, "data_copy = shared"),
-        (candidate.plan.data.decode() == Some(Decode::Once), "data.decode = each_epoch"),
+        (candidate.data.decode() == Some(Decode::Once), "data.decode = each_epoch"),
         (true, "a smaller batch or image"),
         (set_copies * set_bytes > host_bytes / 10, "fewer images"),
         (candidate.settings.gpus > 1, "fewer GPUs"),
@@ -304,5 +235,5 @@ fn no_cuda(node: &Node) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "constraint_tests.rs"]
+#[path = "constraints_tests.rs"]
 mod tests;

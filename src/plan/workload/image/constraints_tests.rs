@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-use crate::plan::{DataSet, Decode, Level, Node, Plan, expand};
+use crate::plan::image::{DataSet, Decode};
+use crate::plan::{Level, Node, Plan, expand};
 
 fn plan(settings: &[(&'static str, &str)]) -> Plan {
     let level = |text: &str| text.parse().map_or_else(|_| Level::text(text), Level::Integer);
@@ -13,6 +14,16 @@ fn reason(plan: &Plan, node: &Node) -> String {
     let matrix = expand(plan, node);
     assert_eq!(matrix.cells.len() + matrix.invalid.len(), 1);
     matrix.invalid.first().map(|cell| cell.reason.clone()).unwrap_or_default()
+}
+
+/// What is said of the level without meaning in the plan's one cell, which runs with that factor at its default.
+#[track_caller]
+fn idle(plan: &Plan, node: &Node) -> String {
+    let matrix = expand(plan, node);
+    let [cell] = &matrix.cells[..] else { panic!("one cell runs, found {matrix:?}") };
+    let [idle] = &matrix.merged.idle[..] else { panic!("one level has no meaning, found {matrix:?}") };
+    assert_eq!(cell.levels.get(&idle.factor), Some(&plan.first.spec.factor(&idle.factor).unwrap().default));
+    idle.to_string()
 }
 
 #[track_caller]
@@ -34,15 +45,17 @@ fn defaults_are_valid_with_and_without_gpus() {
 
 /// A plan over image files.
 fn files(decode: Decode, settings: &[(&'static str, &str)]) -> Plan {
-    let data = DataSet::Folder { folder: "photos".into(), decode, corrupt: Default::default() };
-    Plan { data, ..plan(&[settings, &[("scenario", "b"), ("image_size", "300")]].concat()) }
+    let mut plan = plan(&[settings, &[("scenario", "b"), ("image_size", "300")]].concat());
+    plan.first.data = DataSet::Folder { folder: "photos".into(), decode, corrupt: Default::default() }.into();
+    plan
 }
 
 #[test]
 fn image_files_and_scenario_b_belong_together() {
     refused(&[("scenario", "b")], &gpu_node(1), "digits has none: use data.set = folder");
-    let digits = Plan { data: DataSet::files("photos"), ..plan(&[]) };
-    assert!(reason(&digits, &gpu_node(1)).contains("use scenario = b"));
+    let mut bytes = plan(&[]);
+    bytes.first.data = DataSet::files("photos").into();
+    assert!(reason(&bytes, &gpu_node(1)).contains("use scenario = b"));
     for loader in ["host", "dali", "device"] {
         assert_eq!(reason(&files(Decode::Once, &[("loader", loader)]), &gpu_node(1)), "");
     }
@@ -50,7 +63,7 @@ fn image_files_and_scenario_b_belong_together() {
     let device = files(Decode::EachEpoch, &[("loader", "device")]);
     assert!(reason(&device, &gpu_node(1)).contains("use data.decode = once"));
     let shared = files(Decode::EachEpoch, &[("data_copy", "shared")]);
-    assert!(reason(&shared, &gpu_node(1)).contains("no effect where files are decoded in each epoch"));
+    assert_eq!(idle(&shared, &gpu_node(1)), "data_copy has no meaning under data.decode = each_epoch");
 }
 
 #[test]
@@ -70,10 +83,12 @@ fn sets_that_do_not_fit_into_the_hosts_memory_are_refused_with_numbers() {
 }
 
 #[test]
-fn dali_is_refused_where_it_is_not_installed_and_where_a_level_has_no_effect_on_it() {
+fn dali_is_refused_where_it_is_not_installed_and_stages_pixels_its_own_way() {
     accepted(&[("loader", "dali"), ("persistent_workers", "on")], &cpu_node());
-    refused(&[("loader", "dali"), ("pin_memory", "on")], &gpu_node(1), "no effect on loader = dali");
-    refused(&[("loader", "dali"), ("wire_dtype", "uint8")], &gpu_node(1), "no effect on loader = dali");
+    for (key, level) in [("pin_memory", "on"), ("wire_dtype", "uint8")] {
+        let found = idle(&plan(&[("loader", "dali"), (key, level)]), &gpu_node(1));
+        assert_eq!(found, format!("{key} has no meaning under loader = dali"));
+    }
     let mut node = cpu_node();
     if let Ok(worker) = &mut node.worker {
         worker.dali = Err("nothing in /cache: run `make dali`".to_owned());
@@ -114,12 +129,9 @@ fn pixels_that_live_on_the_device_run_everywhere_and_do_not_travel() {
             accepted(&[("loader", "device"), ("strategy", strategy), ("gpus", "2")], &node);
         }
     }
-    for (setting, part) in [
-        (("pin_memory", "on"), "pin_memory = on has no effect on loader = device, whose pixels do not travel"),
-        (("wire_dtype", "uint8"), "wire_dtype = uint8 has no effect on loader = device"),
-        (("persistent_workers", "on"), "loader = device, which has no threads: use persistent_workers = off"),
-    ] {
-        refused(&[("loader", "device"), setting], &gpu_node(1), part);
+    for (key, level) in [("pin_memory", "on"), ("wire_dtype", "uint8"), ("persistent_workers", "on")] {
+        let found = idle(&plan(&[("loader", "device"), (key, level)]), &gpu_node(1));
+        assert_eq!(found, format!("{key} has no meaning under loader = device"));
     }
 }
 
@@ -162,7 +174,8 @@ fn every_strategy_runs_over_several_devices() {
 fn sync_batch_norm_is_for_ranks() {
     accepted(&[("sync_batch_norm", "on"), ("gpus", "2")], &gpu_node(2));
     for strategy in ["single", "dp"] {
-        refused(&[("sync_batch_norm", "on"), ("strategy", strategy)], &gpu_node(2), "has no effect on strategy");
+        let found = idle(&plan(&[("sync_batch_norm", "on"), ("strategy", strategy)]), &gpu_node(2));
+        assert_eq!(found, format!("sync_batch_norm has no meaning under strategy = {strategy}"));
     }
 }
 
@@ -174,8 +187,10 @@ fn deterministic_replicas_share_no_generator() {
 }
 
 #[test]
-fn tf32_without_fp32_is_refused() {
-    refused(&[("tf32", "all"), ("precision", "bf16")], &gpu_node(1), "tf32 = all has no effect on bf16");
+fn tf32_is_for_fp32() {
+    let found = idle(&plan(&[("tf32", "all"), ("precision", "bf16")]), &gpu_node(1));
+    assert_eq!(found, "tf32 has no meaning under precision = bf16");
+    accepted(&[("tf32", "all")], &gpu_node(1));
 }
 
 #[test]

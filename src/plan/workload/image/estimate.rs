@@ -1,23 +1,16 @@
 //! What a run will roughly take: time and memory, before anything is started.
 
-use super::{
-    DataCopy, DataSet, Decode, Gpu, ImageSettings, Layout, Limits, Loader, Node, OptimizerImpl, Precision, Strategy,
-    WireDtype,
-};
+use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, OptimizerImpl, Precision, Strategy, WireDtype};
+use crate::plan::{Estimate, Gpu, Limits, Node};
 
-/// What a run will roughly take. Good for planning an evening, not for a table.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// From launch to end, in seconds.
-    pub duration_s: f64,
-    /// The peak of one rank on its device: the GPU's memory, or the host's for a CPU rank.
-    pub peak_bytes: u64,
-    /// The peak of all ranks in the host's memory: processes, batches that wait there, and copies of the set.
-    pub host_bytes: u64,
+/// What a run will roughly take, and what of it are copies of the set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    pub(super) estimate: Estimate,
     /// Copies of the set in the host's memory.
-    pub set_copies: u64,
+    pub(super) set_copies: u64,
     /// What one of them takes.
-    pub set_bytes: u64,
+    pub(super) set_bytes: u64,
 }
 
 /// The cost of CUDA's context and libraries on a GPU.
@@ -85,7 +78,7 @@ const MEASURED_BANDWIDTH_TB_S: f64 = 4.8;
 /// Memory of the host: the set (bytes of 28×28 pixels, or of the size that the model sees for decoded files), once a rank or
 /// once a node; two batches a loader thread in the type in which they travel; and 2 GB for each process with CUDA, or all that a
 /// CPU rank takes.
-pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Estimate {
+pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Costs {
     let gpu = if node.has_cuda() { usable_gpus(node).next() } else { None };
     let image_bytes = image_bytes(settings, data);
     let peak_bytes = peak_bytes(settings, image_bytes, gpu.is_some());
@@ -102,10 +95,12 @@ pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Es
     };
     let batch = settings.batch_size as f64 * pixels(settings) * (settings.gpus.max(1) / ranks) as f64;
     let host_bytes = ranks as f64 * (process + waiting * batch) + set_copies as f64 * set_bytes;
-    Estimate {
-        duration_s: duration_s(settings, data, node, gpu),
-        peak_bytes: peak_bytes as u64,
-        host_bytes: host_bytes as u64,
+    Costs {
+        estimate: Estimate {
+            duration_s: duration_s(settings, data, node, gpu),
+            peak_bytes: peak_bytes as u64,
+            host_bytes: host_bytes as u64,
+        },
         set_copies: set_copies as u64,
         set_bytes: set_bytes as u64,
     }

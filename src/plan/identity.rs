@@ -1,0 +1,151 @@
+//! What a cell is, whatever plan, session or version made it.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use super::data::Data;
+use super::level::{Key, Level, Levels};
+use super::workload::{WorkloadSpec, workload};
+
+/// The identity of a cell: the SHA-256 of its canonical text.
+///
+/// The text has a line for the workload (`workload image`), one for the data set (`data "digits"`), one for each thing said of it
+/// (`data.decode "each_epoch"`), `traced` where a profiler records its runs, and one for each level (`precision "fp16"`), sorted by
+/// key. Levels that a cell of the first version has anyway ([`super::Factor::frozen_default`]), and those without meaning in the
+/// cell, are left out, so that a factor that joins later changes no identity. Factors that this version does not know count as
+/// they stand.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity([u8; 32]);
+
+impl Identity {
+    /// Its first bytes as hexadecimal digits, two a byte.
+    pub fn digits(&self, bytes: usize) -> String {
+        self.0.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.digits(32))
+    }
+}
+
+/// The identity of a cell that a session kept. Of a workload that this version does not know, everything counts as it stands.
+pub fn identity(key: &Key, data: &Data, traced: bool, levels: &Levels) -> Identity {
+    let spec = workload(key).map(|spec| &**spec);
+    let head = Head::new(key, spec, data, traced);
+    let meant = |key: &str, level: &Level| {
+        spec.and_then(|spec| Some((spec, spec.factor(key)?)))
+            .is_none_or(|(spec, factor)| *level != factor.frozen_default && spec.idle(factor, levels, data).is_none())
+    };
+    let mut lines: Vec<(&Key, String)> =
+        levels.iter().filter(|(key, level)| meant(key, level)).map(|(key, level)| (key, line(key, level))).collect();
+    lines.sort_by(|a, b| a.0.cmp(b.0));
+    head.identity(lines.iter().map(|(_, line)| line.as_str()))
+}
+
+impl WorkloadSpec {
+    /// The setting and its level under which a factor has no meaning in a cell; none where it has one.
+    pub(super) fn idle<'a>(
+        &'a self,
+        factor: &'a super::Factor,
+        levels: &'a Levels,
+        data: &'a Data,
+    ) -> Option<(&'a Key, &'a Level)> {
+        let (key, level) = factor.idle.iter().find_map(|(key, idle)| {
+            let level = self.level(key, levels, data)?;
+            idle.contains(level).then_some((key, level))
+        })?;
+        Some((key, level))
+    }
+}
+
+/// The lines that all cells of a block share.
+pub(super) struct Head(String);
+
+impl Head {
+    pub(super) fn new(workload: &Key, spec: Option<&WorkloadSpec>, data: &Data, traced: bool) -> Self {
+        let mut text = format!("workload {workload}\n");
+        if !data.set.is_empty() {
+            text.push_str(&line("data", &Level::text(&data.set)));
+        }
+        let rule = spec.and_then(|spec| spec.data_set(&data.set));
+        let mut said: Vec<&(Key, Level)> = data.keys.iter().collect();
+        said.retain(|(key, level)| rule.and_then(|rule| rule.default_of(key)) != Some(level));
+        said.sort_by(|a, b| a.0.cmp(&b.0));
+        text.extend(said.into_iter().map(|(key, level)| format!("data.{}", line(key, level))));
+        if traced {
+            text.push_str("traced\n");
+        }
+        Self(text)
+    }
+
+    /// The identity of a cell with these lines of levels, in the order of their keys.
+    pub(super) fn identity<'a>(&self, lines: impl Iterator<Item = &'a str>) -> Identity {
+        let mut hasher = Sha256::new();
+        hasher.update(&self.0);
+        lines.for_each(|line| hasher.update(line));
+        Identity(hasher.finalize().into())
+    }
+}
+
+/// A level in the canonical text; whole numbers have no fraction, whatever their type.
+pub(super) fn line(key: &str, level: &Level) -> String {
+    let value: serde_json::Value = match level {
+        Level::Number(value) if value.fract() == 0.0 && value.abs() < 1e15 => (*value as i64).into(),
+        Level::Number(value) => (*value).into(),
+        Level::Integer(value) => (*value).into(),
+        Level::Text(name) => name.as_ref().into(),
+    };
+    format!("{key} {value}\n")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::image;
+
+    fn image_cell(levels: &[(&str, Level)]) -> Identity {
+        identity(&image::KEY.into(), &Data::of_set("digits"), false, &Levels::new(levels.to_vec()))
+    }
+
+    fn hash(text: &str) -> Identity {
+        Identity(Sha256::digest(text).into())
+    }
+
+    #[test]
+    fn the_identity_is_that_of_the_canonical_text() {
+        let levels = [
+            ("width_multiplier", Level::Number(2.0)),
+            ("gpus", Level::Integer(2)),
+            ("precision", Level::text("bf16")),
+            ("layout", Level::text("nchw")),
+        ];
+        let text = "workload image\ndata \"digits\"\ngpus 2\nprecision \"bf16\"\nwidth_multiplier 2\n";
+        assert_eq!(image_cell(&levels), hash(text));
+        let photos: Data = image::DataSet::files("photos").into();
+        let traced = identity(&image::KEY.into(), &photos, true, &Levels::new(levels[2..].to_vec()));
+        let text = "workload image\ndata \"folder\"\ndata.folder \"photos\"\ntraced\nprecision \"bf16\"\n";
+        assert_eq!(traced, hash(text));
+    }
+
+    #[test]
+    fn levels_that_all_had_before_a_factor_joined_change_nothing() {
+        let all =
+            image::spec().factors.iter().map(|factor| (factor.key.clone(), factor.frozen_default.clone())).collect();
+        let with_all = identity(&image::KEY.into(), &Data::of_set("digits"), false, &Levels::new::<Key>(all));
+        assert_eq!(with_all, image_cell(&[]));
+        assert_ne!(with_all, image_cell(&[("layout", Level::text("nhwc"))]));
+    }
+
+    #[test]
+    fn what_this_version_does_not_know_counts_as_it_stands() {
+        let sparse = image_cell(&[("sparsity", Level::text("2:4"))]);
+        assert_eq!(sparse, hash("workload image\ndata \"digits\"\nsparsity \"2:4\"\n"));
+        let levels = Levels::new(vec![("precision", Level::text("fp32"))]);
+        let other = identity(&"video".into(), &Data::default(), false, &levels);
+        assert_eq!(other, hash("workload video\nprecision \"fp32\"\n"));
+    }
+}

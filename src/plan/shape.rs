@@ -1,0 +1,107 @@
+//! What a cell comes to on a machine: the shape of its runs, which is all that launch, placement and progress know of its levels,
+//! and an estimate of their cost.
+
+use serde::{Deserialize, Serialize};
+
+/// How ranks and their memory are bound to NUMA nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Binding {
+    /// As the system pleases.
+    #[default]
+    Off,
+    /// Next to the rank's GPU.
+    Local,
+    /// Memory spread over all nodes.
+    Interleave,
+    /// Everything on the first node.
+    FirstNode,
+}
+
+impl Binding {
+    /// The key of the factor that chooses it, in every workload that has one.
+    pub const KEY: &'static str = "numa";
+    /// The names of its levels, the default first.
+    pub const NAMES: &'static [&'static str] = &["off", "local", "interleave", "first-node"];
+
+    /// The level's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Local => "local",
+            Self::Interleave => "interleave",
+            Self::FirstNode => "first-node",
+        }
+    }
+
+    /// The binding of a name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Off, Self::Local, Self::Interleave, Self::FirstNode].into_iter().find(|binding| binding.name() == name)
+    }
+}
+
+/// The processes of a run and how far it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Processes: one a rank.
+    pub processes: u32,
+    /// Devices that each of them computes on.
+    pub devices_per_process: u32,
+    /// How ranks and their memory are bound to NUMA nodes.
+    pub binding: Binding,
+    /// Steps of a rank over the whole run; 0 where nobody can tell.
+    pub steps: u64,
+    /// Units (images, tokens) of a step, over all ranks; 0 where nobody can tell.
+    pub units_per_step: u64,
+    /// Steps at the start that statistics leave out at least, whatever the plan says.
+    pub warm_up_steps: u64,
+    /// The step is captured as a CUDA graph and replayed.
+    pub cuda_graph: bool,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            processes: 1,
+            devices_per_process: 1,
+            binding: Binding::Off,
+            steps: 0,
+            units_per_step: 0,
+            warm_up_steps: 0,
+            cuda_graph: false,
+        }
+    }
+}
+
+impl Shape {
+    /// Devices of all processes.
+    pub fn devices(&self) -> u32 {
+        self.processes.saturating_mul(self.devices_per_process)
+    }
+}
+
+/// What a run will roughly take. Good for planning an evening, not for a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// From launch to end, in seconds.
+    pub duration_s: f64,
+    /// The peak of one rank on its device: the GPU's memory, or the host's for a CPU rank.
+    pub peak_bytes: u64,
+    /// The peak of all ranks in the host's memory.
+    pub host_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_goes_by_the_name_of_its_level_everywhere() {
+        for name in Binding::NAMES {
+            let binding = Binding::of_name(name);
+            assert_eq!(binding.map(Binding::name), Some(*name));
+            assert_eq!(serde_json::to_value(binding).ok(), Some((*name).into()));
+        }
+        assert_eq!(Binding::of_name("nearest"), None);
+    }
+}

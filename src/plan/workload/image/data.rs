@@ -1,0 +1,219 @@
+//! The data sets of the `image` workload.
+
+use std::path::PathBuf;
+
+use super::Scenario;
+use crate::plan::{Data, DataSetRule, Factor, Level};
+
+/// A data set of the `image` workload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DataSet {
+    /// The procedural handwritten-like digits: 60,000 + 10,000 images of 28×28 bytes.
+    Digits,
+    /// MNIST's IDX files, plain or gzipped.
+    Mnist {
+        /// Their folder; none for the one that `multicard data fetch mnist` fills.
+        folder: Option<PathBuf>,
+    },
+    /// Folders `train` and `test` of image files, in each one sub-folder a class (scenario b).
+    Folder {
+        /// Where they are.
+        folder: PathBuf,
+        /// When their files are decoded.
+        decode: Decode,
+        /// What a file does that cannot be decoded.
+        corrupt: Corrupt,
+    },
+}
+
+/// When image files are decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Decode {
+    /// Before the first epoch; their pixels stay in memory, as bytes of the size that the model sees.
+    #[default]
+    Once,
+    /// In every epoch, by the loader's threads.
+    EachEpoch,
+}
+
+impl Decode {
+    /// The names used in plans, the default first.
+    pub const NAMES: &'static [&'static str] = &["once", "each_epoch"];
+
+    /// The name used in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::EachEpoch => "each_epoch",
+        }
+    }
+}
+
+/// What an image file does that cannot be decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Corrupt {
+    /// It ends the run, which names it.
+    #[default]
+    Stop,
+    /// It is named and left out: all files are tried before the first epoch.
+    Skip,
+}
+
+impl Corrupt {
+    /// The names used in plans, the default first.
+    pub const NAMES: &'static [&'static str] = &["stop", "skip"];
+
+    /// The name used in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+impl DataSet {
+    /// The names used in plans, the default first.
+    pub const NAMES: &'static [&'static str] = &["digits", "mnist", "folder"];
+
+    /// The name used in plans.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Digits => "digits",
+            Self::Mnist { .. } => "mnist",
+            Self::Folder { .. } => "folder",
+        }
+    }
+
+    /// A folder of image files, with the defaults.
+    pub fn files(folder: impl Into<PathBuf>) -> Self {
+        Self::Folder { folder: folder.into(), decode: Decode::default(), corrupt: Corrupt::default() }
+    }
+
+    /// When its files are decoded; none for a set that has no image files.
+    pub fn decode(&self) -> Option<Decode> {
+        if let Self::Folder { decode, .. } = self { Some(*decode) } else { None }
+    }
+
+    /// Training and test images in the set, where that is known before it is opened.
+    pub fn images(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Digits | Self::Mnist { .. } => Some((60_000, 10_000)),
+            Self::Folder { .. } => None,
+        }
+    }
+
+    /// Reads what a plan or a job says.
+    ///
+    /// # Errors
+    /// What is missing or unknown.
+    pub fn read(data: &Data) -> Result<Self, String> {
+        let text = |key: &str| data.get(key).map(|level| level.as_text().unwrap_or_default());
+        let folder = data.folder().map(PathBuf::from);
+        match &*data.set {
+            "digits" => Ok(Self::Digits),
+            "mnist" => Ok(Self::Mnist { folder }),
+            "folder" => Ok(Self::Folder {
+                folder: folder.ok_or("data.set = folder needs a folder")?,
+                decode: match text("decode") {
+                    None | Some("once") => Decode::Once,
+                    Some("each_epoch") => Decode::EachEpoch,
+                    Some(other) => {
+                        return Err(format!("data.decode = {other} is none of {}", Decode::NAMES.join(", ")));
+                    }
+                },
+                corrupt: match text("corrupt") {
+                    None | Some("stop") => Corrupt::Stop,
+                    Some("skip") => Corrupt::Skip,
+                    Some(other) => {
+                        return Err(format!("data.corrupt = {other} is none of {}", Corrupt::NAMES.join(", ")));
+                    }
+                },
+            }),
+            other => Err(format!("data.set = {other} is none of {}", Self::NAMES.join(", "))),
+        }
+    }
+}
+
+impl From<DataSet> for Data {
+    fn from(set: DataSet) -> Self {
+        let data = Self::of_set(set.name());
+        match set {
+            DataSet::Digits | DataSet::Mnist { folder: None } => data,
+            DataSet::Mnist { folder: Some(folder) } => data.with("folder", Level::text(&folder.to_string_lossy())),
+            DataSet::Folder { folder, decode, corrupt } => data
+                .with("folder", Level::text(&folder.to_string_lossy()))
+                .with("decode", Level::text(decode.name()))
+                .with("corrupt", Level::text(corrupt.name())),
+        }
+    }
+}
+
+/// What plans may say about them.
+pub(super) fn rules() -> Vec<DataSetRule> {
+    let rule = |set: &str, help: &str, scenario: Scenario| DataSetRule {
+        key: set.into(),
+        help: help.to_owned(),
+        keys: Vec::new(),
+        required: Vec::new(),
+        // Image files are scenario b's, bytes scenario a's.
+        ticks: vec![(Scenario::KEY.into(), Level::text(scenario.name()))],
+    };
+    vec![
+        rule("digits", "Drawn by this program when first needed; nothing is downloaded.", Scenario::A),
+        DataSetRule {
+            keys: vec![Factor::path("folder", "Folder of MNIST", "").help("as downloaded")],
+            ..rule("mnist", "Handwritten digits; `multicard data fetch mnist` downloads them.", Scenario::A)
+        },
+        DataSetRule {
+            keys: vec![
+                Factor::path("folder", "Folder of images", "images").help("a folder"),
+                Factor::named("decode", "Files are decoded", Decode::NAMES),
+                Factor::named("corrupt", "Files that cannot be decoded", Corrupt::NAMES),
+            ],
+            required: vec!["folder".into()],
+            ..rule(
+                "folder",
+                "Its folders train and test hold a folder a class; `multicard data make --scenario b` makes such a set.",
+                Scenario::B,
+            )
+        },
+    ]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_is_read_as_it_is_written() {
+        for set in [
+            DataSet::Digits,
+            DataSet::Mnist { folder: None },
+            DataSet::Mnist { folder: Some("/data".into()) },
+            DataSet::Folder { folder: "photos".into(), decode: Decode::EachEpoch, corrupt: Corrupt::Skip },
+        ] {
+            assert_eq!(DataSet::read(&set.clone().into()).unwrap(), set);
+        }
+        // A session of before files could be decoded in each epoch.
+        assert_eq!(
+            DataSet::read(&Data::of_set("folder").with("folder", Level::text("x"))).unwrap(),
+            DataSet::files("x")
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_or_missing_is_named() {
+        for (data, part) in [
+            (Data::of_set("cifar"), "data.set = cifar is none of digits, mnist, folder"),
+            (Data::of_set("folder"), "needs a folder"),
+            (
+                Data::of_set("folder").with("folder", Level::text("x")).with("decode", Level::text("never")),
+                "decode = never",
+            ),
+        ] {
+            assert!(DataSet::read(&data).unwrap_err().contains(part), "{data:?}");
+        }
+    }
+}
