@@ -42,6 +42,7 @@ pub use compare::CompareCommand;
 pub use curves::{Curves, LiveStep};
 pub use engine::{LiveBatch, Records, Request, RunCurves, UiEvent};
 pub use figures::FiguresCommand;
+pub use keys::describe as describe_keys;
 pub use live::{LiveCommand, live_ui};
 pub use node::NodeCommand;
 pub use open_error::OpenError;

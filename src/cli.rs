@@ -4,6 +4,7 @@
 
 mod data;
 mod figure;
+mod help;
 mod node;
 mod output;
 mod plan;
@@ -29,6 +30,7 @@ use crate::launch;
 /// A workbench for performance experiments on multi-GPU machines.
 #[derive(Parser)]
 #[command(name = "multicard", version, arg_required_else_help = false)]
+#[command(disable_help_subcommand = true, after_help = help::list_topics())]
 struct Arguments {
     /// Session that the window opens, created if missing. Default: the last open session.
     #[arg(long, value_name = "DIR")]
@@ -59,6 +61,8 @@ enum Command {
     /// Rebuild, export or import a session.
     #[command(subcommand)]
     Session(session::Command),
+    /// Print the help of a subcommand, a topic or a workload.
+    Help(help::Arguments),
     /// Print a shell completion script.
     Completions {
         /// The shell.
@@ -99,6 +103,7 @@ pub fn main() -> ExitCode {
         Some(Command::Trace(arguments)) => trace::run(&arguments),
         Some(Command::Data(command)) => data::run(command),
         Some(Command::Session(command)) => session::run(command),
+        Some(Command::Help(arguments)) => help::run(&arguments),
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Man) => man(),
         Some(Command::Group { job, program }) => group(&job, &program),

@@ -1,6 +1,8 @@
 //! What to run: factors, workloads, the plan file, the matrix, its order and an estimate of its cost.
 //!
 //! Everything here is a pure value: no clock, no process, no device. The disk is touched only to read a plan.
+//!
+#![doc = include_str!("plan/plan.md")]
 
 mod checked_table;
 mod data;
@@ -33,7 +35,7 @@ pub use level::{Key, Level, Levels};
 pub use matrix::{Cell, Idle, InvalidCell, Matrix, Merged, check, expand};
 pub use node::{CudaState, Gpu, Node, Nsys, Worker};
 pub use order::{PlannedRun, order};
-pub use problem::{PlanError, Problem};
+pub use problem::{PlanError, Problem, suggestion};
 pub use remark::remarks;
 pub use run::RunState;
 pub use shape::{Binding, Estimate, Shape};

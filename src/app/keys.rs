@@ -98,6 +98,11 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     }
 }
 
+/// The list of keys, a line each.
+pub fn describe() -> String {
+    HELP.iter().map(|(keys, meaning)| format!("{keys:<22}{meaning}\n")).collect()
+}
+
 /// Draws the list of keys.
 pub fn help_ui(context: &Context, commands: &mut Vec<Command>) {
     let modal = Modal::new(Id::unique("keys")).show(context, |ui| {

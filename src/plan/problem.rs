@@ -95,7 +95,7 @@ impl<'a> Problems<'a> {
 }
 
 /// `; did you mean "fp32"?`, or the whole choice where no name is near.
-pub(super) fn suggestion<S: AsRef<str>>(name: &str, choice: &[S]) -> String {
+pub fn suggestion<S: AsRef<str>>(name: &str, choice: &[S]) -> String {
     match nearest(name, choice) {
         Some(near) => format!("; did you mean {near:?}?"),
         None => format!("; there are {}", choice.iter().map(S::as_ref).collect::<Vec<_>>().join(", ")),

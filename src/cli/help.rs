@@ -1,0 +1,211 @@
+//! `multicard help`: the help of subcommands, and topics: documentation that is longer than a list of options.
+
+use clap::{Args, CommandFactory};
+
+use super::{OK, Outcome, print};
+use crate::plan::{Domain, Factor, Level, WorkloadSpec, suggestion, workload, workloads};
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// A subcommand or a topic. A workload's name may be followed by keys of its factors.
+    topic: Vec<String>,
+}
+
+/// A page that `multicard help NAME` prints, after the help of the subcommand of that name if there is one.
+struct Topic {
+    name: &'static str,
+    about: &'static str,
+    text: fn() -> String,
+}
+
+const TOPICS: &[Topic] = &[
+    Topic { name: "plan", about: "plan files", text: || plain(include_str!("../plan/plan.md")) },
+    Topic { name: "workloads", about: "what plans run", text: workloads_page },
+    Topic {
+        name: "method",
+        about: "measures, intervals and what they leave out",
+        text: || plain(include_str!("../analysis/method.md")),
+    },
+    Topic { name: "session", about: "the session's folder", text: || plain(include_str!("../store/session.md")) },
+    Topic {
+        name: "protocol",
+        about: "jobs, events and samples",
+        text: || plain(include_str!("../protocol/protocol.md")),
+    },
+    #[cfg(feature = "window")]
+    Topic { name: "keys", about: "keys of the window", text: crate::app::describe_keys },
+];
+
+/// The list of topics, for the end of the program's own help.
+pub(super) fn list_topics() -> String {
+    let topics = TOPICS.iter().map(|topic| (topic.name, topic.about.to_owned()));
+    let workloads = workloads().iter().map(|spec| (&*spec.key, format!("factors and data sets of {}", spec.name)));
+    let lines = topics.chain(workloads).map(|(name, about)| format!("\n  {name:<12} {about}"));
+    format!("Topics of `multicard help TOPIC`:{}", lines.collect::<String>())
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let words: Vec<&str> = arguments.topic.iter().map(String::as_str).collect();
+    print(&page(&words)?)?;
+    Ok(OK)
+}
+
+/// What there is on these words; everything where there are none.
+fn page(words: &[&str]) -> Result<String, String> {
+    let mut command = super::Arguments::command();
+    command.build();
+    let found = words.iter().try_fold(&mut command, |command, word| command.find_subcommand_mut(word));
+    let mut pages: Vec<String> = found.map(|command| command.render_long_help().to_string()).into_iter().collect();
+    if let [name, keys @ ..] = words {
+        let topic = TOPICS.iter().find(|topic| topic.name == *name && keys.is_empty());
+        pages.extend(topic.map(|topic| (topic.text)()));
+        if let Some(spec) = workload(name) {
+            pages.push(workload_page(spec, keys)?);
+        }
+    }
+    if pages.is_empty() {
+        let (command, words) = (super::Arguments::command(), words.join(" "));
+        let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut names: Vec<&str> = commands.map(clap::Command::get_name).collect();
+        let pages = TOPICS.iter().map(|topic| topic.name).chain(workloads().iter().map(|spec| &*spec.key));
+        pages.for_each(|name| {
+            if !names.contains(&name) {
+                names.push(name)
+            }
+        });
+        return Err(format!("there is no help on {words:?}{}", suggestion(&words, &names)));
+    }
+    Ok(pages.join("\n"))
+}
+
+/// A module's documentation without its links to code.
+fn plain(text: &str) -> String {
+    text.replace("[`", "`").replace("`]", "`")
+}
+
+fn workloads_page() -> String {
+    let mut lines = vec!["# Workloads\n".to_owned()];
+    lines.extend(workloads().iter().map(|spec| {
+        let sets: Vec<&str> = spec.data_sets.iter().map(|set| &*set.key).collect();
+        let data = if sets.is_empty() { String::new() } else { format!(" Data sets: {}.", sets.join(", ")) };
+        format!("- `{0}`: {1}, {2} factors: `multicard help {0}`.{data}", spec.key, spec.name, spec.factors.len())
+    }));
+    lines.join("\n")
+}
+
+/// A workload's data sets and factors, or the factors that are named.
+fn workload_page(spec: &WorkloadSpec, keys: &[&str]) -> Result<String, String> {
+    if keys.is_empty() {
+        let mut lines =
+            vec![format!("# {}\n\nFactors and data sets of `workload = \"{}\"`.\n\n# Factors\n", spec.name, spec.key)];
+        lines.extend(spec.factors.iter().map(describe));
+        if !spec.data_sets.is_empty() {
+            lines.push("# Data sets\n".to_owned());
+        }
+        for set in &spec.data_sets {
+            lines.push(format!("## {}\n\n{}\n", set.key, set.help));
+            lines.extend(set.keys.iter().map(|key| {
+                let required = if set.required.contains(&key.key) { "; required" } else { "" };
+                format!("- `{}`: {}{required}. {}\n", key.key, levels(key), key.help)
+            }));
+        }
+        return Ok(lines.join("\n"));
+    }
+    let factor = |key: &&str| {
+        let names: Vec<&str> = spec.factors.iter().map(|factor| &*factor.key).collect();
+        let unknown = || format!("{key:?} is not a factor of {}{}", spec.key, suggestion(key, &names));
+        spec.factor(key).map(describe).ok_or_else(unknown)
+    };
+    Ok(keys.iter().map(factor).collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+/// A factor's key, name, levels, help and finding.
+fn describe(factor: &Factor) -> String {
+    let mut text = format!("## {}\n\n{}: {}.", factor.key, factor.name, levels(factor));
+    for line in [&factor.help, &factor.finding] {
+        if !line.is_empty() {
+            text.push_str(&format!("\n{line}"));
+        }
+    }
+    for (key, idle) in &factor.idle {
+        let idle: Vec<_> = idle.iter().map(Level::to_string).collect();
+        text.push_str(&format!("\nWithout meaning where {key} = {}.", idle.join(" or ")));
+    }
+    text.push('\n');
+    text
+}
+
+/// The levels of a factor with their unit, and its default.
+fn levels(factor: &Factor) -> String {
+    let unit = if factor.unit.is_empty() { String::new() } else { format!(" {}", factor.unit) };
+    let usual: Vec<_> = factor.usual.iter().map(f64::to_string).collect();
+    let usual = if usual.is_empty() { String::new() } else { format!(", such as {}", usual.join(", ")) };
+    match &factor.domain {
+        Domain::Names(names) => format!("{}; default {}", names.join(", "), factor.default),
+        Domain::Integer { min, max } => {
+            format!("whole numbers from {min} to {max}{unit}{usual}; default {}", factor.default)
+        }
+        Domain::Number { min, max } => format!("numbers from {min} to {max}{unit}{usual}; default {}", factor.default),
+        Domain::Path => "a path".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_subcommand_and_every_topic_has_a_page() {
+        let command = super::super::Arguments::command();
+        for subcommand in command.get_subcommands() {
+            let text = page(&[subcommand.get_name()]).unwrap();
+            assert!(text.contains(&format!("Usage: multicard {}", subcommand.get_name())), "{text}");
+        }
+        for topic in TOPICS {
+            assert!(page(&[topic.name]).unwrap().ends_with(&(topic.text)()), "{}", topic.name);
+        }
+        assert!(page(&["session", "export"]).unwrap().contains("Usage: multicard session export"));
+    }
+
+    #[test]
+    fn without_a_topic_all_subcommands_and_topics_are_listed() {
+        let text = page(&[]).unwrap();
+        assert!(text.contains("Usage: multicard"), "{text}");
+        for name in ["run", "keys", "workloads", "image"] {
+            assert!(text.lines().any(|line| line.trim_start().starts_with(name)), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_workloads_page_has_every_factor_and_data_set() {
+        for spec in workloads() {
+            let text = page(&[&spec.key]).unwrap();
+            for factor in &spec.factors {
+                assert!(
+                    text.contains(&format!("## {}\n", factor.key)) && text.contains(&factor.help),
+                    "{}",
+                    factor.key
+                );
+            }
+            assert!(spec.data_sets.iter().all(|set| text.contains(&format!("## {}\n", set.key))));
+        }
+        let text = page(&["image", "image_size"]).unwrap();
+        assert!(text.starts_with("## image_size\n") && !text.contains("## precision"), "{text}");
+    }
+
+    #[test]
+    fn the_examples_on_the_page_of_plans_are_plans() {
+        let page = page(&["plan"]).unwrap();
+        let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        let cells = |text: &&str| crate::plan::Plan::parse(text, "plan.md").unwrap().combinations();
+        assert_eq!(examples.iter().map(cells).collect::<Vec<_>>(), [4, 4]);
+    }
+
+    #[test]
+    fn an_unknown_topic_or_factor_names_the_nearest() {
+        assert_eq!(page(&["plans"]).unwrap_err(), r#"there is no help on "plans"; did you mean "plan"?"#);
+        let error = page(&["image", "precison"]).unwrap_err();
+        assert_eq!(error, r#""precison" is not a factor of image; did you mean "precision"?"#);
+    }
+}
