@@ -1,6 +1,7 @@
 #![doc = include_str!("store/session.md")]
 
 mod archive;
+mod block;
 mod error;
 mod folder;
 mod index;

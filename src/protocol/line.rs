@@ -19,20 +19,27 @@ pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
     if let Ok(step) = serde_json::from_slice::<StepLine>(line) {
         return Ok(vec![step.into()]);
     }
+    if let Ok(reading) = serde_json::from_slice::<ReadingLine>(line) {
+        return checked(reading.into()).map(|line| vec![line]);
+    }
     if is_of_1(line) {
         return serde_json::from_slice::<LineOf1>(line).map(LineOf1::adapt).map_err(|error| error.to_string());
     }
     let line: EventLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    checked(line).map(|line| vec![line])
+}
+
+fn checked(line: EventLine) -> Result<EventLine, String> {
     match &line.event {
         Event::Reading { key, .. } if key.is_empty() || key.len() > MAX_KEY_BYTES => {
             Err(format!("the key of a reading has {} bytes, it must have 1 to {MAX_KEY_BYTES}", key.len()))
         }
-        _ => Ok(vec![line]),
+        _ => Ok(line),
     }
 }
 
-/// A step's line with its fields side by side. Nearly all lines are steps, and `serde(flatten)` in [`EventLine`] keeps
-/// a copy of each field until it knows the event.
+/// A step's line with its fields side by side. Nearly all lines are steps and readings, and `serde(flatten)` in
+/// [`EventLine`] keeps a copy of each field until it knows the event.
 #[derive(Deserialize)]
 struct StepLine<'a> {
     run: &'a str,
@@ -62,6 +69,35 @@ impl From<StepLine<'_>> for EventLine {
     fn from(line: StepLine) -> Self {
         let StepLine { epoch, step, steps, duration_s, load_wait_s, loss, units, warm_up, .. } = line;
         let event = Event::Step { epoch, step, steps, duration_s, load_wait_s, loss, units, warm_up };
+        Self { run: line.run.to_owned(), rank: line.rank, time_s: line.time_s, event }
+    }
+}
+
+/// A reading's line likewise.
+#[derive(Deserialize)]
+struct ReadingLine<'a> {
+    run: &'a str,
+    rank: u32,
+    time_s: f64,
+    #[serde(rename = "event")]
+    _event: ReadingTag,
+    key: Key,
+    #[serde(deserialize_with = "number_or_null")]
+    value: f64,
+    epoch: Option<u32>,
+    step: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ReadingTag {
+    Reading,
+}
+
+impl From<ReadingLine<'_>> for EventLine {
+    fn from(line: ReadingLine) -> Self {
+        let ReadingLine { key, value, epoch, step, .. } = line;
+        let event = Event::Reading { key, value, epoch, step };
         Self { run: line.run.to_owned(), rank: line.rank, time_s: line.time_s, event }
     }
 }

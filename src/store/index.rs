@@ -1,21 +1,19 @@
 //! Writing the index: each decision, event and fold as rows. Saying the same thing twice changes nothing.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
 
-use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use serde::Serialize;
 
+use super::StepRecord;
+use super::block::{Block, block_of};
 use super::journal::{Decision, JournalLine};
 use super::telemetry::TelemetryFold;
 use crate::plan::RunState;
 use crate::protocol::{Event, EventLine, Phase};
 
-/// Steps that one statement inserts: a statement for each step takes twice the time.
-const STEPS: usize = 32;
-/// The columns of a step.
-const STEP_COLUMNS: usize = 9;
+/// Blocks of steps that are kept in memory at most.
+const OPEN_BLOCKS: usize = 64;
 
 /// The one connection that writes.
 pub(super) struct Index {
@@ -24,13 +22,13 @@ pub(super) struct Index {
     keys: HashMap<String, HashMap<u32, i64>>,
     /// The rank that spoke last, and its key: ranks say many lines in a row.
     last: Option<(String, u32, i64)>,
-    /// Steps that are not inserted yet; fewer than [`STEPS`].
-    steps: Vec<[Value; STEP_COLUMNS]>,
+    /// Blocks of steps that are ahead of their rows, by rank key and block.
+    blocks: HashMap<(i64, i64), Block>,
 }
 
 impl Index {
     pub(super) fn new(connection: Connection) -> Self {
-        Self { connection, keys: HashMap::new(), last: None, steps: Vec::with_capacity(STEPS) }
+        Self { connection, keys: HashMap::new(), last: None, blocks: HashMap::new() }
     }
 
     pub(super) fn begin(&self) -> Result<()> {
@@ -38,7 +36,7 @@ impl Index {
     }
 
     pub(super) fn commit(&mut self) -> Result<()> {
-        self.insert_steps()?;
+        self.write_blocks()?;
         self.connection.execute_batch("COMMIT")
     }
 
@@ -46,7 +44,7 @@ impl Index {
         // Rows that the keys stand for may be gone with it.
         self.keys.clear();
         self.last = None;
-        self.steps.clear();
+        self.blocks.clear();
         // A failed statement may have ended the transaction already; either way there is none afterwards.
         let _ = self.connection.execute_batch("ROLLBACK");
     }
@@ -116,18 +114,10 @@ impl Index {
         let key = self.key(&line.run, line.rank)?;
         match &line.event {
             Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, .. } => {
-                self.steps.push([
-                    key.into(),
-                    step.cast_signed().into(),
-                    (*epoch).into(),
-                    (*duration_s).into(),
-                    (*load_wait_s).into(),
-                    (*loss).into(),
-                    (*units).into(),
-                    (*warm_up).into(),
-                    line.time_s.into(),
-                ]);
-                if self.steps.len() == STEPS { self.insert_steps() } else { Ok(()) }
+                let (epoch, step, time_s) = (*epoch, *step, line.time_s);
+                let (duration_s, load_wait_s, loss) = (*duration_s, *load_wait_s, *loss);
+                let (units, warm_up) = (*units, *warm_up);
+                self.step(key, StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up })
             }
             Event::Started { torch_version, device, .. } => self.execute(
                 "UPDATE rank SET device = ?2, torch_version = ?3 WHERE key = ?1",
@@ -196,7 +186,7 @@ impl Index {
 
     /// Takes back all that a rank said.
     pub(super) fn forget_rank(&mut self, run: &str, rank: u32) -> Result<()> {
-        self.insert_steps()?;
+        self.write_blocks()?;
         let mut statement = self.connection.prepare_cached("SELECT key FROM rank WHERE run = ?1 AND rank = ?2")?;
         let Some(key) = statement.query_row(params![run, rank], |row| row.get::<_, i64>(0)).optional()? else {
             return Ok(());
@@ -221,20 +211,27 @@ impl Index {
         self.execute("DELETE FROM telemetry WHERE run = ?1", [run])
     }
 
-    /// Inserts the steps that wait, in their order: of the same step, the last word counts.
-    fn insert_steps(&mut self) -> Result<()> {
-        static MANY: LazyLock<String> = LazyLock::new(|| insert_steps_sql(STEPS));
-        static ONE: LazyLock<String> = LazyLock::new(|| insert_steps_sql(1));
-        let (sql, rows) = if self.steps.len() == STEPS { (&MANY, STEPS) } else { (&ONE, 1) };
-        let mut statement = self.connection.prepare_cached(sql)?;
-        for rows in self.steps.chunks(rows) {
-            for (place, value) in rows.iter().flatten().enumerate() {
-                statement.raw_bind_parameter(place + 1, value)?;
-            }
-            statement.raw_execute()?;
+    fn step(&mut self, key: i64, step: StepRecord) -> Result<()> {
+        let place = (key, block_of(step.step));
+        if let Some(block) = self.blocks.get_mut(&place) {
+            block.add(step);
+            return Ok(());
         }
-        drop(statement);
-        self.steps.clear();
+        if self.blocks.len() == OPEN_BLOCKS {
+            self.write_blocks()?;
+        }
+        let mut statement =
+            self.connection.prepare_cached("SELECT steps FROM step WHERE rank_key = ?1 AND block = ?2")?;
+        let known = statement.query_row(place, |row| Ok(Block::unpack(row.get_ref(0)?.as_blob()?))).optional()?;
+        self.blocks.entry(place).or_insert(known.unwrap_or_default()).add(step);
+        Ok(())
+    }
+
+    fn write_blocks(&mut self) -> Result<()> {
+        for ((key, number), block) in &self.blocks {
+            self.execute("INSERT OR REPLACE INTO step VALUES (?1, ?2, ?3)", params![key, number, block.pack()])?;
+        }
+        self.blocks.clear();
         Ok(())
     }
 
@@ -269,11 +266,6 @@ impl Index {
     fn execute(&self, sql: &str, parameters: impl rusqlite::Params) -> Result<()> {
         self.connection.prepare_cached(sql)?.execute(parameters).map(|_| ())
     }
-}
-
-fn insert_steps_sql(rows: usize) -> String {
-    let row = format!("({})", ["?"; STEP_COLUMNS].join(", "));
-    format!("INSERT OR REPLACE INTO step VALUES {}", vec![row; rows].join(", "))
 }
 
 fn json(value: &impl Serialize) -> Result<String> {

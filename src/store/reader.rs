@@ -8,6 +8,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result as SqlResult, Row, params};
 use serde::de::DeserializeOwned;
 
+use super::block::Block;
 use super::schema::{self, Opened};
 use super::telemetry::TelemetryFold;
 use super::{
@@ -135,20 +136,14 @@ impl Reader {
         let sql = "SELECT key FROM rank WHERE run = ?1 AND rank = ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let key: Option<i64> = statement.query_row(params![run, rank], |row| row.get(0)).optional()?;
-        let sql = "SELECT step, epoch, duration_s, load_wait_s, loss, units, warm_up, time_s FROM step
-             WHERE rank_key = ?1 ORDER BY step";
-        self.rows(sql, [key], |row| {
-            Ok(StepRecord {
-                step: unsigned(row, 0)?,
-                epoch: row.get(1)?,
-                duration_s: row.get(2)?,
-                load_wait_s: row.get(3)?,
-                loss: number(row, 4)?,
-                units: row.get(5)?,
-                warm_up: row.get(6)?,
-                time_s: row.get(7)?,
-            })
-        })
+        let mut steps = Vec::new();
+        let mut statement =
+            self.connection.prepare_cached("SELECT steps FROM step WHERE rank_key = ?1 ORDER BY block")?;
+        let mut rows = statement.query([key])?;
+        while let Some(row) = rows.next()? {
+            steps.append(&mut Block::unpack(row.get_ref(0)?.as_blob()?).into_steps());
+        }
+        Ok(steps)
     }
 
     fn collect(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {

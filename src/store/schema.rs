@@ -6,10 +6,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables below. An index of another version is made anew.
-pub(super) const INDEX_VERSION: i64 = 5;
+pub(super) const INDEX_VERSION: i64 = 6;
 
 // `position` is the order of the journal. Levels, data sets, placements, devices and the telemetry fold are JSON.
-// A rank's rows carry the key of its row in `rank`, which keeps two million steps small and quick.
+// A rank's rows carry the key of its row in `rank`.
 const TABLES: &str = "
 CREATE TABLE plan (
     position INTEGER PRIMARY KEY, plan TEXT NOT NULL UNIQUE, name TEXT NOT NULL, toml TEXT NOT NULL
@@ -29,11 +29,10 @@ CREATE TABLE rank (
     device TEXT, torch_version TEXT, failure_kind TEXT, failure TEXT, duration_s REAL,
     UNIQUE (run, rank)
 );
+-- A rank's steps in blocks of a few hundred numbers, packed.
 CREATE TABLE step (
-    rank_key INTEGER NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, duration_s REAL NOT NULL,
-    load_wait_s REAL NOT NULL, loss REAL, units INTEGER NOT NULL, warm_up INTEGER NOT NULL, time_s REAL NOT NULL,
-    PRIMARY KEY (rank_key, step)
-) WITHOUT ROWID;
+    rank_key INTEGER NOT NULL, block INTEGER NOT NULL, steps BLOB NOT NULL, PRIMARY KEY (rank_key, block)
+);
 -- 0 is no epoch, and no step: both count from 1. What is not a number is null.
 CREATE TABLE reading (
     rank_key INTEGER NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL, key TEXT NOT NULL, time_s REAL NOT NULL,
