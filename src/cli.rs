@@ -11,6 +11,7 @@ mod plan;
 mod report;
 mod run;
 mod session;
+mod study;
 mod table;
 mod trace;
 

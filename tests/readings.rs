@@ -9,7 +9,7 @@ use std::sync::Arc;
 use multicard::analysis::{
     Better, Measure, Measures, Origin, OverRanks, OverTime, RunSummary, Source, summarise_run_by,
 };
-use multicard::figure::{CellValue, View, compare};
+use multicard::figure::{CellValue, Study, compare};
 use multicard::plan::{Data, Level, Levels, Node, RunState, image};
 use multicard::store::{Decision, Reader, RunRecord, Store, rebuild};
 use tempfile::TempDir;
@@ -90,8 +90,8 @@ fn a_measure_of_ones_own_is_a_reading_and_an_entry_and_stands_in_a_table() {
     };
     let measures = Arc::new(Measures::of_units("images").with([entry]));
     let runs = [summarise_run_by(&read(folder.path()), &measures)];
-    let view = View { metric: "perplexity", ..View::default() };
-    let comparison = compare(&[Source { session: "", runs: &runs, reports: &[] }], &view);
+    let study = Study { measure: Some("perplexity".into()), ..Study::default() };
+    let comparison = compare(&[Source { session: "", runs: &runs, reports: &[] }], &study);
     let column = comparison.table.columns.iter().position(|column| column.key == "perplexity").unwrap();
     assert_eq!(comparison.table.columns[column].name, "Perplexity");
     let CellValue::Measure(value) = &comparison.table.rows[0].values[column] else { panic!("no value") };

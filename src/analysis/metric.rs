@@ -1,20 +1,26 @@
 //! Metrics of profilers' reports as measures: each in seconds and as shares, which are named.
 
+use serde::{Deserialize, Serialize};
+
 use super::measure::{Better, Measure, measure};
 use crate::plan::Key;
 use crate::protocol::{TRACE_METRICS, TraceMetric, TraceMetricKind, TraceSummary};
 
 /// In what metrics are told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MetricUnit {
     /// Seconds, summed over GPUs and threads.
     #[default]
+    #[serde(rename = "seconds")]
     Seconds,
     /// `Time (%)` of the nsys report that lists the metric.
+    #[serde(rename = "percent_of_report")]
     OfReport,
     /// Share of the metrics that are shown.
+    #[serde(rename = "percent_of_shown")]
     OfShown,
     /// Share of the time the report covers, divided by the GPUs.
+    #[serde(rename = "percent_of_wall")]
     OfWall,
 }
 

@@ -6,6 +6,7 @@ mod lines;
 pub(super) mod look;
 mod metrics;
 mod picture;
+mod sheet;
 mod sources;
 mod stacked;
 mod status;
@@ -16,16 +17,16 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, Ui};
+use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, TextureHandle, TextureOptions, Ui};
 use poll_promise::Promise;
 
 use super::engine::Records;
 use super::sessions::choose_session;
-use super::theme::GRID;
+use super::theme::{GRID, palette};
 use super::widgets::{main_button, muted};
 use super::{Command, Request, Screen, State};
-use crate::analysis::{CellKey, Level, MetricUnit};
-use crate::figure::{Form, Format, Kind, Over, Place, View, render};
+use crate::analysis::{CellKey, Key, Level, MetricUnit};
+use crate::figure::{Comparison, Form, Format, Geometry, Over, Place, Runs, Study, baseline_name, render};
 use picture::Picture;
 
 /// What can be asked for on the Compare screen.
@@ -38,7 +39,7 @@ pub enum CompareCommand {
     /// Show the cells that this filter admits.
     Filter(String),
     /// Show the cells with a level, or leave them out: key, level, whether to show.
-    Keep(String, Level, bool),
+    Keep(Key, Level, bool),
     /// Show all cells.
     KeepAll,
     /// Groups of bars.
@@ -47,18 +48,18 @@ pub enum CompareCommand {
     Columns(Place),
     /// Bars of a group, lines of a panel.
     Colour(Place),
-    /// The measure: its key.
-    Metric(&'static str),
+    /// The measure: its key; none: the form's usual one.
+    Measure(Option<Key>),
     /// The cell that ratios are over; none: the first that has the measure.
     Baseline(Option<CellKey>),
     /// The kind of chart.
-    Kind(Kind),
+    Form(Form),
     /// What losses are drawn over.
     Over(Over),
     /// Show runs that a profiler recorded among the others, or not.
     Traced(bool),
     /// Show a metric of profilers' reports, or not: its key.
-    ShowMetric(&'static str, bool),
+    ShowMetric(Key, bool),
     /// In what metrics are shown.
     MetricUnit(MetricUnit),
     /// Ask for the file of a profiler's report.
@@ -83,7 +84,10 @@ pub enum CompareCommand {
 #[derive(Default)]
 pub struct CompareState {
     /// What is shown and how.
-    pub view: View,
+    pub study: Study,
+    /// The baseline that the study's default came to. It stays, whatever runs are added or filtered, until something else is
+    /// compared.
+    held: Option<CellKey>,
     /// The table's order: a column's key, and whether the greatest come first.
     pub sort: Option<(String, bool)>,
     /// The chosen cell.
@@ -94,6 +98,8 @@ pub struct CompareState {
     reading: Vec<PathBuf>,
     /// What is drawn.
     picture: Option<Picture>,
+    /// Its sheet on the graphics card.
+    texture: Option<TextureHandle>,
     /// The rows of its table in the order they are shown.
     order: Vec<usize>,
     work: Option<Promise<Picture>>,
@@ -104,6 +110,11 @@ pub struct CompareState {
 }
 
 impl CompareState {
+    /// Another session is open.
+    pub fn session_changed(&mut self) {
+        (self.held, self.stale) = (None, true);
+    }
+
     /// The open session has other runs now.
     pub fn records_changed(&mut self) {
         self.stale = true;
@@ -134,12 +145,18 @@ impl CompareState {
         self.order = self.picture.as_ref().map_or(Vec::new(), |picture| picture.order(self.sort.as_ref()));
     }
 
-    fn keep(&mut self, key: String, level: Level, keep: bool) {
+    fn keep(&mut self, key: Key, level: Level, keep: bool) {
         let hidden = (key, level);
-        self.view.hidden.retain(|known| *known != hidden);
+        self.study.hidden.retain(|known| *known != hidden);
         if !keep {
-            self.view.hidden.push(hidden);
+            self.study.hidden.push(hidden);
         }
+    }
+
+    /// The study with the baseline that it is held against.
+    fn held_study(&self) -> Study {
+        let held = || self.held.as_ref().map(baseline_name);
+        Study { baseline: self.study.baseline.clone().or_else(held), ..self.study.clone() }
     }
 
     fn next_baseline(&mut self) {
@@ -148,7 +165,7 @@ impl CompareState {
         let now = picture.comparison.baseline.as_ref().map(|baseline| &baseline.0);
         let place = cells.iter().position(|(key, _)| Some(key) == now);
         let next = place.map_or(0, |place| (place + 1) % cells.len().max(1));
-        self.view.baseline = cells.get(next).map(|(key, _)| key.clone());
+        self.study.baseline = cells.get(next).map(|(key, _)| baseline_name(key));
     }
 }
 
@@ -156,27 +173,30 @@ impl State {
     /// Does what was asked for on the Compare screen.
     pub fn execute_compare(&mut self, command: CompareCommand, context: &Context, requests: &mut Vec<Request>) {
         let compare = &mut self.compare;
-        let view = compare.view.clone();
+        let before = compare.study.clone();
         match command {
             CompareCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             CompareCommand::NextBaseline => compare.next_baseline(),
-            CompareCommand::Filter(text) => compare.view.filter = text,
+            CompareCommand::Filter(text) => compare.study.filter = text,
             CompareCommand::Keep(key, level, keep) => compare.keep(key, level, keep),
             CompareCommand::KeepAll => {
-                compare.view.hidden.clear();
-                compare.view.filter.clear();
+                compare.study.hidden.clear();
+                compare.study.filter.clear();
             }
-            CompareCommand::Rows(place) => compare.view.rows = place,
-            CompareCommand::Columns(place) => compare.view.columns = place,
-            CompareCommand::Colour(place) => compare.view.colour = place,
-            CompareCommand::Metric(key) => compare.view.metric = key,
-            CompareCommand::Baseline(cell) => compare.view.baseline = cell,
-            CompareCommand::Kind(kind) => compare.view.kind = kind,
-            CompareCommand::Over(over) => compare.view.over = over,
-            CompareCommand::Traced(traced) => compare.view.traced = traced,
+            CompareCommand::Rows(place) => compare.study.rows = place,
+            CompareCommand::Columns(place) => compare.study.columns = place,
+            CompareCommand::Colour(place) => compare.study.colour = place,
+            CompareCommand::Measure(key) => compare.study.measure = key,
+            CompareCommand::Baseline(cell) => {
+                (compare.held, compare.stale) = (None, true);
+                compare.study.baseline = cell.as_ref().map(baseline_name);
+            }
+            CompareCommand::Form(form) => compare.study.form = form,
+            CompareCommand::Over(over) => compare.study.over = over,
+            CompareCommand::Traced(traced) => compare.study.runs = if traced { Runs::All } else { Runs::Plain },
             CompareCommand::ShowMetric(key, show) => {
-                compare.view.metrics.retain(|known| *known != key);
-                compare.view.metrics.extend(show.then_some(key));
+                compare.study.metrics.retain(|known| *known != key);
+                compare.study.metrics.extend(show.then_some(key));
             }
             CompareCommand::ChooseReport if compare.dialog.is_none() => {
                 let waker = context.clone();
@@ -188,7 +208,7 @@ impl State {
                 }));
             }
             CompareCommand::ChooseReport => {}
-            CompareCommand::MetricUnit(unit) => compare.view.metric_unit = unit,
+            CompareCommand::MetricUnit(unit) => compare.study.metric_unit = unit,
             CompareCommand::Sort(column) => {
                 compare.sort = match compare.sort.take() {
                     Some((known, false)) if known == column => Some((column, true)),
@@ -218,7 +238,12 @@ impl State {
                 self.screen = Screen::Runs;
             }
         }
-        self.compare.stale |= self.compare.view != view;
+        let compare = &mut self.compare;
+        compare.stale |= compare.study != before;
+        let asks = |study: &Study| (study.form, study.runs, study.measure.clone());
+        if asks(&compare.study) != asks(&before) {
+            compare.held = None;
+        }
     }
 
     /// Whether cells are being compared on a thread.
@@ -239,6 +264,12 @@ impl State {
         if let Some(work) = self.compare.work.take() {
             match work.try_take() {
                 Ok(picture) => {
+                    if self.compare.study.baseline.is_none() && self.compare.held.is_none() && !self.compare.stale {
+                        self.compare.held = picture.comparison.baseline.as_ref().map(|(cell, _)| cell.clone());
+                    }
+                    let image = picture.sheet.as_ref().and_then(|sheet| sheet.as_ref().ok()).map(|sheet| &sheet.image);
+                    self.compare.texture =
+                        image.map(|image| context.load_texture("compare", image.clone(), TextureOptions::LINEAR));
                     self.compare.picture = Some(picture);
                     self.compare.sort_rows();
                 }
@@ -250,11 +281,12 @@ impl State {
             self.compare.stale = false;
             let sources = self.compare_sources();
             self.compare.name_cells_for(&sources);
-            let view = self.compare.view.clone();
+            let study = self.compare.held_study();
+            let most_pixels = context.input(|input| input.max_texture_side);
             let context = context.clone();
             let (sender, work) = Promise::new();
             let work_on = move || {
-                sender.send(Picture::new(&sources, &view));
+                sender.send(Picture::new(&sources, &study, most_pixels));
                 context.request_repaint();
             };
             match std::thread::Builder::new().name("compare".to_owned()).spawn(work_on) {
@@ -288,6 +320,7 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         },
     );
     controls::top_ui(ui, state, picture, commands);
+    warnings_ui(ui, picture);
     let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
     let height = ui.available_height();
     Panel::bottom("compare-table")
@@ -305,17 +338,30 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, &state.compare, picture, commands));
 }
 
+/// What the study names that is not there, and what is to be said of its baseline.
+fn warnings_ui(ui: &mut Ui, picture: &Picture) {
+    let Comparison { missing, baseline_warning, .. } = &picture.comparison;
+    for line in missing.iter().chain(baseline_warning) {
+        ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
+    }
+}
+
 fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
     let charts = &picture.comparison.charts;
-    look::legend_ui(ui, charts);
+    if picture.sheet.is_none() {
+        look::legend_ui(ui, charts);
+    }
     let mut notes: Vec<&str> = charts.iter().flat_map(|chart| &chart.notes).map(String::as_str).collect();
     notes.dedup();
     if !notes.is_empty() {
         ui.label(muted(ui, notes.join(" ")));
     }
+    if let Some(sheet) = &picture.sheet {
+        return sheet::sheet_ui(ui, picture, sheet, compare.texture.as_ref());
+    }
     match charts.as_slice() {
-        [chart] if chart.form == Form::Stacked => stacked::stacked_ui(ui, compare, picture, chart, commands),
-        [chart] if chart.form == Form::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
+        [chart] if chart.geometry == Geometry::Stacked => stacked::stacked_ui(ui, compare, picture, chart, commands),
+        [chart] if chart.geometry == Geometry::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
         _ => lines::lines_ui(ui, compare, charts),
     }
 }

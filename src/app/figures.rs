@@ -15,25 +15,25 @@ use poll_promise::Promise;
 
 use super::plan::on_thread;
 use super::{Command, Request, Screen, State};
-use crate::analysis::Level;
+use crate::analysis::{Key, Level};
 use crate::figure::paper::{Family, Palette, Provenance, ReadError, Width};
-use crate::figure::{Format, Spec};
+use crate::figure::{Format, Study, preset};
 use drawn::Drawn;
 use export::Exported;
 
 /// What can be asked for on the Figures screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FiguresCommand {
-    /// Draw another preset: its id.
-    Preset(String),
-    /// Draw another measure: its key; none: the preset's own.
-    Measure(Option<String>),
+    /// Draw another study of the same cells.
+    Study(Box<Study>),
+    /// Draw another measure: its key; none: the form's usual one.
+    Measure(Option<Key>),
     /// Put the cursor into the filter.
     FocusFilter,
     /// Show the cells that this filter admits.
     Filter(String),
     /// Show the cells with a level, or leave them out: key, level, whether to show.
-    Keep(String, Level, bool),
+    Keep(Key, Level, bool),
     /// Show all cells.
     KeepAll,
     /// Draw the axis of values logarithmically.
@@ -67,7 +67,7 @@ pub enum FiguresCommand {
 /// The Figures screen.
 pub struct FiguresState {
     /// What is shown and how.
-    pub spec: Spec,
+    pub study: Study,
     /// Pixels in an inch of a PNG.
     pub dpi: u32,
     /// What was typed as the place to export to; empty: the suggestion.
@@ -90,7 +90,7 @@ pub struct FiguresState {
 impl Default for FiguresState {
     fn default() -> Self {
         Self {
-            spec: Spec::default(),
+            study: preset("times").unwrap_or_default(),
             dpi: 300,
             path: String::new(),
             table: Format::Markdown,
@@ -128,28 +128,29 @@ impl State {
     /// Does what was asked for on the Figures screen.
     pub fn execute_figures(&mut self, command: FiguresCommand, context: &Context, _requests: &mut Vec<Request>) {
         let figures = &mut self.figures;
-        let before = (figures.spec.clone(), figures.resolution);
-        let style = &mut figures.spec.style;
+        let before = (figures.study.clone(), figures.resolution);
+        let style = &mut figures.study.style;
         match command {
-            FiguresCommand::Preset(id) => {
-                figures.spec.preset = id;
-                figures.spec.measure = None;
+            FiguresCommand::Study(study) => {
+                // The cells, what they are held against and the style stay as they are.
+                let Study { filter, hidden, baseline, log, style, .. } = figures.study.clone();
+                figures.study = Study { filter, hidden, baseline, log, style, ..*study };
             }
-            FiguresCommand::Measure(key) => figures.spec.measure = key,
+            FiguresCommand::Measure(key) => figures.study.measure = key,
             FiguresCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
-            FiguresCommand::Filter(text) => figures.spec.filter = text,
+            FiguresCommand::Filter(text) => figures.study.filter = text,
             FiguresCommand::Keep(key, level, keep) => {
                 let hidden = (key, level);
-                figures.spec.hidden.retain(|known| *known != hidden);
+                figures.study.hidden.retain(|known| *known != hidden);
                 if !keep {
-                    figures.spec.hidden.push(hidden);
+                    figures.study.hidden.push(hidden);
                 }
             }
             FiguresCommand::KeepAll => {
-                figures.spec.hidden.clear();
-                figures.spec.filter.clear();
+                figures.study.hidden.clear();
+                figures.study.filter.clear();
             }
-            FiguresCommand::Log(log) => figures.spec.log = log,
+            FiguresCommand::Log(log) => figures.study.log = log,
             FiguresCommand::Width(width) => style.width = width,
             FiguresCommand::Font(font) => style.font = font,
             FiguresCommand::Palette(palette) => style.palette = palette,
@@ -168,7 +169,7 @@ impl State {
             FiguresCommand::Open(file) => self.open_figure(file, context),
         }
         let figures = &mut self.figures;
-        figures.stale |= before != (figures.spec.clone(), figures.resolution);
+        figures.stale |= before != (figures.study.clone(), figures.resolution);
     }
 
     /// Takes over what background work has done, and begins it where something has changed.
@@ -192,8 +193,8 @@ impl State {
         if self.figures.stale && self.figures.work.is_none() && self.screen == Screen::Figures {
             self.figures.stale = false;
             let sources = self.figure_sources();
-            let (spec, resolution) = (self.figures.spec.clone(), self.figures.resolution);
-            let work = on_thread("figure", context, move || Drawn::new(&sources, &spec, resolution));
+            let (study, resolution) = (self.figures.study.clone(), self.figures.resolution);
+            let work = on_thread("figure", context, move || Drawn::new(&sources, &study, resolution));
             self.figures.work = Some(work);
         }
     }

@@ -159,7 +159,7 @@ impl State {
                 self.session = Some(OpenSession { folder, read_only });
                 self.queue = Arc::default();
                 self.records = Arc::default();
-                self.compare.records_changed();
+                self.compare.session_changed();
                 self.figures.records_changed();
                 self.live.session_changed();
                 self.sessions.opened();

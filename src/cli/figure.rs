@@ -4,37 +4,22 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, print, say, session_folder};
 use crate::analysis::{RunSummary, Source, summarise_report, summarise_run};
 use crate::figure::paper::{self, Family, Origin, Palette, PaperFormat, Provenance, Style, Width};
-use crate::figure::{self, Spec};
-use crate::plan::{Filter, FilterError};
+use crate::figure::{self, Study};
 use crate::store::Reader;
 
 #[derive(Args)]
 pub(super) struct Arguments {
     /// The session's folder, or the name of one in the default place; or a figure's file, to open it again.
     session: PathBuf,
-    /// Which figure: times, loss, memory, scaling, speedup, effects, repeats, map, parts, activity, or one of a paper's
-    /// such as 2505.22905/fig-6.
-    #[arg(long, default_value = "times")]
-    preset: String,
+    #[command(flatten)]
+    study: StudyArguments,
     /// Where to write it: a file that ends in .svg, .pdf or .png.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Only these cells: words that their levels hold, or comparisons such as "precision=fp16 and gpus>=2", joined by and,
-    /// or, not, parentheses.
-    #[arg(long, default_value = "", hide_default_value = true, value_parser = filter)]
-    filter: String,
-    /// The measure that is drawn, by its key, where it is not the preset's own.
-    #[arg(long, value_name = "KEY")]
-    measure: Option<String>,
-    /// The cell that ratios are relative to: its id, or levels as precision=fp32,gpus=1.
-    #[arg(long)]
-    baseline: Option<String>,
-    /// Draw the axis of values logarithmically.
-    #[arg(long)]
-    log: bool,
     #[command(flatten)]
     style: StyleArguments,
     /// Print the figure's table, or what a figure's file says of itself, instead.
@@ -86,11 +71,6 @@ enum PaletteName {
     /// Greys with markers, hatches and dashes.
     #[value(alias = "gray")]
     Grey,
-}
-
-/// A filter that can be read; what is wrong with another is said before anything is done.
-pub(super) fn filter(text: &str) -> Result<String, FilterError> {
-    Filter::parse(text).map(|_| text.to_owned())
 }
 
 fn size(text: &str) -> Result<f64, String> {
@@ -149,8 +129,12 @@ impl Material {
         Ok(Self { runs, reports, origin: Origin::new(name, &reader.node()?, reader.plans()?, first) })
     }
 
-    pub fn figure(&self, spec: &Spec) -> Result<figure::Figure, paper::FigureError> {
-        figure::figure(&[Source { session: "", runs: &self.runs, reports: &self.reports }], spec)
+    pub fn sources(&self) -> [Source<'_>; 1] {
+        [Source { session: "", runs: &self.runs, reports: &self.reports }]
+    }
+
+    pub fn figure(&self, study: &Study) -> Result<figure::Figure, paper::FigureError> {
+        figure::figure(&self.sources(), study)
     }
 }
 
@@ -159,30 +143,22 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return open(arguments);
     }
     let folder = session_folder(&arguments.session)?;
-    let spec = Spec {
-        preset: arguments.preset.clone(),
-        filter: arguments.filter.clone(),
-        hidden: Vec::new(),
-        measure: arguments.measure.clone(),
-        baseline: arguments.baseline.clone(),
-        log: arguments.log,
-        style: arguments.style.style(),
-    };
     // What is asked for is looked at before anything is read.
-    figure::preset(&spec.preset)?;
+    let study = Study { style: arguments.style.style(), ..arguments.study.study()? };
     let format = arguments.out.as_deref().map(|out| PaperFormat::of(out, arguments.style.dpi)).transpose()?;
     if format.is_none() && arguments.format.is_none() {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png, or --format for the figure's table".into());
     }
     let material = Material::read(&folder)?;
-    let figure = material.figure(&spec)?;
+    arguments.study.check(&material)?;
+    let figure = material.figure(&study)?;
     if let Some(format) = arguments.format {
         print(&figure::render(&figure.table, format.into()))?;
         return Ok(OK);
     }
     if figure.charts.iter().all(figure::Chart::is_empty) {
         let notes = figure.notes().join("; ");
-        return Err(format!("nothing to draw: no cell has what preset {} shows ({notes})", spec.preset).into());
+        return Err(format!("nothing to draw: no cell has what {} shows ({notes})", shown(&study)).into());
     }
     if let (Some(out), Some(format)) = (&arguments.out, format) {
         let provenance = figure.provenance(vec![material.origin]);
@@ -190,6 +166,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     figure.notes().iter().for_each(say);
     Ok(OK)
+}
+
+fn shown(study: &Study) -> String {
+    if study.name.is_empty() { format!("the form {}", study.form.key()) } else { format!("preset {}", study.name) }
 }
 
 /// Opens the window at a figure's file, or prints what the file says.

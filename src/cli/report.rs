@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::figure::{Material, StyleArguments};
+use super::study::check_baseline;
 use super::{OK, Outcome, say, session_folder};
 use crate::figure::paper::{self, PaperFormat};
-use crate::figure::{Chart, Figure, Format, PRESETS, Spec, render};
+use crate::figure::{Chart, Figure, Format, Study, presets, render};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -26,6 +27,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folder = session_folder(&arguments.session)?;
     let material = Material::read(&folder)?;
+    arguments.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(&material, asked))?;
     let out = &arguments.out;
     for part in ["figures", "tables", "plans"] {
         let part = out.join(part);
@@ -34,21 +36,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut readme = head(&material);
     let mut written = 0;
     // Figures of papers are for their own studies: a general report would only repeat itself.
-    for preset in PRESETS.iter().filter(|preset| !preset.id.contains('/')) {
-        let spec = Spec {
-            preset: preset.id.to_owned(),
-            baseline: arguments.baseline.clone(),
-            style: arguments.style.style(),
-            ..Spec::default()
-        };
-        let figure = material.figure(&spec)?;
-        readme += &format!("\n## {}\n\n{}.\n\n", preset.id, capital(preset.help));
+    for preset in presets().iter().filter(|preset| !preset.name.contains('/')) {
+        let baseline = arguments.baseline.clone();
+        let figure = material.figure(&Study { baseline, style: arguments.style.style(), ..preset.clone() })?;
+        readme += &format!("\n## {}\n\n{}.\n\n", preset.name, capital(&preset.about));
         if figure.charts.iter().all(Chart::is_empty) {
             readme += "No figure: no cell has what it shows.\n\n";
         } else {
             write_figure(out, &figure, &material, arguments.style.dpi())?;
             written += 1;
-            let id = preset.id;
+            let id = &preset.name;
             readme += &format!("![{id}](figures/{id}.png)\n\n");
             readme += &format!("[SVG](figures/{id}.svg), [PDF](figures/{id}.pdf), [PNG](figures/{id}.png)");
             readme +=
@@ -64,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     paper::write_file(&out.join("README.md"), readme.as_bytes())?;
     say(format_args!(
         "{written} figures and {} tables in {}",
-        PRESETS.iter().filter(|preset| !preset.id.contains('/')).count(),
+        presets().iter().filter(|preset| !preset.name.contains('/')).count(),
         out.display()
     ));
     Ok(OK)
@@ -75,7 +72,7 @@ fn write_figure(out: &Path, figure: &Figure, material: &Material, dpi: u32) -> R
     let scene = figure.scene();
     for (extension, format) in [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf), ("png", PaperFormat::Png { dpi })]
     {
-        let file = out.join("figures").join(format!("{}.{extension}", figure.spec.preset));
+        let file = out.join("figures").join(format!("{}.{extension}", figure.study.name));
         paper::write_file(&file, &paper::encode(&scene, &provenance, format)?)?;
     }
     Ok(())
@@ -83,7 +80,7 @@ fn write_figure(out: &Path, figure: &Figure, material: &Material, dpi: u32) -> R
 
 fn write_tables(out: &Path, figure: &Figure) -> Result<(), paper::FigureError> {
     for (extension, format) in [("md", Format::Markdown), ("csv", Format::Csv), ("tex", Format::Latex)] {
-        let file = out.join("tables").join(format!("{}.{extension}", figure.spec.preset));
+        let file = out.join("tables").join(format!("{}.{extension}", figure.study.name));
         paper::write_file(&file, render(&figure.table, format).as_bytes())?;
     }
     Ok(())

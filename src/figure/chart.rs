@@ -2,9 +2,9 @@
 
 use crate::analysis::{CellKey, Key, Level, Value};
 
-/// How a chart's points are drawn.
+/// The geometry in which a chart's points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Geometry {
     /// Grouped bars from 0: `x` of a point is the place of its group among the x axis's categories.
     Bars,
     /// Lines through points, with a band from the low to the high end of their intervals.
@@ -129,7 +129,7 @@ pub struct Chart {
     /// What it shows, in a few words.
     pub title: String,
     /// How its points are drawn.
-    pub form: Form,
+    pub geometry: Geometry,
     /// Groups, epochs, GPUs.
     pub x: Axis,
     /// The measure.

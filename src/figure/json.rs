@@ -9,7 +9,7 @@ use super::{CellValue, Row, Table};
 pub(super) fn render(table: &Table) -> String {
     let columns = table.columns.iter().map(|column| JsonColumn { key: &column.key, unit: &column.unit }).collect();
     let rows = table.rows.iter().map(|row| JsonRow { table, row }).collect();
-    let whole = JsonTable { preset: table.preset, columns, rows, notes: &table.notes };
+    let whole = JsonTable { preset: &table.study, columns, rows, notes: &table.notes };
     // Keys are text and numbers finite, so that nothing here can fail to be written.
     serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
 }

@@ -1,7 +1,8 @@
 //! What stands under a table: what all rows share, how values were made, what is not in them.
 
 use super::sibling::Against;
-use super::table::{Baseline, CellValue, Column, RATE, Row, by_repeat, finished};
+use super::study::{RATE, RATIO, SPEEDUP};
+use super::table::{Baseline, CellValue, Column, Row, by_repeat, finished};
 use crate::analysis::{BOOTSTRAP_REPEATS, Cell, Measure, Method, RunState, held, varying};
 
 /// Measures that are not of the time after the warm-up.
@@ -22,11 +23,11 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     if !whole.is_empty() {
         notes.push(format!("of the whole run, its start and warm-up included: {}", whole.join(", ").to_lowercase()));
     }
-    if shows("speedup") {
+    if shows(SPEEDUP) {
         notes.push(baseline_note(cells, baseline));
     }
     notes.extend(columns.iter().filter_map(|column| Against::find(&column.key)).map(Against::note));
-    if shows("ratio") {
+    if shows(RATIO) {
         notes.push(ratio_note(cells, baseline));
     }
     if columns.iter().any(|column| column.shown_unit == "GB") {
@@ -91,7 +92,7 @@ fn method_note(rows: &[Row]) -> String {
 }
 
 fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
-    if let Some(unknown) = baseline.unknown {
+    if let Some(unknown) = &baseline.unknown {
         return format!(
             "speed-ups are left out: baseline {unknown:?} matches no cell; give a cell's id or levels such as \
              precision=fp32,gpus=1"
@@ -119,11 +120,11 @@ fn leaves_repeats_out(cells: &[Cell], baseline: &Cell) -> bool {
 }
 
 fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
-    if baseline.unknown.is_some() {
-        return "ratios are left out: the baseline is not among the cells any more; choose another".to_owned();
+    if let Some(unknown) = &baseline.unknown {
+        return format!("ratios are left out: baseline {unknown:?} is not among the cells; choose another");
     }
     let Some(cell) = baseline.cell else { return "ratios are left out: no run has this measure".to_owned() };
-    let of = cell.measure(baseline.ratio_of);
+    let of = cell.measure(&baseline.ratio_of);
     let measure = of.map_or(String::new(), |measure| measure.name.to_lowercase());
     let name = cell_name(cells, cell);
     if of.is_some_and(Measure::is_time) {
@@ -141,6 +142,15 @@ fn cell_name(cells: &[Cell], cell: &Cell) -> String {
     let levels = varying(&all).into_iter().filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
     let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
     if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") }
+}
+
+/// What must be said of a baseline that is gone, or that the filter leaves out.
+pub(super) fn baseline_warning(cells: &[Cell], baseline: &Baseline) -> Option<String> {
+    if let Some(unknown) = &baseline.unknown {
+        return Some(format!("Baseline {unknown:?} is not among the cells: there are no ratios. Choose another."));
+    }
+    let cell = baseline.cell.filter(|_| baseline.is_hidden)?;
+    Some(format!("Ratios are over {}, which is not shown here.", cell_name(cells, cell)))
 }
 
 fn device_note(cells: &[Cell]) -> Option<String> {

@@ -1,8 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::{Mark, RunState, RunSummary, fixture, summarise_run};
-use crate::figure::{preset, table};
+use crate::analysis::{Mark, RunState, RunSummary, Source, fixture, summarise_run};
+use crate::figure::preset;
+
+fn table(name: &str, runs: &[RunSummary]) -> Table {
+    crate::figure::table(&[Source { session: "", runs, reports: &[] }], &preset(name).unwrap())
+}
 
 /// Three cells: one with 6 repeats, one with 2 of which one throttled, one that failed.
 fn runs() -> Vec<RunSummary> {
@@ -32,7 +36,7 @@ fn compare(name: &str, text: &str) {
 fn every_preset_is_written_in_every_format_as_the_golden_files_show() {
     let extensions = [(Format::Markdown, "md"), (Format::Csv, "csv"), (Format::Latex, "tex"), (Format::Json, "json")];
     for id in ["times", "loss", "memory"] {
-        let table = table(preset(id).unwrap(), &runs(), None);
+        let table = table(id, &runs());
         for (format, extension) in extensions {
             compare(&format!("{id}.{extension}"), &render(&table, format));
         }
@@ -41,7 +45,7 @@ fn every_preset_is_written_in_every_format_as_the_golden_files_show() {
 
 #[test]
 fn json_keeps_full_precision_and_its_promised_form() {
-    let text = render(&table(preset("times").unwrap(), &runs(), None), Format::Json);
+    let text = render(&table("times", &runs()), Format::Json);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["preset"], "times");
     assert_eq!(json["columns"][3]["unit"], "s");
@@ -55,7 +59,7 @@ fn json_keeps_full_precision_and_its_promised_form() {
 #[test]
 fn every_line_of_csv_has_as_many_fields_as_its_head() {
     for id in ["times", "loss", "memory"] {
-        let text = render(&table(preset(id).unwrap(), &runs(), None), Format::Csv);
+        let text = render(&table(id, &runs()), Format::Csv);
         let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
         assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
     }
@@ -63,7 +67,7 @@ fn every_line_of_csv_has_as_many_fields_as_its_head() {
 
 #[test]
 fn text_of_users_cannot_break_a_table() {
-    let table = table(preset("times").unwrap(), &runs(), None);
+    let table = table("times", &runs());
     let markdown = render(&table, Format::Markdown);
     assert!(markdown.contains(r"a\|b #1 lower batch_size"), "{markdown}");
     let latex = render(&table, Format::Latex);

@@ -1,19 +1,15 @@
 //! The table as a value: columns with units, rows of cells, notes.
 
-use super::Preset;
-use super::notes::{notes, traced_note};
-use super::preset::Runs;
+use super::notes::notes;
 use super::sibling::Against;
+use super::study::{RATE, RATIO, SPEEDUP, Study, names_cell};
 use crate::analysis::{
-    Cell, CellKey, Key, Level, Levels, Measure, Method, Recording, RunState, RunSummary, Setting, Value, cells,
-    measure_of, ratio, summarise, varying,
+    Cell, CellKey, Key, Level, Levels, Measure, Method, RunState, RunSummary, Setting, Value, measure_of, ratio,
+    summarise,
 };
 
 /// Seeds the bootstrap, so that the same runs always give the same table.
 pub(super) const SEED: u64 = 1;
-
-/// The measure whose ratio is the speed-up.
-pub(super) const RATE: &str = "images_per_s";
 
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,16 +75,14 @@ impl Row {
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The preset that made it.
-    pub preset: &'static str,
+    /// The name of the study that it is of.
+    pub study: String,
     /// Varying factors, counts, measures.
     pub columns: Vec<Column>,
     /// In the order of the factor registry, default levels first.
     pub rows: Vec<Row>,
     /// What all rows share, how values were made, and what is not in them; one sentence each.
     pub notes: Vec<String>,
-    /// The baseline that was asked for, where no row matches it; a note says so too.
-    pub unmatched_baseline: Option<String>,
 }
 
 impl Table {
@@ -130,72 +124,47 @@ fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
 /// The cell that speed-ups and ratios are over.
 pub(super) struct Baseline<'a> {
     pub(super) cell: Option<&'a Cell<'a>>,
-    /// All cells of the table, in which each finds its siblings.
+    /// All cells of the study, in which each finds its siblings.
     pub(super) among: &'a [Cell<'a>],
     /// What was asked for, where no cell matches it.
-    pub(super) unknown: Option<&'a str>,
+    pub(super) unknown: Option<String>,
+    /// The filter leaves the cell out.
+    pub(super) is_hidden: bool,
     /// The measure whose ratio the column `ratio` shows.
-    pub(super) ratio_of: &'static str,
-}
-
-/// Which columns and rows a table has.
-pub(super) struct Shape<'a> {
-    pub(super) id: &'static str,
-    /// Keys of measures; `speedup` and `ratio` are made of two cells.
-    pub(super) measures: &'a [&'static str],
-    /// One row a cell and epoch, not one a cell.
-    pub(super) by_epoch: bool,
+    pub(super) ratio_of: Key,
 }
 
 impl<'a> Baseline<'a> {
-    fn find(cells: &'a [Cell<'a>], asked: Option<&'a str>) -> Self {
-        let Some(asked) = asked else {
-            let has_rate = |cell: &&Cell| !by_repeat(cell, RATE).is_empty();
-            return Self { cell: cells.iter().find(has_rate), among: cells, unknown: None, ratio_of: RATE };
+    /// The cell that the study names, shown or not. Where it names none: the first of the shown cells that has all
+    /// measures of which the study shows ratios, or else the first that has one of them.
+    pub(super) fn find(study: &Study, all: &'a [Cell<'a>], shown: &[Cell]) -> Self {
+        let ratio_of = study.ratio_of();
+        let is_shown = |cell: &Cell| shown.iter().any(|shown| shown.key() == cell.key());
+        let cell = match &study.baseline {
+            Some(asked) => {
+                // An id stands before levels, and of several cells with these levels a shown one before others.
+                let by_id = || all.iter().find(|cell| cell.id == asked.as_str());
+                let named = || all.iter().filter(|cell| names_cell(asked, cell));
+                by_id().or_else(|| named().find(|cell| is_shown(cell))).or_else(|| named().next())
+            }
+            None => {
+                let has = |cell: &Cell, key: &str| !by_repeat(cell, key).is_empty();
+                let speedup = study.table_measures().iter().any(|key| key == SPEEDUP);
+                let whole = shown.iter().find(|cell| has(cell, &ratio_of) && (!speedup || has(cell, RATE)));
+                let first = whole.or_else(|| shown.iter().find(|cell| has(cell, &ratio_of)));
+                let first = first.or_else(|| shown.iter().find(|cell| speedup && has(cell, RATE)));
+                first.and_then(|first| all.iter().find(|cell| cell.key() == first.key()))
+            }
         };
-        let by_id = || cells.iter().find(|cell| cell.id == asked);
-        let by_levels = || cells.iter().find(|cell| has_levels(cell, asked));
-        let cell = by_id().or_else(by_levels);
-        Self { cell, among: cells, unknown: cell.is_none().then_some(asked), ratio_of: RATE }
+        let unknown = study.baseline.clone().filter(|_| cell.is_none());
+        Self { cell, among: all, unknown, is_hidden: cell.is_some_and(|cell| !is_shown(cell)), ratio_of }
     }
 }
 
-/// Whether the cell has levels written as `precision=fp32,gpus=1`.
-pub(super) fn has_levels(cell: &Cell, asked: &str) -> bool {
-    asked.split(',').all(|pair| {
-        let asked = pair.split_once('=').map(|(key, level)| (key.trim(), level.trim()));
-        asked.is_some_and(|(key, level)| cell.level(key).is_some_and(|own| own.to_string() == level))
-    })
-}
-
-/// Joins runs into the rows of a preset.
-///
-/// Only finished runs enter values; the others are named in the notes, and their cells have a row all the same.
-/// `baseline` names the cell that speed-ups are over: its id, or levels as `precision=fp32,gpus=1` (the first row
-/// that has them). Without one it is the first row with a throughput; one that matches no cell leaves speed-ups out.
-pub fn table(preset: Preset, runs: &[RunSummary], baseline: Option<&str>) -> Table {
-    let mut cells = cells(runs);
-    let traced = cells.iter().filter(|cell| cell.recording() == Recording::Traced).count();
-    cells.retain(|cell| match preset.runs {
-        Runs::Plain => cell.recording() == Recording::Plain,
-        Runs::All => cell.recording() != Recording::Report,
-        Runs::WithTrace => cell.runs.iter().any(|run| run.trace_summary().is_some()),
-    });
-
-    let shape = Shape { id: preset.id, measures: preset.measures, by_epoch: preset.by_epoch };
-    let mut table = table_of(&shape, &varying(&cells), &cells, &Baseline::find(&cells, baseline));
-    if preset.runs == Runs::Plain && traced > 0 {
-        table.notes.push(traced_note(traced));
-    }
-    if preset.runs == Runs::WithTrace {
-        table.notes.push("times are summed over GPUs and threads".to_owned());
-    }
-    table
-}
-
-/// The same of cells that were chosen already, with columns for these settings.
-pub(super) fn table_of(shape: &Shape, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
-    let columns = columns(shape, settings, cells);
+/// Joins the runs of cells into rows, with columns for these settings. Only finished runs enter values; the others are
+/// named in the notes, and their cells have a row all the same.
+pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
+    let columns = columns(study, settings, cells);
     let row = |cell: &Cell, epoch: Option<u32>| Row {
         session: cell.session.to_owned(),
         cell: cell.id.to_owned(),
@@ -206,17 +175,16 @@ pub(super) fn table_of(shape: &Shape, settings: &[Setting], cells: &[Cell], base
         marks: marks(cell),
     };
     let rows = cells.iter().flat_map(|cell| {
-        let epochs = if shape.by_epoch { epochs(cell) } else { Vec::new() };
+        let epochs = if study.by_epoch { epochs(cell) } else { Vec::new() };
         let epochs = if epochs.is_empty() { vec![None] } else { epochs };
         epochs.into_iter().map(|epoch| row(cell, epoch)).collect::<Vec<_>>()
     });
     let rows: Vec<Row> = rows.collect();
     let notes = notes(cells, &columns, &rows, baseline);
-    let unmatched_baseline = baseline.unknown.map(str::to_owned);
-    Table { preset: shape.id, columns, rows, notes, unmatched_baseline }
+    Table { study: study.name.clone(), columns, rows, notes }
 }
 
-fn columns(shape: &Shape, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
+fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
     let plain = |key: &str, name: &str, unit: &str| Column {
         key: key.into(),
         name: name.into(),
@@ -227,11 +195,11 @@ fn columns(shape: &Shape, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
     };
     let mut columns: Vec<Column> =
         varying.iter().map(|setting| plain(&setting.key, &setting.name, &setting.unit)).collect();
-    if shape.by_epoch {
+    if study.by_epoch {
         columns.push(plain("epoch", "Epoch", ""));
     }
     columns.push(plain("runs", "Runs", ""));
-    columns.extend(shape.measures.iter().map(|key| match (measure_of(cells, key), Against::find(key)) {
+    columns.extend(study.table_measures().iter().map(|key| match (measure_of(cells, key), Against::find(key)) {
         (Some(measure), _) => Column {
             shown_unit: measure.shown_unit.clone(),
             shown_factor: measure.shown_factor,
@@ -242,7 +210,7 @@ fn columns(shape: &Shape, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
             let percent = Column { shown_unit: "%".into(), shown_factor: 100.0, ..plain(key, against.name, "×") };
             Column { is_measure: true, ..percent }
         }
-        (None, None) if *key == "ratio" => Column { is_measure: true, ..plain(key, "Ratio", "×") },
+        (None, None) if key == RATIO => Column { is_measure: true, ..plain(key, "Ratio", "×") },
         (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
     }));
     columns
@@ -260,14 +228,14 @@ fn epochs(cell: &Cell) -> Vec<Option<u32>> {
     epochs.into_iter().map(Some).collect()
 }
 
-fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -> CellValue {
+pub(super) fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -> CellValue {
     let measure = cell.measure(key);
     let of_epoch = epoch.filter(|_| measure.is_some_and(Measure::is_of_epochs));
     let value = match (key, of_epoch) {
         ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
         ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
-        ("speedup", _) => over_baseline(cell, baseline.cell, RATE),
-        ("ratio", _) => over_baseline(cell, baseline.cell, baseline.ratio_of),
+        (SPEEDUP, _) => over_baseline(cell, baseline.cell, RATE),
+        (RATIO, _) => over_baseline(cell, baseline.cell, &baseline.ratio_of),
         (_, Some(epoch)) => {
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
             summarise(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>(), SEED)

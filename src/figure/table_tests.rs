@@ -1,8 +1,14 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::{fixture, summarise_run};
+use crate::analysis::{Source, fixture, summarise_run};
 use crate::figure::preset;
+
+/// The table of a preset, over this baseline.
+fn of_preset(name: &str, runs: &[RunSummary], baseline: Option<&str>) -> Table {
+    let study = Study { baseline: baseline.map(str::to_owned), ..preset(name).unwrap() };
+    crate::figure::table(&[Source { session: "", runs, reports: &[] }], &study)
+}
 
 fn runs(steps: &[(&str, i64, u32, f64)]) -> Vec<RunSummary> {
     let run = |(precision, gpus, repeat, step_time_s): &(&str, i64, u32, f64)| {
@@ -22,7 +28,7 @@ fn value(table: &Table, row: usize, key: &str) -> Option<Value> {
 #[test]
 fn repeats_of_a_cell_are_joined_whatever_their_order() {
     let runs = runs(&[("fp16", 1, 2, 0.03), ("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01), ("fp16", 1, 3, 0.02)]);
-    let table = table(preset("times").unwrap(), &runs, None);
+    let table = of_preset("times", &runs, None);
     assert_eq!(table.rows.len(), 2);
     let step = value(&table, 1, "step_time_s").unwrap();
     assert_eq!((step.median, step.n, step.method), (0.02, 3, Method::Range));
@@ -32,7 +38,7 @@ fn repeats_of_a_cell_are_joined_whatever_their_order() {
 #[test]
 fn the_speedup_is_over_the_first_row_unless_another_is_named() {
     let runs = runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01)]);
-    let speedup = |baseline, row| value(&table(preset("times").unwrap(), &runs, baseline), row, "speedup");
+    let speedup = |baseline, row| value(&of_preset("times", &runs, baseline), row, "speedup");
     assert_eq!(speedup(None, 0).unwrap().median, 1.0);
     assert!((speedup(None, 1).unwrap().median - 4.0).abs() < 1e-9);
     for baseline in ["fp16-1-ddp-ds", "precision=fp16", "precision = fp16, gpus = 1"] {
@@ -44,7 +50,7 @@ fn the_speedup_is_over_the_first_row_unless_another_is_named() {
 fn the_papers_efficiency_is_over_the_cell_that_differs_in_one_factor_alone() {
     // A run takes 100 steps in all.
     let steps = [("fp64", 1, 1, 0.08), ("fp32", 1, 1, 0.04), ("fp32", 2, 1, 0.025), ("fp64", 2, 1, 0.04)];
-    let table = table(preset("2503.15252/table-2").unwrap(), &runs(&steps), None);
+    let table = of_preset("2503.15252/table-2", &runs(&steps), None);
     let ratio = |cell: &str, key| {
         let row = table.rows.iter().position(|row| row.cell == cell).unwrap();
         value(&table, row, key).map(|value| (value.median * 1000.0).round() / 1000.0)
@@ -57,13 +63,13 @@ fn the_papers_efficiency_is_over_the_cell_that_differs_in_one_factor_alone() {
     assert_eq!((&*column.name, &*column.shown_unit, column.shown_factor), ("Efficiency compare to 1 GPU", "%", 100.0));
     assert!(table.notes.iter().any(|note| note.contains("with precision = fp64, all else equal")), "{:?}", table.notes);
     // Without such a cell there is no ratio.
-    let alone = super::table(preset("2503.15252/table-2").unwrap(), &runs(&[("fp32", 2, 1, 0.025)]), None);
+    let alone = of_preset("2503.15252/table-2", &runs(&[("fp32", 2, 1, 0.025)]), None);
     assert_eq!(value(&alone, 0, "speedup_over_1_gpu"), None);
 }
 
 #[test]
 fn a_baseline_that_matches_no_cell_leaves_speedups_out_and_says_so() {
-    let table = table(preset("times").unwrap(), &runs(&[("fp32", 1, 1, 0.04)]), Some("precision=fp8"));
+    let table = of_preset("times", &runs(&[("fp32", 1, 1, 0.04)]), Some("precision=fp8"));
     assert_eq!(value(&table, 0, "speedup"), None);
     assert!(table.notes.iter().any(|note| note.contains("\"precision=fp8\" matches no cell")), "{:?}", table.notes);
 }
@@ -74,7 +80,7 @@ fn runs_that_did_not_finish_enter_no_value_and_are_named() {
     runs[1].state = RunState::Queued;
     runs[2].state = RunState::TimedOut;
     runs[2].marks.push(crate::analysis::Mark::Failed("timed out: after 10 s".to_owned()));
-    let table = table(preset("loss").unwrap(), &runs, None);
+    let table = of_preset("loss", &runs, None);
     assert_eq!(value(&table, 0, "train_loss").unwrap().n, 1);
     assert_eq!(table.rows[0].marks, ["1 queued"]);
     let last = table.rows.last().unwrap();
@@ -85,7 +91,7 @@ fn runs_that_did_not_finish_enter_no_value_and_are_named() {
 
 #[test]
 fn the_loss_table_has_a_row_for_each_cell_and_epoch() {
-    let table = table(preset("loss").unwrap(), &runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01)]), None);
+    let table = of_preset("loss", &runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01)]), None);
     assert_eq!(table.rows.len(), 4);
     assert_eq!(value(&table, 1, "accuracy").unwrap().median, 0.95);
     assert_eq!(value(&table, 2, "test_loss").unwrap().median, 0.4);
@@ -93,6 +99,6 @@ fn the_loss_table_has_a_row_for_each_cell_and_epoch() {
 
 #[test]
 fn a_table_of_no_runs_says_so() {
-    let table = table(preset("memory").unwrap(), &[], None);
+    let table = of_preset("memory", &[], None);
     assert_eq!((table.rows.len(), table.notes), (0, vec!["no runs".to_owned()]));
 }

@@ -20,7 +20,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::level::Level;
-use super::problem::{quoted, suggestion};
+use super::problem::{quoted as shown, suggestion};
 
 /// Parentheses and `not` within each other beyond this are refused.
 const DEEPEST: usize = 64;
@@ -269,9 +269,9 @@ impl Term {
             f.write_str(if enclosed { ")" } else { "" })
         };
         match self {
-            Self::Word(word) => f.write_str(&written(word)),
+            Self::Word(word) => f.write_str(&quoted(word)),
             Self::Pair(key, comparison, value) => {
-                write!(f, "{}{}{}", written(key), comparison.sign(), written(&value.text))
+                write!(f, "{}{}{}", quoted(key), comparison.sign(), quoted(&value.text))
             }
             Self::Not(term) => {
                 f.write_str("not ")?;
@@ -283,8 +283,8 @@ impl Term {
     }
 }
 
-/// A name or value as a filter's text, in quotes where it needs them.
-fn written(text: &str) -> String {
+/// A word, key or value as it stands in a filter's text: in quotes where it needs them.
+pub fn quoted(text: &str) -> String {
     let bare = Token::all(text).is_ok_and(
         |tokens| matches!(tokens.as_slice(), [(_, Token::Text { text: read, quoted: false })] if read == text),
     );
@@ -365,12 +365,12 @@ impl Token {
     }
 
     /// What it looks like, for messages.
-    fn shown(&self) -> String {
+    fn name(&self) -> String {
         match self {
             Self::Open => "\"(\"".to_owned(),
             Self::Close => "\")\"".to_owned(),
             Self::Compare(comparison) => format!("{:?}", comparison.sign()),
-            Self::Text { text, .. } => quoted(text),
+            Self::Text { text, .. } => shown(text),
         }
     }
 }
@@ -466,7 +466,7 @@ impl<'a> Parser<'a> {
         let found = match self.peek() {
             None if self.typing => return Ok(None),
             None => "the end of the filter".to_owned(),
-            Some(token) => token.shown(),
+            Some(token) => token.name(),
         };
         Err(self.error(found, format!("{what} must stand here")))
     }
@@ -549,7 +549,7 @@ impl<'a> Parser<'a> {
             Token::Compare(_) | Token::Close => {
                 self.at = start;
                 let remedy = "write key=value, and put values that hold comparisons in quotes";
-                Err(self.error(format!("{} without a key before it", token.shown()), remedy))
+                Err(self.error(format!("{} without a key before it", token.name()), remedy))
             }
         }
     }
@@ -557,7 +557,7 @@ impl<'a> Parser<'a> {
     fn word(&mut self, start: usize, text: &str) -> Read {
         if self.known.is_some() {
             self.at = start;
-            return Err(self.error(format!("the word {}", quoted(text)), "write key = level"));
+            return Err(self.error(format!("the word {}", shown(text)), "write key = level"));
         }
         Ok(Some(Term::Word(text.to_lowercase())))
     }
@@ -580,14 +580,14 @@ impl<'a> Parser<'a> {
         };
         let Some(value) = value else {
             let sign = comparison.sign();
-            let found = format!("no value after {}", quoted(&format!("{key}{sign}")));
+            let found = format!("no value after {}", shown(&format!("{key}{sign}")));
             return if self.typing { Ok(None) } else { Err(self.error(found, "add one, in quotes if it has spaces")) };
         };
         let value = Operand::new(value);
         if comparison.is_order() && value.number.is_none() {
             let sign = comparison.sign();
             return Err(self.error(
-                format!("{key}{sign} with {}", quoted(&value.text)),
+                format!("{key}{sign} with {}", shown(&value.text)),
                 "give a number; names are compared by = and !=",
             ));
         }
@@ -605,12 +605,12 @@ impl<'a> Parser<'a> {
     ) -> Result<(), FilterError> {
         let Some((_, may)) = known.iter().find(|(known, _)| *known == key) else {
             let keys: Vec<&str> = known.iter().map(|(key, _)| *key).collect();
-            let (found, remedy) = (format!("unknown key {}", quoted(key)), remedy(key, &keys));
+            let (found, remedy) = (format!("unknown key {}", shown(key)), remedy(key, &keys));
             return Err(error(self.tokens[start].0.0, found, remedy));
         };
         match may {
             Known::Number if value.number.is_none() => {
-                Err(self.error(format!("{key} with {}", quoted(&value.text)), "give a number"))
+                Err(self.error(format!("{key} with {}", shown(&value.text)), "give a number"))
             }
             Known::Number => Ok(()),
             Known::Names(_) if comparison.is_order() => {
@@ -618,7 +618,7 @@ impl<'a> Parser<'a> {
             }
             Known::Names(names) if names.iter().any(|name| value.equals(&Level::text(name))) => Ok(()),
             Known::Names(names) => {
-                Err(self.error(format!("unknown {key} {}", quoted(&value.text)), remedy(&value.text, names)))
+                Err(self.error(format!("unknown {key} {}", shown(&value.text)), remedy(&value.text, names)))
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{Context, RawInput, Rect, vec2};
 use multicard::analysis;
 use multicard::app::{Command, CompareCommand, Records, Screen, Settings, State, UiEvent, shell_ui};
-use multicard::figure::Kind;
+use multicard::figure::Form;
 
 mod many_runs;
 
@@ -25,9 +25,9 @@ fn main() {
     state.take(UiEvent::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() })));
     let mut requests = Vec::new();
     state.execute(Command::Show(Screen::Compare), &context, &mut requests);
-    for kind in Kind::ALL {
+    for form in Form::ALL {
         let start = Instant::now();
-        state.execute(Command::Compare(CompareCommand::Kind(kind)), &context, &mut requests);
+        state.execute(Command::Compare(CompareCommand::Form(form)), &context, &mut requests);
         state.poll(&context, &mut requests);
         while state.is_comparing() {
             std::thread::sleep(Duration::from_millis(1));
@@ -38,7 +38,7 @@ fn main() {
         times_ms.sort_by(f64::total_cmp);
         println!(
             "{:8} drawn in {:.2} ms (median of {} frames), {:.2} at most; compared in {compared_ms:.0} ms",
-            kind.name(),
+            form.name(),
             times_ms[times_ms.len() / 2],
             times_ms.len(),
             times_ms[times_ms.len() - 1],

@@ -10,14 +10,14 @@ use eframe::egui::{
 use super::look::{text_width, together_ui};
 use super::picture::Picture;
 use super::{CompareCommand, filter_id, look, metrics};
-use crate::analysis::{CellKey, Measures, measure};
+use crate::analysis::{CellKey, Setting};
 use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
 use crate::app::tick::check_ui;
 use crate::app::widgets::{card, choice, fields_on_cards, muted, named, strong};
 use crate::app::{Command, State};
-use crate::figure::{Kind, Look, Over, Place, SPEEDUP, SettingLevels, level_name};
+use crate::figure::{Form, Look, Over, Place, Runs, SettingLevels, Study, level_name};
 
 /// The column on the left: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
@@ -112,18 +112,18 @@ pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 }
 
 fn filter_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
-    let view = &state.compare.view;
+    let study = &state.compare.study;
     ui.horizontal(|ui| {
         ui.label(strong("Filter"));
-        if (!view.hidden.is_empty() || !view.filter.is_empty()) && ui.small_button("Show all").clicked() {
+        if (!study.hidden.is_empty() || !study.filter.is_empty()) && ui.small_button("Show all").clicked() {
             commands.push(Command::Compare(CompareCommand::KeepAll));
         }
     });
     let hint = "fp16 or gpus>=2 …";
-    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &view.filter, 184.0) {
+    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &study.filter, 184.0) {
         commands.push(Command::Compare(CompareCommand::Filter(text)));
     }
-    filter_error_ui(ui, &view.filter);
+    filter_error_ui(ui, &study.filter);
     for levels in &picture.comparison.settings {
         ui.add_space(GRID);
         ui.label(muted(ui, &*levels.setting.name));
@@ -137,8 +137,8 @@ fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLeve
     let series = picture.comparison.charts.first().map(|chart| chart.legend()).unwrap_or_default();
     ui.horizontal_wrapped(|ui| {
         for (level, count) in &levels.levels {
-            let hidden = (key.to_string(), level.clone());
-            let mut keep = !state.compare.view.hidden.contains(&hidden);
+            let hidden = (key.clone(), level.clone());
+            let mut keep = !state.compare.study.hidden.contains(&hidden);
             let name = level_name(&levels.setting, level);
             let swatch = series.iter().find(|one| {
                 is_colour && (matches!(&one.look, Look::Level(_, own) if own == level) || one.name == name)
@@ -162,32 +162,32 @@ fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLeve
 
 /// The row above the chart: kind, arrangement, measure, baseline.
 pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
-    let view = &state.compare.view;
+    let study = &state.compare.study;
     ui.horizontal_wrapped(|ui| {
-        for kind in Kind::ALL {
-            let tab = ui.selectable_label(view.kind == kind, kind.name());
+        for form in Form::ALL {
+            let tab = ui.selectable_label(study.form == form, form.name());
             tab.widget_info(|| {
-                WidgetInfo::selected(Role::Tab, true, view.kind == kind, format!("Chart {}", kind.name()))
+                WidgetInfo::selected(Role::Tab, true, study.form == form, format!("Chart {}", form.name()))
             });
             if tab.clicked() {
-                commands.push(Command::Compare(CompareCommand::Kind(kind)));
+                commands.push(Command::Compare(CompareCommand::Form(form)));
             }
         }
         ui.separator();
-        if view.kind == Kind::Metrics {
-            metrics::metrics_ui(ui, view, commands);
+        if study.form == Form::Metrics {
+            metrics::metrics_ui(ui, study, commands);
             return;
         }
         if picture.comparison.traced > 0 {
-            metrics::traced_ui(ui, view.traced, commands);
+            metrics::traced_ui(ui, study.runs != Runs::Plain, commands);
         }
-        if view.kind != Kind::Memory {
-            metric_ui(ui, view.metric, view.kind, commands);
+        if study.form.has_measure() {
+            measure_ui(ui, study, picture, commands);
         }
-        if view.kind == Kind::Loss {
-            choice_ui(ui, "Over", view.over.name(), 112.0, |ui| {
+        if study.form == Form::Loss {
+            choice_ui(ui, "Over", study.over.name(), 112.0, |ui| {
                 for over in Over::ALL {
-                    if ui.selectable_label(view.over == over, over.name()).clicked() {
+                    if ui.selectable_label(study.over == over, over.name()).clicked() {
                         commands.push(Command::Compare(CompareCommand::Over(over)));
                     }
                 }
@@ -195,23 +195,25 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
         }
         baseline_ui(ui, picture, commands);
         let arrangement = &picture.comparison.arrangement;
-        let name = |setting: &Option<crate::analysis::Setting>| {
-            setting.as_ref().map_or("nothing".into(), |setting| setting.name.clone())
-        };
-        if matches!(view.kind, Kind::Bars | Kind::Memory) {
-            place_ui(ui, ("Rows", &view.rows, &name(&arrangement.rows)), picture, CompareCommand::Rows, commands);
+        let name =
+            |setting: &Option<Setting>| setting.as_ref().map_or("nothing".into(), |setting| setting.name.clone());
+        if matches!(study.form, Form::Bars | Form::Memory | Form::Repeats) {
+            place_ui(ui, ("Rows", &study.rows, &name(&arrangement.rows)), picture, CompareCommand::Rows, commands);
+        }
+        if matches!(study.form, Form::Effects | Form::Map | Form::Parts | Form::Activity) {
+            return;
         }
         place_ui(
             ui,
-            ("Columns", &view.columns, &name(&arrangement.columns)),
+            ("Columns", &study.columns, &name(&arrangement.columns)),
             picture,
             CompareCommand::Columns,
             commands,
         );
-        if view.kind != Kind::Memory {
+        if study.form != Form::Memory {
             place_ui(
                 ui,
-                ("Colour", &view.colour, &name(&arrangement.colour)),
+                ("Colour", &study.colour, &name(&arrangement.colour)),
                 picture,
                 CompareCommand::Colour,
                 commands,
@@ -231,7 +233,7 @@ fn place_ui(
     let settings = &picture.comparison.settings;
     options.extend(settings.iter().map(|levels| {
         let setting = &levels.setting;
-        (Place::Setting(setting.key.to_string()), setting.name.to_string())
+        (Place::Setting(setting.key.clone()), setting.name.to_string())
     }));
     choice_ui(ui, name, used, 108.0, |ui| {
         for (place, text) in options {
@@ -242,13 +244,20 @@ fn place_ui(
     });
 }
 
-fn metric_ui(ui: &mut Ui, metric: &'static str, kind: Kind, commands: &mut Vec<Command>) {
-    let name = |key: &str| measure(key).map_or("Speed-up", |known| known.name.as_str());
-    let what = if kind == Kind::Loss { "Table shows" } else { "Measure" };
-    choice_ui(ui, what, name(metric), 148.0, |ui| {
-        for key in Measures::built_in().iter().map(|known| &*known.key).chain([SPEEDUP]) {
-            if ui.selectable_label(metric == key, name(key)).clicked() {
-                commands.push(Command::Compare(CompareCommand::Metric(key)));
+fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
+    let measures = &picture.comparison.measures;
+    let name =
+        |key: &str| measures.iter().find(|(known, _)| *known == *key).map_or(key.to_owned(), |known| known.1.clone());
+    let is_loss = study.form == Form::Loss;
+    let all = "losses and accuracy".to_owned();
+    let now = if is_loss && study.measure.is_none() { all.clone() } else { name(study.shown_measure()) };
+    choice_ui(ui, if is_loss { "Shows" } else { "Measure" }, &now, 148.0, |ui| {
+        let none = (None, &all);
+        let named = measures.iter().map(|(key, name)| (Some(key.clone()), name));
+        for (key, name) in is_loss.then_some(none).into_iter().chain(named) {
+            let chosen = if is_loss { study.measure == key } else { key.as_deref() == Some(study.shown_measure()) };
+            if ui.selectable_label(chosen, name).clicked() {
+                commands.push(Command::Compare(CompareCommand::Measure(key)));
             }
         }
     });

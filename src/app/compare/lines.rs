@@ -8,7 +8,7 @@ use super::picture::number;
 use super::{CompareState, look};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{Chart, Form, Panel, Role, Series, ticks_between};
+use crate::figure::{Chart, Geometry, Panel, Role, Series, ticks_between};
 
 const LEAST: f32 = 220.0;
 const LEAST_HEIGHT: f32 = 168.0;
@@ -54,7 +54,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
     });
     let dark = ui.visuals().dark_mode;
     let places: Vec<f64> = places(panel);
-    let by_gpus = chart.form == Form::Scaling;
+    let by_gpus = chart.geometry == Geometry::Scaling;
     let salt = ("compare-lines", &chart.title, &panel.title);
     let mut plot = Plot::new(salt)
         .width(size[0])
@@ -97,7 +97,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
                 plot.line(ideal(series, colour));
                 continue;
             }
-            if chart.form == Form::Lines {
+            if chart.geometry == Geometry::Lines {
                 band(series, colour).into_iter().for_each(|band| plot.add(band));
             } else {
                 intervals(series, colour).into_iter().for_each(|line| plot.line(line));

@@ -8,7 +8,7 @@ use eframe::egui::{
 use egui_plot::MarkerShape;
 
 use crate::app::theme::BODY;
-use crate::figure::{self, COLOURS, Chart, Form, GREY, Hatch, Look, Marker, Series};
+use crate::figure::{self, COLOURS, Chart, GREY, Geometry, Hatch, Look, Marker, Series};
 
 /// The colour of a look on the theme's ground.
 pub fn colour(look: &Look, dark: bool) -> Color32 {
@@ -129,7 +129,7 @@ pub fn swatch_ui(ui: &mut Ui, look: &Look) {
 
 /// What stands for which series, in rows of its own, so that it never covers what it explains.
 pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
-    let Some(form) = charts.first().map(|chart| chart.form) else { return };
+    let Some(geometry) = charts.first().map(|chart| chart.geometry) else { return };
     let mut series: Vec<&Series> = Vec::new();
     for one in charts.iter().flat_map(Chart::legend) {
         if series.iter().all(|known| known.name != one.name) {
@@ -143,10 +143,10 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().item_spacing.x = 16.0;
             for one in series {
-                let sample = if matches!(form, Form::Bars | Form::Stacked) { 14.0 } else { 26.0 };
+                let sample = if matches!(geometry, Geometry::Bars | Geometry::Stacked) { 14.0 } else { 26.0 };
                 let width = sample + 4.0 + text_width(ui, &one.name);
                 together_ui(ui, width, |ui| {
-                    if matches!(form, Form::Bars | Form::Stacked) {
+                    if matches!(geometry, Geometry::Bars | Geometry::Stacked) {
                         swatch_ui(ui, &one.look);
                     } else {
                         line_sample_ui(ui, one);

@@ -9,12 +9,12 @@ use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::app::tick::check_ui;
 use crate::app::widgets::{muted, named};
 use crate::app::{Command, State};
-use crate::figure::View;
+use crate::figure::Study;
 
 /// Which metrics are shown, and in what.
-pub fn metrics_ui(ui: &mut Ui, view: &View, commands: &mut Vec<Command>) {
+pub fn metrics_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     for unit in MetricUnit::ALL {
-        let chosen = view.metric_unit == unit;
+        let chosen = study.metric_unit == unit;
         let label = ui.selectable_label(chosen, unit.name()).on_hover_text(unit.help());
         label.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("In {}", unit.name())));
         if label.clicked() {
@@ -22,13 +22,13 @@ pub fn metrics_ui(ui: &mut Ui, view: &View, commands: &mut Vec<Command>) {
         }
     }
     ui.separator();
-    ui.menu_button(format!("{} of {} metrics", view.metrics.len(), TRACE_METRICS.len()), |ui| {
+    ui.menu_button(format!("{} of {} metrics", study.metrics.len(), TRACE_METRICS.len()), |ui| {
         for kind in &TRACE_METRICS {
-            let mut show = view.metrics.contains(&kind.key);
+            let mut show = study.metrics.iter().any(|key| key == kind.key);
             let check = check_ui(ui, &mut show, kind.name).on_hover_text(kind.help);
             check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, show, format!("Metric {}", kind.name)));
             if check.changed() {
-                commands.push(Command::Compare(CompareCommand::ShowMetric(kind.key, show)));
+                commands.push(Command::Compare(CompareCommand::ShowMetric(kind.key.into(), show)));
             }
         }
     });

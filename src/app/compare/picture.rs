@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use super::sheet::Sheet;
 use super::sources::Source;
 use crate::analysis::{CellKey, RunState, Value};
-use crate::figure::{CellValue, Column, Comparison, Row, Table, View, compare, grouped, significant};
+use crate::figure::{CellValue, Column, Comparison, Row, Study, Table, compare, grouped, significant};
 use crate::plan::Level;
 
 /// What was seen of one factor in the finished runs of a cell.
@@ -39,6 +40,8 @@ pub enum Shown {
 pub struct Picture {
     /// Chart and table.
     pub comparison: Comparison,
+    /// Its charts where the screen does not draw them itself, or why they cannot be set.
+    pub sheet: Option<Result<Sheet, String>>,
     /// The columns as they are shown.
     pub columns: Vec<Shown>,
     /// The text of each row and column.
@@ -55,7 +58,9 @@ pub struct Picture {
 
 impl Picture {
     /// Works it out: seconds, for hundreds of cells with many repeats.
-    pub fn new(sources: &[Source], view: &View) -> Self {
+    ///
+    /// Neither side of an image has more than `most_pixels`.
+    pub fn new(sources: &[Source], study: &Study, most_pixels: usize) -> Self {
         let named: Vec<crate::analysis::Source> = sources
             .iter()
             .map(|source| crate::analysis::Source {
@@ -64,14 +69,14 @@ impl Picture {
                 reports: &source.records.reports,
             })
             .collect();
-        let comparison = compare(&named, view);
+        let comparison = compare(&named, study);
         let proofs = proofs(sources);
         let stories = stories(&named);
         let of = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
         let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(of).collect();
         let of = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
         let stories = comparison.table.rows.iter().map(of).collect();
-        let columns = columns(&comparison, view, proofs.iter().any(|proof| !proof.is_empty()));
+        let columns = columns(&comparison, study, proofs.iter().any(|proof| !proof.is_empty()));
         let rows = comparison.table.rows.iter().zip(&proofs);
         let texts = rows
             .map(|(row, proof)| {
@@ -84,6 +89,7 @@ impl Picture {
             texts,
             proofs,
             stories,
+            sheet: Sheet::of(&comparison.charts, most_pixels),
             comparison,
             pending: sources.iter().map(|source| source.records.pending).sum(),
             waiting: runs().filter(|run| !run.state.is_final()).count(),
@@ -149,7 +155,7 @@ impl Picture {
 }
 
 /// Values, with intervals beside the chosen measure and its ratio; then marks and proofs, where there are any.
-fn columns(comparison: &Comparison, view: &View, has_proofs: bool) -> Vec<Shown> {
+fn columns(comparison: &Comparison, study: &Study, has_proofs: bool) -> Vec<Shown> {
     let table = &comparison.table;
     let has_interval = |column: usize| {
         let of = |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
@@ -158,7 +164,7 @@ fn columns(comparison: &Comparison, view: &View, has_proofs: bool) -> Vec<Shown>
     let mut columns = Vec::new();
     for (place, column) in table.columns.iter().enumerate() {
         columns.push(Shown::Value(place));
-        if (column.key == view.metric || column.key == "ratio") && has_interval(place) {
+        if (column.key == study.shown_measure() || column.key == "ratio") && has_interval(place) {
             columns.push(Shown::Interval(place));
         }
     }

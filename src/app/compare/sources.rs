@@ -7,6 +7,7 @@ use super::CompareState;
 use crate::analysis::CellKey;
 use crate::app::engine::Records;
 use crate::app::{Request, Screen, State};
+use crate::figure::baseline_name;
 
 /// A session that is compared.
 #[derive(Clone)]
@@ -63,11 +64,15 @@ impl CompareState {
                 key.session = open.name.clone();
             }
         };
-        self.view.baseline.iter_mut().for_each(rename);
+        self.held.iter_mut().for_each(rename);
         self.selected.iter_mut().for_each(rename);
+        // A baseline that was chosen by its id alone stays that of the open session.
+        if let Some(asked) = self.study.baseline.as_mut().filter(|asked| !asked.contains('=') && sources.len() > 1) {
+            *asked = baseline_name(&CellKey { session: open.name.clone(), cell: asked.clone() });
+        }
         // A level that no session has any more must not stay hidden unseen.
         let names = |name: &str| sources.iter().any(|source| source.name == name);
-        self.view.hidden.retain(|(key, level)| key != "session" || level.as_text().is_some_and(names));
+        self.study.hidden.retain(|(key, level)| *key != "session" || level.as_text().is_some_and(names));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::analysis::{CellKey, Method, Value};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{CellValue, Column, Kind};
+use crate::figure::{CellValue, Column, Form, Runs};
 
 const ROW: f32 = 24.0;
 /// Name and unit below each other.
@@ -20,9 +20,12 @@ const HEAD: f32 = 40.0;
 pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
     if compare.order.is_empty() {
         let comparison = &picture.comparison;
-        let view = &compare.view;
-        let reason = match (comparison.all_cells == 0 && comparison.traced > 0, view.kind == Kind::Metrics, view.traced)
-        {
+        let study = &compare.study;
+        let reason = match (
+            comparison.all_cells == 0 && comparison.traced > 0,
+            study.form == Form::Metrics,
+            study.runs != Runs::Plain,
+        ) {
             (false, ..) => "The filter leaves no cell. Show all, or tick a level.",
             (true, true, _) => "No run here has a report that was imported.",
             (true, false, false) => {

@@ -123,7 +123,7 @@ fn unticking_a_level_leaves_its_rows_and_bars_out() {
     assert_eq!((rows(&harness.state().state).len(), bars(&harness.state().state)), (4, 4));
     harness.get_by_role_and_label(Role::CheckBox, "Show fp16").click();
     let commands = asked(&mut harness);
-    assert_eq!(commands, [CompareCommand::Keep("precision".to_owned(), Level::text("fp16"), false)]);
+    assert_eq!(commands, [CompareCommand::Keep("precision".into(), Level::text("fp16"), false)]);
     let state = &mut harness.state_mut().state;
     send(state, commands[0].clone());
     assert_eq!((rows(state).len(), bars(state)), (2, 2));
@@ -152,11 +152,11 @@ fn words_narrow_the_cells_and_words_that_none_has_leave_none() {
 fn another_measure_has_other_values_and_units() {
     let mut state = state_of(records("s", small()));
     assert_eq!(column(&state, "epoch_time_s")[0], "4.20");
-    send(&mut state, CompareCommand::Metric("peak_allocated_bytes"));
+    send(&mut state, CompareCommand::Measure(Some("peak_allocated_bytes".into())));
     assert_eq!(column(&state, "peak_allocated_bytes")[0], "3.00");
     let chart = &state.compare.picture.as_ref().unwrap().comparison.charts[0];
     assert_eq!(chart.y.title(), "Peak allocated (GB)");
-    send(&mut state, CompareCommand::Metric(SPEEDUP));
+    send(&mut state, CompareCommand::Measure(Some(SPEEDUP.into())));
     assert_eq!(column(&state, SPEEDUP)[0], "1.00");
     harness(state, [1280.0, 800.0]).get_by_role_and_label(Role::Button, "Sort by Speed-up (×)");
 }
@@ -172,7 +172,7 @@ fn ratios_are_over_the_baseline_and_it_is_one_over_itself() {
     let baseline = state.compare.picture.as_ref().unwrap().comparison.baseline.clone().unwrap();
     assert_eq!((baseline.0, baseline.1.as_str()), (key("fp16-2-ddp-ds"), "fp16 · 2 GPUs"));
     send(&mut state, CompareCommand::NextBaseline);
-    assert_eq!(state.compare.view.baseline, Some(key("fp32-1-ddp-ds")));
+    assert_eq!(state.compare.study.baseline.as_deref(), Some("fp32-1-ddp-ds"));
     send(&mut state, CompareCommand::Baseline(Some(key("gone"))));
     assert_eq!(column(&state, "ratio"), ["–"; 4]);
     let notes = &state.compare.picture.as_ref().unwrap().comparison.table.notes;
@@ -318,15 +318,18 @@ fn a_factor_that_is_not_in_effect_is_named_and_one_that_is_counts() {
 }
 
 #[test]
-fn every_kind_of_chart_is_drawn_of_one_run_of_many_and_of_none() {
+fn every_form_of_chart_is_drawn_of_one_run_of_many_and_of_none() {
     let many = Arc::new(Records { summaries: many_runs::many_runs(3), ..Records::default() });
     let one = records("", vec![fixture::finished()]);
     let failed = records("", small().split_off(7));
     for (name, records) in [("many", many), ("one", one), ("failed", failed)] {
         let mut state = state_of(records);
-        for kind in Kind::ALL {
-            send(&mut state, CompareCommand::Kind(kind));
-            for place in [Place::Nothing, Place::Setting("gpus".to_owned()), Place::Setting("absent".to_owned())] {
+        for form in Form::ALL {
+            send(&mut state, CompareCommand::Form(form));
+            let places = [Place::Nothing, Place::Setting("gpus".into()), Place::Setting("absent".into())];
+            // The others are arranged as bars, or not at all.
+            let is_arranged = matches!(form, Form::Bars | Form::Loss | Form::Scaling | Form::Memory);
+            for place in places.into_iter().filter(|_| is_arranged) {
                 for command in [CompareCommand::Rows, CompareCommand::Columns, CompareCommand::Colour] {
                     send(&mut state, command(place.clone()));
                 }
@@ -336,7 +339,7 @@ fn every_kind_of_chart_is_drawn_of_one_run_of_many_and_of_none() {
             }
             let mut drawn = harness(state, [1280.0, 800.0]);
             if name != "failed" {
-                drawn.get_by_role_and_label(Role::Tab, &format!("Chart {}", kind.name()));
+                drawn.get_by_role_and_label(Role::Tab, &format!("Chart {}", form.name()));
             }
             state = std::mem::take(&mut drawn.state_mut().state);
         }

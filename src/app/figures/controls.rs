@@ -3,14 +3,14 @@
 use eframe::egui::{DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::{FiguresCommand, filter_id};
-use crate::analysis::{Measures, measure};
+use crate::analysis::Key;
 use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::theme::{GRID, palette};
 use crate::app::tick::check_ui;
 use crate::app::widgets::{card, choice, fields_on_cards, main_button, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::paper::{Family, Palette, Style, Width};
-use crate::figure::{PRESETS, SPEEDUP, level_name, preset};
+use crate::figure::{level_name, preset, presets};
 
 /// The column on the left.
 pub fn side_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
@@ -32,33 +32,37 @@ pub fn side_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 }
 
 fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let spec = &state.figures.spec;
-    choice_ui(ui, "Preset", &spec.preset, |ui| {
-        for known in PRESETS {
-            if ui.selectable_label(known.id == spec.preset, known.id).on_hover_text(known.help).clicked() {
-                commands.push(Command::Figures(FiguresCommand::Preset(known.id.to_owned())));
+    let study = &state.figures.study;
+    choice_ui(ui, "Preset", &study.name, |ui| {
+        for known in presets() {
+            if ui.selectable_label(known.name == study.name, &known.name).on_hover_text(&known.about).clicked() {
+                commands.push(Command::Figures(FiguresCommand::Study(Box::new(known.clone()))));
             }
         }
     });
-    let Ok(preset) = preset(&spec.preset) else { return };
-    ui.label(muted(ui, preset.help));
-    if preset.drawing.has_measure() {
+    ui.label(muted(ui, if study.about.is_empty() { study.form.help() } else { &study.about }));
+    if study.form.has_measure() {
         ui.add_space(GRID);
-        let name = |key: &str| measure(key).map_or("Speed-up", |measure| measure.name.as_str());
-        let now = spec.measure.as_deref().map_or("the preset's own", name);
-        choice_ui(ui, "Measure", now, |ui| {
-            let mut offer = |ui: &mut Ui, key: Option<&str>, text: &str| {
-                if ui.selectable_label(spec.measure.as_deref() == key, text).clicked() {
-                    commands.push(Command::Figures(FiguresCommand::Measure(key.map(str::to_owned))));
+        let own = preset(&study.name).map_or(None, |preset| preset.measure);
+        let measures = state.figures.drawn().and_then(|drawn| drawn.as_ref().ok()).map(|drawn| &drawn.figure.measures);
+        let of_preset = "the preset's own".to_owned();
+        let known = || measures.into_iter().flatten();
+        let name = |key: &str| known().find(|(known, _)| *known == *key).map_or(key, |(_, name)| name).to_owned();
+        let now = if study.measure == own { of_preset.clone() } else { name(study.shown_measure()) };
+        choice_ui(ui, "Measure", &now, |ui| {
+            let mut offer = |ui: &mut Ui, key: Option<Key>, chosen: bool, text: &str| {
+                if ui.selectable_label(chosen, text).clicked() {
+                    commands.push(Command::Figures(FiguresCommand::Measure(key)));
                 }
             };
-            offer(ui, None, "the preset's own");
-            for key in Measures::built_in().iter().map(|known| &*known.key).chain([SPEEDUP]) {
-                offer(ui, Some(key), name(key));
+            offer(ui, own.clone(), study.measure == own, &of_preset);
+            for (key, name) in known() {
+                let chosen = study.measure != own && *key == *study.shown_measure();
+                offer(ui, Some(key.clone()), chosen, name);
             }
         });
     }
-    let mut log = spec.log;
+    let mut log = study.log;
     let check = check_ui(ui, &mut log, "Logarithmic values");
     if check.changed() {
         commands.push(Command::Figures(FiguresCommand::Log(log)));
@@ -66,7 +70,7 @@ fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 }
 
 fn style_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let style = &state.figures.spec.style;
+    let style = &state.figures.study.style;
     let mut send = |command: FiguresCommand| commands.push(Command::Figures(command));
     Grid::new("figures-style").num_columns(2).spacing([8.0, GRID]).show(ui, |ui| {
         ui.label("Width");
@@ -114,13 +118,13 @@ fn option_ui(ui: &mut Ui, chosen: bool, text: &str, name: &str) -> bool {
 }
 
 fn cells_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let spec = &state.figures.spec;
+    let study = &state.figures.study;
     let hint = "fp16 or gpus>=2 …";
-    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &spec.filter, 224.0) {
+    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &study.filter, 224.0) {
         commands.push(Command::Figures(FiguresCommand::Filter(text)));
     }
-    filter_error_ui(ui, &spec.filter);
-    if (!spec.hidden.is_empty() || !spec.filter.is_empty()) && ui.small_button("Show all").clicked() {
+    filter_error_ui(ui, &study.filter);
+    if (!study.hidden.is_empty() || !study.filter.is_empty()) && ui.small_button("Show all").clicked() {
         commands.push(Command::Figures(FiguresCommand::KeepAll));
     }
     let Some(Ok(drawn)) = state.figures.drawn() else { return };
@@ -129,8 +133,8 @@ fn cells_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.label(muted(ui, &*levels.setting.name));
         ui.horizontal_wrapped(|ui| {
             for (level, count) in &levels.levels {
-                let hidden = (levels.setting.key.to_string(), level.clone());
-                let mut keep = !spec.hidden.contains(&hidden);
+                let hidden = (levels.setting.key.clone(), level.clone());
+                let mut keep = !study.hidden.contains(&hidden);
                 let name = level_name(&levels.setting, level);
                 let cells = if *count == 1 { "cell" } else { "cells" };
                 let check =

@@ -7,7 +7,7 @@ use eframe::egui::ColorImage;
 use crate::analysis;
 use crate::app::engine::Records;
 use crate::figure::paper::{Scene, rasterise};
-use crate::figure::{self, Chart, Figure, Format, Spec, render};
+use crate::figure::{self, Chart, Figure, Format, Study, render};
 
 /// A session that figures are of: its name, empty where there is only one, and its runs.
 pub type Source = (String, Arc<Records>);
@@ -28,7 +28,7 @@ const FORMATS: [Format; 3] = [Format::Markdown, Format::Csv, Format::Latex];
 
 impl Drawn {
     /// Makes it: tens of milliseconds, more for hundreds of cells.
-    pub fn new(sources: &[Source], spec: &Spec, resolution: f64) -> Result<Self, String> {
+    pub fn new(sources: &[Source], study: &Study, resolution: f64) -> Result<Self, String> {
         let sources: Vec<analysis::Source> = sources
             .iter()
             .map(|(name, records)| analysis::Source {
@@ -37,7 +37,7 @@ impl Drawn {
                 reports: &records.reports,
             })
             .collect();
-        let figure = figure::figure(&sources, spec).map_err(|error| error.to_string())?;
+        let figure = figure::figure(&sources, study).map_err(|error| error.to_string())?;
         let scene = figure.scene();
         let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?;
         let size = [pixels.width as usize, pixels.height as usize];

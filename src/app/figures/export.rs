@@ -8,16 +8,16 @@ use super::drawn::Source;
 use crate::app::plan::{on_thread, typed_path};
 use crate::app::{Screen, State};
 use crate::figure::paper::{Origin, PaperFormat, encode, write_file};
-use crate::figure::{self, Spec};
+use crate::figure::{self, Study};
 use crate::store::Reader;
 
 /// How an export went: the file, or what was wrong.
 pub type Exported = Result<PathBuf, String>;
 
 impl State {
-    /// Where the figure is exported to unless something else is typed: into the session, named after the preset.
+    /// Where the figure is exported to unless something else is typed: into the session, named after the study.
     pub fn suggested_figure(&self) -> PathBuf {
-        let name = format!("{}.pdf", self.figures.spec.preset.replace('/', "-"));
+        let name = format!("{}.pdf", self.figures.study.file_name());
         match &self.session {
             Some(session) => session.folder.join("figures").join(name),
             None => PathBuf::from(name),
@@ -49,10 +49,11 @@ impl State {
         if self.figures.exporting.is_some() || self.screen != Screen::Figures {
             return;
         }
-        let (path, sources, spec, dpi) =
-            (self.figure_path(), self.figure_sources(), self.figures.spec.clone(), self.figures.dpi);
+        let (path, sources, study, dpi) =
+            (self.figure_path(), self.figure_sources(), self.figures.study.clone(), self.figures.dpi);
         self.figures.said = None;
-        self.figures.exporting = Some(on_thread("figure export", context, move || export(&path, &sources, &spec, dpi)));
+        self.figures.exporting =
+            Some(on_thread("figure export", context, move || export(&path, &sources, &study, dpi)));
     }
 
     /// Takes over what was written and chosen.
@@ -74,7 +75,7 @@ impl State {
     }
 }
 
-fn export(path: &Path, sources: &[Source], spec: &Spec, dpi: u32) -> Exported {
+fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Exported {
     let say = |error: &dyn std::fmt::Display| error.to_string();
     let format = PaperFormat::of(path, dpi).map_err(|error| say(&error))?;
     let named: Vec<crate::analysis::Source> = sources
@@ -85,9 +86,9 @@ fn export(path: &Path, sources: &[Source], spec: &Spec, dpi: u32) -> Exported {
             reports: &records.reports,
         })
         .collect();
-    let figure = figure::figure(&named, spec).map_err(|error| say(&error))?;
+    let figure = figure::figure(&named, study).map_err(|error| say(&error))?;
     if figure.charts.iter().all(figure::Chart::is_empty) {
-        return Err("nothing to export: no cell has what this preset shows".to_owned());
+        return Err("nothing to export: no cell has what this study shows".to_owned());
     }
     let origins: Result<Vec<Origin>, String> = sources.iter().map(origin).collect();
     let bytes = encode(&figure.scene(), &figure.provenance(origins?), format).map_err(|error| say(&error))?;

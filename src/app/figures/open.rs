@@ -30,7 +30,7 @@ impl State {
 
     fn show_figure(&mut self, file: &Path, provenance: Provenance, requests: &mut Vec<Request>) {
         let figures = &mut self.figures;
-        figures.spec = provenance.spec;
+        figures.study = provenance.study;
         figures.stale = true;
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         let Some(origin) = provenance.sessions.first() else {

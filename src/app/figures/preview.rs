@@ -87,7 +87,7 @@ fn nothing_ui(ui: &mut Ui, drawn: &Drawn) {
         }
         if drawn.figure.cells.is_empty() {
             let reason = match drawn.figure.all_cells {
-                0 => "No run is of this preset's kind: what a profiler recorded is in the presets of metrics.",
+                0 => "No run is of this study's kind: what a profiler recorded is in the presets of metrics.",
                 _ => "No cell passes the filter.",
             };
             ui.label(muted(ui, reason));

@@ -124,10 +124,10 @@ fn style_and_cells_are_chosen_by_clicks_and_the_picture_follows() {
 #[test]
 fn every_preset_is_drawn_or_says_why_not() {
     let mut state = state_with(Path::new("/s/study"), small());
-    for preset in crate::figure::PRESETS {
-        send(&mut state, FiguresCommand::Preset(preset.id.to_owned()));
+    for preset in crate::figure::presets() {
+        send(&mut state, FiguresCommand::Study(Box::new(preset.clone())));
         let drawn = drawn(&state);
-        assert!(!drawn.is_empty() || !drawn.figure.notes().is_empty(), "{}", preset.id);
+        assert!(!drawn.is_empty() || !drawn.figure.notes().is_empty(), "{}", preset.name);
     }
     let harness = harness(state);
     assert!(harness.query_by_label("Preset").is_some());
@@ -146,10 +146,10 @@ fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
     send(&mut state, FiguresCommand::Export);
     let (message, good) = state.figures.said.clone().unwrap();
     assert!(!good && message.contains("reading the plans"), "{message}");
-    send(&mut state, FiguresCommand::Measure(Some("no_such_measure".to_owned())));
-    assert!(state.figures.drawn().unwrap().as_ref().unwrap_err().contains("unknown measure"));
+    send(&mut state, FiguresCommand::Filter("fp16 )".to_owned()));
+    assert!(state.figures.drawn().unwrap().as_ref().unwrap_err().contains("the filter, character 6"));
     let harness = harness(state);
-    assert!(harness.query_by_label_contains("unknown measure").is_some());
+    assert!(harness.query_by_label_contains("Filter, character 6").is_some());
     assert!(harness.query_by_label_contains("reading the plans").is_some());
 }
 
@@ -160,7 +160,7 @@ fn a_figure_s_file_brings_back_what_it_shows_and_opens_its_session() {
     std::fs::create_dir_all(session.join("figures")).unwrap();
     std::fs::write(session.join("session.toml"), "version = 1\n").unwrap();
     let mut state = state_with(Path::new("/elsewhere/other"), small());
-    send(&mut state, FiguresCommand::Preset("scaling".to_owned()));
+    send(&mut state, FiguresCommand::Study(Box::new(preset("scaling").unwrap())));
     send(&mut state, FiguresCommand::Filter("fp16".to_owned()));
     let origin = Origin {
         session: "study".to_owned(),
@@ -172,7 +172,7 @@ fn a_figure_s_file_brings_back_what_it_shows_and_opens_its_session() {
     let own = drawn(&state);
     let bytes = encode(&own.scene, &own.figure.provenance(vec![origin]), PaperFormat::Svg).unwrap();
     write_file(&file, &bytes).unwrap();
-    assert_eq!(read_file(&file).unwrap().spec, state.figures.spec);
+    assert_eq!(read_file(&file).unwrap().study, state.figures.study);
 
     let mut state = state_with(Path::new("/elsewhere/other"), small());
     state.screen = Screen::Plan;
@@ -180,7 +180,7 @@ fn a_figure_s_file_brings_back_what_it_shows_and_opens_its_session() {
     state.execute(Command::Dropped(vec![file.clone()]), &Context::default(), &mut requests);
     assert_eq!(state.screen, Screen::Figures);
     requests.extend(settle(&mut state));
-    assert_eq!((state.figures.spec.preset.as_str(), state.figures.spec.filter.as_str()), ("scaling", "fp16"));
+    assert_eq!((state.figures.study.name.as_str(), state.figures.study.filter.as_str()), ("scaling", "fp16"));
     assert!(requests.contains(&Request::OpenExisting(session.clone())), "{requests:?}");
 
     let lost = folder.path().join("lost.svg");

@@ -3,7 +3,7 @@
 use super::Scene;
 use super::arrange::{name_of, place_of};
 use crate::analysis::{Interval, Method, Phase, Value, varying};
-use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::table::finished;
 
 /// Panels that can still be read.
@@ -14,7 +14,7 @@ pub(super) fn activity(scene: &Scene) -> Chart {
     let settings = varying(scene.cells);
     let mut chart = Chart {
         title: "Activity of ranks".to_owned(),
-        form: Form::Gantt,
+        geometry: Geometry::Gantt,
         x: Axis::new("Time since start", "s"),
         y: Axis::default(),
         panels: Vec::new(),

@@ -1,8 +1,9 @@
 //! Which setting stands where, and what cells are called.
 
-use super::{Kind, Place, Scene, View};
+use super::Scene;
 use crate::analysis::{Cell, Level, Setting};
 use crate::figure::chart::Look;
+use crate::figure::study::{Form, Place, Study};
 
 const GPUS: &str = "gpus";
 const SESSION: &str = "session";
@@ -40,23 +41,23 @@ pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
     if name.is_empty() { format!("cell {}", cell.id) } else { name }
 }
 
-/// Puts settings where the view says, and those that it leaves open where they suit.
-pub(super) fn arrange(view: &View, all: &[Setting], shown: &[Setting]) -> Arrangement {
+/// Puts settings where the study says, and those that it leaves open where they suit.
+pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting]) -> Arrangement {
     let chosen = |place: &Place| match place {
         Place::Setting(key) => all.iter().find(|setting| setting.key == key.as_str()).cloned(),
         Place::Auto | Place::Nothing => None,
     };
-    let is_line = matches!(view.kind, Kind::Loss | Kind::Scaling);
-    let mut rows = if is_line { None } else { chosen(&view.rows) };
-    let mut columns = chosen(&view.columns);
-    let mut colour = if view.kind == Kind::Memory { None } else { chosen(&view.colour) };
+    let is_line = matches!(study.form, Form::Loss | Form::Scaling);
+    let mut rows = if is_line { None } else { chosen(&study.rows) };
+    let mut columns = chosen(&study.columns);
+    let mut colour = if study.form == Form::Memory { None } else { chosen(&study.colour) };
     // GPUs are the x axis of scaling.
-    let is_x = |setting: &Setting| view.kind == Kind::Scaling && setting.key == GPUS;
+    let is_x = |setting: &Setting| study.form == Form::Scaling && setting.key == GPUS;
     columns = columns.filter(|setting| !is_x(setting));
     colour = colour.filter(|setting| !is_x(setting));
     let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
     free.retain(|setting| [&rows, &columns, &colour].into_iter().flatten().all(|used| used.key != setting.key));
-    let takes_colour = view.kind != Kind::Memory && view.colour == Place::Auto;
+    let takes_colour = study.form != Form::Memory && study.colour == Place::Auto;
     let mut take = |key: Option<&str>| {
         let place = key.map_or(Some(0), |key| free.iter().position(|setting| setting.key == key))?;
         (place < free.len()).then(|| free.remove(place))
@@ -71,21 +72,21 @@ pub(super) fn arrange(view: &View, all: &[Setting], shown: &[Setting]) -> Arrang
     } else {
         // GPUs rather become panels than rows.
         let gpus = take(Some(GPUS));
-        if rows.is_none() && view.rows == Place::Auto {
+        if rows.is_none() && study.rows == Place::Auto {
             rows = take(None);
         }
         if takes_colour && colour.is_none() {
             colour = take(None);
         }
         let mut gpus = gpus;
-        if rows.is_none() && view.rows == Place::Auto {
+        if rows.is_none() && study.rows == Place::Auto {
             rows = gpus.take();
         }
         if takes_colour && colour.is_none() {
             // Where nothing else differs, rows are told apart by colour too.
             colour = gpus.take().or_else(|| rows.clone());
         }
-        if columns.is_none() && view.columns == Place::Auto {
+        if columns.is_none() && study.columns == Place::Auto {
             columns = gpus.take().or_else(|| take(None));
         }
         if let Some(gpus) = gpus {

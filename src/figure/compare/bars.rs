@@ -1,19 +1,19 @@
 //! Grouped bars: one measure of each cell, or its peaks of memory.
 
 use super::arrange::{name_of, place_of};
-use super::{MEMORY, SPEEDUP, Scene, shown_measure};
+use super::{Scene, shown_measure};
 use crate::analysis::{Cell, Setting, Value};
-use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
-use crate::figure::table::CellValue;
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::study::{MEMORY, RATIO, SPEEDUP};
 
 /// The chosen measure: rows are groups, columns panels, colours bars.
 pub(super) fn bars(scene: &Scene) -> Chart {
-    let metric = scene.view.metric;
+    let metric = scene.study.shown_measure();
     let mut chart = empty(scene, metric);
     let colour = scene.arrangement.colour.as_slice();
     for (row, cell) in scene.cells.iter().enumerate() {
         let name = if colour.is_empty() { String::new() } else { name_of(cell, colour) };
-        let ratio = if metric == SPEEDUP { None } else { scene.value(row, "ratio") };
+        let ratio = if metric == SPEEDUP { None } else { scene.value(row, RATIO) };
         add(scene, &mut chart, (row, cell), metric, (name, scene.look(cell)), ratio);
     }
     finish(chart)
@@ -38,7 +38,7 @@ fn empty(scene: &Scene, metric: &str) -> Chart {
     let rows = scene.arrangement.rows.as_ref().map_or("", |setting| &*setting.name);
     Chart {
         title: name.clone(),
-        form: Form::Bars,
+        geometry: Geometry::Bars,
         x: Axis::new(rows, ""),
         y: Axis::new(name, unit),
         panels: Vec::new(),
@@ -94,15 +94,4 @@ pub(super) fn scaled(value: Value, factor: f64) -> Value {
         high: (ends.low * factor).max(ends.high * factor),
     });
     Value { median: value.median * factor, interval, ..value }
-}
-
-impl Scene<'_> {
-    /// A measure of a row of the table.
-    pub(super) fn value(&self, row: usize, key: &str) -> Option<Value> {
-        let column = self.table.columns.iter().position(|column| column.key == key)?;
-        match self.table.rows.get(row)?.values.get(column)? {
-            CellValue::Measure(value) => Some(*value),
-            CellValue::Level(_) | CellValue::Count(_) | CellValue::Missing => None,
-        }
-    }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::arrange::name_of;
-use super::{Over, Scene, shown_measure};
+use super::{Scene, shown_measure};
 use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, range};
-use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::study::{CURVES, Over};
 use crate::figure::table::finished;
 
 use super::bars::scaled;
@@ -13,9 +14,10 @@ use super::bars::scaled;
 /// Lines of one chart that can still be told apart.
 pub(super) const LINES: usize = 16;
 
-/// Training loss, test loss and accuracy, and whatever else epochs have a value of that stands for the run so far.
+/// The curve that the study asks for; else training loss, test loss, accuracy, and whatever else epochs have a value of that
+/// stands for the run so far.
 pub(super) fn by_epoch(scene: &Scene) -> Vec<Chart> {
-    let mut keys: Vec<&str> = vec!["train_loss", "test_loss", "accuracy"];
+    let mut keys: Vec<&str> = CURVES.to_vec();
     for run in scene.cells.iter().flat_map(|cell| &cell.runs) {
         for measure in run.measures.iter().filter(|measure| measure.is_of_epochs()) {
             let told = || run.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
@@ -24,6 +26,10 @@ pub(super) fn by_epoch(scene: &Scene) -> Vec<Chart> {
             }
         }
     }
+    let asked = keys.iter().position(|key| scene.study.measure.as_deref() == Some(key));
+    if let Some(place) = asked {
+        keys = vec![keys[place]];
+    }
     keys.into_iter().map(|key| chart(scene, key)).collect()
 }
 
@@ -31,7 +37,7 @@ fn chart(scene: &Scene, key: &str) -> Chart {
     let (name, unit, factor) = shown_measure(scene, key);
     let mut lines = Lines::default();
     for cell in all_colours_first(scene) {
-        let points = match scene.view.over {
+        let points = match scene.study.over {
             // Of the training loss more is known than its mean over an epoch.
             Over::Steps | Over::Time if key == "train_loss" => by_piece(scene, cell),
             Over::Epochs | Over::Steps | Over::Time => by_epoch_end(scene, cell, key),
@@ -45,8 +51,8 @@ fn chart(scene: &Scene, key: &str) -> Chart {
     let notes = lines.note().into_iter().collect();
     Chart {
         title: name.clone(),
-        form: Form::Lines,
-        x: match scene.view.over {
+        geometry: Geometry::Lines,
+        x: match scene.study.over {
             Over::Epochs => Axis::new("Epoch", ""),
             Over::Steps => Axis::new("Step", ""),
             Over::Time => Axis::new("Training time", "s"),
@@ -62,7 +68,7 @@ fn by_epoch_end(scene: &Scene, cell: &Cell, key: &str) -> Vec<(f64, Value)> {
     let point = |epoch: u32| {
         let ends = || finished(cell).filter_map(move |run| run.epochs.iter().find(|one| one.epoch == epoch));
         let value = range(&ends().filter_map(|end| end.value(key)).collect::<Vec<_>>())?;
-        let x = match scene.view.over {
+        let x = match scene.study.over {
             Over::Epochs => f64::from(epoch),
             Over::Steps => ends().filter_map(|end| end.last_step).max()? as f64,
             Over::Time => trained_s(cell, epoch)?,
@@ -81,7 +87,7 @@ fn by_piece(scene: &Scene, cell: &Cell) -> Vec<(f64, Value)> {
     let point = |(step, repeats): (u64, Vec<LossPoint>)| {
         let value = range(&repeats.iter().map(|point| point.loss).collect::<Vec<_>>())?;
         let time_s = || range(&repeats.iter().map(|point| point.time_s).collect::<Vec<_>>());
-        let x = if scene.view.over == Over::Time { time_s()?.median } else { step as f64 };
+        let x = if scene.study.over == Over::Time { time_s()?.median } else { step as f64 };
         Some((x, value))
     };
     pieces.into_iter().filter_map(point).collect()

@@ -1,19 +1,19 @@
 //! The effect of each level on a measure: a dot with its interval, one row a level.
 
-use super::{SPEEDUP, Scene, level_name, shown_measure};
+use super::{Scene, level_name, shown_measure};
 use crate::analysis::{self, Cell, Measure, measure_of};
-use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Scale, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Scale, Series};
 use crate::figure::table::{SEED, by_repeat};
 
 /// How the chosen measure changes with each level, over cells that are otherwise equal.
 pub(super) fn effects(scene: &Scene) -> Chart {
-    let metric = if scene.view.metric == SPEEDUP { "images_per_s" } else { scene.view.metric };
+    let metric = scene.study.own_measure();
     let name = shown_measure(scene, metric).0;
     let faster = measure_of(scene.cells, metric).is_some_and(Measure::is_time);
     let values = |cell: &Cell| by_repeat(cell, metric);
     let mut chart = Chart {
         title: format!("Effects on {}", name.to_lowercase()),
-        form: Form::Effects,
+        geometry: Geometry::Effects,
         x: Axis::new("Level", ""),
         y: Axis::new(if faster { format!("{name}: times as fast") } else { format!("{name}: ratio") }, "×"),
         panels: vec![Panel { title: String::new(), series: Vec::new() }],

@@ -4,11 +4,11 @@ use super::arrange::{name_of, place_of};
 use super::bars::scaled;
 use super::{Scene, shown_measure};
 use crate::analysis::{Setting, varying};
-use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 
 /// The chosen measure: the first setting that differs stands on rows, the last on columns.
 pub(super) fn map(scene: &Scene) -> Chart {
-    let metric = scene.view.metric;
+    let metric = scene.study.shown_measure();
     let (name, unit, factor) = shown_measure(scene, metric);
     let mut settings: Vec<Setting> = varying(scene.cells);
     let across = settings.pop();
@@ -18,7 +18,7 @@ pub(super) fn map(scene: &Scene) -> Chart {
     };
     let mut chart = Chart {
         title: Axis::new(name, unit).title(),
-        form: Form::Heat,
+        geometry: Geometry::Heat,
         x: axis(across.as_ref()),
         y: axis(down.as_ref()),
         panels: Vec::new(),

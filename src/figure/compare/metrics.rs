@@ -2,25 +2,25 @@
 
 use super::Scene;
 use super::arrange::name_of;
-use crate::analysis::{Cell, MetricUnit, RunSummary, TRACE_METRICS, summarise, varying};
-use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
+use crate::analysis::{Cell, Key, MetricUnit, RunSummary, TRACE_METRICS, summarise, varying};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::table::{SEED, finished};
 
 /// The chosen metrics of each cell with a report. A metric looks the same whichever others are chosen.
 pub(super) fn metrics(scene: &Scene) -> Chart {
-    let view = scene.view;
-    let (name, unit) = match view.metric_unit {
+    let study = scene.study;
+    let (name, unit) = match study.metric_unit {
         MetricUnit::Seconds => ("Time in metrics", "s"),
         MetricUnit::OfReport => ("Share of the report's list", "%"),
         MetricUnit::OfShown => ("Share of the shown metrics", "%"),
         MetricUnit::OfWall => ("Share of the recorded time", "%"),
     };
     let settings = varying(scene.cells);
-    let chosen = TRACE_METRICS.iter().enumerate().filter(|(_, kind)| view.metrics.contains(&kind.key));
+    let chosen = TRACE_METRICS.iter().enumerate().filter(|(_, kind)| study.metrics.iter().any(|key| key == kind.key));
     let series = chosen.map(|(place, kind)| {
         let point = |(row, cell): (usize, &Cell)| {
             let values: Vec<f64> =
-                finished(cell).filter_map(|run| value(run, kind.key, view.metric_unit, &view.metrics)).collect();
+                finished(cell).filter_map(|run| value(run, kind.key, study.metric_unit, &study.metrics)).collect();
             let value = summarise(&values, SEED)?;
             Some(Point { x: row as f64, value, ratio: None, cell: Some(cell.key()) })
         };
@@ -36,7 +36,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     let mut chart = Chart {
         title: name.to_owned(),
         // Shares of a report's lists are of calls, of kernels and of copies, each list a whole of its own.
-        form: if view.metric_unit == MetricUnit::OfReport { Form::Bars } else { Form::Stacked },
+        geometry: if study.metric_unit == MetricUnit::OfReport { Geometry::Bars } else { Geometry::Stacked },
         x: Axis::new("", ""),
         y: Axis::new(name, unit),
         panels,
@@ -46,12 +46,12 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     if scene.cells.is_empty() {
         let what = "No run here has a profiler's report: launch a plan with tracing on, or attach a report.";
         chart.notes.push(what.to_owned());
-    } else if view.metrics.is_empty() {
+    } else if study.metrics.is_empty() {
         chart.notes.push("No metric is chosen.".to_owned());
     } else if scene.cells.iter().any(|cell| finished(cell).count() > 1) {
         chart.notes.push("Each part is the median over repeats.".to_owned());
     }
-    if view.metric_unit == MetricUnit::OfReport {
+    if study.metric_unit == MetricUnit::OfReport {
         chart
             .notes
             .push("Calls, kernels and copies are lists of their own: shares of two lists do not add up.".to_owned());
@@ -59,7 +59,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     chart
 }
 
-fn value(run: &RunSummary, key: &str, unit: MetricUnit, shown: &[&'static str]) -> Option<f64> {
+fn value(run: &RunSummary, key: &str, unit: MetricUnit, shown: &[Key]) -> Option<f64> {
     let metric = run.trace_metric(key)?;
     Some(match unit {
         MetricUnit::Seconds => metric.seconds,

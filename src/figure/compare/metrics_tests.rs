@@ -2,20 +2,24 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::analysis::{MetricUnit, RunSummary, Source, fixture, summarise_report, summarise_run};
-use crate::figure::{Form, Kind, Series, Spec, View, compare, figure, preset, table};
+use crate::figure::{self, Form, Geometry, Runs, Series, Study, Table, compare, figure, preset};
 
 fn runs() -> Vec<RunSummary> {
     let plain = summarise_run(&fixture::run(&fixture::cell("fp16", 1, "single"), 1, 0.01));
     vec![plain, summarise_run(&fixture::traced(1, 1.0)), summarise_run(&fixture::traced(2, 2.0))]
 }
 
+fn table(study: &Study, runs: &[RunSummary]) -> Table {
+    figure::table(&[Source { session: "", runs, reports: &[] }], study)
+}
+
 #[test]
 fn traced_runs_enter_tables_of_times_only_when_asked_and_then_stand_apart() {
     let times = preset("times").unwrap();
-    let plain = table(times, &runs(), None);
+    let plain = table(&times, &runs());
     assert_eq!(plain.rows.len(), 1);
     assert!(plain.notes.iter().any(|note| note.contains("traced cells: 1, left out")), "{:?}", plain.notes);
-    let all = table(times.with_traced(), &runs(), None);
+    let all = table(&times.with_traced(), &runs());
     assert_eq!(all.rows.len(), 2);
     assert_eq!(all.columns[0].key, "trace");
     assert!(all.rows.iter().any(|row| row.marks.contains(&"traced".to_owned())));
@@ -25,9 +29,9 @@ fn traced_runs_enter_tables_of_times_only_when_asked_and_then_stand_apart() {
 fn metrics_are_medians_over_repeats_and_a_factor_without_effect_is_marked_with_what_was_seen() {
     let mut runs = runs();
     runs.push(summarise_report("elsewhere", fixture::trace(7.0, 7.0)));
-    let metrics = table(preset("metrics").unwrap(), &runs, None);
+    let metrics = table(&preset("metrics").unwrap(), &runs);
     assert_eq!(metrics.rows.iter().map(|row| row.cell.as_str()).collect::<Vec<_>>(), ["elsewhere", "fp16-nsys"]);
-    let json = crate::figure::render(&metrics, crate::figure::Format::Json);
+    let json = figure::render(&metrics, figure::Format::Json);
     assert!(json.contains("host_to_device_s") && json.contains("1.5"), "{json}");
     let marked =
         metrics.notes.iter().any(|note| note.contains("pin_memory = on not in effect") && note.contains("9 from"));
@@ -38,18 +42,18 @@ fn metrics_are_medians_over_repeats_and_a_factor_without_effect_is_marked_with_w
 fn shares_of_what_is_shown_make_a_hundred_percent_of_the_chosen_metrics() {
     let runs = runs();
     let reports = [summarise_report("elsewhere", fixture::trace(7.0, 7.0))];
-    let view = View { kind: Kind::Metrics, metric_unit: MetricUnit::OfShown, ..View::default() };
-    let shown = compare(&[Source { session: "", runs: &runs, reports: &reports }], &view);
+    let study = Study { form: Form::Metrics, metric_unit: MetricUnit::OfShown, ..Study::default() };
+    let shown = compare(&[Source { session: "", runs: &runs, reports: &reports }], &study);
     let [chart] = shown.charts.as_slice() else { panic!("one chart") };
-    assert_eq!((chart.form, chart.x.categories.len(), shown.all_cells), (Form::Stacked, 2, 2));
+    assert_eq!((chart.geometry, chart.x.categories.len(), shown.all_cells), (Geometry::Stacked, 2, 2));
     for category in 0..2 {
         let points = chart.series().flat_map(|series| &series.points).filter(|point| point.x == f64::from(category));
         let sum: f64 = points.map(|point| point.value.median).sum();
         assert!((sum - 100.0).abs() < 5.0, "medians of shares add up nearly: {sum}");
     }
-    let bars = compare(&[Source { session: "", runs: &runs, reports: &reports }], &View::default());
+    let bars = compare(&[Source { session: "", runs: &runs, reports: &reports }], &Study::default());
     assert_eq!((bars.all_cells, bars.traced), (1, 2));
-    let asked = View { traced: true, ..View::default() };
+    let asked = Study { runs: Runs::All, ..Study::default() };
     assert_eq!(compare(&[Source { session: "", runs: &runs, reports: &reports }], &asked).all_cells, 2);
 }
 
@@ -59,9 +63,9 @@ fn figures_of_papers_draw_the_metrics_of_their_tables_alone_and_shares_of_these(
     runs.push(summarise_report("elsewhere", fixture::trace(7.0, 7.0)));
     let sources = [Source { session: "", runs: &runs, reports: &[] }];
     let drawn = |id: &str| {
-        let figure = figure(&sources, &Spec { preset: id.to_owned(), ..Spec::default() }).unwrap();
+        let figure = figure(&sources, &preset(id).unwrap()).unwrap();
         let [chart] = figure.charts.as_slice() else { panic!("one chart") };
-        assert_eq!((chart.form, chart.x.categories.len()), (Form::Stacked, 2));
+        assert_eq!((chart.geometry, chart.x.categories.len()), (Geometry::Stacked, 2));
         let names: Vec<String> = chart.series().map(|series| series.name.clone()).collect();
         let of_report = |series: &Series| series.points.iter().find(|point| point.x == 0.0).map(|p| p.value.median);
         (names, chart.y.unit.clone(), chart.series().filter_map(of_report).collect::<Vec<f64>>())

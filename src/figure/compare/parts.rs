@@ -3,7 +3,7 @@
 use super::Scene;
 use super::arrange::name_of;
 use crate::analysis::{Method, Value, summarise, varying};
-use crate::figure::chart::{Axis, Chart, Form, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::table::{SEED, by_repeat};
 
 /// Two charts of the same parts.
@@ -36,9 +36,9 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
             series.points.push(Point { x, value, ratio: None, cell: Some(cell.key()) });
         }
     }
-    let chart = |form: Form, y: Axis| Chart {
+    let chart = |geometry: Geometry, y: Axis| Chart {
         title: "Parts of a step".to_owned(),
-        form,
+        geometry,
         x: Axis { categories: categories.clone(), ..Axis::default() },
         y,
         panels: vec![Panel { title: String::new(), series: series.clone() }],
@@ -46,5 +46,8 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
             "The wait for data is the mean over steps and ranks, the step the median of the slowest rank.".to_owned(),
         ],
     };
-    vec![chart(Form::Stacked, Axis::new("Step time", "s")), chart(Form::Percent, Axis::new("Share of step", "%"))]
+    vec![
+        chart(Geometry::Stacked, Axis::new("Step time", "s")),
+        chart(Geometry::Percent, Axis::new("Share of step", "%")),
+    ]
 }

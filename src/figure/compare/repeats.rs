@@ -1,17 +1,18 @@
 //! Every repeat of every cell: how far values spread.
 
 use super::bars::{self, scaled};
-use super::{SPEEDUP, Scene, shown_measure};
+use super::{Scene, shown_measure};
 use crate::analysis::{Method, Value};
-use crate::figure::chart::{BOX_REPEATS, Chart, Form, Point};
+use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Point};
+use crate::figure::study::SPEEDUP;
 use crate::figure::table::by_repeat;
 
 /// The chosen measure of each finished run, arranged as bars are.
 pub(super) fn repeats(scene: &Scene) -> Chart {
-    let metric = if scene.view.metric == SPEEDUP { "images_per_s" } else { scene.view.metric };
+    let metric = scene.study.own_measure();
     let factor = shown_measure(scene, metric).2;
     let mut chart = bars::bars(scene);
-    chart.form = Form::Strip;
+    chart.geometry = Geometry::Strip;
     chart.title = format!("{} of repeats", shown_measure(scene, metric).0);
     for series in chart.panels.iter_mut().flat_map(|panel| &mut panel.series) {
         let points = series.points.iter().flat_map(|point| {
@@ -24,7 +25,7 @@ pub(super) fn repeats(scene: &Scene) -> Chart {
         });
         series.points = points.collect();
     }
-    if scene.view.metric == SPEEDUP {
+    if scene.study.shown_measure() == SPEEDUP {
         (chart.y.name, chart.y.unit) = (shown_measure(scene, metric).0, shown_measure(scene, metric).1.to_owned());
     }
     chart.notes.push(format!(

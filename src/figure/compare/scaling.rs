@@ -2,9 +2,10 @@
 
 use super::bars::scaled;
 use super::curves::Lines;
-use super::{SPEEDUP, Scene, shown_measure};
+use super::{Scene, shown_measure};
 use crate::analysis::{Cell, Method, Scaling, Setting, Value, measure_of};
-use crate::figure::chart::{Axis, Chart, Form, Look, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Role, Series};
+use crate::figure::study::SPEEDUP;
 use crate::figure::table::over_baseline;
 
 /// Lines up to which each has its ideal beside it.
@@ -30,7 +31,7 @@ fn factor(ideal: Scaling, more: f64) -> f64 {
 
 /// The measure, and its efficiency where it has one.
 pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
-    let metric = scene.view.metric;
+    let metric = scene.study.shown_measure();
     let (name, unit, factor) = shown_measure(scene, metric);
     let mut lines = Lines::default();
     let mut cells: Vec<(f64, usize, &Cell)> =
@@ -59,7 +60,7 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     }
     let chart = Chart {
         title: format!("{name} over GPUs"),
-        form: Form::Scaling,
+        geometry: Geometry::Scaling,
         x: Axis::new("GPUs", ""),
         y: Axis::new(name, unit),
         panels: lines.panels,
@@ -75,7 +76,7 @@ fn gpus(cell: &Cell) -> Option<f64> {
 /// The speed-up over the fewest GPUs, over how many times as many there are.
 fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> Chart {
     let mut lines = Lines::default();
-    let of = if scene.view.metric == SPEEDUP { "images_per_s" } else { scene.view.metric };
+    let of = scene.study.own_measure();
     for (x, _, cell) in cells {
         let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2);
         let Some((fewest, _, base)) = cells.iter().find(alike) else { continue };
@@ -90,7 +91,7 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
     }
     Chart {
         title: "Parallel efficiency".to_owned(),
-        form: Form::Scaling,
+        geometry: Geometry::Scaling,
         x: Axis::new("GPUs", ""),
         y: Axis::new("Efficiency", "%"),
         panels: lines.panels,

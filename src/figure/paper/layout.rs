@@ -7,7 +7,7 @@ use super::marks::{self, Field};
 use super::scene::{Area, Scene};
 use super::side::{Side, Type};
 use super::style::{Palette, Style, Width};
-use crate::figure::chart::{Chart, Form, Look, Panel, Role};
+use crate::figure::chart::{Chart, Geometry, Look, Panel, Role};
 
 /// Between panels beside each other, and below each other.
 const BETWEEN: (f64, f64) = (12.0, 10.0);
@@ -88,7 +88,7 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
 /// then has not the same sign everywhere.
 fn told_apart(charts: &[Chart]) -> Vec<Chart> {
     let mut charts = charts.to_vec();
-    let lines = |chart: &&mut Chart| matches!(chart.form, Form::Lines | Form::Scaling);
+    let lines = |chart: &&mut Chart| matches!(chart.geometry, Geometry::Lines | Geometry::Scaling);
     if !charts.iter_mut().filter(lines).any(|chart| chart.series().any(|series| series.variant > 0)) {
         return charts;
     }
@@ -139,10 +139,10 @@ fn letter(index: usize) -> String {
 }
 
 fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, edges: &Edges) {
-    let upright = matches!(spot.chart.form, Form::Effects | Form::Gantt);
+    let upright = matches!(spot.chart.geometry, Geometry::Effects | Geometry::Gantt);
     if upright {
         spot.bottom.draw_grid(scene, area, true);
-    } else if spot.chart.form != Form::Heat {
+    } else if spot.chart.geometry != Geometry::Heat {
         spot.left.draw_grid(scene, area, false);
     }
     scene.data.push(*area);
@@ -203,8 +203,8 @@ impl Grid {
     }
 
     fn data_height(&self, spot: &Spot, style: &Style, kind: Type) -> f64 {
-        let rows = match (&spot.left, spot.chart.form) {
-            (Side::Names(names, _), Form::Effects) => names.len() as f64 * kind.size * 1.7,
+        let rows = match (&spot.left, spot.chart.geometry) {
+            (Side::Names(names, _), Geometry::Effects) => names.len() as f64 * kind.size * 1.7,
             (Side::Names(names, _), _) => names.len() as f64 * kind.size * 2.1,
             (Side::Numbers(_), _) => {
                 let most = if style.width == Width::Page && self.columns < 3 { 165.0 } else { 132.0 };
@@ -219,11 +219,11 @@ impl Grid {
 /// Narrower, bars run together and names cannot be read.
 fn least_width(spot: &Spot) -> f64 {
     let places = spot.chart.x.categories.len().max(1) as f64;
-    match spot.chart.form {
-        Form::Bars | Form::Strip => places * (3.0 + 4.0 * spot.panel.series.len() as f64).min(24.0),
-        Form::Stacked | Form::Percent => places * 8.0,
-        Form::Heat => places * 22.0,
-        Form::Lines | Form::Scaling | Form::Effects | Form::Gantt => 70.0,
+    match spot.chart.geometry {
+        Geometry::Bars | Geometry::Strip => places * (3.0 + 4.0 * spot.panel.series.len() as f64).min(24.0),
+        Geometry::Stacked | Geometry::Percent => places * 8.0,
+        Geometry::Heat => places * 22.0,
+        Geometry::Lines | Geometry::Scaling | Geometry::Effects | Geometry::Gantt => 70.0,
     }
     .max(60.0)
 }
@@ -233,7 +233,7 @@ fn spots(charts: &[Chart]) -> Vec<Spot<'_>> {
     for (place, chart) in charts.iter().enumerate().filter(|(_, chart)| !chart.is_empty()) {
         for panel in chart.panels.iter().filter(|panel| panel.series.iter().any(|series| !series.points.is_empty())) {
             let (left, bottom) = sides(chart);
-            let right = if chart.form == Form::Heat { marks::HEAT_KEY } else { 0.0 };
+            let right = if chart.geometry == Geometry::Heat { marks::HEAT_KEY } else { 0.0 };
             spots.push(Spot { chart, place, panel, left, bottom, right });
         }
     }
@@ -242,14 +242,14 @@ fn spots(charts: &[Chart]) -> Vec<Spot<'_>> {
 
 fn sides(chart: &Chart) -> (Side, Side) {
     let names = |axis: &crate::figure::Axis| Side::Names(axis.categories.clone(), Line::plain(axis.title()));
-    let values = || Ruler::new(&chart.y, span(chart), !matches!(chart.form, Form::Lines | Form::Strip), 5);
-    match chart.form {
-        Form::Bars | Form::Strip | Form::Stacked => (Side::Numbers(values()), names(&chart.x)),
-        Form::Percent => {
+    let values = || Ruler::new(&chart.y, span(chart), !matches!(chart.geometry, Geometry::Lines | Geometry::Strip), 5);
+    match chart.geometry {
+        Geometry::Bars | Geometry::Strip | Geometry::Stacked => (Side::Numbers(values()), names(&chart.x)),
+        Geometry::Percent => {
             let axis = crate::figure::Axis::new(chart.y.name.clone(), "%");
             (Side::Numbers(Ruler::new(&axis, (0.0, 100.0), true, 5)), names(&chart.x))
         }
-        Form::Lines | Form::Scaling => {
+        Geometry::Lines | Geometry::Scaling => {
             let mut places: Vec<f64> = chart
                 .series()
                 .filter(|series| series.role == Role::Measured)
@@ -259,7 +259,7 @@ fn sides(chart: &Chart) -> (Side, Side) {
             places.sort_by(f64::total_cmp);
             places.dedup();
             let ends = (places.first().copied().unwrap_or(0.0), places.last().copied().unwrap_or(1.0));
-            let whole = if chart.form == Form::Scaling { Ruler::at(&chart.x, &places) } else { None };
+            let whole = if chart.geometry == Geometry::Scaling { Ruler::at(&chart.x, &places) } else { None };
             let mut along = whole.unwrap_or_else(|| Ruler::new(&chart.x, ends, false, 5));
             // There is no half epoch.
             if places.iter().all(|x| x.fract() == 0.0) {
@@ -267,13 +267,13 @@ fn sides(chart: &Chart) -> (Side, Side) {
             }
             (Side::Numbers(values()), Side::Numbers(along))
         }
-        Form::Gantt => {
+        Geometry::Gantt => {
             let ends = chart.series().flat_map(|series| &series.points).filter_map(|point| point.value.interval);
             let last = ends.map(|ends| ends.high).filter(|end| end.is_finite()).fold(0.0, f64::max);
             (names(&chart.y), Side::Numbers(Ruler::new(&chart.x, (0.0, last), true, 6)))
         }
-        Form::Heat => (names(&chart.y), names(&chart.x)),
-        Form::Effects => {
+        Geometry::Heat => (names(&chart.y), names(&chart.x)),
+        Geometry::Effects => {
             let (low, high) = span(chart);
             // 1 says: no effect. It is always in sight.
             let ends = (low.min(1.0), high.max(1.0));
@@ -287,7 +287,7 @@ fn sides(chart: &Chart) -> (Side, Side) {
 
 /// From the least to the greatest value, ends of intervals included.
 fn span(chart: &Chart) -> (f64, f64) {
-    if chart.form == Form::Stacked {
+    if chart.geometry == Geometry::Stacked {
         return (0.0, marks::greatest_sum(chart));
     }
     let points = chart.series().flat_map(|series| &series.points);

@@ -5,7 +5,7 @@ use super::look::{Paint, bar, marker};
 use super::scene::{Area, Scene, Stroke};
 use super::side::Type;
 use super::style::Palette;
-use crate::figure::chart::{Chart, Form, Role, Series};
+use crate::figure::chart::{Chart, Geometry, Role, Series};
 
 /// The width of a sample, and the gap behind it.
 const SAMPLE: (f64, f64) = (13.0, 3.5);
@@ -15,7 +15,7 @@ const GAP: f64 = 10.0;
 struct Entry {
     name: String,
     paint: Paint,
-    form: Form,
+    geometry: Geometry,
     ideal: bool,
 }
 
@@ -32,16 +32,16 @@ impl Legend {
             for series in chart.legend() {
                 if !series.name.is_empty() && entries.iter().all(|entry| entry.name != series.name) {
                     // Rows of a chart of activity have one look for each kind.
-                    let variant = if chart.form == Form::Gantt { 0 } else { series.variant };
+                    let variant = if chart.geometry == Geometry::Gantt { 0 } else { series.variant };
                     let paint = Paint::of(&series.look, variant, palette);
-                    entries.push(Entry { name: series.name.clone(), paint, form: chart.form, ideal: false });
+                    entries.push(Entry { name: series.name.clone(), paint, geometry: chart.geometry, ideal: false });
                 }
             }
         }
         let ideal = |series: &&Series| series.role == Role::Ideal && series.name == "ideal";
         if let Some(series) = charts.iter().flat_map(|chart| chart.series()).find(ideal) {
             let paint = Paint::of(&crate::figure::Look::Grey, 0, palette);
-            entries.push(Entry { name: series.name.clone(), paint, form: Form::Scaling, ideal: true });
+            entries.push(Entry { name: series.name.clone(), paint, geometry: Geometry::Scaling, ideal: true });
         }
         if entries.len() < 2 {
             entries.clear();
@@ -93,14 +93,14 @@ fn row_height(kind: Type) -> f64 {
 }
 
 fn sample(scene: &mut Scene, entry: &Entry, x: f64, middle: f64, kind: Type) {
-    let is_area = matches!(entry.form, Form::Bars | Form::Stacked | Form::Percent | Form::Gantt);
+    let is_area = matches!(entry.geometry, Geometry::Bars | Geometry::Stacked | Geometry::Percent | Geometry::Gantt);
     if entry.ideal {
         scene.line(&[(x, middle), (x + SAMPLE.0, middle)], ideal_stroke(&entry.paint));
     } else if is_area {
         let half = kind.typist.capital(kind.small) / 2.0 + 0.4;
         bar(scene, &Area::between((x, middle - half), (x + SAMPLE.0, middle + half)), &entry.paint);
     } else {
-        if entry.form != Form::Strip {
+        if entry.geometry != Geometry::Strip {
             scene.line(&[(x, middle), (x + SAMPLE.0, middle)], entry.paint.stroke(1.1));
         }
         marker(scene, (x + SAMPLE.0 / 2.0, middle), 1.9, &entry.paint);
@@ -120,9 +120,9 @@ fn needs_one(chart: &Chart) -> bool {
             .iter()
             .all(|point| chart.x.categories.get(point.x as usize).is_some_and(|name| *name == series.name))
     };
-    match chart.form {
-        Form::Heat | Form::Effects => false,
-        Form::Bars | Form::Strip => !chart.series().all(named_below),
-        Form::Stacked | Form::Percent | Form::Gantt | Form::Lines | Form::Scaling => true,
+    match chart.geometry {
+        Geometry::Heat | Geometry::Effects => false,
+        Geometry::Bars | Geometry::Strip => !chart.series().all(named_below),
+        Geometry::Stacked | Geometry::Percent | Geometry::Gantt | Geometry::Lines | Geometry::Scaling => true,
     }
 }

@@ -7,7 +7,7 @@ use super::scene::{Area, Colour, Scene, Segment, Stroke, polygon};
 use super::side::{Side, Type};
 use super::style::Palette;
 use crate::analysis::Value;
-use crate::figure::chart::{BOX_REPEATS, Chart, Form, Panel, Point, Role, Series};
+use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Panel, Point, Role, Series};
 use crate::figure::number::significant;
 
 /// The room that the key of a heat map takes.
@@ -60,16 +60,16 @@ impl Field<'_> {
 
 /// Draws the data of a panel.
 pub(super) fn draw(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
-    match chart.form {
-        Form::Bars => bars(scene, field, chart, panel),
-        Form::Stacked => stacked(scene, field, chart, panel, false),
-        Form::Percent => stacked(scene, field, chart, panel, true),
-        Form::Lines => lines(scene, field, panel, true),
-        Form::Scaling => lines(scene, field, panel, false),
-        Form::Strip => strip(scene, field, chart, panel),
-        Form::Gantt => gantt(scene, field, chart, panel),
-        Form::Heat => heat(scene, field, chart, panel),
-        Form::Effects => effects(scene, field, panel),
+    match chart.geometry {
+        Geometry::Bars => bars(scene, field, chart, panel),
+        Geometry::Stacked => stacked(scene, field, chart, panel, false),
+        Geometry::Percent => stacked(scene, field, chart, panel, true),
+        Geometry::Lines => lines(scene, field, panel, true),
+        Geometry::Scaling => lines(scene, field, panel, false),
+        Geometry::Strip => strip(scene, field, chart, panel),
+        Geometry::Gantt => gantt(scene, field, chart, panel),
+        Geometry::Heat => heat(scene, field, chart, panel),
+        Geometry::Effects => effects(scene, field, panel),
     }
 }
 

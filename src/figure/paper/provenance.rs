@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn_values::DrawnChart;
 use crate::analysis::Cell;
-use crate::figure::Spec;
+use crate::figure::{Study, preset};
 use crate::plan::Node;
 
 /// The version of what is written.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// The file within a PDF.
 pub(super) const ATTACHMENT: &str = "multicard-figure.json";
 /// The keyword within a PNG.
@@ -113,7 +113,7 @@ pub struct Provenance {
     /// What the figure shows, in a few words.
     pub title: String,
     /// What was asked for: with it, the figure is made again.
-    pub spec: Spec,
+    pub study: Study,
     /// Whose numbers these are.
     pub sessions: Vec<Origin>,
     /// The cells that are shown.
@@ -131,7 +131,7 @@ impl Provenance {
     /// Of a figure that this program makes.
     pub(in crate::figure) fn new(
         title: String,
-        spec: Spec,
+        study: Study,
         sessions: Vec<Origin>,
         cells: Vec<CellFacts>,
         table: serde_json::Value,
@@ -139,7 +139,7 @@ impl Provenance {
         notes: Vec<String>,
     ) -> Self {
         let program = PROGRAM.to_owned();
-        Self { multicard_figure: VERSION, program, title, spec, sessions, cells, table, drawn, notes }
+        Self { multicard_figure: VERSION, program, title, study, sessions, cells, table, drawn, notes }
     }
 
     /// As JSON on one line, the same for the same provenance.
@@ -156,6 +156,11 @@ impl Provenance {
         };
         let sessions: Vec<String> = self.sessions.iter().map(named).collect();
         let cells = self.cells.len();
-        format!("Preset {} over {cells} cells of session {}", self.spec.preset, sessions.join(" and "))
+        let study = match self.study.name.as_str() {
+            "" => "A study".to_owned(),
+            name if preset(name).is_ok() => format!("Preset {name}"),
+            name => format!("Study {name}"),
+        };
+        format!("{study} over {cells} cells of session {}", sessions.join(" and "))
     }
 }

@@ -7,7 +7,11 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::provenance::{KEYWORD, Provenance, VERSION};
+use super::style::Style;
 use super::svg;
+use crate::figure::{Study, UnknownPreset, preset};
+use crate::plan::filter::quoted;
+use crate::plan::{Key, Level};
 
 /// Figures are far smaller.
 const MOST_BYTES: u64 = 256 << 20;
@@ -48,6 +52,9 @@ pub enum ReadError {
     /// It says too much.
     #[error("this {0} says more of itself than 32 MiB: no figure of multicard does")]
     TooMuch(&'static str),
+    /// It is of a preset that is not known.
+    #[error(transparent)]
+    Preset(UnknownPreset),
     /// A newer program made it.
     #[error("made by {program}, in form {found}: this multicard reads form {VERSION}, use a newer one")]
     Newer {
@@ -134,5 +141,42 @@ fn parse(format: &'static str, text: &str) -> Result<Provenance, ReadError> {
     if head.multicard_figure > VERSION {
         return Err(ReadError::Newer { program: head.program, found: head.multicard_figure });
     }
-    serde_json::from_str(text).map_err(damaged)
+    let mut whole: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).map_err(damaged)?;
+    if head.multicard_figure == 1 {
+        let spec: FirstSpec = serde_json::from_value(whole.remove("spec").unwrap_or_default()).map_err(damaged)?;
+        let study = spec.study().map_err(ReadError::Preset)?;
+        whole.insert("study".to_owned(), serde_json::to_value(study).map_err(damaged)?);
+    }
+    serde_json::from_value(whole.into()).map_err(damaged)
+}
+
+/// What files of the first form (multicard 0.1) say instead of a study.
+#[derive(Deserialize)]
+#[serde(default)]
+struct FirstSpec {
+    preset: String,
+    filter: String,
+    hidden: Vec<(Key, Level)>,
+    measure: Option<String>,
+    baseline: Option<String>,
+    log: bool,
+    style: Style,
+}
+
+impl Default for FirstSpec {
+    fn default() -> Self {
+        let Study { filter, hidden, baseline, log, style, .. } = Study::default();
+        Self { preset: "times".to_owned(), filter, hidden, measure: None, baseline, log, style }
+    }
+}
+
+impl FirstSpec {
+    fn study(self) -> Result<Study, UnknownPreset> {
+        let preset = preset(&self.preset)?;
+        // Filters were words alone.
+        let words: Vec<String> = self.filter.split_whitespace().map(quoted).collect();
+        let measure = self.measure.map(Key::from).or(preset.measure);
+        let Self { hidden, baseline, log, style, .. } = self;
+        Ok(Study { filter: words.join(" "), hidden, measure, baseline, log, style, ..preset })
+    }
 }

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::{Interval, Level, Method, RunSummary, Source, Value, fixture, summarise_run};
-use crate::figure::{Axis, Chart, Figure, Form, Look, Panel, Point, Role, Scale, Series, Spec, figure};
+use crate::figure::{
+    Axis, Chart, Figure, Geometry, Look, Panel, Place, Point, Role, Scale, Series, Study, figure, preset as study,
+};
 use crate::plan::{CudaState, Node, Worker};
 
 /// fp32 and fp16 on 1, 2 and 4 GPUs, some with six repeats.
@@ -22,12 +24,12 @@ fn runs() -> Vec<RunSummary> {
     runs
 }
 
-fn figure_of(spec: &Spec) -> Figure {
-    figure(&[Source { session: "", runs: &runs(), reports: &[] }], spec).unwrap()
+fn figure_of(asked: &Study) -> Figure {
+    figure(&[Source { session: "", runs: &runs(), reports: &[] }], asked).unwrap()
 }
 
 fn preset(id: &str) -> Figure {
-    figure_of(&Spec { preset: id.to_owned(), ..Spec::default() })
+    figure_of(&study(id).unwrap())
 }
 
 fn origin() -> Origin {
@@ -79,8 +81,8 @@ fn every_form_is_written_as_the_golden_files_show() {
         compare(&format!("{id}.svg"), &svg(&preset(id)));
     }
     let style = Style { width: Width::Page, font: Family::Serif, palette: Palette::Grey, size_pt: 9.0 };
-    let spec = Spec { preset: "times".to_owned(), log: true, style, ..Spec::default() };
-    compare("times-page-serif-grey-log.svg", &svg(&figure_of(&spec)));
+    let times = Study { log: true, style, ..study("times").unwrap() };
+    compare("times-page-serif-grey-log.svg", &svg(&figure_of(&times)));
 }
 
 #[test]
@@ -96,13 +98,12 @@ fn the_same_figure_is_the_same_bytes() {
 
 #[test]
 fn a_file_gives_back_where_it_comes_from() {
-    let figure = figure_of(&Spec {
-        preset: "speedup".to_owned(),
+    let figure = figure_of(&Study {
         filter: "fp".to_owned(),
-        hidden: vec![("gpus".to_owned(), Level::Integer(2))],
+        hidden: vec![("gpus".into(), Level::Integer(2))],
         baseline: Some("precision=fp32,gpus=1".to_owned()),
         log: true,
-        ..Spec::default()
+        ..study("speedup").unwrap()
     });
     let provenance = figure.provenance(vec![origin()]);
     assert_eq!((provenance.cells.len(), provenance.cells[0].runs.len()), (4, 6));
@@ -177,24 +178,77 @@ fn what_cannot_be_written_says_which_file_and_why() {
 }
 
 #[test]
-fn unknown_names_are_answered_with_those_that_exist() {
-    let ask =
-        |spec: Spec| figure(&[Source { session: "", runs: &runs(), reports: &[] }], &spec).unwrap_err().to_string();
-    assert!(ask(Spec { preset: "tims".to_owned(), ..Spec::default() }).contains("did you mean \"times\""));
-    assert!(ask(Spec { measure: Some("speed".to_owned()), ..Spec::default() }).contains("epoch_time_s"));
-    assert!(ask(Spec { baseline: Some("gpus=9".to_owned()), ..Spec::default() }).contains("no cell has this id"));
+fn a_study_that_names_what_is_gone_says_so_and_shows_everything_else() {
+    let asked = Study {
+        filter: "fp and tf33=on".to_owned(),
+        hidden: vec![("gpus".into(), Level::Integer(9))],
+        rows: Place::Setting("numa".into()),
+        measure: Some("speed".into()),
+        measures: vec!["epoch_time_s".into(), "warp".into()],
+        metrics: vec!["nccl".into()],
+        baseline: Some("gpus=9".to_owned()),
+        ..Study::default()
+    };
+    let figure = figure_of(&Study { filter: "fp".to_owned(), ..asked.clone() });
+    assert_eq!((figure.cells.len(), figure.charts[0].is_empty()), (6, false));
+    let expected = [
+        "rows = numa: no cell has this factor",
+        "hidden gpus = 9: no cell has it",
+        "measure speed is not known: epoch_time_s is shown",
+        "measure warp is not known: its column is left out",
+        "metric nccl is not known: it is left out",
+    ];
+    assert_eq!(figure.missing, expected);
+    assert!(expected.iter().all(|line| figure.notes().iter().any(|note| note == line)));
+    assert_eq!(figure_of(&asked).missing[1], "filter: no cell has tf33");
+    let ratio = Study { filter: String::new(), measures: Vec::new(), ..asked };
+    assert!(figure_of(&ratio).table.notes.iter().any(|note| note.contains("baseline \"gpus=9\" is not among")));
 }
 
-const FORMS: [Form; 9] = [
-    Form::Bars,
-    Form::Lines,
-    Form::Scaling,
-    Form::Stacked,
-    Form::Percent,
-    Form::Strip,
-    Form::Gantt,
-    Form::Heat,
-    Form::Effects,
+#[test]
+fn names_that_nothing_has_are_answered_with_those_that_exist() {
+    assert!(study("tims").unwrap_err().to_string().contains("did you mean \"times\""));
+    let form = serde_json::from_str::<Study>(r#"{"form": "pie"}"#).unwrap_err().to_string();
+    assert!(form.contains("unknown variant `pie`, expected one of `bars`"), "{form}");
+}
+
+#[test]
+fn a_figure_of_the_first_version_opens_as_the_study_that_it_meant() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/sessions/times.svg");
+    let written = read_file(std::path::Path::new(file)).unwrap();
+    assert_eq!((written.multicard_figure, written.cells.len()), (1, 4));
+    assert_eq!(written.study, study("times").unwrap());
+    let first = r#"{"multicard_figure":1,"program":"multicard 0.1.0","title":"Epoch time","spec":{"preset":"PRESET",
+        "filter":"fp16 not (2","hidden":[["gpus",2],["precision","fp64"]],"measure":"step_time_s","baseline":"gpus=1",
+        "log":true,"style":{"width":"page","font":"serif","palette":"grey","size_pt":9.5}},
+        "sessions":[],"cells":[],"table":{},"notes":[]}"#;
+    let read = |preset: &str| {
+        let text = first.replace("PRESET", preset);
+        read_provenance(format!("<svg><metadata id=\"multicard-figure\">{text}</metadata></svg>").as_bytes())
+    };
+    let expected = Study {
+        filter: "fp16 \"not\" \"(2\"".to_owned(),
+        hidden: vec![("gpus".into(), Level::Integer(2)), ("precision".into(), Level::text("fp64"))],
+        measure: Some("step_time_s".into()),
+        baseline: Some("gpus=1".to_owned()),
+        log: true,
+        style: Style { width: Width::Page, font: Family::Serif, palette: Palette::Grey, size_pt: 9.5 },
+        ..study("scaling").unwrap()
+    };
+    assert_eq!(read("scaling").unwrap().study, expected);
+    assert!(read("scalling").unwrap_err().to_string().contains("did you mean \"scaling\""));
+}
+
+const GEOMETRIES: [Geometry; 9] = [
+    Geometry::Bars,
+    Geometry::Lines,
+    Geometry::Scaling,
+    Geometry::Stacked,
+    Geometry::Percent,
+    Geometry::Strip,
+    Geometry::Gantt,
+    Geometry::Heat,
+    Geometry::Effects,
 ];
 
 fn number() -> impl Strategy<Value = f64> {
@@ -215,19 +269,23 @@ fn name() -> impl Strategy<Value = String> {
 
 fn chart() -> impl Strategy<Value = Chart> {
     let places = 1usize..14;
-    (places, 0usize..FORMS.len(), any::<bool>(), name(), name(), 1usize..5, 1usize..6).prop_flat_map(
-        |(places, form, log, x, y, panels, lines)| {
+    (places, 0usize..GEOMETRIES.len(), any::<bool>(), name(), name(), 1usize..5, 1usize..6).prop_flat_map(
+        |(places, geometry, log, x, y, panels, lines)| {
             let series = (name(), prop::collection::vec(point(places), 0..12), 0usize..30, any::<bool>());
             let panels = prop::collection::vec((name(), prop::collection::vec(series, 1..=lines)), 1..=panels);
             (prop::collection::vec(name(), places), panels).prop_map(move |(categories, panels)| {
-                let form = FORMS[form];
+                let geometry = GEOMETRIES[geometry];
                 type Drawn = (String, Vec<Point>, usize, bool);
                 let panel = |(title, series): (String, Vec<Drawn>)| Panel {
                     title,
                     series: series
                         .into_iter()
                         .map(|(name, points, place, ideal)| Series {
-                            name: if form == Form::Heat { categories[place % categories.len()].clone() } else { name },
+                            name: if geometry == Geometry::Heat {
+                                categories[place % categories.len()].clone()
+                            } else {
+                                name
+                            },
                             look: Look::Place(place),
                             variant: place % categories.len(),
                             role: if ideal { Role::Ideal } else { Role::Measured },
@@ -238,7 +296,7 @@ fn chart() -> impl Strategy<Value = Chart> {
                 let scale = if log { Scale::Log } else { Scale::Linear };
                 Chart {
                     title: String::new(),
-                    form,
+                    geometry,
                     x: Axis { categories: categories.clone(), ..Axis::new(x.clone(), "s") },
                     y: Axis { categories: categories.clone(), scale, ..Axis::new(y.clone(), "images/s") },
                     panels: panels.into_iter().map(panel).collect(),
@@ -293,7 +351,7 @@ proptest! {
 
 #[test]
 fn a_figures_file_carries_the_values_that_it_draws_and_its_table_the_measure_that_was_asked_for() {
-    let figure = figure_of(&Spec { measure: Some("energy_j".to_owned()), ..Spec::default() });
+    let figure = figure_of(&Study { measure: Some("energy_j".into()), ..study("times").unwrap() });
     assert!(figure.table.columns.iter().any(|column| column.key == "energy_j"));
     let drawn = figure.provenance(vec![origin()]).drawn;
     let marks: Vec<&Point> =

@@ -60,23 +60,9 @@ pub enum FigureError {
         /// Why.
         error: std::io::Error,
     },
-    /// A name that no preset has.
-    #[error(transparent)]
-    Preset(#[from] crate::figure::UnknownPreset),
-    /// A key that no measure has.
-    #[error("unknown measure {given:?}: use one of {known}")]
-    Measure {
-        /// What was given.
-        given: String,
-        /// Those that exist.
-        known: String,
-    },
     /// A filter that cannot be read.
     #[error("the filter, {0}")]
     Filter(#[from] crate::plan::FilterError),
-    /// No cell is the baseline.
-    #[error("baseline {0}: no cell has this id or these levels (write them as precision=fp32,gpus=1)")]
-    Baseline(String),
 }
 
 /// A scene as a file's bytes: the same for the same scene and provenance.

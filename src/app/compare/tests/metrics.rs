@@ -31,7 +31,7 @@ fn traced_runs_and_reports_are_left_out_of_bars_until_asked_and_compared_as_metr
     assert_eq!(cells(&state), 1);
     send(&mut state, CompareCommand::Traced(true));
     assert_eq!(cells(&state), 2);
-    send(&mut state, CompareCommand::Kind(Kind::Metrics));
+    send(&mut state, CompareCommand::Form(Form::Metrics));
     assert_eq!(cells(&state), 2);
     let mut harness = harness(state, [1280.0, 800.0]);
     harness.get_by_label_contains("elsewhere: CUDA memcpy Host-to-Device 4.00 s");
@@ -43,11 +43,11 @@ fn traced_runs_and_reports_are_left_out_of_bars_until_asked_and_compared_as_metr
 #[test]
 fn a_metric_that_is_not_chosen_is_in_no_bar() {
     let mut state = state();
-    send(&mut state, CompareCommand::Kind(Kind::Metrics));
+    send(&mut state, CompareCommand::Form(Form::Metrics));
     let series = |state: &State| state.compare.picture.as_ref().unwrap().comparison.charts[0].series().count();
     let before = series(&state);
     let key = TRACE_METRICS[0].key;
-    send(&mut state, CompareCommand::ShowMetric(key, false));
+    send(&mut state, CompareCommand::ShowMetric(key.into(), false));
     assert_eq!(series(&state), before - 1);
 }
 

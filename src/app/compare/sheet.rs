@@ -1,0 +1,75 @@
+//! Charts that the screen has no drawing of its own for, as they are set on paper.
+
+use eframe::egui::{
+    Color32, ColorImage, Image, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, TextureHandle, Ui, Vec2, WidgetInfo,
+};
+
+use super::picture::Picture;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::muted;
+use crate::figure::paper::{Style, Width, lay_out, rasterise};
+use crate::figure::{Chart, Geometry};
+
+/// Pixels of a sheet for a point of paper, and the least and the most points of the screen for one.
+const RESOLUTION: f64 = 2.0;
+const SCALES: [f32; 2] = [1.0, 2.0];
+
+/// Charts on paper of a page's width.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    /// Its pixels.
+    pub image: ColorImage,
+    /// Its width and height in points of paper.
+    size: Vec2,
+}
+
+impl Sheet {
+    /// Sets charts where the screen does not draw them itself.
+    ///
+    /// Neither side of its image has more than `most` pixels, the most that the graphics card takes.
+    pub fn of(charts: &[Chart], most: usize) -> Option<Result<Self, String>> {
+        use Geometry::{Bars, Lines, Scaling, Stacked};
+        let is_drawn = match charts {
+            [chart] => matches!(chart.geometry, Bars | Stacked | Lines | Scaling),
+            several => several.iter().all(|chart| matches!(chart.geometry, Lines | Scaling)),
+        };
+        (!is_drawn).then(|| {
+            let scene = lay_out(charts, &Style { width: Width::Page, size_pt: Style::MOST_PT, ..Style::default() });
+            let resolution = ((most as f64 - 1.0) / scene.width.max(scene.height)).min(RESOLUTION);
+            let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?;
+            let image = [pixels.width as usize, pixels.height as usize];
+            let image = ColorImage::from_rgba_unmultiplied(image, &pixels.rgba);
+            Ok(Self { image, size: Vec2::new(scene.width as f32, scene.height as f32) })
+        })
+    }
+}
+
+/// Draws a sheet.
+pub fn sheet_ui(ui: &mut Ui, picture: &Picture, sheet: &Result<Sheet, String>, texture: Option<&TextureHandle>) {
+    let charts = &picture.comparison.charts;
+    let (sheet, texture) = match (sheet, texture) {
+        _ if charts.iter().all(Chart::is_empty) => {
+            ui.label(muted(ui, "No finished run of these cells tells any of this."));
+            return;
+        }
+        (Err(message), _) => {
+            ui.colored_label(palette(ui.visuals()).bad, message);
+            return;
+        }
+        (Ok(_), None) => return,
+        (Ok(sheet), Some(texture)) => (sheet, texture),
+    };
+    ScrollArea::vertical().id_salt("compare-sheet").auto_shrink([false, false]).show(ui, |ui| {
+        let around = Vec2::splat(4.0 * GRID);
+        let room = ui.available_size() - around;
+        let scale = (room.x / sheet.size.x).min(room.y / sheet.size.y).clamp(SCALES[0], SCALES[1]);
+        let size = sheet.size * scale;
+        let (place, _) = ui.allocate_exact_size(Vec2::new(ui.available_width(), size.y + around.y), Sense::hover());
+        let paper = Rect::from_center_size(place.center(), size + around);
+        let line = Stroke::new(1.0, palette(ui.visuals()).line);
+        ui.painter().rect(paper, 0.0, Color32::WHITE, line, StrokeKind::Inside);
+        let image = ui.put(Rect::from_center_size(place.center(), size), Image::new((texture.id(), size)));
+        let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
+        image.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Chart: {}", titles.join(", "))));
+    });
+}

@@ -1,0 +1,169 @@
+//! What `table` and `figure` are asked for: a study, and what is to be different from it.
+
+use std::error::Error;
+
+use clap::{Args, ValueEnum};
+
+use super::figure::Material;
+use crate::analysis::{MetricUnit, TRACE_METRICS};
+use crate::figure::{self, Form, Over, Place, Study};
+use crate::plan::{Filter, FilterError, Key};
+
+/// A study by name, and what is to be different from it.
+#[derive(Args)]
+pub(super) struct StudyArguments {
+    /// Start from this built-in study: times (unless --form is given), loading, loss, memory, scaling, speedup, effects,
+    /// repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// The kind of chart.
+    #[arg(long, value_enum)]
+    form: Option<FormName>,
+    /// Only these cells: words that their levels hold, or comparisons such as "precision=fp16 and gpus>=2", joined by and,
+    /// or, not, parentheses.
+    #[arg(long, value_parser = filter)]
+    filter: Option<String>,
+    /// The measure that is drawn, by its key.
+    #[arg(long, value_name = "KEY")]
+    measure: Option<Key>,
+    /// The cell that ratios are over: its id, or levels as precision=fp32,gpus=1; by default the first that has the measure.
+    #[arg(long, value_name = "CELL")]
+    baseline: Option<String>,
+    /// What makes groups of bars: a factor, data, auto or nothing.
+    #[arg(long, value_name = "KEY")]
+    rows: Option<Key>,
+    /// What makes panels beside each other: a factor, data, auto or nothing.
+    #[arg(long, value_name = "KEY")]
+    columns: Option<Key>,
+    /// What colours tell apart: a factor, data, auto or nothing.
+    #[arg(long, value_name = "KEY", alias = "color")]
+    colour: Option<Key>,
+    /// What losses are drawn over.
+    #[arg(long, value_enum)]
+    over: Option<OverName>,
+    /// Which of the profilers' metrics are shown, by their keys, with commas between them.
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = metric)]
+    metrics: Option<Vec<Key>>,
+    /// What metrics are shown in.
+    #[arg(long, value_enum)]
+    metric_unit: Option<UnitName>,
+    /// With runs that a profiler recorded, which costs time.
+    #[arg(long)]
+    traced: bool,
+    /// Draw the axis of values logarithmically.
+    #[arg(long)]
+    log: bool,
+}
+
+/// [`Form`] on the command line.
+#[derive(Clone, Copy)]
+struct FormName(Form);
+
+impl ValueEnum for FormName {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [FormName; Form::ALL.len()] = {
+            let mut all = [FormName(Form::Bars); Form::ALL.len()];
+            let mut place = 0;
+            while place < all.len() {
+                all[place] = FormName(Form::ALL[place]);
+                place += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.key()).help(self.0.help()))
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OverName {
+    /// Epochs.
+    Epochs,
+    /// Steps, counted over the whole run.
+    Steps,
+    /// The time spent in training.
+    Time,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum UnitName {
+    /// Seconds, summed over GPUs and threads.
+    Seconds,
+    /// Time (%) of the list of nsys that holds the metric.
+    PercentOfReport,
+    /// Share of the metrics that are shown.
+    PercentOfShown,
+    /// Share of the recorded time, divided by the GPUs.
+    PercentOfWall,
+}
+
+/// A filter that can be read; what is wrong with another is said before anything is done.
+fn filter(text: &str) -> Result<String, FilterError> {
+    Filter::parse(text).map(|_| text.to_owned())
+}
+
+fn metric(text: &str) -> Result<Key, String> {
+    let known: Vec<&str> = TRACE_METRICS.iter().map(|metric| metric.key).collect();
+    if known.contains(&text) { Ok(text.into()) } else { Err(format!("there are {}", known.join(", "))) }
+}
+
+impl StudyArguments {
+    /// The study that is asked for.
+    pub fn study(&self) -> Result<Study, Box<dyn Error>> {
+        let mut study = match (&self.preset, self.form) {
+            (None, Some(_)) => Study::default(),
+            (name, _) => figure::preset(name.as_deref().unwrap_or("times"))?,
+        };
+        study.measure = self.measure.clone().or(study.measure);
+        if self.traced {
+            study = study.with_traced();
+        }
+        study.form = self.form.map_or(study.form, |form| form.0);
+        study.filter = self.filter.clone().unwrap_or(study.filter);
+        study.baseline = self.baseline.clone().or(study.baseline);
+        for (place, asked) in
+            [(&mut study.rows, &self.rows), (&mut study.columns, &self.columns), (&mut study.colour, &self.colour)]
+        {
+            if let Some(key) = asked {
+                *place = Place::from(key.clone());
+            }
+        }
+        study.over = match self.over {
+            None => study.over,
+            Some(OverName::Epochs) => Over::Epochs,
+            Some(OverName::Steps) => Over::Steps,
+            Some(OverName::Time) => Over::Time,
+        };
+        study.metrics = self.metrics.clone().unwrap_or(study.metrics);
+        study.metric_unit = match self.metric_unit {
+            None => study.metric_unit,
+            Some(UnitName::Seconds) => MetricUnit::Seconds,
+            Some(UnitName::PercentOfReport) => MetricUnit::OfReport,
+            Some(UnitName::PercentOfShown) => MetricUnit::OfShown,
+            Some(UnitName::PercentOfWall) => MetricUnit::OfWall,
+        };
+        study.log |= self.log;
+        Ok(study)
+    }
+
+    /// Refuses a measure and a baseline that were asked for here and that the session does not have.
+    pub fn check(&self, material: &Material) -> Result<(), String> {
+        let known = figure::known_measures(&material.sources());
+        if let Some(asked) = self.measure.as_ref().filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
+            let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
+            return Err(format!("unknown measure {asked:?}: use one of {}", known.join(", ")));
+        }
+        self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(material, asked))
+    }
+}
+
+/// Refuses a baseline that no cell is.
+pub(super) fn check_baseline(material: &Material, asked: &str) -> Result<(), String> {
+    if figure::has_baseline(&material.sources(), asked) {
+        return Ok(());
+    }
+    Err(format!("baseline {asked}: no cell has this id or these levels (write them as precision=fp32,gpus=1)"))
+}

@@ -1,0 +1,238 @@
+//! The studies that multicard knows by name: presets of the command line and of the window.
+
+use std::sync::LazyLock;
+
+use thiserror::Error;
+
+use super::study::{CURVES, Form, Place, Runs, SPEEDUP, Study};
+use crate::analysis::{MetricUnit, TRACE_METRICS};
+
+const SCALING: &[&str] = &["epoch_time_s", "images_per_s", SPEEDUP];
+const TOTALS: &[&str] = &["total_time_s", "accuracy", SPEEDUP];
+/// The columns of 2503.15252 Tables 2 and 3, which are those of 2505.22905 too.
+const TABLE_2: &[&str] = &["total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_fp64"];
+const TABLE_3: &[&str] = &["total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_pageable"];
+/// Metrics that the papers draw for sizes, GPUs and pinned memory. Gradients are all-reduced here, which theirs gather.
+const OF_LOADING: &[&str] =
+    &["host_to_device", "cuda_launch_kernel", "cuda_stream_synchronize", "nccl_all_gather", "nccl_all_reduce"];
+const OF_PRECISION: &[&str] = &["host_to_device", "cuda_memcpy_async", "nccl_broadcast", "cuda_event_destroy"];
+
+const LOADING_PERCENT: &str = "copies to the GPUs, launches, waits for streams, AllGather and AllReduce (with which \
+                               multicard's runs sum gradients) in traced runs: their shares of each other";
+const LOADING_SECONDS: &str = "copies to the GPUs, launches, waits for streams, AllGather and AllReduce (with which \
+                               multicard's runs sum gradients) in traced runs, in seconds";
+
+static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
+    let all: Vec<&str> = TRACE_METRICS.iter().map(|metric| metric.key).collect();
+    let mut studies = vec![
+        study(
+            "times",
+            "step, epoch and total time, throughput and speed-up, with accuracy and loss as a check",
+            Form::Bars,
+            "epoch_time_s",
+            &["step_time_s", "epoch_time_s", "total_time_s", "images_per_s", SPEEDUP, "accuracy", "train_loss"],
+        ),
+        study(
+            "loading",
+            "throughput, waiting for data in each step, and the start of the loader in each epoch",
+            Form::Bars,
+            "load_wait_s",
+            &["images_per_s", "step_time_s", "load_wait_s", "loader_start_s", "epoch_time_s"],
+        ),
+        losses("loss", "training loss, test loss and accuracy after each epoch"),
+        study(
+            "memory",
+            "peak GPU memory: in tensors, reserved, active, in the warm-up, and on the device",
+            Form::Memory,
+            "",
+            &[
+                "peak_allocated_bytes",
+                "peak_reserved_bytes",
+                "peak_active_bytes",
+                "warm_up_peak_bytes",
+                "peak_device_bytes",
+            ],
+        ),
+        study(
+            "scaling",
+            "epoch time over GPUs beside its ideal, and efficiency",
+            Form::Scaling,
+            "epoch_time_s",
+            SCALING,
+        ),
+        study(
+            "speedup",
+            "distinct images per second over those of the baseline",
+            Form::Bars,
+            SPEEDUP,
+            &["images_per_s", SPEEDUP],
+        ),
+        study(
+            "effects",
+            "how many times as fast each level is as its factor's first one, all else equal",
+            Form::Effects,
+            "epoch_time_s",
+            SCALING,
+        ),
+        study(
+            "repeats",
+            "every repeat of every cell",
+            Form::Repeats,
+            "epoch_time_s",
+            &["epoch_time_s", "step_time_s", "total_time_s"],
+        ),
+        study("map", "epoch time over two factors as a field of colours", Form::Map, "epoch_time_s", SCALING),
+        study(
+            "parts",
+            "what the time of a step goes to: waiting for data, all else",
+            Form::Parts,
+            "step_time_s",
+            &["step_time_s", "load_wait_s"],
+        ),
+        study(
+            "activity",
+            "what each rank of a run did when",
+            Form::Activity,
+            "total_time_s",
+            &["total_time_s", "epoch_time_s"],
+        ),
+        metrics(
+            "metrics",
+            "time of the papers' CUDA and NCCL metrics in traced runs and reports",
+            &all,
+            MetricUnit::Seconds,
+        ),
+        metrics(
+            "metrics-percent-of-report",
+            "the same as Time (%) of the list of nsys that holds each",
+            &all,
+            MetricUnit::OfReport,
+        ),
+        metrics(
+            "metrics-percent-of-wall",
+            "the same as share of the recorded time, divided by the GPUs",
+            &all,
+            MetricUnit::OfWall,
+        ),
+    ];
+    studies.extend(of_papers());
+    studies
+});
+
+/// Figures of papers (by arXiv number) as far as records fill them.
+fn of_papers() -> Vec<Study> {
+    let totals = |name: &str, about: &str, form: Form, measures: &[&str], colour: &str| {
+        let colour = Place::Setting(colour.into());
+        Study { colour, ..study(name, about, form, "total_time_s", measures) }
+    };
+    let by_gpus = |study: Study| Study { rows: Place::Setting("gpus".into()), ..study };
+    vec![
+        totals(
+            "2503.15252/fig-1",
+            "total time over GPUs by distribution strategy, and efficiency",
+            Form::Scaling,
+            TOTALS,
+            "strategy",
+        ),
+        totals(
+            "2503.15252/fig-2",
+            "total time over GPUs by image size, and efficiency",
+            Form::Scaling,
+            TOTALS,
+            "image_size",
+        ),
+        metrics("2503.15252/fig-3", LOADING_PERCENT, OF_LOADING, MetricUnit::OfShown),
+        by_gpus(totals("2503.15252/table-2", "total time by precision and GPUs", Form::Bars, TABLE_2, "precision")),
+        by_gpus(totals("2503.15252/table-3", "total time by pin_memory and GPUs", Form::Bars, TABLE_3, "pin_memory")),
+        metrics("2505.22905/fig-3", LOADING_PERCENT, OF_LOADING, MetricUnit::OfShown),
+        metrics("2505.22905/fig-4", LOADING_SECONDS, OF_LOADING, MetricUnit::Seconds),
+        Study {
+            measure: Some("train_loss".into()),
+            colour: Place::Setting("precision".into()),
+            ..losses("2505.22905/fig-5", "training loss by epoch and precision")
+        },
+        by_gpus(totals("2505.22905/fig-6", "total time by loader and GPUs", Form::Bars, TOTALS, "loader")),
+        by_gpus(totals("2505.22905/fig-9", "total time by layout and GPUs", Form::Bars, TOTALS, "layout")),
+        metrics(
+            "2505.22905/precision-metrics",
+            "the metrics that precision changes most in traced runs (section 4.2.1), in seconds",
+            OF_PRECISION,
+            MetricUnit::Seconds,
+        ),
+    ]
+}
+
+fn study(name: &str, about: &str, form: Form, measure: &str, measures: &[&str]) -> Study {
+    Study {
+        name: name.to_owned(),
+        about: about.to_owned(),
+        form,
+        measure: (!measure.is_empty()).then(|| measure.into()),
+        measures: measures.iter().copied().map(Into::into).collect(),
+        ..Study::default()
+    }
+}
+
+fn losses(name: &str, about: &str) -> Study {
+    Study { by_epoch: true, ..study(name, about, Form::Loss, "", &CURVES) }
+}
+
+fn metrics(name: &str, about: &str, metrics: &[&str], metric_unit: MetricUnit) -> Study {
+    let metrics = metrics.iter().copied().map(Into::into).collect();
+    let form = Form::Metrics;
+    Study { runs: Runs::Traced, metrics, metric_unit, ..study(name, about, form, "", &[]) }
+}
+
+/// A name that no built-in study has.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown preset {given:?}: did you mean {nearest:?}? there are {}", names())]
+pub struct UnknownPreset {
+    /// What was given.
+    pub given: String,
+    /// The most similar name that exists.
+    pub nearest: String,
+}
+
+/// All built-in studies: those for any cells first, then figures of papers, whose names hold a `/`.
+pub fn presets() -> &'static [Study] {
+    &BUILT_IN
+}
+
+/// A built-in study by its name.
+pub fn preset(name: &str) -> Result<Study, UnknownPreset> {
+    let known = BUILT_IN.iter().find(|study| study.name == name);
+    known.cloned().ok_or_else(|| UnknownPreset { given: name.to_owned(), nearest: nearest(name) })
+}
+
+fn nearest(name: &str) -> String {
+    let likeness = |known: &&Study| strsim::jaro_winkler(&known.name, name);
+    let nearest = BUILT_IN.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    nearest.map_or(String::new(), |study| study.name.clone())
+}
+
+fn names() -> String {
+    BUILT_IN.iter().map(|study| study.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_preset_is_answered_with_the_nearest_and_all_that_exist() {
+        let message = preset("memroy").map_err(|error| error.to_string());
+        let expected = "unknown preset \"memroy\": did you mean \"memory\"? there are times, loading, loss, memory";
+        assert!(message.is_err_and(|message| message.starts_with(expected)));
+    }
+
+    #[test]
+    fn every_preset_is_found_by_its_name_and_has_known_measures_and_metrics_only() {
+        let run = crate::analysis::summarise_run(&crate::analysis::fixture::finished());
+        let cells = crate::analysis::cells(std::slice::from_ref(&run));
+        for known in presets() {
+            assert_eq!(preset(&known.name).as_ref(), Ok(known));
+            assert_eq!(known.known(&cells).0, *known);
+            assert!(!known.about.is_empty() && known.baseline.is_none() && known.shows_all());
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! A study: which cells are shown and against what, as which chart and table, and how they are set on paper.
+//!
+//! The Compare screen edits one, a preset is a built-in one, a figure's file carries one, sessions and plans keep some,
+//! and the command line takes one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::paper::Style;
+use super::sibling::Against;
+use crate::analysis::{
+    Cell, CellKey, Key, Level, Measures, MetricUnit, Recording, Source, TRACE_METRICS, cells_of, measure_of,
+    metric_measure,
+};
+use crate::plan::Filter;
+
+/// The measure that is made of two cells: distinct images a second over the baseline's.
+pub const SPEEDUP: &str = "speedup";
+/// The column of the chosen measure over the baseline's.
+pub(super) const RATIO: &str = "ratio";
+/// The measure whose ratio is the speed-up.
+pub(super) const RATE: &str = "images_per_s";
+/// The measure that is shown unless another is asked for.
+const USUAL_MEASURE: &str = "epoch_time_s";
+/// Peaks of GPU memory, as the chart of them shows them.
+pub(super) const MEMORY: [&str; 4] =
+    ["peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes", "peak_device_bytes"];
+/// Measures that are drawn over epochs.
+pub(super) const CURVES: [&str; 3] = ["train_loss", "test_loss", "accuracy"];
+
+/// A kind of chart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// A measure as grouped bars.
+    #[default]
+    Bars,
+    /// Losses and accuracy by epoch, or one of them alone.
+    Loss,
+    /// A measure over GPUs beside its ideal, and the efficiency.
+    Scaling,
+    /// Peaks of GPU memory.
+    Memory,
+    /// Metrics of profilers' reports.
+    Metrics,
+    /// The effect of each level on a measure.
+    Effects,
+    /// Every repeat of every cell.
+    Repeats,
+    /// A measure over two factors as a field of colours.
+    Map,
+    /// Parts of a step's time, in seconds and percent.
+    Parts,
+    /// What each rank did when.
+    Activity,
+}
+
+impl Form {
+    /// All forms.
+    pub const ALL: [Self; 10] = [
+        Self::Bars,
+        Self::Loss,
+        Self::Scaling,
+        Self::Memory,
+        Self::Metrics,
+        Self::Effects,
+        Self::Repeats,
+        Self::Map,
+        Self::Parts,
+        Self::Activity,
+    ];
+
+    /// The name in files and on the command line.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Bars => "bars",
+            Self::Loss => "loss",
+            Self::Scaling => "scaling",
+            Self::Memory => "memory",
+            Self::Metrics => "metrics",
+            Self::Effects => "effects",
+            Self::Repeats => "repeats",
+            Self::Map => "map",
+            Self::Parts => "parts",
+            Self::Activity => "activity",
+        }
+    }
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bars => "Bars",
+            Self::Loss => "Loss",
+            Self::Scaling => "Scaling",
+            Self::Memory => "Memory",
+            Self::Metrics => "Metrics",
+            Self::Effects => "Effects",
+            Self::Repeats => "Repeats",
+            Self::Map => "Map",
+            Self::Parts => "Parts",
+            Self::Activity => "Activity",
+        }
+    }
+
+    /// One line: what it shows.
+    pub fn help(self) -> &'static str {
+        match self {
+            Self::Bars => "A measure as grouped bars",
+            Self::Loss => "Losses and accuracy by epoch",
+            Self::Scaling => "A measure over GPUs beside its ideal, and the efficiency",
+            Self::Memory => "Peaks of GPU memory",
+            Self::Metrics => "Metrics of profilers' reports",
+            Self::Effects => "The effect of each level on a measure, all else equal",
+            Self::Repeats => "Every repeat of every cell",
+            Self::Map => "A measure over two factors as a field of colours",
+            Self::Parts => "Parts of a step's time: waiting for data, all else",
+            Self::Activity => "What each rank of a run did when",
+        }
+    }
+
+    /// Whether it draws a measure that can be chosen.
+    pub fn has_measure(self) -> bool {
+        matches!(self, Self::Bars | Self::Loss | Self::Scaling | Self::Effects | Self::Repeats | Self::Map)
+    }
+}
+
+/// Which runs are shown: tracing costs time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runs {
+    /// Those that no profiler recorded.
+    #[default]
+    Plain,
+    /// Those that a profiler recorded too.
+    All,
+    /// Those with a profiler's report, and reports that stand alone.
+    Traced,
+}
+
+/// What losses are drawn over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    /// Epochs.
+    #[default]
+    Epochs,
+    /// Steps, counted over the whole run.
+    Steps,
+    /// The time spent in training.
+    Time,
+}
+
+impl Over {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Epochs, Self::Steps, Self::Time];
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Epochs => "Epochs",
+            Self::Steps => "Steps",
+            Self::Time => "Training time",
+        }
+    }
+}
+
+/// What stands on rows, on columns, or is told by colour; in files `auto`, `nothing` or a setting's key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "Key", into = "Key")]
+pub enum Place {
+    /// What suits the cells.
+    #[default]
+    Auto,
+    /// Nothing.
+    Nothing,
+    /// The setting of this key.
+    Setting(Key),
+}
+
+impl From<Key> for Place {
+    fn from(key: Key) -> Self {
+        match &*key {
+            "auto" => Self::Auto,
+            "nothing" => Self::Nothing,
+            _ => Self::Setting(key),
+        }
+    }
+}
+
+impl From<Place> for Key {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Auto => "auto".into(),
+            Place::Nothing => "nothing".into(),
+            Place::Setting(key) => key,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Key::from(self.clone()).fmt(f)
+    }
+}
+
+/// What is shown of cells, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Study {
+    /// Its name: a built-in one's, or what its user calls it; empty for one that nobody named.
+    pub name: String,
+    /// One line: what it shows; may be empty.
+    pub about: String,
+    /// The kind of chart.
+    pub form: Form,
+    /// Which runs.
+    pub runs: Runs,
+    /// Which cells; see [`crate::plan::filter`]. Words match their levels.
+    pub filter: String,
+    /// Levels whose cells are left out: key and level.
+    pub hidden: Vec<(Key, Level)>,
+    /// Groups of bars.
+    pub rows: Place,
+    /// Panels beside each other.
+    pub columns: Place,
+    /// Bars of a group, lines of a panel.
+    pub colour: Place,
+    /// The key of the measure that is drawn, or [`SPEEDUP`]; none: the form's usual one.
+    pub measure: Option<Key>,
+    /// Measures of the table in the order of columns; without any the chosen one, its ratio and check values.
+    pub measures: Vec<Key>,
+    /// One row of the table for each cell and epoch, not for each cell.
+    pub by_epoch: bool,
+    /// The cell that ratios are over: its id, or levels as `precision=fp32,gpus=1`; none: the first that has the measure.
+    pub baseline: Option<String>,
+    /// What losses are drawn over.
+    pub over: Over,
+    /// Keys of the profilers' metrics that are shown.
+    pub metrics: Vec<Key>,
+    /// What these are shown in.
+    pub metric_unit: MetricUnit,
+    /// The axis of values is logarithmic.
+    pub log: bool,
+    /// How it is set on paper.
+    pub style: Style,
+}
+
+impl Default for Study {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            about: String::new(),
+            form: Form::default(),
+            runs: Runs::default(),
+            filter: String::new(),
+            hidden: Vec::new(),
+            rows: Place::Auto,
+            columns: Place::Auto,
+            colour: Place::Auto,
+            measure: None,
+            measures: Vec::new(),
+            by_epoch: false,
+            baseline: None,
+            over: Over::default(),
+            // The papers' seven.
+            metrics: TRACE_METRICS.iter().take(7).map(|metric| metric.key.into()).collect(),
+            metric_unit: MetricUnit::Seconds,
+            log: false,
+            style: Style::default(),
+        }
+    }
+}
+
+impl Study {
+    /// The same, with runs that a profiler recorded among the others.
+    pub fn with_traced(self) -> Self {
+        Self { runs: if self.runs == Runs::Plain { Runs::All } else { self.runs }, ..self }
+    }
+
+    /// The measure that is shown.
+    pub fn shown_measure(&self) -> &str {
+        self.measure.as_deref().unwrap_or(USUAL_MEASURE)
+    }
+
+    /// The shown measure, or the one of single cells that it is made of.
+    pub(super) fn own_measure(&self) -> &str {
+        match self.shown_measure() {
+            SPEEDUP => RATE,
+            key => key,
+        }
+    }
+
+    /// The measure whose ratio to the baseline is shown.
+    pub(super) fn ratio_of(&self) -> Key {
+        match self.form {
+            Form::Memory => MEMORY[0].into(),
+            Form::Metrics => self.metric_measures().first().cloned().unwrap_or_else(|| MEMORY[0].into()),
+            _ => self.own_measure().into(),
+        }
+    }
+
+    /// The chosen metrics as measures. Shares of what is shown depend on the choice, which no run knows: tables have
+    /// seconds.
+    fn metric_measures(&self) -> Vec<Key> {
+        let unit = if self.metric_unit == MetricUnit::OfShown { MetricUnit::Seconds } else { self.metric_unit };
+        self.metrics.iter().filter_map(|key| metric_measure(key, unit)).map(|measure| measure.key.clone()).collect()
+    }
+
+    /// The table's measures.
+    pub(super) fn table_measures(&self) -> Vec<Key> {
+        let mut measures: Vec<Key> = match self.form {
+            _ if !self.measures.is_empty() => {
+                // One that was asked for is drawn, and belongs to the numbers.
+                self.measures.iter().chain(&self.measure).cloned().collect()
+            }
+            Form::Metrics => self.metric_measures(),
+            Form::Memory => MEMORY.iter().copied().chain([RATIO]).chain(CHECKS).map(Key::from).collect(),
+            _ if self.shown_measure() == SPEEDUP => [SPEEDUP].into_iter().chain(CHECKS).map(Key::from).collect(),
+            _ => [self.shown_measure(), RATIO].into_iter().chain(CHECKS).map(Key::from).collect(),
+        };
+        let mut seen = Vec::new();
+        measures.retain(|key| {
+            let new = !seen.contains(key);
+            seen.push(key.clone());
+            new
+        });
+        measures
+    }
+
+    /// Whether a cell's runs are of the kind that is shown.
+    pub(super) fn admits(&self, cell: &Cell) -> bool {
+        match (self.form, self.runs) {
+            (Form::Metrics, _) | (_, Runs::Traced) => cell.runs.iter().any(|run| run.trace_summary().is_some()),
+            (_, Runs::All) => cell.recording() != Recording::Report,
+            (_, Runs::Plain) => cell.recording() == Recording::Plain,
+        }
+    }
+
+    /// Its name as a file's.
+    pub fn file_name(&self) -> String {
+        let name = if self.name.is_empty() { self.form.key().to_owned() } else { self.name.clone() };
+        let plain = |letter: char| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
+        name.chars().map(plain).collect()
+    }
+
+    /// Whether the filter leaves every cell in.
+    pub fn shows_all(&self) -> bool {
+        self.hidden.is_empty() && self.filter.trim().is_empty()
+    }
+
+    /// The study without measures and metrics that nobody knows, and what it names that is not there, one line each; the
+    /// baseline is told with the numbers.
+    pub(super) fn known(&self, cells: &[Cell]) -> (Self, Vec<String>) {
+        let mut known = self.clone();
+        if cells.is_empty() {
+            return (known, Vec::new());
+        }
+        let mut lines = self.missing(cells);
+        if let Some(key) = known.measure.take_if(|key| !is_measure(cells, key)) {
+            lines.push(format!("measure {key} is not known: {USUAL_MEASURE} is shown"));
+        }
+        for key in known.measures.extract_if(.., |key| !is_column(cells, key)) {
+            lines.push(format!("measure {key} is not known: its column is left out"));
+        }
+        for key in known.metrics.extract_if(.., |key| metric_measure(key, MetricUnit::Seconds).is_none()) {
+            lines.push(format!("metric {key} is not known: it is left out"));
+        }
+        (known, lines)
+    }
+
+    /// Factors and levels that it names and no cell has.
+    fn missing(&self, cells: &[Cell]) -> Vec<String> {
+        // What cells have only beside others is no news where it is lacking.
+        let is_there = |key: &str| {
+            let optional = ["session", "trace", "data", "cell", "workload"].contains(&key);
+            optional || cells.iter().any(|cell| cell.level(key).is_some())
+        };
+        let mut lines = Vec::new();
+        for (name, place) in [("rows", &self.rows), ("columns", &self.columns), ("colour", &self.colour)] {
+            if let Place::Setting(key) = place
+                && !is_there(key)
+            {
+                lines.push(format!("{name} = {key}: no cell has this factor"));
+            }
+        }
+        for key in Filter::typed(&self.filter).unwrap_or_default().keys() {
+            if !is_there(key) && !is_there(&key.to_lowercase()) && key != "gpu" {
+                lines.push(format!("filter: no cell has {key}"));
+            }
+        }
+        for (key, level) in self.hidden.iter().filter(|(key, _)| *key != "session") {
+            if !cells.iter().any(|cell| cell.level(key).as_ref() == Some(level)) {
+                lines.push(format!("hidden {key} = {level}: no cell has it"));
+            }
+        }
+        lines
+    }
+}
+
+/// Values that show that two cells did the same work.
+const CHECKS: [&str; 4] = [RATE, MEMORY[0], "train_loss", "accuracy"];
+
+/// Whether a measure can be drawn.
+fn is_measure(cells: &[Cell], key: &str) -> bool {
+    key == SPEEDUP || measure_of(cells, key).is_some()
+}
+
+/// Whether a table can have a column of this key.
+fn is_column(cells: &[Cell], key: &str) -> bool {
+    key == RATIO || is_measure(cells, key) || Against::find(key).is_some()
+}
+
+/// The measures of these runs that can be drawn: their keys and names, in the order of columns.
+pub fn known_measures(sources: &[Source]) -> Vec<(Key, String)> {
+    let runs = || sources.iter().flat_map(|source| source.runs);
+    let mut registries: Vec<&Arc<Measures>> = Vec::new();
+    for run in runs() {
+        if !registries.iter().any(|known| Arc::ptr_eq(known, &run.measures)) {
+            registries.push(&run.measures);
+        }
+    }
+    if registries.is_empty() {
+        registries.push(Measures::built_in());
+    }
+    let mut measures: Vec<(Key, String)> = Vec::new();
+    for measure in registries.into_iter().flat_map(|registry| registry.iter()) {
+        if measures.iter().all(|(key, _)| *key != measure.key) {
+            measures.push((measure.key.clone(), measure.name.clone()));
+        }
+    }
+    measures.push((SPEEDUP.into(), "Speed-up".to_owned()));
+    measures
+}
+
+/// The name of a cell as a study's baseline.
+pub fn baseline_name(cell: &CellKey) -> String {
+    if cell.session.is_empty() { cell.cell.clone() } else { format!("session={},cell={}", cell.session, cell.cell) }
+}
+
+/// Whether some cell is what a study's baseline asks for.
+pub fn has_baseline(sources: &[Source], asked: &str) -> bool {
+    cells_of(sources).iter().any(|cell| names_cell(asked, cell))
+}
+
+/// Whether a study's baseline means this cell: by its id, or by levels as `precision=fp32,gpus=1`.
+pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
+    if cell.id == asked {
+        return true;
+    }
+    let mut pairs: Vec<String> = Vec::new();
+    for part in asked.split(',') {
+        match pairs.last_mut() {
+            // A comma may stand within a level.
+            Some(pair) if !part.contains('=') => *pair += &format!(",{part}"),
+            _ => pairs.push(part.to_owned()),
+        }
+    }
+    pairs.iter().all(|pair| {
+        let asked = pair.split_once('=').map(|(key, level)| (key.trim(), level.trim()));
+        asked.is_some_and(|(key, level)| {
+            // Of one session alone cells do not say which it is.
+            let is_only = key == "session" && cell.session.is_empty();
+            is_only || cell.level(key).is_some_and(|own| own.to_string() == level)
+        })
+    })
+}
