@@ -18,7 +18,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::loader::{Batch, Origin};
 use super::samples::{Content, Samples};
-use super::schedule::Task;
+use super::schedule::EpochWork;
 use super::{PIXEL_DEVIATION, PIXEL_MEAN, run_kind};
 use crate::image::dali::{Fed, Input, Pipeline, Spec};
 use crate::shim;
@@ -78,7 +78,7 @@ impl DaliSource {
     }
 
     /// Begins an epoch: builds the pipeline, or goes on with that of the last epoch where it persists.
-    pub fn begin(&mut self, task: &Arc<Task>) -> Result<(), String> {
+    pub fn begin(&mut self, task: &Arc<EpochWork>) -> Result<(), String> {
         if self.pipeline.is_none() {
             self.pipeline = Some(Pipeline::new(self.spec.clone())?);
         }
@@ -91,7 +91,7 @@ impl DaliSource {
     }
 
     /// Waits for a batch. Batches are asked for in order.
-    pub fn receive(&mut self, task: &Task, index: usize) -> Result<Batch, String> {
+    pub fn receive(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let asked = Instant::now();
         while self.next_fed < task.batches.min(index + 1 + PREFETCH) {
             self.feed(task)?;
@@ -131,7 +131,7 @@ impl DaliSource {
         })
     }
 
-    fn feed(&mut self, task: &Task) -> Result<(), String> {
+    fn feed(&mut self, task: &EpochWork) -> Result<(), String> {
         let pipeline = self.pipeline.as_mut().ok_or("no epoch has begun")?;
         let (bytes, result) = match &self.samples.content {
             Content::Bytes { shape, pixels } => {
@@ -161,7 +161,7 @@ impl DaliSource {
     }
 
     /// Names the file of a batch that cannot be decoded: DALI does not say which it was.
-    fn blame(&self, task: &Task, index: usize, error: String) -> String {
+    fn blame(&self, task: &EpochWork, index: usize, error: String) -> String {
         let Content::Files(paths) = &self.samples.content else { return error };
         // What is prepared ahead may have failed first.
         let last = task.batches.min(index + 1 + PREFETCH);
@@ -186,7 +186,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(samples: &Arc<Samples>, task: &Arc<Task>, rank: usize) -> Result<Self, String> {
+    fn start(samples: &Arc<Samples>, task: &Arc<EpochWork>, rank: usize) -> Result<Self, String> {
         let (sender, files) = sync_channel(PREFETCH);
         let (samples, task) = (Arc::clone(samples), Arc::clone(task));
         let run = move || {

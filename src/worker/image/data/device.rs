@@ -10,7 +10,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::loader::{Batch, Origin};
 use super::samples::{Content, Samples};
-use super::schedule::Task;
+use super::schedule::EpochWork;
 use super::upsample::CHANNELS;
 use super::{PIXEL_DEVIATION, PIXEL_MEAN, run_kind};
 
@@ -52,7 +52,7 @@ impl DeviceSource {
     }
 
     /// Brings an epoch's order to the device.
-    pub fn begin(&mut self, task: &Task) -> Result<(), String> {
+    pub fn begin(&mut self, task: &EpochWork) -> Result<(), String> {
         let order: Vec<i64> = task.order().iter().map(|&index| i64::from(index)).collect();
         let order = Tensor::f_from_slice(&order).and_then(|order| order.f_to_device(self.pixels.device()));
         self.order =
@@ -61,7 +61,7 @@ impl DeviceSource {
     }
 
     /// Lets the device make a batch. On the CPU it is made when this returns; on a GPU it has been asked for.
-    pub fn prepare(&mut self, task: &Task, index: usize) -> Result<Batch, String> {
+    pub fn prepare(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let asked = Instant::now();
         let indices = task.batch(index).to_vec();
         let count = indices.len();

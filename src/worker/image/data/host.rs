@@ -18,7 +18,7 @@ use super::loader::{Batch, Origin};
 use super::render::Renderer;
 use super::run_kind;
 use super::samples::Samples;
-use super::schedule::Task;
+use super::schedule::EpochWork;
 use super::staging::{Format, NewFence, Slot};
 use super::upsample::{CHANNELS, Pixel};
 
@@ -67,7 +67,7 @@ impl HostSource {
     }
 
     /// Begins an epoch: starts the threads, or lets those of the last epoch go on where they are persistent.
-    pub fn begin(&mut self, task: &Arc<Task>) -> Result<(), String> {
+    pub fn begin(&mut self, task: &Arc<EpochWork>) -> Result<(), String> {
         let crew = match &mut self.crew {
             Some(crew) => crew,
             empty => empty.insert(Crew::start(&self.samples, &self.format, self.workers, self.rank, self.new_fence)?),
@@ -79,7 +79,7 @@ impl HostSource {
     }
 
     /// Waits for a batch and sends it to the device. Batches are asked for in order.
-    pub fn receive(&mut self, task: &Task, index: usize) -> Result<Batch, String> {
+    pub fn receive(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let Some(crew) = &self.crew else { return Err("the loader has no threads".into()) };
         let thread = index % crew.hands.len();
         let hand = &crew.hands[thread];
@@ -121,7 +121,7 @@ struct Crew {
 
 /// The trainer's side of one thread.
 struct Hand {
-    tasks: SyncSender<Arc<Task>>,
+    tasks: SyncSender<Arc<EpochWork>>,
     free: SyncSender<Slot>,
     ready: Receiver<Result<Slot, String>>,
 }
@@ -132,7 +132,7 @@ struct Bench {
     step: usize,
     samples: Arc<Samples>,
     format: Arc<Format>,
-    tasks: Receiver<Arc<Task>>,
+    tasks: Receiver<Arc<EpochWork>>,
     free: Receiver<Slot>,
     ready: SyncSender<Result<Slot, String>>,
 }

@@ -11,7 +11,7 @@ use super::device::DeviceSource;
 use super::host::HostSource;
 use super::order::{Mode, Shard};
 use super::samples::Samples;
-use super::schedule::{Schedule, Task};
+use super::schedule::{EpochWork, Schedule};
 use super::staging::NewFence;
 
 /// Images and labels on the device.
@@ -124,7 +124,7 @@ impl Loader {
 /// One pass over the images. Dropped before its end, it stops threads that prepare them.
 pub struct Epoch<'a> {
     pub(super) loader: &'a mut Loader,
-    pub(super) task: Arc<Task>,
+    pub(super) task: Arc<EpochWork>,
     next: usize,
     begin: Instant,
     start_s: Option<f64>,

@@ -35,21 +35,21 @@ impl Schedule {
     }
 
     /// The work of an epoch.
-    pub fn epoch(&self, epoch: u32) -> Task {
+    pub fn epoch(&self, epoch: u32) -> EpochWork {
         let order = indices(self.images, self.mode, self.shard, self.seed, epoch);
-        Task { order, batches: self.batches() * self.round().0, batch_size: self.batch_size }
+        EpochWork { order, batches: self.batches() * self.round().0, batch_size: self.batch_size }
     }
 }
 
 /// An epoch's work: the batches that come to the device.
-pub struct Task {
+pub struct EpochWork {
     order: Vec<u32>,
     /// How many there are.
     pub batches: usize,
     batch_size: usize,
 }
 
-impl Task {
+impl EpochWork {
     /// All images in order; those of the last batch may go on beyond it.
     pub fn order(&self) -> &[u32] {
         &self.order
