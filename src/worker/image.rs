@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use multicard::plan::image::{DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32};
-use multicard::protocol::{Event, Evidence, FailureKind, Job, RankPlace};
+use multicard::protocol::{Event, Evidence, FailureKind, Job};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
 use crate::parallel::Peers;

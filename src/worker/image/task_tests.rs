@@ -3,7 +3,7 @@
 
 use multicard::plan::image::{self, DataSet};
 use multicard::plan::{Data, Level, Shape};
-use multicard::protocol::{JobLimits, PROTOCOL_VERSION};
+use multicard::protocol::{JobLimits, PROTOCOL_VERSION, RankPlace};
 
 use super::testing::levels;
 use super::*;
