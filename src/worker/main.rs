@@ -34,6 +34,8 @@ mod image;
 mod job;
 mod module;
 mod parallel;
+#[cfg(test)]
+mod perceptron_test;
 mod precision;
 mod proof;
 mod report;
