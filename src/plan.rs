@@ -28,7 +28,7 @@ mod write;
 
 pub use data::{Data, DataSetRule};
 pub use factor::{Domain, Factor};
-pub use file::{Block, Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};
+pub use file::{Block, Constraint, Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use filter::{Facts, Filter, FilterError};
 pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels};

@@ -184,7 +184,8 @@ impl PlanState {
 
     fn save(&mut self, path: PathBuf, replace: bool, context: &Context) {
         let own = self.document.path() == Some(path.as_path());
-        self.saving = Some(files::write(self.document.plan().clone(), path, replace || own, context));
+        let from = self.document.path().map(PathBuf::from);
+        self.saving = Some(files::write(self.document.plan().clone(), from, path, replace || own, context));
     }
 
     fn poll_question(&mut self, context: &Context) {

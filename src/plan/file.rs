@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::problem::PlanError;
-use super::{Data, Factor, Key, Level, Levels, Tracing, WorkloadSpec, read, write};
+use super::{Data, Factor, Filter, Key, Level, Levels, Tracing, WorkloadSpec, read, write};
 
 /// The version of plan files that this program writes and reads.
 pub const PLAN_VERSION: i64 = 1;
@@ -87,6 +87,17 @@ pub struct Plan {
     pub first: Block,
     /// More cells: a block for each `[[block]]`.
     pub further: Vec<Block>,
+    /// The cells that are left out, by each `[[constraint]]`.
+    pub constraints: Vec<Constraint>,
+}
+
+/// Cells that a plan leaves out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constraint {
+    /// The combinations of levels: `gpus > 2 and precision = fp64`. `workload` and `data` can be asked for, too.
+    pub exclude: Filter,
+    /// Why, as a fragment of a sentence.
+    pub reason: String,
 }
 
 impl Plan {
@@ -102,6 +113,7 @@ impl Plan {
             tracing: Tracing::default(),
             first: Block::new(spec),
             further: Vec::new(),
+            constraints: Vec::new(),
         }
     }
 
@@ -134,7 +146,16 @@ impl Plan {
 
     /// The plan as a file: what differs from the defaults, and what every plan says.
     pub fn to_toml(&self) -> String {
-        write::plan(self)
+        write::plan(self, None)
+    }
+
+    /// The plan in the text of a file: what is the same there stays as it is written, with its comments and its order. A text that is
+    /// not a plan is replaced. `origin` names the file that is written: a plan without a name goes by it.
+    pub fn to_toml_in(&self, text: &str, origin: &str) -> String {
+        match Self::parse(text, origin) {
+            Ok(before) => write::plan(self, Some((text, &before))),
+            Err(_) => self.to_toml(),
+        }
     }
 
     /// All blocks, in the order of the file.

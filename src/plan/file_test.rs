@@ -297,6 +297,114 @@ fn some_levels(key: &str, shares: &[f64]) -> Vec<Level> {
     levels
 }
 
+const COMMENTED: &str = r#"# The papers' setting.
+version = 1
+name = "mine"
+seed = 7   # as in the paper
+
+[factors]
+# Slow ones first.
+precision = ["fp64", "fp32"] # not fp16
+image_size = 300
+
+[data] # small
+set = "digits"
+train_images = 2000
+"#;
+
+#[test]
+fn a_plan_that_is_saved_into_its_file_keeps_comments_and_order() {
+    let plan = Plan::parse(COMMENTED, "my.toml").unwrap();
+    assert_eq!(plan.to_toml_in(COMMENTED, "my.toml"), COMMENTED, "nothing is touched where nothing changed");
+    let mut edited = plan.clone();
+    edited.repeats = 3;
+    edited.seed = 8;
+    for (key, levels) in &mut edited.first.factors {
+        match &**key {
+            "precision" => levels.push(Level::text("bf16")),
+            "image_size" => *levels = vec![Level::Integer(100)],
+            "train_images" => *levels = vec![Level::Integer(512)],
+            "layout" => *levels = vec![Level::text("nhwc")],
+            _ => {}
+        }
+    }
+    let text = edited.to_toml_in(COMMENTED, "my.toml");
+    assert_eq!(Plan::parse(&text, "my.toml").unwrap(), edited, "{text}");
+    let expected = COMMENTED
+        .replace("seed = 7 ", "seed = 8 ")
+        .replace("# as in the paper\n", "# as in the paper\nrepeats = 3\n")
+        .replace("\"fp32\"]", "\"fp32\", \"bf16\"]")
+        .replace("image_size = 300\n", "layout = \"nhwc\"\n")
+        .replace("2000", "512");
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_data_set_that_takes_the_place_of_another_leaves_nothing_of_it() {
+    let text = "version = 1\n[data]\nset = \"folder\" # photos\nfolder = \"photos\"\ndecode = \"each_epoch\"\n";
+    let mut plan = Plan::parse(text, "my.toml").unwrap();
+    plan.first.set_data(DataSet::Digits.into());
+    let again = plan.to_toml_in(text, "my.toml");
+    assert!(again.contains("set = \"digits\" # photos") && !again.contains("decode"), "{again}");
+    assert_eq!(Plan::parse(&again, "my.toml").unwrap(), plan);
+}
+
+const BLOCKS: &str = r#"
+version = 1
+[factors]
+precision = ["fp32", "bf16"]
+
+[[block]]
+[block.data]
+set = "folder"
+folder = "photos"
+[block.factors]
+scenario = "b"
+precision = "fp64"
+
+[[constraint]]
+exclude = "gpus > 2 and precision = fp64"
+reason = "takes too long"
+"#;
+
+#[test]
+fn further_blocks_and_constraints_are_read_and_written() {
+    let plan = Plan::parse(BLOCKS, "my.toml").unwrap();
+    assert_eq!((plan.further.len(), plan.constraints.len()), (1, 1));
+    assert_eq!(plan.further[0].data, DataSet::files("photos").into());
+    assert_eq!(plan.further[0].levels("precision"), [Level::text("fp64")]);
+    assert_eq!(Plan::parse(&plan.to_toml(), "my.toml").unwrap(), plan, "{}", plan.to_toml());
+    let mut edited = plan.clone();
+    edited.repeats = 2;
+    let text = edited.to_toml_in(BLOCKS, "my.toml");
+    assert_eq!(text, BLOCKS.replace("version = 1\n", "version = 1\nrepeats = 2\n"), "the rest is not touched");
+    edited.further.clear();
+    assert_eq!(Plan::parse(&edited.to_toml_in(BLOCKS, "my.toml"), "my.toml").unwrap(), edited);
+}
+
+#[test]
+fn what_is_wrong_in_blocks_and_constraints_is_told_with_its_line() {
+    assert_eq!(
+        message("[[block]]\n[block.factors]\nprecison = \"fp32\""),
+        "my.toml:4: block.factors.precison: unknown key; did you mean \"precision\"?"
+    );
+    assert!(message("[[block]]\nrepeats = 3").contains("block.repeats: unknown key"));
+    assert!(message("block = 3").contains("must be tables [[block]]"));
+    assert!(message("[[block]]\nworkload = \"llm\"").contains("block.workload: \"llm\" is not available"));
+    let constraint = |exclude: &str| message(&format!("[[constraint]]\nexclude = \"{exclude}\"\nreason = \"why\""));
+    for (exclude, part) in [
+        ("gpus > 2 and precison = fp64", "precison"),
+        ("precision = fp128", "fp128"),
+        ("gpus > ", "character"),
+        ("", "empty: name the cells"),
+    ] {
+        let found = constraint(exclude);
+        assert!(found.starts_with("my.toml:3: constraint.exclude: ") && found.contains(part), "{found}");
+    }
+    assert!(message("[[constraint]]\nreason = \"why\"").contains("constraint.exclude: missing"));
+    assert!(message("[[constraint]]\nexclude = \"gpus > 2\"\nreason = \" \"").contains("empty: say why"));
+}
+
 #[test]
 fn tracing_is_off_unless_asked_and_takes_one_window() {
     let with = |measure: &str| format!("version = 1\nworkload = \"image\"\n[measure]\n{measure}\n");
@@ -324,6 +432,14 @@ proptest! {
     #[test]
     fn what_is_written_is_read_again(plan in any_plan()) {
         let text = plan.to_toml();
+        let again = Plan::parse(&text, "my.toml");
+        prop_assert!(again.is_ok(), "{}\n{}", text, again.unwrap_err());
+        prop_assert_eq!(again.unwrap(), plan, "{}", text);
+    }
+
+    #[test]
+    fn what_is_written_into_the_file_of_another_plan_is_read_again(plan in any_plan(), other in any_plan()) {
+        let text = plan.to_toml_in(&other.to_toml(), "my.toml");
         let again = Plan::parse(&text, "my.toml");
         prop_assert!(again.is_ok(), "{}\n{}", text, again.unwrap_err());
         prop_assert_eq!(again.unwrap(), plan, "{}", text);

@@ -139,6 +139,12 @@ impl Level {
     }
 }
 
+impl From<i64> for Level {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

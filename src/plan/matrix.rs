@@ -83,6 +83,8 @@ pub struct Matrix {
     pub cells: Vec<Cell>,
     /// What cannot.
     pub invalid: Vec<InvalidCell>,
+    /// How many of `cells` are of the plan's first block.
+    pub of_first_block: usize,
     /// What is the same as another: each combination is a cell, an invalid one, or counted here.
     pub merged: Merged,
 }
@@ -98,7 +100,10 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
         return matrix;
     }
     let (mut seen, mut ids) = (HashSet::new(), HashSet::new());
-    for block in plan.blocks() {
+    for (number, block) in plan.blocks().enumerate() {
+        if number == 1 {
+            matrix.of_first_block = matrix.cells.len();
+        }
         let pieces = Pieces::new(plan, block);
         let mut chosen = vec![0; block.factors.len()];
         for number in 0..block.combinations() {
@@ -123,6 +128,9 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
             }
         }
     }
+    if plan.further.is_empty() {
+        matrix.of_first_block = matrix.cells.len();
+    }
     matrix.merged.idle.sort();
     matrix
 }
@@ -133,6 +141,14 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
 /// Why it cannot run there, and what to do.
 pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result<(Shape, Estimate), String> {
     let Block { spec, data, .. } = block;
+    let setting = |key: &str| match key {
+        "workload" => Some(Level::text(&spec.key)),
+        "data" => Some(Level::text(&data.set)),
+        key => spec.level(key, levels, data).cloned(),
+    };
+    if let Some(constraint) = plan.constraints.iter().find(|constraint| constraint.exclude.admits(&setting)) {
+        return Err(constraint.reason.clone());
+    }
     (spec.check)(&Request { spec, levels, data, limits: &plan.limits, node })
 }
 
@@ -357,9 +373,21 @@ mod tests {
             .map(|cell| format!("{} {}", cell.data, cell.levels.get("precision").unwrap()))
             .collect();
         assert_eq!(seen, ["digits fp32", "digits bf16", "digits fp64", "folder photos fp32"]);
+        assert_eq!(matrix.of_first_block, 2);
         assert_eq!(matrix.merged.to_string(), "1 combination is the same as another");
         let varied: Vec<&str> = plan.varied().into_iter().map(|key| &**key).collect();
         assert_eq!(varied, ["precision", "scenario"]);
+    }
+
+    #[test]
+    fn what_a_plan_leaves_out_cannot_run_for_the_plans_own_reason() {
+        let mut plan =
+            small_plan(&[("precision", texts(&["fp32", "fp64"])), ("gpus", vec![1.into(), 2.into(), 4.into()])]);
+        let exclude = crate::plan::Filter::parse("gpus > 1 and precision = fp64 and data = digits").unwrap();
+        plan.constraints = vec![crate::plan::Constraint { exclude, reason: "fp64 takes too long".to_owned() }];
+        let matrix = expand(&plan, &gpu_node(4));
+        assert_eq!((matrix.cells.len(), matrix.invalid.len()), (4, 2));
+        assert!(matrix.invalid.iter().all(|cell| cell.reason == "fp64 takes too long"));
     }
 
     #[test]

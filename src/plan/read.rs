@@ -9,12 +9,26 @@ use toml::de::{DeTable, DeValue};
 use super::checked_table::{Table, integer, kind, real, shortened};
 use super::data::{Data, DataSetRule};
 use super::file::PLAN_VERSION;
+use super::filter::{Filter, Known};
 use super::problem::{PlanError, Problems, quoted, suggestion};
 use super::workload::{NOT_YET, workloads};
-use super::{Block, Capture, Domain, Factor, Key, Level, Limits, Order, Plan, Tracing, WorkloadSpec};
+use super::{Block, Capture, Constraint, Domain, Factor, Key, Level, Limits, Order, Plan, Tracing, WorkloadSpec};
 
-const TOP_KEYS: &[&str] =
-    &["version", "name", "workload", "repeats", "seed", "order", "limits", "measure", "data", "factors", "block"];
+const TOP_KEYS: &[&str] = &[
+    "version",
+    "name",
+    "workload",
+    "repeats",
+    "seed",
+    "order",
+    "limits",
+    "measure",
+    "data",
+    "factors",
+    "block",
+    "constraint",
+];
+const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
 const BLOCK_KEYS: &[&str] = &["workload", "data", "factors"];
 
 pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
@@ -72,11 +86,57 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
             plan.further.push(block(&table, &spec, &mut problems));
         }
     }
+    plan.constraints = constraints(&top, &plan, &mut problems);
     if let Some(reason) = plan.too_large() {
         let span = top.find("factors").map_or(0..0, |(span, _)| span);
         problems.add(&span, "factors", reason);
     }
     if problems.any() { Err(problems.into_error()) } else { Ok(plan) }
+}
+
+/// The cells that `[[constraint]]` leaves out, by the factors and levels of all blocks.
+fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constraint> {
+    let specs = || plan.blocks().map(|block| &block.spec);
+    let mut known: Vec<(&str, Known)> = vec![
+        ("workload", Known::Names(specs().map(|spec| &*spec.key).collect())),
+        ("data", Known::Names(specs().flat_map(|spec| &spec.data_sets).map(|rule| &*rule.key).collect())),
+    ];
+    for factor in specs().flat_map(|spec| &spec.factors) {
+        let there = known.iter_mut().find(|(key, _)| *key == &*factor.key);
+        match (&factor.domain, there) {
+            (Domain::Names(names), Some((_, Known::Names(all)))) => all.extend(names.iter().map(|name| &**name)),
+            (Domain::Names(names), None) => {
+                known.push((&factor.key, Known::Names(names.iter().map(|name| &**name).collect())));
+            }
+            (_, None) => known.push((&factor.key, Known::Number)),
+            (_, Some(_)) => {}
+        }
+    }
+    let mut constraints = Vec::new();
+    for (span, table) in top.tables("constraint", problems) {
+        table.check_keys(CONSTRAINT_KEYS, &plan.first.spec, problems);
+        for key in CONSTRAINT_KEYS.iter().filter(|key| table.find(key).is_none()) {
+            problems.add(
+                &span,
+                table.path(key),
+                format!("missing: a constraint has {}", CONSTRAINT_KEYS.join(" and ")),
+            );
+        }
+        let (exclude, reason) = (table.text("exclude", problems), table.text("reason", problems));
+        let (Some((exclude_span, exclude)), Some((reason_span, reason))) = (exclude, reason) else { continue };
+        if reason.trim().is_empty() {
+            problems.add(&reason_span, table.path("reason"), "empty: say why these cells are left out");
+        }
+        match Filter::parse_known(exclude, &known) {
+            Ok(filter) if filter.is_empty() => {
+                let message = "empty: name the cells to leave out, such as \"gpus > 2 and precision = fp64\"";
+                problems.add(&exclude_span, table.path("exclude"), message);
+            }
+            Ok(exclude) => constraints.push(Constraint { exclude, reason: reason.to_owned() }),
+            Err(error) => problems.add(&exclude_span, table.path("exclude"), error.to_string()),
+        }
+    }
+    constraints
 }
 
 /// The cells that a table asks for by `data` and `factors`.

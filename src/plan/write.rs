@@ -1,83 +1,175 @@
-//! Writes a plan as TOML.
+//! Writes a plan as TOML: a new file, or into the text of the file that it came from, whose comments and order stay.
 
-use std::fmt::Write;
-
-use toml::Value;
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::file::{PLAN_VERSION, is_default};
-use super::{Block, Capture, Level, Plan};
+use super::{Block, Capture, Level, Limits, Plan, Tracing};
 
-pub(super) fn plan(plan: &Plan) -> String {
-    let mut out = String::new();
-    line(&mut out, "version", PLAN_VERSION);
-    line(&mut out, "name", string(&plan.name));
-    line(&mut out, "workload", string(&plan.first.spec.key));
-    line(&mut out, "repeats", plan.repeats);
-    line(&mut out, "seed", plan.seed);
-    line(&mut out, "order", string(plan.order.name()));
+/// TOML's integers end at half of what a seed may be: this one, which no seed is, stands for those beyond until the text is made.
+const LARGE_SEED: i64 = i64::MIN;
 
-    let limits = [("run_time_s", plan.limits.run_time_s), ("memory_limit_gb", plan.limits.memory_limit_gb)].into_iter();
-    let limits = limits.filter_map(|(key, limit)| Some((key, Value::Float(limit?))));
-    // Having the machine to itself is what a run does anyway.
-    let shared = (!plan.limits.exclusive).then_some(("exclusive", Value::Boolean(false)));
-    let mut limits = limits.chain(shared).peekable();
-    if limits.peek().is_some() {
-        out.push_str("\n[limits]\n");
+/// A plan as a file. `base` is the text of the file that it came from, with the plan that is in it: what is the same in both is
+/// left as it stands there.
+pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
+    let parsed = base.and_then(|(text, before)| Some((text.parse().ok()?, before)));
+    let (mut document, before): (DocumentMut, _) = match parsed {
+        Some((document, before)) => (document, Some(before)),
+        None => (DocumentMut::new(), None),
+    };
+    let differs = |same: fn(&Plan, &Plan) -> bool| before.is_none_or(|before| !same(before, plan));
+    let top = document.as_table_mut();
+    if before.is_none() {
+        put(top, "version", PLAN_VERSION.into());
     }
-    limits.for_each(|(key, limit)| line(&mut out, key, limit));
-
-    out.push_str("\n[measure]\n");
-    line(&mut out, "warm_up_steps", plan.warm_up_steps);
-    if let Some(capture) = plan.tracing.capture() {
-        line(&mut out, "trace", string(plan.tracing.name()));
-        match capture {
-            Capture::Whole => {}
-            Capture::First { seconds } => line(&mut out, "trace_first_s", Value::Float(seconds)),
-            Capture::Steps { first, last } => line(&mut out, "trace_steps", format_args!("[{first}, {last}]")),
-        }
+    if differs(|a, b| a.name == b.name) {
+        put(top, "name", plan.name.as_str().into());
     }
-
-    block(&mut out, "", &plan.first);
-    for further in &plan.further {
-        out.push_str("\n[[block]]\n");
-        line(&mut out, "workload", string(&further.spec.key));
-        block(&mut out, "block.", further);
+    if differs(|a, b| a.first.spec.key == b.first.spec.key) {
+        put(top, "workload", plan.first.spec.key.as_str().into());
     }
-    out
+    if differs(|a, b| a.repeats == b.repeats) {
+        put(top, "repeats", i64::from(plan.repeats).into());
+    }
+    if differs(|a, b| a.seed == b.seed) {
+        put(top, "seed", i64::try_from(plan.seed).unwrap_or(LARGE_SEED).into());
+    }
+    if differs(|a, b| a.order == b.order) {
+        put(top, "order", plan.order.name().into());
+    }
+    if differs(|a, b| a.limits == b.limits) && (before.is_some() || plan.limits != Limits::default()) {
+        limits(table(top, "limits"), &plan.limits);
+    }
+    if differs(|a, b| a.warm_up_steps == b.warm_up_steps) {
+        put(table(top, "measure"), "warm_up_steps", (plan.warm_up_steps.cast_signed()).into());
+    }
+    if differs(|a, b| a.tracing == b.tracing) && (before.is_some() || plan.tracing != Tracing::Off) {
+        tracing(table(top, "measure"), plan.tracing);
+    }
+    block(top, &plan.first, before.map(|before| &before.first));
+    if differs(|a, b| a.further == b.further) {
+        let further = plan.further.iter().map(|further| {
+            let mut table = Table::new();
+            put(&mut table, "workload", further.spec.key.as_str().into());
+            block(&mut table, further, None);
+            table
+        });
+        put_all(top, "block", further.collect());
+    }
+    if differs(|a, b| a.constraints == b.constraints) {
+        let constraints = plan.constraints.iter().map(|constraint| {
+            let mut table = Table::new();
+            put(&mut table, "exclude", constraint.exclude.to_string().into());
+            put(&mut table, "reason", constraint.reason.as_str().into());
+            table
+        });
+        put_all(top, "constraint", constraints.collect());
+    }
+    let text = document.to_string();
+    if i64::try_from(plan.seed).is_ok() { text } else { text.replace(&LARGE_SEED.to_string(), &plan.seed.to_string()) }
 }
 
-/// The tables of a block; `table` is what their names start with.
-fn block(out: &mut String, table: &str, block: &Block) {
-    if !block.data.set.is_empty() {
-        let _ = write!(out, "\n[{table}data]\n");
-        line(out, "set", string(&block.data.set));
-        block.data.keys.iter().for_each(|(key, level)| line(out, key, value(level)));
+fn limits(table: &mut dyn TableLike, limits: &Limits) {
+    put_or_remove(table, "run_time_s", limits.run_time_s.map(Value::from));
+    put_or_remove(table, "memory_limit_gb", limits.memory_limit_gb.map(Value::from));
+    // Having the machine to itself is what a run does anyway.
+    put_or_remove(table, "exclusive", (!limits.exclusive).then(|| false.into()));
+}
+
+fn tracing(table: &mut dyn TableLike, tracing: Tracing) {
+    let capture = tracing.capture();
+    put_or_remove(table, "trace", capture.map(|_| tracing.name().into()));
+    let first_s = if let Some(Capture::First { seconds }) = capture { Some(seconds.into()) } else { None };
+    put_or_remove(table, "trace_first_s", first_s);
+    let steps = if let Some(Capture::Steps { first, last }) = capture { Some([first, last]) } else { None };
+    let steps = steps.map(|steps| Value::Array(steps.into_iter().map(u64::cast_signed).collect::<Array>()));
+    put_or_remove(table, "trace_steps", steps);
+}
+
+/// The tables of a block, in a table that is the file itself or one of its `[[block]]`.
+fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
+    if !block.data.set.is_empty() && before.is_none_or(|before| before.data != block.data) {
+        let data = table(top, "data");
+        put(data, "set", block.data.set.as_str().into());
+        let said = block.spec.data_sets.iter().flat_map(|rule| &rule.keys).map(|key| &key.key);
+        for key in said.filter(|key| block.data.get(key).is_none()) {
+            data.remove(key);
+        }
+        block.data.keys.iter().for_each(|(key, level)| put(data, key, value(level)));
     }
-    let _ = write!(out, "\n[{table}factors]\n");
+    if before.is_none() {
+        table(top, "factors");
+    }
     for (key, levels) in &block.factors {
-        if block.spec.factor(key).is_some_and(|factor| is_default(factor, levels)) {
+        if before.is_some_and(|before| before.levels(key) == levels) {
             continue;
         }
-        match levels.as_slice() {
-            [level] => line(out, key, value(level)),
-            levels => line(out, key, Value::Array(levels.iter().map(value).collect())),
-        }
+        let is_default = block.spec.factor(key).is_some_and(|factor| is_default(factor, levels));
+        let written = match levels.as_slice() {
+            _ if is_default => None,
+            [level] => Some(value(level)),
+            levels => Some(Value::Array(levels.iter().map(value).collect())),
+        };
+        // Some may stand beside the data set that they cut.
+        let beside_data = top.get("data").and_then(Item::as_table_like).is_some_and(|data| data.contains_key(key));
+        put_or_remove(table(top, if beside_data { "data" } else { "factors" }), key, written);
     }
 }
 
-fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
-    // Writing to a String does not fail.
-    let _ = writeln!(out, "{key} = {value}");
+/// The table of a name, which is made at the end where it is missing.
+fn table<'t>(top: &'t mut Table, name: &str) -> &'t mut dyn TableLike {
+    let made = || {
+        let mut table = Table::new();
+        table.decor_mut().set_prefix("\n");
+        Item::Table(table)
+    };
+    let item = top.entry(name).or_insert_with(made);
+    if !item.is_table_like() {
+        *item = made();
+    }
+    match item {
+        Item::Table(table) => table,
+        Item::Value(Value::InlineTable(table)) => table,
+        Item::None | Item::Value(_) | Item::ArrayOfTables(_) => unreachable!("it was made a table above"),
+    }
 }
 
-fn string(text: &str) -> Value {
-    Value::String(text.to_owned())
+/// Writes a value in the place of the old one, with the comments around that.
+fn put(table: &mut dyn TableLike, key: &str, value: Value) {
+    match table.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) => {
+            let decor = old.decor().clone();
+            *old = value;
+            *old.decor_mut() = decor;
+        }
+        None => drop(table.insert(key, Item::Value(value))),
+    }
+}
+
+fn put_or_remove(table: &mut dyn TableLike, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => put(table, key, value),
+        None => drop(table.remove(key)),
+    }
+}
+
+/// Writes `[[name]]` tables in the place of all old ones.
+fn put_all(top: &mut Table, name: &str, tables: Vec<Table>) {
+    top.remove(name);
+    if tables.is_empty() {
+        return;
+    }
+    let mut all = ArrayOfTables::new();
+    for mut table in tables {
+        table.decor_mut().set_prefix("\n");
+        all.push(table);
+    }
+    top.insert(name, Item::ArrayOfTables(all));
 }
 
 fn value(level: &Level) -> Value {
     match level {
-        Level::Integer(value) => Value::Integer(*value),
-        Level::Number(value) => Value::Float(*value),
-        Level::Text(name) => string(name),
+        Level::Integer(value) => (*value).into(),
+        Level::Number(value) => (*value).into(),
+        Level::Text(name) => name.as_ref().into(),
     }
 }

@@ -380,3 +380,59 @@ fn a_paused_queue_starts_nothing_until_it_goes_on() {
     assert_eq!(first, Some(&second));
     assert_eq!(states(&session), [RunState::Finished; 2]);
 }
+
+/// Ends a session of one finished cell and writes its journal as another version would have, without an index.
+fn rewritten(scene: &Scene, change: impl Fn(&str) -> String) {
+    let mut session = scene.with_runs(2);
+    to_end(&mut session);
+    drop(session);
+    let folder = scene.folder.path().join("session");
+    let journal = folder.join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.lines().map(|line| change(line) + "\n").collect::<String>()).unwrap();
+    for entry in fs::read_dir(&folder).unwrap().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("index") {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_session_from_before_a_factor_and_workloads_is_resumed_under_its_own_ids() {
+    let scene = Scene::new(WELL);
+    rewritten(&scene, |line| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        if line["decision"] == "run_queued" {
+            line["cell"] = "0badc0de".into();
+            line.as_object_mut().unwrap().remove("workload");
+            line["levels"].as_object_mut().unwrap().remove("data_copy");
+        }
+        line.to_string()
+    });
+    let mut session = scene.open();
+    let added = session.add_plan(&plan(2, ""), true).unwrap();
+    assert_eq!((added.queued, added.kept), (0, 2));
+    let added = session.add_plan(&plan(3, ""), true).unwrap();
+    assert_eq!((added.queued, added.kept), (1, 2));
+    to_end(&mut session);
+    let cells: Vec<_> = kept(&session).into_iter().map(|record| (record.cell.to_string(), record.repeat)).collect();
+    assert_eq!(cells, [1, 2, 3].map(|repeat| ("0badc0de".to_owned(), repeat)));
+}
+
+#[test]
+fn a_run_with_a_factor_of_a_later_version_is_not_queued_again_and_that_is_said() {
+    let scene = Scene::new(WELL);
+    rewritten(&scene, |line| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        if line["decision"] == "run_queued" {
+            line["levels"]["sparsity"] = "2:4".into();
+        }
+        line.to_string()
+    });
+    let mut session = scene.open();
+    let run = kept(&session)[0].run.to_string();
+    let error = session.retry(&run).unwrap_err().to_string();
+    assert!(error.contains("sparsity is a factor that this version does not know"), "{error}");
+    // It is another cell than the plan's.
+    assert_eq!(session.add_plan(&plan(1, ""), true).unwrap().queued, 1);
+}

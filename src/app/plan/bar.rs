@@ -54,7 +54,7 @@ fn menu_ui(ui: &mut Ui) -> Option<PlanCommand> {
     ui.separator();
     let files = [
         ("Open …", "Open a plan file (Ctrl O); dropping it on the window does the same", PlanCommand::Open),
-        ("Save", "Save to its file (Ctrl S); comments in the file are not kept", PlanCommand::Save),
+        ("Save", "Save to its file (Ctrl S); its comments stay", PlanCommand::Save),
         ("Save as …", "Save to another file", PlanCommand::SaveAs),
     ];
     for (name, help, command) in files {

@@ -95,13 +95,22 @@ pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, Pa
     })
 }
 
-/// Writes a plan, all of it or nothing. A file that is there is replaced only where `replace` says so.
-pub(super) fn write(plan: Arc<Plan>, path: PathBuf, replace: bool, context: &Context) -> Promise<Saved> {
+/// Writes a plan, all of it or nothing. A file that is there is replaced only where `replace` says so. `from` is the file that the
+/// plan came from, whose comments and order are kept.
+pub(super) fn write(
+    plan: Arc<Plan>,
+    from: Option<PathBuf>,
+    path: PathBuf,
+    replace: bool,
+    context: &Context,
+) -> Promise<Saved> {
     on_thread("plan writer", context, move || {
         if !replace && path.exists() {
             return Saved::Exists(path);
         }
-        match write_now(&plan, &path) {
+        let text = from.and_then(|from| std::fs::read_to_string(from).ok());
+        let text = text.map_or_else(|| plan.to_toml(), |text| plan.to_toml_in(&text, &path.display().to_string()));
+        match write_now(&text, &path) {
             Ok(()) => Saved::Done(plan, path),
             Err(error) => Saved::Failed(format!(
                 "cannot save the plan to {}: {error}; choose a folder that you may write",
@@ -111,7 +120,7 @@ pub(super) fn write(plan: Arc<Plan>, path: PathBuf, replace: bool, context: &Con
     })
 }
 
-fn write_now(plan: &Plan, path: &Path) -> io::Result<()> {
+fn write_now(text: &str, path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::Error::other("this is a folder"));
     }
@@ -119,7 +128,7 @@ fn write_now(plan: &Plan, path: &Path) -> io::Result<()> {
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
     let written = std::fs::File::create(&unfinished).and_then(|mut file| {
-        file.write_all(plan.to_toml().as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()
     });
     let written = written.and_then(|()| std::fs::rename(&unfinished, path));

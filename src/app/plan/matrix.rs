@@ -41,6 +41,9 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Com
             });
             ui.data_mut(|data| data.insert_temp(only_id, only_invalid));
         }
+        if let Some(text) = further(outlook) {
+            ui.label(muted(ui, text));
+        }
         for remark in remarks(&outlook.plan, &outlook.matrix, &outlook.node) {
             ui.add(Label::new(muted(ui, remark)).wrap());
         }
@@ -63,6 +66,23 @@ fn heading_ui(ui: &mut Ui, state: &State) {
             ui.label(muted(ui, counting(state)));
         }
     });
+}
+
+/// The cells of the blocks that only the file can change.
+fn further(outlook: &Outlook) -> Option<String> {
+    let cells = outlook.matrix.cells.len() - outlook.matrix.of_first_block;
+    let text = match outlook.plan.further.len() {
+        0 => return None,
+        1 => format!(
+            "{cells} of the cells come from another [[block]] of the plan: edit it in the file; saving keeps it"
+        ),
+        blocks => {
+            format!(
+                "{cells} of the cells come from {blocks} more [[block]]s of the plan: edit them in the file; saving keeps them"
+            )
+        }
+    };
+    Some(text)
 }
 
 /// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`.

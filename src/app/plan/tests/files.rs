@@ -41,6 +41,23 @@ fn a_plan_that_is_saved_and_opened_again_is_the_same() {
 }
 
 #[test]
+fn a_save_keeps_what_the_window_does_not_edit_comments_and_further_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let block = "\n# More of it.\n[[block]]\n[block.factors]\nprecision = [\"fp64\", \"bf16\"]\n";
+    std::fs::write(&path, format!("version = 1 # mine\n[factors]\nprecision = \"fp32\"\n{block}")).unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    assert!(window.query_by_label_contains("2 of the cells come from another [[block]]").is_some());
+    assert!(window.query_by_label_contains("3 runs · 3 cells × 1").is_some());
+    click(&mut window, "Layout nhwc");
+    execute(&mut window, PlanCommand::Save);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let factors = "[factors]\nprecision = \"fp32\"\nlayout = [\"nchw\", \"nhwc\"]\n";
+    assert_eq!(text, format!("version = 1 # mine\n{factors}{block}"));
+}
+
+#[test]
 fn another_file_is_replaced_only_when_asked_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.toml");
