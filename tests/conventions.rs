@@ -1,4 +1,4 @@
-//! What holds the house together where no compiler looks: the names of GPU tests, and the versions that texts name.
+//! What holds the house together where no compiler looks: the names of GPU tests, and the versions and files that texts name.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -80,5 +80,17 @@ fn the_readme_names_the_versions_that_are_used() {
             }
         }
         assert!(found > 0, "README.md does not name the version of {file}");
+    }
+}
+
+#[test]
+fn files_that_texts_link_to_are_there() {
+    for text in ["README.md", "CONTRIBUTING.md"] {
+        let links = read(text);
+        let links: Vec<_> = links.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+        assert!(!links.is_empty(), "{text} has no links");
+        for link in links.iter().filter(|link| !link.contains("://")) {
+            assert!(root().join(link).exists(), "{text} links to {link}, which is not there");
+        }
     }
 }
