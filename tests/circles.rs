@@ -75,11 +75,11 @@ struct Source {
 impl Crate {
     fn read(root: &str) -> Self {
         let mut found = Self { modules: BTreeMap::new() };
-        found.add(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(root), Vec::new());
+        found.add(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(root), &Vec::new());
         found
     }
 
-    fn add(&mut self, file: &Path, module: Module) {
+    fn add(&mut self, file: &Path, module: &Module) {
         let code = code(&fs::read_to_string(file).unwrap());
         let folder = if module.is_empty() { file.parent().unwrap().to_owned() } else { file.with_extension("") };
         let children = children(&code);
@@ -89,7 +89,7 @@ impl Crate {
         let paths = used.into_iter().map(|path| path.segments).collect();
         self.modules.insert(module.clone(), Source { paths, exports });
         for child in children {
-            self.add(&folder.join(format!("{child}.rs")), [module.as_slice(), &[child]].concat());
+            self.add(&folder.join(format!("{child}.rs")), &[module.as_slice(), &[child]].concat());
         }
     }
 

@@ -70,7 +70,7 @@ fn page(words: &[&str]) -> Result<String, String> {
         let pages = TOPICS.iter().map(|topic| topic.name).chain(workloads().iter().map(|spec| &*spec.key));
         pages.for_each(|name| {
             if !names.contains(&name) {
-                names.push(name)
+                names.push(name);
             }
         });
         return Err(format!("there is no help on {words:?}{}", suggestion(&words, &names)));

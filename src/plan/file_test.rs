@@ -316,7 +316,7 @@ train_images = 2000
 fn a_plan_that_is_saved_into_its_file_keeps_comments_and_order() {
     let plan = Plan::parse(COMMENTED, "my.toml").unwrap();
     assert_eq!(plan.to_toml_in(COMMENTED, "my.toml"), COMMENTED, "nothing is touched where nothing changed");
-    let mut edited = plan.clone();
+    let mut edited = plan;
     edited.repeats = 3;
     edited.seed = 8;
     for (key, levels) in &mut edited.first.factors {
@@ -374,7 +374,7 @@ fn further_blocks_and_constraints_are_read_and_written() {
     assert_eq!(plan.further[0].data, DataSet::files("photos").into());
     assert_eq!(plan.further[0].levels("precision"), [Level::text("fp64")]);
     assert_eq!(Plan::parse(&plan.to_toml(), "my.toml").unwrap(), plan, "{}", plan.to_toml());
-    let mut edited = plan.clone();
+    let mut edited = plan;
     edited.repeats = 2;
     let text = edited.to_toml_in(BLOCKS, "my.toml");
     assert_eq!(text, BLOCKS.replace("version = 1\n", "version = 1\nrepeats = 2\n"), "the rest is not touched");

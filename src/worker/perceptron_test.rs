@@ -138,7 +138,7 @@ impl Task for Perceptron {
         let set =
             dataset::load(&DataSet::Digits, &rank.job.data_folder).map_err(|error| Stop::engine(&error.to_string()))?;
         let tensors = |images: &Images| {
-            let part = |bytes: &[u8]| Tensor::from_slice(&bytes[..]).to_device(rank.device.device);
+            let part = |bytes: &[u8]| Tensor::from_slice(bytes).to_device(rank.device.device);
             let pixels = part(&images.pixels[..(IMAGES * PIXELS) as usize]).reshape([IMAGES, PIXELS]);
             [pixels.to_kind(Kind::Float) / 255.0, part(&images.labels[..IMAGES as usize]).to_kind(Kind::Int64)]
         };
