@@ -50,6 +50,8 @@ enum Command {
     Run(run::Arguments),
     /// Print a table of a session's results.
     Table(table::Arguments),
+    /// List the studies of a session, built-in and saved; save one, or delete one.
+    Study(study::Arguments),
     /// Write a figure of a session's results, or open a figure file in the window.
     Figure(figure::Arguments),
     /// Write all figures and tables of a session into a folder.
@@ -99,6 +101,7 @@ pub fn main() -> ExitCode {
         Some(Command::Plan(arguments)) => plan::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Table(arguments)) => table::run(&arguments),
+        Some(Command::Study(arguments)) => study::run(&arguments),
         Some(Command::Figure(arguments)) => figure::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Trace(arguments)) => trace::run(&arguments),

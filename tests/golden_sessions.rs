@@ -337,6 +337,32 @@ fn resuming_runs_nothing_anew() {
 }
 
 #[test]
+fn a_study_is_saved_listed_shown_and_deleted() {
+    let golden = Golden::import("cells");
+    let session = golden.session.to_str().unwrap();
+    let said = |arguments: &[&str]| succeed(multicard(&golden.folder).args(arguments)).stdout;
+    let asked = ["--preset", "times", "--filter", "layout=nhwc", "--baseline", "precision=fp64,layout=nhwc"];
+    said(&[&["study", session, "--save", "channels last"], &asked[..]].concat());
+    let lists = json(&said(&["study", session, "--format", "json"]));
+    assert_eq!(
+        (&lists["saved"][0]["name"], &lists["saved"][0]["filter"]),
+        (&"channels last".into(), &"layout=nhwc".into())
+    );
+    assert!(lists["built_in"].as_array().unwrap().len() > 20);
+    let shown = json(&said(&["table", session, "--study", "channels last", "--format", "json"]));
+    let direct = json(&said(&[&["table", session, "--format", "json"], &asked[..]].concat()));
+    assert_eq!((&shown["rows"], shown["rows"].as_array().unwrap().len()), (&direct["rows"], 2));
+    succeed(multicard(&golden.folder).args(["session", "rebuild", session]));
+    assert!(String::from_utf8(said(&["study", session])).unwrap().contains("| channels last | session | bars |"));
+    said(&["study", session, "--delete", "channels last"]);
+    let refused = multicard(&golden.folder).args(["table", session, "--study", "channels last"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("no saved study"), "{refused:?}");
+    let taken = multicard(&golden.folder).args(["study", session, "--save", "times"]).output().unwrap();
+    assert_eq!(taken.status.code(), Some(2), "{taken:?}");
+}
+
+#[test]
 fn a_changed_number_and_a_changed_structure_are_noticed_and_a_changed_word_is_not() {
     let point = |series: &str, value: f64| serde_json::json!({ "series": series, "x": "1", "value": value });
     let figure = |points: &[Value], marks: &[&str]| {

@@ -144,7 +144,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let folder = session_folder(&arguments.session)?;
     // What is asked for is looked at before anything is read.
-    let study = Study { style: arguments.style.style(), ..arguments.study.study()? };
+    let study = Study { style: arguments.style.style(), ..arguments.study.study(&folder)? };
     let format = arguments.out.as_deref().map(|out| PaperFormat::of(out, arguments.style.dpi)).transpose()?;
     if format.is_none() && arguments.format.is_none() {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png, or --format for the figure's table".into());

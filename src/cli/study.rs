@@ -1,13 +1,17 @@
-//! What `table` and `figure` are asked for: a study, and what is to be different from it.
+//! What `table` and `figure` are asked for: a study, and what is to be different from it. `multicard study` lists the
+//! studies of a session, saves and deletes them.
 
 use std::error::Error;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use super::figure::Material;
+use super::{Format, OK, Outcome, print, say, session_folder};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::figure::{self, Form, Over, Place, Study};
 use crate::plan::{Filter, FilterError, Key};
+use crate::store::{Decision, Reader, Store};
 
 /// A study by name, and what is to be different from it.
 #[derive(Args)]
@@ -16,6 +20,9 @@ pub(super) struct StudyArguments {
     /// repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
+    /// Start from this study, which the session keeps; see `multicard study`.
+    #[arg(long, value_name = "NAME", conflicts_with = "preset")]
+    study: Option<String>,
     /// The kind of chart.
     #[arg(long, value_enum)]
     form: Option<FormName>,
@@ -111,11 +118,12 @@ fn metric(text: &str) -> Result<Key, String> {
 }
 
 impl StudyArguments {
-    /// The study that is asked for.
-    pub fn study(&self) -> Result<Study, Box<dyn Error>> {
-        let mut study = match (&self.preset, self.form) {
-            (None, Some(_)) => Study::default(),
-            (name, _) => figure::preset(name.as_deref().unwrap_or("times"))?,
+    /// The study that is asked for of the session in a folder.
+    pub fn study(&self, folder: &Path) -> Result<Study, Box<dyn Error>> {
+        let mut study = match (&self.study, &self.preset, self.form) {
+            (Some(name), ..) => saved(folder, name)?,
+            (None, None, Some(_)) => Study::default(),
+            (None, name, _) => figure::preset(name.as_deref().unwrap_or("times"))?,
         };
         study.measure = self.measure.clone().or(study.measure);
         if self.traced {
@@ -166,4 +174,78 @@ pub(super) fn check_baseline(material: &Material, asked: &str) -> Result<(), Str
         return Ok(());
     }
     Err(format!("baseline {asked}: no cell has this id or these levels (write them as precision=fp32,gpus=1)"))
+}
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// Session folder, or the name of a session in the default folder.
+    session: PathBuf,
+    /// Save what the other options ask for under this name; one of the same name is replaced.
+    #[arg(long, value_name = "NAME", conflicts_with = "delete")]
+    save: Option<String>,
+    /// Delete the saved study of this name.
+    #[arg(long, value_name = "NAME")]
+    delete: Option<String>,
+    #[command(flatten)]
+    study: StudyArguments,
+    /// How to write the list.
+    #[arg(long, value_enum, default_value_t = Format::Md)]
+    format: Format,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let folder = session_folder(&arguments.session)?;
+    if let Some(name) = &arguments.save {
+        if name.trim().is_empty() || figure::preset(name).is_ok() {
+            return Err(format!("--save {name:?}: give a name that no built-in study has").into());
+        }
+        let study = arguments.study.study(&folder)?;
+        arguments.study.check(&Material::read(&folder)?)?;
+        let study = serde_json::to_value(Study { name: name.clone(), ..study })?;
+        Store::open(&folder)?.decide(Decision::StudySaved { name: name.clone(), study })?;
+        say(format_args!("saved study {name}: multicard figure {} --study {name:?}", folder.display()));
+        return Ok(OK);
+    }
+    if let Some(name) = &arguments.delete {
+        saved(&folder, name)?;
+        Store::open(&folder)?.decide(Decision::StudyDeleted { name: name.clone() })?;
+        say(format_args!("deleted study {name}"));
+        return Ok(OK);
+    }
+    list(&folder, arguments.format)
+}
+
+/// A saved study by its name.
+fn saved(folder: &Path, name: &str) -> Result<Study, Box<dyn Error>> {
+    let studies = Reader::open(folder)?.studies()?;
+    let known: Vec<&str> = studies.iter().map(|(known, _)| known.as_str()).collect();
+    let Some((_, text)) = studies.iter().find(|(known, _)| known == name) else {
+        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        return Err(format!("{} has no saved study {name:?}: {known}", folder.display()).into());
+    };
+    serde_json::from_str(text).map_err(|error| format!("the saved study {name:?} cannot be read: {error}").into())
+}
+
+fn list(folder: &Path, format: Format) -> Outcome {
+    let saved = Reader::open(folder)?.studies()?;
+    if format == Format::Json {
+        let built_in: Vec<_> = figure::presets().iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        let saved: Vec<serde_json::Value> =
+            saved.iter().map(|(_, text)| serde_json::from_str(text)).collect::<Result<_, _>>()?;
+        let lists = serde_json::json!({ "saved": saved, "built_in": built_in });
+        print(&serde_json::to_string_pretty(&lists)?)?;
+        return Ok(OK);
+    }
+    let mut text = "| Study | Kept by | Form | Shows |\n|---|---|---|---|\n".to_owned();
+    for (name, json) in saved {
+        text += &match serde_json::from_str::<Study>(&json) {
+            Ok(study) => format!("| {name} | session | {} | {} |\n", study.form.key(), study.about),
+            Err(error) => format!("| {name} | session | ? | cannot be read: {error} |\n"),
+        };
+    }
+    for study in figure::presets() {
+        text += &format!("| {} | multicard | {} | {} |\n", study.name, study.form.key(), study.about);
+    }
+    print(&text)?;
+    Ok(OK)
 }

@@ -21,8 +21,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let study = arguments.study.study()?;
-    let material = Material::read(&session_folder(&arguments.session)?)?;
+    let folder = session_folder(&arguments.session)?;
+    let study = arguments.study.study(&folder)?;
+    let material = Material::read(&folder)?;
     arguments.study.check(&material)?;
     let table = figure::table(&material.sources(), &study);
     if arguments.format == TableFormat::Csv {

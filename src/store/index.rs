@@ -107,6 +107,12 @@ impl Index {
             ),
             Decision::TraceEnded { name, of_run, outcome } => self
                 .execute("INSERT OR REPLACE INTO trace VALUES (?1, ?2, ?3)", params![of_run, name, json(outcome)?]),
+            Decision::StudySaved { name, study } => self.execute(
+                "INSERT INTO study (name, study) VALUES (?1, ?2)
+                 ON CONFLICT (name) DO UPDATE SET study = excluded.study",
+                params![name, json(study)?],
+            ),
+            Decision::StudyDeleted { name } => self.execute("DELETE FROM study WHERE name = ?1", params![name]),
         }
     }
 

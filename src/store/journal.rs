@@ -88,6 +88,18 @@ pub enum Decision {
         /// What came of it.
         outcome: TraceOutcome,
     },
+    /// A study was saved under a name; of the same name, the last word counts.
+    StudySaved {
+        /// Its name.
+        name: String,
+        /// What is shown and how, as those who draw write it.
+        study: serde_json::Value,
+    },
+    /// The study of a name was deleted.
+    StudyDeleted {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// One line of the journal.

@@ -67,6 +67,12 @@ impl Reader {
         self.told(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
     }
 
+    /// Saved studies in the order they were first saved: name and JSON.
+    pub fn studies(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let sql = "SELECT name, study FROM study ORDER BY position";
+        self.told(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))
+    }
+
     /// All runs in the order they were queued, their ranks without steps.
     pub fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.told(self.collect(None))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// The version of the tables below. An index of another version is made anew.
-pub(super) const INDEX_VERSION: i64 = 6;
+pub(super) const INDEX_VERSION: i64 = 7;
 
 // `position` is the order of the journal. Levels, data sets, placements, devices and the telemetry fold are JSON.
 // A rank's rows carry the key of its row in `rank`.
@@ -53,6 +53,8 @@ CREATE TABLE steady (
 CREATE TABLE trace (
     of_run INTEGER NOT NULL, name TEXT NOT NULL, outcome TEXT NOT NULL, PRIMARY KEY (of_run, name)
 ) WITHOUT ROWID;
+-- Saved studies as JSON.
+CREATE TABLE study (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, study TEXT NOT NULL);
 CREATE TABLE telemetry (run TEXT PRIMARY KEY, fold TEXT NOT NULL) WITHOUT ROWID;
 -- How much of each log is in the index, by its path in the session folder.
 CREATE TABLE log (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;

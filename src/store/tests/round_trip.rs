@@ -5,7 +5,7 @@ use std::path::Path;
 use super::fixture::*;
 use crate::plan::RunState;
 use crate::protocol::{Event, Evidence, FailureKind, Phase, Placement, RankPlace};
-use crate::store::{Decision, Reader, RunProcess, Store, index_path};
+use crate::store::{Decision, Reader, RunProcess, Store, index_path, rebuild};
 
 #[test]
 fn a_run_comes_back_as_it_was_said() {
@@ -148,6 +148,26 @@ fn the_node_and_the_plans_come_back() {
 }
 
 #[test]
+fn saved_studies_come_back_as_the_journal_last_said_also_from_a_rebuilt_index() {
+    let (_folder, store) = session();
+    let path = store.folder().to_owned();
+    let saved = |name: &str, form: &str| Decision::StudySaved {
+        name: name.to_owned(),
+        study: serde_json::json!({ "form": form }),
+    };
+    for decision in [saved("a", "bars"), saved("b", "loss"), saved("a", "map")] {
+        store.decide(decision).unwrap();
+    }
+    store.decide(Decision::StudyDeleted { name: "b".to_owned() }).unwrap();
+    store.flush().unwrap();
+    let expected = [("a".to_owned(), r#"{"form":"map"}"#.to_owned())];
+    assert_eq!(store.reader().unwrap().studies().unwrap(), expected);
+    drop(store);
+    rebuild(&path, &mut |_, _| {}).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().studies().unwrap(), expected);
+}
+
+#[test]
 fn a_loss_that_is_no_number_keeps_its_step() {
     let (folder, store) = session();
     store.decide(queued("r1")).unwrap();
@@ -157,7 +177,7 @@ fn a_loss_that_is_no_number_keeps_its_step() {
     store.flush().unwrap();
     assert!(store.reader().unwrap().steps("r1", 0).unwrap()[0].loss.is_nan());
     drop(store);
-    let report = crate::store::rebuild(folder.path(), &mut |_, _| {}).unwrap();
+    let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
     assert_eq!((report.events, report.damaged), (1, vec![]));
     assert!(Reader::open(folder.path()).unwrap().steps("r1", 0).unwrap()[0].loss.is_nan());
 }
