@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::RunSummary;
 use super::metric::metric_measures;
-use crate::plan::Key;
+use crate::plan::{Key, workloads};
 
 /// Which values of a measure are good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -163,6 +163,8 @@ impl Measure {
 /// The measures of a kind of run, in the order of columns: the built-in ones, and those that a plan brings.
 #[derive(Clone, Debug)]
 pub struct Measures {
+    /// What steps process: `images`, `tokens`.
+    pub(super) units: Arc<str>,
     /// Those to choose from.
     list: Vec<Measure>,
     /// Metrics of profilers' reports, in each of their units.
@@ -179,13 +181,23 @@ impl PartialEq for Measures {
 impl Measures {
     /// The measures of runs whose steps process `units`: `images`, `tokens`.
     pub fn of_units(units: &str) -> Self {
-        Self { list: list(units), metrics: metric_measures() }
+        Self { units: units.into(), list: list(units), metrics: metric_measures() }
     }
 
     /// The measures of image runs.
     pub fn built_in() -> &'static Arc<Self> {
         static BUILT_IN: LazyLock<Arc<Measures>> = LazyLock::new(|| Arc::new(Measures::of_units("images")));
         &BUILT_IN
+    }
+
+    /// The measures of a workload's runs; those of image runs for a workload that this version does not know.
+    pub fn of_workload(key: &str) -> &'static Arc<Self> {
+        static OTHERS: LazyLock<Vec<(Key, Arc<Measures>)>> = LazyLock::new(|| {
+            let others = workloads().iter().filter(|spec| *spec.unit.many != *Measures::built_in().units);
+            others.map(|spec| (spec.key.clone(), Arc::new(Measures::of_units(&spec.unit.many)))).collect()
+        });
+        let other = OTHERS.iter().find(|(workload, _)| *workload == *key);
+        other.map_or_else(Self::built_in, |(_, measures)| measures)
     }
 
     /// These measures and more; one with a known key takes the place of that measure.

@@ -89,9 +89,6 @@ pub struct RunSummary {
     pub trace: Option<TraceOutcome>,
 }
 
-/// What the steps of an image run process.
-const UNITS: &str = "images";
-
 impl RunSummary {
     /// A measure of the run, or a reading without an entry in the registry.
     pub fn value(&self, key: &str) -> Option<f64> {
@@ -150,9 +147,9 @@ impl RunSummary {
     }
 }
 
-/// Sums up one run by the built-in measures; its record must hold the steps.
+/// Sums up one run by the measures of its workload; its record must hold the steps.
 pub fn summarise_run(record: &RunRecord) -> RunSummary {
-    summarise_run_by(record, Measures::built_in())
+    summarise_run_by(record, Measures::of_workload(&record.workload))
 }
 
 /// Sums up one run by the measures of a registry; its record must hold the steps.
@@ -163,8 +160,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let derived = [
         ("step_time_s".into(), (!steady.times_s.is_empty()).then(|| median(&steady.times_s))),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
-        (distinct_rate(UNITS), steady.rate(steady.distinct_units)),
-        (processed_rate(UNITS), steady.rate(steady.processed_units)),
+        (distinct_rate(&measures.units), steady.rate(steady.distinct_units)),
+        (processed_rate(&measures.units), steady.rate(steady.processed_units)),
         ("load_wait_s".into(), steady.load_wait_s),
         ("peak_device_bytes".into(), record.telemetry.peak_device_bytes.map(|bytes| bytes as f64)),
         ("energy_j".into(), record.telemetry.energy_j),
