@@ -52,6 +52,8 @@ pub enum CompareCommand {
     Measure(Option<Key>),
     /// The cell that ratios are over; none: the first that has the measure.
     Baseline(Option<CellKey>),
+    /// Compare as a study says.
+    Study(Box<Study>),
     /// The kind of chart.
     Form(Form),
     /// What losses are drawn over.
@@ -190,6 +192,9 @@ impl State {
             CompareCommand::Baseline(cell) => {
                 (compare.held, compare.stale) = (None, true);
                 compare.study.baseline = cell.as_ref().map(baseline_name);
+            }
+            CompareCommand::Study(study) => {
+                (compare.held, compare.study) = (None, *study);
             }
             CompareCommand::Form(form) => compare.study.form = form,
             CompareCommand::Over(over) => compare.study.over = over,

@@ -12,7 +12,7 @@ use super::*;
 use crate::analysis::{self, RunState, fixture, summarise_run};
 use crate::app::state::OpenSession;
 use crate::app::{Settings, theme};
-use crate::figure::{Format, SPEEDUP};
+use crate::figure::{Format, SPEEDUP, preset};
 use crate::protocol::Evidence;
 use crate::store::RunRecord;
 
@@ -344,6 +344,32 @@ fn every_form_of_chart_is_drawn_of_one_run_of_many_and_of_none() {
             state = std::mem::take(&mut drawn.state_mut().state);
         }
     }
+}
+
+#[test]
+fn a_study_chosen_from_the_menu_sets_all_that_is_shown() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Study").click();
+    harness.run();
+    harness.get_by_label("speedup").click();
+    let commands = asked(&mut harness);
+    let study = preset("speedup").unwrap();
+    assert_eq!(commands, [CompareCommand::Study(Box::new(study.clone()))]);
+    let state = &mut harness.state_mut().state;
+    send(state, commands[0].clone());
+    assert_eq!(state.compare.study, study);
+    assert_eq!(column(state, "speedup")[0], "1.00");
+    assert_eq!(state.compare.picture.as_ref().unwrap().comparison.table.columns.len(), 5);
+}
+
+#[test]
+fn a_baseline_stays_while_the_filter_hides_it_and_that_is_said() {
+    let mut state = state_of(records("s", small()));
+    let before = column(&state, "ratio")[2].clone();
+    send(&mut state, CompareCommand::Filter("fp16".to_owned()));
+    assert_eq!(column(&state, "ratio")[0], before);
+    let harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_label_contains("Ratios are over precision = fp32, gpus = 1, which is not shown here.");
 }
 
 #[test]
