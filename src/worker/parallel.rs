@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use tch::{Device, TchError, Tensor};
 
-pub use peers::Peers;
+pub use peers::{Peers, watch};
 
 use crate::module::{Module, Pass};
 use crate::precision::Arithmetic;

@@ -11,7 +11,7 @@ use crate::capture::CaptureWindow;
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::device::RankDevice;
 use crate::module::parameter_count;
-use crate::parallel::Peers;
+use crate::parallel::{self, Peers};
 use crate::proof;
 use crate::report::{FAILED, Report, Stop};
 use crate::shim::{self, NvtxRange, exit_now};
@@ -87,7 +87,9 @@ pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report
     task.flags().set()?;
     // One chain of operations: threads between operations would only take CPUs from those within.
     shim::set_threads(place.compute_threads.max(1), 1)?;
-    let Some(peers) = Peers::join(place.rank, ranks as u32, device.device)? else {
+    let mut log = report.clone();
+    let hangs = move |stop| give_up(&mut log, &stop);
+    let Some(peers) = Peers::join(place.rank, ranks as u32, device.device, hangs)? else {
         return run(task, Rank { job, place, device: &device, peers: None }, report);
     };
     let rank = Rank { job, place, device: &device, peers: Some(&peers) };
@@ -127,8 +129,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
 fn watch_steps(peers: &Peers, cuda_graph: bool, report: &Report) -> Result<Watchdog, Stop> {
     let limit = Peers::step_timeout(cuda_graph);
     let (explain, mut report) = (peers.hang(limit), report.clone());
-    Watchdog::start(limit, move || give_up(&mut report, &explain()))
-        .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
+    parallel::watch(limit, move || give_up(&mut report, &explain()))
 }
 
 /// Tells why the rank failed and ends its process at once. For a rank among others.

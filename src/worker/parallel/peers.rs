@@ -12,6 +12,7 @@ use tch::{Device, TchError, Tensor};
 
 use crate::report::Stop;
 use crate::shim::{Backend, Combine, ProcessGroup, Store};
+use crate::watchdog::Watchdog;
 
 /// A rank that does not come to a collective for so long is taken for dead. With the time to find out who it was and to end
 /// it, a hanging rank ends its group within 30 s.
@@ -50,8 +51,14 @@ struct Meeting {
 }
 
 impl Peers {
-    /// Meets the other ranks; none where there are no others.
-    pub fn join(rank: u32, world_size: u32, device: Device) -> Result<Option<Rc<Self>>, Stop> {
+    /// Meets the other ranks; none where there are no others. `give_up` ends this rank, on another thread, when gloo does not come
+    /// back: it tries five times as long as it is told to connect to a rank that hangs after it has left its address.
+    pub fn join(
+        rank: u32,
+        world_size: u32,
+        device: Device,
+        give_up: impl FnOnce(Stop) + Send + 'static,
+    ) -> Result<Option<Rc<Self>>, Stop> {
         if world_size < 2 {
             return Ok(None);
         }
@@ -60,6 +67,17 @@ impl Peers {
                 format!("{MEETING_VARIABLE} names no folder: ranks of several are started by their supervisor");
             Stop::failed(FailureKind::Input, message)
         })?;
+        let meeting = Meeting { folder: folder.clone().into(), rank, world_size };
+        // NCCL is watched by c10d.
+        let limit = PEER_TIMEOUT + WATCHDOG_FIRST;
+        let alarm = move || {
+            let message = format!("the ranks did not connect within {} s", limit.as_secs());
+            give_up(meeting.explain(Stop::failed(FailureKind::Peer, message)));
+        };
+        let watchdog = if device.is_cuda() { None } else { Some(watch(limit, alarm)?) };
+        if let Some(watchdog) = &watchdog {
+            watchdog.given();
+        }
         Ok(Some(Rc::new(Self::join_in(Path::new(&folder), rank, world_size, device)?)))
     }
 
@@ -153,6 +171,12 @@ impl Peers {
         let peers = Rc::into_inner(self).ok_or_else(in_use)?;
         Ok(Rc::into_inner(peers.group).ok_or_else(in_use)?.leave()?)
     }
+}
+
+/// A watchdog that can be started, or why not.
+pub fn watch(limit: Duration, alarm: impl FnOnce() + Send + 'static) -> Result<Watchdog, Stop> {
+    Watchdog::start(limit, alarm)
+        .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
 }
 
 impl Meeting {
