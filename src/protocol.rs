@@ -16,6 +16,6 @@ pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
 pub use trace::{CAPTURE_RANGE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSource, TraceSummary};
 
-/// The version of jobs, events and samples. A change that an older reader would misread makes a new one. Logs of
-/// protocol 1 are adapted as they are read.
+/// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted
+/// on reading.
 pub const PROTOCOL_VERSION: u32 = 2;

@@ -1,4 +1,4 @@
-//! What a rank says while it runs.
+//! Events: the lines that a rank logs while it runs.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -15,17 +15,17 @@ pub(super) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
 pub enum Phase {
     /// Opening libraries and the device, building the model.
     Start,
-    /// Reading the data set.
+    /// Loading the data set.
     Load,
-    /// Steps that statistics leave out.
+    /// Steps excluded from statistics.
     WarmUp,
     /// Steps that count.
     Steady,
-    /// Passing over the test set.
+    /// Evaluating the test set.
     Evaluate,
 }
 
-/// Why a rank gave up.
+/// Why a rank failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -33,7 +33,7 @@ pub enum FailureKind {
     Input,
     /// The device or the host ran out of memory.
     OutOfMemory,
-    /// The loss is no longer a number.
+    /// The loss became NaN or infinite.
     NotFinite,
     /// libtorch, CUDA or a library failed.
     Engine,
@@ -41,25 +41,25 @@ pub enum FailureKind {
     Peer,
 }
 
-/// The device a rank computes on.
+/// Device that a rank computes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// `cpu`, or the GPU's product name.
     pub name: String,
-    /// The GPU's identity; none on the CPU.
+    /// The GPU's UUID; none on the CPU.
     pub gpu_uuid: Option<String>,
 }
 
-/// What was seen of a factor while it should have been in effect.
+/// Observation of whether a factor's level is in effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The factor's key.
     pub factor: String,
-    /// The level that was asked for.
+    /// The requested level.
     pub asked: String,
     /// What was read back, such as `batch strides 30000, 1, 300, 3`.
     pub seen: String,
-    /// Whether that shows the level in effect.
+    /// Whether the observation confirms the level.
     pub in_effect: bool,
 }
 
@@ -67,19 +67,19 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The rank is up. Always the first line of a log.
+    /// The rank has started. Always the first line of a log.
     Started {
         /// [`super::PROTOCOL_VERSION`] of the writer.
         protocol_version: u32,
-        /// The process's id.
+        /// Process id.
         pid: u32,
-        /// libtorch's version.
+        /// libtorch version.
         torch_version: String,
-        /// Where it computes.
+        /// Device it computes on.
         device: Device,
-        /// How many ranks there are.
+        /// Number of ranks.
         world_size: u32,
-        /// The seed of weights and order.
+        /// Seed of the weights and the order of samples.
         seed: u64,
     },
     /// The model is built.
@@ -98,26 +98,26 @@ pub enum Event {
         epoch: u32,
         /// The step, counted over the whole run from 1.
         step: u64,
-        /// How many steps the whole run has.
+        /// Number of steps of the whole run.
         steps: u64,
-        /// From the end of the step before to the end of this one, on the device's own clock: waiting for data included.
+        /// From the end of the previous step to the end of this one, on the device's clock; includes waiting for data.
         duration_s: f64,
-        /// How long the host waited for its batch.
+        /// Time the host waited for this batch.
         load_wait_s: f64,
         /// The loss of this rank's batch, averaged over its units, before any loss scaling.
         #[serde(deserialize_with = "number_or_null")]
         loss: f64,
-        /// The units of this rank's batch: images, tokens, or what else the workload counts.
+        /// Units in this rank's batch: images, tokens, or whatever the workload counts.
         #[serde(alias = "images")]
         units: u32,
-        /// Left out of statistics.
+        /// Excluded from statistics.
         warm_up: bool,
     },
     /// Any other number that the rank measured.
     Reading {
         /// What was measured, such as `train_loss`: the key of a measure. At most [`super::MAX_KEY_BYTES`] long.
         key: Key,
-        /// The value, in the unit that the measure's registry entry names; NaN where it is not a number.
+        /// The value, in the unit of the measure's registry entry; NaN if it is not a number.
         #[serde(deserialize_with = "number_or_null")]
         value: f64,
         /// The epoch it belongs to, from 1; none for the whole run.
@@ -127,19 +127,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<u64>,
     },
-    /// What was seen of a factor.
+    /// Observation of a factor's effect.
     Evidence(Evidence),
     /// Something the user should know; the run goes on.
     Warning {
-        /// What, and what to do.
+        /// What happened and what to do.
         message: String,
     },
-    /// The rank did all it was told.
+    /// The rank completed its job.
     Finished {
         /// Since the process started.
         duration_s: f64,
     },
-    /// The rank gave up.
+    /// The rank failed.
     Failed {
         /// Why.
         kind: FailureKind,
@@ -153,11 +153,11 @@ pub enum Event {
 pub struct EventLine {
     /// The run's id.
     pub run: String,
-    /// Who says it.
+    /// The rank that logged the line.
     pub rank: u32,
-    /// When, in seconds since the Unix epoch.
+    /// Seconds since the Unix epoch.
     pub time_s: f64,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }

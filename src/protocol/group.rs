@@ -1,31 +1,31 @@
-//! What the supervisor of a run's ranks says about their processes.
+//! The supervisor's log: events of the ranks' processes.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 
-/// How the name of a folder begins into which a profiler's report is exported, in the run's folder.
+/// Prefix of the folder in a run's folder that a profiler's report is exported into.
 pub const EXPORT_FOLDER: &str = ".multicard-export-";
 /// The name of the supervisor's log in the run's folder.
 pub const GROUP_LOG: &str = "group.jsonl";
 
-/// The variable that tells a rank the folder where it meets the others: only its user can enter it. Ranks exchange addresses there
-/// and leave marks.
+/// Environment variable that names the ranks' rendezvous folder. Only the user can enter it; ranks exchange addresses and
+/// markers there.
 pub const MEETING_VARIABLE: &str = "MULTICARD_MEETING";
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// It returned this code; 0 is well.
+    /// Exit code; 0 is success.
     Code(i32),
-    /// This signal ended it.
+    /// Number of the signal that ended it.
     Signal(i32),
 }
 
 impl Exit {
-    /// Whether it ended well.
+    /// Whether it ended with code 0.
     pub fn is_success(self) -> bool {
         self == Self::Code(0)
     }
@@ -36,7 +36,7 @@ impl From<ExitStatus> for Exit {
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Code(code),
             (None, Some(signal)) => Self::Signal(signal),
-            // A status of a process that has ended is one of both; this one would be of a stopped process.
+            // A process that has ended has a code or a signal; only a stopped one has neither.
             (None, None) => Self::Code(-1),
         }
     }
@@ -57,7 +57,7 @@ pub enum GroupEvent {
     RankNotStarted {
         /// The rank.
         rank: u32,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// A rank's process ended.
@@ -66,7 +66,7 @@ pub enum GroupEvent {
         rank: u32,
         /// Its process id.
         pid: u32,
-        /// How.
+        /// How it ended.
         exit: Exit,
         /// The supervisor had told it to end, so its end is nobody's fault.
         told_to: bool,
@@ -81,9 +81,9 @@ pub enum GroupEvent {
 /// One line of the supervisor's log, `group.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupLine {
-    /// When, in seconds since the Unix epoch.
+    /// Seconds since the Unix epoch.
     pub time_s: f64,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: GroupEvent,
 }

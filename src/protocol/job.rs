@@ -1,4 +1,4 @@
-//! What a group of ranks is told to do.
+//! Jobs: what a group of ranks runs, and where.
 
 use std::path::PathBuf;
 
@@ -6,74 +6,74 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Capture, Data, Key, Levels, Shape};
 
-/// Where a rank's memory comes from, as the kernel's memory policies say (set_mempolicy(2)).
+/// NUMA memory policy of a rank (set_mempolicy(2)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "policy", rename_all = "snake_case")]
 pub enum MemoryPolicy {
-    /// From these NUMA nodes alone.
+    /// Allocate from these NUMA nodes only.
     Bind {
         /// Their numbers, in order.
         nodes: Vec<u32>,
     },
-    /// Page by page from one node after the other.
+    /// Allocate pages from these nodes in turn.
     Interleave {
         /// Their numbers, in order.
         nodes: Vec<u32>,
     },
 }
 
-/// Where one rank runs.
+/// GPU, CPUs and memory of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankPlace {
     /// The rank, from 0.
     pub rank: u32,
-    /// The identity of its GPU, the first one where it has several; none for a CPU rank.
+    /// UUID of its GPU, or of the first of several; none for a CPU rank.
     pub gpu_uuid: Option<String>,
-    /// The identities of its other GPUs: only a rank that spreads its work over threads has some.
+    /// UUIDs of its other GPUs; only a rank whose threads drive several GPUs has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_gpu_uuids: Vec<String>,
-    /// CPUs it may use; empty for all that its parent may use.
+    /// CPUs it may use; empty means all CPUs of its parent.
     pub cpus: Vec<u32>,
-    /// Where its memory comes from; as its parent's where nothing is said.
+    /// NUMA memory policy; none means its parent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryPolicy>,
-    /// Threads for arithmetic on the CPU.
+    /// Number of threads for arithmetic on the CPU.
     pub compute_threads: u32,
 }
 
 impl RankPlace {
-    /// A rank without a GPU, on all CPUs that its parent may use.
+    /// Rank without a GPU, on all CPUs of its parent.
     pub fn on_cpu(rank: u32, compute_threads: u32) -> Self {
         Self { rank, gpu_uuid: None, more_gpu_uuids: Vec::new(), cpus: Vec::new(), memory: None, compute_threads }
     }
 
-    /// The identities of all its GPUs, in order.
+    /// UUIDs of all its GPUs, in order.
     pub fn gpu_uuids(&self) -> impl Iterator<Item = &str> {
         self.gpu_uuid.iter().chain(&self.more_gpu_uuids).map(String::as_str)
     }
 }
 
-/// Where a run is put.
+/// Where a run's ranks run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// Where each rank runs.
     pub ranks: Vec<RankPlace>,
-    /// The ways between its GPUs, such as `NV18` or `2 × NV12, 4 × SYS`; empty for fewer than two.
+    /// Interconnects between its GPUs, such as `NV18` or `2 × NV12, 4 × SYS`; empty for fewer than two GPUs.
     pub links: String,
 }
 
-/// What a run may take.
+/// Limits on a run's time and memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobLimits {
-    /// After this time the launcher ends the run, in seconds.
+    /// Time after which the launcher ends the run.
     pub run_time_s: Option<f64>,
-    /// What a rank may allocate on its GPU, in bytes.
+    /// Bytes that a rank may allocate on its GPU.
     pub memory_limit_bytes: Option<u64>,
 }
 
-/// One run, as its group is told about it.
+/// Description of one run: the contents of `job.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -81,28 +81,28 @@ pub struct Job {
     pub version: u32,
     /// The run's id.
     pub run: String,
-    /// The workload that it is a run of.
+    /// Key of the workload.
     pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
-    /// Its processes and how far it goes: what `levels` come to.
+    /// Processes, devices and steps, derived from `levels`.
     #[serde(default)]
     pub shape: Shape,
-    /// Which data set.
+    /// The data set.
     pub data: Data,
-    /// Where the data set's files are.
+    /// Folder of the data set's files.
     pub data_folder: PathBuf,
-    /// Seeds weights and order; the same for every run of a repeat, so that cells differ in their levels alone.
+    /// Seed of the weights and the order of samples; the same for all cells of one repeat, so that they differ only in levels.
     pub seed: u64,
-    /// Steps at the start of the run that statistics leave out.
+    /// Steps at the start of the run that are excluded from statistics.
     pub warm_up_steps: u64,
-    /// The run's folder: the ranks write their logs here.
+    /// The run's folder, which holds the ranks' logs.
     pub folder: PathBuf,
     /// Where each rank runs.
     pub ranks: Vec<RankPlace>,
-    /// What the run may take.
+    /// Limits on time and memory.
     pub limits: JobLimits,
-    /// The part of the run that a profiler records, where one does.
+    /// The part of the run that a profiler records, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Capture>,
 }

@@ -1,4 +1,4 @@
-//! Reading the lines of a rank's log, of this protocol or of protocol 1.
+//! Reader of the lines of a rank's log, in this protocol or protocol 1.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -7,14 +7,14 @@ use super::event::number_or_null;
 use super::{Event, EventLine};
 use crate::plan::Key;
 
-/// The longest key of a reading.
+/// Maximum length of a reading's key.
 pub const MAX_KEY_BYTES: usize = 100;
 
-/// The events of one line of a rank's log, without its line break. A line of protocol 1 may hold several.
+/// Parses one line of a rank's log, given without its line break. A line of protocol 1 may hold several events.
 ///
 /// # Errors
-/// Why the line cannot be understood: it is not JSON, names an unknown event, lacks a field, or its reading's key is
-/// longer than [`MAX_KEY_BYTES`].
+/// The line is not JSON, names an unknown event, lacks a field, or its reading's key is empty or longer than
+/// [`MAX_KEY_BYTES`].
 pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
     if let Ok(step) = serde_json::from_slice::<StepLine>(line) {
         return Ok(vec![step.into()]);
@@ -22,8 +22,8 @@ pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
     if let Ok(reading) = serde_json::from_slice::<ReadingLine>(line) {
         return checked(reading.into()).map(|line| vec![line]);
     }
-    if is_of_1(line) {
-        return serde_json::from_slice::<LineOf1>(line).map(LineOf1::adapt).map_err(|error| error.to_string());
+    if is_protocol_1(line) {
+        return serde_json::from_slice::<Protocol1Line>(line).map(Protocol1Line::adapt).map_err(|error| error.to_string());
     }
     let line: EventLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     checked(line).map(|line| vec![line])
@@ -38,8 +38,8 @@ fn checked(line: EventLine) -> Result<EventLine, String> {
     }
 }
 
-/// A step's line with its fields side by side. Nearly all lines are steps and readings, and `serde(flatten)` in
-/// [`EventLine`] keeps a copy of each field until it knows the event.
+/// Flat form of a step's line. It repeats the fields of [`Event::Step`] for speed: nearly all lines are steps and readings,
+/// and `serde(flatten)` in [`EventLine`] buffers every field until it knows the event.
 #[derive(Deserialize)]
 struct StepLine<'a> {
     run: &'a str,
@@ -73,7 +73,7 @@ impl From<StepLine<'_>> for EventLine {
     }
 }
 
-/// A reading's line likewise.
+/// Flat form of a reading's line.
 #[derive(Deserialize)]
 struct ReadingLine<'a> {
     run: &'a str,
@@ -102,20 +102,19 @@ impl From<ReadingLine<'_>> for EventLine {
     }
 }
 
-/// A line of protocol 1 that this protocol says in another way. All its other lines read the same, but for the `images`
-/// of a step, which are units now.
+/// Line that only protocol 1 has. All its other lines parse as protocol 2; the `images` of a step are its units.
 #[derive(Deserialize)]
-struct LineOf1 {
+struct Protocol1Line {
     run: String,
     rank: u32,
     time_s: f64,
     #[serde(flatten)]
-    event: EventOf1,
+    event: Protocol1Event,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum EventOf1 {
+enum Protocol1Event {
     Model {
         name: String,
         parameters: u64,
@@ -147,8 +146,8 @@ enum EventOf1 {
     },
 }
 
-/// Whether a line says something that only protocol 1 says so.
-fn is_of_1(line: &[u8]) -> bool {
+/// Whether a line has a form that only protocol 1 has.
+fn is_protocol_1(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Named<'a> {
         event: &'a str,
@@ -161,12 +160,12 @@ fn is_of_1(line: &[u8]) -> bool {
     })
 }
 
-impl LineOf1 {
-    /// What the line says in this protocol.
+impl Protocol1Line {
+    /// The same events in protocol 2.
     fn adapt(self) -> Vec<EventLine> {
         let (model, epoch, readings) = match self.event {
-            EventOf1::Model { name, parameters } => (Some(name), None, vec![("parameters", parameters as f64)]),
-            EventOf1::Epoch {
+            Protocol1Event::Model { name, parameters } => (Some(name), None, vec![("parameters", parameters as f64)]),
+            Protocol1Event::Epoch {
                 epoch,
                 duration_s,
                 train_loss,
@@ -185,7 +184,7 @@ impl LineOf1 {
                 ];
                 (None, Some(epoch), readings)
             }
-            EventOf1::Evaluation { epoch, duration_s, test_loss, accuracy, images } => {
+            Protocol1Event::Evaluation { epoch, duration_s, test_loss, accuracy, images } => {
                 let readings = vec![
                     ("evaluation_time_s", duration_s),
                     ("test_loss", test_loss),
@@ -194,11 +193,11 @@ impl LineOf1 {
                 ];
                 (None, Some(epoch), readings)
             }
-            // In the warm-up libraries try their algorithms: the other two peaks of it were never used.
-            EventOf1::Memory { warm_up: true, peak_allocated_bytes, .. } => {
+            // Libraries try their algorithms during warm-up; its other two peaks were never used.
+            Protocol1Event::Memory { warm_up: true, peak_allocated_bytes, .. } => {
                 (None, None, vec![("warm_up_peak_bytes", peak_allocated_bytes as f64)])
             }
-            EventOf1::Memory { peak_allocated_bytes, peak_reserved_bytes, peak_active_bytes, .. } => {
+            Protocol1Event::Memory { peak_allocated_bytes, peak_reserved_bytes, peak_active_bytes, .. } => {
                 let readings = vec![
                     ("peak_allocated_bytes", peak_allocated_bytes as f64),
                     ("peak_reserved_bytes", peak_reserved_bytes as f64),

@@ -1,6 +1,6 @@
-//! Lists of CPUs and nodes as the kernel writes them.
+//! Lists of CPUs and NUMA nodes in the kernel's notation.
 
-/// Sorted numbers as `0-3,8`; repeats count once.
+/// Formats sorted numbers as `0-3,8`; duplicates count once.
 pub fn ranges_text(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {

@@ -1,17 +1,17 @@
-//! What telemetry reads of the machine at one moment. A value the machine does not tell is `None`, never 0.
+//! Samples: the state of the machine at one moment. A value the machine does not report is `None`, never 0.
 
 use serde::{Deserialize, Serialize};
 
-/// One GPU.
+/// Sample of one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuSample {
-    /// Its identity.
+    /// UUID.
     pub uuid: String,
-    /// Memory in use by everybody, as NVML says.
+    /// Memory in use by all processes (NVML).
     pub memory_used_bytes: Option<u64>,
     /// Memory in use by the run's own ranks, by process id.
     pub ranks_memory_bytes: Option<u64>,
-    /// Processes on this GPU that are none of the run's.
+    /// Number of processes on this GPU that do not belong to the run.
     pub foreign_processes: Option<u32>,
     /// Share of time in which a kernel ran, from 0 to 1 (NVML's "utilisation").
     pub busy: Option<f64>,
@@ -29,44 +29,44 @@ pub struct GpuSample {
     pub sm_clock_mhz: Option<u32>,
     /// Clock of the memory.
     pub memory_clock_mhz: Option<u32>,
-    /// Why the clocks are held down, by NVML's names; empty where they are not.
+    /// NVML's names of the reasons why clocks are reduced; empty if they are not.
     pub throttle_reasons: Vec<String>,
-    /// Bytes received over PCIe in each second.
+    /// Bytes received over PCIe per second.
     pub pcie_receive_bytes_per_s: Option<f64>,
-    /// Bytes sent over PCIe in each second.
+    /// Bytes sent over PCIe per second.
     pub pcie_send_bytes_per_s: Option<f64>,
 }
 
-/// One rank's process.
+/// Sample of one rank's process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankSample {
-    /// Which.
+    /// The rank.
     pub rank: u32,
     /// Resident memory.
     pub resident_bytes: Option<u64>,
-    /// CPUs kept busy since the sample before: 1.0 is one whole CPU.
+    /// CPUs kept busy since the previous sample; 1.0 is one whole CPU.
     pub cpus_busy: Option<f64>,
 }
 
-/// The host.
+/// Sample of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostSample {
-    /// CPUs kept busy by everybody since the sample before.
+    /// CPUs kept busy by all processes since the previous sample.
     pub cpus_busy: Option<f64>,
-    /// Memory in use by everybody.
+    /// Memory in use by all processes.
     pub memory_used_bytes: Option<u64>,
-    /// Bytes read from disks in each second.
+    /// Bytes read from disks per second.
     pub disk_read_bytes_per_s: Option<f64>,
-    /// Bytes written to disks in each second.
+    /// Bytes written to disks per second.
     pub disk_write_bytes_per_s: Option<f64>,
 }
 
-/// What telemetry reads at one moment: one line of `samples.jsonl`.
+/// Sample of the host, ranks and GPUs at one moment: one line of `samples.jsonl`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When, in seconds since the Unix epoch.
+    /// Seconds since the Unix epoch.
     pub time_s: f64,
-    /// Time without samples before this one, in seconds, where there is a hole.
+    /// Duration of the gap in sampling before this sample, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hole_s: Option<f64>,
     /// The host.
