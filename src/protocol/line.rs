@@ -23,7 +23,9 @@ pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
         return checked(reading.into()).map(|line| vec![line]);
     }
     if is_protocol_1(line) {
-        return serde_json::from_slice::<Protocol1Line>(line).map(Protocol1Line::adapt).map_err(|error| error.to_string());
+        return serde_json::from_slice::<Protocol1Line>(line)
+            .map(Protocol1Line::adapt)
+            .map_err(|error| error.to_string());
     }
     let line: EventLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     checked(line).map(|line| vec![line])
