@@ -195,7 +195,7 @@ fn a_changed_byte_in_a_log_is_found() {
     assert!(error.contains("rank-0.jsonl") && error.contains("SHA-256"), "{error}");
 }
 
-/// An archive that is made to harm: its bytes, and a word that the refusal must have.
+/// Malicious archive: its name, its bytes and a word of the error.
 type Harm = (&'static str, Vec<u8>, &'static str);
 
 fn harmful(kept: &[(String, Vec<u8>)]) -> Vec<Harm> {
@@ -240,7 +240,7 @@ fn harmful(kept: &[(String, Vec<u8>)]) -> Vec<Harm> {
         ("absolute", renamed("/tmp/escaped"), "leads out"),
         ("backslash", renamed("..\\escaped"), "leads out"),
         ("dot", renamed("runs/./x"), "leads out"),
-        ("index", renamed("session.sqlite"), "none of a session's logs"),
+        ("index", renamed("session.sqlite"), "not one of a session's logs"),
         ("unlisted", more("runs/extra"), "not in its manifest"),
         ("unlisted traversal", more("../escaped"), "not in its manifest"),
         ("folder", more("runs/folder/"), "folder or a link"),
@@ -252,7 +252,7 @@ fn harmful(kept: &[(String, Vec<u8>)]) -> Vec<Harm> {
                 let entry = first(value);
                 value["files"].as_array_mut().unwrap().push(entry);
             })),
-            "stands twice",
+            "listed twice",
         ),
         (
             "missing",
@@ -270,9 +270,9 @@ fn harmful(kept: &[(String, Vec<u8>)]) -> Vec<Harm> {
                 entry["path"] = "session.toml/x".into();
                 value["files"].as_array_mut().unwrap().push(entry);
             })),
-            "itself a file",
+            "inside a file",
         ),
-        ("longer", pack(&with(&|value| value["files"][0]["bytes"] = 1.into())), "its manifest says 1"),
+        ("longer", pack(&with(&|value| value["files"][0]["bytes"] = 1.into())), "the manifest's 1"),
         ("newer", pack(&with(&|value| value["version"] = 9.into())), "version 9 is newer"),
         ("no manifest", pack(&kept[..manifest]), "no manifest.json"),
         (

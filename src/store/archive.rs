@@ -1,7 +1,7 @@
-//! A session as one file: a ZIP archive of its logs with a manifest of sizes and SHA-256 sums, without its index.
+//! Archives: a session as one ZIP file that holds its logs and a manifest of sizes and SHA-256 sums, but not its index.
 //!
 //! ```text
-//! manifest.json   version, program, created; path, size and sum of every other entry
+//! manifest.json   version, program, created; path, size and checksum of every other entry
 //! session.toml
 //! journal.jsonl
 //! runs/<id>/…
@@ -20,5 +20,5 @@ pub use unpack::verify_archive;
 
 use std::ops::ControlFlow;
 
-/// Is told bytes done and bytes in all, and says whether to go on.
+/// Callback that receives the bytes done and the total, and decides whether to continue.
 pub type ArchiveProgress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;

@@ -1,24 +1,24 @@
-//! Steps as the index keeps them: blocks of a rank's steps in a row, packed. One row for each of two million steps would
-//! take most of the time of making an index.
+//! Packed blocks of a rank's steps, as the index stores them. One row per step would take most of the time of building an
+//! index.
 
 use super::StepRecord;
 
-/// Numbers of steps that one block covers.
+/// Number of steps per block.
 const BLOCK_STEPS: u64 = 256;
-/// Bytes of a packed step: number, time, epoch, duration, wait, loss, units, warm-up.
+/// Size of a packed step: number, time, epoch, duration, wait, loss, units, warm-up.
 const STEP_BYTES: usize = 8 + 8 + 4 + 8 + 8 + 8 + 4 + 1;
 
-/// The block that a step belongs to.
+/// Number of the block that a step belongs to.
 pub(super) fn block_of(step: u64) -> i64 {
     (step / BLOCK_STEPS).cast_signed()
 }
 
-/// The steps of one block, in order; each number once.
+/// Steps of one block, in order, each number once.
 #[derive(Default)]
 pub(super) struct Block(Vec<StepRecord>);
 
 impl Block {
-    /// Adds a step. Of the same step, the last word counts.
+    /// Adds a step; the last one with the same number counts.
     pub(super) fn add(&mut self, step: StepRecord) {
         if self.0.last().is_none_or(|last| last.step < step.step) {
             return self.0.push(step);
@@ -45,7 +45,7 @@ impl Block {
         bytes
     }
 
-    /// What was packed. Bytes that make no whole step are left out.
+    /// Unpacks steps. A trailing partial step is ignored.
     pub(super) fn unpack(bytes: &[u8]) -> Self {
         Self(bytes.chunks_exact(STEP_BYTES).filter_map(unpack_step).collect())
     }

@@ -1,41 +1,41 @@
-//! What can go wrong with a session folder, and what to do about it.
+//! Errors of the session folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// Why a session could not be made, opened, read or written.
+/// Reason why a session could not be created, opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another writer has the session.
+    /// Another process is writing the session.
     #[error("{folder}: another multicard is writing this session; close it, or open the session for reading only")]
     InUse {
         /// The session.
         folder: PathBuf,
     },
-    /// There is no session.
-    #[error("{folder}: no session is here (session.toml is missing); check the path")]
+    /// The folder is not a session.
+    #[error("{folder}: not a session (session.toml is missing); check the path")]
     NotASession {
-        /// What was opened.
+        /// The folder.
         folder: PathBuf,
     },
-    /// There is a session already.
-    #[error("{folder}: a session is here already; open it, or choose another folder")]
+    /// The folder holds a session already.
+    #[error("{folder}: already a session; open it, or choose another folder")]
     Exists {
-        /// What should have become one.
+        /// The folder.
         folder: PathBuf,
     },
-    /// The folder holds something else.
+    /// The folder holds other files.
     #[error("{folder}: not empty (it holds {found:?}) and not a session; choose an empty or a new folder")]
     NotEmpty {
-        /// What should have become a session.
+        /// The folder.
         folder: PathBuf,
-        /// The name of something in it.
+        /// The name of one of them.
         found: String,
     },
-    /// A file or a line of a newer multicard.
-    #[error("{place}: {what} version {found} is newer than {known}, the newest known here; update multicard")]
+    /// A file or a line is of a newer version.
+    #[error("{place}: {what} version {found} is newer than {known}, the newest supported; update multicard")]
     Newer {
         /// The file, or file and line.
         place: String,
@@ -43,50 +43,50 @@ pub enum StoreError {
         what: &'static str,
         /// Its version.
         found: u64,
-        /// The newest known here.
+        /// The newest supported version.
         known: u32,
     },
-    /// session.toml cannot be understood.
+    /// `session.toml` is malformed.
     #[error("{file}: {reason}; correct it or take it from a backup")]
     Malformed {
-        /// Which file.
+        /// The file.
         file: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A run's id that cannot be a folder's name.
+    /// A run's id is not a valid folder name.
     #[error("run id {run:?}: must be a plain folder name of letters, digits, `-`, `_` and `.`")]
     RunId {
         /// The id.
         run: String,
     },
-    /// The file system refused.
+    /// A file operation failed.
     #[error("{doing} {path}: {source}; {}", io_advice(.source))]
     Io {
-        /// What was tried, such as `writing`.
+        /// The operation, such as `writing`.
         doing: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The index failed. The logs hold everything all the same.
+    /// The index failed; the logs are complete.
     #[error("index {path}: {source}; {}", index_advice(.source, .path))]
     Index {
-        /// The index.
+        /// The index file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// There is no index to read, and none can be made because a writer has the session.
+    /// There is no index to read, and it cannot be built because another process is writing the session.
     #[error(
-        "{path}: the index is missing or of another version while the session is in use; close the other multicard"
+        "{path}: the index is missing or of another version, and another multicard is using the session; close that one"
     )]
     NoIndex {
-        /// Where it should be.
+        /// Path of the index.
         path: PathBuf,
     },
-    /// The writer thread is gone.
+    /// The writer thread has ended.
     #[error("{folder}: the writer thread has ended; close the session and open it again, its logs are complete")]
     WriterGone {
         /// The session.
@@ -103,7 +103,7 @@ impl StoreError {
         move |source| Self::Index { path: path.to_owned(), source }
     }
 
-    /// Whether the index's file is damaged or no SQLite file at all, so that only making it anew helps.
+    /// Whether the index file is damaged or not an SQLite file, so that it has to be rebuilt.
     pub(super) fn is_corrupt_index(&self) -> bool {
         let Self::Index { source, .. } = self else { return false };
         matches!(source.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
@@ -112,18 +112,18 @@ impl StoreError {
 
 fn io_advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free space on that disk and go on",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free space on that disk and continue",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "allow writing there, or choose another folder with --session"
+            "grant write access, or choose another folder with --session"
         }
         io::ErrorKind::NotFound => "check the path",
         _ => "check the path and the disk, or choose another folder with --session",
     }
 }
 
-const FULL_DISK: &str = "there is no room left: free space on that disk and go on, the index then catches up";
+const FULL_DISK: &str = "the disk is full: free space on it and continue; the index then catches up";
 
-/// Whether the file system that a file is on has less room than SQLite wants for its smallest files.
+/// Whether a file's file system has less free space than SQLite needs for its smallest files.
 fn has_no_room(path: &Path) -> bool {
     let folder = path.parent().unwrap_or(path);
     rustix::fs::statvfs(folder).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < 1 << 20)
@@ -132,14 +132,14 @@ fn has_no_room(path: &Path) -> bool {
 fn index_advice(error: &rusqlite::Error, path: &Path) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => FULL_DISK,
-        // Of the file that readers and the writer share, SQLite only says that reading or writing failed.
+        // For the shared-memory file, SQLite reports only that reading or writing failed.
         Some(ErrorCode::SystemIoFailure) if has_no_room(path) => FULL_DISK,
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            "allow writing there, or choose another folder with --session"
+            "grant write access, or choose another folder with --session"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "another program holds the index, close it; the index then catches up"
+            "another program has locked the index; close it, and the index catches up"
         }
-        _ => "make it anew with `multicard session rebuild`, the logs hold everything",
+        _ => "rebuild it with `multicard session rebuild`; the logs are complete",
     }
 }

@@ -1,4 +1,4 @@
-//! Where things are in a session folder, its `session.toml`, and the lock that makes one writer of many openers.
+//! Paths within a session folder, its `session.toml`, and the lock that admits one writer.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 use super::StoreError;
 use crate::plan::Node;
 
-/// The version of session folders that is written here, and the newest that is read.
+/// Version of session folders written here, and the newest that can be read.
 const SESSION_VERSION: u32 = 1;
 const LOCK: &str = "session.lock";
 
 #[derive(Serialize, Deserialize)]
 struct SessionFile {
     version: u32,
-    /// RFC 3339, UTC.
+    /// Creation time: RFC 3339, UTC.
     created: String,
     node: Node,
 }
@@ -43,13 +43,13 @@ pub(super) fn samples(folder: &Path, run_id: &str) -> PathBuf {
     run(folder, run_id).join("samples.jsonl")
 }
 
-/// The rank whose log has this file name.
+/// The rank whose log has this file name; none for other names.
 pub(super) fn rank_of(file_name: &str) -> Option<u32> {
     let digits = file_name.strip_prefix("rank-")?.strip_suffix(".jsonl")?;
     digits.parse().ok().filter(|rank: &u32| rank.to_string() == digits)
 }
 
-/// Refuses ids that would lead out of `runs/`.
+/// Rejects ids that would lead out of `runs/`.
 pub(super) fn check_run_id(run: &str) -> Result<(), StoreError> {
     let plain = run.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
     if plain && !run.is_empty() && !run.starts_with('.') {
@@ -58,10 +58,9 @@ pub(super) fn check_run_id(run: &str) -> Result<(), StoreError> {
     Err(StoreError::RunId { run: run.to_owned() })
 }
 
-/// Where the index of a session lies: `session.sqlite` in its folder, or, where the folder is on a network file system
-/// (whose shared memory and locks SQLite's WAL cannot rely on), where it cannot be written, and where the environment
-/// says `MULTICARD_INDEX=state`, `multicard/indexes/<hash of the folder's path>.sqlite` in the XDG state directory of
-/// this machine.
+/// Path of a session's index: `session.sqlite` in its folder. If the folder is read-only or on a network file system (on
+/// whose shared memory and locks SQLite's WAL cannot rely), or if `MULTICARD_INDEX=state`, the index is
+/// `multicard/indexes/<hash of the folder's path>.sqlite` in the XDG state directory of this machine.
 pub fn index_path(folder: &Path) -> PathBuf {
     let magic = || rustix::fs::statfs(folder).map(|found| found.f_type as u64).unwrap_or(0);
     let elsewhere =
@@ -76,14 +75,14 @@ fn state_folder() -> Option<PathBuf> {
     etcetera::choose_base_strategy().ok().and_then(|base| base.state_dir())
 }
 
-/// Whether a folder is there and nothing can be written into it.
+/// Whether a folder exists and is not writable.
 fn is_read_only(folder: &Path) -> bool {
     use rustix::fs::{Access, access};
     use rustix::io::Errno;
     matches!(access(folder, Access::WRITE_OK), Err(Errno::ROFS | Errno::ACCESS | Errno::PERM))
 }
 
-// From linux/magic.h, and Lustre's, GPFS's, BeeGFS's and Panasas' own headers.
+// From linux/magic.h and the headers of Lustre, GPFS, BeeGFS and Panasas.
 fn is_network(magic: u64) -> bool {
     const NETWORK: [u64; 12] = [
         0x6969,      // NFS
@@ -110,14 +109,14 @@ fn state_index(state: &Path, folder: &Path) -> PathBuf {
     state.join("multicard").join("indexes").join(name + ".sqlite")
 }
 
-/// Makes an empty session of a folder that is empty or not there yet, and locks it.
+/// Creates an empty session in a new or empty folder, and locks it.
 pub(super) fn create(folder: &Path, node: &Node) -> Result<File, StoreError> {
-    fs::create_dir_all(folder).map_err(StoreError::io("making", folder))?;
+    fs::create_dir_all(folder).map_err(StoreError::io("creating", folder))?;
     if session_file(folder).exists() {
         return Err(StoreError::Exists { folder: folder.to_owned() });
     }
     let entries = fs::read_dir(folder).map_err(StoreError::io("listing", folder))?;
-    // A lock and a half-written session.toml are what a creation that was cut off leaves.
+    // An interrupted creation leaves a lock and a partial session.toml.
     let is_empty = |name: &str| fs::read_dir(folder.join(name)).is_ok_and(|mut entries| entries.next().is_none());
     let leftover = |name: &str| name == LOCK || name == "session.toml.new" || name == "runs" && is_empty(name);
     let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -139,13 +138,12 @@ pub(super) fn create(folder: &Path, node: &Node) -> Result<File, StoreError> {
         File::create(journal(folder))?.sync_all()?;
         File::open(folder)?.sync_all()
     };
-    write().inspect_err(|_| unmake(folder)).map_err(StoreError::io("writing a session into", folder))?;
+    write().inspect_err(|_| remove_created(folder)).map_err(StoreError::io("creating a session in", folder))?;
     Ok(lock)
 }
 
-/// Takes back what [`create`] made, and the index, as far as that goes. The folder itself stays: somebody may have
-/// made it on purpose.
-pub(super) fn unmake(folder: &Path) {
+/// Removes what [`create`] made, and the index, as far as possible. The folder itself stays: the user may have created it.
+pub(super) fn remove_created(folder: &Path) {
     let index = index_path(folder);
     let beside = |ending: &str| PathBuf::from(format!("{}{ending}", index.display()));
     let files = [
@@ -163,9 +161,9 @@ pub(super) fn unmake(folder: &Path) {
     let _ = fs::remove_dir(runs(folder));
 }
 
-/// The exclusive lock on a session, held as long as the file is open.
+/// Takes the exclusive lock on a session, which is held as long as the file is open.
 pub(super) fn lock(folder: &Path) -> Result<File, StoreError> {
-    // A reader that catches the index up holds the lock for a moment: that is no reason to refuse a writer.
+    // A reader that brings the index up to date holds the lock only for a moment, so a writer tries again.
     const TRIES: u32 = 10;
     for _ in 1..TRIES {
         match lock_at_once(folder) {
@@ -176,15 +174,15 @@ pub(super) fn lock(folder: &Path) -> Result<File, StoreError> {
     lock_at_once(folder)
 }
 
-/// As [`lock`], without a second try.
+/// Like [`lock`], but tries only once.
 pub(super) fn lock_at_once(folder: &Path) -> Result<File, StoreError> {
-    // Who can only read a folder locks the index that is made elsewhere.
+    // With a read-only folder, the lock is beside the index in the state directory.
     let path = match state_folder() {
         Some(state) if is_read_only(folder) => state_index(&state, folder).with_extension("lock"),
         _ => folder.join(LOCK),
     };
     if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
-        fs::create_dir_all(parent).map_err(StoreError::io("making", parent))?;
+        fs::create_dir_all(parent).map_err(StoreError::io("creating", parent))?;
     }
     let open = File::options().create(true).truncate(false).write(true).open(&path);
     let file = open.map_err(StoreError::io("opening", &path))?;
@@ -195,7 +193,7 @@ pub(super) fn lock_at_once(folder: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// The node a session was made on. Refuses what is no session, and a version newer than the known ones.
+/// The node that a session was created on. Rejects folders that are not sessions, and newer versions.
 pub(super) fn read_node(folder: &Path) -> Result<Node, StoreError> {
     let file = session_file(folder);
     let text = match fs::read_to_string(&file) {
@@ -208,10 +206,10 @@ pub(super) fn read_node(folder: &Path) -> Result<Node, StoreError> {
     parse_session_file(&text, &file)
 }
 
-/// The node that the text of a `session.toml` names; `file` is its name in messages.
+/// The node in the text of a `session.toml`; `file` is its name in error messages.
 pub fn parse_session_file(text: &str, file: &Path) -> Result<Node, StoreError> {
     let malformed = |reason: String| StoreError::Malformed { file: file.to_owned(), reason };
-    // The version is read on its own first: the rest of a newer file may look different.
+    // The version is parsed first: the rest of a newer file may differ.
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| malformed(error.to_string()))?;
     let version = table.get("version").and_then(toml::Value::as_integer);
     let version = version.and_then(|version| u64::try_from(version).ok());

@@ -1,4 +1,4 @@
-//! Writing the index: each decision, event and fold as rows. Saying the same thing twice changes nothing.
+//! Writer of the index: stores decisions, events and folds as rows. All writes are idempotent.
 
 use std::collections::HashMap;
 
@@ -12,17 +12,17 @@ use super::telemetry::TelemetryFold;
 use crate::plan::RunState;
 use crate::protocol::{Event, EventLine, Phase};
 
-/// Blocks of steps that are kept in memory at most.
+/// Maximum number of blocks of steps in memory.
 const OPEN_BLOCKS: usize = 64;
 
-/// The one connection that writes.
+/// The only connection that writes.
 pub(super) struct Index {
     connection: Connection,
-    /// Keys of rank rows, by run and rank.
+    /// Keys of rows in `rank`, by run and rank.
     keys: HashMap<String, HashMap<u32, i64>>,
-    /// The rank that spoke last, and its key: ranks say many lines in a row.
+    /// Rank of the last line, and its key; ranks log many lines in a row.
     last: Option<(String, u32, i64)>,
-    /// Blocks of steps that are ahead of their rows, by rank key and block.
+    /// Blocks of steps that have not been written yet, by rank key and block number.
     blocks: HashMap<(i64, i64), Block>,
 }
 
@@ -41,15 +41,15 @@ impl Index {
     }
 
     pub(super) fn roll_back(&mut self) {
-        // Rows that the keys stand for may be gone with it.
+        // The rollback may have removed the rows of cached keys.
         self.keys.clear();
         self.last = None;
         self.blocks.clear();
-        // A failed statement may have ended the transaction already; either way there is none afterwards.
+        // A failed statement may have ended the transaction already.
         let _ = self.connection.execute_batch("ROLLBACK");
     }
 
-    /// Ends the building of an index: from here on it is one that readers can use beside a writer.
+    /// Completes a newly built index: switches it to WAL, so that readers can use it beside a writer.
     pub(super) fn finish(self) -> Result<()> {
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         self.connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -100,7 +100,7 @@ impl Index {
                 "UPDATE run SET state = ?2, started_time_s = ?3, pid = ?4, process_start = ?5 WHERE run = ?1",
                 params![run, json(&RunState::Starting)?, line.time_s, pid, process_start.cast_signed()],
             ),
-            // Where the duration is known the end follows from it: the clock that lines are dated by may have been set meanwhile.
+            // A known duration gives the end, because the clock of `time_s` may have been set meanwhile.
             Decision::RunEnded { run, state, reason, duration_s } => self.execute(
                 "UPDATE run SET state = ?2, reason = ?3, ended_time_s = ifnull(started_time_s + ?5, ?4) WHERE run = ?1",
                 params![run, json(state)?, reason, line.time_s, duration_s],
@@ -161,7 +161,7 @@ impl Index {
         self.execute("INSERT OR REPLACE INTO telemetry VALUES (?1, ?2)", params![run, json(fold)?])
     }
 
-    /// How many bytes of a log are in the index; none where nothing was said of it.
+    /// Number of bytes of a log that are in the index; none for an unknown log.
     pub(super) fn log_bytes(&self, path: &str) -> Result<Option<u64>> {
         let mut statement = self.connection.prepare_cached("SELECT bytes FROM log WHERE path = ?1")?;
         statement.query_row([path], |row| row.get(0)).optional().map(|bytes| bytes.map(i64::cast_unsigned))
@@ -171,26 +171,26 @@ impl Index {
         self.execute("INSERT OR REPLACE INTO log VALUES (?1, ?2)", params![path, bytes.cast_signed()])
     }
 
-    /// All logs that something is known of, and how many of their bytes are in the index.
+    /// All known logs, and the number of their bytes in the index.
     pub(super) fn logs(&self) -> Result<Vec<(String, u64)>> {
         let mut statement = self.connection.prepare_cached("SELECT path, bytes FROM log")?;
         statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?.collect()
     }
 
-    /// Whether the journal has said that a run ended.
+    /// Whether the journal has recorded the end of a run.
     pub(super) fn has_ended(&self, run: &str) -> Result<bool> {
         let mut statement =
             self.connection.prepare_cached("SELECT ended_time_s IS NOT NULL FROM run WHERE run = ?1")?;
         Ok(statement.query_row([run], |row| row.get(0)).optional()?.unwrap_or(false))
     }
 
-    /// Runs of which the journal has not said that they ended.
+    /// Runs whose end the journal has not recorded.
     pub(super) fn under_way(&self) -> Result<Vec<String>> {
         let mut statement = self.connection.prepare_cached("SELECT run FROM run WHERE ended_time_s IS NULL")?;
         statement.query_map([], |row| row.get(0))?.collect()
     }
 
-    /// Takes back all that a rank said.
+    /// Removes everything that a rank logged.
     pub(super) fn forget_rank(&mut self, run: &str, rank: u32) -> Result<()> {
         self.write_blocks()?;
         let mut statement = self.connection.prepare_cached("SELECT key FROM rank WHERE run = ?1 AND rank = ?2")?;
@@ -205,8 +205,8 @@ impl Index {
         self.execute("DELETE FROM rank WHERE key = ?1", [key])
     }
 
-    /// Takes back all that the ranks and the telemetry of a run said.
-    pub(super) fn forget_said(&mut self, run: &str) -> Result<()> {
+    /// Removes everything from the logs of a run's ranks and its telemetry.
+    pub(super) fn forget_logs(&mut self, run: &str) -> Result<()> {
         let ranks: Vec<u32> = {
             let mut statement = self.connection.prepare_cached("SELECT rank FROM rank WHERE run = ?1")?;
             statement.query_map([run], |row| row.get(0))?.collect::<Result<_>>()?

@@ -1,5 +1,5 @@
-//! The thread that keeps a session's index: it appends samples to their logs, indexes what it is told, and commits in batches.
-//! Where the index fails, what it lacks is in the logs, and is caught up with later.
+//! The thread that maintains a session's index: it appends samples to their logs, indexes messages, and commits in batches.
+//! If the index fails, it later catches up from the logs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,31 +17,31 @@ use super::telemetry::TelemetryFold;
 use super::{StoreError, folder};
 use crate::protocol::{EventLine, Sample};
 
-/// Rows wait at most so long, and at most so many, before they are committed.
+/// Longest time, and largest number of rows, between two commits.
 const COMMIT_TIME: Duration = Duration::from_millis(100);
 const COMMIT_ROWS: u32 = 1000;
-/// After the index failed, it is tried again at most so often.
+/// Least time between retries after the index failed.
 const RETRY_TIME: Duration = Duration::from_secs(1);
 
-/// The first error of the thread that nobody was told yet.
-pub(super) type Kept = Arc<Mutex<Option<StoreError>>>;
+/// The first error of the thread that has not been reported yet.
+pub(super) type PendingError = Arc<Mutex<Option<StoreError>>>;
 
-/// What the thread is told.
+/// Message to the thread.
 pub(super) enum Message {
-    /// With the journal's length after it.
+    /// A decision, and the journal's length after it.
     Decision(JournalLine, u64),
     Event(EventLine),
     Sample(String, Box<Sample>),
-    /// Everything said before is to be in the index; then this is answered.
+    /// Request to index all earlier messages, then to reply.
     Flush(SyncSender<()>),
 }
 
-// What the locks guard is whole at any time, so a panic elsewhere does not matter.
+// The guarded values are consistent at any time, so a poisoned lock does no harm.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens the index for who holds the lock, brought up to the logs; made anew where it cannot be used.
+/// Opens the index for the holder of the lock and brings it up to date with the logs, or rebuilds it if it is unusable.
 pub(super) fn open_index(folder: &Path) -> Result<(Index, RebuildReport), StoreError> {
     let path = folder::index_path(folder);
     let open = || schema::open_writer(&path).map_err(StoreError::index(&path));
@@ -75,11 +75,11 @@ fn catch_up(folder: &Path, path: &Path, index: &mut Index) -> Result<RebuildRepo
     committed.inspect_err(|_| index.roll_back())
 }
 
-/// The samples' log of a run that is being sampled.
+/// Log of a run's samples.
 struct SampleLog {
     appender: Appender,
     fold: TelemetryFold,
-    /// The fold is ahead of the index.
+    /// Whether the fold is newer than the index.
     ahead: bool,
 }
 
@@ -88,41 +88,41 @@ pub(super) struct IndexKeeper {
     folder: PathBuf,
     index_path: PathBuf,
     index: Index,
-    kept: Kept,
+    pending_error: PendingError,
     samples: HashMap<String, SampleLog>,
-    /// When the open transaction was begun.
-    begun: Option<Instant>,
+    /// Start of the open transaction.
+    transaction_start: Option<Instant>,
     rows: u32,
-    /// The index lacks something since an error; when it was last tried.
+    /// Time of the last attempt, if the index is behind because of an error.
     failed: Option<Instant>,
 }
 
 impl IndexKeeper {
-    /// Keeps the index of the session in `folder`, and in `kept` the first error that nobody was told yet.
-    pub fn new(folder: &Path, index: Index, kept: Kept) -> Self {
+    /// Maintains the index of the session in `folder`; `pending_error` receives the first unreported error.
+    pub fn new(folder: &Path, index: Index, pending_error: PendingError) -> Self {
         Self {
             folder: folder.to_owned(),
             index_path: folder::index_path(folder),
             index,
-            kept,
+            pending_error,
             samples: HashMap::new(),
-            begun: None,
+            transaction_start: None,
             rows: 0,
             failed: None,
         }
     }
 
-    /// Works until nobody can tell it anything any more.
+    /// Processes messages until all senders are gone.
     pub fn run(mut self, receiver: &Receiver<Message>) {
         loop {
-            let message = match self.begun {
-                Some(begun) => receiver.recv_timeout(COMMIT_TIME.saturating_sub(begun.elapsed())),
+            let message = match self.transaction_start {
+                Some(transaction_start) => receiver.recv_timeout(COMMIT_TIME.saturating_sub(transaction_start.elapsed())),
                 None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match message {
                 Ok(Message::Flush(reply)) => {
                     self.settle();
-                    // Nobody waits any more where this fails.
+                    // Fails only if nobody waits any more.
                     let _ = reply.send(());
                 }
                 Ok(message) => self.take(message),
@@ -133,14 +133,14 @@ impl IndexKeeper {
     }
 
     fn take(&mut self, message: Message) {
-        // A log first: it is the truth, whatever becomes of the index.
+        // The log comes first: it is the truth, whatever happens to the index.
         if let Message::Sample(run, sample) = &message
             && let Err(error) = self.append(run, sample)
         {
-            return self.keep(error);
+            return self.report(error);
         }
         if let Some(tried) = self.failed {
-            // What comes now is in the logs, where catching up finds it.
+            // Catching up finds this message in the logs.
             if tried.elapsed() >= RETRY_TIME {
                 self.recover();
             }
@@ -149,7 +149,7 @@ impl IndexKeeper {
         match self.index(message) {
             Ok(()) => {
                 self.rows += 1;
-                if self.rows >= COMMIT_ROWS || self.begun.is_some_and(|begun| begun.elapsed() >= COMMIT_TIME) {
+                if self.rows >= COMMIT_ROWS || self.transaction_start.is_some_and(|transaction_start| transaction_start.elapsed() >= COMMIT_TIME) {
                     self.commit();
                 }
             }
@@ -161,7 +161,7 @@ impl IndexKeeper {
         let path = folder::samples(&self.folder, run);
         if !self.samples.contains_key(run) {
             let run_folder = folder::run(&self.folder, run);
-            fs::create_dir_all(&run_folder).map_err(StoreError::io("making", &run_folder))?;
+            fs::create_dir_all(&run_folder).map_err(StoreError::io("creating", &run_folder))?;
             let appender = Appender::open(&path).map_err(StoreError::io("opening", &path))?;
             let fold = replay::fold_samples(&self.folder, run, appender.bytes())?;
             self.samples.insert(run.to_owned(), SampleLog { appender, fold, ahead: false });
@@ -177,9 +177,9 @@ impl IndexKeeper {
 
     fn index(&mut self, message: Message) -> Result<(), StoreError> {
         let path = &self.index_path;
-        if self.begun.is_none() {
+        if self.transaction_start.is_none() {
             self.index.begin().map_err(StoreError::index(path))?;
-            self.begun = Some(Instant::now());
+            self.transaction_start = Some(Instant::now());
         }
         match message {
             Message::Event(line) => self.index.event(&line).map_err(StoreError::index(path)),
@@ -193,13 +193,12 @@ impl IndexKeeper {
                     _ => Ok(()),
                 }
             }
-            // Folds are written once a commit; flushes do not come here.
+            // Folds are written once per commit; flushes are handled elsewhere.
             Message::Sample(..) | Message::Flush(_) => Ok(()),
         }
     }
 
-    /// A run is over: whatever its logs hold beyond what was said of them is indexed now, and they need not be read
-    /// again when the session is opened.
+    /// Indexes the rest of an ended run's logs, so that they need not be read again when the session is opened.
     fn seal(&mut self, run: &str) -> Result<(), StoreError> {
         self.index_folds()?;
         self.samples.remove(run);
@@ -218,7 +217,7 @@ impl IndexKeeper {
     }
 
     fn commit(&mut self) {
-        if self.begun.is_none() {
+        if self.transaction_start.is_none() {
             return;
         }
         let commit = |writer: &mut Self| {
@@ -226,12 +225,12 @@ impl IndexKeeper {
             writer.index.commit().map_err(StoreError::index(&writer.index_path))
         };
         match commit(self) {
-            Ok(()) => (self.begun, self.rows) = (None, 0),
+            Ok(()) => (self.transaction_start, self.rows) = (None, 0),
             Err(error) => self.fail(error),
         }
     }
 
-    /// Everything that can be in the index is, now.
+    /// Writes and commits everything to the index, as far as it works.
     fn settle(&mut self) {
         self.commit();
         if self.failed.is_some() {
@@ -241,8 +240,8 @@ impl IndexKeeper {
 
     fn fail(&mut self, error: StoreError) {
         self.index.roll_back();
-        (self.begun, self.rows, self.failed) = (None, 0, Some(Instant::now()));
-        self.keep(error);
+        (self.transaction_start, self.rows, self.failed) = (None, 0, Some(Instant::now()));
+        self.report(error);
     }
 
     fn recover(&mut self) {
@@ -252,7 +251,7 @@ impl IndexKeeper {
         }
     }
 
-    fn keep(&self, error: StoreError) {
-        lock(&self.kept).get_or_insert(error);
+    fn report(&self, error: StoreError) {
+        lock(&self.pending_error).get_or_insert(error);
     }
 }

@@ -1,20 +1,20 @@
-//! Decisions of the session: the lines of `journal.jsonl`.
+//! The session's decisions: lines of `journal.jsonl`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Data, Key, Levels, RunState, image};
 use crate::protocol::{Placement, TraceOutcome};
 
-/// The workload of sessions that name none.
+/// Default workload, for old journals that name none.
 fn image() -> Key {
     image::KEY.into()
 }
 
-/// Something the session decided.
+/// Decision of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
-    /// A plan joined the session.
+    /// A plan was added to the session.
     PlanAdded {
         /// Its id within the session: `p1`, `p2`, …
         plan: String,
@@ -23,15 +23,15 @@ pub enum Decision {
         /// The plan file's text.
         toml: String,
     },
-    /// A run waits for its turn.
+    /// A run was queued.
     RunQueued {
         /// The run's id.
         run: String,
-        /// The id of the plan that asked for it.
+        /// Id of its plan.
         plan: String,
-        /// Its cell's id.
+        /// Id of its cell.
         cell: String,
-        /// The workload that it is a run of; sessions of before there were several name none.
+        /// Key of its workload; sessions of version 0.1 name none.
         #[serde(default = "image")]
         workload: Key,
         /// The level of every factor.
@@ -40,21 +40,21 @@ pub enum Decision {
         data: Data,
         /// Which repeat of the cell, from 1.
         repeat: u32,
-        /// The seed of weights and order.
+        /// Seed of the weights and the order of samples.
         seed: u64,
-        /// A profiler records it.
+        /// Whether a profiler records it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         traced: bool,
     },
-    /// A run got its place, right before it was started.
+    /// A run was placed, right before its start.
     RunPlaced {
         /// The run's id.
         run: String,
         /// Where its ranks run.
         placement: Placement,
-        /// Runs that were under way on the machine.
+        /// Other runs that were running on the machine.
         beside: Vec<String>,
-        /// What is to be known of its GPUs, such as that others use them.
+        /// Caveats about its GPUs, such as use by others.
         warnings: Vec<String>,
     },
     /// A run's group was started.
@@ -63,39 +63,39 @@ pub enum Decision {
         run: String,
         /// The group's process id.
         pid: u32,
-        /// When that process started, in clock ticks since boot (`/proc/<pid>/stat`, field 22): with the id it
-        /// recognises the process again.
+        /// Start of that process in clock ticks since boot (`/proc/<pid>/stat`, field 22); with the id, it identifies the
+        /// process.
         process_start: u64,
     },
-    /// A run is over.
+    /// A run ended.
     RunEnded {
         /// The run's id.
         run: String,
         /// How it ended.
         state: RunState,
-        /// Why, where it did not finish.
+        /// Why it did not finish; none if it did.
         reason: Option<String>,
-        /// How long it took, by a clock that nobody sets; none where nobody watched its end.
+        /// Duration by a monotonic clock; none if nobody watched its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_s: Option<f64>,
     },
-    /// A profiler's report was imported, or was not. Of the same name, the last word counts.
+    /// The import of a profiler's report ended. The last decision with the same name counts.
     TraceEnded {
-        /// The run's id, or the name of a report that stands alone.
+        /// The run's id, or the name of a standalone report.
         name: String,
-        /// It is that of a run.
+        /// Whether it belongs to a run.
         of_run: bool,
-        /// What came of it.
+        /// The outcome.
         outcome: TraceOutcome,
     },
-    /// A study was saved under a name; of the same name, the last word counts.
+    /// A study was saved under a name. The last decision with the same name counts.
     StudySaved {
         /// Its name.
         name: String,
-        /// What is shown and how, as those who draw write it.
+        /// The study, as `figure::Study` serializes it.
         study: serde_json::Value,
     },
-    /// The study of a name was deleted.
+    /// A saved study was deleted.
     StudyDeleted {
         /// Its name.
         name: String,
@@ -105,9 +105,9 @@ pub enum Decision {
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalLine {
-    /// When, in seconds since the Unix epoch.
+    /// Seconds since the Unix epoch.
     pub time_s: f64,
-    /// What.
+    /// The decision.
     #[serde(flatten)]
     pub decision: Decision,
 }

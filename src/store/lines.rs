@@ -1,19 +1,19 @@
-//! Logs of lines: appended whole or not at all, and read up to the last whole line.
+//! Line-based logs: lines are appended whole or not at all, and read up to the last whole line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Appends lines to a log that nobody else writes. A line that could not be written whole leaves nothing behind.
+/// Writer of a log that nobody else writes. A line that cannot be written whole leaves nothing behind.
 pub(super) struct Appender {
     file: File,
-    /// Up to the end of the last whole line.
+    /// Length up to the end of the last whole line.
     bytes: u64,
     was_torn: bool,
 }
 
 impl Appender {
-    /// Opens a log, and cuts off a last line that a crash tore: whoever wrote it was never told that it is kept.
+    /// Opens a log and truncates a last line that a crash left torn, which was never acknowledged.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).read(true).append(true).open(path)?;
         let length = file.metadata()?.len();
@@ -24,12 +24,12 @@ impl Appender {
         Ok(Self { file, bytes, was_torn: bytes < length })
     }
 
-    /// Appends one line, without its end.
+    /// Appends one line, given without its line break.
     pub(super) fn append(&mut self, line: String) -> io::Result<()> {
         self.write(line, false)
     }
 
-    /// Appends one line and waits until it is on the disk.
+    /// Appends one line and syncs it to disk.
     pub(super) fn append_durably(&mut self, line: String) -> io::Result<()> {
         self.write(line, true)
     }
@@ -38,7 +38,7 @@ impl Appender {
         line.push('\n');
         let written = self.file.write_all(line.as_bytes());
         if let Err(error) = written.and_then(|()| if durably { self.file.sync_data() } else { Ok(()) }) {
-            // A full disk may have taken a part; without this the next line would be glued to it.
+            // A full disk may have taken a part, to which the next line would be joined.
             let _ = self.file.set_len(self.bytes);
             return Err(error);
         }
@@ -46,12 +46,12 @@ impl Appender {
         Ok(())
     }
 
-    /// Whether a torn last line was cut off.
+    /// Whether a torn last line was truncated.
     pub(super) fn was_torn(&self) -> bool {
         self.was_torn
     }
 
-    /// The length of the log.
+    /// Length of the log.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -74,15 +74,15 @@ fn end_of_last_line(mut file: &File, length: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// What [`read`] met.
+/// Item of [`read`].
 pub(super) enum Line<'a> {
-    /// A whole line, without its end, and its number from 1.
+    /// A whole line without its line break, and its number from 1.
     Whole(&'a [u8], u64),
-    /// The last line has no end: it is still being written, or a crash tore it.
+    /// Number of a last line without a line break: it is still being written, or a crash left it torn.
     Torn(u64),
 }
 
-/// Reads the first `bytes` of a log, line by line, until `each` says to stop. A log that is not there is empty.
+/// Reads the first `bytes` of a log, line by line, until `each` returns an error or stops. A missing log is empty.
 pub(super) fn read<E: From<io::Error>>(
     path: &Path,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Reading a session: a snapshot of the index, beside a writer and never waiting for it.
+//! Reader of a session: snapshots of the index, independent of a writer.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -17,37 +17,37 @@ use super::{
 use crate::plan::{Key, Node, RunState};
 use crate::protocol::{Sample, TraceOutcome, TraceSummary};
 
-/// A connection that only reads. Each call sees one moment of the index.
+/// Read-only connection. Each call sees a consistent snapshot of the index.
 pub struct Reader {
     folder: PathBuf,
     path: PathBuf,
     connection: Connection,
 }
 
-/// The process of a run that was started and has not ended.
+/// Process of a run that was started and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunProcess {
     /// The run's id.
     pub run: String,
-    /// The process id of its group.
+    /// Process id of its group.
     pub pid: u32,
-    /// When that process started, in clock ticks since boot.
+    /// Start of that process, in clock ticks since boot.
     pub process_start: u64,
 }
 
 impl Reader {
-    /// Opens a session to read it. Where nobody writes it, the index is first brought up to the logs, or made anew
-    /// where it is missing, damaged or of another version.
+    /// Opens a session for reading. If nobody is writing it, the index is first brought up to date with the logs, or rebuilt if
+    /// it is missing, damaged or of another version.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         folder::read_node(folder)?;
-        // With a writer, the index is its business; in a folder that cannot be written, the index is as it is.
+        // A writer maintains the index itself; in a read-only folder the index stays as it is.
         if let Ok(_lock) = folder::lock_at_once(folder) {
             drop(index_keeper::open_index(folder)?);
         }
         Self::open_index(folder)
     }
 
-    /// Opens the index as it is.
+    /// Opens the index without updating it.
     pub(super) fn open_index(folder: &Path) -> Result<Self, StoreError> {
         let path = folder::index_path(folder);
         match schema::open_reader(&path).map_err(StoreError::index(&path))? {
@@ -56,29 +56,29 @@ impl Reader {
         }
     }
 
-    /// The machine that the session was made on.
+    /// The machine that the session was created on.
     pub fn node(&self) -> Result<Node, StoreError> {
         folder::read_node(&self.folder)
     }
 
-    /// Plans in the order they joined: id within the session, name, the file's text.
+    /// Plans in the order they were added: id within the session, name, the file's text.
     pub fn plans(&self) -> Result<Vec<(String, String, String)>, StoreError> {
         let sql = "SELECT plan, name, toml FROM plan ORDER BY position";
-        self.told(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
+        self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
     }
 
     /// Saved studies in the order they were first saved: name and JSON.
     pub fn studies(&self) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT name, study FROM study ORDER BY position";
-        self.told(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))
+        self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))
     }
 
-    /// All runs in the order they were queued, their ranks without steps.
+    /// All runs in the order they were queued; their ranks come without steps.
     pub fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
-        self.told(self.collect(None))
+        self.checked(self.collect(None))
     }
 
-    /// One run, with its ranks' steps; none where the journal does not know it.
+    /// One run with its ranks' steps; none for a run that the journal does not have.
     pub fn run(&self, run: &str) -> Result<Option<RunRecord>, StoreError> {
         let collect = || {
             let snapshot = self.connection.unchecked_transaction()?;
@@ -88,13 +88,13 @@ impl Reader {
             }
             snapshot.finish().map(|()| Some(record))
         };
-        self.told(collect())
+        self.checked(collect())
     }
 
-    /// Reports that stand alone, by name.
+    /// Standalone reports, by name.
     pub fn reports(&self) -> Result<Vec<(String, TraceSummary)>, StoreError> {
         let sql = "SELECT name, outcome FROM trace WHERE NOT of_run ORDER BY name";
-        let reports = self.told(self.rows(sql, params![], |row| Ok((row.get(0)?, json(row, 1)?))))?;
+        let reports = self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, json(row, 1)?))))?;
         let imported = |(name, outcome)| match outcome {
             TraceOutcome::Imported(summary) => Some((name, *summary)),
             TraceOutcome::Failed(_) => None,
@@ -104,11 +104,11 @@ impl Reader {
 
     /// The steps of one rank, in order.
     pub fn steps(&self, run: &str, rank: u32) -> Result<Vec<StepRecord>, StoreError> {
-        self.told(self.read_steps(run, rank))
+        self.checked(self.read_steps(run, rank))
     }
 
-    /// What telemetry read while a run went on, in the order of its log. Lines that cannot be understood, and a last one
-    /// that is torn, are left out; a run without a log has none.
+    /// Samples of a run, in the order of its log. Malformed lines and a torn last line are left out; a run without a log has
+    /// no samples.
     pub fn samples(&self, run: &str) -> Result<Vec<Sample>, StoreError> {
         folder::check_run_id(run)?;
         let mut samples = Vec::new();
@@ -116,16 +116,16 @@ impl Reader {
         Ok(samples)
     }
 
-    /// Processes of runs that were started and have not ended: after a restart, those to look for.
+    /// Processes of runs that were started and have not ended: those to look for after a restart.
     pub fn processes(&self) -> Result<Vec<RunProcess>, StoreError> {
         let sql = "SELECT run, pid, process_start FROM run
              WHERE pid IS NOT NULL AND ended_time_s IS NULL ORDER BY position";
-        self.told(self.rows(sql, params![], |row| {
+        self.checked(self.rows(sql, params![], |row| {
             Ok(RunProcess { run: row.get(0)?, pid: row.get(1)?, process_start: unsigned(row, 2)? })
         }))
     }
 
-    fn told<T>(&self, result: SqlResult<T>) -> Result<T, StoreError> {
+    fn checked<T>(&self, result: SqlResult<T>) -> Result<T, StoreError> {
         result.map_err(StoreError::index(&self.path))
     }
 
@@ -159,7 +159,7 @@ impl Reader {
         Ok(records)
     }
 
-    /// All runs or one. The caller's transaction makes the queries see one moment.
+    /// All runs or one. The caller's transaction gives the queries one snapshot.
     fn collect_in_snapshot(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {
         let mut ranks = self.ranks(run)?;
         let mut beside = self.beside(run)?;
@@ -173,14 +173,14 @@ impl Reader {
         );
         self.rows(&sql, [run], |row| {
             let run: String = row.get(0)?;
-            let said = ranks.remove(&run).unwrap_or_default();
+            let logged = ranks.remove(&run).unwrap_or_default();
             let state = match json(row, 7)? {
-                // The journal knows when processes were started, the ranks when they are up.
-                RunState::Starting if said.ranks.iter().any(|rank| rank.device.is_some()) => RunState::Running,
+                // The journal records when processes were started; the ranks' logs, that they are up.
+                RunState::Starting if logged.ranks.iter().any(|rank| rank.device.is_some()) => RunState::Running,
                 state => state,
             };
             let fold: Option<TelemetryFold> = optional_json(row, 12)?;
-            let counted = (!said.ranks.is_empty()).then_some(said.counted.as_slice());
+            let counted = (!logged.ranks.is_empty()).then_some(logged.counted.as_slice());
             Ok(RunRecord {
                 plan: row.get(1)?,
                 cell: row.get(2)?,
@@ -197,7 +197,7 @@ impl Reader {
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
                 traced: row.get(13)?,
                 trace: optional_json(row, 14)?,
-                ranks: said.ranks,
+                ranks: logged.ranks,
                 placement: optional_json(row, 15)?,
                 warnings: optional_json(row, 16)?.unwrap_or_default(),
                 beside: beside.remove(&run).unwrap_or_default(),
@@ -206,7 +206,7 @@ impl Reader {
         })
     }
 
-    /// What ran at the same time as each run.
+    /// Runs that ran at the same time as each run.
     fn beside(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
         let which = if run.is_some() { "run = ?1" } else { "?1 IS NULL" };
         let sql = format!("SELECT run, other FROM beside WHERE {which} ORDER BY run, other");
@@ -217,10 +217,10 @@ impl Reader {
         Ok(beside)
     }
 
-    /// What ranks said, without steps, by run.
-    fn ranks(&self, run: Option<&str>) -> SqlResult<HashMap<String, Said>> {
-        let mut runs: HashMap<String, Said> = HashMap::new();
-        // Where the rank of a key is: its run, and its place there.
+    /// What ranks logged, by run and without steps.
+    fn ranks(&self, run: Option<&str>) -> SqlResult<HashMap<String, Logged>> {
+        let mut runs: HashMap<String, Logged> = HashMap::new();
+        // Rank of a key: its run and its position there.
         let mut places: HashMap<i64, (String, usize)> = HashMap::new();
         // ?1 is bound to the run either way.
         let which = if run.is_some() { "rank.run = ?1" } else { "?1 IS NULL" };
@@ -240,14 +240,14 @@ impl Reader {
                 duration_s: row.get(7)?,
                 ..RankRecord::default()
             };
-            let said = runs.entry(run.clone()).or_default();
-            places.insert(row.get(0)?, (run, said.ranks.len()));
-            said.ranks.push(record);
+            let logged = runs.entry(run.clone()).or_default();
+            places.insert(row.get(0)?, (run, logged.ranks.len()));
+            logged.ranks.push(record);
         }
-        // Rows of a table that hang on ranks, in order, each handed to its rank.
+        // Assigns a table's rows to their ranks, in order.
         let mut hand_out =
-            |table: &str, order: &str, read: &dyn Fn(&Row<'_>, &mut Said, usize) -> SqlResult<()>| -> SqlResult<()> {
-                // The join is spared where all runs are wanted: every rank is known already.
+            |table: &str, order: &str, read: &dyn Fn(&Row<'_>, &mut Logged, usize) -> SqlResult<()>| -> SqlResult<()> {
+                // For all runs, every rank is known already, so no join is needed.
                 let join = if run.is_some() { "JOIN rank ON rank.key = child.rank_key" } else { "" };
                 let sql =
                     format!("SELECT child.* FROM {table} AS child {join} WHERE {which} ORDER BY rank_key, {order}");
@@ -255,14 +255,14 @@ impl Reader {
                 let mut rows = statement.query([run])?;
                 while let Some(row) = rows.next()? {
                     if let Some((run, place)) = places.get(&row.get(0)?)
-                        && let Some(said) = runs.get_mut(run)
+                        && let Some(logged) = runs.get_mut(run)
                     {
-                        read(row, said, *place)?;
+                        read(row, logged, *place)?;
                     }
                 }
                 Ok(())
             };
-        // Few keys, many readings.
+        // There are few keys and many readings.
         let keys = RefCell::new(BTreeSet::<Key>::new());
         let key_of = |text: &str| {
             let mut keys = keys.borrow_mut();
@@ -271,8 +271,8 @@ impl Reader {
                 Key::from(text)
             })
         };
-        hand_out("reading", "epoch, step, key, time_s", &|row, said, place| {
-            said.ranks[place].readings.push(ReadingRecord {
+        hand_out("reading", "epoch, step, key, time_s", &|row, logged, place| {
+            logged.ranks[place].readings.push(ReadingRecord {
                 epoch: Some(row.get(1)?).filter(|epoch| *epoch > 0),
                 step: Some(unsigned(row, 2)?).filter(|step| *step > 0),
                 key: key_of(row.get_ref(3)?.as_str()?),
@@ -281,30 +281,30 @@ impl Reader {
             });
             Ok(())
         })?;
-        hand_out("remark", "time_s, kind, content", &|row, said, place| {
+        hand_out("remark", "time_s, kind, content", &|row, logged, place| {
             match row.get_ref(2)?.as_str()? {
-                "evidence" => said.ranks[place].evidence.push(json(row, 3)?),
-                _ => said.ranks[place].warnings.push(row.get(3)?),
+                "evidence" => logged.ranks[place].evidence.push(json(row, 3)?),
+                _ => logged.ranks[place].warnings.push(row.get(3)?),
             }
             Ok(())
         })?;
-        hand_out("steady", "first_s", &|row, said, _| {
-            said.counted.push((row.get(1)?, row.get::<_, Option<f64>>(2)?.unwrap_or(f64::INFINITY)));
+        hand_out("steady", "first_s", &|row, logged, _| {
+            logged.counted.push((row.get(1)?, row.get::<_, Option<f64>>(2)?.unwrap_or(f64::INFINITY)));
             Ok(())
         })?;
         Ok(runs)
     }
 }
 
-/// What the ranks of one run said.
+/// What the ranks of one run logged.
 #[derive(Default)]
-struct Said {
+struct Logged {
     ranks: Vec<RankRecord>,
-    /// When steps counted, over all ranks: (from, to) in seconds since the Unix epoch.
+    /// Periods of counted steps of all ranks: (from, to) in seconds since the Unix epoch.
     counted: Vec<(f64, f64)>,
 }
 
-/// A number that may be none: SQLite keeps NaN as null.
+/// A number that may be NaN, which SQLite stores as null.
 fn number(row: &Row<'_>, column: usize) -> SqlResult<f64> {
     Ok(row.get::<_, Option<f64>>(column)?.unwrap_or(f64::NAN))
 }

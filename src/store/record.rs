@@ -1,94 +1,94 @@
-//! What readers get: everything known of one run, as plain values.
+//! Records that readers return: everything known about a run, as plain values.
 
 use crate::plan::{Data, Identity, Key, Levels, RunState, identity};
 use crate::protocol::{Device, Evidence, FailureKind, Placement, TraceOutcome};
 
-/// One training step of a rank; see [`crate::protocol::Event::Step`].
+/// Training step of a rank; see [`crate::protocol::Event::Step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepRecord {
     /// The step, from 1.
     pub step: u64,
-    /// When it was told, in seconds since the Unix epoch.
+    /// Time it was logged, in seconds since the Unix epoch.
     pub time_s: f64,
     /// The epoch, from 1.
     pub epoch: u32,
-    /// From the end of the step before to the end of this one.
+    /// From the end of the previous step to the end of this one.
     pub duration_s: f64,
-    /// How long the host waited for its batch.
+    /// Time the host waited for the batch.
     pub load_wait_s: f64,
     /// The batch's mean loss.
     pub loss: f64,
-    /// The batch's units: images, tokens, or what else the workload counts.
+    /// Units in the batch: images, tokens, or whatever the workload counts.
     pub units: u32,
-    /// Left out of statistics.
+    /// Excluded from statistics.
     pub warm_up: bool,
 }
 
-/// A number that a rank measured; see [`crate::protocol::Event::Reading`].
+/// Number that a rank measured; see [`crate::protocol::Event::Reading`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadingRecord {
     /// What was measured: the key of a measure.
     pub key: Key,
-    /// The value; NaN where it was not a number.
+    /// The value; NaN if it was not a number.
     pub value: f64,
     /// The epoch it belongs to, from 1; none for the whole run.
     pub epoch: Option<u32>,
     /// The step it belongs to, from 1.
     pub step: Option<u64>,
-    /// When it was told, in seconds since the Unix epoch.
+    /// Time it was logged, in seconds since the Unix epoch.
     pub time_s: f64,
 }
 
-/// What one rank of a run said.
+/// What one rank of a run logged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankRecord {
     /// The rank.
     pub rank: u32,
-    /// Where it computed.
+    /// Device it computed on.
     pub device: Option<Device>,
-    /// libtorch's version.
+    /// libtorch version.
     pub torch_version: Option<String>,
     /// Its steps, in order.
     pub steps: Vec<StepRecord>,
-    /// Its readings by epoch, step and key: first those of no epoch.
+    /// Its readings by epoch, step and key; those without an epoch come first.
     pub readings: Vec<ReadingRecord>,
-    /// What was seen of factors.
+    /// Evidence on factors.
     pub evidence: Vec<Evidence>,
-    /// What it warned of.
+    /// Its warnings.
     pub warnings: Vec<String>,
-    /// Why it gave up.
+    /// Why it failed.
     pub failure: Option<(FailureKind, String)>,
-    /// How long its process lived, where it finished.
+    /// Lifetime of its process, if it finished.
     pub duration_s: Option<f64>,
 }
 
-/// What telemetry saw of a run, over its GPUs.
+/// Summary of a run's telemetry, over its GPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TelemetryRecord {
-    /// At most in use on one of its GPUs, by everybody (NVML).
+    /// Peak memory in use on one of its GPUs, by all processes (NVML).
     pub peak_device_bytes: Option<u64>,
-    /// Energy its GPUs took while it ran.
+    /// Energy of its GPUs during the run.
     pub energy_j: Option<f64>,
-    /// Throttle reasons seen on its GPUs while its steps counted.
+    /// Throttle reasons of its GPUs during counted steps.
     pub throttle_reasons: Vec<String>,
-    /// Another process used one of its GPUs.
+    /// Whether another process used one of its GPUs.
     pub shared: bool,
-    /// The longest time without samples.
+    /// Longest time without samples.
     pub longest_hole_s: Option<f64>,
-    /// How many samples there are.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// All that is known of one run.
+/// Everything known about one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
     /// Its id.
     pub run: String,
-    /// The name of the plan that asked for it.
+    /// Name of its plan.
     pub plan: String,
-    /// Its cell's id.
+    /// Id of its cell.
     pub cell: String,
-    /// The workload that it is a run of.
+    /// Key of its workload.
     pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
@@ -96,17 +96,17 @@ pub struct RunRecord {
     pub data: Data,
     /// Which repeat of the cell, from 1.
     pub repeat: u32,
-    /// The seed of weights and order.
+    /// Seed of the weights and the order of samples.
     pub seed: u64,
-    /// Where it stands.
+    /// Its state.
     pub state: RunState,
-    /// Why, where it failed.
+    /// Why it did not finish.
     pub reason: Option<String>,
-    /// Where it was put.
+    /// Where its ranks run.
     pub placement: Option<Placement>,
-    /// What is to be known of its GPUs, such as that others used them.
+    /// Caveats about its GPUs, such as use by others.
     pub warnings: Vec<String>,
-    /// Runs that were under way on the machine at the same time.
+    /// Runs that ran on the machine at the same time.
     pub beside: Vec<String>,
     /// When it was queued, in seconds since the Unix epoch.
     pub queued_time_s: f64,
@@ -114,13 +114,13 @@ pub struct RunRecord {
     pub started_time_s: Option<f64>,
     /// When it ended.
     pub ended_time_s: Option<f64>,
-    /// What its ranks said.
+    /// Logs of its ranks.
     pub ranks: Vec<RankRecord>,
-    /// What telemetry saw.
+    /// Summary of its telemetry.
     pub telemetry: TelemetryRecord,
-    /// A profiler recorded it, which costs time.
+    /// Whether a profiler recorded it, which costs time.
     pub traced: bool,
-    /// What came of the profiler's report, once that is known.
+    /// Outcome of importing the profiler's report, once known.
     pub trace: Option<TraceOutcome>,
 }
 
@@ -137,12 +137,12 @@ impl RankRecord {
 }
 
 impl RunRecord {
-    /// What its cell is, whatever id the session gave it.
+    /// Identity of its cell, independent of the session's id for it.
     pub fn identity(&self) -> Identity {
         identity(&self.workload, &self.data, self.traced, &self.levels)
     }
 
-    /// What was seen of factors, by ranks and in the profiler's report.
+    /// Evidence on factors, from ranks and the profiler's report.
     pub fn evidence(&self) -> impl Iterator<Item = &Evidence> {
         let traced = match &self.trace {
             Some(TraceOutcome::Imported(trace)) => trace.evidence.as_slice(),

@@ -1,4 +1,4 @@
-//! Bringing the index up to its logs: a part of them when a session is opened, all of them when it is made anew.
+//! Replay of logs into the index: new parts when a session is opened, everything when the index is rebuilt.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,37 +14,37 @@ use super::telemetry::TelemetryFold;
 use super::{StoreError, folder, schema};
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_line};
 
-/// Why a line cannot be understood is shown up to here.
+/// Maximum length of an error about a malformed line.
 const WHY_CHARS: usize = 300;
 
-/// What making the index anew found.
+/// Findings of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RebuildReport {
-    /// Runs that the journal queued.
+    /// Number of runs that the journal queued.
     pub runs: u64,
-    /// Lines of rank logs.
+    /// Number of lines in rank logs.
     pub events: u64,
-    /// Lines of samples' logs.
+    /// Number of lines in sample logs.
     pub samples: u64,
-    /// Lines that could not be understood, each as `file:line: why`; they are left out, the rest is kept.
+    /// Malformed lines, each as `file:line: why`. They are left out; the rest is kept.
     pub damaged: Vec<String>,
-    /// Last lines without an end, each as `file:line: …`: still being written, or torn by a crash. Left out.
+    /// Last lines without a line break, each as `file:line: …`: still being written, or torn by a crash. They are left out.
     pub torn: Vec<String>,
 }
 
-/// Makes the index of a session anew from its journal and logs, beside the old one, which it then replaces.
-/// `progress` is told bytes done and bytes in all. Only the one writer may do it.
+/// Rebuilds the index of a session from its journal and logs, beside the old one, which it then replaces. `progress` receives
+/// the bytes done and the total. Only the writer may do it.
 pub fn rebuild(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport, StoreError> {
     folder::read_node(folder)?;
     let _lock = folder::lock(folder)?;
     rebuild_locked(folder, progress)
 }
 
-/// As [`rebuild`], for who holds the lock.
+/// Like [`rebuild`], for the holder of the lock.
 pub(super) fn rebuild_locked(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport, StoreError> {
     let path = folder::index_path(folder);
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(StoreError::io("making", parent))?;
+        fs::create_dir_all(parent).map_err(StoreError::io("creating", parent))?;
     }
     let new = with_suffix(&path, ".new");
     remove(&new)?;
@@ -55,8 +55,8 @@ pub(super) fn rebuild_locked(folder: &Path, progress: &mut dyn FnMut(u64, u64)) 
         index.commit().and_then(|()| index.finish()).map_err(StoreError::index(&new))?;
         report
     };
-    // SQLite would take a log left by the old index for the new one's. The old index goes before its log, without which it
-    // could be the half of a checkpoint: whoever is stopped between leaves none, and it is made anew.
+    // SQLite would apply a WAL left by the old index to the new one. The old index is removed before its WAL, without which it
+    // could be a partial checkpoint: an interruption leaves no index, and it is rebuilt.
     for old in [path.clone(), with_suffix(&path, "-wal"), with_suffix(&path, "-shm")] {
         remove(&old)?;
     }
@@ -77,47 +77,47 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Whether a log is shorter than what the index has of it: a machine that crashed kept the index, and lost a part of the
-/// log that had not reached the disk.
+/// Whether a log is shorter than the part that the index has, because a crash of the machine lost an unsynced part of the
+/// log.
 pub(super) fn has_shrunk(folder: &Path, index: &Index) -> rusqlite::Result<bool> {
     let length = |path: &str| fs::metadata(folder.join(path)).map_or(0, |metadata| metadata.len());
     Ok(index.logs()?.iter().any(|(path, bytes)| length(path) < *bytes))
 }
 
-/// Indexes every log whose length is not the one the index knows. Runs inside a transaction of the caller.
+/// Indexes every log whose length differs from the one in the index. Runs inside the caller's transaction.
 pub(super) fn catch_up(
     folder: &Path,
     index: &mut Index,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport, StoreError> {
     let mut replay = Replay::new(folder, index, progress);
-    replay.anew = true;
-    replay.want(Kind::Journal, "journal.jsonl".to_owned())?;
+    replay.from_start = true;
+    replay.add(Kind::Journal, "journal.jsonl".to_owned())?;
     let there = sorted_names(&folder::runs(folder))?.into_iter().filter(|run| folder::run(folder, run).is_dir());
-    // Also runs whose folder is gone.
+    // Includes runs whose folder is gone.
     let under_way = replay.index.under_way().map_err(StoreError::index(&replay.index_path))?;
     for run in there.chain(under_way).collect::<BTreeSet<_>>() {
-        replay.want_run(&run)?;
+        replay.add_run(&run)?;
     }
     replay.run()
 }
 
-/// Indexes the logs of one run likewise.
+/// Like [`catch_up`], for the logs of one run.
 pub(super) fn catch_up_run(folder: &Path, index: &mut Index, run: &str) -> Result<RebuildReport, StoreError> {
     let progress = &mut |_, _| {};
     let mut replay = Replay::new(folder, index, progress);
-    replay.want_run(run)?;
+    replay.add_run(run)?;
     replay.run()
 }
 
-/// The fold of the samples' log, up to `bytes`.
+/// Folds a run's samples up to `bytes` of their log.
 pub(super) fn fold_samples(folder: &Path, run: &str, bytes: u64) -> Result<TelemetryFold, StoreError> {
     let mut fold = TelemetryFold::default();
     each_sample(folder, run, bytes, |sample| fold.add(&sample))?;
     Ok(fold)
 }
 
-/// Every sample of a samples' log up to `bytes`, in order. What cannot be understood is left out.
+/// Calls `each` for every sample up to `bytes` of their log, in order. Malformed lines are left out.
 pub(super) fn each_sample(
     folder: &Path,
     run: &str,
@@ -153,9 +153,9 @@ enum Kind {
     Samples { run: String },
 }
 
-struct Wanted {
+struct LogFile {
     kind: Kind,
-    /// In the session folder.
+    /// Path within the session folder.
     path: String,
     bytes: u64,
 }
@@ -165,11 +165,11 @@ struct Replay<'a> {
     index_path: PathBuf,
     index: &'a mut Index,
     progress: &'a mut dyn FnMut(u64, u64),
-    wanted: Vec<Wanted>,
-    /// What the index has of a rank's log is forgotten first: lines that were told live may not have reached the disk.
-    anew: bool,
-    /// What the index has of the logs at hand may not be what is in them.
-    doubted: bool,
+    pending: Vec<LogFile>,
+    /// Whether to drop what the index has of a log before reading it: lines indexed live may not have reached the disk.
+    from_start: bool,
+    /// Whether the index may disagree with the logs of the current run.
+    distrusts_index: bool,
     done_bytes: u64,
     report: RebuildReport,
 }
@@ -183,35 +183,35 @@ impl<'a> Replay<'a> {
             index_path,
             index,
             progress,
-            wanted: Vec::new(),
-            anew: false,
-            doubted: false,
+            pending: Vec::new(),
+            from_start: false,
+            distrusts_index: false,
             done_bytes: 0,
             report,
         }
     }
 
-    fn want_run(&mut self, run: &str) -> Result<(), StoreError> {
-        // The logs of a run are synced before its end is kept. Of one without an end the machine may have kept the length of a
-        // log and lost what stood in it.
+    fn add_run(&mut self, run: &str) -> Result<(), StoreError> {
+        // The logs of a run are synced before its end is recorded. Without an end, a crash of the machine may have kept the length
+        // of a log and lost its contents.
         let ended = self.index.has_ended(run).map_err(StoreError::index(&self.index_path))?;
-        self.doubted = self.anew && !ended;
-        if self.doubted {
-            // Also of logs that are empty or gone: ranks were heard before anything of theirs reached the disk.
-            self.index.forget_said(run).map_err(StoreError::index(&self.index_path))?;
+        self.distrusts_index = self.from_start && !ended;
+        if self.distrusts_index {
+            // Includes logs that are empty or gone: their lines were indexed live, but did not reach the disk.
+            self.index.forget_logs(run).map_err(StoreError::index(&self.index_path))?;
         }
         for name in sorted_names(&folder::run(self.folder, run))? {
             let run_id = run.to_owned();
             if let Some(rank) = folder::rank_of(&name) {
-                self.want(Kind::Rank { run: run_id, rank }, format!("runs/{run}/{name}"))?;
+                self.add(Kind::Rank { run: run_id, rank }, format!("runs/{run}/{name}"))?;
             } else if name == "samples.jsonl" {
-                self.want(Kind::Samples { run: run_id }, format!("runs/{run}/{name}"))?;
+                self.add(Kind::Samples { run: run_id }, format!("runs/{run}/{name}"))?;
             }
         }
         Ok(())
     }
 
-    fn want(&mut self, kind: Kind, path: String) -> Result<(), StoreError> {
+    fn add(&mut self, kind: Kind, path: String) -> Result<(), StoreError> {
         let file = self.folder.join(&path);
         let bytes = match fs::metadata(&file) {
             Ok(metadata) => metadata.len(),
@@ -219,52 +219,52 @@ impl<'a> Replay<'a> {
             Err(error) => return Err(StoreError::io("reading", &file)(error)),
         };
         let indexed = self.index.log_bytes(&path).map_err(StoreError::index(&self.index_path))?;
-        if (self.doubted || indexed != Some(bytes)) && (bytes > 0 || indexed.is_some()) {
-            self.wanted.push(Wanted { kind, path, bytes });
+        if (self.distrusts_index || indexed != Some(bytes)) && (bytes > 0 || indexed.is_some()) {
+            self.pending.push(LogFile { kind, path, bytes });
         }
         Ok(())
     }
 
     fn run(mut self) -> Result<RebuildReport, StoreError> {
-        let total_bytes = self.wanted.iter().map(|wanted| wanted.bytes).sum();
-        for wanted in std::mem::take(&mut self.wanted) {
+        let total_bytes = self.pending.iter().map(|pending| pending.bytes).sum();
+        for pending in std::mem::take(&mut self.pending) {
             let before_bytes = self.done_bytes;
-            self.replay(&wanted, total_bytes)?;
-            self.done_bytes = before_bytes + wanted.bytes;
+            self.replay(&pending, total_bytes)?;
+            self.done_bytes = before_bytes + pending.bytes;
             (self.progress)(self.done_bytes, total_bytes);
-            let index = self.index.set_log_bytes(&wanted.path, wanted.bytes);
+            let index = self.index.set_log_bytes(&pending.path, pending.bytes);
             index.map_err(StoreError::index(&self.index_path))?;
         }
         Ok(self.report)
     }
 
-    fn replay(&mut self, wanted: &Wanted, total_bytes: u64) -> Result<(), StoreError> {
-        // Reports at most once in this many bytes.
+    fn replay(&mut self, pending: &LogFile, total_bytes: u64) -> Result<(), StoreError> {
+        // Progress is reported at most once per this many bytes.
         const REPORT_BYTES: u64 = 1 << 20;
-        let file = self.folder.join(&wanted.path);
+        let file = self.folder.join(&pending.path);
         let mut fold = TelemetryFold::default();
         let mut reported_bytes = self.done_bytes;
-        if let (true, Kind::Rank { run, rank }) = (self.anew, &wanted.kind) {
+        if let (true, Kind::Rank { run, rank }) = (self.from_start, &pending.kind) {
             self.index.forget_rank(run, *rank).map_err(StoreError::index(&self.index_path))?;
         }
-        let read = lines::read::<Stop>(&file, wanted.bytes, |line| {
+        let read = lines::read::<Stop>(&file, pending.bytes, |line| {
             let (line, number) = match line {
                 Line::Whole(line, number) => (line, number),
                 Line::Torn(number) => {
-                    self.report.torn.push(format!("{}:{number}: the last line has no end; left out", wanted.path));
+                    self.report.torn.push(format!("{}:{number}: the last line is incomplete; skipped", pending.path));
                     return Ok(ControlFlow::Break(()));
                 }
             };
-            let flow = match &wanted.kind {
-                Kind::Journal => self.decision(line, &wanted.path, number)?,
-                Kind::Rank { run, rank } => self.event(line, (run, *rank), &wanted.path, number)?,
+            let flow = match &pending.kind {
+                Kind::Journal => self.decision(line, &pending.path, number)?,
+                Kind::Rank { run, rank } => self.event(line, (run, *rank), &pending.path, number)?,
                 Kind::Samples { .. } => {
                     match serde_json::from_slice::<Sample>(line) {
                         Ok(sample) => {
                             fold.add(&sample);
                             self.report.samples += 1;
                         }
-                        Err(error) => self.damaged(&wanted.path, number, &error),
+                        Err(error) => self.damaged(&pending.path, number, &error),
                     }
                     ControlFlow::Continue(())
                 }
@@ -280,7 +280,7 @@ impl<'a> Replay<'a> {
             Stop::Io(source) => StoreError::io("reading", &file)(source),
             Stop::Index(source) => StoreError::index(&self.index_path)(source),
         })?;
-        if let Kind::Samples { run } = &wanted.kind {
+        if let Kind::Samples { run } = &pending.kind {
             self.index.telemetry(run, &fold).map_err(StoreError::index(&self.index_path))?;
         }
         Ok(())
@@ -304,19 +304,19 @@ impl<'a> Replay<'a> {
                 Some(u64::from(*protocol_version))
             }
             Ok(_) => None,
-            Err(_) => said_version(line),
+            Err(_) => protocol_version_of(line),
         };
         if let Some(found) = version.filter(|&found| found > u64::from(PROTOCOL_VERSION)) {
             let place = format!("{path}:{number}");
             let newer = StoreError::Newer { place, what: "protocol", found, known: PROTOCOL_VERSION };
-            self.report.damaged.push(format!("{newer} (the rest of this log is left out)"));
+            self.report.damaged.push(format!("{newer} (the rest of this log is skipped)"));
             return Ok(ControlFlow::Break(()));
         }
         match parsed {
             Ok(lines) => {
-                // A line says one run and rank, however many events it holds.
+                // A line names one run and rank, however many events it holds.
                 if let Some(foreign) = lines.iter().find(|line| (line.run.as_str(), line.rank) != from) {
-                    let why = format_args!("it is of run {:?}, rank {}", foreign.run, foreign.rank);
+                    let why = format_args!("it belongs to run {:?}, rank {}", foreign.run, foreign.rank);
                     self.damaged(path, number, &why);
                     return Ok(ControlFlow::Continue(()));
                 }
@@ -331,7 +331,7 @@ impl<'a> Replay<'a> {
     }
 
     fn damaged(&mut self, path: &str, number: u64, why: &dyn std::fmt::Display) {
-        // What cannot be understood may be long, and is quoted in some reasons.
+        // A malformed line may be long, and some reasons quote it.
         let mut why = why.to_string();
         if let Some((cut, _)) = why.char_indices().nth(WHY_CHARS) {
             why.truncate(cut);
@@ -341,13 +341,13 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The protocol version that a line names: a line of a newer version may not look like one known here.
-fn said_version(line: &[u8]) -> Option<u64> {
+/// The protocol version in a line that may be of a newer protocol.
+fn protocol_version_of(line: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
-    struct Said {
+    struct VersionOnly {
         protocol_version: Option<u64>,
     }
-    serde_json::from_slice::<Said>(line).ok()?.protocol_version
+    serde_json::from_slice::<VersionOnly>(line).ok()?.protocol_version
 }
 
 enum Stop {

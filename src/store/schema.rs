@@ -1,15 +1,15 @@
-//! The index's tables, and opening it: for the writer, for readers.
+//! Tables of the index, and how writers and readers open it.
 
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// The version of the tables below. An index of another version is made anew.
+/// Version of the tables below. An index of another version is rebuilt.
 pub(super) const INDEX_VERSION: i64 = 7;
 
-// `position` is the order of the journal. Levels, data sets, placements, devices and the telemetry fold are JSON.
-// A rank's rows carry the key of its row in `rank`.
+// `position` is the order in the journal. Levels, data sets, placements, devices and the telemetry fold are JSON.
+// `rank_key` is the key of the row in `rank`.
 const TABLES: &str = "
 CREATE TABLE plan (
     position INTEGER PRIMARY KEY, plan TEXT NOT NULL UNIQUE, name TEXT NOT NULL, toml TEXT NOT NULL
@@ -60,15 +60,15 @@ CREATE TABLE telemetry (run TEXT PRIMARY KEY, fold TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE log (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
-/// What opening an index found.
+/// Result of opening an index.
 pub(super) enum Opened {
-    /// It can be used.
+    /// It is usable.
     Ready(Connection),
     /// It is missing, damaged or of another version.
     Unusable,
 }
 
-/// Opens an index to write it.
+/// Opens an index for writing.
 pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Opened> {
     if !path.is_file() {
         return Ok(Opened::Unusable);
@@ -82,14 +82,14 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Opened> {
     }))
 }
 
-/// Opens an index to read it.
+/// Opens an index for reading.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Opened> {
     if !path.is_file() {
         return Ok(Opened::Unusable);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     usable(Connection::open_with_flags(path, flags).and_then(|connection| {
-        // In WAL only the moments of opening and closing the index can make a reader wait.
+        // With WAL, a reader waits only while the index is being opened or closed.
         connection.busy_timeout(Duration::from_secs(1))?;
         Ok(connection)
     }))
@@ -110,7 +110,7 @@ fn usable(opened: rusqlite::Result<Connection>) -> rusqlite::Result<Opened> {
     }
 }
 
-/// Makes an empty index to be filled and then renamed: without a journal, since a crash just leaves it aside.
+/// Creates an empty index to be filled and then renamed. It needs no journal, as a crash leaves it unused.
 pub(super) fn create(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "OFF")?;

@@ -1,4 +1,4 @@
-//! The summary of a run's samples: one fold, used while they arrive and when the index is made anew.
+//! Fold that summarizes a run's samples, both live and when the index is rebuilt.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::TelemetryRecord;
 use crate::protocol::Sample;
 
-/// A reason that comes back within this time has not been gone: it keeps the list of spans short where it flickers.
+/// Longest gap within a span: it keeps the list of spans short if a reason flickers.
 const SPAN_GAP_S: f64 = 1.0;
 
-/// The energy counter of one GPU.
+/// Energy counter of one GPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Energy {
-    /// Of counters that ended: a driver that is loaded anew counts from 0.
+    /// Energy of earlier counters: a reloaded driver counts from 0.
     before_j: f64,
     first_j: f64,
     last_j: f64,
@@ -32,20 +32,20 @@ impl Energy {
         self.readings += 1;
     }
 
-    /// None before there are two readings.
+    /// Energy consumed; none before the second reading.
     fn taken_j(&self) -> Option<f64> {
         (self.readings > 1).then_some(self.before_j + (self.last_j - self.first_j))
     }
 }
 
-/// From the first to the last sample in a row that showed a throttle reason, in seconds since the Unix epoch.
+/// Period from the first to the last consecutive sample with a throttle reason, in seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Span {
     first_s: f64,
     last_s: f64,
 }
 
-/// Everything of the samples so far that the summary needs.
+/// State of the summary over the samples so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct TelemetryFold {
     samples: u64,
@@ -53,7 +53,7 @@ pub(super) struct TelemetryFold {
     shared: bool,
     longest_hole_s: Option<f64>,
     last_time_s: f64,
-    /// By GPU; also those that never told their energy.
+    /// By GPU, including GPUs that never reported their energy.
     energy: BTreeMap<String, Energy>,
     /// By throttle reason.
     throttle: BTreeMap<String, Vec<Span>>,
@@ -93,15 +93,14 @@ impl TelemetryFold {
         }
     }
 
-    /// The summary. `counted` are the times in which steps counted (from, to); none where the run has no ranks that
-    /// tell, so that all of it counts.
+    /// The summary. `counted` are the periods of counted steps (from, to); `None` counts the whole run.
     pub(super) fn summary(&self, counted: Option<&[(f64, f64)]>) -> TelemetryRecord {
         let seen = |spans: &[Span]| match counted {
             None => true,
             Some(times) => spans.iter().any(|s| times.iter().any(|&(from, to)| s.first_s <= to && s.last_s >= from)),
         };
         let throttled = self.throttle.iter().filter(|(_, spans)| seen(spans));
-        // A sum over some of the GPUs would look like less energy, so there is none unless all of them told it.
+        // A sum over a part of the GPUs would be too low, so all of them must report.
         let energies: Option<Vec<f64>> = self.energy.values().map(Energy::taken_j).collect();
         TelemetryRecord {
             peak_device_bytes: self.peak_device_bytes,
@@ -139,12 +138,12 @@ mod tests {
     fn energy_is_the_sum_over_gpus_of_last_less_first() {
         let all = [sample(0.0, &[Some(10.0), Some(100.0)], &[]), sample(1.0, &[Some(15.0), Some(107.0)], &[])];
         assert_eq!(fold(&all).summary(None).energy_j, Some(12.0));
-        assert_eq!(fold(&all[..1]).summary(None).energy_j, None, "one reading is no difference");
+        assert_eq!(fold(&all[..1]).summary(None).energy_j, None, "one reading gives no difference");
         let partly = [sample(0.0, &[Some(10.0), None], &[]), sample(1.0, &[Some(15.0), None], &[])];
-        assert_eq!(fold(&partly).summary(None).energy_j, None, "a GPU did not tell");
+        assert_eq!(fold(&partly).summary(None).energy_j, None, "a GPU did not report");
         let reloaded = [sample(0.0, &[Some(10.0)], &[]), sample(1.0, &[Some(15.0)], &[])];
         let reloaded = [&reloaded[..], &[sample(2.0, &[Some(1.0)], &[]), sample(3.0, &[Some(3.0)], &[])]].concat();
-        assert_eq!(fold(&reloaded).summary(None).energy_j, Some(7.0), "the counter began anew");
+        assert_eq!(fold(&reloaded).summary(None).energy_j, Some(7.0), "the counter restarted");
     }
 
     #[test]

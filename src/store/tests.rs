@@ -1,4 +1,4 @@
-//! Sessions on a real disk: what is said comes back, from the live index and from one made anew.
+//! Sessions on a real disk: what is written is read back, from the live index and from a rebuilt one.
 #![allow(clippy::unwrap_used)]
 
 mod crash;

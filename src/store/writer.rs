@@ -1,4 +1,4 @@
-//! The one writer of a session: decisions go to the journal here, all else to the thread that keeps the index.
+//! Writer of a session: writes decisions to the journal, and passes everything else to the index thread.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::index_keeper::{IndexKeeper, Kept, Message, lock, open_index};
+use super::index_keeper::{IndexKeeper, PendingError, Message, lock, open_index};
 use super::journal::{Decision, JournalLine};
 use super::lines::Appender;
 use super::replay::RebuildReport;
@@ -15,31 +15,31 @@ use super::{Reader, StoreError, folder};
 use crate::plan::Node;
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample};
 
-/// Messages between the session and the writer thread; who sends more waits.
+/// Capacity of the channel to the writer thread; senders wait while it is full.
 const CHANNEL_MESSAGES: usize = 8192;
 
-/// A session that this process writes. Dropping it writes what is left and lets the next writer in.
+/// Session that this process writes. Dropping it writes everything that is pending and releases the lock.
 pub struct Store {
     folder: PathBuf,
     journal: Mutex<Appender>,
-    /// None only while dropping.
+    /// `None` only during drop.
     sender: Option<SyncSender<Message>>,
     thread: Option<JoinHandle<()>>,
-    kept: Kept,
+    pending_error: PendingError,
     found: RebuildReport,
     _lock: File,
 }
 
 impl Store {
-    /// Makes a session of a new or empty folder and opens it. `node` is the machine it is made on.
+    /// Creates a session in a new or empty folder and opens it. `node` is the machine it is created on.
     pub fn create(folder: &Path, node: &Node) -> Result<Self, StoreError> {
         let lock = folder::create(folder, node)?;
-        // A session that cannot be written from the start is none: nothing half-made stays behind.
-        Self::open_locked(folder, lock).inspect_err(|_| folder::unmake(folder))
+        // A session that cannot be written from the start is removed.
+        Self::open_locked(folder, lock).inspect_err(|_| folder::remove_created(folder))
     }
 
-    /// Opens a session to write it; [`StoreError::InUse`] where another does. An index that lacks something of the
-    /// logs, or is missing, damaged or of another version, is brought up to them first.
+    /// Opens a session for writing, or fails with [`StoreError::InUse`]. The index is first brought up to date with the logs, or
+    /// rebuilt if it is missing, damaged or of another version.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         folder::read_node(folder)?;
         let lock = folder::lock(folder)?;
@@ -51,16 +51,16 @@ impl Store {
         let journal = Appender::open(&path).map_err(StoreError::io("opening", &path))?;
         let (index, mut found) = open_index(folder)?;
         if journal.was_torn() {
-            found.torn.push("journal.jsonl: the last line had no end; cut off".to_owned());
+            found.torn.push("journal.jsonl: the last line was incomplete; removed".to_owned());
         }
         let (sender, receiver) = sync_channel(CHANNEL_MESSAGES);
-        let kept = Kept::default();
-        let keeper = IndexKeeper::new(folder, index, Arc::clone(&kept));
+        let pending_error = PendingError::default();
+        let keeper = IndexKeeper::new(folder, index, Arc::clone(&pending_error));
         let thread = std::thread::Builder::new().name("store-writer".to_owned());
         let thread = thread.spawn(move || keeper.run(&receiver));
         let thread = thread.map_err(StoreError::io("starting the writer thread of", folder))?;
         let (folder, journal) = (folder.to_owned(), Mutex::new(journal));
-        Ok(Self { folder, journal, sender: Some(sender), thread: Some(thread), kept, found, _lock: lock })
+        Ok(Self { folder, journal, sender: Some(sender), thread: Some(thread), pending_error, found, _lock: lock })
     }
 
     /// The session's folder.
@@ -68,20 +68,20 @@ impl Store {
         &self.folder
     }
 
-    /// The folder of a run: `runs/<id>`. The first sample makes it, or whoever launches the run.
+    /// Folder of a run: `runs/<id>`. The launcher or the first sample creates it.
     pub fn run_folder(&self, run: &str) -> PathBuf {
         folder::run(&self.folder, run)
     }
 
-    /// What was left out of the index when the session was opened: lines damaged or torn, of logs read then.
+    /// Findings when the session was opened: damaged and torn lines that the index leaves out.
     pub fn found(&self) -> &RebuildReport {
         &self.found
     }
 
-    /// Keeps a decision: it is on the disk when this returns, and soon in the index. After an error it is not kept. What is
-    /// said of a run before its end is on the disk before its end is.
+    /// Records a decision: it is on disk when this returns, and soon in the index. After an error it is not recorded. The logs of
+    /// a run are on disk before its end is.
     pub fn decide(&self, decision: Decision) -> Result<(), StoreError> {
-        self.tell_kept()?;
+        self.check_pending_error()?;
         if let Decision::RunQueued { run, .. }
         | Decision::RunPlaced { run, .. }
         | Decision::RunStarted { run, .. }
@@ -99,15 +99,15 @@ impl Store {
         let line = JournalLine { time_s: now.as_secs_f64(), decision };
         let path = folder::journal(&self.folder);
         let text = serde_json::to_string(&line).map_err(|e| StoreError::io("writing", &path)(e.into()))?;
-        // Held until the writer has it, so that the index learns decisions in the journal's order.
+        // Locked until the decision is sent, so that the index receives decisions in the journal's order.
         let mut journal = lock(&self.journal);
         journal.append_durably(text).map_err(StoreError::io("writing", &path))?;
         self.send(Message::Decision(line, journal.bytes()))
     }
 
-    /// Indexes a line of a rank's log. The log itself is the truth and written by the rank. Said twice, it counts once.
+    /// Indexes a line of a rank's log, which the rank writes. Repeated lines count once.
     pub fn event(&self, line: EventLine) -> Result<(), StoreError> {
-        self.tell_kept()?;
+        self.check_pending_error()?;
         folder::check_run_id(&line.run)?;
         if let Event::Started { protocol_version, .. } = line.event
             && protocol_version > PROTOCOL_VERSION
@@ -122,34 +122,34 @@ impl Store {
         self.send(Message::Event(line))
     }
 
-    /// Keeps a sample: appended to `runs/<id>/samples.jsonl`, its summary indexed, by the writer thread.
+    /// Records a sample: the writer thread appends it to `runs/<id>/samples.jsonl` and indexes its summary.
     pub fn sample(&self, run: &str, sample: Sample) -> Result<(), StoreError> {
-        self.tell_kept()?;
+        self.check_pending_error()?;
         folder::check_run_id(run)?;
         self.send(Message::Sample(run.to_owned(), Box::new(sample)))
     }
 
-    /// Waits until everything said before is in the index.
+    /// Waits until all earlier messages are in the index.
     pub fn flush(&self) -> Result<(), StoreError> {
         let (reply, done) = sync_channel(1);
         self.send(Message::Flush(reply))?;
         done.recv().map_err(|_| self.writer_gone())?;
-        self.tell_kept()
+        self.check_pending_error()
     }
 
-    /// A reader of this session.
+    /// Opens a reader of this session.
     pub fn reader(&self) -> Result<Reader, StoreError> {
         Reader::open_index(&self.folder)
     }
 
-    /// Waits until all files of a run are on the disk: a run that the journal calls finished has whole logs even when the
-    /// machine loses its power in the next moment.
+    /// Syncs all files of a run to disk, so that a run that the journal reports as finished has complete logs even after a power
+    /// failure.
     fn sync_run(&self, run: &str) -> Result<(), StoreError> {
         let run_folder = self.run_folder(run);
         if !run_folder.is_dir() {
             return Ok(());
         }
-        // The samples so far are in their log then; the index may fail without harm.
+        // Then the samples so far are in their log; a failing index does no harm.
         let (reply, done) = sync_channel(1);
         self.send(Message::Flush(reply))?;
         done.recv().map_err(|_| self.writer_gone())?;
@@ -172,8 +172,8 @@ impl Store {
         }
     }
 
-    fn tell_kept(&self) -> Result<(), StoreError> {
-        lock(&self.kept).take().map_or(Ok(()), Err)
+    fn check_pending_error(&self) -> Result<(), StoreError> {
+        lock(&self.pending_error).take().map_or(Ok(()), Err)
     }
 
     fn writer_gone(&self) -> StoreError {
@@ -183,7 +183,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // A closed channel ends the thread once it has written everything in it.
+        // Closing the channel ends the thread once it has processed all messages.
         self.sender = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

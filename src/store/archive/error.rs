@@ -1,20 +1,20 @@
-//! What can go wrong with an archive of a session, and what to do about it.
+//! Errors of exporting and importing sessions.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
 
-/// Why a session was not exported or imported. Nothing half-made is left then.
+/// Reason why a session was not exported or imported. No partial file or folder is left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The folder is no session, or the archive holds none.
+    /// The folder or the archive holds no session.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Something is where the archive or the session should be.
+    /// The destination exists already.
     #[error("{path}: something is there already and is not overwritten; choose another name or move it away")]
     Exists {
-        /// Where.
+        /// The destination.
         path: PathBuf,
     },
     /// An archive's name does not end in `.zip`.
@@ -23,59 +23,59 @@ pub enum ArchiveError {
         /// The name.
         path: PathBuf,
     },
-    /// The session holds something that is neither a file nor a folder.
+    /// The session holds an entry that is neither a file nor a folder.
     #[error("{path}: a link or a special file, which an archive does not keep; put the file itself there")]
     Special {
-        /// What.
+        /// The entry.
         path: PathBuf,
     },
-    /// Another import into the same folder is under way.
+    /// Another import into the same folder is in progress.
     #[error("{path}: another multicard is importing a session there; wait for it, or choose another folder")]
     InUse {
-        /// Into what.
+        /// The folder.
         path: PathBuf,
     },
-    /// The archive cannot be understood.
-    #[error("{archive}: {reason}; take the archive from where it was made once more")]
+    /// The archive is damaged.
+    #[error("{archive}: {reason}; copy the archive again from its origin")]
     Damaged {
         /// The archive.
         archive: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// An archive of a newer multicard.
-    #[error("{archive}: archive version {found} is newer than {known}, the newest known here; update multicard")]
+    /// The archive is of a newer version.
+    #[error("{archive}: archive version {found} is newer than {known}, the newest supported; update multicard")]
     Newer {
         /// The archive.
         archive: PathBuf,
         /// Its version.
         found: u64,
-        /// The newest known here.
+        /// The newest supported version.
         known: u32,
     },
-    /// There is not enough room.
+    /// The disk is too full.
     #[error(
         "{path}: the session takes {needed_bytes} bytes and {free_bytes} are free; free some, or choose another disk"
     )]
     NoRoom {
-        /// Where to.
+        /// The destination.
         path: PathBuf,
-        /// What it takes.
+        /// Bytes that the session takes.
         needed_bytes: u64,
-        /// What is free.
+        /// Free bytes.
         free_bytes: u64,
     },
-    /// The file system refused.
+    /// A file operation failed.
     #[error("{doing} {path}: {source}; check the path, the disk's space and the permissions")]
     Io {
-        /// What was tried.
+        /// The operation, such as `writing`.
         doing: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Whoever asked for it wants it no longer.
+    /// The caller cancelled.
     #[error("stopped; nothing was left behind")]
     Cancelled,
 }
@@ -89,7 +89,7 @@ impl ArchiveError {
         Self::Damaged { archive: archive.to_owned(), reason: reason.into() }
     }
 
-    /// What the ZIP reader said.
+    /// Converts an error of the ZIP reader.
     pub(super) fn zip(archive: &Path, error: zip::result::ZipError) -> Self {
         match error {
             zip::result::ZipError::Io(source) if source.raw_os_error().is_some() => {

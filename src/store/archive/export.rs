@@ -1,4 +1,4 @@
-//! Writes a session into an archive: beside its place first, read back and checked, then renamed.
+//! Export of a session into an archive: written beside the destination, read back and verified, then renamed.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -15,10 +15,10 @@ use super::{ArchiveError, ArchiveProgress};
 use crate::protocol::EXPORT_FOLDER;
 use crate::store::folder;
 
-/// Recordings of Nsight Systems that were left out of an archive; its text goes on in a sentence.
+/// Recordings of Nsight Systems that were left out of an archive. Its text is a clause within a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// How many.
+    /// Number of recordings.
     pub recordings: usize,
 }
 
@@ -37,11 +37,11 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Writes the session in `session` into the archive `out`, which must not be there yet. A session that is being written
-/// is taken as it is at this moment. Bytes are told twice: once written, once read back.
+/// Exports the session in `session` to the archive `out`, which must not exist yet. A session that is being written is
+/// exported as it is at this moment. `progress` counts all bytes twice: once written, once read back.
 ///
-/// Recordings of Nsight Systems (`.nsys-rep`) stay behind, as they hold the environments of programs; what was imported of
-/// them goes along.
+/// Recordings of Nsight Systems (`.nsys-rep`) are left out, as they hold programs' environments; what was imported from
+/// them is included.
 pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>) -> Result<LeftOut, ArchiveError> {
     folder::read_node(session)?;
     let name = out.file_name().filter(|_| out.extension().is_some_and(|extension| extension == "zip"));
@@ -84,7 +84,7 @@ fn write(session: &Path, part: &Path, progress: ArchiveProgress<'_>) -> Result<L
             }
         }
         if left > 0 {
-            let shrunk = io::Error::other("it became shorter while it was read");
+            let shrunk = io::Error::other("it shrank while it was read");
             return Err(ArchiveError::io("reading", &from)(shrunk));
         }
         entries.push(FileEntry { path, bytes, sha256: hexadecimal(&sum.finalize()) });
@@ -101,7 +101,7 @@ fn write(session: &Path, part: &Path, progress: ArchiveProgress<'_>) -> Result<L
     let file = zip.finish().map_err(|error| ArchiveError::zip(part, error))?;
     let file = file.into_inner().map_err(|error| ArchiveError::io("writing", part)(error.into_error()))?;
     file.sync_all().map_err(ArchiveError::io("writing", part))?;
-    // An archive that was never read is none.
+    // An archive counts only once it has been read back.
     let file = File::open(part).map_err(ArchiveError::io("reading", part))?;
     let check = &mut |done, _| progress(total_bytes / 2 + done, total_bytes);
     Archive::open(file, part)?.unpack(check, |_| Ok(io::sink()))?;
@@ -109,16 +109,16 @@ fn write(session: &Path, part: &Path, progress: ArchiveProgress<'_>) -> Result<L
 }
 
 fn start<W: Write + io::Seek>(zip: &mut ZipWriter<W>, path: &str, bytes: u64, part: &Path) -> Result<(), ArchiveError> {
-    // The same session gives the same bytes: no times of files, no owners.
+    // Without modification times and owners, the same session gives the same bytes.
     let options = SimpleFileOptions::default().unix_permissions(0o644).large_file(bytes >= u64::from(u32::MAX));
     zip.start_file(path, options).map_err(|error| ArchiveError::zip(part, error))
 }
 
-/// What a profiler records, whole or not finished, of this time and of former ones.
+/// Extensions of profiler recordings, finished or not, of current and former versions.
 const RECORDINGS: [&str; 3] = [".nsys-rep", ".qdstrm", ".qdrep"];
 
-/// The files of a session and their lengths now. The journal comes before the logs of its runs, so that no run is said
-/// to have ended whose logs were read before. Recordings of Nsight Systems are only counted.
+/// The files of a session with their current lengths. The journal precedes the logs of its runs, so that the logs of each
+/// run that it reports as ended are complete. Recordings of Nsight Systems are only counted.
 fn files(session: &Path) -> Result<(Vec<(String, u64)>, LeftOut), ArchiveError> {
     let (mut found, mut left_out) = (Vec::new(), LeftOut { recordings: 0 });
     let mut folders = vec![PathBuf::new()];
@@ -136,13 +136,13 @@ fn files(session: &Path) -> Result<(Vec<(String, u64)>, LeftOut), ArchiveError> 
             if is_left_out(&name) {
                 continue;
             } else if metadata.is_dir() && entry.file_name().to_string_lossy().starts_with(EXPORT_FOLDER) {
-                // A report is being exported into it, or was when that was killed: it holds environments, too.
+                // A report is being exported into it, or the export was killed; it holds environments, too.
                 continue;
             } else if metadata.is_file() && RECORDINGS.iter().any(|ending| name.ends_with(ending)) {
                 left_out.recordings += 1;
             } else if metadata.is_dir() {
                 folders.push(path);
-            } else if metadata.is_file() && super::manifest::refused(&name).is_none() {
+            } else if metadata.is_file() && super::manifest::rejection(&name).is_none() {
                 found.push((name, metadata.len()));
             } else {
                 return Err(ArchiveError::Special { path: entry.path() });

@@ -1,4 +1,4 @@
-//! Unpacks an archive into a session folder: beside its place first, checked, then renamed.
+//! Import of an archive as a session folder: unpacked beside the destination, verified, then renamed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use super::unpack::Archive;
 use super::{ArchiveError, ArchiveProgress};
 use crate::store::{StoreError, folder};
 
-/// What stays free on a disk beside the session.
+/// Bytes that stay free on the disk.
 const SPARE_BYTES: u64 = 1 << 20;
 
-/// Unpacks the archive `archive` into the folder `session`, which must not be there yet. Every file is checked against the
+/// Imports the archive `archive` into the folder `session`, which must not exist yet. Every file is checked against the
 /// manifest before the folder gets its name.
 pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
     let file = File::open(archive).map_err(ArchiveError::io("reading", archive))?;
@@ -26,8 +26,8 @@ pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<
     let (Some(parent), Some(name)) = (session.parent(), session.file_name()) else {
         return Err(ArchiveError::Exists { path: session });
     };
-    fs::create_dir_all(parent).map_err(ArchiveError::io("making", parent))?;
-    let free = rustix::fs::statvfs(parent).map_err(|error| ArchiveError::io("asking", parent)(error.into()))?;
+    fs::create_dir_all(parent).map_err(ArchiveError::io("creating", parent))?;
+    let free = rustix::fs::statvfs(parent).map_err(|error| ArchiveError::io("reading the free space of", parent)(error.into()))?;
     let free_bytes = free.f_bavail.saturating_mul(free.f_frsize).saturating_sub(SPARE_BYTES);
     if opened.total_bytes() > free_bytes {
         let needed_bytes = opened.total_bytes();
@@ -41,9 +41,9 @@ pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<
     })
 }
 
-/// Makes the folder that is unpacked into, and locks it. What an import that was killed left there is removed.
+/// Creates and locks the temporary folder. Remains of a killed import are removed.
 fn take_over(unfinished: &Path, session: &Path) -> Result<File, ArchiveError> {
-    fs::create_dir_all(unfinished).map_err(ArchiveError::io("making", unfinished))?;
+    fs::create_dir_all(unfinished).map_err(ArchiveError::io("creating", unfinished))?;
     let lock = folder::lock_at_once(unfinished).map_err(|error| match error {
         StoreError::InUse { .. } => ArchiveError::InUse { path: session.to_owned() },
         other => other.into(),
@@ -66,22 +66,22 @@ fn take_over(unfinished: &Path, session: &Path) -> Result<File, ArchiveError> {
 fn unpack(archive: &mut Archive<File>, to: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
     archive.unpack(progress, |path| Synced::create(&to.join(path)))?;
     let runs = folder::runs(to);
-    fs::create_dir_all(&runs).map_err(ArchiveError::io("making", &runs))?;
+    fs::create_dir_all(&runs).map_err(ArchiveError::io("creating", &runs))?;
     folder::read_node(to)?;
     let synced = File::open(to).and_then(|folder| folder.sync_all());
     synced.map_err(ArchiveError::io("writing", to))
 }
 
-/// Gives a finished file or folder its name, and overwrites nothing.
+/// Renames a finished file or folder without overwriting anything.
 pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<(), ArchiveError> {
     let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems cannot rename so; that nothing was there has been seen.
+        // Some file systems cannot rename without overwriting; that the destination is free was checked before.
         Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => fs::rename(from, to),
         Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => return Err(ArchiveError::Exists { path: to.to_owned() }),
         renamed => renamed.map_err(io::Error::from),
     };
     renamed.map_err(ArchiveError::io("writing", to))?;
-    // The name itself is on the disk once its folder is.
+    // Syncing the folder makes the name durable.
     if let Some(parent) = to.parent() {
         let _ = File::open(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
             .map(|folder| folder.sync_all());
@@ -89,13 +89,13 @@ pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// A file that is on the disk once it is flushed.
+/// File that is synced to disk when it is flushed.
 struct Synced(File);
 
 impl Synced {
     fn create(path: &Path) -> Result<Self, ArchiveError> {
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(ArchiveError::io("making", parent))?;
+            fs::create_dir_all(parent).map_err(ArchiveError::io("creating", parent))?;
         }
         File::create_new(path).map(Self).map_err(ArchiveError::io("writing", path))
     }

@@ -1,4 +1,4 @@
-//! Reads an archive: names, sizes and sums must all agree with its manifest.
+//! Reader of archives: names, sizes and checksums must all agree with the manifest.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, Write};
@@ -10,15 +10,15 @@ use zip::ZipArchive;
 use super::manifest::{FileEntry, MANIFEST, MANIFEST_LIMIT_BYTES, Manifest};
 use super::{ArchiveError, ArchiveProgress};
 
-/// An archive whose names and sizes have been checked.
+/// Archive whose names and sizes have been checked.
 pub(super) struct Archive<R> {
     zip: ZipArchive<R>,
     path: PathBuf,
     files: Vec<FileEntry>,
 }
 
-/// Checks an archive from its first byte to its last without unpacking it to anywhere; how many files it holds. `path` is
-/// its name in messages.
+/// Verifies a whole archive without unpacking it to disk, and returns the number of its files. `path` is its name in error
+/// messages.
 pub fn verify_archive(archive: impl Read + Seek, path: &Path) -> Result<usize, ArchiveError> {
     let mut archive = Archive::open(archive, path)?;
     archive.unpack(&mut |_, _| std::ops::ControlFlow::Continue(()), |_| Ok(io::sink()))?;
@@ -30,14 +30,14 @@ impl<R: Read + Seek> Archive<R> {
         let damaged = |reason: String| ArchiveError::damaged(path, reason);
         let mut zip = ZipArchive::new(archive).map_err(|error| ArchiveError::zip(path, error))?;
         if zip.has_duplicate_names() {
-            return Err(damaged("a name stands in it twice".to_owned()));
+            return Err(damaged("a name occurs in it twice".to_owned()));
         }
-        // Files that share bytes are how a small archive becomes a huge folder.
+        // Overlapping files make a small archive unpack to a huge folder.
         if zip.has_overlapping_entries().map_err(|error| ArchiveError::zip(path, error))? {
-            return Err(damaged("files in it share bytes, as only an archive made to harm has them".to_owned()));
+            return Err(damaged("files in it overlap, which only a malicious archive has".to_owned()));
         }
         let Some(manifest) = zip.index_for_name(MANIFEST) else {
-            return Err(damaged(format!("it holds no {MANIFEST}: not an archive of a session")));
+            return Err(damaged(format!("it holds no {MANIFEST}, so it is not an archive of a session")));
         };
         let text = read_manifest(&mut zip, manifest, path)?;
         let files = Manifest::parse(&text, path)?.files;
@@ -47,29 +47,29 @@ impl<R: Read + Seek> Archive<R> {
             let name = entry.name().map_err(|error| ArchiveError::zip(path, error))?;
             if !entry.is_file() {
                 return Err(damaged(format!(
-                    "{name:?} is a folder or a link; an archive of a session holds files alone"
+                    "{name:?} is a folder or a link; an archive of a session holds files only"
                 )));
             }
             match wanted.remove(name.as_ref()) {
                 Some(bytes) if bytes == entry.size() => {}
                 Some(bytes) => {
-                    return Err(damaged(format!("{name:?} has {} bytes, its manifest says {bytes}", entry.size())));
+                    return Err(damaged(format!("{name:?} has {} bytes instead of the manifest's {bytes}", entry.size())));
                 }
                 None => return Err(damaged(format!("{name:?} is not in its manifest"))),
             }
         }
         if let Some((name, _)) = wanted.first_key_value() {
-            return Err(damaged(format!("{name:?} is in its manifest and missing")));
+            return Err(damaged(format!("{name:?} is in its manifest but missing")));
         }
         Ok(Self { zip, path: path.to_owned(), files })
     }
 
-    /// What its files take together, as it says.
+    /// Total size of its files by the manifest.
     pub(super) fn total_bytes(&self) -> u64 {
         self.files.iter().fold(0, |total, file| total.saturating_add(file.bytes))
     }
 
-    /// Writes each file to where `open` says, and checks what was written.
+    /// Writes each file to the writer from `open`, and verifies it.
     pub(super) fn unpack<W: Write>(
         &mut self,
         progress: ArchiveProgress<'_>,
@@ -81,7 +81,7 @@ impl<R: Read + Seek> Archive<R> {
             let damaged = |reason: &str| ArchiveError::damaged(&self.path, format!("{:?} {reason}", file.path));
             let entry = self.zip.by_name(&file.path).map_err(|error| ArchiveError::zip(&self.path, error))?;
             let mut out = open(&file.path)?;
-            // No more than was said, whatever comes.
+            // Never writes more than the manifest's size.
             let (mut entry, mut sum, mut bytes) = (entry.take(file.bytes.saturating_add(1)), Sha256::new(), 0);
             loop {
                 let count = match entry.read(&mut block) {
@@ -91,7 +91,7 @@ impl<R: Read + Seek> Archive<R> {
                 };
                 bytes += count as u64;
                 if bytes > file.bytes {
-                    return Err(damaged("is longer than its manifest says"));
+                    return Err(damaged("is longer than its manifest's size"));
                 }
                 sum.update(&block[..count]);
                 out.write_all(&block[..count]).map_err(ArchiveError::io("writing", Path::new(&file.path)))?;
@@ -101,10 +101,10 @@ impl<R: Read + Seek> Archive<R> {
                 }
             }
             if bytes < file.bytes {
-                return Err(damaged("is cut off"));
+                return Err(damaged("is truncated"));
             }
             if hexadecimal(&sum.finalize()) != file.sha256 {
-                return Err(damaged("is not what was exported: its SHA-256 differs"));
+                return Err(damaged("differs from what was exported: its SHA-256 does not match"));
             }
             out.flush().map_err(ArchiveError::io("writing", Path::new(&file.path)))?;
         }

@@ -1,4 +1,4 @@
-//! What a machine that lost its power leaves: logs that are shorter than the index knows, halves of what was being made.
+//! States after a power failure: logs shorter than the index expects, and partial files.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn cut(folder: &Path, path: &str, lines: usize) {
     fs::write(path, kept).unwrap();
 }
 
-/// The index as it is found, and as it is made anew.
+/// The index as found, and as rebuilt.
 fn found_and_remade(folder: &Path) -> [Vec<crate::store::RunRecord>; 2] {
     let found = everything(&Reader::open(folder).unwrap());
     rebuild(folder, &mut |_, _| {}).unwrap();
@@ -72,7 +72,7 @@ fn logs_of_a_run_under_way_that_lost_everything_leave_nothing_in_the_index() {
     store.sample("r1", sample(1.0, 1.0, &[])).unwrap();
     store.flush().unwrap();
     drop(store);
-    // The machine stopped before anything of them was on the disk: one is empty, the others are not even there.
+    // The machine stopped before anything was synced: one log is empty, the others are missing.
     let run = folder.path().join("runs/r1");
     fs::write(run.join("rank-0.jsonl"), "").unwrap();
     for name in ["rank-1.jsonl", "samples.jsonl"] {
@@ -108,7 +108,7 @@ fn a_creation_that_was_cut_off_anywhere_is_taken_up() {
         }
         Store::create(folder.path(), &node()).unwrap();
     }
-    // With session.toml it is a session, whatever else is missing.
+    // With a session.toml the folder is a session, whatever else is missing.
     let (folder, store) = session();
     drop(store);
     fs::remove_file(folder.path().join("journal.jsonl")).unwrap();
@@ -128,7 +128,7 @@ fn a_rebuild_that_was_cut_off_before_its_end_is_made_again() {
     let index = index_path(folder.path());
     let new = index.with_extension("sqlite.new");
     fs::copy(&index, &new).unwrap();
-    // The old index was taken away, and the new one has not got its name.
+    // The old index was removed, and the new one not yet renamed.
     fs::remove_file(&index).unwrap();
     assert_eq!(everything(&Reader::open(folder.path()).unwrap()), before);
     assert!(!new.exists());

@@ -1,4 +1,4 @@
-//! Sessions that are used twice, newer, damaged, or on a disk that refuses.
+//! Sessions that are in use, newer, damaged, or on a failing disk.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -143,7 +143,7 @@ fn torn_last_lines_are_left_out_and_noted() {
     assert_eq!((report.runs, report.events, report.samples, report.damaged.len()), (1, 1, 1, 0));
     assert_eq!(report.torn.len(), 3, "{:?}", report.torn);
     assert!(report.torn[1].starts_with("runs/r1/rank-0.jsonl:2: "), "{:?}", report.torn);
-    // What the store goes on with is whole again.
+    // The store continues with whole logs.
     let store = Store::open(folder.path()).unwrap();
     store.decide(queued("r2")).unwrap();
     store.sample("r1", sample(1.0, 0.0, &[])).unwrap();

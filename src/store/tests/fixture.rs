@@ -1,4 +1,4 @@
-//! A session in a temporary folder, and ranks that write their logs as workers do.
+//! Session in a temporary folder, with ranks that write their logs as workers do.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -122,14 +122,14 @@ pub(super) fn append(folder: &Path, path: &str, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// A rank says something: into its log, and to the store.
+/// Logs an event of a rank and passes it to the store.
 pub(super) fn say(store: &Store, run: &str, rank: u32, time_s: f64, event: Event) {
     let line = line(run, rank, time_s, event);
     log(store.folder(), &line);
     store.event(line).unwrap();
 }
 
-/// All that is known of all runs, steps included.
+/// Everything known about all runs, including steps.
 pub(super) fn everything(reader: &Reader) -> Vec<RunRecord> {
     let runs = reader.runs().unwrap();
     runs.iter().map(|record| reader.run(&record.run).unwrap().unwrap()).collect()

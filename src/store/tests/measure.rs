@@ -1,4 +1,4 @@
-//! What recording and reading cost. Of an optimised build: `cargo test --release --lib store:: -- --ignored --nocapture`.
+//! Costs of recording and reading, in an optimised build: `cargo test --release --lib store:: -- --ignored --nocapture`.
 
 use std::time::Instant;
 
@@ -15,39 +15,39 @@ fn two_million_steps_are_recorded_at_200_000_in_a_second() {
     store.decide(queued("r1")).unwrap();
     let lines: Vec<_> = (1..=STEPS).flat_map(|n| (0..RANKS).map(move |r| line("r1", r, n as f64, step(n)))).collect();
     let rows = lines.len() as f64;
-    let begun = Instant::now();
+    let start = Instant::now();
     for line in lines {
         store.event(line).unwrap();
     }
     store.flush().unwrap();
-    let duration_s = begun.elapsed().as_secs_f64();
+    let duration_s = start.elapsed().as_secs_f64();
     println!("events: {:.2} µs each, {:.0} rows/s", 1e6 * duration_s / rows, rows / duration_s);
 
-    let begun = Instant::now();
+    let start = Instant::now();
     for n in 0..10_000 {
         store.sample("r1", sample(f64::from(n), f64::from(n), &["power"])).unwrap();
     }
     store.flush().unwrap();
-    println!("samples: {:.2} µs each", 1e6 * begun.elapsed().as_secs_f64() / 10_000.0);
+    println!("samples: {:.2} µs each", 1e6 * start.elapsed().as_secs_f64() / 10_000.0);
 
-    let begun = Instant::now();
+    let start = Instant::now();
     for _ in 0..100 {
         store.decide(queued("r2")).unwrap();
     }
-    println!("decisions: {:.0} µs each", 1e6 * begun.elapsed().as_secs_f64() / 100.0);
-    let begun = Instant::now();
+    println!("decisions: {:.0} µs each", 1e6 * start.elapsed().as_secs_f64() / 100.0);
+    let start = Instant::now();
     let steps: usize =
         store.reader().unwrap().run("r1").unwrap().unwrap().ranks.iter().map(|rank| rank.steps.len()).sum();
-    println!("reading {rows} steps: {:.2} s", begun.elapsed().as_secs_f64());
+    println!("reading {rows} steps: {:.2} s", start.elapsed().as_secs_f64());
     assert_eq!(rows as usize, steps);
     drop(store);
 
     for n in 1..=STEPS / 10 {
         log(folder.path(), &line("r1", 9, n as f64, step(n)));
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
-    println!("rebuilding: {:.2} µs an event", 1e6 * begun.elapsed().as_secs_f64() / report.events as f64);
+    println!("rebuilding: {:.2} µs an event", 1e6 * start.elapsed().as_secs_f64() / report.events as f64);
     assert!(rows / duration_s >= 200_000.0);
 }
 
@@ -82,9 +82,9 @@ fn five_hundred_runs_are_read_in_100_ms() {
     let reader = Reader::open(folder.path()).unwrap();
     let times_s: Vec<f64> = (0..5)
         .map(|_| {
-            let begun = Instant::now();
+            let start = Instant::now();
             assert_eq!(reader.runs().unwrap().len(), 500);
-            begun.elapsed().as_secs_f64()
+            start.elapsed().as_secs_f64()
         })
         .collect();
     println!("500 runs, 2 million steps: {times_s:.3?} s");

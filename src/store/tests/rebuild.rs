@@ -1,4 +1,4 @@
-//! An index made anew equals the one that was kept live, whatever was said in whatever order.
+//! A rebuilt index equals the live one, whatever was logged in whatever order.
 
 use proptest::prelude::*;
 
@@ -10,9 +10,9 @@ use crate::store::{Reader, Store, rebuild};
 #[derive(Clone, Debug)]
 enum Deed {
     Say(EventLine),
-    /// A rank says something that the store is not told.
+    /// A rank logs an event that the store does not receive.
     Miss(EventLine),
-    /// Everything a rank said is told again, from its first line.
+    /// The store receives a rank's whole log again.
     Repeat(usize),
     Sample(String, Sample),
     Start(String),

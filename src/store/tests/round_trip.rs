@@ -1,4 +1,4 @@
-//! What is said to a session comes back from its readers.
+//! Readers return what was written to a session.
 
 use std::path::Path;
 
@@ -226,7 +226,7 @@ fn a_reader_does_not_wait_for_a_writer_in_the_middle_of_a_transaction() {
     store.flush().unwrap();
     let writing = rusqlite::Connection::open(index_path(folder.path())).unwrap();
     writing.execute_batch("BEGIN IMMEDIATE; DELETE FROM run").unwrap();
-    // Would fail as busy after a second if it waited for the lock that is never given up.
+    // If it waited for the lock, which is never released, it would fail as busy after a second.
     assert_eq!(Reader::open(folder.path()).unwrap().runs().unwrap().len(), 1);
     writing.execute_batch("ROLLBACK").unwrap();
 }
