@@ -116,7 +116,9 @@ impl IndexKeeper {
     pub fn run(mut self, receiver: &Receiver<Message>) {
         loop {
             let message = match self.transaction_start {
-                Some(transaction_start) => receiver.recv_timeout(COMMIT_TIME.saturating_sub(transaction_start.elapsed())),
+                Some(transaction_start) => {
+                    receiver.recv_timeout(COMMIT_TIME.saturating_sub(transaction_start.elapsed()))
+                }
                 None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match message {
@@ -149,7 +151,11 @@ impl IndexKeeper {
         match self.index(message) {
             Ok(()) => {
                 self.rows += 1;
-                if self.rows >= COMMIT_ROWS || self.transaction_start.is_some_and(|transaction_start| transaction_start.elapsed() >= COMMIT_TIME) {
+                if self.rows >= COMMIT_ROWS
+                    || self
+                        .transaction_start
+                        .is_some_and(|transaction_start| transaction_start.elapsed() >= COMMIT_TIME)
+                {
                     self.commit();
                 }
             }

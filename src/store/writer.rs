@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::index_keeper::{IndexKeeper, PendingError, Message, lock, open_index};
+use super::index_keeper::{IndexKeeper, Message, PendingError, lock, open_index};
 use super::journal::{Decision, JournalLine};
 use super::lines::Appender;
 use super::replay::RebuildReport;

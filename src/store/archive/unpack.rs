@@ -53,7 +53,10 @@ impl<R: Read + Seek> Archive<R> {
             match wanted.remove(name.as_ref()) {
                 Some(bytes) if bytes == entry.size() => {}
                 Some(bytes) => {
-                    return Err(damaged(format!("{name:?} has {} bytes instead of the manifest's {bytes}", entry.size())));
+                    return Err(damaged(format!(
+                        "{name:?} has {} bytes instead of the manifest's {bytes}",
+                        entry.size()
+                    )));
                 }
                 None => return Err(damaged(format!("{name:?} is not in its manifest"))),
             }
