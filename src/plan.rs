@@ -1,6 +1,7 @@
 //! What to run: factors, workloads, the plan file, the matrix, its order and an estimate of its cost.
 //!
-//! Everything here is a pure value: no clock, no process, no device. The disk is touched only to read a plan.
+//! Everything here is a pure value: no clock, no process, no device. The disk is touched only to read a plan, and
+//! the `config.json` of a model that a plan names.
 //!
 #![doc = include_str!("plan/plan.md")]
 
@@ -45,4 +46,5 @@ pub use workload::image::{
     self, BatchNorm, CUDA_GRAPH_WARM_UP_STEPS, DataCopy, ImageSettings, Layout, Loader, OptimizerImpl, Precision,
     Scenario, Strategy, Tf32, WireDtype,
 };
+pub use workload::llm::{self, LlmSettings};
 pub use workload::{Request, Unit, WorkloadSpec, level_place, workload, workloads};

@@ -106,6 +106,12 @@ impl Factor {
         self
     }
 
+    /// Without meaning where the factor `key` has this number.
+    pub fn idle_at(mut self, key: &str, number: i64) -> Self {
+        self.idle.push((key.into(), vec![Level::Integer(number)]));
+        self
+    }
+
     /// With a unit of its values.
     pub fn unit(self, unit: &str) -> Self {
         Self { unit: unit.into(), ..self }

@@ -175,8 +175,8 @@ fn folders_belong_to_data_sets_that_have_one() {
 
 #[test]
 fn workloads_to_come_are_refused_by_name() {
-    let found = message("workload = \"llm\"\n[factors]\ntechnique = \"lora\"");
-    assert!(found.contains("\"llm\" is not available in this version"), "{found}");
+    let found = message("workload = \"command\"\n[factors]\ntechnique = \"lora\"");
+    assert!(found.contains("\"command\" is not available in this version"), "{found}");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn what_is_wrong_in_blocks_and_constraints_is_told_with_its_line() {
     );
     assert!(message("[[block]]\nrepeats = 3").contains("block.repeats: unknown key"));
     assert!(message("block = 3").contains("must be tables [[block]]"));
-    assert!(message("[[block]]\nworkload = \"llm\"").contains("block.workload: \"llm\" is not available"));
+    assert!(message("[[block]]\nworkload = \"command\"").contains("block.workload: \"command\" is not available"));
     let constraint = |exclude: &str| message(&format!("[[constraint]]\nexclude = \"{exclude}\"\nreason = \"why\""));
     for (exclude, part) in [
         ("gpus > 2 and precison = fp64", "precison"),

@@ -180,7 +180,8 @@ fn workload(table: &Table, problems: &mut Problems) -> Arc<WorkloadSpec> {
     let names: Vec<&str> = workloads().iter().map(|spec| &*spec.key).chain(NOT_YET.iter().copied()).collect();
     let chosen = table.choice("workload", &names, problems);
     if let (Some((span, _)), Some(name)) = (table.find("workload"), chosen.filter(|name| NOT_YET.contains(name))) {
-        let message = format!("{name:?} is not available in this version: use \"image\"");
+        let there: Vec<String> = workloads().iter().map(|spec| format!("{:?}", &*spec.key)).collect();
+        let message = format!("{name:?} is not available in this version: use {}", there.join(" or "));
         problems.add(&span, table.path("workload"), message);
     }
     let known = chosen.and_then(super::workload).or_else(|| workloads().first());

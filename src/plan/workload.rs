@@ -11,9 +11,12 @@ use super::level::{Key, Level, Levels};
 use super::{Estimate, Limits, Node, Shape};
 
 pub mod image;
+pub mod llm;
+mod machine;
+mod typed;
 
 /// Workloads that plans may name one day.
-pub(super) const NOT_YET: &[&str] = &["llm", "command"];
+pub(super) const NOT_YET: &[&str] = &["command"];
 
 /// What a workload counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +144,7 @@ pub fn level_place(key: &str, level: &Level) -> Option<usize> {
 
 /// The workloads of this version, in the order they are offered.
 pub fn workloads() -> &'static [Arc<WorkloadSpec>] {
-    static WORKLOADS: LazyLock<Vec<Arc<WorkloadSpec>>> = LazyLock::new(|| vec![image::spec()]);
+    static WORKLOADS: LazyLock<Vec<Arc<WorkloadSpec>>> = LazyLock::new(|| vec![image::spec(), llm::spec()]);
     &WORKLOADS
 }
 

@@ -71,8 +71,8 @@ fn what_contradicts_itself_is_refused() {
 
 #[test]
 fn a_workload_that_this_worker_lacks_is_refused_with_those_that_it_has() {
-    let error = refusal(&Job { workload: "llm".into(), ..job(&[], 1) });
-    assert!(error.contains("workload llm is not there yet: this worker trains image"), "{error}");
+    let error = refusal(&Job { workload: "chess".into(), ..job(&[], 1) });
+    assert!(error.contains("workload chess is not there yet: this worker trains image"), "{error}");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Which combinations of levels make sense on a machine, and why not.
 
-use super::estimate::{Costs, memory_per_rank_bytes, usable_gpus};
+use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
+use super::estimate::Costs;
 use super::{
     CUDA_GRAPH_WARM_UP_STEPS, DataSet, Decode, ImageSettings, Loader, OptimizerImpl, Precision, Scenario, Strategy,
     Tf32,
 };
-use crate::plan::{CudaState, Limits, Node};
+use crate::plan::{Limits, Node};
 
 /// A combination of levels, and what it would run on.
 pub(super) struct Candidate<'a> {
@@ -31,8 +32,7 @@ const CONSTRAINTS: &[Constraint] = &[
     cuda_levels_need_cuda,
     deterministic_replicas_need_cuda,
     dali_is_there,
-    gpus_exist,
-    cpus_exist,
+    devices_exist,
     memory_suffices,
     host_memory_suffices,
 ];
@@ -159,25 +159,8 @@ fn dali_is_there(candidate: &Candidate) -> Option<String> {
     Some(format!("loader = dali needs NVIDIA DALI: {reason}; or use loader = host or device"))
 }
 
-fn gpus_exist(candidate: &Candidate) -> Option<String> {
-    let (node, wanted) = (candidate.node, candidate.settings.gpus);
-    let usable = usable_gpus(node).count();
-    if !node.has_cuda() || wanted <= usable {
-        return None;
-    }
-    let split = node.gpus.len() - usable;
-    Some(if wanted <= node.gpus.len() {
-        format!("MIG GPUs cannot be used, and {split} of {} are in MIG mode: turn MIG off", node.gpus.len())
-    } else {
-        format!("{} has {usable} usable GPUs, not {wanted}: use fewer", node.hostname)
-    })
-}
-
-fn cpus_exist(candidate: &Candidate) -> Option<String> {
-    let (node, wanted) = (candidate.node, candidate.settings.gpus);
-    (!node.has_cuda() && wanted > node.cpus as usize).then(|| {
-        format!("{} has no GPUs to use and {} CPUs for {wanted} CPU ranks: use fewer", node.hostname, node.cpus)
-    })
+fn devices_exist(candidate: &Candidate) -> Option<String> {
+    no_devices(candidate.node, candidate.settings.gpus)
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
@@ -205,33 +188,6 @@ fn host_memory_suffices(candidate: &Candidate) -> Option<String> {
          processes and their batches: use {}",
         remedies.join(", ")
     ))
-}
-
-/// What is needed of what is there, in GB; none where it suffices.
-fn shortage(needed: u64, there: u64) -> Option<String> {
-    (needed > there).then(|| {
-        let (needed, there) = (needed as f64 / 1e9, there as f64 / 1e9);
-        // Rounded away from each other, so that 94.2 of 94 does not read 94 of 94.
-        let scale = if there < 10.0 { 10.0 } else { 1.0 };
-        let (needed, there) = ((needed * scale).ceil() / scale, (there * scale).floor() / scale);
-        format!("{needed} of {there} GB")
-    })
-}
-
-/// Why runs cannot use CUDA here; none where they can.
-fn no_cuda(node: &Node) -> Option<String> {
-    if node.has_cuda() {
-        return None;
-    }
-    let reason = match &node.worker {
-        _ if node.gpus.is_empty() => node.no_gpu_reason.as_deref().unwrap_or("no GPU is found"),
-        Err(reason) => reason,
-        Ok(worker) => match &worker.cuda {
-            CudaState::Unavailable { reason } => reason,
-            CudaState::Available => "no GPU is found",
-        },
-    };
-    Some(reason.to_owned())
 }
 
 #[cfg(test)]

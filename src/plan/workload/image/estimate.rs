@@ -1,7 +1,8 @@
 //! What a run will roughly take: time and memory, before anything is started.
 
+use super::super::machine::usable_gpus;
 use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, OptimizerImpl, Precision, Strategy, WireDtype};
-use crate::plan::{Estimate, Gpu, Limits, Node};
+use crate::plan::{Estimate, Gpu, Node};
 
 /// What a run will roughly take, and what of it are copies of the set.
 #[derive(Clone, Copy, Debug)]
@@ -117,21 +118,6 @@ fn image_bytes(settings: &ImageSettings, data: &DataSet) -> f64 {
 
 fn images(settings: &ImageSettings) -> f64 {
     (settings.train_images + settings.test_images) as f64
-}
-
-/// GPUs that can run a rank: those that are not split by MIG.
-pub(super) fn usable_gpus(node: &Node) -> impl Iterator<Item = &Gpu> {
-    node.gpus.iter().filter(|gpu| !gpu.mig)
-}
-
-/// What one rank may use: the smallest usable GPU's memory, or its share of the host's; at most the plan's limit.
-pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) -> u64 {
-    let device = if node.has_cuda() {
-        usable_gpus(node).map(|gpu| gpu.memory_bytes).min().unwrap_or(0)
-    } else {
-        node.memory_bytes / ranks.max(1) as u64
-    };
-    limits.memory_limit_bytes().map_or(device, |limit| limit.min(device))
 }
 
 fn duration_s(settings: &ImageSettings, data: &DataSet, node: &Node, gpu: Option<&Gpu>) -> f64 {

@@ -1,35 +1,7 @@
 //! The levels of one `image` cell as types.
 
-use crate::plan::{Binding, Level, Levels, Shape};
-
-/// An enum whose variants are the named levels of one factor, the default first.
-macro_rules! levels {
-    ($(#[$doc:meta])* $name:ident = $key:literal { $($(#[$variant_doc:meta])* $variant:ident = $level:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant),+ }
-
-        impl $name {
-            /// The factor's key in plans.
-            pub const KEY: &'static str = $key;
-            /// The names of its levels, the default first.
-            pub const NAMES: &'static [&'static str] = &[$($level),+];
-
-            /// The level's name.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $level),+ }
-            }
-
-            fn read(levels: &Levels) -> Result<Self, String> {
-                match levels.get($key) {
-                    $(Some(Level::Text(name)) if name.as_ref() == $level => Ok(Self::$variant),)+
-                    Some(other) => Err(format!("{} = {other} is none of {}", $key, Self::NAMES.join(", "))),
-                    None => Err(format!("the level of {} is missing", $key)),
-                }
-            }
-        }
-    };
-}
+use super::super::typed::{binding, count, levels, number, switch};
+use crate::plan::{Binding, Levels, Shape};
 
 levels! {
     /// The arithmetic of training.
@@ -199,12 +171,6 @@ pub struct ImageSettings {
     pub test_images: usize,
 }
 
-fn binding(levels: &Levels) -> Result<Binding, String> {
-    let level = levels.get(Binding::KEY).ok_or_else(|| format!("the level of {} is missing", Binding::KEY))?;
-    let named = level.as_text().and_then(Binding::of_name);
-    named.ok_or_else(|| format!("{} = {level} is none of {}", Binding::KEY, Binding::NAMES.join(", ")))
-}
-
 impl ImageSettings {
     /// The processes of a run and how far it goes.
     pub fn shape(&self) -> Shape {
@@ -231,19 +197,9 @@ impl ImageSettings {
 
     /// Reads a cell's levels; the error names the factor that is missing or wrong.
     pub fn from_levels(levels: &Levels) -> Result<Self, String> {
-        let switch = |key: &str| match levels.get(key).and_then(Level::as_text) {
-            Some("on") => Ok(true),
-            Some("off") => Ok(false),
-            _ => Err(format!("the level of {key} must be on or off")),
-        };
-        let count = |key: &str| {
-            let value = levels.get(key).and_then(Level::as_integer).and_then(|value| usize::try_from(value).ok());
-            value.ok_or_else(|| format!("the level of {key} must be a whole number"))
-        };
-        let number = |key: &str| {
-            let value = levels.get(key).and_then(Level::as_number);
-            value.ok_or_else(|| format!("the level of {key} must be a number"))
-        };
+        let switch = |key: &str| switch(levels, key);
+        let count = |key: &str| count(levels, key);
+        let number = |key: &str| number(levels, key);
         Ok(Self {
             precision: Precision::read(levels)?,
             tf32: Tf32::read(levels)?,

@@ -1,0 +1,72 @@
+//! The `llm` workload: fine-tuning of Llama 3 models (2505.22905 section 4).
+
+mod constraints;
+mod data;
+mod estimate;
+mod factors;
+mod model;
+mod settings;
+mod stand_in;
+
+use std::sync::{Arc, LazyLock};
+
+use constraints::{Candidate, reason};
+pub use data::{LlmData, Source};
+pub use model::{ModelConfig, RopeScaling};
+pub use settings::{
+    DataSet, FsdpWrap, Kernels, LlmSettings, Lora, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32,
+    TrainOnInput,
+};
+pub use stand_in::{Lengths, STAND_IN_BLOCK};
+
+use super::{Request, Unit, WorkloadSpec};
+use crate::plan::{Estimate, Shape};
+
+/// The workload's key.
+pub const KEY: &str = "llm";
+
+/// The workload.
+pub fn spec() -> Arc<WorkloadSpec> {
+    static SPEC: LazyLock<Arc<WorkloadSpec>> = LazyLock::new(|| {
+        Arc::new(WorkloadSpec {
+            key: KEY.into(),
+            name: "Language models".into(),
+            unit: Unit { one: "token".into(), many: "tokens".into() },
+            factors: factors::factors(),
+            data_sets: data::rules(),
+            cuts: vec!["rows".into(), "test_rows".into()],
+            check,
+        })
+    });
+    SPEC.clone()
+}
+
+fn check(request: &Request) -> Result<(Shape, Estimate), String> {
+    let settings = LlmSettings::from_levels(request.levels)?;
+    let data = LlmData::read(request.data)?;
+    if let Some(reason) = constraints::not_built(&settings) {
+        return Err(reason);
+    }
+    let model = data.model(settings.model)?;
+    let rows = settings.lengths();
+    let memory = estimate::memory(&settings, &model, &rows);
+    let estimate = estimate::run(&settings, &model, &rows, &memory, request.node);
+    let candidate = Candidate {
+        settings: &settings,
+        data: &data,
+        model: &model,
+        rows: &rows,
+        memory: &memory,
+        estimate: &estimate,
+        limits: request.limits,
+        node: request.node,
+    };
+    match reason(&candidate) {
+        Some(reason) => Err(reason),
+        None => Ok((settings.shape(&rows), estimate)),
+    }
+}
+
+#[cfg(test)]
+#[path = "llm/tests.rs"]
+mod tests;

@@ -1,0 +1,201 @@
+//! Which combinations of levels make sense on a machine, and why not.
+
+use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
+use super::data::{LlmData, Source};
+use super::estimate::Memory;
+use super::model::ModelConfig;
+use super::settings::{DataSet, Kernels, LlmSettings, Model, Precision, Technique, Template, Tf32};
+use super::stand_in::Lengths;
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Limits, Node, OptimizerImpl};
+
+/// A combination of levels, and what it would run on.
+pub(super) struct Candidate<'a> {
+    pub(super) settings: &'a LlmSettings,
+    pub(super) data: &'a LlmData,
+    pub(super) model: &'a ModelConfig,
+    pub(super) rows: &'a Lengths,
+    pub(super) memory: &'a Memory,
+    pub(super) estimate: &'a Estimate,
+    pub(super) limits: &'a Limits,
+    pub(super) node: &'a Node,
+}
+
+/// Says why a combination is invalid and what to do, as a fragment of a sentence.
+type Constraint = fn(&Candidate) -> Option<String>;
+
+/// The constraints in the order they are asked: what contradicts itself, what the data set lacks, what the machine lacks.
+const CONSTRAINTS: &[Constraint] = &[
+    rows_come_from_somewhere,
+    template_fits,
+    files_have_a_tokenizer,
+    stand_ins_fit_the_vocabulary,
+    rows_are_there,
+    packs_have_a_length,
+    rows_fit_the_context,
+    first_step_is_full,
+    steps_can_be_captured,
+    cuda_levels_need_cuda,
+    devices_exist,
+    memory_suffices,
+    host_memory_suffices,
+];
+
+/// The first reason against a combination; none where it is valid.
+pub(super) fn reason(candidate: &Candidate) -> Option<String> {
+    CONSTRAINTS.iter().find_map(|constraint| constraint(candidate))
+}
+
+/// What of the levels this version knows and cannot train yet.
+pub(super) fn not_built(settings: &LlmSettings) -> Option<String> {
+    if matches!(settings.technique, Technique::Qlora | Technique::Dpo | Technique::Qat) {
+        let name = settings.technique.name();
+        return Some(format!("not built yet: technique = {name}: use lora or full"));
+    }
+    (settings.gpus > 1).then(|| {
+        let (gpus, sharding) = (settings.gpus, settings.sharding.name());
+        format!("not built yet: sharding = {sharding} over {gpus} GPUs: use gpus = 1")
+    })
+}
+
+fn rows_come_from_somewhere(candidate: &Candidate) -> Option<String> {
+    match (candidate.settings.data_set, &candidate.data.source) {
+        (DataSet::File, Source::StandIn) => {
+            Some("data_set = file reads rows, and data.set = stand-in makes them: use data.set = files".to_owned())
+        }
+        (DataSet::File, Source::Files { file: None, .. }) => {
+            Some("data_set = file needs data.file, the path of a JSON, JSON Lines, CSV or Parquet file".to_owned())
+        }
+        (DataSet::Uniform, Source::Files { .. }) => {
+            Some("data_set = uniform is made and in no file: use data.set = stand-in".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn template_fits(candidate: &Candidate) -> Option<String> {
+    let LlmSettings { data_set, template, .. } = *candidate.settings;
+    match (data_set.own_template(), template) {
+        (Some(own), said) if own != said => {
+            let (set, said, own) = (data_set.name(), said.name(), own.name());
+            Some(format!("template = {said} wants other columns than {set} has: use template = own or {own}"))
+        }
+        (None, Template::Own) if data_set == DataSet::File => Some(
+            "data_set = file has no template of its own: name the one that fits its columns, such as template = instruct"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+fn files_have_a_tokenizer(candidate: &Candidate) -> Option<String> {
+    let files = matches!(candidate.data.source, Source::Files { .. });
+    (files && candidate.data.tokenizer().is_none()).then(|| {
+        "data.set = files needs a tokenizer: name data.tokenizer, or data.weights where one lies beside them".to_owned()
+    })
+}
+
+/// Made tokens spread over the whole vocabulary; a few are kept for marks.
+fn stand_ins_fit_the_vocabulary(candidate: &Candidate) -> Option<String> {
+    let made = candidate.data.source == Source::StandIn;
+    (made && candidate.model.vocabulary < 16).then(|| "the model's vocabulary has fewer than 16 tokens".to_owned())
+}
+
+fn rows_are_there(candidate: &Candidate) -> Option<String> {
+    let LlmSettings { data_set, rows, test_rows, .. } = *candidate.settings;
+    let name = data_set.name();
+    if data_set == DataSet::Uniform && rows.is_none() {
+        return Some("rows = 0 takes all rows, and data_set = uniform has no end: say how many".to_owned());
+    }
+    if test_rows > 0 && rows.is_none() {
+        return Some(
+            "test_rows come after the rows that are trained on, and rows = 0 leaves none: say how many".to_owned(),
+        );
+    }
+    let (there, wanted) = (data_set.published_rows()?, rows.unwrap_or(0) as u64 + test_rows as u64);
+    (wanted > there).then(|| format!("{name} has no {wanted} rows: use {there} or fewer"))
+}
+
+fn packs_have_a_length(candidate: &Candidate) -> Option<String> {
+    let LlmSettings { packed, max_tokens, .. } = *candidate.settings;
+    (packed && max_tokens.is_none())
+        .then(|| "packed = on fills rows of max_tokens: set max_tokens, such as 2048".to_owned())
+}
+
+fn rows_fit_the_context(candidate: &Candidate) -> Option<String> {
+    let (model, longest) = (candidate.model, candidate.rows.longest);
+    (longest > model.context && !candidate.rows.assumed).then(|| {
+        let (name, context) = (&model.name, model.context);
+        let remedy = if candidate.settings.data_set == DataSet::Uniform { "row_tokens" } else { "max_tokens" };
+        format!("rows of {longest} tokens do not fit into {name}'s context of {context}: lower {remedy}")
+    })
+}
+
+fn first_step_is_full(candidate: &Candidate) -> Option<String> {
+    let (settings, samples) = (candidate.settings, candidate.rows.samples?);
+    (settings.steps_per_epoch(samples) == 0).then(|| {
+        let (step, what) = (settings.step_rows(), if settings.packed { "packs" } else { "rows" });
+        format!("{samples} {what} do not fill a step of {step}: use more rows or a smaller batch")
+    })
+}
+
+fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    if !settings.cuda_graph {
+        return None;
+    }
+    if settings.precision == Precision::Fp16 && settings.optimizer_impl != OptimizerImpl::Fused {
+        let name = settings.optimizer_impl.name();
+        return Some(format!(
+            "cuda_graph = on with fp16 cannot capture optimizer_impl = {name}, which asks the host at each step whether \
+             gradients overflowed: use optimizer_impl = fused or precision = bf16"
+        ));
+    }
+    let (steps, warm_up) = (settings.steps(candidate.rows.samples?), CUDA_GRAPH_WARM_UP_STEPS);
+    (steps <= warm_up).then(|| {
+        format!(
+            "cuda_graph = on counts steps from the {}th on, and there are {steps}: use more rows or epochs",
+            warm_up + 1
+        )
+    })
+}
+
+fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    let one_of = [
+        (settings.precision == Precision::Fp16, "fp16", "use bf16 or fp32"),
+        (settings.pin_memory, "pin_memory = on", "use pin_memory = off"),
+        (settings.tf32 != Tf32::Off && settings.precision == Precision::Fp32, "TF32", "use tf32 = off"),
+        (settings.kernels == Kernels::Fused, "kernels = fused", "use kernels = plain"),
+        (settings.cuda_graph, "cuda_graph = on", "use cuda_graph = off"),
+    ];
+    let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
+    Some(format!("{what} needs CUDA ({}): {remedy}", no_cuda(candidate.node)?))
+}
+
+fn devices_exist(candidate: &Candidate) -> Option<String> {
+    no_devices(candidate.node, candidate.settings.gpus)
+}
+
+fn memory_suffices(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    let there = memory_per_rank_bytes(candidate.node, candidate.limits, settings.gpus);
+    let shortage = shortage(candidate.estimate.peak_bytes, there)?;
+    let gb = |bytes: f64| if bytes < 9.95e9 { format!("{:.1}", bytes / 1e9) } else { format!("{:.0}", bytes / 1e9) };
+    let kinds = candidate.memory.kinds().into_iter().filter(|(_, bytes)| *bytes >= 5e7);
+    let kinds: Vec<String> = kinds.map(|(name, bytes)| format!("{name} {}", gb(bytes))).collect();
+    let passing = candidate.memory.activations + candidate.memory.logits;
+    let remedies = [
+        (settings.precision == Precision::Fp32, "precision = bf16"),
+        (settings.technique == Technique::Full, "technique = lora"),
+        (!settings.activation_checkpointing, "activation_checkpointing = on"),
+        (passing > 1e9, "a smaller batch or max_tokens"),
+        (settings.model != Model::Tiny, "a smaller model"),
+    ];
+    let remedies: Vec<&str> = remedies.into_iter().filter(|(helps, _)| *helps).map(|(_, remedy)| remedy).collect();
+    Some(format!("does not fit: {shortage} ({}): use {}", kinds.join(", "), remedies.join(", ")))
+}
+
+fn host_memory_suffices(candidate: &Candidate) -> Option<String> {
+    let shortage = shortage(candidate.estimate.host_bytes, candidate.node.memory_bytes)?;
+    Some(format!("does not fit into the host's memory: {shortage}: use fewer GPUs"))
+}

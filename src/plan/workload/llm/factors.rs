@@ -1,0 +1,112 @@
+//! The factors of the `llm` workload: every knob, its levels, and what it is good for.
+
+use super::settings::{
+    DataSet, FsdpWrap, Kernels, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32, TrainOnInput,
+};
+use crate::plan::{Binding, Factor, OptimizerImpl};
+
+const OFF_ON: &[&str] = &["off", "on"];
+const ON_OFF: &[&str] = &["on", "off"];
+const WITHOUT_ADAPTERS: &[&str] = &["qat", "full"];
+
+/// The factors of the `llm` workload, in the order of columns and cards.
+pub(super) fn factors() -> Vec<Factor> {
+    vec![
+        Factor::named(Technique::KEY, "Technique", Technique::NAMES)
+            .help("What is trained: adapters of low rank (lora), those over 4-bit weights (qlora) or by preferences (dpo), all \
+                   weights (full), or all weights as 4-bit ones see them (qat).")
+            .finding("LoRA's iterations are 30-40 % faster than DPO's; QAT fits on four GPUs only (2505.22905 section 4)."),
+        Factor::named(Model::KEY, "Model", Model::NAMES)
+            .help("The network. tiny has 1.0 million parameters and trains on a laptop; config reads a config.json.")
+            .finding("The papers fine-tune Llama 3 8B (2505.22905 section 4)."),
+        Factor::named(DataSet::KEY, "Data set", DataSet::NAMES)
+            .help("What the rows are: instructions, corrections, dialogues, conversations, a file of yours, or rows of equal length.")
+            .finding("500 rows each: 59,330 tokens of instructions, 83,544 of dialogues, 28,683 of corrections (2505.22905)."),
+        Factor::named(Template::KEY, "Template", Template::NAMES)
+            .idle_where(DataSet::KEY, &["uniform"])
+            .help("The words around a row. own is the one that the data set was made for; a file needs another."),
+        Factor::named(TrainOnInput::KEY, "Prompts are learned", TrainOnInput::NAMES)
+            .idle_where(DataSet::KEY, &["uniform"])
+            .help("Whether prompts count in the loss. own does as TorchTune: on for alpaca-cleaned, off for the others."),
+        Factor::named(Precision::KEY, "Precision", Precision::NAMES)
+            .help("Types of weights and arithmetic. bf16: everything. fp16: frozen weights; what is trained stays in fp32.")
+            .finding("The papers' iterations are in FP32 (2505.22905 section 4)."),
+        Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
+            .idle_where(Precision::KEY, &["bf16", "fp16"])
+            .help("Whether fp32's matrix products may use tensor cores with 10-bit mantissas."),
+        Factor::count("batch_size", "Batch size", 1..=4096, 2)
+            .unit("rows per GPU")
+            .usual(&[1.0, 2.0, 4.0, 8.0, 16.0])
+            .help("Rows a GPU and micro-batch, padded to the longest of them."),
+        Factor::count("gradient_accumulation", "Gradient accumulation", 1..=4096, 1)
+            .unit("micro-batches")
+            .usual(&[1.0, 2.0, 4.0, 8.0])
+            .help("Micro-batches whose gradients add up to one step. TorchTune's default is 8, the papers' 1."),
+        Factor::count("max_tokens", "Longest row", 0..=1_000_000, 0)
+            .unit("tokens")
+            .usual(&[0.0, 128.0, 512.0, 1024.0, 2048.0])
+            .help("Longer rows are cut, their last token becomes the end mark. 0: rows keep their length."),
+        Factor::named("packed", "Packing", OFF_ON)
+            .help("Short rows share one of max_tokens, each attending to itself alone: no arithmetic on padding."),
+        Factor::named("activation_checkpointing", "Activation checkpointing", OFF_ON)
+            .help("Blocks keep their input alone and are computed again in the backward pass: less memory, a third more work."),
+        Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
+            .help("AdamW's update as one kernel for all parameters, a few, or several for each parameter."),
+        Factor::count("lora_rank", "LoRA rank", 1..=4096, 8)
+            .idle_where(Technique::KEY, WITHOUT_ADAPTERS)
+            .usual(&[4.0, 8.0, 16.0, 64.0])
+            .help("The rank of the adapters."),
+        Factor::number("lora_alpha", "LoRA alpha", 0.0..=65_536.0, 16.0)
+            .idle_where(Technique::KEY, WITHOUT_ADAPTERS)
+            .usual(&[8.0, 16.0, 32.0, 128.0])
+            .help("Adapters are scaled by alpha over rank."),
+        Factor::named(LoraTargets::KEY, "LoRA targets", LoraTargets::NAMES)
+            .idle_where(Technique::KEY, WITHOUT_ADAPTERS)
+            .help("The projections with adapters: of queries (q), keys (k), values (v), attention's output (o), and the MLP's three."),
+        Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
+            .help("plain: libtorch's operations one by one. fused: several steps of a layer in one kernel, on GPUs."),
+        Factor::named("cuda_graph", "CUDA graph", OFF_ON)
+            .help("The whole step is captured once for each length and replayed: removes launch costs, which bind short rows."),
+        Factor::named("pin_memory", "pin_memory", OFF_ON)
+            .help("Batches are staged in page-locked memory and copied without blocking the host."),
+        Factor::named("deterministic", "Deterministic", OFF_ON)
+            .help("Only algorithms that give the same bits each time; slower."),
+        Factor::count("gpus", "GPUs", 1..=64, 1)
+            .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+            .help("Ranks, one a GPU; on a machine without GPUs, on CPUs.")
+            .finding("LoRA in FP32: 0.77 s an iteration on 1 GPU, 0.93 on 2, 0.90 on 3, 0.94 on 4 (2505.22905 Fig. 10)."),
+        Factor::named(Sharding::KEY, "Sharding", Sharding::NAMES)
+            .idle_at("gpus", 1)
+            .help("fsdp: parameters, gradients and optimizer state are cut over the GPUs. ddp: each has the whole model."),
+        Factor::named(FsdpWrap::KEY, "FSDP units", FsdpWrap::NAMES)
+            .idle_at("gpus", 1)
+            .idle_where(Sharding::KEY, &["ddp"])
+            .help("What is gathered at a time: blocks, or blocks with embedding and output layer apart."),
+        Factor::named(Binding::KEY, "NUMA", Binding::NAMES)
+            .help("Binding of ranks and their memory to NUMA nodes, as for images."),
+        Factor::named("shuffle", "Shuffle", ON_OFF)
+            .help("Rows come in another order in each epoch, by the plan's seed."),
+        Factor::number("learning_rate", "Learning rate", 0.0..=100.0, 3e-4)
+            .usual(&[1e-5, 1e-4, 3e-4, 1e-3, 1e-2])
+            .help("AdamW's highest step size: reached after warmup_steps, then down to 0 along a cosine. Weight decay is 0.01."),
+        Factor::count("warmup_steps", "Warm-up of the rate", 0..=1_000_000, 100)
+            .unit("steps")
+            .usual(&[0.0, 10.0, 100.0])
+            .help("Steps in which the learning rate rises from 0."),
+        Factor::count("epochs", "Epochs", 1..=100_000, 1)
+            .usual(&[1.0, 2.0, 3.0])
+            .help("Passes over the rows."),
+        Factor::count("rows", "Rows", 0..=1_000_000_000, 500)
+            .usual(&[0.0, 100.0, 500.0, 2000.0])
+            .help("Rows that are trained on, from the start of the set; 0: all of them.")
+            .finding("The papers trace subsets of 500 rows (2505.22905 section 4)."),
+        Factor::count("test_rows", "Test rows", 0..=1_000_000, 0)
+            .usual(&[0.0, 50.0, 200.0])
+            .help("Rows after those, on which the loss is evaluated after each epoch; the papers have none."),
+        Factor::count("row_tokens", "Row length", 4..=1_000_000, 120)
+            .idle_where(DataSet::KEY, &["alpaca-cleaned", "grammar", "samsum", "slimorca", "file"])
+            .unit("tokens")
+            .usual(&[120.0, 512.0, 2048.0])
+            .help("The length of each row of data_set = uniform."),
+    ]
+}

@@ -1,0 +1,311 @@
+//! The networks: Llama 3 and its kin, as a handful of numbers.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::settings::LoraTargets;
+
+/// A network of Llama's kind: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelConfig {
+    /// What logs call it.
+    pub name: String,
+    /// Blocks.
+    pub layers: usize,
+    /// The width of the residual stream.
+    pub dim: usize,
+    /// Heads of queries.
+    pub heads: usize,
+    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries.
+    pub kv_heads: usize,
+    /// The width of a head.
+    pub head_dim: usize,
+    /// The width of the MLP.
+    pub ffn: usize,
+    /// Tokens of the vocabulary.
+    pub vocabulary: usize,
+    /// The longest row, in tokens.
+    pub context: usize,
+    /// The base of the rotary frequencies.
+    pub rope_base: f64,
+    /// How frequencies are stretched for longer rows.
+    pub rope_scaling: Option<RopeScaling>,
+    /// Added to the mean square under the root of RMSNorm.
+    pub norm_eps: f64,
+    /// The output layer is the embedding's matrix.
+    pub tied: bool,
+}
+
+/// Llama 3.1's stretched rotary frequencies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RopeScaling {
+    /// Low frequencies are divided by it.
+    pub factor: f64,
+    /// Wavelengths above `original_context / low_frequency_factor` are stretched.
+    pub low_frequency_factor: f64,
+    /// Those below `original_context / high_frequency_factor` are not; between both they are blended.
+    pub high_frequency_factor: f64,
+    /// The context that the model was first trained with.
+    pub original_context: usize,
+}
+
+impl ModelConfig {
+    /// Llama 3 8B.
+    pub fn llama3_8b() -> Self {
+        Self {
+            name: "llama3-8b".to_owned(),
+            layers: 32,
+            dim: 4096,
+            heads: 32,
+            kv_heads: 8,
+            head_dim: 128,
+            ffn: 14_336,
+            vocabulary: 128_256,
+            context: 8192,
+            rope_base: 500_000.0,
+            rope_scaling: None,
+            norm_eps: 1e-5,
+            tied: false,
+        }
+    }
+
+    /// Llama 3.2 1B.
+    pub fn llama3_2_1b() -> Self {
+        let rope_scaling =
+            RopeScaling { factor: 32.0, low_frequency_factor: 1.0, high_frequency_factor: 4.0, original_context: 8192 };
+        Self {
+            name: "llama3.2-1b".to_owned(),
+            layers: 16,
+            dim: 2048,
+            head_dim: 64,
+            ffn: 8192,
+            context: 131_072,
+            rope_scaling: Some(rope_scaling),
+            tied: true,
+            ..Self::llama3_8b()
+        }
+    }
+
+    /// Llama 3.2 3B.
+    pub fn llama3_2_3b() -> Self {
+        Self { name: "llama3.2-3b".to_owned(), layers: 28, dim: 3072, heads: 24, head_dim: 128, ..Self::llama3_2_1b() }
+    }
+
+    /// A model of 1.0 million parameters for tests and first steps.
+    pub fn tiny() -> Self {
+        Self {
+            name: "tiny".to_owned(),
+            layers: 4,
+            dim: 128,
+            heads: 4,
+            kv_heads: 2,
+            head_dim: 32,
+            ffn: 384,
+            vocabulary: 1024,
+            context: 2048,
+            ..Self::llama3_8b()
+        }
+    }
+
+    /// Reads a `config.json` as Hugging Face's transformers write it.
+    ///
+    /// # Errors
+    /// What of the file is missing or not supported.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+        let name = path.parent().and_then(Path::file_name).map_or("config".into(), |name| name.to_string_lossy());
+        Self::parse(&text, &name).map_err(|error| format!("{shown}: {error}"))
+    }
+
+    fn parse(text: &str, name: &str) -> Result<Self, String> {
+        let file: ConfigFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if file.model_type != "llama" {
+            return Err(format!("model_type = {:?}: only models of the type \"llama\" are supported", file.model_type));
+        }
+        if file.hidden_act != "silu" || file.attention_bias || file.mlp_bias {
+            return Err("only models with hidden_act = \"silu\" and without biases are supported".to_owned());
+        }
+        let kv_heads = file.num_key_value_heads.unwrap_or(file.num_attention_heads);
+        if kv_heads == 0 || !file.num_attention_heads.is_multiple_of(kv_heads) {
+            let heads = file.num_attention_heads;
+            return Err(format!("num_attention_heads = {heads} is no multiple of num_key_value_heads = {kv_heads}"));
+        }
+        let head_dim = file.head_dim.unwrap_or(file.hidden_size / file.num_attention_heads);
+        if head_dim == 0 || !head_dim.is_multiple_of(2) {
+            return Err(format!("head_dim = {head_dim} must be even and above 0"));
+        }
+        let counts = [
+            ("num_hidden_layers", file.num_hidden_layers),
+            ("hidden_size", file.hidden_size),
+            ("intermediate_size", file.intermediate_size),
+            ("vocab_size", file.vocab_size),
+            ("max_position_embeddings", file.max_position_embeddings),
+        ];
+        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(format!("{key} must be above 0"));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            layers: file.num_hidden_layers,
+            dim: file.hidden_size,
+            heads: file.num_attention_heads,
+            kv_heads,
+            head_dim,
+            ffn: file.intermediate_size,
+            vocabulary: file.vocab_size,
+            context: file.max_position_embeddings,
+            rope_base: file.rope_theta,
+            rope_scaling: file.rope_scaling.map(RopeFile::scaling).transpose()?,
+            norm_eps: file.rms_norm_eps,
+            tied: file.tie_word_embeddings,
+        })
+    }
+
+    /// Numbers of the whole network.
+    pub fn parameters(&self) -> u64 {
+        let table = self.vocabulary * self.dim;
+        (self.layers * self.block_parameters() + if self.tied { table } else { 2 * table } + self.dim) as u64
+    }
+
+    /// Numbers of one block.
+    pub fn block_parameters(&self) -> usize {
+        self.projections().iter().map(|(_, from, to)| from * to).sum::<usize>() + 2 * self.dim
+    }
+
+    /// The matrices of a block: name, inputs, outputs.
+    pub fn projections(&self) -> [(&'static str, usize, usize); 7] {
+        let (queries, keys) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+        [
+            ("q", self.dim, queries),
+            ("k", self.dim, keys),
+            ("v", self.dim, keys),
+            ("output", queries, self.dim),
+            ("gate", self.dim, self.ffn),
+            ("up", self.dim, self.ffn),
+            ("down", self.ffn, self.dim),
+        ]
+    }
+
+    /// Numbers of the adapters of all blocks.
+    pub fn adapter_parameters(&self, rank: usize, targets: LoraTargets) -> u64 {
+        let adapted = self.projections().into_iter().filter(|(name, ..)| targets.has(name));
+        (self.layers * adapted.map(|(_, from, to)| rank * (from + to)).sum::<usize>()) as u64
+    }
+}
+
+/// What is read of a `config.json`; all else is ignored.
+#[derive(Deserialize)]
+struct ConfigFile {
+    model_type: String,
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: Option<usize>,
+    head_dim: Option<usize>,
+    vocab_size: usize,
+    max_position_embeddings: usize,
+    rms_norm_eps: f64,
+    #[serde(default = "first_rope_base")]
+    rope_theta: f64,
+    rope_scaling: Option<RopeFile>,
+    #[serde(default)]
+    tie_word_embeddings: bool,
+    #[serde(default = "silu")]
+    hidden_act: String,
+    #[serde(default)]
+    attention_bias: bool,
+    #[serde(default)]
+    mlp_bias: bool,
+}
+
+/// What transformers assume where nothing is said.
+fn first_rope_base() -> f64 {
+    10_000.0
+}
+
+fn silu() -> String {
+    "silu".to_owned()
+}
+
+#[derive(Deserialize)]
+struct RopeFile {
+    #[serde(alias = "type")]
+    rope_type: Option<String>,
+    factor: Option<f64>,
+    low_freq_factor: Option<f64>,
+    high_freq_factor: Option<f64>,
+    original_max_position_embeddings: Option<usize>,
+}
+
+impl RopeFile {
+    fn scaling(self) -> Result<RopeScaling, String> {
+        let kind = self.rope_type.unwrap_or_default();
+        if kind != "llama3" {
+            return Err(format!("rope_scaling of the type {kind:?}: only \"llama3\" is supported"));
+        }
+        let scaling = || {
+            Some(RopeScaling {
+                factor: self.factor?,
+                low_frequency_factor: self.low_freq_factor?,
+                high_frequency_factor: self.high_freq_factor?,
+                original_context: self.original_max_position_embeddings?,
+            })
+        };
+        scaling().ok_or_else(|| {
+            "rope_scaling lacks factor, low_freq_factor, high_freq_factor or original_max_position_embeddings"
+                .to_owned()
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_those_of_the_published_models() {
+        // The counts on their model cards, to the last one.
+        assert_eq!(ModelConfig::llama3_8b().parameters(), 8_030_261_248);
+        assert_eq!(ModelConfig::llama3_2_1b().parameters(), 1_235_814_400);
+        assert_eq!(ModelConfig::llama3_2_3b().parameters(), 3_212_749_824);
+        assert_eq!(ModelConfig::llama3_8b().adapter_parameters(8, LoraTargets::QvoMlp), 19_660_800);
+    }
+
+    const SMALL: &str = r#"{"model_type":"llama","hidden_size":64,"intermediate_size":192,"num_hidden_layers":2,
+        "num_attention_heads":4,"num_key_value_heads":2,"vocab_size":300,"max_position_embeddings":128,
+        "rms_norm_eps":1e-6,"torch_dtype":"float32"}"#;
+
+    #[test]
+    fn a_config_file_is_read_as_transformers_read_it() {
+        let config = ModelConfig::parse(SMALL, "small").unwrap();
+        assert_eq!((config.head_dim, config.rope_base, config.tied), (16, 10_000.0, false));
+        let scaled = SMALL.replace(
+            "\"torch_dtype\"",
+            r#""tie_word_embeddings":true,"rope_theta":5e5,"rope_scaling":{"rope_type":"llama3","factor":32.0,
+            "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192},"torch_dtype""#,
+        );
+        let config = ModelConfig::parse(&scaled, "small").unwrap();
+        assert_eq!(config.rope_scaling, ModelConfig::llama3_2_1b().rope_scaling);
+        assert!(config.tied);
+    }
+
+    #[test]
+    fn what_is_missing_or_not_supported_is_named() {
+        for (from, to, part) in [
+            ("\"vocab_size\":300,", "", "vocab_size"),
+            ("\"llama\"", "\"gpt2\"", "model_type = \"gpt2\""),
+            ("\"num_key_value_heads\":2", "\"num_key_value_heads\":3", "no multiple of num_key_value_heads = 3"),
+            ("\"num_hidden_layers\":2", "\"num_hidden_layers\":0", "num_hidden_layers must be above 0"),
+            ("\"torch_dtype\"", "\"rope_scaling\":{\"type\":\"yarn\"},\"x\"", "type \"yarn\""),
+            ("\"torch_dtype\"", "\"attention_bias\":true,\"x\"", "biases"),
+        ] {
+            let error = ModelConfig::parse(&SMALL.replace(from, to), "small").unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(ModelConfig::read(Path::new("/nowhere/config.json")).unwrap_err().contains("cannot be read"));
+    }
+}

@@ -1,0 +1,157 @@
+//! How long rows are: as published where somebody counted, and assumed elsewhere. Stand-ins have these lengths exactly.
+
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+
+use super::settings::{DataSet, LlmSettings};
+
+/// Rows whose tokens were counted: the papers' subsets. Lengths repeat from there on.
+pub const STAND_IN_BLOCK: usize = 500;
+
+/// Lengths follow a log-logistic distribution of this shape: the longest of 500 rows has about five times the mean. The papers
+/// give totals alone.
+const SHAPE: f64 = 4.0;
+/// Rows hold at least the marks of two messages, and a few words.
+const LEAST_TOKENS: usize = 16;
+/// Counting packs beyond so many rows takes too long for a plan.
+const MAX_PACKED_ROWS: u64 = 1_000_000;
+/// The longest row that is assumed of files nobody counted, without `max_tokens`.
+const ASSUMED_LONGEST: usize = 1024;
+
+impl DataSet {
+    /// Tokens of the first 500 rows in Llama 3's vocabulary, with their template, and the share of them in prompts.
+    ///
+    /// The totals are published (2505.22905 section 4) but for `slimorca`, where 400 tokens a row are assumed. The shares are
+    /// assumed.
+    fn counted(self) -> Option<(usize, f64)> {
+        match self {
+            Self::AlpacaCleaned => Some((59_330, 0.5)),
+            Self::Samsum => Some((83_544, 0.8)),
+            Self::Grammar => Some((28_683, 0.6)),
+            Self::Slimorca => Some((400 * STAND_IN_BLOCK, 0.6)),
+            Self::File | Self::Uniform => None,
+        }
+    }
+
+    /// What of a stand-in's lengths is not published, in words; empty where all is.
+    pub fn assumed(self) -> &'static str {
+        match self {
+            Self::Slimorca => "400 tokens a row are assumed",
+            _ => "",
+        }
+    }
+
+    /// The lengths of the first 500 rows of a stand-in, in tokens; of none that is not published.
+    pub fn stand_in_lengths(self) -> Vec<usize> {
+        let Some((total, _)) = self.counted() else { return Vec::new() };
+        let odds = |place: usize| {
+            let below = (place as f64 + 0.5) / STAND_IN_BLOCK as f64;
+            (below / (1.0 - below)).powf(1.0 / SHAPE)
+        };
+        let sum: f64 = (0..STAND_IN_BLOCK).map(odds).sum();
+        let length = |place: usize| ((odds(place) / sum * total as f64) as usize).max(LEAST_TOKENS);
+        let mut lengths: Vec<usize> = (0..STAND_IN_BLOCK).map(length).collect();
+        // What rounding lost, one each from the longest on; what the least length added, likewise.
+        let (mut now, mut place) = (lengths.iter().sum::<usize>(), STAND_IN_BLOCK);
+        while now != total {
+            place = if place == 0 { STAND_IN_BLOCK } else { place } - 1;
+            if now < total {
+                lengths[place] += 1;
+                now += 1;
+            } else if lengths[place] > LEAST_TOKENS {
+                lengths[place] -= 1;
+                now -= 1;
+            }
+        }
+        lengths.shuffle(&mut ChaCha8Rng::seed_from_u64(self as u64));
+        lengths
+    }
+
+    /// The share of a row's tokens in its prompt, for stand-ins.
+    pub fn prompt_share(self) -> f64 {
+        self.counted().map_or(0.0, |(_, share)| share)
+    }
+}
+
+/// What is known of the rows of a cell before they are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lengths {
+    /// Samples of an epoch: rows, or packs of them; none where nobody can tell.
+    pub samples: Option<u64>,
+    /// Tokens of a sample; none where nobody can tell.
+    pub mean_tokens: Option<f64>,
+    /// Tokens of the longest sample.
+    pub longest: usize,
+    /// The longest is a guess: the rows are in a file that nobody counted.
+    pub assumed: bool,
+}
+
+impl Lengths {
+    pub(super) fn of(settings: &LlmSettings) -> Self {
+        let cut = |length: usize| settings.max_tokens.map_or(length, |limit| length.min(limit));
+        let wanted = settings.rows.map(|rows| rows as u64);
+        let rows = match settings.data_set.published_rows() {
+            Some(published) => Some(wanted.map_or(published, |wanted| wanted.min(published))),
+            None => wanted,
+        };
+        let mut lengths = settings.data_set.stand_in_lengths();
+        if settings.data_set == DataSet::Uniform {
+            lengths = vec![settings.row_tokens];
+        }
+        lengths.iter_mut().for_each(|length| *length = cut(*length));
+        if let (true, Some(limit)) = (settings.packed, settings.max_tokens) {
+            let packs = rows.filter(|rows| *rows <= MAX_PACKED_ROWS).and_then(|rows| packs(&lengths, rows, limit));
+            return Self { samples: packs, mean_tokens: Some(limit as f64), longest: limit, assumed: false };
+        }
+        let first = rows.map_or(lengths.len(), |rows| lengths.len().min(rows as usize));
+        let Some(longest) = lengths[..first].iter().max() else {
+            let longest = settings.max_tokens.unwrap_or(ASSUMED_LONGEST);
+            return Self { samples: rows, mean_tokens: None, longest, assumed: settings.max_tokens.is_none() };
+        };
+        let mean = lengths[..first].iter().sum::<usize>() as f64 / first as f64;
+        Self { samples: rows, mean_tokens: Some(mean), longest: *longest, assumed: false }
+    }
+}
+
+/// Packs of `limit` tokens that rows of these lengths, over and over, fill one after the other; a row is never cut.
+fn packs(lengths: &[usize], rows: u64, limit: usize) -> Option<u64> {
+    if lengths.is_empty() {
+        return None;
+    }
+    let (mut packs, mut filled) = (0, 0);
+    for length in lengths.iter().cycle().take(rows as usize) {
+        if filled + length > limit && filled > 0 {
+            packs += 1;
+            filled = 0;
+        }
+        filled += length;
+    }
+    Some(packs + u64::from(filled > 0))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_ins_have_the_published_totals() {
+        for (set, total) in [(DataSet::AlpacaCleaned, 59_330), (DataSet::Samsum, 83_544), (DataSet::Grammar, 28_683)] {
+            let lengths = set.stand_in_lengths();
+            assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (500, total));
+            let (least, longest) = (*lengths.iter().min().unwrap(), *lengths.iter().max().unwrap());
+            assert!(least >= LEAST_TOKENS && longest < total / 80, "{least} {longest}");
+            assert_eq!(lengths, set.stand_in_lengths());
+        }
+        assert!(DataSet::File.stand_in_lengths().is_empty());
+    }
+
+    #[test]
+    fn rows_fill_packs_one_after_the_other_and_are_never_cut() {
+        assert_eq!(packs(&[40, 50, 60], 3, 100), Some(2));
+        assert_eq!(packs(&[40, 50, 60], 6, 100), Some(4));
+        assert_eq!(packs(&[100], 3, 100), Some(3));
+        assert_eq!(packs(&[], 3, 100), None);
+    }
+}

@@ -1,0 +1,129 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::plan::fixture::{cpu_node, gpu_node};
+use crate::plan::{Data, Level, Matrix, Node, Plan, expand};
+
+fn level(text: &str) -> Level {
+    let number = || text.parse().ok().map(Level::Number);
+    text.parse().ok().map(Level::Integer).or_else(number).unwrap_or_else(|| Level::text(text))
+}
+
+fn plan(settings: &[(&str, &str)]) -> Plan {
+    let mut plan = Plan::new("small", spec());
+    for (key, text) in settings {
+        let (_, ticked) = plan.first.factors.iter_mut().find(|(known, _)| known == key).unwrap();
+        *ticked = vec![level(text)];
+    }
+    plan
+}
+
+/// The reason against the plan's one cell; empty where it is valid.
+fn reason_of(plan: &Plan, node: &Node) -> String {
+    let Matrix { invalid, .. } = expand(plan, node);
+    invalid.into_iter().next().map(|cell| cell.reason).unwrap_or_default()
+}
+
+fn refused(settings: &[(&str, &str)], node: &Node) -> String {
+    reason_of(&plan(settings), node)
+}
+
+fn peak_gib(settings: &[(&str, &str)]) -> f64 {
+    let cell = expand(&plan(settings), &gpu_node(1)).cells.remove(0);
+    // The allocator does not see CUDA's context.
+    (cell.estimate.peak_bytes as f64 - 0.6e9) / f64::from(1 << 30)
+}
+
+#[test]
+fn defaults_are_the_papers_and_run_on_a_gpu() {
+    let cell = expand(&Plan::new("p", spec()), &gpu_node(1)).cells.remove(0);
+    assert_eq!((cell.shape.steps, cell.shape.processes), (250, 1));
+    // 59,330 tokens in 500 rows, two rows a step.
+    assert_eq!(cell.shape.units_per_step, 237);
+    let settings = LlmSettings::from_levels(&cell.levels).unwrap();
+    let lora = Lora { rank: 8, alpha: 16.0, targets: LoraTargets::QvoMlp };
+    assert_eq!((settings.technique, settings.lora), (Technique::Lora, Some(lora)));
+    assert_eq!((settings.template, settings.train_on_input), (Template::Instruct, true));
+    assert_eq!((settings.learning_rate, settings.warmup_steps, settings.max_tokens), (3e-4, 100, None));
+}
+
+#[test]
+fn peaks_agree_with_torchtunes_on_an_h100_within_a_tenth() {
+    for (precision, row_tokens, measured) in
+        [("bf16", "120", 16.9), ("bf16", "512", 22.1), ("fp32", "120", 33.2), ("fp32", "512", 42.3)]
+    {
+        let found = peak_gib(&[("precision", precision), ("data_set", "uniform"), ("row_tokens", row_tokens)]);
+        assert!((found / measured - 1.0).abs() < 0.1, "{precision} {row_tokens}: {found} of {measured} GiB");
+    }
+}
+
+#[test]
+fn what_cannot_fit_is_off_with_numbers_by_kind() {
+    let full = [("technique", "full"), ("precision", "fp32")];
+    let mut plan = plan(&full);
+    plan.limits.memory_limit_gb = Some(94.0);
+    let reason = reason_of(&plan, &gpu_node(1));
+    assert!(reason.starts_with("does not fit: ") && reason.contains(" of 94 GB (weights 32, "), "{reason}");
+    assert!(reason.contains("optimizer 64") && reason.contains("precision = bf16, technique = lora"), "{reason}");
+}
+
+#[test]
+fn levels_that_are_known_and_not_built_say_so() {
+    for technique in ["qlora", "dpo", "qat"] {
+        assert!(refused(&[("technique", technique)], &gpu_node(1)).starts_with("not built yet: technique"));
+    }
+    assert!(refused(&[("gpus", "2")], &gpu_node(2)).starts_with("not built yet: sharding = fsdp over 2 GPUs"));
+}
+
+#[test]
+fn cells_that_make_no_sense_are_refused_with_the_reason() {
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (&[("data_set", "file")], "use data.set = files"),
+        (&[("template", "summarize")], "other columns than alpaca-cleaned"),
+        (&[("packed", "on")], "set max_tokens"),
+        (&[("max_tokens", "9000"), ("packed", "on")], "context of 8192"),
+        (&[("data_set", "uniform"), ("row_tokens", "9000")], "lower row_tokens"),
+        (&[("data_set", "uniform"), ("rows", "0")], "say how many"),
+        (&[("data_set", "samsum"), ("rows", "20000")], "use 16369 or fewer"),
+        (&[("rows", "1")], "do not fill a step of 2"),
+        (&[("rows", "20"), ("cuda_graph", "on")], "from the 13th on, and there are 10"),
+        (&[("model", "config")], "needs data.config"),
+        (&[("precision", "fp16"), ("cuda_graph", "on"), ("optimizer_impl", "loop")], "cannot capture"),
+    ];
+    for (settings, part) in cases {
+        let reason = refused(settings, &gpu_node(1));
+        assert!(reason.contains(part), "{settings:?}: {reason}");
+    }
+    for (key, text) in [("kernels", "fused"), ("pin_memory", "on"), ("cuda_graph", "on"), ("precision", "fp16")] {
+        let reason = refused(&[("model", "tiny"), (key, text)], &cpu_node());
+        assert!(reason.contains("needs CUDA (the driver is missing)"), "{key}: {reason}");
+    }
+    assert_eq!(refused(&[("model", "tiny")], &cpu_node()), "");
+}
+
+#[test]
+fn files_need_a_tokenizer_and_a_file_needs_its_template() {
+    let mut plan = plan(&[]);
+    plan.first.data = Data::of_set("files");
+    assert!(reason_of(&plan, &gpu_node(1)).contains("name data.tokenizer"));
+    plan.first.data = Data::of_set("files").with_path("tokenizer", "tokenizer.json");
+    assert_eq!(reason_of(&plan, &gpu_node(1)), "");
+    let (_, ticked) = plan.first.factors.iter_mut().find(|(key, _)| *key == "data_set").unwrap();
+    *ticked = vec![Level::text("file")];
+    assert!(reason_of(&plan, &gpu_node(1)).contains("needs data.file"));
+    plan.first.data = plan.first.data.with_path("file", "rows.jsonl");
+    assert!(reason_of(&plan, &gpu_node(1)).contains("no template of its own"));
+}
+
+#[test]
+fn levels_without_meaning_are_no_part_of_a_cell() {
+    let mut plan = plan(&[("technique", "full"), ("precision", "bf16")]);
+    for (key, levels) in
+        [("lora_rank", ["8", "16"]), ("tf32", ["off", "all"]), ("fsdp_wrap", ["block", "memory_efficient"])]
+    {
+        let (_, ticked) = plan.first.factors.iter_mut().find(|(known, _)| *known == key).unwrap();
+        *ticked = levels.iter().map(|text| level(text)).collect();
+    }
+    let matrix = expand(&plan, &gpu_node(1));
+    assert_eq!((matrix.cells.len(), matrix.merged.combinations), (1, 7));
+}

@@ -1,0 +1,63 @@
+//! What a machine offers the ranks of a cell, and what it lacks: questions that every workload asks.
+
+use crate::plan::{CudaState, Gpu, Limits, Node};
+
+/// GPUs that can run a rank: those that are not split by MIG.
+pub(super) fn usable_gpus(node: &Node) -> impl Iterator<Item = &Gpu> {
+    node.gpus.iter().filter(|gpu| !gpu.mig)
+}
+
+/// What one rank may use: the smallest usable GPU's memory, or its share of the host's; at most the plan's limit.
+pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) -> u64 {
+    let device = if node.has_cuda() {
+        usable_gpus(node).map(|gpu| gpu.memory_bytes).min().unwrap_or(0)
+    } else {
+        node.memory_bytes / ranks.max(1) as u64
+    };
+    limits.memory_limit_bytes().map_or(device, |limit| limit.min(device))
+}
+
+/// Why there are no devices for so many ranks: GPUs where there is CUDA, CPUs elsewhere.
+pub(super) fn no_devices(node: &Node, ranks: usize) -> Option<String> {
+    let hostname = &node.hostname;
+    if !node.has_cuda() {
+        return (ranks > node.cpus as usize)
+            .then(|| format!("{hostname} has no GPUs to use and {} CPUs for {ranks} CPU ranks: use fewer", node.cpus));
+    }
+    let usable = usable_gpus(node).count();
+    let split = node.gpus.len() - usable;
+    (ranks > usable).then(|| {
+        if ranks <= node.gpus.len() {
+            format!("MIG GPUs cannot be used, and {split} of {} are in MIG mode: turn MIG off", node.gpus.len())
+        } else {
+            format!("{hostname} has {usable} usable GPUs, not {ranks}: use fewer")
+        }
+    })
+}
+
+/// What is needed of what is there, in GB; none where it suffices.
+pub(super) fn shortage(needed: u64, there: u64) -> Option<String> {
+    (needed > there).then(|| {
+        let (needed, there) = (needed as f64 / 1e9, there as f64 / 1e9);
+        // Rounded away from each other, so that 94.2 of 94 does not read 94 of 94.
+        let scale = if there < 10.0 { 10.0 } else { 1.0 };
+        let (needed, there) = ((needed * scale).ceil() / scale, (there * scale).floor() / scale);
+        format!("{needed} of {there} GB")
+    })
+}
+
+/// Why runs cannot use CUDA here; none where they can.
+pub(super) fn no_cuda(node: &Node) -> Option<String> {
+    if node.has_cuda() {
+        return None;
+    }
+    let reason = match &node.worker {
+        _ if node.gpus.is_empty() => node.no_gpu_reason.as_deref().unwrap_or("no GPU is found"),
+        Err(reason) => reason,
+        Ok(worker) => match &worker.cuda {
+            CudaState::Unavailable { reason } => reason,
+            CudaState::Available => "no GPU is found",
+        },
+    };
+    Some(reason.to_owned())
+}
