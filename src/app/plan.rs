@@ -1,4 +1,4 @@
-//! The Plan screen: tick levels, see what would be launched, launch it.
+//! The Plan screen: tick levels, see the runs they give, launch them.
 
 mod about;
 mod bar;
@@ -29,21 +29,21 @@ use files::{Purpose, Question, Saved};
 pub(in crate::app) use files::{on_thread, typed_path};
 use outlook::Outlook;
 
-/// The room that the scroll bar of the cards takes.
+/// Width of the cards' scroll bar.
 const SCROLL_BAR: f32 = 3.0 * GRID;
 
-/// What can be asked for on the Plan screen.
+/// A command of the Plan screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanCommand {
     /// Ask which plan file to open.
     Open,
     /// Open this plan file.
     OpenFile(PathBuf),
-    /// Turn to the starting plan of this name.
+    /// Open the starting plan of this name.
     Start(&'static str),
-    /// Turn to a plan of defaults.
+    /// Open a plan of defaults.
     New,
-    /// Save the plan; asks where, unless it came from a file.
+    /// Save the plan; asks for a path unless it came from a file.
     Save,
     /// Ask where to save the plan.
     SaveAs,
@@ -51,60 +51,60 @@ pub enum PlanCommand {
     SaveFile {
         /// The file.
         path: PathBuf,
-        /// Another file that is there may be replaced.
+        /// Whether another existing file may be replaced.
         replace: bool,
     },
-    /// No longer ask for a path.
+    /// Close the question for a path.
     CloseQuestion,
-    /// Take back the last edit.
+    /// Undo the last edit.
     Undo,
-    /// Make it again.
+    /// Redo it.
     Redo,
-    /// Tick a level of a factor, or untick it.
+    /// Tick or untick a level of a factor.
     Toggle {
         /// The factor.
         key: Key,
         /// The level.
         level: Level,
     },
-    /// Tick these levels of a factor, too.
+    /// Tick more levels of a factor.
     AddLevels {
         /// The factor.
         key: Key,
         /// The levels.
         levels: Vec<Level>,
     },
-    /// Name the plan.
+    /// Rename the plan.
     Name(String),
-    /// Make so many runs of each cell.
+    /// Set the number of runs per cell.
     Repeats(u32),
-    /// Seed the order of runs, weights and images.
+    /// Set the seed of the order of runs, the weights and the order of samples.
     Seed(u64),
-    /// Make runs in this order.
+    /// Set the order of runs.
     Order(Order),
-    /// End a run after so many seconds.
+    /// Set the time limit of a run, in seconds.
     RunTimeLimit(Option<f64>),
-    /// Let a rank use so many GB of its device.
+    /// Set the memory limit of a rank on its device, in GB.
     MemoryLimit(Option<f64>),
-    /// Give each run the machine to itself, or pack small runs side by side.
+    /// Run one run at a time, or pack small runs side by side.
     Exclusive(bool),
-    /// Leave so many steps at the start out of statistics.
+    /// Set the number of steps at the start that are excluded from statistics.
     WarmUpSteps(u64),
-    /// Whether a profiler records the runs.
+    /// Set which part of the runs a profiler records.
     Tracing(Tracing),
-    /// Train on this data set.
+    /// Set the data set.
     Data(Data),
-    /// Keep repeats that the session holds as finished, or run all anew.
+    /// Keep finished repeats of the session, or run everything again.
     OnlyMissing(bool),
-    /// Launch what is ticked.
+    /// Launch the plan.
     Launch,
 }
 
-/// The Plan screen.
+/// State of the Plan screen.
 pub struct PlanState {
     document: Document,
     outlook: Option<Arc<Outlook>>,
-    /// The next outlook, while it is worked out; there is never more than one.
+    /// The next outlook while it is computed; never more than one.
     pending: Option<Promise<Outlook>>,
     opening: Option<Promise<Result<(Plan, PathBuf), String>>>,
     saving: Option<Promise<Saved>>,
@@ -114,15 +114,15 @@ pub struct PlanState {
     launch: Launch,
 }
 
-/// Where the launch of the plan stands.
+/// Progress of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Launch {
-    /// Not asked for.
+    /// Not requested.
     #[default]
     Idle,
-    /// Asked for; sent as soon as it is known what the plan comes to.
+    /// Requested; sent as soon as the outlook is known.
     Wanted,
-    /// Sent, not yet answered: asked for again now, it would be a second launch.
+    /// Sent and not yet answered; another request now would launch twice.
     Sent,
 }
 
@@ -143,12 +143,12 @@ impl Default for PlanState {
 }
 
 impl PlanState {
-    /// The machine is known, or another.
+    /// The machine was read.
     pub fn node_changed(&mut self) {
-        // The outlook knows which machine it is about; `poll_plan` sees that it is another.
+        // The outlook names its machine; `poll_plan` notices the change.
     }
 
-    /// The session answered a launch, well or not.
+    /// The session answered a launch, with success or not.
     pub fn launch_answered(&mut self) {
         self.launch = Launch::Idle;
     }
@@ -198,7 +198,7 @@ impl PlanState {
             }
             (Some(path), Purpose::Save) => {
                 self.question = None;
-                // The dialog has asked already where a file would be replaced.
+                // The dialog has already asked whether to replace an existing file.
                 self.save(path, true, context);
             }
             (None, _) => {
@@ -216,11 +216,11 @@ impl PlanState {
             }
             Saved::Exists(path) => match &mut self.question {
                 Some(question) => {
-                    question.note = Some(format!("{} exists: press Replace to write over it.", path.display()));
+                    question.note = Some(format!("{} exists: press Replace to overwrite it.", path.display()));
                     question.replace = Some(path);
                     None
                 }
-                None => Some(format!("{} exists and was left alone: choose another name", path.display())),
+                None => Some(format!("{} exists and was not replaced: choose another name", path.display())),
             },
             Saved::Failed(message) => Some(message),
         }
@@ -228,7 +228,7 @@ impl PlanState {
 }
 
 impl State {
-    /// Does what was asked for on the Plan screen.
+    /// Executes a command of the Plan screen.
     pub fn execute_plan(&mut self, command: PlanCommand, context: &Context, requests: &mut Vec<Request>) {
         let plan = &mut self.plan;
         match command {
@@ -255,7 +255,7 @@ impl State {
             PlanCommand::Toggle { key, level } => {
                 let spec = plan.plan().first.spec.clone();
                 let factor = spec.factor(&key);
-                // The last level stays: a factor without any level is no plan.
+                // The last level stays: each factor needs one.
                 if let Some(edited) = factor.and_then(|factor| edit::toggled(plan.plan(), factor, &level)) {
                     plan.document.edit(edited, None);
                 }
@@ -286,7 +286,7 @@ impl State {
         }
     }
 
-    /// Takes over what background work has done.
+    /// Takes over the results of background work.
     pub fn poll_plan(&mut self, context: &Context, requests: &mut Vec<Request>) {
         let plan = &mut self.plan;
         plan.poll_question(context);
@@ -298,7 +298,7 @@ impl State {
             match opened.block_and_take() {
                 Ok((opened, path)) => {
                     plan.question = None;
-                    // What was wrong with the file is so no longer.
+                    // Errors of the file are obsolete.
                     let about_it = format!("{}:", path.display());
                     self.problems.retain(|problem| !problem.message.starts_with(&about_it));
                     plan.document.open(opened, Some(path));
@@ -324,7 +324,7 @@ impl State {
         }
     }
 
-    /// What the plan as it is now comes to on this machine as it is now, where that is known.
+    /// The outlook of the current plan on the current machine, once known.
     fn outlook(&self) -> Option<&Arc<Outlook>> {
         let node = self.node.as_ref()?;
         let outlook = self.plan.outlook.as_ref()?;
@@ -332,12 +332,12 @@ impl State {
         current.then_some(outlook)
     }
 
-    /// Why nothing can be launched now; none where it can, or where it is not known yet.
+    /// Why nothing can be launched now; none if it can, or if that is not known yet.
     fn launch_refusal(&self) -> Option<String> {
         if let Some(reason) = self.session.as_ref().and_then(|session| session.read_only.as_ref()) {
             return Some(format!("This session is read-only: {reason}"));
         }
-        let Some(node) = &self.node else { return Some("Looking at this machine …".to_owned()) };
+        let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
         if let Err(reason) = &node.worker {
             return Some(format!("There is no worker: {reason}"));
         }
@@ -384,7 +384,7 @@ pub fn plan_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     CentralPanel::no_frame().show(ui, |ui| {
         bar::bar_ui(ui, state, commands);
         ScrollArea::vertical().id_salt("plan-cards").auto_shrink(false).show(ui, |ui| {
-            // The scroll bar lies beside the cards.
+            // The scroll bar is next to the cards.
             ui.set_max_width(ui.available_width() - SCROLL_BAR);
             about::about_ui(ui, state, commands);
             ui.add_space(GRID);

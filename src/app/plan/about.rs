@@ -1,4 +1,4 @@
-//! The card of what is the same for all cells: name, repeats, data set, limits, order.
+//! The card of the settings that all cells share: name, repeats, data set, limits, order.
 
 use eframe::egui::{
     CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, TextEdit, Ui, Widget as _, WidgetInfo,
@@ -11,7 +11,7 @@ use crate::app::widgets::{card, muted};
 use crate::app::{Command, State};
 use crate::plan::{Capture, Domain, Level, Order, Plan, Tracing};
 
-/// Run-time and memory limits that a first tick gives.
+/// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
 const FIRST_MEMORY_GB: f64 = 80.0;
 
@@ -92,8 +92,8 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         ui.label("Order of runs");
         ui.horizontal(|ui| {
             for (order, help) in [
-                (Order::Interleaved, "Each repeat is a shuffle of all cells, so that a warm machine is fair to all"),
-                (Order::Sequential, "All repeats of a cell, then the next cell"),
+                (Order::Interleaved, "Each repeat shuffles all cells, so that drift of the machine affects all of them alike"),
+                (Order::Sequential, "All repeats of one cell, then those of the next"),
             ] {
                 let chosen = plan.order == order;
                 let radio = radio_ui(ui, chosen, true, order.name()).on_hover_text(help);
@@ -109,7 +109,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         let label = ui.label("Seed");
         let mut seed = plan.seed;
         let field = DragValue::new(&mut seed).speed(0.1).ui(ui).labelled_by(label.id);
-        if field.on_hover_text("Decides the order of runs, the weights and the order of images").changed() {
+        if field.on_hover_text("Seed of the order of runs, the weights and the order of samples").changed() {
             asked.push(PlanCommand::Seed(seed));
         }
         ui.end_row();
@@ -117,7 +117,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         let label = ui.label("Warm-up steps");
         let mut steps = plan.warm_up_steps;
         let field = DragValue::new(&mut steps).range(0..=1_000_000_000_u64).speed(0.1).ui(ui).labelled_by(label.id);
-        if field.on_hover_text("Steps at the start of a run that statistics leave out").changed() {
+        if field.on_hover_text("Steps at the start of a run that are excluded from statistics").changed() {
             asked.push(PlanCommand::WarmUpSteps(steps));
         }
         ui.end_row();
@@ -127,13 +127,13 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
 
         let limit = Limit { name: "Run-time limit", unit: " s", first: FIRST_RUN_TIME_S, max: 1e9 };
         asked.extend(limit_ui(ui, &limit, plan.limits.run_time_s).map(PlanCommand::RunTimeLimit));
-        let limit = Limit { name: "Memory limit", unit: " GB a rank", first: FIRST_MEMORY_GB, max: 1e6 };
+        let limit = Limit { name: "Memory limit", unit: " GB per rank", first: FIRST_MEMORY_GB, max: 1e6 };
         asked.extend(limit_ui(ui, &limit, plan.limits.memory_limit_gb).map(PlanCommand::MemoryLimit));
 
         ui.label("Machine");
         let exclusive = plan.limits.exclusive;
-        let help = "Each run has the machine to itself, so that its times are its own. Otherwise small runs are packed side by \
-                    side, each on GPUs and CPUs of its own; their times enter no table.";
+        let help = "Each run has the machine to itself, so that no other run affects its times. Otherwise small runs are packed \
+        side by side, each on its own GPUs and CPUs; their times are excluded from tables.";
         if tick_ui(ui, exclusive, true, "one run at a time").on_hover_text(help).clicked() {
             asked.push(PlanCommand::Exclusive(!exclusive));
         }
@@ -141,7 +141,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
     });
 }
 
-/// Whether runs are traced, and which part of them.
+/// Which part of runs is traced, if any.
 fn tracing_ui(ui: &mut Ui, now: Tracing) -> Option<Tracing> {
     let mut asked = None;
     ui.label("Trace");
@@ -151,14 +151,14 @@ fn tracing_ui(ui: &mut Ui, now: Tracing) -> Option<Tracing> {
             (
                 Tracing::Nsys(Capture::Whole),
                 "whole run",
-                "Nsight Systems records each run, which costs time: its cells stand apart",
+                "Nsight Systems records each run, which costs time, so traced cells are kept apart",
             ),
             (
                 Tracing::Nsys(Capture::First { seconds: 720.0 }),
                 "first seconds",
-                "Recording ends after them, the run goes on",
+                "Recording ends after these seconds; the run continues",
             ),
-            (Tracing::Nsys(Capture::Steps { first: 20, last: 60 }), "steps", "Only these steps are recorded"),
+            (Tracing::Nsys(Capture::Steps { first: 20, last: 60 }), "steps", "Records only these steps"),
         ];
         for (tracing, name, help) in choices {
             let kind = |tracing: Tracing| tracing.capture().map(|capture| std::mem::discriminant(&capture));
@@ -193,11 +193,11 @@ fn tracing_ui(ui: &mut Ui, now: Tracing) -> Option<Tracing> {
     asked
 }
 
-/// A limit that there may be.
+/// An optional limit.
 struct Limit {
     name: &'static str,
     unit: &'static str,
-    /// What a tick sets.
+    /// Value that a tick sets.
     first: f64,
     max: f64,
 }
@@ -225,7 +225,7 @@ fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>>
     asked
 }
 
-/// A field whose text is taken over when it is left. Returns the field, and the text once it is another.
+/// A text field that applies its text when it loses the focus. Returns the field, and the text if it changed.
 fn text_ui(ui: &mut Ui, name: &str, now: &str, width: f32, hint: &str) -> (Response, Option<String>) {
     let id = Id::unique(("text of the plan", name));
     let mut text = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| now.to_owned());

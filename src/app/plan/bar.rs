@@ -1,4 +1,4 @@
-//! The line above the cards: which plan this is, other plans, undo and redo; and the question for a path.
+//! The line above the cards: the plan's name, other plans, undo and redo, and the question for a path.
 
 use eframe::egui::{Id, Key, Response, Role, TextEdit, Ui, WidgetInfo};
 
@@ -9,17 +9,17 @@ use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted};
 use crate::app::{Command, State};
 
-/// Draws it.
+/// Draws the line.
 pub(super) fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let mut asked = Vec::new();
     let document = &state.plan.document;
     ui.horizontal(|ui| {
         ui.heading("Plan");
         ui.menu_button("Plans …", |ui| asked.extend(menu_ui(ui)));
-        if button_ui(ui, document.can_undo(), "Undo", "Take back the last edit (Ctrl Z)").clicked() {
+        if button_ui(ui, document.can_undo(), "Undo", "Undo the last edit (Ctrl Z)").clicked() {
             asked.push(PlanCommand::Undo);
         }
-        if button_ui(ui, document.can_redo(), "Redo", "Make it again (Ctrl Shift Z)").clicked() {
+        if button_ui(ui, document.can_redo(), "Redo", "Redo the edit (Ctrl Shift Z)").clicked() {
             asked.push(PlanCommand::Redo);
         }
         let name = document.path().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
@@ -53,8 +53,8 @@ fn menu_ui(ui: &mut Ui) -> Option<PlanCommand> {
     }
     ui.separator();
     let files = [
-        ("Open …", "Open a plan file (Ctrl O); dropping it on the window does the same", PlanCommand::Open),
-        ("Save", "Save to its file (Ctrl S); its comments stay", PlanCommand::Save),
+        ("Open …", "Open a plan file (Ctrl O), or drop it on the window", PlanCommand::Open),
+        ("Save", "Save to its file (Ctrl S); keeps its comments", PlanCommand::Save),
         ("Save as …", "Save to another file", PlanCommand::SaveAs),
     ];
     for (name, help, command) in files {

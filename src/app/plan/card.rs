@@ -1,4 +1,4 @@
-//! A card for each factor: its levels as boxes to tick, what it is good for, what the papers found.
+//! The cards of the factors: levels to tick, help, and findings of the papers.
 
 use eframe::egui::{
     Align, Button, CollapsingHeader, Color32, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role, Stroke,
@@ -15,7 +15,7 @@ use crate::app::{Command, State};
 use crate::figure::grouped;
 use crate::plan::{Domain, Factor, Level};
 
-/// The factors that most plans are about, in the order of their cards.
+/// Factors that most plans vary, in the order of their cards.
 const MAIN: &[&str] =
     &["precision", "layout", "pin_memory", "loader", "strategy", "gpus", "image_size", "batch_size", "epochs"];
 
@@ -90,15 +90,15 @@ fn finding_ui(ui: &mut Ui, factor: &Factor) {
     }
 }
 
-/// One level as a box. Returns why it cannot run, while it has the focus.
+/// Draws one level. Returns why it cannot run, while it has the focus.
 fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands: &mut Vec<Command>) -> Option<String> {
     let ticked = state.plan.plan().first.levels(&factor.key);
     let on = ticked.contains(&level);
-    // What was worked out for the plan before the last edit stands until the new one is known: no flicker.
+    // The previous outlook stays until the new one is known, to avoid flicker.
     let refusal = state.plan.outlook.as_ref().and_then(|outlook| outlook.refusal(&factor.key, &level));
-    // A level that a plan from elsewhere ticks can be unticked.
+    // A level that a plan file ticks can be unticked.
     let enabled = on || refusal.is_none();
-    // It is drawn as disabled and still takes the focus, so that its reason can be read with the keyboard, too.
+    // A disabled level still takes the focus, so that its reason can be read with the keyboard.
     let text = RichText::new(grouped(&level.to_string()));
     let warning = palette(ui.visuals()).warning;
     let text = if on && refusal.is_some() { text.color(warning).strikethrough() } else { text };
@@ -111,7 +111,7 @@ fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands:
     if response.clicked() && enabled {
         commands.push(Command::Plan(PlanCommand::Toggle { key: factor.key.clone(), level }));
     }
-    // Pointing shows the reason beside the pointer; for the keyboard it takes the place of the help.
+    // The reason is a tooltip for the pointer; for the keyboard it replaces the help.
     let focused = response.has_focus();
     match refusal {
         Some(reason) => {
@@ -121,7 +121,7 @@ fn level_ui(ui: &mut Ui, state: &State, factor: &Factor, level: Level, commands:
         }
         None => {
             if on && ticked.len() == 1 {
-                response.on_hover_text("The only level ticked: tick another one first to take it away");
+                response.on_hover_text("The only ticked level: tick another one before unticking it");
             }
             None
         }
@@ -135,7 +135,7 @@ fn typed_id(factor: &Factor) -> Id {
 /// A field for numbers that are not offered.
 fn add_ui(ui: &mut Ui, factor: &Factor, commands: &mut Vec<Command>) {
     let id = typed_id(factor);
-    // What is typed and not yet taken over is nobody else's business: it lives in egui's own memory.
+    // Typed text is local state, kept in egui's memory until it is applied.
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let field = TextEdit::singleline(&mut text).id(id).hint_text("add …").desired_width(60.0);
     let response: Response = ui.add(field).on_hover_text("Other numbers, separated by commas; Enter adds them");
@@ -151,7 +151,7 @@ fn add_ui(ui: &mut Ui, factor: &Factor, commands: &mut Vec<Command>) {
     ui.data_mut(|data| data.insert_temp(id, text));
 }
 
-/// What is wrong with the numbers that were typed, once the field is left.
+/// What is wrong with the typed numbers, once the field has lost the focus.
 fn typed_error(ui: &Ui, factor: &Factor) -> Option<String> {
     let id = typed_id(factor);
     let text: String = ui.data(|data| data.get_temp(id))?;

@@ -1,34 +1,34 @@
-//! The plan that is edited, the edits that can be taken back, and the file it belongs to.
+//! The edited plan with its undo history and its file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::plan::Plan;
 
-/// Edits beyond these are forgotten.
+/// Number of edits that can be undone.
 const UNDO_STEPS: usize = 500;
 
-/// A plan as it was, and of which file.
+/// An earlier plan, and its file.
 #[derive(Clone, Debug)]
 struct Snapshot {
     plan: Arc<Plan>,
-    /// Its place in [`Document::files`].
+    /// Index into [`Document::files`].
     file: usize,
 }
 
-/// Where a plan came from.
+/// The file of a plan.
 #[derive(Clone, Debug)]
 struct PlanFile {
-    /// None for a plan that was never saved.
+    /// `None` for a plan that was never saved.
     path: Option<PathBuf>,
-    /// What is in the file; without one, what the plan started as.
+    /// The plan in the file; without a file, the plan at the start.
     saved: Arc<Plan>,
 }
 
-/// Which edits in a row are taken back as one: those of the same kind, such as the steps of dragging a number.
+/// Kind of an edit. Consecutive edits of the same kind, such as the steps of dragging a number, are undone together.
 pub(super) type EditKind = &'static str;
 
-/// The plan that is edited.
+/// The edited plan.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
     now: Snapshot,
@@ -54,7 +54,7 @@ impl Document {
         self.files.get(self.now.file)?.path.as_deref()
     }
 
-    /// Whether the plan differs from what its file holds, or from what it started as.
+    /// Whether the plan differs from its file or, without one, from its start.
     pub(super) fn is_unsaved(&self) -> bool {
         self.files.get(self.now.file).is_none_or(|file| file.saved != self.now.plan)
     }
@@ -67,7 +67,7 @@ impl Document {
         !self.redo.is_empty()
     }
 
-    /// Replaces the plan by an edited one. Edits of one `merge` kind in a row are taken back together.
+    /// Replaces the plan by an edited one. Consecutive edits of one `merge` kind are undone together.
     pub(super) fn edit(&mut self, plan: Plan, merge: Option<EditKind>) {
         if plan == *self.now.plan {
             return;
@@ -80,7 +80,7 @@ impl Document {
         self.now.plan = Arc::new(plan);
     }
 
-    /// Turns to another plan; going back to this one is an undo.
+    /// Switches to another plan; undo returns to this one.
     pub(super) fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
         self.keep();
         self.redo.clear();
@@ -90,7 +90,7 @@ impl Document {
         self.now = Snapshot { plan, file: self.files.len() - 1 };
     }
 
-    /// A file now holds `plan`.
+    /// Records that a file now holds `plan`.
     pub(super) fn saved(&mut self, plan: Arc<Plan>, path: PathBuf) {
         if let Some(file) = self.files.get_mut(self.now.file) {
             *file = PlanFile { path: Some(path), saved: plan };

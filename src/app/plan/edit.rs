@@ -1,8 +1,8 @@
-//! Edits of a plan as pure functions: ticking levels, and reading numbers that were typed.
+//! Edits of a plan as pure functions: ticking levels, and parsing typed numbers.
 
 use crate::plan::{Domain, Factor, Level, Node, Plan};
 
-/// The plan with a level ticked, or unticked where it was; none where it is the factor's only one.
+/// The plan with a level ticked, or unticked if it was ticked; none if it is the factor's only level.
 pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Plan> {
     let mut plan = plan.clone();
     let (_, ticked) = plan.first.factors.iter_mut().find(|(key, _)| *key == factor.key)?;
@@ -14,7 +14,7 @@ pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Pla
     Some(plan)
 }
 
-/// The plan with these levels ticked beside those that are.
+/// The plan with these levels ticked in addition.
 pub(super) fn with_levels(plan: &Plan, factor: &Factor, levels: &[Level]) -> Plan {
     let mut plan = plan.clone();
     if let Some((_, ticked)) = plan.first.factors.iter_mut().find(|(key, _)| *key == factor.key) {
@@ -27,7 +27,7 @@ pub(super) fn with_levels(plan: &Plan, factor: &Factor, levels: &[Level]) -> Pla
     plan
 }
 
-/// Puts a level before the first ticked one that comes after it in the registry; the plan's own order stays.
+/// Inserts a level before the first ticked one that follows it in the registry; the plan's order is kept.
 fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
     let after = |other: &Level| match factor.domain {
         Domain::Names(_) | Domain::Path => factor.place(other) > factor.place(&level),
@@ -37,13 +37,13 @@ fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
     ticked.insert(place, level);
 }
 
-/// The levels that are offered as boxes: all named ones; of numbers the usual ones and those that are ticked.
+/// The levels to offer: all named ones; of numbers, the usual ones and the ticked ones.
 pub(super) fn offered(factor: &Factor, ticked: &[Level], node: Option<&Node>) -> Vec<Level> {
     if let Domain::Names(_) = factor.domain {
         return factor.offered().collect();
     }
     let gpus = node.map_or(0, |node| node.gpus.iter().filter(|gpu| !gpu.mig).count()) as f64;
-    // 1, 2 and 4 GPUs are what the papers compare: where they cannot run, that is said.
+    // The papers compare 1, 2 and 4 GPUs, so these are offered even if they cannot run here.
     let fits = |number: f64| number <= gpus || [1.0, 2.0, 4.0].contains(&number);
     let wanted = |level: &Level| factor.key != "gpus" || level.as_number().is_some_and(fits);
     let mut levels: Vec<Level> = factor.offered().filter(wanted).collect();
@@ -52,7 +52,7 @@ pub(super) fn offered(factor: &Factor, ticked: &[Level], node: Option<&Node>) ->
     levels
 }
 
-/// Numbers separated by commas or spaces, as levels of a factor; or what is wrong with them and what would be right.
+/// Parses numbers separated by commas or spaces as levels of a factor. The error says what is valid.
 pub(super) fn typed_levels(factor: &Factor, text: &str) -> Result<Vec<Level>, String> {
     let words = text.split([',', ';', ' ']).map(str::trim).filter(|word| !word.is_empty());
     let levels: Vec<Level> = words.map(|word| typed_level(factor, word)).collect::<Result<_, _>>()?;
@@ -64,7 +64,7 @@ fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
     let (level, range) = match &factor.domain {
         Domain::Names(names) => {
             let known = names.iter().find(|name| ***name == *word).cloned().map(Level::Text);
-            return known.ok_or_else(|| format!("{shown} is no level: there are {}", names.join(", ")));
+            return known.ok_or_else(|| format!("{shown} is not a level: there are {}", names.join(", ")));
         }
         Domain::Path => return Ok(Level::text(word)),
         Domain::Integer { min, max } => {
@@ -72,7 +72,7 @@ fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
             (number.map(Level::Integer), format!("a whole number from {min} to {max}"))
         }
         Domain::Number { min, max } => {
-            // A minus before zero would make another level of the same number.
+            // Adding 0 turns -0 into 0, which is the same level.
             let number: Option<f64> = word.parse().ok().filter(|number| (min..=max).contains(&number));
             (number.map(|number| Level::Number(number + 0.0)), format!("a number from {min} to {max}"))
         }

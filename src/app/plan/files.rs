@@ -1,4 +1,4 @@
-//! Plan files: reading and writing them, and asking which, all on threads of their own.
+//! Plan files: reading, writing and choosing them, in the background.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,39 +9,39 @@ use poll_promise::Promise;
 
 use crate::plan::Plan;
 
-/// What a path is asked for.
+/// Purpose of a question for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Open,
     Save,
 }
 
-/// The question for a path: a field to type it into, and beside it the system's dialog.
+/// The question for a path, answered in a text field or in the system's dialog.
 pub(super) struct Question {
-    /// Tells questions apart, so that a new one does not show what was typed for an old one.
+    /// Identifies the question, so that a new one starts with an empty field.
     pub(super) number: u64,
     pub(super) purpose: Purpose,
-    /// What the field holds at first.
+    /// Initial text of the field.
     pub(super) suggestion: String,
     /// The system's dialog, while it is open.
     pub(super) dialog: Option<Promise<Option<PathBuf>>>,
-    /// What to know before answering.
+    /// A note to show.
     pub(super) note: Option<String>,
-    /// A file that is there already, and would be replaced.
+    /// An existing file that would be replaced.
     pub(super) replace: Option<PathBuf>,
 }
 
-/// What came of writing a plan.
+/// Result of writing a plan.
 pub(super) enum Saved {
     /// The file holds this plan.
     Done(Arc<Plan>, PathBuf),
-    /// There is another file; it was left alone.
+    /// Another file exists and was not replaced.
     Exists(PathBuf),
     /// It could not be written.
     Failed(String),
 }
 
-/// Does something on a thread of its own, and wakes the window.
+/// Runs a job on a new thread, and wakes the window when it is done.
 pub(in crate::app) fn on_thread<T: Send + 'static>(
     name: &str,
     context: &Context,
@@ -51,10 +51,10 @@ pub(in crate::app) fn on_thread<T: Send + 'static>(
     let context = context.clone();
     let job = move || {
         sender.send(work());
-        // Only now is there something to see.
+        // The result is visible from now on.
         context.request_repaint();
     };
-    // The job is shared, so that it can be done here where no thread can be started: late is better than never.
+    // The job is shared, so that it can run here if no thread can be started.
     let job = Arc::new(Mutex::new(Some(job)));
     let shared = job.clone();
     let take = |job: &Mutex<Option<_>>| job.lock().ok().and_then(|mut job| job.take());
@@ -71,7 +71,7 @@ pub(in crate::app) fn on_thread<T: Send + 'static>(
     promise
 }
 
-/// Opens the system's dialog. It answers with none where there is no dialog, too.
+/// Opens the system's dialog. The answer is `None` if it is cancelled or missing.
 pub(super) fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> Promise<Option<PathBuf>> {
     let folder = suggestion.parent().map(Path::to_owned);
     let name = suggestion.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -87,16 +87,16 @@ pub(super) fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> 
     })
 }
 
-/// Reads a plan; the message has all that is wrong with it.
+/// Reads a plan; the error lists all of its problems.
 pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, PathBuf), String>> {
     on_thread("plan reader", context, move || match Plan::read(&path) {
         Ok(plan) => Ok((plan, path)),
-        Err(error) => Err(format!("{error}\nThe plan on the screen was left as it is.")),
+        Err(error) => Err(format!("{error}\nThe plan on screen is unchanged.")),
     })
 }
 
-/// Writes a plan, all of it or nothing. A file that is there is replaced only where `replace` says so. `from` is the file that the
-/// plan came from, whose comments and order are kept.
+/// Writes a plan atomically. An existing file is replaced only if `replace` is set. `from` is the file that the plan came
+/// from, whose comments and order are kept.
 pub(super) fn write(
     plan: Arc<Plan>,
     from: Option<PathBuf>,
@@ -113,7 +113,7 @@ pub(super) fn write(
         match write_now(&text, &path) {
             Ok(()) => Saved::Done(plan, path),
             Err(error) => Saved::Failed(format!(
-                "cannot save the plan to {}: {error}; choose a folder that you may write",
+                "cannot save the plan to {}: {error}; choose a writable folder",
                 path.display()
             )),
         }
@@ -133,13 +133,13 @@ fn write_now(text: &str, path: &Path) -> io::Result<()> {
     });
     let written = written.and_then(|()| std::fs::rename(&unfinished, path));
     if written.is_err() {
-        // What is left of it helps nobody; that it cannot be removed is no news.
+        // The partial file is useless; an error in removing it adds nothing.
         let _ = std::fs::remove_file(&unfinished);
     }
     written
 }
 
-/// A typed path: spaces around it are no part of it, `~/` is the home folder.
+/// A typed path, without surrounding spaces; `~/` is the home folder.
 pub(in crate::app) fn typed_path(text: &str) -> Option<PathBuf> {
     let text = text.trim();
     if text.is_empty() {
@@ -149,7 +149,7 @@ pub(in crate::app) fn typed_path(text: &str) -> Option<PathBuf> {
     Some(home.map_or_else(|| PathBuf::from(text), |(rest, home)| Path::new(&home).join(rest)))
 }
 
-/// Where a plan that has no file would be saved: in the working folder, named after the plan.
+/// Suggested path of a plan without a file: in the working folder, named after the plan.
 pub(super) fn suggested_path(plan: &Plan) -> PathBuf {
     let plain = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = plan.name.chars().map(plain).collect();

@@ -1,17 +1,17 @@
-//! A grid of cards that wraps with the width; the cards of a row are equally high.
+//! A grid of cards that wraps with the width; cards of one row have equal heights.
 
 use eframe::egui::{Id, Ui};
 
 use crate::app::theme::GRID;
 use crate::app::widgets::card;
 
-/// Cards are at least so wide.
+/// Least width of a card.
 const LEAST_WIDTH: f32 = 248.0;
 const GAP: f32 = 2.0 * GRID;
-/// Margins and lines on both sides of a card.
+/// Margins and borders on both sides of a card.
 const FRAME: f32 = 2.0 * (3.0 * GRID + 1.0);
 
-/// Draws `count` cards; `name` tells grids apart.
+/// Draws `count` cards; `name` identifies the grid.
 pub(super) fn grid_ui(ui: &mut Ui, name: &str, count: usize, mut draw: impl FnMut(&mut Ui, usize)) {
     let width = ui.available_width();
     let columns = (((width + GAP) / (LEAST_WIDTH + GAP)) as usize).clamp(1, count.max(1));
@@ -41,8 +41,8 @@ pub(super) fn grid_ui(ui: &mut Ui, name: &str, count: usize, mut draw: impl FnMu
         ui.add_space(GAP - ui.spacing().item_spacing.y);
         if (highest - known).abs() > 0.5 {
             ui.data_mut(|data| data.insert_temp(height_id, highest));
-            ui.request_discard("the height of cards is known now");
-            // A pass can be discarded once a frame; what changes then is drawn in the next one.
+            ui.request_discard("the height of the cards is known now");
+            // A pass can be discarded once per frame; later changes are drawn in the next one.
             ui.request_repaint();
         }
     }

@@ -1,4 +1,4 @@
-//! What would be launched: count, time and memory, every cell, and the button that launches it.
+//! The matrix: all cells with estimated time and memory, and the launch button.
 
 use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
@@ -13,12 +13,12 @@ use crate::figure::{duration_text, grouped, significant};
 use crate::plan::{Key, Levels, remarks};
 
 const ROW_HEIGHT: f32 = 22.0;
-/// The space on both sides of a cell's text.
+/// Margin on both sides of a cell's text.
 const CELL_MARGIN: i8 = 6;
-/// What is beside the launch button on one line needs so much room.
+/// Width that the controls next to the launch button need to fit on its line.
 const LAUNCH_LINE_WIDTH: f32 = 440.0;
 
-/// Draws the panel: heading and sums above, the cells, the buttons below.
+/// Draws the panel: heading and totals, the cells, the buttons.
 pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     Panel::bottom("launch").frame(Frame::new().inner_margin(Margin::symmetric(0, 4))).show(ui, |ui| {
         launch_ui(ui, state, commands);
@@ -55,12 +55,12 @@ fn heading_ui(ui: &mut Ui, state: &State) {
     ui.horizontal_wrapped(|ui| {
         ui.heading("Matrix");
         let text = match (&state.plan.outlook, &state.node) {
-            (_, None) => "looking at this machine …".to_owned(),
+            (_, None) => "reading this machine …".to_owned(),
             (None, _) => counting(state),
             (Some(outlook), _) => sums(outlook),
         };
-        let help = "Time: all runs one after the other. Peak: the most that one rank takes on its device. \
-                    Both are rough estimates.";
+        let help = "Time: all runs one after the other. Peak: most memory of any rank on its device. \
+        Both are rough estimates.";
         ui.label(text).on_hover_text(help);
         if state.node.is_some() && state.plan.outlook.is_some() && state.outlook().is_none() {
             ui.label(muted(ui, counting(state)));
@@ -68,17 +68,17 @@ fn heading_ui(ui: &mut Ui, state: &State) {
     });
 }
 
-/// The cells of the blocks that only the file can change.
+/// A note on the cells of blocks that can only be edited in the file.
 fn further(outlook: &Outlook) -> Option<String> {
     let cells = outlook.matrix.cells.len() - outlook.matrix.of_first_block;
     let text = match outlook.plan.further.len() {
         0 => return None,
         1 => format!(
-            "{cells} of the cells come from another [[block]] of the plan: edit it in the file; saving keeps it"
+            "{cells} of the cells come from another [[block]] of the plan; edit it in the file, saving keeps it"
         ),
         blocks => {
             format!(
-                "{cells} of the cells come from {blocks} more [[block]]s of the plan: edit them in the file; saving keeps them"
+                "{cells} of the cells come from {blocks} more [[block]]s of the plan; edit them in the file, saving keeps them"
             )
         }
     };
@@ -98,7 +98,7 @@ fn sums(outlook: &Outlook) -> String {
     format!("{runs} · {some} × {} · about {time} · peak {peak}", outlook.plan.repeats)
 }
 
-/// An estimate pretends no precision: whole minutes from three on.
+/// An estimated duration without false precision: whole minutes from three on.
 fn about(duration_s: f64) -> String {
     match duration_s {
         ..180.0 => duration_text(duration_s),
@@ -110,7 +110,7 @@ fn about(duration_s: f64) -> String {
 
 fn counting(state: &State) -> String {
     let combinations = state.plan.plan().combinations();
-    format!("working out {} cells …", grouped(&combinations.to_string()))
+    format!("computing {} cells …", grouped(&combinations.to_string()))
 }
 
 fn launch_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
@@ -131,8 +131,8 @@ fn launch_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 fn only_missing_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let only_missing = state.plan.only_missing;
-    let help = "Repeats that the open session holds as finished are kept, and only what is missing is run. \
-                Otherwise all are run anew, as further repeats.";
+    let help = "Keeps finished repeats of the open session and runs only the missing ones. \
+    Otherwise everything runs again, as further repeats.";
     if tick_ui(ui, only_missing, true, "keep finished repeats").on_hover_text(help).clicked() {
         commands.push(Command::Plan(PlanCommand::OnlyMissing(!only_missing)));
     }
@@ -167,7 +167,7 @@ fn table_ui(ui: &mut Ui, outlook: &Outlook, only_invalid: bool) {
         columns.push(column("note", 420.0));
     }
     let mut cells = Cells { outlook, valid };
-    // Lines between columns end with the rows; the scroll bar needs some room below them.
+    // Lines between columns end with the rows; the scroll bar needs room below them.
     let header = ROW_HEIGHT + 2.0;
     let height = (header + rows as f32 * ROW_HEIGHT + 12.0).min(ui.available_height());
     let table = egui_table::Table::new()
@@ -184,11 +184,11 @@ fn table_ui(ui: &mut Ui, outlook: &Outlook, only_invalid: bool) {
 
 struct Cells<'a> {
     outlook: &'a Outlook,
-    /// So many rows are of cells that can run; those that cannot follow.
+    /// Number of cells that can run; those that cannot follow.
     valid: usize,
 }
 
-/// What a column shows.
+/// Content of a column.
 enum Shown {
     Number,
     Level(Key),
@@ -219,7 +219,7 @@ impl Cells<'_> {
         self.outlook.plan.blocks().flat_map(|block| block.levels(key)).all(|level| level.as_number().is_some())
     }
 
-    /// A cell's text, whether it is a number, and what pointing at it tells.
+    /// A cell's text, whether it is a number, and its tooltip.
     fn text(&self, row: usize, shown: &Shown) -> (String, bool, String) {
         let matrix = &self.outlook.matrix;
         if let (true, Some(cell)) = (row < self.valid, matrix.cells.get(row)) {
@@ -233,11 +233,11 @@ impl Cells<'_> {
             };
             let hover = match shown {
                 Shown::Time => {
-                    format!("{} s a run: a rough estimate from the levels and this machine", estimate.duration_s)
+                    format!("{} s per run: a rough estimate from the levels and this machine", estimate.duration_s)
                 }
                 Shown::Peak => {
                     format!(
-                        "{} bytes a rank: a rough estimate from the levels",
+                        "{} bytes per rank: a rough estimate from the levels",
                         grouped(&estimate.peak_bytes.to_string())
                     )
                 }

@@ -1,4 +1,4 @@
-//! What a plan comes to on this machine, worked out on a thread of its own: cells, cost, and levels that cannot run.
+//! The outlook of a plan on this machine, computed in the background: cells, cost, and levels that cannot run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use crate::plan::{Data, DataSetRule, Factor, Key, Level, Levels, Matrix, Node, P
 
 use super::edit::offered;
 
-/// What a plan comes to on a machine.
+/// Outlook of a plan on a machine.
 pub(super) struct Outlook {
-    /// The plan that it is about.
+    /// The plan.
     pub(super) plan: Arc<Plan>,
-    /// The machine that it is about.
+    /// The machine.
     pub(super) node: Arc<Node>,
     /// The cells.
     pub(super) matrix: Matrix,
-    /// Keys of the factors that cells differ in.
+    /// Keys of the factors in which cells differ.
     pub(super) varied: Vec<Key>,
-    /// Runs that would be launched.
+    /// Number of runs to launch.
     pub(super) runs: u64,
-    /// Their time one after the other, in seconds; a rough estimate.
+    /// Total time of all runs one after the other, in seconds; a rough estimate.
     pub(super) duration_s: f64,
-    /// The greatest peak of a rank, in bytes; a rough estimate.
+    /// Greatest memory peak of any rank, in bytes; a rough estimate.
     pub(super) peak_bytes: u64,
-    /// Levels that would give no cell that can run, and why.
+    /// Levels without any cell that can run, and why.
     refusals: HashMap<(Key, Level), String>,
     /// Data sets that cannot be used, and why.
     data_refusals: HashMap<Key, String>,
-    /// Where the plan's data set is, or how to get it; none for one that needs no fetching.
+    /// Folder of the plan's data set, or how to get it; none for one that needs no fetching.
     pub(super) data: Option<Result<String, String>>,
 }
 
 impl Outlook {
-    /// Works it out. A plan of 100,000 cells takes a second or two: not for the window's thread.
+    /// Computes the outlook. 100,000 cells take a second or two: do not call it on the window's thread.
     pub(super) fn new(plan: Arc<Plan>, node: Arc<Node>) -> Self {
         let matrix = expand(&plan, &node);
         let repeats = u64::from(plan.repeats);
         let cells_s: f64 = matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum();
-        // Where nothing runs, a level is not to blame for the others: it is judged among the defaults.
+        // If no cell runs, each level is judged among the defaults, so that it is not blamed for others.
         let others = if matrix.cells.is_empty() { defaults(&plan) } else { Plan::clone(&plan) };
         let probe = Probe { plan: &others, node: &node };
         Self {
@@ -55,7 +55,7 @@ impl Outlook {
         }
     }
 
-    /// Why a level of a factor would give no cell that can run; none where it would.
+    /// Why a level of a factor has no cell that can run; none if it has.
     pub(super) fn refusal(&self, key: &Key, level: &Level) -> Option<&str> {
         self.refusals.get(&(key.clone(), level.clone())).map(String::as_str)
     }
@@ -66,7 +66,7 @@ impl Outlook {
     }
 }
 
-/// Tries levels one at a time among the ticked ones of the other factors.
+/// Tries levels one at a time, combined with the ticked levels of the other factors.
 struct Probe<'a> {
     plan: &'a Plan,
     node: &'a Node,
@@ -87,8 +87,8 @@ impl Probe<'_> {
         refusals
     }
 
-    /// Why nothing runs with this level: neither with the first ticked level of all others, nor with another ticked
-    /// level of any one of them.
+    /// Why nothing runs with this level: neither with the first ticked level of all others, nor with any other ticked level of
+    /// one of them.
     fn level(&self, factor: &Factor, level: &Level) -> Option<String> {
         let mut trial = self.first_levels();
         set(&mut trial, &factor.key, level);

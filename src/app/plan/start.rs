@@ -1,18 +1,18 @@
-//! Plans to start from: those of `sessions/`, carried in the program.
+//! Starting plans: those of `sessions/`, included in the program.
 
 use crate::plan::{Plan, image};
 
-/// A plan to start from.
+/// A starting plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StartingPlan {
-    /// The name of its file without the ending.
+    /// The name of its file without the extension.
     pub(super) name: &'static str,
-    /// What it is good for.
+    /// Its purpose.
     pub(super) help: &'static str,
     text: &'static str,
 }
 
-/// All of them; the first is there when the window opens for the first time.
+/// All starting plans; a new window opens with the first.
 pub(super) const STARTING_PLANS: &[StartingPlan] = &[
     StartingPlan {
         name: "quickstart",
@@ -32,7 +32,7 @@ pub(super) fn starting_plan(name: &str) -> Option<Plan> {
     Plan::parse(start.text, start.name).ok()
 }
 
-/// The plan of a window that opens for the first time.
+/// The plan of a new window.
 pub(super) fn first_plan() -> Plan {
     let first = STARTING_PLANS.first().and_then(|start| starting_plan(start.name));
     first.unwrap_or_else(|| Plan::new("untitled", image::spec()))

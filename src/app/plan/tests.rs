@@ -16,7 +16,7 @@ use crate::app::engine::UiEvent;
 use crate::plan::Node;
 use crate::plan::fixture::{cpu_node, gpu_node};
 
-/// A screen, what it shows and what it asked for.
+/// The window with its state and requests.
 struct Screened {
     state: State,
     commands: Vec<Command>,
@@ -28,7 +28,7 @@ struct Screened {
 impl Screened {
     fn ui(&mut self, ui: &mut Ui) {
         if !std::mem::replace(&mut self.has_fonts, true) {
-            // Typefaces are there from the next frame on.
+            // Fonts are available from the next frame on.
             crate::app::theme::install(ui.ctx());
             ui.request_repaint();
             return;
@@ -37,7 +37,7 @@ impl Screened {
         plan_ui(ui, &self.state, &mut self.commands);
     }
 
-    /// Does what was clicked, and waits for what it started.
+    /// Executes what was clicked, and waits for the work it started.
     fn settle(&mut self) {
         for command in std::mem::take(&mut self.commands) {
             self.state.execute(command, &self.context, &mut self.requests);
@@ -187,7 +187,7 @@ fn numbers_are_typed_checked_and_ticked() {
     assert!(window.query_by_label("0 is not a whole number from 1 to 65536").is_some());
     assert_eq!(ticked(&window, "batch_size"), ["32"]);
     execute(&mut window, PlanCommand::Start("quickstart"));
-    // The field kept what was typed, to be mended: "48, 0" becomes "48, 016".
+    // The field kept what was typed, to be corrected: "48, 0" becomes "48, 016".
     enter(&mut window, "16");
     assert_eq!(ticked(&window, "batch_size"), ["16", "32", "48"]);
 }
@@ -195,11 +195,11 @@ fn numbers_are_typed_checked_and_ticked() {
 #[test]
 fn while_the_machine_is_unknown_nothing_is_launched_and_that_is_said() {
     let mut window = window_of(None);
-    assert!(window.query_by_label("Looking at this machine …").is_some());
+    assert!(window.query_by_label("Reading this machine …").is_some());
     assert!(window.get_by_label_contains("Launch ").accesskit_node().is_disabled());
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
-    assert!(messages(&window).contains("Looking at this machine"));
+    assert!(messages(&window).contains("Reading this machine"));
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn with_the_keyboard_alone_a_level_is_ticked_a_number_changed_and_the_plan_launc
     window.get_by_label("Add to Batch size").type_text("48");
     press(&mut window, Key::Enter);
     assert_eq!(ticked(&window, "batch_size"), ["32", "48"]);
-    // The way goes on from there: the number that was ticked before is a few steps back.
+    // The focus continues from there: the number ticked before is a few steps back.
     for _ in 0..20 {
         if window.get_by_label("Batch size 32").accesskit_node().is_focused() {
             break;

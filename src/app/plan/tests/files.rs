@@ -1,4 +1,4 @@
-//! Plans as files: opening, saving, and what is wrong with them.
+//! Plan files: opening, saving, and their errors.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn another_file_is_replaced_only_when_asked_again() {
     let mut window = window_of(Some(cpu_node()));
     execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
-    assert!(messages(&window).contains("exists and was left alone"));
+    assert!(messages(&window).contains("exists and was not replaced"));
     execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: true });
     assert!(Plan::read(&path).is_ok());
 }
