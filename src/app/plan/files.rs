@@ -112,10 +112,9 @@ pub(super) fn write(
         let text = text.map_or_else(|| plan.to_toml(), |text| plan.to_toml_in(&text, &path.display().to_string()));
         match write_now(&text, &path) {
             Ok(()) => Saved::Done(plan, path),
-            Err(error) => Saved::Failed(format!(
-                "cannot save the plan to {}: {error}; choose a writable folder",
-                path.display()
-            )),
+            Err(error) => {
+                Saved::Failed(format!("cannot save the plan to {}: {error}; choose a writable folder", path.display()))
+            }
         }
     })
 }
