@@ -25,7 +25,7 @@ pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, measure_of
 pub use effect::{Effect, effects};
 pub use loss::LossPoint;
 pub use mark::Mark;
-pub use measure::{Better, Measure, Measures, Origin, OverRanks, OverTime, Scaling, measure};
+pub use measure::{Measure, Measures, Origin, OverRanks, OverTime, Scaling, measure};
 pub use metric::{MetricUnit, metric_measure};
 pub use places::Places;
 pub use pyramid::{Pyramid, View};
@@ -34,5 +34,5 @@ pub use smooth::Smoother;
 pub use value::{BOOTSTRAP_REPEATS, Interval, Method, Value, range, ratio, summarise};
 
 // The plan's values that summaries and cells carry, for whoever draws them.
-pub use crate::plan::{Key, Level, Levels, RunState};
+pub use crate::plan::{Better, Key, Level, Levels, RunState};
 pub use crate::protocol::{TRACE_METRICS, TraceMetricKind};

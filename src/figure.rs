@@ -22,7 +22,7 @@ pub use chart::{Axis, BOX_REPEATS, Chart, Geometry, Look, Panel, Point, Role, Sc
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, level_name, table};
 pub use drawing::{Figure, figure};
 pub use number::{duration_text, grouped, significant};
-pub use palette::{COLOURS, Dash, GREY, Hatch, Marker, Sign, colour, level_index, on_dark, sign, sign_at};
+pub use palette::{COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use render::{Format, UnknownFormat, render};
 pub use study::{Form, Over, Place, Runs, SPEEDUP, Study, baseline_name, has_baseline, known_measures};
 pub use table::{CellValue, Column, Row, Table};

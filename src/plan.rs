@@ -47,4 +47,6 @@ pub use workload::image::{
     Scenario, Strategy, Tf32, WireDtype,
 };
 pub use workload::llm::{self, LlmSettings};
-pub use workload::{Request, Unit, WorkloadSpec, level_place, workload, workloads};
+pub use workload::{
+    Better, DeclaredMeasure, Request, Unit, WorkloadSpec, offered_levels, workload, workload_or_unknown, workloads,
+};

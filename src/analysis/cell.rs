@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Measure, Recording, RunSummary, measure};
-use crate::plan::{Factor, Identity, Key, Level, Levels, level_place, workload};
+use crate::plan::{Factor, Identity, Key, Level, Levels, WorkloadSpec, offered_levels};
 
 /// The key of the workload where it stands among factors.
 const WORKLOAD: &str = "workload";
@@ -45,8 +45,8 @@ pub struct Cell<'a> {
     pub session: &'a str,
     /// Its id: that of its first run.
     pub id: &'a str,
-    /// Its workload; empty for a report that stands alone.
-    pub workload: &'a Key,
+    /// Its workload; one without a key for a report that stands alone.
+    pub workload: &'a Arc<WorkloadSpec>,
     /// The level of every factor.
     pub levels: &'a Levels,
     /// Its data set, in words.
@@ -74,7 +74,7 @@ impl<'a> Cell<'a> {
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
         match key {
-            WORKLOAD => (!self.workload.is_empty()).then(|| Level::text(self.workload)),
+            WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
             DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
             TRACE => Some(Level::text(if self.recording() == Recording::Plain { "off" } else { "on" })),
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
@@ -98,19 +98,34 @@ pub struct Setting {
     pub name: Arc<str>,
     /// The unit of its levels; empty for names and counts.
     pub unit: Arc<str>,
+    /// The levels that are offered, in the order that decides colours.
+    pub offered: Arc<[Level]>,
 }
 
 impl Setting {
-    /// A factor of a workload as a setting; one that this version does not know is called so.
-    pub fn of_factor(of: &str, key: &Key) -> Self {
-        match workload(of).and_then(|spec| spec.factor(key)) {
-            Some(Factor { key, name, unit, .. }) => Self { key: key.clone(), name: name.clone(), unit: unit.clone() },
+    /// A factor of a workload as a setting; one that the workload does not know is called so.
+    pub fn of_factor(of: &WorkloadSpec, key: &Key) -> Self {
+        Self::of_factors([of], key)
+    }
+
+    /// A factor of several workloads: the first one names it, all of them offer levels.
+    fn of_factors<'a>(of: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
+        match of.clone().into_iter().find_map(|spec| spec.factor(key)) {
+            Some(Factor { key, name, unit, .. }) => {
+                let offered = offered_levels(key, of).into();
+                Self { key: key.clone(), name: name.clone(), unit: unit.clone(), offered }
+            }
             None => Self::without_unit(key, &format!("unknown factor {key}")),
         }
     }
 
     fn without_unit(key: &str, name: &str) -> Self {
-        Self { key: key.into(), name: name.into(), unit: "".into() }
+        Self { key: key.into(), name: name.into(), unit: "".into(), offered: Arc::default() }
+    }
+
+    /// The place of a level among those that are offered.
+    pub fn place(&self, level: &Level) -> Option<usize> {
+        self.offered.iter().position(|offered| offered == level)
     }
 }
 
@@ -144,7 +159,7 @@ pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
         let by_setting = order
             .iter()
             .filter(|setting| setting.key != SESSION)
-            .map(|setting| compare(&setting.key, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref()));
+            .map(|setting| compare(setting, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref()));
         by_setting.fold(Ordering::Equal, Ordering::then)
     });
     cells
@@ -189,11 +204,15 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         Setting::without_unit(DATA, "Data"),
         Setting::without_unit(TRACE, "Traced"),
     ];
+    let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();
     for cell in cells {
-        for (key, _) in cell.levels.iter() {
-            if settings.iter().all(|setting| setting.key != *key) {
-                settings.push(Setting::of_factor(cell.workload, key));
-            }
+        if !workloads.iter().any(|known| Arc::ptr_eq(known, cell.workload)) {
+            workloads.push(cell.workload);
+        }
+    }
+    for (key, _) in cells.iter().flat_map(|cell| cell.levels.iter()) {
+        if settings.iter().all(|setting| setting.key != *key) {
+            settings.push(Setting::of_factors(workloads.iter().map(|spec| &***spec), key));
         }
     }
     settings.push(Setting::without_unit(CELL, "Cell"));
@@ -201,8 +220,8 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
 }
 
 /// Named levels by their place among those that are known, so that defaults come first; all others by value.
-fn compare(key: &str, a: Option<&Level>, b: Option<&Level>) -> Ordering {
-    let place = |level: Option<&Level>| level_place(key, level.filter(|level| level.as_text().is_some())?);
+fn compare(setting: &Setting, a: Option<&Level>, b: Option<&Level>) -> Ordering {
+    let place = |level: Option<&Level>| setting.place(level.filter(|level| level.as_text().is_some())?);
     match (place(a), place(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         _ => a.cmp(&b),
@@ -266,7 +285,7 @@ mod tests {
         let mut future = fixture::finished();
         future.levels = Levels::new(vec![("precision", Level::text("fp4")), ("sparsity", Level::text("2:4"))]);
         let mut video = fixture::finished();
-        video.workload = "video".into();
+        video.workload = WorkloadSpec::unknown("video").into();
         let runs: Vec<_> = [fixture::finished(), future, video].iter().map(summarise_run).collect();
         let cells = cells(&runs);
         assert_eq!(cells.len(), 3);

@@ -27,7 +27,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         run: format!("{}-r{repeat}", cell.id),
         plan: "made up".to_owned(),
         cell: cell.id.clone(),
-        workload: image::KEY.into(),
+        workload: image::spec(),
         levels: cell.levels.clone(),
         data: Data::of_set("digits"),
         repeat,

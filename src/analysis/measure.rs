@@ -1,21 +1,10 @@
 //! The registry of measures: what each is, and how readings of it become one number of a run.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::RunSummary;
 use super::metric::metric_measures;
-use crate::plan::{Key, workloads};
-
-/// Which values of a measure are good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Better {
-    /// Low ones: times, losses, memory.
-    Lower,
-    /// High ones: throughput, accuracy.
-    Higher,
-    /// Neither: it describes a run and does not judge it.
-    Neither,
-}
+use crate::plan::{Better, DeclaredMeasure, Key, WorkloadSpec};
 
 /// How the values of ranks become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +112,12 @@ impl Measure {
         Self { shown_unit: "GB".to_owned(), shown_factor: 1e-9, better: Better::Lower, ..Self::named(key, name, "B") }
     }
 
+    /// What a workload declares: the last value of the first rank that says one.
+    fn declared(declared: &DeclaredMeasure) -> Self {
+        let DeclaredMeasure { key, name, unit, better, on_speed } = declared;
+        Self { better: *better, on_speed: *on_speed, ..Self::named(key, &**name, unit) }
+    }
+
     fn read(self, ranks: OverRanks, time: OverTime) -> Self {
         Self { origin: Origin::Readings(ranks, time), ..self }
     }
@@ -190,14 +185,22 @@ impl Measures {
         &BUILT_IN
     }
 
-    /// The measures of a workload's runs; those of image runs for a workload that this version does not know.
-    pub fn of_workload(key: &str) -> &'static Arc<Self> {
-        static OTHERS: LazyLock<Vec<(Key, Arc<Measures>)>> = LazyLock::new(|| {
-            let others = workloads().iter().filter(|spec| *spec.unit.many != *Measures::built_in().units);
-            others.map(|spec| (spec.key.clone(), Arc::new(Measures::of_units(&spec.unit.many)))).collect()
-        });
-        let other = OTHERS.iter().find(|(workload, _)| *workload == *key);
-        other.map_or_else(Self::built_in, |(_, measures)| measures)
+    /// The measures of a workload's runs, with those that it declares. Runs of alike workloads share them.
+    pub fn of_workload(spec: &WorkloadSpec) -> Arc<Self> {
+        type Known = Vec<(Arc<str>, Vec<DeclaredMeasure>, Arc<Measures>)>;
+        static OTHERS: Mutex<Known> = Mutex::new(Vec::new());
+        let units = &spec.unit.many;
+        if *units == Self::built_in().units && spec.measures.is_empty() {
+            return Arc::clone(Self::built_in());
+        }
+        let mut others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = others.iter().find(|(known, declared, _)| known == units && *declared == spec.measures);
+        if let Some((_, _, measures)) = known {
+            return Arc::clone(measures);
+        }
+        let measures = Arc::new(Self::of_units(units).with(spec.measures.iter().map(Measure::declared)));
+        others.push((units.clone(), spec.measures.clone(), Arc::clone(&measures)));
+        measures
     }
 
     /// These measures and more; one with a known key takes the place of that measure.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::{Better, Measure, measure};
+use super::measure::{Measure, measure};
+use crate::plan::Better;
 use crate::plan::Key;
 use crate::protocol::{TRACE_METRICS, TraceMetric, TraceMetricKind, TraceSummary};
 

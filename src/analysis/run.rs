@@ -12,7 +12,7 @@ use super::loss::losses;
 use super::measure::{distinct_rate, processed_rate};
 use super::metric::metric_values;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measures, batch_means};
-use crate::plan::{Identity, Key, Level, Levels, RunState, Strategy};
+use crate::plan::{Identity, Key, Level, Levels, RunState, Strategy, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
@@ -57,8 +57,8 @@ pub struct RunSummary {
     pub cell: String,
     /// What its cell is, whatever id the session gave it; none for a report that stands alone.
     pub identity: Option<Identity>,
-    /// The workload that it is a run of; empty for a report that stands alone.
-    pub workload: Key,
+    /// The workload that it is a run of; one without a key for a report that stands alone.
+    pub workload: Arc<WorkloadSpec>,
     /// The level of every factor.
     pub levels: Levels,
     /// Its data set, in words.
@@ -122,7 +122,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         run: name.to_owned(),
         cell: name.to_owned(),
         identity: None,
-        workload: Key::default(),
+        workload: workload_or_unknown(""),
         levels: Levels::default(),
         data: String::new(),
         device: None,
@@ -149,7 +149,7 @@ impl RunSummary {
 
 /// Sums up one run by the measures of its workload; its record must hold the steps.
 pub fn summarise_run(record: &RunRecord) -> RunSummary {
-    summarise_run_by(record, Measures::of_workload(&record.workload))
+    summarise_run_by(record, &Measures::of_workload(&record.workload))
 }
 
 /// Sums up one run by the measures of a registry; its record must hold the steps.
@@ -174,7 +174,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         run: record.run.clone(),
         cell: record.cell.clone(),
         identity: Some(record.identity()),
-        workload: record.workload.clone(),
+        workload: Arc::clone(&record.workload),
         levels: record.levels.clone(),
         data: record.data.to_string(),
         device: record.ranks.iter().find_map(|rank| rank.device.as_ref()).map(|device| device.name.clone()),

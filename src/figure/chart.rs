@@ -1,6 +1,6 @@
 //! A chart as one value: axes, panels, series, points. The window draws it, and so can paper.
 
-use crate::analysis::{CellKey, Key, Level, Value};
+use crate::analysis::{CellKey, Level, Value};
 
 /// The geometry in which a chart's points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +69,8 @@ impl Axis {
 /// What a series gets its colour and its second sign from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
-    /// The level of a factor, which looks the same everywhere.
-    Level(Key, Level),
+    /// A level, and its place among those of its factor, which makes it look the same everywhere; see [`super::level_index`].
+    Level(Level, usize),
     /// What is no level has the look of its place among its like.
     Place(usize),
     /// Off, published or extrapolated.

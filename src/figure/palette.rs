@@ -3,7 +3,9 @@
 //! Colours are those of Okabe and Ito (2008), told apart by people with any common colour vision; a marker, a hatch or a
 //! dash says the same to those who print in grey.
 
-use crate::plan::{Level, level_place};
+use super::chart::Look;
+use crate::analysis::Setting;
+use crate::plan::Level;
 
 /// Okabe and Ito's colours as sRGB bytes, in their order; black, the colour of text and axes, comes last.
 pub const COLOURS: [[u8; 3]; 8] = [
@@ -95,16 +97,38 @@ const SIGNS: [Sign; 8] = [
 ///
 /// A named level's is its place in the registry, a usual number's its place among those. Any other number has one of
 /// the 64 places from [`COLOURS`]`.len()` on that depends on its value alone.
-pub fn level_index(key: &str, level: &Level) -> usize {
-    level_place(key, level).unwrap_or_else(|| COLOURS.len() + stable_hash(&level.to_string()) % 64)
+pub fn level_index(setting: &Setting, level: &Level) -> usize {
+    setting.place(level).unwrap_or_else(|| COLOURS.len() + stable_hash(&level.to_string()) % 64)
 }
 
-/// A level's colour as sRGB bytes on white; grey where the level says that something is off.
-pub fn colour(key: &str, level: &Level) -> [u8; 3] {
-    if level.as_text() == Some("off") {
-        return GREY;
+impl Look {
+    /// The look of a level.
+    pub fn of_level(setting: &Setting, level: Level) -> Self {
+        let place = level_index(setting, &level);
+        Self::Level(level, place)
     }
-    COLOURS[level_index(key, level) % COLOURS.len()]
+
+    /// The colour as sRGB bytes on white; grey where a level says that something is off.
+    pub fn colour(&self) -> [u8; 3] {
+        match self {
+            Self::Level(level, _) if level.as_text() == Some("off") => GREY,
+            Self::Level(_, place) | Self::Place(place) => COLOURS[place % COLOURS.len()],
+            Self::Grey => GREY,
+        }
+    }
+
+    /// The second sign. Where colours come round again, signs are shifted: 64 places look different.
+    pub fn sign(&self) -> Sign {
+        sign_at(self.place())
+    }
+
+    /// The place that decides both.
+    pub(super) fn place(&self) -> usize {
+        match self {
+            Self::Level(_, place) | Self::Place(place) => *place,
+            Self::Grey => 0,
+        }
+    }
 }
 
 /// The same colour on a dark ground: black becomes white.
@@ -112,13 +136,8 @@ pub fn on_dark(colour: [u8; 3]) -> [u8; 3] {
     if colour == [0; 3] { [0xff; 3] } else { colour }
 }
 
-/// A level's second sign. Where colours come round again, signs are shifted: 64 places look different.
-pub fn sign(key: &str, level: &Level) -> Sign {
-    sign_at(level_index(key, level))
-}
-
-/// The second sign of what is no level: that of its place among its like.
-pub fn sign_at(place: usize) -> Sign {
+/// The second sign of a place.
+pub(super) fn sign_at(place: usize) -> Sign {
     SIGNS[(place + place / COLOURS.len()) % SIGNS.len()]
 }
 
@@ -137,10 +156,26 @@ mod tests {
     use super::*;
     use crate::plan::{Domain, image};
 
+    fn setting(key: &str) -> Setting {
+        Setting::of_factor(&image::spec(), &key.into())
+    }
+
+    fn place(key: &str, level: &Level) -> usize {
+        level_index(&setting(key), level)
+    }
+
+    fn colour(key: &str, level: &Level) -> [u8; 3] {
+        Look::of_level(&setting(key), level.clone()).colour()
+    }
+
+    fn sign(key: &str, level: &Level) -> Sign {
+        Look::of_level(&setting(key), level.clone()).sign()
+    }
+
     #[test]
     fn named_levels_have_their_place_in_the_registry() {
-        let place = |name| level_index("precision", &Level::text(name));
-        assert_eq!(["fp32", "fp64", "fp16", "bf16"].map(place), [0, 1, 2, 3]);
+        let of = |name| place("precision", &Level::text(name));
+        assert_eq!(["fp32", "fp64", "fp16", "bf16"].map(of), [0, 1, 2, 3]);
     }
 
     #[test]
@@ -158,15 +193,15 @@ mod tests {
     fn usual_numbers_are_told_apart_and_a_number_is_the_same_in_any_type() {
         let colours: HashSet<_> = (1..=8).map(|gpus| colour("gpus", &Level::Integer(gpus))).collect();
         assert_eq!(colours.len(), 8);
-        assert_eq!(level_index("image_size", &Level::Integer(224)), level_index("image_size", &Level::Number(224.0)));
+        assert_eq!(place("image_size", &Level::Integer(224)), place("image_size", &Level::Number(224.0)));
     }
 
     #[test]
     fn a_number_that_is_not_usual_keeps_its_place() {
-        let place = level_index("image_size", &Level::Integer(333));
-        assert!(place >= COLOURS.len());
-        assert_eq!(place, level_index("image_size", &Level::Number(333.0)));
-        assert_ne!(place, level_index("image_size", &Level::Integer(334)));
+        let unusual = place("image_size", &Level::Integer(333));
+        assert!(unusual >= COLOURS.len());
+        assert_eq!(unusual, place("image_size", &Level::Number(333.0)));
+        assert_ne!(unusual, place("image_size", &Level::Integer(334)));
     }
 
     #[test]

@@ -118,17 +118,21 @@ fn level_of(value: serde_json::Value) -> Option<Level> {
 }
 
 /// What a plan may say about one data set of a workload.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataSetRule {
     /// Its name in plans.
     pub key: Key,
     /// One line on the Plan screen.
+    #[serde(default)]
     pub help: String,
     /// What may be said about it.
+    #[serde(default)]
     pub keys: Vec<Factor>,
     /// The keys that must be there.
+    #[serde(default)]
     pub required: Vec<Key>,
     /// Levels that belong to the set: choosing it ticks them.
+    #[serde(default)]
     pub ticks: Vec<(Key, Level)>,
 }
 

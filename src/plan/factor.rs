@@ -3,10 +3,13 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::level::{Key, Level};
 
 /// The values that a factor takes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Domain {
     /// Named levels.
     Names(Vec<Arc<str>>),
@@ -29,13 +32,14 @@ pub enum Domain {
 }
 
 /// One knob.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
     /// The key in plans.
     pub key: Key,
     /// The name on screen.
     pub name: Arc<str>,
     /// The unit of its values; empty for named levels and counts.
+    #[serde(default)]
     pub unit: Arc<str>,
     /// The values that it takes.
     pub domain: Domain,
@@ -46,14 +50,18 @@ pub struct Factor {
     pub frozen_default: Level,
     /// Where it has no meaning: in cells in which one of these settings has one of these levels. A key is a factor's, or
     /// `data.decode` and the like. Its level there is no part of the cell.
+    #[serde(default)]
     pub idle: Vec<(Key, Vec<Level>)>,
     /// Numbers offered as boxes to tick, in order, each with its own colour; empty for named levels.
     ///
     /// Later versions append: the place of a number decides its colour.
+    #[serde(default)]
     pub usual: Vec<f64>,
     /// One line: what it changes and what to expect.
+    #[serde(default)]
     pub help: String,
     /// What the papers found, with the place; empty where they say nothing.
+    #[serde(default)]
     pub finding: String,
 }
 

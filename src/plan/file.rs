@@ -141,7 +141,15 @@ impl Plan {
     /// # Errors
     /// [`PlanError::Invalid`] with every problem found, each with line, key and the nearest right name.
     pub fn parse(text: &str, origin: &str) -> Result<Self, PlanError> {
-        read::plan(text, origin)
+        Self::parse_with(text, origin, &[])
+    }
+
+    /// The same with more workloads to name; one with the key of a built-in workload takes its place.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_with(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Result<Self, PlanError> {
+        read::plan(text, origin, more)
     }
 
     /// The plan as a file: what differs from the defaults, and what every plan says.
@@ -152,7 +160,8 @@ impl Plan {
     /// The plan in the text of a file: what is the same there stays as it is written, with its comments and its order. A text that is
     /// not a plan is replaced. `origin` names the file that is written: a plan without a name goes by it.
     pub fn to_toml_in(&self, text: &str, origin: &str) -> String {
-        match Self::parse(text, origin) {
+        let brought: Vec<_> = self.brought_workloads().into_iter().cloned().collect();
+        match Self::parse_with(text, origin, &brought) {
             Ok(before) => write::plan(self, Some((text, &before))),
             Err(_) => self.to_toml(),
         }
@@ -161,6 +170,17 @@ impl Plan {
     /// All blocks, in the order of the file.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         std::iter::once(&self.first).chain(&self.further)
+    }
+
+    /// The workloads that it brings, each once: those that are not this version's of their key.
+    pub fn brought_workloads(&self) -> Vec<&Arc<WorkloadSpec>> {
+        let mut brought: Vec<&Arc<WorkloadSpec>> = Vec::new();
+        for Block { spec, .. } in self.blocks().filter(|block| !block.spec.is_built_in()) {
+            if !brought.contains(&spec) {
+                brought.push(spec);
+            }
+        }
+        brought
     }
 
     /// The keys of factors that cells may differ in: those with more than one level, or with another level in another block.

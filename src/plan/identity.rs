@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::data::Data;
 use super::level::{Key, Level, Levels};
-use super::workload::{WorkloadSpec, workload};
+use super::workload::WorkloadSpec;
 
 /// The identity of a cell: the SHA-256 of its canonical text.
 ///
@@ -32,12 +32,11 @@ impl fmt::Debug for Identity {
 }
 
 /// The identity of a cell that a session kept. Of a workload that this version does not know, everything counts as it stands.
-pub fn identity(key: &Key, data: &Data, traced: bool, levels: &Levels) -> Identity {
-    let spec = workload(key).map(|spec| &**spec);
-    let head = Head::new(key, spec, data, traced);
+pub fn identity(spec: &WorkloadSpec, data: &Data, traced: bool, levels: &Levels) -> Identity {
+    let head = Head::new(spec, data, traced);
     let meant = |key: &str, level: &Level| {
-        spec.and_then(|spec| Some((spec, spec.factor(key)?)))
-            .is_none_or(|(spec, factor)| *level != factor.frozen_default && spec.idle(factor, levels, data).is_none())
+        spec.factor(key)
+            .is_none_or(|factor| *level != factor.frozen_default && spec.idle(factor, levels, data).is_none())
     };
     let mut lines: Vec<(&Key, String)> =
         levels.iter().filter(|(key, level)| meant(key, level)).map(|(key, level)| (key, line(key, level))).collect();
@@ -65,12 +64,12 @@ impl WorkloadSpec {
 pub(super) struct Head(String);
 
 impl Head {
-    pub(super) fn new(workload: &Key, spec: Option<&WorkloadSpec>, data: &Data, traced: bool) -> Self {
-        let mut text = format!("workload {workload}\n");
+    pub(super) fn new(spec: &WorkloadSpec, data: &Data, traced: bool) -> Self {
+        let mut text = format!("workload {}\n", spec.key);
         if !data.set.is_empty() {
             text.push_str(&line("data", &Level::text(&data.set)));
         }
-        let rule = spec.and_then(|spec| spec.data_set(&data.set));
+        let rule = spec.data_set(&data.set);
         let mut said: Vec<&(Key, Level)> = data.keys.iter().collect();
         said.retain(|(key, level)| rule.and_then(|rule| rule.default_of(key)) != Some(level));
         said.sort_by(|a, b| a.0.cmp(&b.0));
@@ -108,7 +107,7 @@ mod tests {
     use crate::plan::image;
 
     fn image_cell(levels: &[(&str, Level)]) -> Identity {
-        identity(&image::KEY.into(), &Data::of_set("digits"), false, &Levels::new(levels.to_vec()))
+        identity(&image::spec(), &Data::of_set("digits"), false, &Levels::new(levels.to_vec()))
     }
 
     fn hash(text: &str) -> Identity {
@@ -126,7 +125,7 @@ mod tests {
         let text = "workload image\ndata \"digits\"\ngpus 2\nprecision \"bf16\"\nwidth_multiplier 2\n";
         assert_eq!(image_cell(&levels), hash(text));
         let photos: Data = image::DataSet::files("photos").into();
-        let traced = identity(&image::KEY.into(), &photos, true, &Levels::new(levels[2..].to_vec()));
+        let traced = identity(&image::spec(), &photos, true, &Levels::new(levels[2..].to_vec()));
         let text = "workload image\ndata \"folder\"\ndata.folder \"photos\"\ntraced\nprecision \"bf16\"\n";
         assert_eq!(traced, hash(text));
     }
@@ -135,7 +134,7 @@ mod tests {
     fn levels_that_all_had_before_a_factor_joined_change_nothing() {
         let all =
             image::spec().factors.iter().map(|factor| (factor.key.clone(), factor.frozen_default.clone())).collect();
-        let with_all = identity(&image::KEY.into(), &Data::of_set("digits"), false, &Levels::new::<Key>(all));
+        let with_all = identity(&image::spec(), &Data::of_set("digits"), false, &Levels::new::<Key>(all));
         assert_eq!(with_all, image_cell(&[]));
         assert_ne!(with_all, image_cell(&[("layout", Level::text("nhwc"))]));
     }
@@ -145,7 +144,7 @@ mod tests {
         let sparse = image_cell(&[("sparsity", Level::text("2:4"))]);
         assert_eq!(sparse, hash("workload image\ndata \"digits\"\nsparsity \"2:4\"\n"));
         let levels = Levels::new(vec![("precision", Level::text("fp32"))]);
-        let other = identity(&"video".into(), &Data::default(), false, &levels);
+        let other = identity(&WorkloadSpec::unknown("video"), &Data::default(), false, &levels);
         assert_eq!(other, hash("workload video\nprecision \"fp32\"\n"));
     }
 }

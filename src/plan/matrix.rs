@@ -198,7 +198,7 @@ impl<'a> Pieces<'a> {
         });
         Self {
             block,
-            head: Head::new(&spec.key, Some(spec), &block.data, plan.tracing.capture().is_some()),
+            head: Head::new(spec, &block.data, plan.tracing.capture().is_some()),
             lines: lines.collect(),
             idle: idle.collect(),
         }
@@ -296,7 +296,7 @@ mod tests {
         let cells = expand(&plan, &gpu_node(1)).cells;
         assert_eq!(cells.len(), 6);
         for cell in cells {
-            assert_eq!(identity(&cell.workload, &cell.data, true, &cell.levels), cell.identity);
+            assert_eq!(identity(&plan.first.spec, &cell.data, true, &cell.levels), cell.identity);
             assert_eq!(cell.id, cell.identity.digits(4));
         }
     }

@@ -31,7 +31,7 @@ const TOP_KEYS: &[&str] = &[
 const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
 const BLOCK_KEYS: &[&str] = &["workload", "data", "factors"];
 
-pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
+pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Result<Plan, PlanError> {
     let mut problems = Problems::new(origin, text);
     let document = match DeTable::parse(text) {
         Ok(document) => document,
@@ -46,7 +46,8 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
     if problems.any() {
         return Err(problems.into_error());
     }
-    let spec = workload(&top, &mut problems);
+    let known: Vec<&Arc<WorkloadSpec>> = more.iter().chain(workloads()).collect();
+    let spec = workload(&top, &known, &mut problems);
     if problems.any() {
         return Err(problems.into_error());
     }
@@ -79,7 +80,7 @@ pub(super) fn plan(text: &str, origin: &str) -> Result<Plan, PlanError> {
     plan.first = block(&top, &spec, &mut problems);
     for (_, table) in top.tables("block", &mut problems) {
         let before = problems.any();
-        let spec = workload(&table, &mut problems);
+        let spec = workload(&table, &known, &mut problems);
         // What its keys mean is not known without it.
         if before || !problems.any() {
             table.check_keys(BLOCK_KEYS, &spec, &mut problems);
@@ -175,17 +176,19 @@ fn version(top: &Table, problems: &mut Problems) {
     }
 }
 
-/// The workload that a table names, the first one where it names none.
-fn workload(table: &Table, problems: &mut Problems) -> Arc<WorkloadSpec> {
-    let names: Vec<&str> = workloads().iter().map(|spec| &*spec.key).chain(NOT_YET.iter().copied()).collect();
+/// The workload that a table names, the first built-in one where it names none.
+fn workload(table: &Table, known: &[&Arc<WorkloadSpec>], problems: &mut Problems) -> Arc<WorkloadSpec> {
+    let mut names: Vec<&str> = known.iter().map(|spec| &*spec.key).chain(NOT_YET.iter().copied()).collect();
+    names.dedup();
     let chosen = table.choice("workload", &names, problems);
-    if let (Some((span, _)), Some(name)) = (table.find("workload"), chosen.filter(|name| NOT_YET.contains(name))) {
-        let there: Vec<String> = workloads().iter().map(|spec| format!("{:?}", &*spec.key)).collect();
+    let named = chosen.map(|name| known.iter().find(|spec| spec.key == *name));
+    if let (Some((span, _)), Some(name), Some(None)) = (table.find("workload"), chosen, named) {
+        let there: Vec<String> = known.iter().map(|spec| format!("{:?}", &*spec.key)).collect();
         let message = format!("{name:?} is not available in this version: use {}", there.join(" or "));
         problems.add(&span, table.path("workload"), message);
     }
-    let known = chosen.and_then(super::workload).or_else(|| workloads().first());
-    known.map_or_else(super::image::spec, Arc::clone)
+    let spec = named.flatten().copied().or_else(|| workloads().first());
+    spec.map_or_else(super::image::spec, Arc::clone)
 }
 
 fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {

@@ -5,6 +5,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use serde::{Deserialize, Serialize};
+
 use super::data::{Data, DataSetRule};
 use super::factor::Factor;
 use super::level::{Key, Level, Levels};
@@ -19,7 +21,7 @@ mod typed;
 pub(super) const NOT_YET: &[&str] = &["command"];
 
 /// What a workload counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
     /// One of them: `image`.
     pub one: Arc<str>,
@@ -27,8 +29,41 @@ pub struct Unit {
     pub many: Arc<str>,
 }
 
+/// Which values of a measure are good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Low ones: times, losses, memory.
+    Lower,
+    /// High ones: throughput, accuracy.
+    Higher,
+    /// Neither: it describes a run and does not judge it.
+    #[default]
+    Neither,
+}
+
+/// A measure that a workload declares beside the built-in ones: readings under its key are shown by it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeclaredMeasure {
+    /// The key of the readings.
+    pub key: Key,
+    /// The name on screen.
+    pub name: Arc<str>,
+    /// The unit; empty for a count.
+    #[serde(default)]
+    pub unit: Arc<str>,
+    /// Which values are good.
+    #[serde(default)]
+    pub better: Better,
+    /// It depends on the speed of the machine: other runs beside it change it.
+    #[serde(default)]
+    pub on_speed: bool,
+}
+
 /// A kind of job that a plan runs.
-#[derive(Clone, Debug)]
+///
+/// As JSON, sessions keep the workloads that a plan brings. The check is code and is not kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkloadSpec {
     /// The name used in plans.
     pub key: Key,
@@ -37,13 +72,31 @@ pub struct WorkloadSpec {
     /// What it counts.
     pub unit: Unit,
     /// Its factors, in the order of columns and cards.
+    #[serde(default)]
     pub factors: Vec<Factor>,
     /// Its data sets, the default first; none where it has no use for one.
+    #[serde(default)]
     pub data_sets: Vec<DataSetRule>,
     /// The keys of factors that may stand in `[data]` beside the set that they cut.
+    #[serde(default)]
     pub cuts: Vec<Key>,
-    /// What the cell comes to on a machine, or why it cannot run there and what to do, as a fragment of a sentence.
+    /// Measures beside the built-in ones.
+    #[serde(default)]
+    pub measures: Vec<DeclaredMeasure>,
+    /// What the cell comes to on a machine, or why it cannot run there and what to do, as a fragment of a sentence. A workload
+    /// that was read has the check that this version has under its key.
+    #[serde(skip, default = "check_of_key")]
     pub check: fn(&Request) -> Result<(Shape, Estimate), String>,
+}
+
+fn check_of_key() -> fn(&Request) -> Result<(Shape, Estimate), String> {
+    |request| match workload(&request.spec.key) {
+        Some(known) => (known.check)(request),
+        None => Err(format!(
+            "{} is a workload that this version does not know: use the multicard that made this session",
+            request.spec.key
+        )),
+    }
 }
 
 /// A cell of a workload, and what it would run on.
@@ -64,13 +117,37 @@ pub struct Request<'a> {
 // A check is as good as another of the same workload: functions have no identity of their own.
 impl PartialEq for WorkloadSpec {
     fn eq(&self, other: &Self) -> bool {
-        (&self.key, &self.name, &self.unit, &self.cuts) == (&other.key, &other.name, &other.unit, &other.cuts)
-            && self.factors == other.factors
-            && self.data_sets == other.data_sets
+        let parts = |spec: &Self| (spec.key.clone(), spec.name.clone(), spec.unit.clone(), spec.cuts.clone());
+        // Runs of a session share theirs.
+        std::ptr::eq(self, other)
+            || parts(self) == parts(other)
+                && self.factors == other.factors
+                && self.data_sets == other.data_sets
+                && self.measures == other.measures
     }
 }
 
 impl WorkloadSpec {
+    /// A workload of which nothing but the key is known: a later version's. Levels and data of its cells are kept as they stand.
+    pub fn unknown(key: &str) -> Self {
+        let unit = Unit { one: "unit".into(), many: "units".into() };
+        Self {
+            key: key.into(),
+            name: key.into(),
+            unit,
+            factors: Vec::new(),
+            data_sets: Vec::new(),
+            cuts: Vec::new(),
+            measures: Vec::new(),
+            check: check_of_key(),
+        }
+    }
+
+    /// Whether it is this version's workload of its key, so that the key alone names it.
+    pub fn is_built_in(&self) -> bool {
+        workload(&self.key).is_some_and(|known| **known == *self)
+    }
+
     /// A factor by its key.
     pub fn factor(&self, key: &str) -> Option<&Factor> {
         self.factors.iter().find(|factor| factor.key == key)
@@ -107,7 +184,9 @@ impl WorkloadSpec {
     /// # Errors
     /// Why it cannot run here, and what to do.
     pub fn check_kept(&self, request: &Request) -> Result<(Shape, Estimate), String> {
-        for (key, level) in request.levels.iter() {
+        // Of an unknown workload no factor is known: its check says which.
+        let kept = request.levels.iter().filter(|_| !self.factors.is_empty());
+        for (key, level) in kept {
             let unknown = match self.factor(key) {
                 None => format!("{key} is a factor that this version does not know"),
                 Some(factor) if !factor.admits(level) => {
@@ -124,22 +203,21 @@ impl WorkloadSpec {
     }
 }
 
-/// The place of a level among all that are known under its factor's key: of a named level among the names, of a number among the
-/// usual ones. It decides order and colour.
+/// The levels that are offered under a factor's key: all names, the usual numbers. The place of a level decides its order and its
+/// colour.
 ///
-/// A key means the same in every workload: the levels of the first one that has it come first, then those that others add.
-pub fn level_place(key: &str, level: &Level) -> Option<usize> {
-    let mut before = 0;
-    for (number, spec) in workloads().iter().enumerate() {
-        let Some(factor) = spec.factor(key) else { continue };
-        let earlier = || workloads()[..number].iter().filter_map(|spec| spec.factor(key));
-        let is_new = |level: &Level| earlier().all(|factor| factor.place(level).is_none());
-        if let Some(place) = factor.place(level) {
-            return Some(before + factor.offered().take(place).filter(is_new).count());
+/// A key means the same in every workload: the levels of the first built-in one that has it come first, then those that the other
+/// built-in ones and `further` add.
+pub fn offered_levels<'a>(key: &str, further: impl IntoIterator<Item = &'a WorkloadSpec>) -> Vec<Level> {
+    let mut levels: Vec<Level> = Vec::new();
+    for factor in workloads().iter().map(|spec| &**spec).chain(further).filter_map(|spec| spec.factor(key)) {
+        for level in factor.offered() {
+            if !levels.contains(&level) {
+                levels.push(level);
+            }
         }
-        before += factor.offered().filter(is_new).count();
     }
-    None
+    levels
 }
 
 /// The workloads of this version, in the order they are offered.
@@ -151,4 +229,9 @@ pub fn workloads() -> &'static [Arc<WorkloadSpec>] {
 /// A workload of this version by its key.
 pub fn workload(key: &str) -> Option<&'static Arc<WorkloadSpec>> {
     workloads().iter().find(|spec| spec.key == key)
+}
+
+/// The same, or an unknown workload of this key.
+pub fn workload_or_unknown(key: &str) -> Arc<WorkloadSpec> {
+    workload(key).map_or_else(|| WorkloadSpec::unknown(key).into(), Arc::clone)
 }

@@ -6,13 +6,9 @@ use std::path::PathBuf;
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::launch;
-use crate::plan::{Identity, InvalidCell, Matrix, Node, Plan, Request, RunState, expand, order, workload};
+use crate::plan::{Identity, InvalidCell, Matrix, Node, Plan, Request, RunState, expand, order};
 use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, Placement};
 use crate::store::Decision;
-
-fn unknown_workload(key: &str) -> String {
-    format!("{key} is a workload that this version does not know: use the multicard that made this session")
-}
 
 /// Result of adding a plan.
 #[derive(Clone, Debug)]
@@ -73,6 +69,7 @@ impl Session {
             plan: decided.clone(),
             name: plan.name.clone(),
             toml: plan.to_toml(),
+            workloads: plan.brought_workloads().into_iter().filter_map(|spec| serde_json::to_value(spec).ok()).collect(),
         })?;
         let (mut queued, mut kept) = (0, 0);
         for planned in order(plan, &matrix.cells) {
@@ -137,11 +134,12 @@ impl Session {
         let record = reader.run(run)?.ok_or_else(unknown)?;
         let (plan, _, text) =
             reader.plans()?.into_iter().rfind(|(_, name, _)| *name == record.plan).ok_or_else(unknown)?;
-        let plan_file = Plan::parse(&text, &record.plan)
+        let brought = reader.brought_workloads(&plan)?;
+        let plan_file = Plan::parse_with(&text, &record.plan, &brought)
             .map_err(|error| SessionError::EarlierPlan { run: run.to_owned(), reason: error.to_string() })?;
         let exclusive = plan_file.limits.exclusive;
         let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
-        let spec = workload(&record.workload).ok_or_else(|| unrunnable(unknown_workload(&record.workload)))?;
+        let spec = &*record.workload;
         let request =
             Request { spec, levels: &record.levels, data: &record.data, limits: &plan_file.limits, node: &self.node };
         let (shape, estimate) = spec.check_kept(&request).map_err(unrunnable)?;
@@ -149,7 +147,7 @@ impl Session {
         let job = Job {
             version: PROTOCOL_VERSION,
             run: String::new(),
-            workload: record.workload,
+            workload: record.workload.key.clone(),
             levels: record.levels,
             shape,
             data_folder: dataset::data_folder(&record.data)?,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::*;
 use crate::launch::misbehaviour;
-use crate::plan::{NumaNode, Plan, fixture};
+use crate::plan::{Factor, Level, NumaNode, Plan, WorkloadSpec, fixture, image};
 use crate::store::RunRecord;
 
 /// Far longer than anything takes: reached only when something hangs.
@@ -180,6 +180,30 @@ fn a_run_that_failed_is_tried_again_in_a_folder_of_its_own() {
     session.retry(&first).unwrap();
     to_end(&mut session);
     assert_eq!(kept(&session)[2].state, RunState::Finished);
+}
+
+#[test]
+fn a_run_of_a_workload_that_its_plan_brought_is_tried_again_by_a_later_process() {
+    let scene = Scene::new(&format!("case $RUN in 0001*) started 0; exit 1;; esac; {WELL}"));
+    let mut spec = WorkloadSpec::clone(&image::spec());
+    spec.factors.push(Factor::named("cooling", "Cooling", &["air", "water"]));
+    let mut brought = Plan::new("cooled", spec.into());
+    brought.first.factors.last_mut().unwrap().1 = vec![Level::text("water")];
+    let mut session = scene.open();
+    session.add_plan(&brought, false).unwrap();
+    to_end(&mut session);
+    let first = runs(&session)[0].clone();
+    drop(session);
+    let mut session = scene.open();
+    session.retry(&first).unwrap();
+    to_end(&mut session);
+    let records = kept(&session);
+    assert_eq!(records[1].state, RunState::Finished);
+    assert_eq!(records[1].levels.get("cooling"), Some(&Level::text("water")));
+    assert!(records[1].workload.factor("cooling").is_some());
+    assert_eq!(records[0].identity(), records[1].identity());
+    // A run of the same levels by a plan that says nothing of it is another workload's: it knows no cooling.
+    assert_eq!(session.add_plan(&plan(1, ""), true).unwrap().queued, 1);
 }
 
 #[test]

@@ -58,10 +58,11 @@ impl Index {
 
     pub(super) fn decision(&self, line: &JournalLine) -> Result<()> {
         match &line.decision {
-            Decision::PlanAdded { plan, name, toml } => self.execute(
-                "INSERT INTO plan (plan, name, toml) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (plan) DO UPDATE SET name = excluded.name, toml = excluded.toml",
-                params![plan, name, toml],
+            Decision::PlanAdded { plan, name, toml, workloads } => self.execute(
+                "INSERT INTO plan (plan, name, toml, workloads) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (plan) DO UPDATE SET name = excluded.name, toml = excluded.toml,
+                    workloads = excluded.workloads",
+                params![plan, name, toml, json(workloads)?],
             ),
             Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, seed, traced } => self.execute(
                 "INSERT INTO run (run, plan, cell, workload, levels, data, repeat, seed, queued_time_s, state, traced)

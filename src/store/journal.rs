@@ -22,6 +22,9 @@ pub enum Decision {
         name: String,
         /// The plan file's text.
         toml: String,
+        /// The workloads that it brings, each as [`crate::plan::WorkloadSpec`] is written: those that a key alone does not name.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        workloads: Vec<serde_json::Value>,
     },
     /// A run was queued.
     RunQueued {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result as SqlResult, Row, params};
@@ -14,7 +15,7 @@ use super::telemetry::TelemetryFold;
 use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
-use crate::plan::{Key, Node, RunState};
+use crate::plan::{Key, Node, RunState, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Sample, TraceOutcome, TraceSummary};
 
 /// Read-only connection. Each call sees a consistent snapshot of the index.
@@ -65,6 +66,12 @@ impl Reader {
     pub fn plans(&self) -> Result<Vec<(String, String, String)>, StoreError> {
         let sql = "SELECT plan, name, toml FROM plan ORDER BY position";
         self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
+    }
+
+    /// The workloads that a plan brought, by its id; see [`super::Decision::PlanAdded`].
+    pub fn brought_workloads(&self, plan: &str) -> Result<Vec<Arc<WorkloadSpec>>, StoreError> {
+        let brought = self.checked(self.read_workloads(None))?;
+        Ok(brought.into_iter().filter(|((of, _), _)| of == plan).map(|(_, spec)| spec).collect())
     }
 
     /// Saved studies in the order they were first saved: name and JSON.
@@ -163,10 +170,17 @@ impl Reader {
     fn collect_in_snapshot(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {
         let mut ranks = self.ranks(run)?;
         let mut beside = self.beside(run)?;
+        let mut workloads = self.read_workloads(run)?;
+        // That of its plan, this version's, or an unknown one.
+        let mut workload_of = |plan: &str, key: &str| {
+            let known = workloads.entry((plan.to_owned(), key.into())).or_insert_with(|| workload_or_unknown(key));
+            Arc::clone(known)
+        };
         let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
         let sql = format!(
             "SELECT run.run, ifnull(plan.name, run.plan), cell, levels, data, repeat, seed, state, reason,
-                queued_time_s, started_time_s, ended_time_s, fold, traced, outcome, placement, warnings, workload
+                queued_time_s, started_time_s, ended_time_s, fold, traced, outcome, placement, warnings, workload,
+                run.plan
              FROM run LEFT JOIN plan ON plan.plan = run.plan LEFT JOIN telemetry ON telemetry.run = run.run
                 LEFT JOIN trace ON trace.of_run AND trace.name = run.run
              WHERE {which} ORDER BY run.position"
@@ -184,7 +198,7 @@ impl Reader {
             Ok(RunRecord {
                 plan: row.get(1)?,
                 cell: row.get(2)?,
-                workload: row.get::<_, String>(17)?.into(),
+                workload: workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?),
                 levels: json(row, 3)?,
                 data: json(row, 4)?,
                 repeat: row.get(5)?,
@@ -204,6 +218,21 @@ impl Reader {
                 run,
             })
         })
+    }
+
+    /// The workloads that plans brought, by the plan's id and the workload's key, without those that cannot be read.
+    fn read_workloads(&self, run: Option<&str>) -> SqlResult<HashMap<(String, Key), Arc<WorkloadSpec>>> {
+        let which = if run.is_some() { "plan = (SELECT plan FROM run WHERE run = ?1)" } else { "?1 IS NULL" };
+        let sql = format!("SELECT plan, workloads FROM plan WHERE workloads <> '[]' AND {which}");
+        let mut brought = HashMap::new();
+        let rows = self.rows(&sql, [run], |row| Ok((row.get(0)?, json(row, 1)?)))?;
+        for (plan, specs) in rows {
+            let (plan, specs): (String, Vec<serde_json::Value>) = (plan, specs);
+            for spec in specs.into_iter().filter_map(|spec| serde_json::from_value::<WorkloadSpec>(spec).ok()) {
+                brought.insert((plan.clone(), spec.key.clone()), Arc::new(spec));
+            }
+        }
+        Ok(brought)
     }
 
     /// Runs that ran at the same time as each run.

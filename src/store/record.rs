@@ -1,6 +1,8 @@
 //! Records that readers return: everything known about a run, as plain values.
 
-use crate::plan::{Data, Identity, Key, Levels, RunState, identity};
+use std::sync::Arc;
+
+use crate::plan::{Data, Identity, Key, Levels, RunState, WorkloadSpec, identity};
 use crate::protocol::{Device, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
@@ -88,8 +90,8 @@ pub struct RunRecord {
     pub plan: String,
     /// Id of its cell.
     pub cell: String,
-    /// Key of its workload.
-    pub workload: Key,
+    /// Its workload: the one that its plan brought, the built-in one, or an unknown one.
+    pub workload: Arc<WorkloadSpec>,
     /// The level of every factor.
     pub levels: Levels,
     /// Its data set.

@@ -6,13 +6,14 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 7;
+pub(super) const INDEX_VERSION: i64 = 8;
 
-// `position` is the order in the journal. Levels, data sets, placements, devices and the telemetry fold are JSON.
+// `position` is the order in the journal. Workloads, levels, data sets, placements, devices and the telemetry fold are JSON.
 // `rank_key` is the key of the row in `rank`.
 const TABLES: &str = "
 CREATE TABLE plan (
-    position INTEGER PRIMARY KEY, plan TEXT NOT NULL UNIQUE, name TEXT NOT NULL, toml TEXT NOT NULL
+    position INTEGER PRIMARY KEY, plan TEXT NOT NULL UNIQUE, name TEXT NOT NULL, toml TEXT NOT NULL,
+    workloads TEXT NOT NULL
 );
 CREATE TABLE run (
     position INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, cell TEXT NOT NULL,

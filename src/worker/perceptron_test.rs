@@ -41,6 +41,7 @@ fn spec() -> Arc<WorkloadSpec> {
         ],
         data_sets: Vec::new(),
         cuts: Vec::new(),
+        measures: Vec::new(),
         check,
     })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, vec2};
-use multicard::analysis;
+use multicard::{analysis, plan};
 use multicard::app::{Command, CompareCommand, Records, Screen, Settings, State, UiEvent, shell_ui};
 use multicard::figure::Form;
 

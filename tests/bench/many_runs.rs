@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::plan::image;
 use super::analysis::{EpochSummary, Key, Level, Levels, LossPoint, Mark, Measures, Recording, RunState, RunSummary};
 
 const PRECISIONS: [(&str, f64); 4] = [("fp32", 1.0), ("fp64", 2.1), ("fp16", 0.55), ("bf16", 0.6)];
@@ -81,7 +82,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         run: format!("{cell}-{repeat}"),
         cell: cell.to_owned(),
         identity: None,
-        workload: "image".into(),
+        workload: image::spec(),
         levels,
         data: "digits".to_owned(),
         device: Some("NVIDIA H100".to_owned()),

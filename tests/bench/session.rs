@@ -143,7 +143,7 @@ fn write_session(folder: &Path) {
     };
     let store = Store::create(folder, &node).expect("a new session");
     let plan =
-        Decision::PlanAdded { plan: "p1".to_owned(), name: "bench".to_owned(), toml: "version = 1\n".to_owned() };
+        Decision::PlanAdded { plan: "p1".to_owned(), name: "bench".to_owned(), toml: "version = 1\n".to_owned(), workloads: Vec::new() };
     store.decide(plan).expect("a plan joins");
     for number in 0..CELLS * REPEATS {
         let cell = number % CELLS;

@@ -141,7 +141,7 @@ fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLeve
             let mut keep = !state.compare.study.hidden.contains(&hidden);
             let name = level_name(&levels.setting, level);
             let swatch = series.iter().find(|one| {
-                is_colour && (matches!(&one.look, Look::Level(_, own) if own == level) || one.name == name)
+                is_colour && (matches!(&one.look, Look::Level(own, _) if own == level) || one.name == name)
             });
             let text = level.to_string();
             let width = text_width(ui, &text) + 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };

@@ -116,7 +116,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
                     .style(style)
                     .allow_hover(each > 1),
             );
-            let shape = look::marker_shape(look::sign(&series.look).marker);
+            let shape = look::marker_shape(series.look.sign().marker);
             let marked: PlotPoints =
                 series.points.iter().step_by(each).map(|point| [point.x, point.value.median]).collect();
             plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));

@@ -8,26 +8,13 @@ use eframe::egui::{
 use egui_plot::MarkerShape;
 
 use crate::app::theme::BODY;
-use crate::figure::{self, COLOURS, Chart, GREY, Geometry, Hatch, Look, Marker, Series};
+use crate::figure::{self, Chart, Geometry, Hatch, Look, Marker, Series};
 
 /// The colour of a look on the theme's ground.
 pub fn colour(look: &Look, dark: bool) -> Color32 {
-    let bytes = match look {
-        Look::Level(key, level) => figure::colour(key, level),
-        Look::Place(place) => COLOURS[place % COLOURS.len()],
-        Look::Grey => GREY,
-    };
+    let bytes = look.colour();
     let [red, green, blue] = if dark { figure::on_dark(bytes) } else { bytes };
     Color32::from_rgb(red, green, blue)
-}
-
-/// The second sign of a look.
-pub fn sign(look: &Look) -> figure::Sign {
-    match look {
-        Look::Level(key, level) => figure::sign(key, level),
-        Look::Place(place) => figure::sign_at(*place),
-        Look::Grey => figure::sign_at(0),
-    }
 }
 
 /// Paints a bar: its colour, and its hatch in a darker or lighter one.
@@ -35,7 +22,7 @@ pub fn paint_bar(painter: &Painter, rect: Rect, look: &Look, dark: bool) {
     let fill = colour(look, dark);
     painter.rect_filled(rect, 1.0, fill);
     let stroke = Stroke::new(1.0, fill.lerp_to_gamma(Color32::BLACK, 0.45));
-    let hatch = sign(look).hatch;
+    let hatch = look.sign().hatch;
     let inside = painter.with_clip_rect(rect.intersect(painter.clip_rect()));
     let visible = rect.intersect(painter.clip_rect());
     if !visible.is_positive() {
@@ -93,7 +80,7 @@ pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, d
         });
     };
     let quarter = 2.0 * FRAC_PI_4;
-    match sign(look).marker {
+    match look.sign().marker {
         Marker::Circle => drop(painter.circle_filled(centre, radius, fill)),
         Marker::Square => drop(painter.add(turned(4, FRAC_PI_4))),
         Marker::Diamond => drop(painter.add(turned(4, 0.0))),

@@ -13,11 +13,13 @@ use crate::analysis::{self, RunState, fixture, summarise_run};
 use crate::app::state::OpenSession;
 use crate::app::{Settings, theme};
 use crate::figure::{Format, SPEEDUP, preset};
+use crate::plan;
 use crate::protocol::Evidence;
 use crate::store::RunRecord;
 
 #[path = "../../../tests/bench/many_runs.rs"]
 mod many_runs;
+mod brought_workload;
 mod metrics;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {

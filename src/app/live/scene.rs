@@ -300,7 +300,7 @@ pub fn colour(visuals: &Visuals, slot: usize, part: (usize, usize)) -> Color32 {
 
 /// Marker of a slot.
 pub fn marker(slot: usize) -> MarkerShape {
-    looks::marker_shape(looks::sign(&look(slot)).marker)
+    looks::marker_shape(look(slot).sign().marker)
 }
 
 /// Draws a line sample with its marker, as in a legend.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::analysis::Setting;
 use crate::app::engine::{QueueRow, Records};
-use crate::plan::{Facts, Key, Level, Levels, RunState};
+use crate::plan::{Facts, Key, Level, Levels, RunState, WorkloadSpec};
 use crate::store::RunRecord;
 
 /// A column for a property in which runs differ.
@@ -62,7 +62,7 @@ impl Row {
     pub fn of(record: &RunRecord, columns: &[Column]) -> Self {
         let mut row = Self::unknown(&record.run);
         row.plan.clone_from(&record.plan);
-        row.workload = record.workload.clone();
+        row.workload = record.workload.key.clone();
         row.data = record.data.set.to_string();
         row.levels = record.levels.clone();
         row.cells = columns.iter().map(|column| row.level(&column.key).unwrap_or_else(|| "–".to_owned())).collect();
@@ -201,13 +201,13 @@ pub fn columns(records: &Records) -> Vec<Column> {
     if records.runs.iter().any(|run| run.data != first.data) {
         columns.push(Column { key: "data".into(), name: "Data".into() });
     }
-    if records.runs.iter().any(|run| run.workload != first.workload) {
+    if records.runs.iter().any(|run| run.workload.key != first.workload.key) {
         columns.push(Column { key: "workload".into(), name: "Workload".into() });
     }
-    let mut factors: Vec<(&Key, &Key)> = Vec::new();
+    let mut factors: Vec<(&WorkloadSpec, &Key)> = Vec::new();
     for run in &records.runs {
         let new = run.levels.iter().filter(|(key, _)| factors.iter().all(|(_, known)| known != key));
-        let new: Vec<_> = new.map(|(key, _)| (&run.workload, key)).collect();
+        let new: Vec<_> = new.map(|(key, _)| (&*run.workload, key)).collect();
         factors.extend(new);
     }
     for (workload, key) in factors {

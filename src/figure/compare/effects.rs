@@ -29,7 +29,7 @@ pub(super) fn effects(scene: &Scene) -> Chart {
         ends = (ends.0.min(interval[0]), ends.1.max(interval[1]));
         let look = match &*effect.setting.key {
             "session" | "data" => Look::Place(row),
-            _ => Look::Level(effect.setting.key, effect.level),
+            _ => Look::of_level(&effect.setting, effect.level),
         };
         let points = vec![Point { x: row as f64, value: effect.value, ratio: None, cell: None }];
         let name = chart.x.categories[row].clone();

@@ -44,7 +44,7 @@ fn a_series_has_the_look_of_its_level_whatever_else_is_shown() {
     let all = of(&runs, &study);
     let hidden = Study { hidden: vec![("precision".into(), Level::text("fp32"))], ..study };
     let fewer = of(&runs, &hidden);
-    let look = Look::Level("precision".into(), Level::text("fp16"));
+    let look = Look::Level(Level::text("fp16"), 2);
     assert!(all.charts[0].series().any(|series| series.look == look));
     assert!(fewer.charts[0].series().all(|series| series.look == look));
 }

@@ -3,7 +3,7 @@
 use super::scene::{Area, Colour, Scene, Segment, Stroke, circle, polygon, rectangle};
 use super::style::Palette;
 use crate::figure::chart::Look;
-use crate::figure::palette::{COLOURS, GREY, Hatch, Marker, Sign, colour, level_index, sign, sign_at};
+use crate::figure::palette::{Hatch, Marker, Sign, sign_at};
 
 /// What is written and drawn in black.
 pub(super) const INK: Colour = [0x1a; 3];
@@ -30,12 +30,8 @@ pub(super) struct Paint {
 impl Paint {
     /// Of a look; `variant` tells series of one colour apart.
     pub fn of(look: &Look, variant: usize, palette: Palette) -> Self {
-        let (rgb, place, own) = match look {
-            Look::Level(key, level) => (colour(key, level), level_index(key, level), sign(key, level)),
-            Look::Place(place) => (COLOURS[place % COLOURS.len()], *place, sign_at(*place)),
-            Look::Grey => (GREY, 0, sign_at(0)),
-        };
-        let sign = if variant == 0 { own } else { sign_at(place + variant) };
+        let (rgb, place) = (look.colour(), look.place());
+        let sign = sign_at(place + variant);
         match palette {
             Palette::Colour => {
                 // Bright colours carry dark lines, dark ones bright lines.

@@ -31,6 +31,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             factors: factors::factors(),
             data_sets: data::rules(),
             cuts: vec!["train_images".into(), "test_images".into()],
+            measures: Vec::new(),
             check,
         })
     });

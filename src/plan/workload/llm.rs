@@ -35,6 +35,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             factors: factors::factors(),
             data_sets: data::rules(),
             cuts: vec!["rows".into(), "test_rows".into()],
+            measures: Vec::new(),
             check,
         })
     });
