@@ -41,7 +41,9 @@ fn session() -> TempDir {
     let folder = TempDir::new().unwrap();
     let store = Store::create(&folder.path().join("session"), &read_node()).unwrap();
     let toml = "version = 1\n".to_owned();
-    store.decide(Decision::PlanAdded { plan: "p1".to_owned(), name: "later".to_owned(), toml, workloads: Vec::new() }).unwrap();
+    store
+        .decide(Decision::PlanAdded { plan: "p1".to_owned(), name: "later".to_owned(), toml, workloads: Vec::new() })
+        .unwrap();
     finished(&store, "0001-a", image::KEY, &[]);
     finished(&store, "0002-b", image::KEY, &[("sparsity", Level::text("2:4"))]);
     finished(&store, "0003-c", image::KEY, &[("precision", Level::text("fp4"))]);

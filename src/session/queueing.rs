@@ -69,7 +69,11 @@ impl Session {
             plan: decided.clone(),
             name: plan.name.clone(),
             toml: plan.to_toml(),
-            workloads: plan.brought_workloads().into_iter().filter_map(|spec| serde_json::to_value(spec).ok()).collect(),
+            workloads: plan
+                .brought_workloads()
+                .into_iter()
+                .filter_map(|spec| serde_json::to_value(spec).ok())
+                .collect(),
         })?;
         let (mut queued, mut kept) = (0, 0);
         for planned in order(plan, &matrix.cells) {

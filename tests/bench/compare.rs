@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, vec2};
-use multicard::{analysis, plan};
 use multicard::app::{Command, CompareCommand, Records, Screen, Settings, State, UiEvent, shell_ui};
 use multicard::figure::Form;
+use multicard::{analysis, plan};
 
 mod many_runs;
 

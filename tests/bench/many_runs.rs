@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::plan::image;
 use super::analysis::{EpochSummary, Key, Level, Levels, LossPoint, Mark, Measures, Recording, RunState, RunSummary};
+use super::plan::image;
 
 const PRECISIONS: [(&str, f64); 4] = [("fp32", 1.0), ("fp64", 2.1), ("fp16", 0.55), ("bf16", 0.6)];
 const LAYOUTS: [(&str, f64); 2] = [("nchw", 1.0), ("nhwc", 0.7)];

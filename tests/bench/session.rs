@@ -142,8 +142,12 @@ fn write_session(folder: &Path) {
         worker: Err("made up".to_owned()),
     };
     let store = Store::create(folder, &node).expect("a new session");
-    let plan =
-        Decision::PlanAdded { plan: "p1".to_owned(), name: "bench".to_owned(), toml: "version = 1\n".to_owned(), workloads: Vec::new() };
+    let plan = Decision::PlanAdded {
+        plan: "p1".to_owned(),
+        name: "bench".to_owned(),
+        toml: "version = 1\n".to_owned(),
+        workloads: Vec::new(),
+    };
     store.decide(plan).expect("a plan joins");
     for number in 0..CELLS * REPEATS {
         let cell = number % CELLS;

@@ -17,9 +17,9 @@ use crate::plan;
 use crate::protocol::Evidence;
 use crate::store::RunRecord;
 
+mod brought_workload;
 #[path = "../../../tests/bench/many_runs.rs"]
 mod many_runs;
-mod brought_workload;
 mod metrics;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {

@@ -51,7 +51,12 @@ pub(super) fn queued(run: &str) -> Decision {
 }
 
 pub(super) fn plan_added() -> Decision {
-    Decision::PlanAdded { plan: "p1".to_owned(), name: "precision".to_owned(), toml: "version = 1\n".to_owned(), workloads: Vec::new() }
+    Decision::PlanAdded {
+        plan: "p1".to_owned(),
+        name: "precision".to_owned(),
+        toml: "version = 1\n".to_owned(),
+        workloads: Vec::new(),
+    }
 }
 
 pub(super) fn run_started(run: &str) -> Decision {

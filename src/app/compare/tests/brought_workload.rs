@@ -4,8 +4,7 @@ use super::*;
 use crate::figure::Look;
 use crate::launch::misbehaviour;
 use crate::plan::{
-    Better, DeclaredMeasure, Estimate, Factor, NumaNode, Plan, Shape, Topology, Unit, WorkloadSpec,
-    fixture as machines,
+    Better, DeclaredMeasure, Estimate, Factor, NumaNode, Plan, Shape, Topology, Unit, WorkloadSpec, fixture as machines,
 };
 use crate::session::{Machine, Session};
 use crate::store::Reader;
@@ -81,7 +80,11 @@ fn a_workload_that_a_plan_brings_is_launched_kept_and_compared_after_the_session
     }
     let mut session = Session::open_or_create(&path, machine(folder.path())).unwrap();
     let again = session.add_plan(&plan(), true).unwrap();
-    assert_eq!((again.queued, again.kept), (0, 3), "the cells are the same: no factor without meaning tells them apart");
+    assert_eq!(
+        (again.queued, again.kept),
+        (0, 3),
+        "the cells are the same: no factor without meaning tells them apart"
+    );
     let reader = Reader::open(&path).unwrap();
     let runs: Vec<RunRecord> =
         reader.runs().unwrap().iter().map(|run| reader.run(&run.run).unwrap().unwrap()).collect();
