@@ -2,8 +2,8 @@
 
 mod activity;
 mod batch;
-mod bootstrap;
 mod cell;
+mod distribution;
 mod effect;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -12,11 +12,15 @@ mod loss;
 mod mark;
 mod measure;
 mod metric;
+mod order;
+mod outlier;
 mod places;
 mod pyramid;
 mod run;
 mod smooth;
+mod steadiness;
 mod value;
+mod verdict;
 mod wall_clock;
 
 pub use activity::{Activity, Phase};
@@ -27,11 +31,14 @@ pub use loss::LossPoint;
 pub use mark::Mark;
 pub use measure::{Measure, Measures, Origin, OverRanks, OverTime, Scaling, measure};
 pub use metric::{MetricUnit, metric_measure};
+pub use order::{CONFIDENCE, INTERVAL_REPEATS, Interval};
+pub use outlier::{Outlier, outliers};
 pub use places::Places;
 pub use pyramid::{Pyramid, View};
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
 pub use smooth::Smoother;
-pub use value::{BOOTSTRAP_REPEATS, Interval, Method, Value, range, ratio, summarise};
+pub use value::{Intervals, Method, Value, range, ratio, summarise};
+pub use verdict::{EQUAL_WITHIN, Judgement, Verdict, judge, log_ratios, repeats_for, spread, usual_spread};
 
 // The plan's values that summaries and cells carry, for whoever draws them.
 pub use crate::plan::{Better, Key, Level, Levels, RunState};

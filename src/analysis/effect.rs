@@ -21,7 +21,7 @@ pub struct Effect {
 /// The effects of all levels of the settings that differ among cells. `values` are a cell's repeats, each with its
 /// number; with `inverse` the ratio is the base's value over the level's, so that half the time is 2. A level without
 /// two cells that are otherwise equal has none.
-pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, inverse: bool, seed: u64) -> Vec<Effect> {
+pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, inverse: bool) -> Vec<Effect> {
     let settings: Vec<Setting> = varying(cells).into_iter().filter(|setting| setting.key != "cell").collect();
     let mut effects = Vec::new();
     for setting in &settings {
@@ -37,12 +37,12 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, invers
                 .into_iter()
                 .filter_map(|(base, other)| {
                     let (base, other) = (values(base), values(other));
-                    if inverse { ratio(&base, &other, seed) } else { ratio(&other, &base, seed) }
+                    if inverse { ratio(&base, &other) } else { ratio(&other, &base) }
                 })
                 .collect();
             let value = match ratios.as_slice() {
                 [one] => Some(*one),
-                several => summarise(&several.iter().map(|one| one.median).collect::<Vec<_>>(), seed),
+                several => summarise(&several.iter().map(|one| one.median).collect::<Vec<_>>()),
             };
             if let Some(value) = value {
                 let (base, level, pairs) = (base.clone(), level.clone(), ratios.len());
@@ -82,7 +82,7 @@ mod tests {
         let cells = cells(&runs);
         let values =
             |cell: &Cell| cell.runs.iter().filter_map(|run| Some((run.repeat, run.value("step_time_s")?))).collect();
-        let effects = effects(&cells, &values, true, 1);
+        let effects = effects(&cells, &values, true);
         effects
             .into_iter()
             .map(|one| (format!("{} over {}", one.level, one.base), one.value.median, one.pairs))

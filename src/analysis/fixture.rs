@@ -134,3 +134,57 @@ pub(crate) fn traced(repeat: u32, copies_s: f64) -> RunRecord {
     record.trace = Some(TraceOutcome::Imported(Box::new(trace)));
     record
 }
+
+/// What `tests/oracles/intervals.py` wrote.
+#[derive(serde::Deserialize)]
+pub(crate) struct Oracle {
+    pub student_t: Vec<(f64, f64, f64)>,
+    pub coins: Vec<(usize, usize, f64)>,
+    pub medians: Vec<MedianCase>,
+    pub family: Vec<Vec<f64>>,
+    pub within: f64,
+    pub difference: Vec<f64>,
+    pub difference_holm: Vec<f64>,
+    pub equivalence_holm: Vec<f64>,
+    pub detectable: Vec<f64>,
+}
+
+#[derive(serde::Deserialize)]
+pub(crate) struct MedianCase {
+    pub sample: Vec<f64>,
+    pub low: f64,
+    pub high: f64,
+    pub whole: (f64, f64),
+}
+
+pub(crate) fn oracle() -> Oracle {
+    serde_json::from_str(include_str!("../../tests/golden/intervals.json")).expect("the oracle's numbers")
+}
+
+/// Made-up noise that is the same each time.
+pub(crate) struct Noise(rand_chacha::ChaCha8Rng);
+
+impl Noise {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(rand::SeedableRng::seed_from_u64(seed))
+    }
+
+    /// A standard normal number (Box and Muller).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let mut uniform = || (f64::from(rand::Rng::next_u32(&mut self.0)) + 0.5) / 4_294_967_296.0;
+        let radius = (-2.0 * uniform().ln()).sqrt();
+        radius * (2.0 * std::f64::consts::PI * uniform()).cos()
+    }
+
+    /// An autoregressive series with mean 0 and variance 1.
+    pub(crate) fn correlated(&mut self, length: usize, correlation: f64) -> Vec<f64> {
+        let innovation = (1.0 - correlation * correlation).sqrt();
+        let mut last = self.normal();
+        (0..length)
+            .map(|_| {
+                last = correlation * last + innovation * self.normal();
+                last
+            })
+            .collect()
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bootstrap::median;
+use super::order::median;
 use super::measure::{Origin, OverRanks, OverTime};
 use super::{Measure, Measures};
 use crate::plan::Key;

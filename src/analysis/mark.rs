@@ -32,6 +32,8 @@ pub enum Mark {
     TelemetryHole(f64),
     /// Each of its epochs holds warm-up steps, and so does `epoch_time_s`.
     IncludesWarmUp,
+    /// Its steps became slower (above 0) or faster while it ran: the last fifth over the first, less 1.
+    Drifts(f64),
     /// All of its steps are warm-up: it has no step time and no throughput.
     NoSteadySteps,
     /// A measure was not a finite number and is left out: its key.
@@ -118,6 +120,7 @@ impl Mark {
             Self::SkippedUpdates(_) => "skipped updates",
             Self::TelemetryHole(_) => "telemetry hole",
             Self::IncludesWarmUp => "includes warm-up",
+            Self::Drifts(_) => "drifts",
             Self::NoSteadySteps => "no steady steps",
             Self::NotFinite(_) => "not finite",
             Self::ClockSet => "clock set",
@@ -145,6 +148,10 @@ impl fmt::Display for Mark {
             Self::SkippedUpdates(count) => write!(f, "{count} updates skipped"),
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
+            Self::Drifts(drift) => {
+                let became = if *drift > 0.0 { "slower" } else { "faster" };
+                write!(f, "its steps became {:.0} % {became} while it ran", 100.0 * drift.abs())
+            }
             Self::NoSteadySteps => write!(f, "all steps are warm-up, none counts"),
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
             Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),

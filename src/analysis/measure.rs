@@ -249,6 +249,11 @@ fn list(units: &str) -> Vec<Measure> {
         Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
     };
     let plain = |key: &str, name: &str| Measure::named(key, name, "");
+    let share = |key: &str, name: &str| Measure {
+        shown_unit: "%".to_owned(),
+        shown_factor: 100.0,
+        ..Measure::derived(key, name, "")
+    };
     vec![
         Measure::time("step_time_s", "Step time").scaling(Scaling::Constant),
         Measure::time("epoch_time_s", "Epoch time").read(Max, MedianOfSteady).scaling(Scaling::Inverse),
@@ -277,6 +282,10 @@ fn list(units: &str) -> Vec<Measure> {
         plain("unit_copies", &format!("Ranks that process the same {units}")).read(First, Last),
         plain("units", &format!("Processed {units} per epoch")).read(OverRanks::Sum, Median),
         plain("test_units", &format!("Test {units}")).read(First, OverTime::Max),
+        share("step_spread", "Spread of steps").better(Lower),
+        share("step_drift", "Drift over the run"),
+        Measure::derived("step_lag_one", "Correlation of neighbouring steps", ""),
+        share("step_error", "Error of the mean step").better(Lower),
     ]
 }
 

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::bootstrap::median;
+use super::order::median;
+use super::steadiness::Steadiness;
 use super::fold::fold;
 use super::loss::losses;
 use super::measure::{distinct_rate, processed_rate};
@@ -157,12 +158,18 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let steady = Steady::of(record);
     let folded = fold(&record.ranks, steady.slowest, measures);
     let mut values = folded.of_run;
+    let step_mean = batch_means(&steady.times_s);
+    let steadiness = Steadiness::of(&steady.times_s, step_mean.as_ref());
     let derived = [
         ("step_time_s".into(), (!steady.times_s.is_empty()).then(|| median(&steady.times_s))),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
         (distinct_rate(&measures.units), steady.rate(steady.distinct_units)),
         (processed_rate(&measures.units), steady.rate(steady.processed_units)),
         ("load_wait_s".into(), steady.load_wait_s),
+        ("step_spread".into(), steadiness.spread),
+        ("step_drift".into(), steadiness.drift),
+        ("step_lag_one".into(), steadiness.lag_one),
+        ("step_error".into(), steadiness.error),
         ("peak_device_bytes".into(), record.telemetry.peak_device_bytes.map(|bytes| bytes as f64)),
         ("energy_j".into(), record.telemetry.energy_j),
     ];
@@ -182,7 +189,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         state: record.state,
         measures: Arc::clone(measures),
         values,
-        step_mean: batch_means(&steady.times_s),
+        step_mean,
         marks: Mark::of_run(record),
         activity: super::activity::activity(record),
         epochs: epochs(&record.ranks, folded.of_epochs),
@@ -192,6 +199,9 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     };
     if folded.includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
+    }
+    if let Some(drift) = steadiness.drift.filter(|_| steadiness.drifts) {
+        summary.marks.push(Mark::Drifts(drift));
     }
     if steady.times_s.is_empty() && record.ranks.iter().any(|rank| !rank.steps.is_empty()) {
         summary.marks.push(Mark::NoSteadySteps);

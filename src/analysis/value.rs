@@ -1,21 +1,20 @@
 //! A measure over repeats: its median, with an interval as far as the repeats allow one.
 
-use super::bootstrap::{bca, median_of_sorted};
-
-/// Repeats from which on the interval is a bootstrap one.
-pub const BOOTSTRAP_REPEATS: usize = 6;
-/// Resamples of a bootstrap interval.
-pub(super) const RESAMPLES: usize = 2_000;
+use super::order::{
+    CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval, median_of_sorted,
+};
 
 /// How an interval was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
     /// There is none: one repeat, or a value that is fixed by definition.
     One,
-    /// From the least to the greatest of 2 to 5 repeats.
+    /// From the least to the greatest repeat. It covers the median in 1 − 2^(1−n) of cases.
     Range,
-    /// A 95 % interval of the median of 6 or more repeats, by the BCa bootstrap.
-    Bca,
+    /// A 95 % interval of the median of 6 or more repeats, from order statistics.
+    OrderStatistics,
+    /// A ratio of two medians of which no repeats form a pair: there is no interval.
+    Unpaired,
 }
 
 impl Method {
@@ -24,18 +23,10 @@ impl Method {
         match self {
             Self::One => "one",
             Self::Range => "range",
-            Self::Bca => "bca",
+            Self::OrderStatistics => "order_statistics",
+            Self::Unpaired => "unpaired",
         }
     }
-}
-
-/// From where to where, both ends included.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
 }
 
 /// A measure over repeats. Method and count are part of it.
@@ -45,75 +36,113 @@ pub struct Value {
     pub median: f64,
     /// The interval; always holds the median.
     pub interval: Option<Interval>,
-    /// How many repeats.
+    /// How many repeats; of a ratio: how many pairs of them.
     pub n: usize,
     /// How the interval was made.
     pub method: Method,
 }
 
-/// The median of repeats and its interval; the same for any order of `values`.
-///
-/// `None` where there are no values, and where one of them is not finite: leaving that one out would make a diverged
-/// repeat look like a good one.
-pub fn summarise(values: &[f64], seed: u64) -> Option<Value> {
-    let sorted = sorted(values.iter().copied())?;
-    let (median, n) = (median_of_sorted(&sorted), sorted.len());
-    let (method, interval) = match n {
-        1 => (Method::One, None),
-        2..BOOTSTRAP_REPEATS => (Method::Range, Some(Interval { low: sorted[0], high: sorted[n - 1] })),
-        _ => (Method::Bca, Some(bca(&[&sorted], |samples| median_of_sorted(samples[0]), RESAMPLES, seed))),
-    };
-    Some(Value { median, interval, n, method })
+impl Value {
+    /// The share of cases in which such an interval holds the median that endless repeats would have; none without an interval.
+    pub fn coverage(&self) -> Option<f64> {
+        self.interval?;
+        match self.method {
+            Method::One | Method::Unpaired => None,
+            Method::Range => Some(coverage_of_range(self.n)),
+            Method::OrderStatistics => Some(CONFIDENCE),
+        }
+    }
+}
+
+/// What intervals show. A picture shows one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Intervals {
+    /// What the number of repeats allows: the range, or from [`INTERVAL_REPEATS`] on the 95 % interval of the median.
+    #[default]
+    ByCount,
+    /// The range, however many repeats there are.
+    Range,
+}
+
+impl Intervals {
+    /// The median of repeats and its interval; the same for any order of `values`.
+    ///
+    /// `None` where there are no values, and where one of them is not finite: leaving that one out would make a diverged
+    /// repeat look like a good one.
+    pub fn of(self, values: &[f64]) -> Option<Value> {
+        let sorted = sorted(values.iter().copied())?;
+        Some(self.of_sorted(&sorted, median_of_sorted(&sorted), linear))
+    }
+
+    /// The ratio `over / base` of two measures; each value comes with its repeat.
+    ///
+    /// Repeats are paired by their number: they share a seed and stand near each other in time, so that what both have in common
+    /// cancels. The ratio is the median of the pairs' ratios on the scale of logarithms; repeats without a partner do not count.
+    /// Without any pair it is the ratio of medians and has no interval. `None` where a side has no value, or one that is not
+    /// finite or not above 0.
+    pub fn of_ratio(self, over: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Value> {
+        let is_sound = |(_, value): &(u32, f64)| *value > 0.0 && value.is_finite();
+        if over.is_empty() || base.is_empty() || !over.iter().chain(base).all(is_sound) {
+            return None;
+        }
+        let pairs = pairs(over, base);
+        if pairs.is_empty() {
+            let median = median_by(over) / median_by(base);
+            return finite(Value { median, interval: None, n: 0, method: Method::Unpaired });
+        }
+        self.of_ratios(pairs.iter().map(|(over, base)| over / base))
+    }
+
+    /// The median of ratios on the scale of logarithms, with its interval.
+    pub(super) fn of_ratios(self, ratios: impl Iterator<Item = f64>) -> Option<Value> {
+        let sorted = sorted(ratios).filter(|ratios| ratios[0] > 0.0)?;
+        let middle = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 { sorted[middle] } else { geometric(sorted[middle - 1], sorted[middle], 0.5) };
+        finite(self.of_sorted(&sorted, median, geometric))
+    }
+
+    fn of_sorted(self, sorted: &[f64], median: f64, between: fn(f64, f64, f64) -> f64) -> Value {
+        let n = sorted.len();
+        let (method, interval) = match n {
+            1 => (Method::One, None),
+            _ if self == Self::Range || n < INTERVAL_REPEATS => {
+                (Method::Range, Some(Interval { low: sorted[0], high: sorted[n - 1] }))
+            }
+            _ => (Method::OrderStatistics, median_interval(sorted, between)),
+        };
+        // Rounding can put an end a last bit beyond the median.
+        let interval = interval.map(|ends| Interval { low: ends.low.min(median), high: ends.high.max(median) });
+        Value { median, interval, n, method }
+    }
+}
+
+/// The median of repeats and the interval that their number allows; see [`Intervals::of`].
+pub fn summarise(values: &[f64]) -> Option<Value> {
+    Intervals::ByCount.of(values)
 }
 
 /// The median of repeats and their range, however many there are: for bands of curves.
 pub fn range(values: &[f64]) -> Option<Value> {
-    let sorted = sorted(values.iter().copied())?;
-    let n = sorted.len();
-    let interval = (n > 1).then(|| Interval { low: sorted[0], high: sorted[n - 1] });
-    let method = if n > 1 { Method::Range } else { Method::One };
-    Some(Value { median: median_of_sorted(&sorted), interval, n, method })
+    Intervals::Range.of(values)
 }
 
-/// The ratio of two medians, `over / base`; each value comes with its repeat.
-///
-/// With 6 repeats or more on both sides the interval is the BCa bootstrap of both. Below that the repeats are paired
-/// by their number (they share a seed), only pairs count, and the interval is the range of their ratios, which always
-/// holds the ratio of the medians. Fewer than two pairs have no interval. `None` where a side has no value, or one
-/// that is not finite or not above 0.
-pub fn ratio(over: &[(u32, f64)], base: &[(u32, f64)], seed: u64) -> Option<Value> {
-    if over.iter().chain(base).any(|(_, value)| *value <= 0.0) {
-        return None;
-    }
-    let (all_over, all_base) = (sorted(over.iter().map(|pair| pair.1))?, sorted(base.iter().map(|pair| pair.1))?);
-    let of_medians = |samples: &[&[f64]]| median_of_sorted(samples[0]) / median_of_sorted(samples[1]);
-    let n = all_over.len().min(all_base.len());
-    if n >= BOOTSTRAP_REPEATS {
-        let samples = [all_over.as_slice(), all_base.as_slice()];
-        let interval = bca(&samples, of_medians, RESAMPLES, seed);
-        return finite(Value { median: of_medians(&samples), interval: Some(interval), n, method: Method::Bca });
-    }
-    let pairs = pairs(over, base);
-    if pairs.len() < 2 {
-        let median = of_medians(&[&all_over, &all_base]);
-        return finite(Value { median, interval: None, n: 1, method: Method::One });
-    }
-    let (over, base) = (sorted(pairs.iter().map(|pair| pair.0))?, sorted(pairs.iter().map(|pair| pair.1))?);
-    let median = of_medians(&[&over, &base]);
-    let ratios = pairs.iter().map(|(over, base)| over / base);
-    // Rounding can put the ratio of the medians a last bit outside.
-    let interval = Interval { low: ratios.clone().fold(median, f64::min), high: ratios.fold(median, f64::max) };
-    finite(Value { median, interval: Some(interval), n: pairs.len(), method: Method::Range })
+/// The ratio of two measures, paired by repeat, and the interval that the number of pairs allows; see [`Intervals::of_ratio`].
+pub fn ratio(over: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Value> {
+    Intervals::ByCount.of_ratio(over, base)
 }
 
 /// Values of the same repeat, each used once.
-fn pairs(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<(f64, f64)> {
+pub(super) fn pairs(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<(f64, f64)> {
     let mut rest = base.to_vec();
     let partner = |(repeat, value): &(u32, f64)| {
         let place = rest.iter().position(|(other, _)| other == repeat)?;
         Some((*value, rest.swap_remove(place).1))
     };
     over.iter().filter_map(partner).collect()
+}
+
+fn median_by(values: &[(u32, f64)]) -> f64 {
+    median(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>())
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {

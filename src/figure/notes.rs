@@ -3,7 +3,7 @@
 use super::sibling::Against;
 use super::study::{RATE, RATIO, SPEEDUP};
 use super::table::{Baseline, CellValue, Column, Row, by_repeat, finished};
-use crate::analysis::{BOOTSTRAP_REPEATS, Cell, Measure, Method, RunState, held, varying};
+use crate::analysis::{Cell, Measure, Method, RunState, held, range, varying};
 
 /// Measures that are not of the time after the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
@@ -80,8 +80,14 @@ fn method_note(rows: &[Row]) -> String {
             let counts = counts.join(" or ");
             match same[0].0 {
                 Method::One => "none for n = 1".to_owned(),
-                Method::Range => format!("range of {counts} repeats"),
-                Method::Bca => format!("95 % BCa bootstrap of the median of {counts} repeats"),
+                Method::Range => {
+                    let shares = same.iter().map(|(_, n)| coverage_text(*n)).collect::<Vec<_>>().join(" or ");
+                    format!("range of {counts} repeats, which holds the true median in {shares} % of cases")
+                }
+                Method::OrderStatistics => {
+                    format!("95 % interval of the median of {counts} repeats, by order statistics")
+                }
+                Method::Unpaired => "none for ratios without a pair of repeats".to_owned(),
             }
         })
         .collect();
@@ -89,6 +95,13 @@ fn method_note(rows: &[Row]) -> String {
         return "no values yet".to_owned();
     }
     format!("values are medians of repeats; intervals: {}", described.join("; "))
+}
+
+/// How often the range of so many repeats holds the median, in percent.
+pub(super) fn coverage_text(n: usize) -> String {
+    let coverage = range(&vec![0.0; n]).and_then(|value| value.coverage()).unwrap_or(0.0);
+    let text = format!("{:.2}", 100.0 * coverage);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
@@ -102,7 +115,7 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
         return "speed-ups are left out: no run has a throughput".to_owned();
     };
     let paired = if leaves_repeats_out(cells, cell) {
-        "; fewer than 6 repeats are compared in pairs, and those that have no partner do not count"
+        "; repeats without a partner of the same number do not count"
     } else {
         ""
     };
@@ -115,7 +128,7 @@ fn leaves_repeats_out(cells: &[Cell], baseline: &Cell) -> bool {
     cells.iter().filter(|cell| cell.key() != baseline.key()).any(|cell| {
         let own = by_repeat(cell, RATE);
         let pairs = own.iter().filter(|(repeat, _)| base.iter().any(|(other, _)| other == repeat)).count();
-        own.len().min(base.len()) < BOOTSTRAP_REPEATS && pairs > 1 && pairs < own.len().max(base.len())
+        pairs < own.len().max(base.len())
     })
 }
 

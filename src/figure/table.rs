@@ -8,9 +8,6 @@ use crate::analysis::{
     summarise,
 };
 
-/// Seeds the bootstrap, so that the same runs always give the same table.
-pub(super) const SEED: u64 = 1;
-
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
@@ -238,12 +235,12 @@ pub(super) fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &
         (RATIO, _) => over_baseline(cell, baseline.cell, &baseline.ratio_of),
         (_, Some(epoch)) => {
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
-            summarise(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>(), SEED)
+            summarise(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>())
         }
         _ => match (measure, Against::find(key)) {
             (Some(measure), _) => {
                 let values = finished(cell).filter_map(|run| measure.of_run_alone(run));
-                summarise(&values.collect::<Vec<_>>(), SEED)
+                summarise(&values.collect::<Vec<_>>())
             }
             (None, Some(against)) => against.value(cell, baseline.among),
             (None, None) => return cell.level(key).map_or(CellValue::Missing, CellValue::Level),
@@ -268,7 +265,7 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str) -> 
         return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
     }
     let base = by_repeat(baseline, key);
-    if cell.measure(key).is_some_and(Measure::is_time) { ratio(&base, &own, SEED) } else { ratio(&own, &base, SEED) }
+    if cell.measure(key).is_some_and(Measure::is_time) { ratio(&base, &own) } else { ratio(&own, &base) }
 }
 
 /// The labels of a row's runs, each once, and how many of them did not finish.

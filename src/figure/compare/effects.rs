@@ -3,7 +3,7 @@
 use super::{Scene, level_name, shown_measure};
 use crate::analysis::{self, Cell, Measure, measure_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Scale, Series};
-use crate::figure::table::{SEED, by_repeat};
+use crate::figure::table::by_repeat;
 
 /// How the chosen measure changes with each level, over cells that are otherwise equal.
 pub(super) fn effects(scene: &Scene) -> Chart {
@@ -21,7 +21,7 @@ pub(super) fn effects(scene: &Scene) -> Chart {
     };
     let mut pairs = Vec::new();
     let mut ends = (1.0_f64, 1.0_f64);
-    for effect in analysis::effects(scene.cells, &values, faster, SEED) {
+    for effect in analysis::effects(scene.cells, &values, faster) {
         let row = chart.x.categories.len();
         chart.x.categories.push(format!("{} over {}", level_name(&effect.setting, &effect.level), effect.base));
         pairs.push(effect.pairs);

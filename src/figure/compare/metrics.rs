@@ -4,7 +4,7 @@ use super::Scene;
 use super::arrange::name_of;
 use crate::analysis::{Cell, Key, MetricUnit, RunSummary, TRACE_METRICS, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
-use crate::figure::table::{SEED, finished};
+use crate::figure::table::finished;
 
 /// The chosen metrics of each cell with a report. A metric looks the same whichever others are chosen.
 pub(super) fn metrics(scene: &Scene) -> Chart {
@@ -21,7 +21,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
         let point = |(row, cell): (usize, &Cell)| {
             let values: Vec<f64> =
                 finished(cell).filter_map(|run| value(run, kind.key, study.metric_unit, &study.metrics)).collect();
-            let value = summarise(&values, SEED)?;
+            let value = summarise(&values)?;
             Some(Point { x: row as f64, value, ratio: None, cell: Some(cell.key()) })
         };
         Series {

@@ -4,7 +4,7 @@ use super::Scene;
 use super::arrange::name_of;
 use crate::analysis::{Method, Value, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
-use crate::figure::table::{SEED, by_repeat};
+use crate::figure::table::by_repeat;
 
 /// Two charts of the same parts.
 pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
@@ -24,7 +24,7 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     for cell in scene.cells {
         let median = |key: &str| {
             let values: Vec<f64> = by_repeat(cell, key).into_iter().map(|(_, value)| value).collect();
-            summarise(&values, SEED)
+            summarise(&values)
         };
         let Some((step, wait)) = median("step_time_s").zip(median("load_wait_s")) else { continue };
         let x = categories.len() as f64;
