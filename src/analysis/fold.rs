@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::order::median;
 use super::measure::{Origin, OverRanks, OverTime};
+use super::order::median;
 use super::{Measure, Measures};
 use crate::plan::Key;
 use crate::store::{RankRecord, StepRecord};

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::order::median;
-use super::steadiness::Steadiness;
 use super::fold::fold;
 use super::loss::losses;
 use super::measure::{distinct_rate, processed_rate};
 use super::metric::metric_values;
+use super::order::median;
+use super::steadiness::Steadiness;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measures, batch_means};
 use crate::plan::{Identity, Key, Level, Levels, RunState, Strategy, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};

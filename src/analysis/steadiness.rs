@@ -53,7 +53,10 @@ impl Steadiness {
 /// Kendall's S of a series against time: pairs that rise less pairs that fall (H. B. Mann, *Econometrica* 13(3), 1945).
 fn kendall(values: &[f64]) -> i32 {
     let sign = |a: f64, b: f64| i32::from(b > a) - i32::from(b < a);
-    (0..values.len()).flat_map(|i| (i + 1..values.len()).map(move |j| (i, j))).map(|(i, j)| sign(values[i], values[j])).sum()
+    (0..values.len())
+        .flat_map(|i| (i + 1..values.len()).map(move |j| (i, j)))
+        .map(|(i, j)| sign(values[i], values[j]))
+        .sum()
 }
 
 fn lag_one(values: &[f64]) -> Option<f64> {
@@ -67,8 +70,8 @@ fn lag_one(values: &[f64]) -> Option<f64> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::Noise;
     use crate::analysis::batch_means;
+    use crate::analysis::fixture::Noise;
 
     fn of(times_s: &[f64]) -> Steadiness {
         Steadiness::of(times_s, batch_means(times_s).as_ref())

@@ -1,7 +1,8 @@
 //! A measure over repeats: its median, with an interval as far as the repeats allow one.
 
 use super::order::{
-    CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval, median_of_sorted,
+    CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval,
+    median_of_sorted,
 };
 
 /// How an interval was made.
@@ -97,7 +98,8 @@ impl Intervals {
     pub(super) fn of_ratios(self, ratios: impl Iterator<Item = f64>) -> Option<Value> {
         let sorted = sorted(ratios).filter(|ratios| ratios[0] > 0.0)?;
         let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 { sorted[middle] } else { geometric(sorted[middle - 1], sorted[middle], 0.5) };
+        let median =
+            if sorted.len() % 2 == 1 { sorted[middle] } else { geometric(sorted[middle - 1], sorted[middle], 0.5) };
         finite(self.of_sorted(&sorted, median, geometric))
     }
 

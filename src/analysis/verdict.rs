@@ -121,8 +121,20 @@ pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judg
                 // Where both hold, the difference is real and too small to matter.
                 () if equality.is_some_and(|p| p < ERROR) => Verdict::Equal,
                 () if difference.is_none_or(|p| p >= ERROR) => Verdict::Undecided,
-                () if of_speed => if is_above { Verdict::Faster } else { Verdict::Slower },
-                () => if is_above { Verdict::Higher } else { Verdict::Lower },
+                () if of_speed => {
+                    if is_above {
+                        Verdict::Faster
+                    } else {
+                        Verdict::Slower
+                    }
+                }
+                () => {
+                    if is_above {
+                        Verdict::Higher
+                    } else {
+                        Verdict::Lower
+                    }
+                }
             };
             Judgement {
                 verdict,
@@ -156,7 +168,11 @@ impl Contrast {
 
     /// The t of a distance from 0; without spread, any distance is infinitely far.
     fn t(&self, distance: f64) -> f64 {
-        if self.error > 0.0 || distance == 0.0 { distance / self.error.max(f64::MIN_POSITIVE) } else { distance * f64::INFINITY }
+        if self.error > 0.0 || distance == 0.0 {
+            distance / self.error.max(f64::MIN_POSITIVE)
+        } else {
+            distance * f64::INFINITY
+        }
     }
 
     fn difference(&self) -> f64 {
@@ -254,7 +270,10 @@ mod tests {
             let is_equal = oracle.equivalence_holm[place] < 0.05;
             assert_eq!(one.verdict == Equal, is_equal, "{place}: {one:?}");
         }
-        assert_eq!(judged.iter().map(|one| one.verdict).collect::<Vec<_>>(), [Faster, Undecided, Slower, Equal, Faster]);
+        assert_eq!(
+            judged.iter().map(|one| one.verdict).collect::<Vec<_>>(),
+            [Faster, Undecided, Slower, Equal, Faster]
+        );
         let told: Vec<String> = judged.iter().map(ToString::to_string).collect();
         assert_eq!(told, ["faster", "undecided: could show 6.1 %", "slower", "equal within 1 %", "faster"]);
     }
@@ -278,7 +297,10 @@ mod tests {
         use Verdict::{Equal, Higher, Lower, Undecided};
         assert_eq!(verdicts(&family, false), [Equal, Higher, Lower, Undecided, Undecided]);
         let told = judge(&family, false, 0.01);
-        assert_eq!((told[3].to_string(), told[4].to_string()), ("undecided: one pair".into(), "undecided: no pairs".into()));
+        assert_eq!(
+            (told[3].to_string(), told[4].to_string()),
+            ("undecided: one pair".into(), "undecided: no pairs".into())
+        );
         assert!(judge(&[], true, 0.01).is_empty());
     }
 

@@ -312,9 +312,14 @@ pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
         Method::One => format!("by definition, of {} repeats", value.n),
         Method::Range => {
             let coverage = 100.0 * value.coverage().unwrap_or(0.0);
-            format!("median of {} repeats; their range holds the true one in {coverage:.4} % of cases: {interval}", value.n)
+            format!(
+                "median of {} repeats; their range holds the true one in {coverage:.4} % of cases: {interval}",
+                value.n
+            )
         }
-        Method::OrderStatistics => format!("median of {} repeats; 95 % interval by order statistics: {interval}", value.n),
+        Method::OrderStatistics => {
+            format!("median of {} repeats; 95 % interval by order statistics: {interval}", value.n)
+        }
         Method::Unpaired => "ratio of medians; no two repeats form a pair, so no interval".to_owned(),
     }
 }
