@@ -17,7 +17,6 @@ mod compare;
 mod curves;
 mod engine;
 mod figures;
-mod filter;
 mod keys;
 mod live;
 mod node;
@@ -32,7 +31,6 @@ mod shell;
 mod snapshots;
 mod state;
 mod theme;
-mod tick;
 mod widgets;
 
 use std::path::PathBuf;

@@ -39,8 +39,6 @@ const ALLOWED: &[(&[&str], &str)] = &[
         &["analysis::fold", "analysis::measure", "analysis::metric", "analysis::run"],
         "to untangle: a measure takes its value from a `RunSummary`, which measures make up",
     ),
-    (&["app::compare::bars", "app::compare::table"], "to untangle: both write ratios and origins of values"),
-    (&["app::compare::picture", "app::compare::sheet"], "to untangle: a sheet is drawn as a picture and sizes it"),
     (&["cli::figure", "cli::study"], "to untangle: both read a study's arguments and a session's material"),
     (
         &["figure::built_in", "figure::notes", "figure::paper", "figure::sibling", "figure::study", "figure::table"],

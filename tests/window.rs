@@ -137,7 +137,7 @@ fn quickstart_is_ticked_launched_and_read_off_the_table_in_a_real_window() {
     assert!(runs.iter().all(|run| run.state == RunState::Finished), "{runs:?}");
 
     display.click(compare);
-    // `e` copies the table that is shown; it is there once the measures are worked out.
+    // `e` copies the table that is shown; it appears once the measures are computed.
     let table = wait_for("table", || {
         display.run("xdotool", &["key", "e"]);
         std::thread::sleep(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! The Compare screen: cells beside each other, as bars, curves and a table.
+//! The Compare screen: cells side by side, as bars, curves and a table.
 
 mod bars;
 mod controls;
@@ -13,6 +13,7 @@ mod status;
 mod table;
 #[cfg(test)]
 mod tests;
+mod value_text;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,95 +30,94 @@ use crate::analysis::{CellKey, Key, Level, MetricUnit};
 use crate::figure::{Comparison, Form, Format, Geometry, Over, Place, Runs, Study, baseline_name, render};
 use picture::Picture;
 
-/// What can be asked for on the Compare screen.
+/// A command of the Compare screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CompareCommand {
-    /// Put the cursor into the filter.
+    /// Focus the filter field.
     FocusFilter,
-    /// Take the next cell as the baseline.
+    /// Make the next cell the baseline.
     NextBaseline,
-    /// Show the cells that this filter admits.
+    /// Filter the cells.
     Filter(String),
-    /// Show the cells with a level, or leave them out: key, level, whether to show.
+    /// Show or hide the cells with a level: key, level, whether to show.
     Keep(Key, Level, bool),
     /// Show all cells.
     KeepAll,
-    /// Groups of bars.
+    /// Set what groups the bars.
     Rows(Place),
-    /// Panels beside each other.
+    /// Set what makes panels side by side.
     Columns(Place),
-    /// Bars of a group, lines of a panel.
+    /// Set what colours distinguish: bars of a group, lines of a panel.
     Colour(Place),
-    /// The measure: its key; none: the form's usual one.
+    /// Set the measure by its key; none means the form's default.
     Measure(Option<Key>),
-    /// The cell that ratios are over; none: the first that has the measure.
+    /// Set the baseline of ratios; none means the first cell that has the measure.
     Baseline(Option<CellKey>),
-    /// Compare as a study says.
+    /// Switch to a study.
     Study(Box<Study>),
-    /// The kind of chart.
+    /// Set the kind of chart.
     Form(Form),
-    /// What losses are drawn over.
+    /// Set the horizontal axis of losses.
     Over(Over),
-    /// Show runs that a profiler recorded among the others, or not.
+    /// Show or hide traced runs among the others.
     Traced(bool),
-    /// Show a metric of profilers' reports, or not: its key.
+    /// Show or hide a metric of profiler reports, by its key.
     ShowMetric(Key, bool),
-    /// In what metrics are shown.
+    /// Set the unit of metrics.
     MetricUnit(MetricUnit),
-    /// Ask for the file of a profiler's report.
+    /// Choose a profiler report in the system's dialog.
     ChooseReport,
-    /// Sort the table by the column of this key; again: the other way round; again: not at all.
+    /// Sort the table by the column with this key: ascending, then descending, then not at all.
     Sort(String),
-    /// Choose a cell, or none.
+    /// Select a cell, or none.
     Select(Option<CellKey>),
-    /// Compare with the session in a folder too.
+    /// Add the session in a folder to the comparison.
     Add(PathBuf),
-    /// Choose the folder of a session to compare with in the system's dialog.
+    /// Choose the folder of a session to add in the system's dialog.
     Choose,
-    /// No longer compare with the session in a folder.
+    /// Remove the session in a folder from the comparison.
     Remove(PathBuf),
-    /// Copy the table as it is shown.
+    /// Copy the table as shown.
     Copy(Format),
-    /// Look at the runs of a cell.
+    /// Show the runs of a cell.
     Open(CellKey),
 }
 
-/// The Compare screen.
+/// State of the Compare screen.
 #[derive(Default)]
 pub struct CompareState {
     /// What is shown and how.
     pub study: Study,
-    /// The baseline that the study's default came to. It stays, whatever runs are added or filtered, until something else is
-    /// compared.
+    /// The cell that the default baseline resolved to. It stays when runs are added or filtered, until the comparison changes.
     held: Option<CellKey>,
-    /// The table's order: a column's key, and whether the greatest come first.
+    /// The table's order: a column's key, and whether it is descending.
     pub sort: Option<(String, bool)>,
-    /// The chosen cell.
+    /// The selected cell.
     pub selected: Option<CellKey>,
-    /// Sessions that are compared with the open one, in the order they were added.
+    /// Other compared sessions, in the order they were added.
     others: Vec<Arc<Records>>,
-    /// Sessions that are being read.
+    /// Sessions being read.
     reading: Vec<PathBuf>,
-    /// What is drawn.
+    /// The drawn picture.
     picture: Option<Picture>,
-    /// Its sheet on the graphics card.
+    /// Texture of its sheet.
     texture: Option<TextureHandle>,
-    /// The rows of its table in the order they are shown.
+    /// Rows of its table in the displayed order.
     order: Vec<usize>,
     work: Option<Promise<Picture>>,
-    /// The dialog for a session's folder or a report's file.
+    /// Dialog for a session's folder or a report's file.
     dialog: Option<Promise<Option<PathBuf>>>,
-    /// Runs or view have changed since the work began.
+    /// Whether runs or study have changed since the work started.
     stale: bool,
 }
 
 impl CompareState {
-    /// Another session is open.
+    /// Another session was opened.
     pub fn session_changed(&mut self) {
         (self.held, self.stale) = (None, true);
     }
 
-    /// The open session has other runs now.
+    /// The session's records changed.
     pub fn records_changed(&mut self) {
         self.stale = true;
     }
@@ -132,13 +132,13 @@ impl CompareState {
                 self.reading.retain(|folder| *folder != records.folder);
                 self.others.push(records);
             }
-            // It was taken away meanwhile, or was open before.
+            // It was removed meanwhile, or was open before.
             None => return,
         }
         self.stale = true;
     }
 
-    /// Whether what is drawn is not yet what was asked for.
+    /// Whether the picture is out of date.
     fn is_updating(&self) -> bool {
         self.stale || self.work.is_some()
     }
@@ -155,7 +155,7 @@ impl CompareState {
         }
     }
 
-    /// The study with the baseline that it is held against.
+    /// The study with the resolved baseline.
     fn held_study(&self) -> Study {
         let held = || self.held.as_ref().map(baseline_name);
         Study { baseline: self.study.baseline.clone().or_else(held), ..self.study.clone() }
@@ -172,7 +172,7 @@ impl CompareState {
 }
 
 impl State {
-    /// Does what was asked for on the Compare screen.
+    /// Executes a command of the Compare screen.
     pub fn execute_compare(&mut self, command: CompareCommand, context: &Context, requests: &mut Vec<Request>) {
         let compare = &mut self.compare;
         let before = compare.study.clone();
@@ -225,7 +225,7 @@ impl State {
             CompareCommand::Select(cell) => compare.selected = cell,
             CompareCommand::Add(folder) => self.add_session(folder, requests),
             CompareCommand::Choose => {
-                let title = "Compare with a session: choose its folder";
+                let title = "Add a session: choose its folder";
                 compare.dialog.get_or_insert_with(|| choose_session(context, title));
             }
             CompareCommand::Remove(folder) => {
@@ -251,18 +251,18 @@ impl State {
         }
     }
 
-    /// Whether cells are being compared on a thread.
+    /// Whether a comparison is being computed.
     pub fn is_comparing(&self) -> bool {
         self.compare.is_updating()
     }
 
-    /// Takes over what background work has done, and begins it where something has changed.
+    /// Takes over the results of background work, and starts it if something has changed.
     pub fn poll_compare(&mut self, context: &Context, requests: &mut Vec<Request>) {
         match self.compare.dialog.take().map(Promise::try_take) {
             // A session is a folder, a report is a file.
             Some(Ok(Some(folder))) if folder.is_dir() => self.add_session(folder, requests),
             Some(Ok(Some(file))) => self.attach(file, None, requests),
-            // Cancelled, or there is no dialog on this system: the path field does it then.
+            // Cancelled, or the system has no dialog; the path field works without one.
             Some(Ok(None)) | None => {}
             Some(Err(waiting)) => self.compare.dialog = Some(waiting),
         }
@@ -281,7 +281,7 @@ impl State {
                 Err(work) => self.compare.work = Some(work),
             }
         }
-        // One at a time, and only for somebody who looks; what changes meanwhile is worked in afterwards.
+        // One at a time, and only while the screen is shown; later changes start another one.
         if self.compare.stale && self.compare.work.is_none() && self.screen == Screen::Compare {
             self.compare.stale = false;
             let sources = self.compare_sources();
@@ -297,7 +297,7 @@ impl State {
             match std::thread::Builder::new().name("compare".to_owned()).spawn(work_on) {
                 Ok(_) => self.compare.work = Some(work),
                 Err(error) => {
-                    let message = format!("comparing needs a thread and got none ({error}): end other programs");
+                    let message = format!("cannot start a thread to compare runs ({error}): close other programs");
                     self.problem(Screen::Compare, message);
                 }
             }
@@ -305,7 +305,7 @@ impl State {
     }
 }
 
-/// The id of the filter's field, which a key puts the cursor into.
+/// Id of the filter field, for the key that focuses it.
 fn filter_id() -> Id {
     Id::unique("compare-filter")
 }
@@ -334,7 +334,7 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         .default_size((height * 0.42).round())
         .size_range(96.0..=(height - 120.0).max(97.0))
         .show(ui, |ui| {
-            // A short table would draw the panel in, and the next one would start as low.
+            // A short table would shrink the panel for the next one.
             ui.take_available_height();
             status::status_ui(ui, state, picture, commands);
             table::table_ui(ui, &state.compare, picture, commands);
@@ -343,7 +343,7 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, &state.compare, picture, commands));
 }
 
-/// What the study names that is not there, and what is to be said of its baseline.
+/// Draws warnings: missing items of the study, and its baseline.
 fn warnings_ui(ui: &mut Ui, picture: &Picture) {
     let Comparison { missing, baseline_warning, .. } = &picture.comparison;
     for line in missing.iter().chain(baseline_warning) {
@@ -362,7 +362,7 @@ fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &
         ui.label(muted(ui, notes.join(" ")));
     }
     if let Some(sheet) = &picture.sheet {
-        return sheet::sheet_ui(ui, picture, sheet, compare.texture.as_ref());
+        return sheet::sheet_ui(ui, &picture.comparison.charts, sheet, compare.texture.as_ref());
     }
     match charts.as_slice() {
         [chart] if chart.geometry == Geometry::Stacked => stacked::stacked_ui(ui, compare, picture, chart, commands),
@@ -371,7 +371,7 @@ fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &
     }
 }
 
-/// What to do while there is nothing to compare.
+/// Draws what to do while there is nothing to compare.
 fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.vertical_centered(|ui| {
         ui.add_space((ui.available_height() / 3.0 - 40.0).max(8.0));
@@ -379,7 +379,7 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         if waits {
             ui.heading("Reading the runs …");
             if state.records.pending > 0 {
-                let text = format!("measures of {} runs are still being worked out", state.records.pending);
+                let text = format!("computing the measures of {} runs", state.records.pending);
                 ui.label(muted(ui, text));
             }
             return;
@@ -391,7 +391,7 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             if running {
                 "Runs appear here as they finish."
             } else {
-                "Launch a plan: its cells appear here, beside each other, as their runs finish."
+                "Launch a plan: its cells appear here side by side as their runs finish."
             },
         ));
         ui.add_space(2.0 * GRID);

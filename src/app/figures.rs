@@ -1,4 +1,4 @@
-//! The Figures screen: a preset of cells, set for paper. The preview is the very picture that is exported.
+//! The Figures screen: a study set for paper. The preview is exactly the picture that is exported.
 
 mod controls;
 mod drawn;
@@ -21,62 +21,62 @@ use crate::figure::{Format, Study, preset};
 use drawn::Drawn;
 use export::Exported;
 
-/// What can be asked for on the Figures screen.
+/// A command of the Figures screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FiguresCommand {
-    /// Draw another study of the same cells.
+    /// Switch to another study of the same cells.
     Study(Box<Study>),
-    /// Draw another measure: its key; none: the form's usual one.
+    /// Set the measure by its key; none means the form's default.
     Measure(Option<Key>),
-    /// Put the cursor into the filter.
+    /// Focus the filter field.
     FocusFilter,
-    /// Show the cells that this filter admits.
+    /// Filter the cells.
     Filter(String),
-    /// Show the cells with a level, or leave them out: key, level, whether to show.
+    /// Show or hide the cells with a level: key, level, whether to show.
     Keep(Key, Level, bool),
     /// Show all cells.
     KeepAll,
-    /// Draw the axis of values logarithmically.
+    /// Use a logarithmic axis for values.
     Log(bool),
-    /// One column or the page.
+    /// Set the width: column or page.
     Width(Width),
-    /// The typeface.
+    /// Set the typeface.
     Font(Family),
-    /// Colours or greys.
+    /// Set the palette: colours or greys.
     Palette(Palette),
-    /// The size of type in points.
+    /// Set the type size in points.
     Size(f64),
-    /// Pixels in an inch of a PNG.
+    /// Set the resolution of a PNG in dpi.
     Dpi(u32),
-    /// Pixels for a point of the preview, as the screen has room.
+    /// Set the resolution of the preview in pixels per point.
     Resolution(f64),
-    /// Show the table in this form.
+    /// Set the format of the table.
     Table(Format),
-    /// Copy the table as it is shown.
+    /// Copy the table as shown.
     Copy,
-    /// Where to export to; empty: where it is suggested.
+    /// Set the path to export to; empty means the suggested one.
     Path(String),
-    /// Choose where in the system's dialog.
+    /// Choose the path in the system's dialog.
     Choose,
     /// Write the file.
     Export,
-    /// Open a figure's file again.
+    /// Open a figure file.
     Open(PathBuf),
 }
 
-/// The Figures screen.
+/// State of the Figures screen.
 pub struct FiguresState {
     /// What is shown and how.
     pub study: Study,
-    /// Pixels in an inch of a PNG.
+    /// Resolution of a PNG in dpi.
     pub dpi: u32,
-    /// What was typed as the place to export to; empty: the suggestion.
+    /// Typed path to export to; empty means the suggested one.
     pub path: String,
-    /// The form of the table.
+    /// Format of the table.
     pub table: Format,
-    /// How the last export or opening went: its message, and whether it is good news.
+    /// Outcome of the last export or opening: a message, and whether it succeeded.
     pub said: Option<(String, bool)>,
-    /// Pixels for a point.
+    /// Pixels per point.
     resolution: f64,
     drawn: Option<Result<Drawn, String>>,
     texture: Option<TextureHandle>,
@@ -108,31 +108,31 @@ impl Default for FiguresState {
 }
 
 impl FiguresState {
-    /// The runs are others now.
+    /// The session's records changed.
     pub fn records_changed(&mut self) {
         self.stale = true;
     }
 
-    /// What is drawn, or why nothing is.
+    /// The drawn figure, or why there is none.
     pub fn drawn(&self) -> Option<&Result<Drawn, String>> {
         self.drawn.as_ref()
     }
 
-    /// Whether something is being made, written, read or chosen.
+    /// Whether a figure is being drawn, exported, opened or chosen.
     pub fn is_busy(&self) -> bool {
         self.stale || self.work.is_some() || self.exporting.is_some() || self.opening.is_some()
     }
 }
 
 impl State {
-    /// Does what was asked for on the Figures screen.
+    /// Executes a command of the Figures screen.
     pub fn execute_figures(&mut self, command: FiguresCommand, context: &Context, _requests: &mut Vec<Request>) {
         let figures = &mut self.figures;
         let before = (figures.study.clone(), figures.resolution);
         let style = &mut figures.study.style;
         match command {
             FiguresCommand::Study(study) => {
-                // The cells, what they are held against and the style stay as they are.
+                // Cells, baseline and style stay as they are.
                 let Study { filter, hidden, baseline, log, style, .. } = figures.study.clone();
                 figures.study = Study { filter, hidden, baseline, log, style, ..*study };
             }
@@ -172,7 +172,7 @@ impl State {
         figures.stale |= before != (figures.study.clone(), figures.resolution);
     }
 
-    /// Takes over what background work has done, and begins it where something has changed.
+    /// Takes over the results of background work, and starts it if something has changed.
     pub fn poll_figures(&mut self, context: &Context, requests: &mut Vec<Request>) {
         let figures = &mut self.figures;
         if let Some(work) = figures.work.take() {
@@ -189,7 +189,7 @@ impl State {
         }
         self.poll_export();
         self.poll_open_figure(requests);
-        // One at a time, and only for somebody who looks; what changes meanwhile is worked in afterwards.
+        // One at a time, and only while the screen is shown; later changes start another one.
         if self.figures.stale && self.figures.work.is_none() && self.screen == Screen::Figures {
             self.figures.stale = false;
             let sources = self.figure_sources();
@@ -199,13 +199,13 @@ impl State {
         }
     }
 
-    /// The sessions that figures are of: those that are compared.
+    /// The sessions shown in figures: the compared ones.
     fn figure_sources(&self) -> Vec<drawn::Source> {
         self.compare_sources().into_iter().map(|source| (source.name, source.records)).collect()
     }
 }
 
-/// The id of the filter's field, which a key puts the cursor into.
+/// Id of the filter field, for the key that focuses it.
 fn filter_id() -> Id {
     Id::unique("figures-filter")
 }

@@ -1,10 +1,12 @@
 //! Widgets shared by several screens.
 
 use eframe::egui::{
-    Button, ComboBox, FontFamily, Frame, Margin, Response, RichText, Role, Stroke, Ui, Widget as _, WidgetInfo,
+    Button, ComboBox, FontFamily, Frame, Id, Margin, Response, RichText, Role, Stroke, TextEdit, TextWrapMode, Ui,
+    Widget as _, WidgetInfo,
 };
 
 use super::theme::{GRID, STRONG, palette};
+use crate::plan::Filter;
 
 /// Text in semibold.
 pub fn strong(text: impl Into<String>) -> RichText {
@@ -67,4 +69,76 @@ pub fn bytes_text(bytes: f64) -> String {
         _ => return format!("{bytes:.0} B"),
     };
     format!("{} {unit}", crate::figure::significant(value))
+}
+
+/// A check box, filled with the accent colour when on and pale when disabled. A disabled one still takes the focus, so that its reason can be read with the keyboard; the caller
+/// ignores its clicks.
+pub fn tick_ui(ui: &mut Ui, mut on: bool, enabled: bool, text: impl Into<RichText>) -> Response {
+    let text = text.into();
+    styled(ui, on, enabled, |ui| ui.checkbox(&mut on, text))
+}
+
+/// A check box that is always enabled.
+pub fn check_ui(ui: &mut Ui, on: &mut bool, text: impl Into<RichText>) -> Response {
+    let text = text.into();
+    styled(ui, *on, true, |ui| ui.checkbox(on, text))
+}
+
+/// A radio button. A disabled one behaves like [`tick_ui`].
+pub fn radio_ui(ui: &mut Ui, on: bool, enabled: bool, text: impl Into<RichText>) -> Response {
+    let text = text.into();
+    styled(ui, on, enabled, |ui| ui.radio(on, text))
+}
+
+fn styled(ui: &mut Ui, on: bool, enabled: bool, draw: impl FnOnce(&mut Ui) -> Response) -> Response {
+    let (style, opacity) = (ui.style().clone(), ui.opacity());
+    let palette = palette(ui.visuals());
+    let text = ui.visuals().text_color();
+    ui.visuals_mut().override_text_color.get_or_insert(text);
+    let widgets = &mut ui.visuals_mut().widgets;
+    for widget in [&mut widgets.inactive, &mut widgets.hovered, &mut widgets.active] {
+        widget.bg_fill = if on { palette.accent } else { palette.card };
+        widget.bg_stroke = Stroke::new(1.0, if on { palette.accent } else { palette.muted });
+        widget.fg_stroke.color = palette.on_accent;
+    }
+    // Outline on hover and focus.
+    widgets.hovered.bg_stroke = Stroke::new(1.5, text);
+    widgets.active.bg_stroke = Stroke::new(2.0, text);
+    // Keep a box and its label on one line.
+    ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+    if !enabled {
+        ui.multiply_opacity(0.45);
+    }
+    let response = draw(ui);
+    ui.set_opacity(opacity);
+    ui.set_style(style);
+    response
+}
+
+/// Tooltip of the filter field.
+const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=, >, >=. Join them with and, or, not and \
+                           parentheses; side by side means and, several values of one key mean one of them. Key: /";
+
+/// Draws a filter field; returns the text if it changed. [`crate::plan::filter`] describes the grammar.
+pub fn filter_field(ui: &mut Ui, id: Id, name: &str, hint: &str, text: &str, width: f32) -> Option<String> {
+    let wrong = Filter::typed(text).is_err().then(|| palette(ui.visuals()).bad);
+    let mut text = text.to_owned();
+    let field = TextEdit::singleline(&mut text).id(id).hint_text(hint).desired_width(width).text_color_opt(wrong);
+    let response = ui.add(field).on_hover_text(FILTER_HELP);
+    response.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
+        info.current_text_value = Some(text.clone());
+        info
+    });
+    response.changed().then_some(text)
+}
+
+/// Draws what is wrong with a filter, if anything.
+pub fn filter_error_ui(ui: &mut Ui, text: &str) {
+    if let Err(error) = Filter::typed(text) {
+        ui.colored_label(
+            palette(ui.visuals()).bad,
+            format!("Filter: {error}. It hides nothing until it is corrected."),
+        );
+    }
 }

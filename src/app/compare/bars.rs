@@ -1,11 +1,11 @@
-//! Grouped bars: groups below each other, panels beside each other, numbers at the bars' ends.
+//! Grouped bars: groups from top to bottom, panels side by side, numbers at the ends of bars.
 
 use eframe::egui::{
     Align2, Color32, FontId, Painter, Pos2, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2,
 };
 
-use super::picture::{Picture, interval_text, number};
-use super::{CompareCommand, CompareState, look};
+use super::picture::Picture;
+use super::{CompareCommand, CompareState, look, value_text};
 use crate::analysis::CellKey;
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
@@ -16,18 +16,18 @@ const GAP: f32 = 2.0;
 const GROUP_GAP: f32 = 10.0;
 const HEAD: f32 = 40.0;
 const LEAST_PANEL: f32 = 176.0;
-/// Kept free at the right of the longest bar for its numbers.
+/// Room for numbers to the right of the longest bar.
 const NUMBERS: f32 = 104.0;
 
-/// The bars of one group, over all panels.
+/// Bars of one group, over all panels.
 struct Group {
     top: f32,
     height: f32,
-    /// The series that have a bar in it, by name.
+    /// Names of the series that have a bar in it.
     series: Vec<String>,
 }
 
-/// Draws the chart; a click on a bar chooses its cell.
+/// Draws the chart; a click on a bar selects its cell.
 pub fn bars_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, chart: &Chart, commands: &mut Vec<Command>) {
     let groups = groups(chart);
     let height = groups.last().map_or(0.0, |group| group.top + group.height) + HEAD;
@@ -70,7 +70,7 @@ fn bar_of(series: &Series, group: usize) -> Option<&Point> {
     series.points.iter().find(|point| point.x == group as f64)
 }
 
-/// As wide as the longest name of a group, within reason.
+/// Width of the longest name of a group, within limits.
 fn names_width(ui: &Ui, chart: &Chart) -> f32 {
     let longest = chart.x.categories.iter().max_by_key(|name| name.chars().count());
     let width = longest.map_or(0.0, |name| {
@@ -88,7 +88,7 @@ struct Scene<'a> {
     names: f32,
     panel: f32,
     origin: Pos2,
-    /// What is seen of all, from its top left.
+    /// The visible part, from the top left.
     viewport: Rect,
 }
 
@@ -97,7 +97,7 @@ impl Scene<'_> {
         palette(ui.visuals())
     }
 
-    /// Where bars begin, and how long one is a unit.
+    /// Start of the bars, and their length per unit.
     fn scale(&self, panel: usize) -> (f32, f32) {
         let left = self.origin.x + self.names + panel as f32 * self.panel;
         let greatest = self.chart.greatest();
@@ -173,7 +173,8 @@ impl Scene<'_> {
             whisker(ui.painter(), bar.center().y, (low, high), text_colour, ui.visuals().extreme_bg_color);
             end = end.max(high);
         }
-        let (median, ratio) = (number(point.value.median), point.ratio.map(|ratio| ratio_text(ratio.median)));
+        let (median, ratio) =
+            (value_text::number(point.value.median), point.ratio.map(|ratio| value_text::ratio(ratio.median)));
         let at = Pos2::new(end + 1.5 * GRID, bar.center().y);
         let font = FontId::proportional(SMALL);
         let written = ui.painter().text(at, Align2::LEFT_CENTER, &median, font.clone(), text_colour);
@@ -204,7 +205,7 @@ impl Scene<'_> {
     /// The accessible name of a bar.
     fn bar_name(&self, series: &Series, point: &Point) -> String {
         let cell = point.cell.as_ref().map_or("", |key| self.cell_name(key));
-        let value = format!("{} {}", number(point.value.median), self.chart.y.unit);
+        let value = format!("{} {}", value_text::number(point.value.median), self.chart.y.unit);
         let measure = if self.chart.y.name == series.name || self.chart.title.starts_with("Peak memory") {
             &series.name
         } else {
@@ -218,7 +219,7 @@ impl Scene<'_> {
         cells.iter().find(|(known, _)| known == key).map_or("", |(_, name)| name)
     }
 
-    /// All digits, and where they come from.
+    /// Tooltip: the value with all digits, and its origin.
     fn hover(&self, ui: &mut Ui, series: &Series, point: &Point) {
         ui.set_max_width(360.0);
         ui.strong(point.cell.as_ref().map_or("", |key| self.cell_name(key)));
@@ -227,14 +228,14 @@ impl Scene<'_> {
         if !series.name.is_empty() {
             ui.label(&series.name);
         }
-        ui.label(super::table::origin(&point.value, 1.0, unit));
+        ui.label(value_text::origin(&point.value, 1.0, unit));
         if let (Some(ratio), Some((_, baseline))) = (&point.ratio, &self.picture.comparison.baseline) {
-            let interval = interval_text(ratio, 1.0);
-            ui.label(format!("{} {interval} beside {baseline}", ratio_text(ratio.median)));
+            let interval = value_text::interval(ratio, 1.0);
+            ui.label(format!("{} {interval} vs {baseline}", value_text::ratio(ratio.median)));
         }
     }
 
-    /// Titles of panels and numbers of ticks, which stay in sight.
+    /// Titles of panels and labels of ticks, which stay in view.
     fn head(&self, ui: &Ui) {
         let palette = self.palette(ui);
         let top = self.origin.y + self.viewport.top();
@@ -255,13 +256,13 @@ impl Scene<'_> {
             for tick in self.ticks() {
                 let at = Pos2::new(left + tick as f32 * unit, y);
                 let align = if tick == 0.0 { Align2::LEFT_CENTER } else { Align2::CENTER_CENTER };
-                ui.painter().text(at, align, tick_text(tick), FontId::proportional(SMALL), palette.muted);
+                ui.painter().text(at, align, value_text::tick(tick), FontId::proportional(SMALL), palette.muted);
             }
         }
     }
 }
 
-/// A line from the low to the high end, on a ground that any hatch lets it stand out from.
+/// Draws a line from the low to the high end, with a background that separates it from any hatch.
 fn whisker(painter: &Painter, y: f32, (low, high): (f32, f32), colour: Color32, ground: Color32) {
     for (width, colour) in [(3.5, ground), (1.2, colour)] {
         let stroke = Stroke::new(width, colour);
@@ -269,20 +270,5 @@ fn whisker(painter: &Painter, y: f32, (low, high): (f32, f32), colour: Color32, 
         for x in [low, high] {
             painter.line_segment([Pos2::new(x, y - 4.0), Pos2::new(x, y + 4.0)], stroke);
         }
-    }
-}
-
-/// `1.92×`.
-pub fn ratio_text(ratio: f64) -> String {
-    format!("{}×", number(ratio))
-}
-
-/// The number of a tick: no digits that say nothing.
-pub fn tick_text(tick: f64) -> String {
-    let text = number(tick);
-    if text.contains('.') && !text.contains('e') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
     }
 }

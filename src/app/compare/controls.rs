@@ -1,4 +1,4 @@
-//! What the Compare screen is asked by: sessions, filter, arrangement, measure, baseline.
+//! Controls of the Compare screen: sessions, filter, arrangement, measure, baseline.
 
 use std::path::PathBuf;
 
@@ -11,15 +11,15 @@ use super::look::{text_width, together_ui};
 use super::picture::Picture;
 use super::{CompareCommand, filter_id, look, metrics};
 use crate::analysis::{CellKey, Setting};
-use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
-use crate::app::tick::check_ui;
-use crate::app::widgets::{card, choice, fields_on_cards, muted, named, strong};
+use crate::app::widgets::{
+    card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, muted, named, strong,
+};
 use crate::app::{Command, State};
 use crate::figure::{Form, Look, Over, Place, Runs, SettingLevels, Study, level_name, presets};
 
-/// The column on the left: sessions, and which cells are shown.
+/// Draws the left column: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
     fields_on_cards(ui);
     ScrollArea::vertical().id_salt("compare-side").auto_shrink([false, false]).show(ui, |ui| {
@@ -51,7 +51,7 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 ui.label(muted(ui, "open"));
             }
             if open.is_none() {
-                let remove = ui.small_button("✗").on_hover_text("Compare without this session");
+                let remove = ui.small_button("✗").on_hover_text("Remove this session from the comparison");
                 remove.widget_info(|| named(&format!("Remove session {name}")));
                 if remove.clicked() {
                     commands.push(Command::Compare(CompareCommand::Remove(folder.clone())));
@@ -62,7 +62,7 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     for folder in &state.compare.reading {
         ui.horizontal(|ui| {
             ui.label(muted(ui, format!("reading {} …", folder.file_name().unwrap_or_default().to_string_lossy())));
-            let stop = ui.small_button("✗").on_hover_text("Do without it");
+            let stop = ui.small_button("✗").on_hover_text("Stop reading this session");
             stop.widget_info(|| named(&format!("Stop reading {}", folder.display())));
             if stop.clicked() {
                 commands.push(Command::Compare(CompareCommand::Remove(folder.clone())));
@@ -73,7 +73,7 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     metrics::attach_ui(ui, state, commands);
 }
 
-/// Adds one of the recent sessions, or one by its folder.
+/// Draws the menu that adds a recent session, or one by its folder.
 pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new("Add a session").config(config).ui(ui, |ui| {
@@ -87,7 +87,7 @@ pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 ui.close();
             }
         }
-        // What is being typed is nobody else's business: it lives in egui's own memory.
+        // Typed text is local state, kept in egui's memory.
         let id = Id::unique("compare-folder");
         let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
         let field = ui.add(TextEdit::singleline(&mut text).hint_text("Folder of a session").desired_width(260.0));
@@ -160,7 +160,7 @@ fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLeve
     });
 }
 
-/// The row above the chart: kind, arrangement, measure, baseline.
+/// Draws the row above the chart: kind, arrangement, measure, baseline.
 pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
     let study = &state.compare.study;
     ui.horizontal_wrapped(|ui| {
@@ -223,7 +223,7 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
     });
 }
 
-/// Chooses a study, which sets all that is shown.
+/// Draws the menu of studies; a study sets everything that is shown.
 fn study_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     let menu = ui.menu_button("Study", |ui| {
         ScrollArea::vertical().max_height(480.0).show(ui, |ui| {
@@ -288,7 +288,7 @@ fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<
 fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let now = picture.comparison.baseline.as_ref();
     let text = now.map_or("none", |(_, name)| name);
-    // The end of a name is what tells it from others; the arrow takes the rest.
+    // Names differ at their ends; the arrow takes the rest of the width.
     let width = (text_width(ui, text) + 40.0).clamp(168.0, 340.0);
     choice_ui(ui, "Baseline", text, width, |ui| {
         let mut offer = |ui: &mut Ui, cell: Option<&CellKey>, chosen: bool, name: &str| {
@@ -303,7 +303,7 @@ fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     });
 }
 
-/// A choice with its name before it.
+/// Draws a drop-down list with its name before it.
 fn choice_ui(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
     let whole = text_width(ui, name) + 4.0 + width;
     together_ui(ui, whole, |ui| {

@@ -1,25 +1,23 @@
-//! Lines with bands over epochs, steps or time, and over GPUs with intervals and ideals.
+//! Lines: losses with bands over epochs, steps or time, and scaling over GPUs with intervals and ideals.
 
 use eframe::egui::{Color32, ScrollArea, Ui, vec2};
 use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints, Points};
 
-use super::bars::tick_text;
-use super::picture::number;
-use super::{CompareState, look};
+use super::{CompareState, look, value_text};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, strong};
 use crate::figure::{Chart, Geometry, Panel, Role, Series, ticks_between};
 
 const LEAST: f32 = 220.0;
 const LEAST_HEIGHT: f32 = 168.0;
-/// So many points of a line have a marker at most.
+/// Maximum number of markers per line.
 const MARKED: usize = 24;
 
-/// Draws charts: beside each other where each has one panel, else one a row with its panels beside each other.
+/// Draws charts: side by side if each has one panel, else one per row with its panels side by side.
 pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart]) {
     let charts: Vec<&Chart> = charts.iter().filter(|chart| !chart.is_empty()).collect();
     if charts.is_empty() {
-        ui.label(muted(ui, "No finished run of these cells tells any of this."));
+        ui.label(muted(ui, "No finished run of these cells has these values."));
         return;
     }
     let rows: Vec<Vec<(&Chart, &Panel)>> = if charts.iter().all(|chart| chart.panels.len() == 1) {
@@ -64,8 +62,8 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
         .set_margin_fraction(vec2(0.04, 0.06))
         .grid_color(palette(ui.visuals()).line)
         .grid_fade(0.0)
-        .x_axis_formatter(|mark, _| tick_text(mark.value))
-        .y_axis_formatter(|mark, _| tick_text(mark.value))
+        .x_axis_formatter(|mark, _| value_text::tick(mark.value))
+        .y_axis_formatter(|mark, _| value_text::tick(mark.value))
         .label_formatter(move |position| hover_text(position, chart));
     let (across, up) = ((size[0] / 90.0).clamp(2.0, 10.0), (size[1] / 44.0).clamp(2.0, 10.0));
     let only_whole = chart.x.unit.is_empty();
@@ -85,7 +83,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
         compare.selected.is_some() && series.points.iter().any(|point| point.cell == compare.selected)
     };
     let any_chosen = panel.series.iter().any(is_chosen);
-    // The chosen line comes last, over the others.
+    // The selected line is drawn last, on top of the others.
     let mut all: Vec<&Series> = panel.series.iter().collect();
     all.sort_by_key(|series| is_chosen(series));
     plot.show(ui, |plot| {
@@ -102,7 +100,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
             } else {
                 intervals(series, colour).into_iter().for_each(|line| plot.line(line));
             }
-            // Where there are very many points, some of them say whose they are.
+            // Of very many points, only some have markers.
             let each = series.points.len().div_ceil(MARKED).max(1);
             let style = match look::dash_of(series.variant) {
                 None => LineStyle::Solid,
@@ -124,7 +122,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
     });
 }
 
-/// Marks of one strength, far enough apart for their numbers to be written.
+/// Grid lines of equal strength, far enough apart for their labels.
 fn marks_at(values: impl Iterator<Item = f64>, input: &GridInput) -> Vec<GridMark> {
     let step_size = input.bounds.1 - input.bounds.0;
     values.map(|value| GridMark { value, step_size }).collect()
@@ -134,7 +132,7 @@ fn medians(series: &Series) -> PlotPoints<'static> {
     series.points.iter().map(|point| [point.x, point.value.median]).collect()
 }
 
-/// From the least to the greatest repeat; none where each point has one.
+/// Band from the least to the greatest repeat; none if each point has one repeat.
 fn band(series: &Series, colour: Color32) -> Option<FilledArea> {
     let ends = |point: &crate::figure::Point| {
         let median = point.value.median;
@@ -165,7 +163,7 @@ fn ideal(series: &Series, colour: Color32) -> Line<'static> {
     line.color(colour.gamma_multiply(0.6)).width(1.0).style(LineStyle::Dashed { length: 4.0 }).allow_hover(false)
 }
 
-/// The numbers that points stand at.
+/// Horizontal positions of the points.
 fn places(panel: &Panel) -> Vec<f64> {
     let points = panel.series.iter().filter(|series| series.role == Role::Measured).flat_map(|series| &series.points);
     let mut places: Vec<f64> = points.map(|point| point.x).collect();
@@ -178,8 +176,8 @@ fn hover_text(position: &HoverPosition, chart: &Chart) -> Option<String> {
     match position {
         HoverPosition::NearDataPoint { plot_name, position, .. } => {
             let name = if plot_name.is_empty() { String::new() } else { format!("{plot_name}\n") };
-            let value = format!("{} {}", number(position.y), chart.y.unit);
-            let place = format!("{} {} {}", chart.x.name, tick_text(position.x), chart.x.unit);
+            let value = format!("{} {}", value_text::number(position.y), chart.y.unit);
+            let place = format!("{} {} {}", chart.x.name, value_text::tick(position.x), chart.x.unit);
             Some(format!("{name}{}: {}", place.trim_end(), value.trim_end()))
         }
         HoverPosition::Elsewhere { .. } => None,

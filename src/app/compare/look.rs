@@ -1,4 +1,4 @@
-//! How levels are drawn: their colours and second signs from the one palette, and the legend.
+//! Looks of levels: colours and secondary marks from the palette, and the legend.
 
 use std::f32::consts::FRAC_PI_4;
 
@@ -10,14 +10,14 @@ use egui_plot::MarkerShape;
 use crate::app::theme::BODY;
 use crate::figure::{self, Chart, Geometry, Hatch, Look, Marker, Series};
 
-/// The colour of a look on the theme's ground.
+/// The colour of a look in the theme.
 pub fn colour(look: &Look, dark: bool) -> Color32 {
     let bytes = look.colour();
     let [red, green, blue] = if dark { figure::on_dark(bytes) } else { bytes };
     Color32::from_rgb(red, green, blue)
 }
 
-/// Paints a bar: its colour, and its hatch in a darker or lighter one.
+/// Paints a bar in its colour, with its hatch in a darker or lighter one.
 pub fn paint_bar(painter: &Painter, rect: Rect, look: &Look, dark: bool) {
     let fill = colour(look, dark);
     painter.rect_filled(rect, 1.0, fill);
@@ -63,7 +63,7 @@ pub fn paint_bar(painter: &Painter, rect: Rect, look: &Look, dark: bool) {
     inside.extend(lines);
 }
 
-/// Paints the shape of a point.
+/// Paints the marker of a point.
 pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, dark: bool) {
     let fill = colour(look, dark);
     let turned = |corners: usize, angle: f32| {
@@ -92,7 +92,7 @@ pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, d
     }
 }
 
-/// The shape of a point in a plot.
+/// The marker of a point in a plot.
 pub fn marker_shape(marker: Marker) -> MarkerShape {
     match marker {
         Marker::Circle => MarkerShape::Circle,
@@ -106,7 +106,7 @@ pub fn marker_shape(marker: Marker) -> MarkerShape {
     }
 }
 
-/// A small square in the look of a level.
+/// Draws a small square in the look of a level.
 pub fn swatch_ui(ui: &mut Ui, look: &Look) {
     let (rect, _) = ui.allocate_exact_size(vec2(14.0, 12.0), Sense::hover());
     if ui.is_rect_visible(rect) {
@@ -114,7 +114,7 @@ pub fn swatch_ui(ui: &mut Ui, look: &Look) {
     }
 }
 
-/// What stands for which series, in rows of its own, so that it never covers what it explains.
+/// Draws the legend in rows of its own, so that it never covers the chart.
 pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
     let Some(geometry) = charts.first().map(|chart| chart.geometry) else { return };
     let mut series: Vec<&Series> = Vec::new();
@@ -158,7 +158,7 @@ fn line_sample_ui(ui: &mut Ui, series: &Series) {
     paint_marker(painter, rect.center(), 3.5, &series.look, dark);
 }
 
-/// Lines of one colour are told apart by their dashes: lengths of stroke and gap; none: solid.
+/// Dash pattern that distinguishes lines of one colour: lengths of stroke and gap; none means solid.
 pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
     match variant % 4 {
         0 => None,
@@ -168,13 +168,13 @@ pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
     }
 }
 
-/// How wide a text is.
+/// Width of a text.
 pub fn text_width(ui: &Ui, text: &str) -> f32 {
     let font = FontId::proportional(BODY);
     ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
 }
 
-/// What stays on one line where lines are wrapped: that needs its width beforehand.
+/// Draws content that stays on one line where lines wrap, given its width.
 pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     let size = vec2(
         width.min(ui.available_size_before_wrap().x.max(ui.max_rect().width())).ceil(),

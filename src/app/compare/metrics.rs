@@ -1,4 +1,4 @@
-//! What is asked of profilers' reports on the Compare screen: which metrics, in what, and reports to be attached.
+//! Controls for profiler reports on the Compare screen: metrics, their unit, and attaching reports.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,11 @@ use eframe::egui::{Button, Id, Key, ProgressBar, Role, TextEdit, Ui, WidgetInfo}
 
 use super::CompareCommand;
 use crate::analysis::{MetricUnit, TRACE_METRICS};
-use crate::app::tick::check_ui;
-use crate::app::widgets::{muted, named};
+use crate::app::widgets::{check_ui, muted, named};
 use crate::app::{Command, State};
 use crate::figure::Study;
 
-/// Which metrics are shown, and in what.
+/// Draws the choice of metrics and of their unit.
 pub fn metrics_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     for unit in MetricUnit::ALL {
         let chosen = study.metric_unit == unit;
@@ -34,16 +33,16 @@ pub fn metrics_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     });
 }
 
-/// Whether traced runs stand among the others.
+/// Draws the choice whether traced runs are shown among the others.
 pub fn traced_ui(ui: &mut Ui, mut traced: bool, commands: &mut Vec<Command>) {
     let check =
-        check_ui(ui, &mut traced, "Traced runs").on_hover_text("Tracing costs time: their times do not compare");
+        check_ui(ui, &mut traced, "Traced runs").on_hover_text("Tracing costs time, so their times are not comparable");
     if check.changed() {
         commands.push(Command::Compare(CompareCommand::Traced(traced)));
     }
 }
 
-/// Attaches a report to the open session, and shows how far an import is.
+/// Draws the menu that attaches a report to the open session, or the progress of an import.
 pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     if let Some((name, fraction)) = &state.importing {
         ui.add(ProgressBar::new(*fraction as f32).desired_width(180.0).text(format!("importing {name}")));
@@ -56,8 +55,8 @@ pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     }
     let menu = ui.menu_button("Attach a report", |ui| {
         ui.set_min_width(300.0);
-        ui.label(muted(ui, "An .nsys-rep or .sqlite of Nsight Systems. It can also be dropped on the window."));
-        // What is being typed is nobody else's business: it lives in egui's own memory.
+        ui.label(muted(ui, "An .nsys-rep or .sqlite file of Nsight Systems. You can also drop it on the window."));
+        // Typed text is local state, kept in egui's memory.
         let id = Id::unique("compare-report");
         let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
         let field = ui.add(TextEdit::singleline(&mut text).hint_text("Path of a report").desired_width(280.0));
@@ -75,5 +74,5 @@ pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         }
         ui.data_mut(|data| data.insert_temp(id, text));
     });
-    menu.response.on_hover_text("Compare the metrics of a report that was recorded elsewhere");
+    menu.response.on_hover_text("Compare the metrics of a report recorded elsewhere");
 }

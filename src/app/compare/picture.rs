@@ -1,65 +1,65 @@
-//! What is drawn, worked out on a thread of its own: the comparison, its texts, and the proofs of its factors.
+//! The picture to draw, computed in the background: the comparison, its texts, and the evidence on its factors.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::sheet::Sheet;
 use super::sources::Source;
-use crate::analysis::{CellKey, RunState, Value};
-use crate::figure::{CellValue, Column, Comparison, Row, Study, Table, compare, grouped, significant};
+use super::value_text;
+use crate::analysis::{CellKey, RunState};
+use crate::figure::{CellValue, Column, Comparison, Row, Study, Table, compare};
 use crate::plan::Level;
 
-/// What was seen of one factor in the finished runs of a cell.
+/// Evidence on one factor from the finished runs of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
     /// The factor's key.
     pub factor: String,
-    /// The level that was asked for.
+    /// The requested level.
     pub asked: String,
     /// What was read back.
     pub seen: String,
-    /// Whether that shows the level in effect, in all runs and ranks.
+    /// Whether the level was in effect in all runs and ranks.
     pub in_effect: bool,
 }
 
-/// What one column of the table shows.
+/// Content of a column of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shown {
-    /// The column of this place in the table.
+    /// The column with this index.
     Value(usize),
-    /// The intervals of that column.
+    /// The intervals of the column with this index.
     Interval(usize),
-    /// What a reader must know.
+    /// Caveats.
     Marks,
-    /// What was seen of factors.
+    /// Evidence on factors.
     Proof,
 }
 
-/// What is drawn.
+/// The picture to draw.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// Chart and table.
+    /// Charts and table.
     pub comparison: Comparison,
-    /// Its charts where the screen does not draw them itself, or why they cannot be set.
+    /// Its charts as on paper, if the screen has no drawing for them, or why that failed.
     pub sheet: Option<Result<Sheet, String>>,
-    /// The columns as they are shown.
+    /// The displayed columns.
     pub columns: Vec<Shown>,
-    /// The text of each row and column.
+    /// Texts by row and column.
     pub texts: Vec<Vec<String>>,
-    /// Of each row.
+    /// Evidence by row.
     pub proofs: Vec<Vec<Proof>>,
-    /// Of each row: the whole stories of its marks.
+    /// Full texts of the marks by row.
     pub stories: Vec<Vec<String>>,
-    /// Ended runs whose measures are still being worked out.
+    /// Number of ended runs whose measures are still being computed.
     pub pending: usize,
-    /// Runs that have not ended.
+    /// Number of runs that have not ended.
     pub waiting: usize,
 }
 
 impl Picture {
-    /// Works it out: seconds, for hundreds of cells with many repeats.
-    ///
-    /// Neither side of an image has more than `most_pixels`.
+    /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The sides of images are at most
+    /// `most_pixels` long.
     pub fn new(sources: &[Source], study: &Study, most_pixels: usize) -> Self {
         let named: Vec<crate::analysis::Source> = sources
             .iter()
@@ -96,7 +96,7 @@ impl Picture {
         }
     }
 
-    /// The key of a column, by which it is sorted; none for intervals.
+    /// The sort key of a column; none for intervals.
     pub fn key(&self, shown: &Shown) -> Option<&str> {
         match shown {
             Shown::Value(column) => Some(&self.comparison.table.columns[*column].key),
@@ -106,7 +106,7 @@ impl Picture {
         }
     }
 
-    /// The rows sorted by a column; the table's own order without one. What is missing comes last either way.
+    /// The rows sorted by a column, or in the table's order without one. Missing values always come last.
     pub fn order(&self, sort: Option<&(String, bool)>) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.comparison.table.rows.len()).collect();
         let Some((key, descending)) = sort else { return order };
@@ -123,7 +123,7 @@ impl Picture {
         order
     }
 
-    /// The number by which a row is sorted.
+    /// Sort key of a row.
     fn rank(&self, row: usize, shown: &Shown) -> Option<f64> {
         match shown {
             Shown::Value(column) | Shown::Interval(column) => match &self.comparison.table.rows[row].values[*column] {
@@ -137,7 +137,7 @@ impl Picture {
         }
     }
 
-    /// Numbers by value, names in the order of their registry.
+    /// Sort key of a level: numbers by value, names in the order of their registry.
     fn level_place(&self, key: &str, level: &Level) -> Option<f64> {
         let place = || {
             let settings = self.comparison.settings.iter().find(|levels| levels.setting.key == key)?;
@@ -146,7 +146,7 @@ impl Picture {
         level.as_number().or_else(place)
     }
 
-    /// The table with its rows as they are shown.
+    /// The table with its rows in the displayed order.
     pub fn sorted_table(&self, order: &[usize]) -> Table {
         let table = &self.comparison.table;
         let rows = order.iter().filter_map(|row| table.rows.get(*row).cloned()).collect();
@@ -154,7 +154,7 @@ impl Picture {
     }
 }
 
-/// Values, with intervals beside the chosen measure and its ratio; then marks and proofs, where there are any.
+/// Values, with intervals next to the chosen measure and its ratio; then marks and evidence, if there are any.
 fn columns(comparison: &Comparison, study: &Study, has_proofs: bool) -> Vec<Shown> {
     let table = &comparison.table;
     let has_interval = |column: usize| {
@@ -185,11 +185,11 @@ fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> Strin
             CellValue::Missing => "–".to_owned(),
             CellValue::Measure(value) => {
                 let n = row.other_n(value).map_or(String::new(), |n| format!(" (n = {n})"));
-                format!("{}{n}", number(value.median * columns[*place].shown_factor))
+                format!("{}{n}", value_text::number(value.median * columns[*place].shown_factor))
             }
         },
         Shown::Interval(place) => match &row.values[*place] {
-            CellValue::Measure(value) => interval_text(value, columns[*place].shown_factor),
+            CellValue::Measure(value) => value_text::interval(value, columns[*place].shown_factor),
             CellValue::Level(_) | CellValue::Count(_) | CellValue::Missing => String::new(),
         },
         Shown::Marks => row.marks.join(", "),
@@ -205,20 +205,7 @@ fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> Strin
     }
 }
 
-/// A number for reading: three significant digits, thousands apart.
-pub fn number(value: f64) -> String {
-    grouped(&significant(value).replace('-', "\u{2212}"))
-}
-
-/// `[40.9, 41.6]`, or nothing.
-pub fn interval_text(value: &Value, factor: f64) -> String {
-    value.interval.map_or(String::new(), |ends| {
-        let (low, high) = (ends.low * factor, ends.high * factor);
-        format!("[{}, {}]", number(low), number(high))
-    })
-}
-
-/// What was seen of each factor, by cell: a factor is in effect where all finished runs and ranks show it.
+/// Evidence on each factor by cell: a factor is in effect if all finished runs and ranks show it.
 fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
     let mut proofs: HashMap<CellKey, Vec<Proof>> = HashMap::new();
     for source in sources {
@@ -243,7 +230,7 @@ fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
     proofs
 }
 
-/// The marks of each cell's runs in full, each story once with the runs that have it.
+/// Full texts of the marks of each cell's runs, each once, with the runs that have it.
 fn stories(sources: &[crate::analysis::Source]) -> HashMap<CellKey, Vec<String>> {
     let mut stories: HashMap<CellKey, Vec<(String, Vec<&str>)>> = HashMap::new();
     for (source, run) in

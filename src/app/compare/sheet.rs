@@ -1,20 +1,19 @@
-//! Charts that the screen has no drawing of its own for, as they are set on paper.
+//! Sheets: charts that the screen does not draw itself, shown as they are set on paper.
 
 use eframe::egui::{
     Color32, ColorImage, Image, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, TextureHandle, Ui, Vec2, WidgetInfo,
 };
 
-use super::picture::Picture;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::muted;
 use crate::figure::paper::{Style, Width, lay_out, rasterise};
 use crate::figure::{Chart, Geometry};
 
-/// Pixels of a sheet for a point of paper, and the least and the most points of the screen for one.
+/// Pixels of a sheet per point of paper, and the least and greatest scale on screen.
 const RESOLUTION: f64 = 2.0;
 const SCALES: [f32; 2] = [1.0, 2.0];
 
-/// Charts on paper of a page's width.
+/// Charts on paper of page width.
 #[derive(Clone, Debug)]
 pub struct Sheet {
     /// Its pixels.
@@ -24,9 +23,8 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Sets charts where the screen does not draw them itself.
-    ///
-    /// Neither side of its image has more than `most` pixels, the most that the graphics card takes.
+    /// Sets charts if the screen does not draw them itself. The sides of the image are at most `most` pixels long, the limit of
+    /// the graphics card.
     pub fn of(charts: &[Chart], most: usize) -> Option<Result<Self, String>> {
         use Geometry::{Bars, Lines, Scaling, Stacked};
         let is_drawn = match charts {
@@ -45,11 +43,10 @@ impl Sheet {
 }
 
 /// Draws a sheet.
-pub fn sheet_ui(ui: &mut Ui, picture: &Picture, sheet: &Result<Sheet, String>, texture: Option<&TextureHandle>) {
-    let charts = &picture.comparison.charts;
+pub fn sheet_ui(ui: &mut Ui, charts: &[Chart], sheet: &Result<Sheet, String>, texture: Option<&TextureHandle>) {
     let (sheet, texture) = match (sheet, texture) {
         _ if charts.iter().all(Chart::is_empty) => {
-            ui.label(muted(ui, "No finished run of these cells tells any of this."));
+            ui.label(muted(ui, "No finished run of these cells has these values."));
             return;
         }
         (Err(message), _) => {

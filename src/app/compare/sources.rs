@@ -1,4 +1,4 @@
-//! The sessions that are compared: which, what they are called, and how cells keep their names when one joins.
+//! The compared sessions, their names, and the names of cells when a session is added.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use crate::app::engine::Records;
 use crate::app::{Request, Screen, State};
 use crate::figure::baseline_name;
 
-/// A session that is compared.
+/// A compared session.
 #[derive(Clone)]
 pub struct Source {
-    /// What it is called; empty where there is only one.
+    /// Its name; empty if it is the only one.
     pub name: String,
     /// Its runs.
     pub records: Arc<Records>,
 }
 
 impl State {
-    /// Asks for a session to compare with.
+    /// Adds a session to the comparison.
     pub(super) fn add_session(&mut self, folder: PathBuf, requests: &mut Vec<Request>) {
         if !folder.join("session.toml").exists() {
             let message = format!(
-                "{}: not a session (it has no session.toml): choose a folder that `multicard run --session` made",
+                "{}: not a session (it has no session.toml): choose a folder created by `multicard run --session`",
                 folder.display()
             );
             self.problem(Screen::Compare, message);
@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// The open session and those beside it.
+    /// The open session and the added ones.
     pub(in crate::app) fn compare_sources(&self) -> Vec<Source> {
         let mut all: Vec<Arc<Records>> = Vec::new();
         if self.session.is_some() {
@@ -55,7 +55,7 @@ impl State {
 }
 
 impl CompareState {
-    /// The chosen cells are known by their session only while there are several.
+    /// Adapts the selected cells: cells are qualified by their session only while there are several.
     pub(super) fn name_cells_for(&mut self, sources: &[Source]) {
         let Some(open) = sources.first() else { return };
         let rename = |key: &mut CellKey| {
@@ -66,11 +66,11 @@ impl CompareState {
         };
         self.held.iter_mut().for_each(rename);
         self.selected.iter_mut().for_each(rename);
-        // A baseline that was chosen by its id alone stays that of the open session.
+        // A baseline without a session belongs to the open one.
         if let Some(asked) = self.study.baseline.as_mut().filter(|asked| !asked.contains('=') && sources.len() > 1) {
             *asked = baseline_name(&CellKey { session: open.name.clone(), cell: asked.clone() });
         }
-        // A level that no session has any more must not stay hidden unseen.
+        // Levels of removed sessions must not stay hidden.
         let names = |name: &str| sources.iter().any(|source| source.name == name);
         self.study.hidden.retain(|(key, level)| *key != "session" || level.as_text().is_some_and(names));
     }
@@ -81,7 +81,7 @@ fn same(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// The shortest ends of paths that tell the folders apart.
+/// The shortest ends of paths that distinguish the folders.
 pub(super) fn names(folders: &[&Path]) -> Vec<String> {
     let end = |folder: &Path, parts: usize| -> String {
         let all: Vec<_> = folder.components().collect();

@@ -1,11 +1,11 @@
-//! Stacked bars: one a cell, its parts beside each other from the left, the sum at its end.
+//! Stacked bars: one per cell, with its parts from left to right and the sum at its end.
 
 use eframe::egui::{
     Align2, Color32, FontId, Pos2, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2,
 };
 
-use super::picture::{Picture, number};
-use super::{CompareCommand, CompareState, look};
+use super::picture::Picture;
+use super::{CompareCommand, CompareState, look, value_text};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::figure::{Chart, Point, Series};
@@ -13,10 +13,10 @@ use crate::figure::{Chart, Point, Series};
 const BAR: f32 = 20.0;
 const ROW: f32 = 30.0;
 const HEAD: f32 = 20.0;
-/// Kept free at the right of the longest bar for its sum.
+/// Room for the sum to the right of the longest bar.
 const NUMBERS: f32 = 84.0;
 
-/// Draws the chart; a click on a part chooses its cell.
+/// Draws the chart; a click on a part selects its cell.
 pub fn stacked_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, chart: &Chart, commands: &mut Vec<Command>) {
     let rows = chart.x.categories.len();
     let text = ui.visuals().text_color();
@@ -54,14 +54,14 @@ pub fn stacked_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, chart:
             for (series, point) in parts(row) {
                 let bar = Rect::from_min_size(Pos2::new(x, top), vec2(point.value.median as f32 * unit, BAR));
                 x = bar.right();
-                // What is narrower than a pixel would only blur its neighbours.
+                // Parts narrower than a pixel would only blur their neighbours.
                 if bar.width() >= 1.0 {
                     look::paint_bar(ui.painter(), bar, &series.look, ui.visuals().dark_mode);
                     part_ui(ui, compare, chart, (name, series, point), bar, commands);
                 }
             }
             let at = Pos2::new(x + 1.5 * GRID, middle);
-            let total = format!("{} {}", number(sum(row)), chart.y.unit);
+            let total = format!("{} {}", value_text::number(sum(row)), chart.y.unit);
             ui.painter().text(at, Align2::LEFT_CENTER, total, FontId::proportional(SMALL), text);
             let cell = parts(row).first().and_then(|(_, point)| point.cell.clone());
             if cell.is_some() && compare.selected == cell {
@@ -98,7 +98,7 @@ fn part_ui(
     let chosen = point.cell.is_some() && compare.selected == point.cell;
     let id = ui.scope_id().with((&series.name, point.x as usize));
     let response = ui.interact(bar, id, Sense::click());
-    let value = format!("{} {}", number(point.value.median), chart.y.unit);
+    let value = format!("{} {}", value_text::number(point.value.median), chart.y.unit);
     response.widget_info(|| {
         WidgetInfo::selected(Role::Button, true, chosen, format!("Part {name}: {} {value}", series.name))
     });
@@ -109,7 +109,7 @@ fn part_ui(
         ui.set_max_width(360.0);
         ui.strong(name);
         ui.label(format!("{}: {} {}", series.name, point.value.median, chart.y.unit));
-        ui.label(super::table::origin(&point.value, 1.0, &chart.y.unit));
+        ui.label(value_text::origin(&point.value, 1.0, &chart.y.unit));
         let kind = crate::analysis::TRACE_METRICS.iter().find(|kind| kind.name == series.name);
         if let Some(kind) = kind {
             ui.label(kind.help);
@@ -117,7 +117,7 @@ fn part_ui(
     });
 }
 
-/// What must be known of a cell beside its numbers.
+/// Caveats about a cell.
 fn story(picture: &Picture, key: &crate::analysis::CellKey) -> Option<String> {
     let row = picture.comparison.table.rows.iter().position(|row| row.key() == *key)?;
     let stories = picture.stories.get(row)?;

@@ -1,4 +1,4 @@
-//! The line above the table: what is in it, what is not, and how to take it along.
+//! The status line above the table: included and excluded runs, notes, and copying.
 
 use eframe::egui::{Align, Layout, Ui};
 
@@ -9,7 +9,7 @@ use crate::app::widgets::{muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::Format;
 
-/// What is in the table, what is not, and what can be done with it.
+/// Draws the status line.
 pub fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         let comparison = &picture.comparison;
@@ -20,14 +20,15 @@ pub fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut V
         ui.label(muted(ui, format!("{} finished {runs}", comparison.finished)));
         if comparison.unfinished > 0 {
             let colour = palette(ui.visuals()).warning;
-            let text = format!("{} did not finish and count in no value", comparison.unfinished);
-            ui.colored_label(colour, text).on_hover_text("The marks of their rows and the notes say which and why");
+            let runs = if comparison.unfinished == 1 { "run" } else { "runs" };
+            let text = format!("{} unfinished {runs} excluded", comparison.unfinished);
+            ui.colored_label(colour, text).on_hover_text("Marks and notes list them with their reasons");
         }
         if picture.waiting > 0 {
             ui.label(muted(ui, format!("{} still to run", picture.waiting)));
         }
         if picture.pending > 0 {
-            let text = format!("measures of {} runs are still being worked out", picture.pending);
+            let text = format!("computing the measures of {} runs", picture.pending);
             ui.label(muted(ui, text));
         }
         if state.compare.is_updating() {

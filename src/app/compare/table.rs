@@ -1,22 +1,21 @@
-//! The table of cells: sortable, numbers to the right, everything else on hover.
+//! The table of cells: sortable, with details in tooltips.
 
 use eframe::egui::{Align, FontId, Id, Key, Label, Layout, Margin, Pos2, Rect, Response, Role, Sense, Ui, WidgetInfo};
 use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 
-use super::bars::ratio_text;
-use super::picture::{Picture, Shown, interval_text};
-use super::{CompareCommand, CompareState};
-use crate::analysis::{CellKey, Method, Value};
+use super::picture::{Picture, Shown};
+use super::{CompareCommand, CompareState, value_text};
+use crate::analysis::{CellKey, Value};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
 use crate::figure::{CellValue, Column, Form, Runs};
 
 const ROW: f32 = 24.0;
-/// Name and unit below each other.
+/// Height of a heading: name above unit.
 const HEAD: f32 = 40.0;
 
-/// Draws the table; a click on a row chooses its cell, two open its runs.
+/// Draws the table; a click on a row selects its cell, a double click shows its runs.
 pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
     if compare.order.is_empty() {
         let comparison = &picture.comparison;
@@ -26,12 +25,14 @@ pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands
             study.form == Form::Metrics,
             study.runs != Runs::Plain,
         ) {
-            (false, ..) => "The filter leaves no cell. Show all, or tick a level.",
-            (true, true, _) => "No run here has a report that was imported.",
+            (false, ..) => "No cell matches the filter. Show all, or tick a level.",
+            (true, true, _) => "No run here has an imported report.",
             (true, false, false) => {
-                "Here is only what a profiler recorded, which costs time. Tick “Traced runs”, or look at the Metrics."
+                "All runs here are traced, which costs time. Tick “Traced runs”, or choose the form Metrics."
             }
-            (true, false, true) => "Here are only reports, which have no such measures. Look at the Metrics.",
+            (true, false, true) => {
+                "There are only reports here, which do not have these measures. Choose the form Metrics."
+            }
         };
         ui.label(muted(ui, reason));
         return;
@@ -62,7 +63,7 @@ pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands
     }
 }
 
-/// The row of a cell that was chosen since the last frame: a bar's row comes into sight.
+/// The row of a cell selected since the last frame, to scroll it into view.
 fn newly_chosen(ui: &Ui, compare: &CompareState, picture: &Picture) -> Option<u64> {
     let id = Id::unique("compare-chosen-row");
     let known: Option<CellKey> = ui.data(|data| data.get_temp(id)).flatten();
@@ -75,7 +76,7 @@ fn newly_chosen(ui: &Ui, compare: &CompareState, picture: &Picture) -> Option<u6
     compare.order.iter().position(is_chosen).map(|place| place as u64)
 }
 
-/// Wide enough for the longest text.
+/// Width of a column's longest text.
 fn width(ui: &Ui, picture: &Picture, column: usize) -> f32 {
     let texts = picture.texts.iter().filter_map(|row| row.get(column));
     let size = if matches!(picture.columns[column], Shown::Interval(_)) { SMALL } else { BODY };
@@ -164,7 +165,7 @@ impl TableDelegate for Delegate<'_> {
     fn row_ui(&mut self, ui: &mut Ui, row_nr: u64) {
         let Some(row) = self.row(row_nr) else { return };
         if ui.clip_rect().width() < 2.0 {
-            // The part of it that is in the columns that do not scroll, of which there are none.
+            // The table draws each row again for sticky columns; there are none.
             return;
         }
         let rect = ui.max_rect();
@@ -228,7 +229,7 @@ impl TableDelegate for Delegate<'_> {
     }
 }
 
-/// A heading with its unit below it.
+/// Draws a heading with its unit below.
 fn two_lines(ui: &mut Ui, right: bool, name: eframe::egui::RichText, unit: &str, sense: Sense) -> Response {
     let align = if right { Align::Max } else { Align::Min };
     let content = |ui: &mut Ui| {
@@ -243,7 +244,7 @@ fn two_lines(ui: &mut Ui, right: bool, name: eframe::egui::RichText, unit: &str,
     ui.with_layout(Layout::top_down(align), content).inner
 }
 
-/// Text that lets clicks through to its row.
+/// Draws text that passes clicks on to its row.
 fn label(ui: &mut Ui, text: eframe::egui::RichText) -> Response {
     ui.add(Label::new(text).selectable(false).sense(Sense::hover()))
 }
@@ -268,7 +269,7 @@ fn look_of(picture: &Picture, row: usize) -> Option<crate::figure::Look> {
     series.find(is_of).map(|series| series.look.clone())
 }
 
-/// All digits and where they come from, or the whole stories.
+/// Tooltip of a cell: the value with all digits and its origin, or full texts.
 fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
     ui.set_max_width(440.0);
     let (table, cell) = (&picture.comparison.table, &picture.comparison.table.rows[row]);
@@ -277,7 +278,7 @@ fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
             CellValue::Measure(value) => measured(ui, &table.columns[*place], value),
             CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
             CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
-            CellValue::Missing => drop(ui.label("No finished run tells it")),
+            CellValue::Missing => drop(ui.label("No finished run has it")),
         },
         Shown::Marks => {
             for story in &picture.stories[row] {
@@ -296,30 +297,8 @@ fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
 fn measured(ui: &mut Ui, column: &Column, value: &Value) {
     let shown = value.median * column.shown_factor;
     if column.key == "ratio" {
-        ui.label(format!("Ratio: {} {}", ratio_text(value.median), interval_text(value, 1.0)));
+        ui.label(format!("Ratio: {} {}", value_text::ratio(value.median), value_text::interval(value, 1.0)));
     }
     ui.label(format!("{}: {shown} {}", column.name, column.shown_unit));
-    ui.label(origin(value, column.shown_factor, &column.shown_unit));
-}
-
-/// How a value was made.
-pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
-    let interval = value.interval.map_or(String::new(), |ends| {
-        format!("{} to {} {unit}", ends.low * factor, ends.high * factor).trim_end().to_owned()
-    });
-    match value.method {
-        Method::One if value.n <= 1 => "one repeat, so no interval".to_owned(),
-        Method::One => format!("by definition, of {} repeats", value.n),
-        Method::Range => {
-            let coverage = 100.0 * value.coverage().unwrap_or(0.0);
-            format!(
-                "median of {} repeats; their range holds the true one in {coverage:.4} % of cases: {interval}",
-                value.n
-            )
-        }
-        Method::OrderStatistics => {
-            format!("median of {} repeats; 95 % interval by order statistics: {interval}", value.n)
-        }
-        Method::Unpaired => "ratio of medians; no two repeats form a pair, so no interval".to_owned(),
-    }
+    ui.label(value_text::origin(value, column.shown_factor, &column.shown_unit));
 }

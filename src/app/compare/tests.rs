@@ -146,7 +146,7 @@ fn words_narrow_the_cells_and_words_that_none_has_leave_none() {
     send(&mut state, CompareCommand::Filter("fp8".to_owned()));
     assert_eq!((rows(&state).len(), bars(&state)), (0, 0));
     let harness = harness(state, [1280.0, 800.0]);
-    harness.get_by_label_contains("The filter leaves no cell");
+    harness.get_by_label_contains("No cell matches the filter");
     harness.get_by_label("Show all");
 }
 
@@ -219,7 +219,7 @@ fn runs_that_did_not_finish_are_counted_and_in_no_value() {
     assert!(last.contains(&"0.500".to_owned()), "{last:?}");
     assert!(last.contains(&"1 failed".to_owned()), "{last:?}");
     let harness = harness(state, [1280.0, 800.0]);
-    harness.get_by_label("1 did not finish and count in no value");
+    harness.get_by_label("1 unfinished run excluded");
     harness.get_by_label("7 finished runs");
 }
 

@@ -1,18 +1,18 @@
-//! What the Figures screen is asked by: preset, cells, style, export.
+//! Controls of the Figures screen: preset, cells, style, export.
 
 use eframe::egui::{DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
 
 use super::{FiguresCommand, filter_id};
 use crate::analysis::Key;
-use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::theme::{GRID, palette};
-use crate::app::tick::check_ui;
-use crate::app::widgets::{card, choice, fields_on_cards, main_button, muted, named, strong};
+use crate::app::widgets::{
+    card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, main_button, muted, named, strong,
+};
 use crate::app::{Command, State};
 use crate::figure::paper::{Family, Palette, Style, Width};
 use crate::figure::{level_name, preset, presets};
 
-/// The column on the left.
+/// Draws the left column.
 pub fn side_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     fields_on_cards(ui);
     ScrollArea::vertical().id_salt("figures-side").auto_shrink([false, false]).show(ui, |ui| {
@@ -45,7 +45,7 @@ fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.add_space(GRID);
         let own = preset(&study.name).map_or(None, |preset| preset.measure);
         let measures = state.figures.drawn().and_then(|drawn| drawn.as_ref().ok()).map(|drawn| &drawn.figure.measures);
-        let of_preset = "the preset's own".to_owned();
+        let of_preset = "default of the preset".to_owned();
         let known = || measures.into_iter().flatten();
         let name = |key: &str| known().find(|(known, _)| *known == *key).map_or(key, |(_, name)| name).to_owned();
         let now = if study.measure == own { of_preset.clone() } else { name(study.shown_measure()) };
@@ -153,7 +153,7 @@ fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let suggestion = state.suggested_figure().display().to_string();
     let mut text = figures.path.clone();
     let field = ui.add(TextEdit::singleline(&mut text).hint_text(&suggestion).desired_width(224.0));
-    let hint = format!("A file that ends in .pdf, .svg or .png. Left empty: {suggestion}");
+    let hint = format!("A file that ends in .pdf, .svg or .png. Default: {suggestion}");
     field.on_hover_text(hint).widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "File to export to"));
     if text != figures.path {
         commands.push(Command::Figures(FiguresCommand::Path(text)));
@@ -172,7 +172,7 @@ fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             commands.push(Command::Figures(FiguresCommand::Choose));
         }
     });
-    // A row of its own: beside the buttons it would be wider than the card.
+    // A row of its own, as the card is too narrow for it next to the buttons.
     ui.horizontal(|ui| {
         ui.label(muted(ui, "PNG"));
         for dpi in [300, 600] {

@@ -1,4 +1,4 @@
-//! What is drawn, worked out on a thread of its own: the figure, its pixels, its table as text.
+//! The drawn figure, computed in the background: its scene, its pixels, its table as text.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::app::engine::Records;
 use crate::figure::paper::{Scene, rasterise};
 use crate::figure::{self, Chart, Figure, Format, Study, render};
 
-/// A session that figures are of: its name, empty where there is only one, and its runs.
+/// A session with its name, which is empty if it is the only one, and its runs.
 pub type Source = (String, Arc<Records>);
 
-/// A figure, ready to be shown and exported.
+/// A figure, ready to show and export.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// What it was made of.
+    /// The figure.
     pub figure: Figure,
-    /// As it is set.
+    /// Its scene on paper.
     pub scene: Scene,
     /// The scene's pixels.
     pub image: ColorImage,
@@ -27,7 +27,7 @@ pub struct Drawn {
 const FORMATS: [Format; 3] = [Format::Markdown, Format::Csv, Format::Latex];
 
 impl Drawn {
-    /// Makes it: tens of milliseconds, more for hundreds of cells.
+    /// Draws the figure, which takes tens of milliseconds, or more for hundreds of cells.
     pub fn new(sources: &[Source], study: &Study, resolution: f64) -> Result<Self, String> {
         let sources: Vec<analysis::Source> = sources
             .iter()
@@ -46,12 +46,12 @@ impl Drawn {
         Ok(Self { figure, scene, image, tables })
     }
 
-    /// Whether there is nothing to see.
+    /// Whether the figure shows nothing.
     pub fn is_empty(&self) -> bool {
         self.figure.charts.iter().all(Chart::is_empty)
     }
 
-    /// The table as text.
+    /// The table in a format.
     pub fn table(&self, format: Format) -> &str {
         FORMATS.iter().position(|known| *known == format).map_or("", |place| &self.tables[place])
     }

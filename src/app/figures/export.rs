@@ -1,4 +1,4 @@
-//! Writing the figure that is shown: where to, and as what.
+//! Export of the shown figure.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::figure::paper::{Origin, PaperFormat, encode, write_file};
 use crate::figure::{self, Study};
 use crate::store::Reader;
 
-/// How an export went: the file, or what was wrong.
+/// Result of an export: the file, or the error.
 pub type Exported = Result<PathBuf, String>;
 
 impl State {
-    /// Where the figure is exported to unless something else is typed: into the session, named after the study.
+    /// Suggested path: in the session's folder, named after the study.
     pub fn suggested_figure(&self) -> PathBuf {
         let name = format!("{}.pdf", self.figures.study.file_name());
         match &self.session {
@@ -44,7 +44,7 @@ impl State {
         }));
     }
 
-    /// Writes the figure as it is asked for now.
+    /// Exports the figure with the current settings.
     pub(super) fn export_figure(&mut self, context: &Context) {
         if self.figures.exporting.is_some() || self.screen != Screen::Figures {
             return;
@@ -56,7 +56,7 @@ impl State {
             Some(on_thread("figure export", context, move || export(&path, &sources, &study, dpi)));
     }
 
-    /// Takes over what was written and chosen.
+    /// Takes over the results of exports and dialogs.
     pub(super) fn poll_export(&mut self) {
         if let Some(choosing) = self.figures.choosing.take() {
             match choosing.try_take() {
@@ -93,7 +93,7 @@ fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Exported 
     let origins: Result<Vec<Origin>, String> = sources.iter().map(origin).collect();
     let bytes = encode(&figure.scene(), &figure.provenance(origins?), format).map_err(|error| say(&error))?;
     if let Some(folder) = path.parent().filter(|folder| folder.ends_with("figures")) {
-        // Where it cannot be made, writing the file says why.
+        // If it cannot be created, writing the file says why.
         let _ = std::fs::create_dir(folder);
     }
     write_file(path, &bytes).map_err(|error| say(&error))?;

@@ -1,4 +1,4 @@
-//! Opening a figure's file again: what it asks for is asked for, and its session is opened where it is known.
+//! Opening a figure file: restores its study and opens its session if that is known.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::figure::paper::{Provenance, read_file};
 use crate::session::default_sessions_folder;
 
 impl State {
-    /// Reads a figure's file.
+    /// Starts reading a figure file.
     pub(super) fn open_figure(&mut self, file: PathBuf, context: &Context) {
         self.screen = Screen::Figures;
         self.figures.said = None;
@@ -18,7 +18,7 @@ impl State {
         self.figures.opening = Some((file, on_thread("figure reader", context, move || read_file(&path))));
     }
 
-    /// Takes over what was read.
+    /// Takes over a figure file that was read.
     pub(super) fn poll_open_figure(&mut self, requests: &mut Vec<Request>) {
         let Some((file, opening)) = self.figures.opening.take() else { return };
         match opening.try_take() {
@@ -34,7 +34,7 @@ impl State {
         figures.stale = true;
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         let Some(origin) = provenance.sessions.first() else {
-            figures.said = Some((format!("{name} is opened; it names no session"), true));
+            figures.said = Some((format!("opened {name}, which names no session"), true));
             return;
         };
         let is_open = self.session.as_ref().is_some_and(|open| open.name() == origin.session);
@@ -45,12 +45,12 @@ impl State {
             format!("; it also shows {}: add it on the Compare screen", others.join(", "))
         };
         if is_open {
-            self.figures.said = Some((format!("{name} is opened{also}"), true));
+            self.figures.said = Some((format!("opened {name}{also}"), true));
             return;
         }
         match self.known_session(file, &origin.session) {
             Some(folder) => {
-                self.figures.said = Some((format!("{name} is opened with session {}{also}", origin.session), true));
+                self.figures.said = Some((format!("opened {name} with session {}{also}", origin.session), true));
                 self.open_session(Request::OpenExisting(folder), requests);
             }
             None => {
@@ -64,12 +64,12 @@ impl State {
         }
     }
 
-    /// A session by its name: around the file or beside it, among the recent ones, in the default place.
+    /// Finds a session by its name: around or beside the file, among the recent ones, or in the default folder.
     fn known_session(&self, file: &Path, name: &str) -> Option<PathBuf> {
         let named = |folder: &&Path| folder.file_name().is_some_and(|own| own.to_string_lossy() == name);
         let around = file.ancestors().skip(1).filter(named).map(Path::to_owned);
         let recent = self.settings.recent.iter().map(PathBuf::as_path).filter(named).map(Path::to_owned);
-        // A name is no path: it leads to nowhere else.
+        // A name must not contain a path that leads elsewhere.
         let plain = Path::new(name).components().count() == 1;
         let beside = file.parent().filter(|_| plain).map(|folder| folder.join(name));
         let usual = default_sessions_folder().ok().filter(|_| plain).map(|folder| folder.join(name));

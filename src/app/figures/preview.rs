@@ -1,4 +1,4 @@
-//! The picture as it will be in the paper, and its table beneath.
+//! The preview of the figure as it will be on paper, and its table.
 
 use eframe::egui::{
     Align, Color32, Image, Layout, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, TextEdit, TextStyle, Ui, Vec2,
@@ -13,10 +13,10 @@ use crate::app::{Command, Screen, State};
 use crate::figure::Format;
 use crate::figure::paper::{PT_PER_MM, Scene};
 
-/// The picture is not shown larger than this many points of the screen for a point of paper.
+/// Greatest scale: points of the screen per point of paper.
 const LARGEST: f32 = 3.0;
 
-/// The picture.
+/// Draws the preview.
 pub fn preview_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Command>) {
     let drawn = match &figures.drawn {
         None => {
@@ -56,7 +56,7 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Comman
     let room = ui.available_size() - Vec2::splat(24.0);
     let paper = Vec2::new(drawn.scene.width as f32, drawn.scene.height as f32);
     let scale = (room.x / paper.x).min(room.y / paper.y).clamp(0.2, LARGEST);
-    // In quarters, so that moving an edge does not set the figure anew at each pixel.
+    // In quarters, so that resizing does not redraw the figure at each pixel.
     let resolution = f64::from((scale * ui.ctx().pixels_per_point() * 4.0).ceil() / 4.0);
     if (resolution - figures.resolution).abs() > 1e-9 {
         commands.push(Command::Figures(FiguresCommand::Resolution(resolution)));
@@ -71,12 +71,12 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Comman
     picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.figure.title)));
 }
 
-/// How large it is on paper.
+/// Size on paper.
 fn measures(scene: &Scene) -> String {
     format!("{:.0} × {:.0} mm", scene.width / PT_PER_MM, scene.height / PT_PER_MM)
 }
 
-/// Why there is nothing to see.
+/// Draws why the figure is empty.
 fn nothing_ui(ui: &mut Ui, drawn: &Drawn) {
     ui.vertical_centered(|ui| {
         ui.add_space((ui.available_height() / 3.0 - 20.0).max(8.0));
@@ -87,15 +87,15 @@ fn nothing_ui(ui: &mut Ui, drawn: &Drawn) {
         }
         if drawn.figure.cells.is_empty() {
             let reason = match drawn.figure.all_cells {
-                0 => "No run is of this study's kind: what a profiler recorded is in the presets of metrics.",
-                _ => "No cell passes the filter.",
+                0 => "No run suits this study; metrics of traced runs are in the presets of metrics.",
+                _ => "No cell matches the filter.",
             };
             ui.label(muted(ui, reason));
         }
     });
 }
 
-/// The table in the form that is chosen.
+/// Draws the table in the chosen format.
 pub fn table_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         ui.label(strong("Table"));
@@ -131,7 +131,7 @@ pub fn table_ui(ui: &mut Ui, figures: &FiguresState, commands: &mut Vec<Command>
     });
 }
 
-/// What to do while there is nothing to draw.
+/// Draws what to do while there is nothing to draw.
 pub fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.vertical_centered(|ui| {
         ui.add_space((ui.available_height() / 3.0 - 40.0).max(8.0));
@@ -141,7 +141,7 @@ pub fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             ui.add_space(2.0 * GRID);
         }
         ui.heading("No figures yet");
-        ui.label(muted(ui, "Figures are made of finished runs: launch a plan, or open a session that has some."));
+        ui.label(muted(ui, "Figures show finished runs: launch a plan, or open a session that has some."));
         ui.add_space(2.0 * GRID);
         if main_button(ui, true, "Show Plan").clicked() {
             commands.push(Command::Show(Screen::Plan));

@@ -149,7 +149,7 @@ fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
     send(&mut state, FiguresCommand::Filter("fp16 )".to_owned()));
     assert!(state.figures.drawn().unwrap().as_ref().unwrap_err().contains("the filter, character 6"));
     let harness = harness(state);
-    assert!(harness.query_by_label_contains("Filter, character 6").is_some());
+    assert!(harness.query_by_label_contains("Filter: character 6").is_some());
     assert!(harness.query_by_label_contains("reading the plans").is_some());
 }
 

@@ -9,11 +9,9 @@ use super::scene::{is_running, swatch};
 use crate::analysis::Setting;
 use crate::app::State;
 use crate::app::engine::Records;
-use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::runs::Row;
 use crate::app::theme::{GRID, palette};
-use crate::app::tick::check_ui;
-use crate::app::widgets::{muted, strong};
+use crate::app::widgets::{check_ui, filter_error_ui, filter_field, muted, strong};
 use crate::figure::level_name;
 use crate::plan::{Facts, Filter, Key, Level, RunState};
 

@@ -7,7 +7,7 @@ use super::LiveCommand;
 use crate::app::State;
 use crate::app::curves::{Kind, XAxis};
 use crate::app::theme::GRID;
-use crate::app::tick::check_ui;
+use crate::app::widgets::check_ui;
 
 /// Draws the options.
 pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {

@@ -370,7 +370,7 @@ fn panels_can_be_hidden_and_runs_filtered() {
     screen.get_by_label("No run matches.");
     execute(&mut screen.state_mut().state, LiveCommand::Filter("state=running or )".to_owned()));
     screen.run();
-    screen.get_by_label_contains("Filter, character 18: \")\"");
+    screen.get_by_label_contains("Filter: character 18: \")\"");
     screen.get_by_label(&format!("Draw run {RUN}"));
 }
 

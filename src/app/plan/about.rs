@@ -6,8 +6,7 @@ use eframe::egui::{
 
 use super::PlanCommand;
 use crate::app::theme::{SMALL, palette};
-use crate::app::tick::{radio_ui, tick_ui};
-use crate::app::widgets::{card, muted};
+use crate::app::widgets::{card, muted, radio_ui, tick_ui};
 use crate::app::{Command, State};
 use crate::plan::{Capture, Domain, Level, Order, Plan, Tracing};
 

@@ -4,9 +4,8 @@ use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, Stroke, U
 
 use super::{RunsCommand, filter_id, list, locked};
 use crate::app::closing::runs_text;
-use crate::app::filter::{filter_error_ui, filter_field};
 use crate::app::theme::palette;
-use crate::app::widgets::{muted, strong};
+use crate::app::widgets::{filter_error_ui, filter_field, muted, strong};
 use crate::app::{Command, State};
 use crate::figure::duration_text;
 use crate::plan::RunState;

@@ -207,7 +207,7 @@ fn what_is_wrong_with_a_filter_is_said_below_it_with_its_place_and_hides_nothing
     harness.run();
     harness.get_by_label("Filter runs").type_text("fp16 gpus>many");
     harness.run();
-    harness.get_by_label_contains("Filter, character 11: gpus> with \"many\": give a number");
+    harness.get_by_label_contains("Filter: character 11: gpus> with \"many\": give a number");
     assert_eq!(harness.state().state.runs.shown.len(), 2);
 }
 

@@ -1,0 +1,54 @@
+//! Values as text: numbers, ticks, ratios, intervals and their origins.
+
+use crate::analysis::{Method, Value};
+use crate::figure::{grouped, significant};
+
+/// A number with three significant digits and grouped thousands.
+pub fn number(value: f64) -> String {
+    grouped(&significant(value).replace('-', "\u{2212}"))
+}
+
+/// The label of a tick, without trailing zeros.
+pub fn tick(value: f64) -> String {
+    let text = number(value);
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// A ratio as `1.92×`.
+pub fn ratio(value: f64) -> String {
+    format!("{}×", number(value))
+}
+
+/// An interval as `[40.9, 41.6]`; empty if there is none.
+pub fn interval(value: &Value, factor: f64) -> String {
+    value.interval.map_or(String::new(), |ends| {
+        let (low, high) = (ends.low * factor, ends.high * factor);
+        format!("[{}, {}]", number(low), number(high))
+    })
+}
+
+/// How a value was computed.
+pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
+    let interval = value.interval.map_or(String::new(), |ends| {
+        format!("{} to {} {unit}", ends.low * factor, ends.high * factor).trim_end().to_owned()
+    });
+    match value.method {
+        Method::One if value.n <= 1 => "one repeat, so no interval".to_owned(),
+        Method::One => format!("by definition, of {} repeats", value.n),
+        Method::Range => {
+            let coverage = 100.0 * value.coverage().unwrap_or(0.0);
+            format!(
+                "median of {} repeats; their range contains the true median in {coverage:.4} % of cases: {interval}",
+                value.n
+            )
+        }
+        Method::OrderStatistics => {
+            format!("median of {} repeats; 95 % interval by order statistics: {interval}", value.n)
+        }
+        Method::Unpaired => "ratio of medians; no two repeats form a pair, so no interval".to_owned(),
+    }
+}
