@@ -284,7 +284,7 @@ impl Session {
         let has_worker = self.launcher.as_ref().is_some_and(Launcher::has_worker);
         // An import by nsys would disturb the measurement.
         while has_worker && self.import.is_none() && self.has_room()? {
-            let beside = self.queue.under_way().map(str::to_owned).collect();
+            let beside = self.queue.active().map(str::to_owned).collect();
             let Some(run) = self.queue.next() else { break };
             let Some(queued) = self.jobs.get(&run) else {
                 return Err(SessionError::UnknownRun { run });

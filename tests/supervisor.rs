@@ -247,9 +247,9 @@ fn a_bad_program_and_bad_jobs_are_named() {
     let text = refusal();
     assert!(text.contains("cannot read the job") && text.contains("No such file"), "{text}");
     fs::write(&path, "{}").unwrap();
-    assert!(refusal().contains("cannot be understood: missing field"), "{}", refusal());
+    assert!(refusal().contains("is malformed: missing field"), "{}", refusal());
     write_job(folder.path(), &Job { version: 99, ..job(folder.path(), places(1)) });
-    assert!(refusal().contains("is of protocol 99, this multicard speaks"), "{}", refusal());
+    assert!(refusal().contains("uses protocol 99, this multicard uses"), "{}", refusal());
     write_job(folder.path(), &job(&folder.path().join("missing"), places(1)));
     assert!(refusal().contains(&format!("cannot write {GROUP_LOG} in")), "{}", refusal());
 }

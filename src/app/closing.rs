@@ -52,7 +52,7 @@ pub fn runs_text(count: usize) -> String {
 
 /// The question.
 fn question(state: &State) -> String {
-    let active = state.queue.rows.iter().filter(|row| row.state.is_under_way()).count();
+    let active = state.queue.rows.iter().filter(|row| row.state.is_active()).count();
     let queued = state.queue.rows.iter().filter(|row| row.state == crate::plan::RunState::Queued).count();
     let is = |count| if count == 1 { "is" } else { "are" };
     let them = if active + queued == 1 { "it" } else { "them" };

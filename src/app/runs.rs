@@ -212,7 +212,7 @@ impl Row {
 
 /// Sort key of the list: active runs, queued ones in the queue's order, then ended ones, latest first.
 fn activity(row: &Row, index: usize) -> (u8, usize, u64, usize) {
-    if row.state.is_under_way() {
+    if row.state.is_active() {
         return (0, 0, 0, index);
     }
     if !row.state.is_final() {
@@ -299,7 +299,7 @@ impl State {
         }
         let now_s = self.queue.time_s;
         let is_fresh = |(run, state, epoch, time_s): &(String, RunState, u32, f64)| {
-            let old = row.state.is_under_way() && now_s - time_s >= PAGE_INTERVAL_S;
+            let old = row.state.is_active() && now_s - time_s >= PAGE_INTERVAL_S;
             *run == row.run && *state == row.state && *epoch == row.epoch && !old
         };
         if !self.runs.asked.as_ref().is_some_and(is_fresh) {

@@ -1,4 +1,4 @@
-//! Follows one run from its start to its end: reads its logs, watches its processes and limits, and says all of it as [`Update`]s.
+//! Follower of one run: reads its logs, watches its processes and limits, and reports [`Update`]s.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -19,39 +19,39 @@ use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
 use super::process::{self, Group, LeaderExit};
 use super::tail::Tail;
 
-/// What the processes of a run print, beside their logs.
+/// Output of a run's processes, apart from their logs.
 pub(super) const STDOUT_FILE: &str = "group.out";
-/// What they complain.
+/// Their stderr.
 pub(super) const STDERR_FILE: &str = "stderr.log";
 
-/// What a killed process may take to be gone before it is given up.
+/// Time after which a killed process that is still there is given up.
 const STUCK_LIMIT: Duration = Duration::from_secs(30);
 
-/// A line that cannot be understood is shown up to here.
+/// Maximum length of a malformed line that is shown.
 const SHOWN_CHARS: usize = 200;
 
-/// What the launcher says of its runs.
+/// Update on a run from the launcher.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
-    /// A run came to a state. After a final one nothing more comes of the run.
+    /// A run changed its state. A final state is the last update of a run.
     State {
         /// The run's id.
         run: String,
-        /// Where it stands now.
+        /// The new state.
         state: RunState,
-        /// Why, where there is more to say than the state's name.
+        /// The reason, if it says more than the state's name.
         reason: Option<String>,
     },
-    /// The run's group has a process: enough to find it again with [`super::is_alive`] and [`super::Launcher::follow`].
+    /// The run's group was started. These values identify it for [`super::is_alive`] and [`super::Launcher::follow`].
     Started {
         /// The run's id.
         run: String,
-        /// The group's leader, and the id of its process group.
+        /// Process id of the group's leader, and id of its process group.
         pid: u32,
-        /// When it started, in clock ticks since boot.
+        /// Start of the leader, in clock ticks since boot.
         process_start: u64,
     },
-    /// A rank has a process. Comes once a rank.
+    /// A rank's process was started; sent once per rank.
     RankUp {
         /// The run's id.
         run: String,
@@ -60,29 +60,29 @@ pub enum Update {
         /// Its process id.
         pid: u32,
     },
-    /// A rank said something.
+    /// A rank logged an event.
     Event(EventLine),
-    /// A line of a log cannot be understood.
+    /// A line of a log is malformed.
     Noise {
         /// The run's id.
         run: String,
-        /// Where it stands and how it begins: `rank-0.jsonl:12: Segmentation fault`.
+        /// Its position and its start: `rank-0.jsonl:12: Segmentation fault`.
         file_line: String,
     },
 }
 
-/// How patient the launcher is.
+/// Intervals and time limits of the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LauncherOptions {
-    /// Between two looks at logs and processes.
+    /// Interval between checks of logs and processes.
     pub poll: Duration,
-    /// A run whose ranks are stepping, or are all finished, hangs when it is silent for so long.
+    /// Silence after which a run hangs whose ranks are stepping, or have all finished.
     pub silence_limit: Duration,
-    /// The same while any rank starts, loads, evaluates or prepares its first step.
+    /// The same while any rank is starting, loading, evaluating or preparing its first step.
     pub start_silence_limit: Duration,
-    /// What a run may take to end when told to, before it is killed.
+    /// Time between the request to end and the kill of a run.
     pub grace: Duration,
-    /// What a profiler may take to write its report once the ranks have ended.
+    /// Time that a profiler has to write its report after the ranks have ended.
     pub report_limit: Duration,
 }
 
@@ -92,33 +92,32 @@ impl Default for LauncherOptions {
             poll: Duration::from_millis(20),
             silence_limit: Duration::from_secs(120),
             start_silence_limit: Duration::from_secs(600),
-            // The supervisor kills its ranks after 5 s; it is left the time to say so.
+            // The supervisor kills its ranks after 5 s, and needs time to log that.
             grace: Duration::from_secs(6),
             report_limit: Duration::from_secs(1800),
         }
     }
 }
 
-/// What the launcher tells a follower.
+/// Requests of the launcher to a follower.
 #[derive(Default)]
 pub(super) struct Control {
     /// End the run.
     pub cancel: AtomicBool,
-    /// Nobody may be left to take updates: do not wait for room in the channel.
+    /// Do not wait for room in the channel, as there may be no receiver left.
     pub closing: AtomicBool,
-    /// Follow no longer, and let the run go on.
+    /// Stop following and let the run continue.
     pub leave: AtomicBool,
 }
 
-/// One run that is followed.
+/// Follower of one run.
 pub(super) struct Follower {
     job: Job,
     group: Group,
     updates: SyncSender<Update>,
     control: Arc<Control>,
     options: LauncherOptions,
-    /// The ranks' logs by the rank's position in the job, then the supervisor's, so that a rank's own word is known before
-    /// its end.
+    /// The ranks' logs by position in the job, then the supervisor's, so that a rank's own failure is known before its exit.
     logs: Vec<(Option<usize>, Tail)>,
     facts: Facts,
     state: RunState,
@@ -126,9 +125,9 @@ pub(super) struct Follower {
     heard: Instant,
     printed_bytes: u64,
     told: Option<Instant>,
-    /// When the last rank's process ended.
+    /// Time at which the last rank's process ended.
     ranks_gone: Option<Instant>,
-    /// How the group's leader ended, once it has.
+    /// Exit of the group's leader, once it has ended.
     ended: Option<LeaderExit>,
 }
 
@@ -167,7 +166,7 @@ impl Follower {
         }
     }
 
-    /// Until the run has ended and its last update is sent. `process_start` is when its group started.
+    /// Follows the run until it has ended and its last update is sent. `process_start` is the start of its group.
     pub(super) fn follow(mut self, process_start: u64) {
         if let (Group::Found { .. }, Some(age)) = (&self.group, process::age(process_start)) {
             self.begun = self.begun.checked_sub(age).unwrap_or(self.begun);
@@ -179,12 +178,12 @@ impl Follower {
             if self.control.leave.load(Ordering::Relaxed) {
                 return;
             }
-            // The end is asked for before the logs are read: what was written until then is read below.
+            // The exit is checked before the logs are read, so that everything written before it is read below.
             if self.ended.is_none() {
                 self.ended = self.group.ended();
             }
             if let Some(leader) = self.ended {
-                // Ranks outlive a profiler that fails: what they measure counts all the same. The logs say which there are.
+                // Ranks outlive a profiler that fails, and their measurements count. The logs name them.
                 while self.job.trace.is_some() && self.read_logs() {}
                 if !self.signal_apart(None) {
                     break leader;
@@ -193,7 +192,7 @@ impl Follower {
             let more = self.read_logs();
             self.watch();
             if self.is_stuck() {
-                // It was killed, even if it is not gone.
+                // It was killed, even if it is not gone yet.
                 break Some(Exit::Signal(Signal::KILL.as_raw()));
             }
             if !more {
@@ -202,7 +201,7 @@ impl Follower {
         };
         while self.read_logs() {}
         if self.control.leave.load(Ordering::Relaxed) {
-            // Updates may be missing from here on; the logs tell all to whoever follows the run next.
+            // Updates may be lost from here on; the next follower reads them from the logs.
             return;
         }
         self.read_cut_lines();
@@ -212,7 +211,7 @@ impl Follower {
         self.send_state(reason);
     }
 
-    /// Reads a piece of every log. Says whether there was anything.
+    /// Reads a piece of every log; returns whether there was anything.
     fn read_logs(&mut self) -> bool {
         let mut lines = Vec::new();
         let mut more = false;
@@ -241,7 +240,7 @@ impl Follower {
         more
     }
 
-    /// A process that was killed may leave half a line.
+    /// Reads last lines without a line break, which killed processes may leave.
     fn read_cut_lines(&mut self) {
         let mut lines = Vec::new();
         for (rank, log) in &mut self.logs {
@@ -252,7 +251,7 @@ impl Follower {
         }
     }
 
-    /// Takes one line of a rank's log, or of the supervisor's.
+    /// Handles one line of a rank's log, or of the supervisor's.
     fn take(&mut self, rank: Option<usize>, place: &str, line: &str) {
         let understood = match rank {
             Some(rank) => self.take_event(rank, line),
@@ -269,11 +268,11 @@ impl Follower {
     }
 
     fn take_event(&mut self, rank: usize, line: &str) -> bool {
-        // A run that an older multicard started has a job of its protocol, and a worker of its.
+        // A run that an older multicard started has a job and a worker of its protocol.
         let expected = self.job.version;
         if let Some(version) = other_version(line, expected) {
             let reason = format!(
-                "rank {rank} speaks protocol {version}, its job speaks {expected}: use the worker that belongs to this multicard"
+                "rank {rank} uses protocol {version}, but its job uses {expected}: use the worker of this multicard"
             );
             self.end(RunState::Failed, reason);
             return true;
@@ -336,7 +335,7 @@ impl Follower {
         }
     }
 
-    /// Ends the run where its user or its limits say so, and kills it where it does not obey.
+    /// Ends the run on request or when it exceeds its limits, and kills it if it does not end.
     fn watch(&mut self) {
         if self.control.cancel.load(Ordering::Relaxed) {
             self.end(RunState::Cancelled, "cancelled".into());
@@ -345,17 +344,17 @@ impl Follower {
             && self.begun.elapsed().as_secs_f64() > limit_s
             && self.ranks_gone.is_none()
         {
-            self.end(RunState::TimedOut, format!("it took longer than the plan's limit, run_time_s = {limit_s}"));
+            self.end(RunState::TimedOut, format!("exceeded the plan's limit run_time_s = {limit_s}"));
         }
         let limit = self.silence_limit();
         if self.is_reporting() {
             let limit = self.options.report_limit;
             if self.ranks_gone.is_some_and(|gone| gone.elapsed() > limit) {
-                self.end(RunState::Failed, format!("the profiler wrote no report within {} s", limit.as_secs_f64()));
+                self.end(RunState::Failed, format!("the profiler did not write its report within {} s", limit.as_secs_f64()));
                 self.kill();
             }
         } else if self.heard.elapsed() > limit {
-            self.end(RunState::Failed, format!("it hung: no rank said anything for {} s", limit.as_secs_f64()));
+            self.end(RunState::Failed, format!("hung: no rank logged anything for {} s", limit.as_secs_f64()));
         }
         let reporting = self.is_reporting();
         if let (Some(told), Some(ending)) = (self.told, &mut self.facts.ending)
@@ -367,24 +366,23 @@ impl Follower {
         }
     }
 
-    /// Whether a profiler is left that writes its report.
+    /// Whether a profiler is still writing its report.
     fn is_reporting(&self) -> bool {
         self.job.trace.is_some() && self.ranks_gone.is_some()
     }
 
-    /// Kills the group, and that of the ranks where a profiler gave them one of their own.
+    /// Kills the group, and the ranks' own group if a profiler started them in one.
     fn kill(&self) {
         self.signal_apart(Some(Signal::KILL));
         self.group.signal(Signal::KILL);
     }
 
-    /// Sends a signal to ranks that live in another group than the one that is followed: a profiler starts them so. Says
-    /// whether there are some.
+    /// Sends a signal to ranks outside the followed group, as a profiler starts them; returns whether there are any.
     fn signal_apart(&self, signal: Option<Signal>) -> bool {
         let mut found = false;
         if self.job.trace.is_some() {
             let own = self.group.pid();
-            // Every rank is asked: one signal to each group would need the groups first, and a second signal does no harm.
+            // Every rank is signalled: one signal per group would need the groups first, and a second signal does no harm.
             for pid in self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid) {
                 found |= process::signal_group_of(pid, own, signal);
             }
@@ -392,7 +390,8 @@ impl Follower {
         found
     }
 
-    /// A process that waits in the kernel, such as for a driver that hangs, cannot be killed. It is left behind, and that is said.
+    /// Whether a killed process does not go away because it waits in the kernel, such as for a hung driver. It is left behind with
+    /// a message.
     fn is_stuck(&mut self) -> bool {
         let patience = self.options.grace + if self.is_reporting() { self.options.report_limit } else { STUCK_LIMIT };
         let stuck = self.told.is_some_and(|told| told.elapsed() > patience);
@@ -404,14 +403,14 @@ impl Follower {
         stuck
     }
 
-    /// Steps follow each other closely; starting, loading, an evaluation and a first step may take long.
+    /// The limit of silence: steps follow each other closely; starting, loading, evaluation and a first step may take long.
     fn silence_limit(&self) -> Duration {
         let ranks = &self.facts.ranks;
         let brisk = ranks.iter().all(|rank| rank.stepping) || ranks.iter().all(|rank| rank.finished);
         if brisk { self.options.silence_limit } else { self.options.start_silence_limit }
     }
 
-    /// Tells the group to end; the first reason stays.
+    /// Requests the group to end; the first reason is kept.
     fn end(&mut self, state: RunState, reason: String) {
         if self.facts.ending.is_none() {
             self.facts.ending = Some(Ending { state, reason, killed: false });
@@ -431,7 +430,7 @@ impl Follower {
         self.control.closing.load(Ordering::Relaxed) || self.control.leave.load(Ordering::Relaxed)
     }
 
-    /// Waits for room in the channel, so that nothing is lost; gives up when nobody listens any more.
+    /// Waits for room in the channel, so that nothing is lost; gives up if there is no receiver.
     fn send(&self, update: Update) {
         let mut update = update;
         loop {
@@ -449,7 +448,7 @@ fn parse<T: DeserializeOwned>(line: &str) -> Option<T> {
     serde_json::from_str(line).ok()
 }
 
-/// The protocol version of a first line, where it is not the expected one. The rest of the line may be anything then.
+/// The protocol version of a first line, if it is not the expected one. Then the rest of the line may be anything.
 fn other_version(line: &str, expected: u32) -> Option<u64> {
     if !line.contains("\"protocol_version\"") {
         return None;
@@ -458,7 +457,7 @@ fn other_version(line: &str, expected: u32) -> Option<u64> {
     (version != u64::from(expected)).then_some(version)
 }
 
-/// The last lines of a file that have something on them, at most five.
+/// The last non-empty lines of a file, at most five.
 fn last_lines(path: &Path) -> String {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| {

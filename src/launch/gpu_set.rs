@@ -1,13 +1,13 @@
-//! Which GPUs a run of several gets: those that hang together best.
+//! Choice of GPUs for a run on several: those with the best interconnects.
 
 use crate::plan::{Gpu, LinkKind, Topology};
 
-/// With more GPUs than these to choose from, only the first so many are: no machine of today has more.
+/// Number of GPUs to choose from; more are ignored. No current machine has more.
 const MOST_GPUS: usize = 16;
 
-/// `wanted` of the usable GPUs: the set with the best ways between its pairs, and among equals the one that comes first in
-/// the order given. Any NVLink counts more than all switches of PCIe in a set, and any switch more than all pairs of one NUMA
-/// node. Fewer usable GPUs than wanted give all of them.
+/// Chooses `wanted` of the usable GPUs: the set with the best interconnects between its pairs, and among equals the first in
+/// the given order. Any NVLink counts more than all PCIe switches in a set, and any switch more than all pairs of one NUMA
+/// node. If fewer GPUs are usable than wanted, all are chosen.
 pub(super) fn choose<'a>(usable: &[&'a Gpu], wanted: usize, topology: &Topology) -> Vec<&'a Gpu> {
     if wanted < 2 || wanted >= usable.len() || wanted > MOST_GPUS {
         return usable.iter().copied().take(wanted).collect();
@@ -28,7 +28,7 @@ struct Search<'a, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Tries every set that begins with the chosen ones; sets come in order, so that the first of equals stays.
+    /// Tries every set that starts with the chosen GPUs, in order, so that the first of equals is kept.
     fn extend(&mut self, from: usize, chosen_score: u64) {
         if self.chosen.len() == self.wanted {
             if self.best.is_empty() || chosen_score > self.best_score {
@@ -46,7 +46,7 @@ impl Search<'_, '_> {
 
     fn score(&self, a: usize, b: usize) -> u64 {
         let (a, b) = (self.candidates[a], self.candidates[b]);
-        // A set has at most 120 pairs, so that each step is more than all pairs of the step below.
+        // A set has at most 120 pairs, so that each class counts more than all pairs of the class below.
         match self.topology.link(a.index, b.index) {
             Some(LinkKind::NvLink(links)) => 60_000 + u64::from(links),
             Some(LinkKind::Pix) => 400,
@@ -54,26 +54,26 @@ impl Search<'_, '_> {
             Some(LinkKind::Phb) => 2,
             Some(LinkKind::Node) => 1,
             Some(LinkKind::Sys) => 0,
-            // The driver does not tell: the kernel's word on NUMA nodes is what is left.
+            // Without the driver's information, only the kernel's NUMA nodes are left.
             None => u64::from(a.numa_node.is_some() && a.numa_node == b.numa_node),
         }
     }
 }
 
-/// The ways between the pairs of a set, the most frequent first: `NV18`, or `4 × SYS, 2 × NV12`; empty for fewer than two GPUs.
-pub(super) fn ways(gpus: &[&Gpu], topology: &Topology) -> String {
-    let mut ways: Vec<(String, usize)> = Vec::new();
+/// The interconnects of a set's pairs, the most frequent first: `NV18`, or `4 × SYS, 2 × NV12`; empty for fewer than two GPUs.
+pub(super) fn interconnects(gpus: &[&Gpu], topology: &Topology) -> String {
+    let mut counts: Vec<(String, usize)> = Vec::new();
     for (place, a) in gpus.iter().enumerate() {
         for b in &gpus[place + 1..] {
             let name = topology.link(a.index, b.index).map_or("unknown".to_owned(), LinkKind::name);
-            match ways.iter_mut().find(|(known, _)| *known == name) {
+            match counts.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, count)) => *count += 1,
-                None => ways.push((name, 1)),
+                None => counts.push((name, 1)),
             }
         }
     }
-    ways.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    match ways.as_slice() {
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    match counts.as_slice() {
         [(only, _)] => only.clone(),
         several => several.iter().map(|(name, count)| format!("{count} × {name}")).collect::<Vec<_>>().join(", "),
     }
@@ -85,17 +85,17 @@ mod tests {
     use crate::plan::Link;
     use crate::plan::fixture::gpu_node;
 
-    /// A machine whose pairs hang together as `way` says.
-    fn topology(gpus: u32, way: impl Fn(u32, u32) -> LinkKind) -> Topology {
+    /// A machine whose pairs have the interconnects that `link` returns.
+    fn topology(gpus: u32, link: impl Fn(u32, u32) -> LinkKind) -> Topology {
         let pairs = (0..gpus).flat_map(|a| (a + 1..gpus).map(move |b| (a, b)));
-        Topology { links: pairs.map(|(a, b)| Link { a, b, kind: way(a, b) }).collect(), numa: Vec::new() }
+        Topology { links: pairs.map(|(a, b)| Link { a, b, kind: link(a, b) }).collect(), numa: Vec::new() }
     }
 
     fn chosen(gpus: u32, without: &[u32], wanted: usize, topology: &Topology) -> (Vec<u32>, String) {
         let node = gpu_node(gpus);
         let usable: Vec<&Gpu> = node.gpus.iter().filter(|gpu| !without.contains(&gpu.index)).collect();
         let set = choose(&usable, wanted, topology);
-        (set.iter().map(|gpu| gpu.index).collect(), ways(&set, topology))
+        (set.iter().map(|gpu| gpu.index).collect(), interconnects(&set, topology))
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_driver_tells_no_ways_numa_nodes_decide() {
+    fn without_interconnects_from_the_driver_numa_nodes_decide() {
         // The machine's even GPUs are on node 0.
         assert_eq!(chosen(4, &[], 2, &Topology::default()), (vec![0, 2], "unknown".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Starts, follows and ends the process groups of runs on this machine.
+//! The launcher: starts, follows and ends the process groups of runs.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,38 +19,38 @@ use super::process::{self, Group};
 use super::supervisor::GROUP_COMMAND;
 use super::worker::{WorkerCommand, find_supervisor};
 
-/// Why a run could not be launched. Nothing was started then and no update comes.
+/// Reason why a run was not launched. Nothing was started, and no update follows.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// There is nothing to launch with.
+    /// There is no worker.
     #[error("run {0:?} cannot be started: there is no worker")]
     NoWorker(String),
-    /// There is nothing that leads the ranks.
+    /// There is no supervisor for the ranks.
     #[error("{0}")]
     NoSupervisor(String),
-    /// The run is followed already.
+    /// The run is already followed.
     #[error("run {0:?} is already running")]
     AlreadyRunning(String),
     /// The job names no rank.
     #[error("run {0:?} has no rank: place at least one")]
     NoRank(String),
-    /// The folder holds a log: a run's log is never written twice.
-    #[error("{} is there already: give the run another folder", .0.display())]
+    /// The folder holds logs already.
+    #[error("{} exists already: give the run another folder", .0.display())]
     HasLog(PathBuf),
-    /// The run's folder could not be prepared.
+    /// The run's folder could not be written.
     #[error("cannot write {}: {source}: check the disk's space and the folder's permissions", path.display())]
     Folder {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The supervisor, or the profiler around it, could not be executed.
-    #[error("failed to start {}: {source}: check that the file is there and may be executed", path.display())]
+    #[error("failed to start {}: {source}: check that the file exists and is executable", path.display())]
     Execute {
         /// The program.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The thread that follows the run could not be started.
@@ -63,7 +63,7 @@ struct Followed {
     thread: JoinHandle<()>,
 }
 
-/// Launches runs and follows each with one thread. Dropping it cancels all runs and waits for their ends.
+/// Launches runs and follows each on a thread. Dropping it cancels all runs and waits until they have ended.
 pub struct Launcher {
     worker: Option<WorkerCommand>,
     updates: SyncSender<Update>,
@@ -72,13 +72,13 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// A launcher that says everything through `updates`. It waits for room there, so the receiver must keep receiving.
-    /// Without a worker it can follow runs but start none.
+    /// Creates a launcher that reports to `updates`. It waits for room there, so the receiver must keep receiving. Without a
+    /// worker, it can follow runs but not start any.
     pub fn new(worker: impl Into<Option<WorkerCommand>>, updates: SyncSender<Update>) -> Self {
         Self::with_options(worker, updates, LauncherOptions::default())
     }
 
-    /// A launcher of another patience.
+    /// Creates a launcher with other time limits.
     pub fn with_options(
         worker: impl Into<Option<WorkerCommand>>,
         updates: SyncSender<Update>,
@@ -87,7 +87,7 @@ impl Launcher {
         Self { worker: worker.into(), updates, options, runs: Mutex::default() }
     }
 
-    /// Whether it can start runs.
+    /// Whether it has a worker to start runs with.
     pub fn has_worker(&self) -> bool {
         self.worker.is_some()
     }
@@ -95,8 +95,7 @@ impl Launcher {
     /// Writes `job.json` into the run's folder and starts the run's group there.
     ///
     /// # Errors
-    /// When the folder holds logs or cannot be written, when `multicard` is not found or cannot be executed, when the run is
-    /// running already.
+    /// The folder holds logs or cannot be written, `multicard` is not found or cannot be executed, or the run is already running.
     pub fn start(&self, job: Job) -> Result<(), LaunchError> {
         let worker = self.worker(&job)?;
         let mut command = Command::new(supervisor(worker)?);
@@ -104,14 +103,14 @@ impl Launcher {
         self.start_by(job, command, &worker.rank_program())
     }
 
-    /// The same under a profiler: `profiler` is the command that runs what is appended to it and ends with it.
+    /// Like [`Launcher::start`], under a profiler: `profiler` is a command that runs the command appended to it and ends with it.
     ///
     /// # Errors
-    /// As [`Launcher::start`].
+    /// Those of [`Launcher::start`].
     pub fn start_under(&self, job: Job, mut profiler: Command) -> Result<(), LaunchError> {
         let worker = self.worker(&job)?;
         if !worker.environment.is_empty() {
-            // For the worker alone: a profiler has libraries of its own.
+            // For the worker only: a profiler has its own libraries.
             profiler.arg("env").args(worker.environment.iter().map(|(key, value)| format!("{key}={value}")));
         }
         profiler.arg(supervisor(worker)?);
@@ -122,7 +121,7 @@ impl Launcher {
         self.worker.as_ref().ok_or_else(|| LaunchError::NoWorker(job.run.clone()))
     }
 
-    /// `command` is `multicard`, or what ends in it; `program` is what each rank runs.
+    /// `command` is `multicard` or ends in it; `program` is the command line of each rank.
     fn start_by(&self, job: Job, mut command: Command, program: &[OsString]) -> Result<(), LaunchError> {
         let mut runs = self.vacancy(&job)?;
         let job_path = prepare_folder(&job)?;
@@ -132,17 +131,17 @@ impl Launcher {
         self.add(&mut runs, job, Group::Child(child), start)
     }
 
-    /// Follows a group that runs already, from the beginning of its logs: every update comes as if it had just been started. It
-    /// may have ended: then its logs alone say how. The process 0 stands for one that has.
+    /// Follows an existing group from the start of its logs: updates come as if it had just been started. The group may have
+    /// ended, and then its logs determine the outcome; process 0 stands for such a group.
     ///
     /// # Errors
-    /// When the run is followed already.
+    /// The run is already followed.
     pub fn follow(&self, job: Job, pid: u32, process_start: u64) -> Result<(), LaunchError> {
         let mut runs = self.vacancy(&job)?;
         self.add(&mut runs, job, Group::Found { pid, start: process_start, seen: false }, process_start)
     }
 
-    /// Tells a run to end: its processes get SIGTERM, and SIGKILL where they do not obey. Does nothing to a run that has ended.
+    /// Cancels a run: its processes get SIGTERM, and SIGKILL if they do not end. Does nothing to a run that has ended.
     pub fn cancel(&self, run: &str) {
         if let Some(followed) = self.lock().get(run) {
             cancel(followed);
@@ -156,18 +155,18 @@ impl Launcher {
         }
         let ended: Vec<_> = self.lock().drain().collect();
         for (_, followed) in ended {
-            // A panic of a follower has been printed where it happened.
+            // A panic was printed where it happened.
             let _ = followed.thread.join();
         }
     }
 
-    /// Leaves all runs to themselves: they go on, and a later launcher can [`follow`](Self::follow) them.
+    /// Stops following: runs continue, and a later launcher can [`follow`](Self::follow) them.
     pub fn leave(self) {
         for followed in self.lock().values() {
             followed.control.leave.store(true, Ordering::Relaxed);
             followed.thread.thread().unpark();
         }
-        // It drains the list, so that the drop of this launcher finds nothing to cancel.
+        // This empties the list, so that dropping the launcher cancels nothing.
         self.wait_all();
     }
 
@@ -256,7 +255,7 @@ fn prepare_folder(job: &Job) -> Result<PathBuf, LaunchError> {
     let path = folder.join(process::JOB_FILE);
     let unfinished = path.with_extension("json.tmp");
     let text = serde_json::to_vec_pretty(job).map_err(|error| failed(&path)(error.into()))?;
-    // Written aside and renamed, so that nobody ever reads half a job.
+    // Written to another name and renamed, so that nobody reads a partial job.
     let write = File::create(&unfinished).and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
     write.and_then(|()| fs::rename(&unfinished, &path)).map_err(failed(&path))?;
     Ok(path)

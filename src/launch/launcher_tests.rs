@@ -1,4 +1,4 @@
-//! The launcher against small programs that end, die, hang and babble as workers.
+//! The launcher with scripts as workers that end, die, hang or write noise.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::mpsc::{self, Receiver};
@@ -9,7 +9,7 @@ use super::*;
 use crate::plan::{Data, Levels, RunState, Shape, image};
 use crate::protocol::{Event, EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
-/// Far longer than anything takes: reached only when something hangs.
+/// Far longer than anything takes; reached only if something hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Scene {
@@ -221,7 +221,7 @@ fn a_run_that_an_older_multicard_started_is_followed_in_its_protocol() {
 fn another_protocol_version_ends_the_run_and_names_both() {
     let (state, reason) = Scene::new("started 0 7; sleep 600").end_of(1);
     assert_eq!(state, RunState::Failed);
-    assert!(reason.contains("protocol 7") && reason.contains(&format!("speaks {PROTOCOL_VERSION}")), "{reason}");
+    assert!(reason.contains("protocol 7") && reason.contains(&format!("uses {PROTOCOL_VERSION}")), "{reason}");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_run_over_its_time_is_timed_out() {
 #[test]
 fn cancel_ends_obedient_and_deaf_groups_with_everything_they_started() {
     for trap in ["", "trap '' TERM;"] {
-        // The second process is a rank that would outlive its supervisor.
+        // The second process stands for a rank that would outlive its supervisor.
         let scene = Scene::new(&format!("{trap} sleep 600 & echo $! > \"$F/rank.pid\"; started 0; wait; sleep 600"));
         let job = scene.job(1);
         scene.launcher.start(job.clone()).unwrap();
@@ -289,7 +289,7 @@ fn dropping_the_launcher_ends_its_runs_even_when_nobody_receives() {
     assert!(!crate::launch::is_alive(leader().unwrap(), start));
 }
 
-/// A group that this launcher did not start: as after the death of the workbench that did.
+/// A group that this launcher did not start, as after the death of the workbench that did.
 fn orphan(scene: &Scene, ranks: u32) -> (Job, Child, u64) {
     let job = scene.job(ranks);
     let path = prepare_folder(&job).unwrap();
@@ -314,7 +314,7 @@ fn a_running_group_is_found_again_and_followed_from_its_beginning() {
 fn a_group_is_found_by_its_runs_folder_as_long_as_it_lives() {
     let scene = Scene::new("sleep 600");
     let (job, mut child, start) = orphan(&scene, 1);
-    // The shell's command line is there once it is executed.
+    // The command line is that of the shell once it is executed.
     wait_for("it is found", || process::find_group(&job.folder, None) == Some((child.id(), start)));
     assert_eq!(process::find_group(scene.folder.path(), None), None);
     process::kill_group(child.id());

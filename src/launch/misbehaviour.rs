@@ -1,4 +1,4 @@
-//! Small programs that act as a worker and misbehave as the real one cannot be made to: they die, hang, babble.
+//! Scripts that act as a worker and misbehave as the real one cannot: they die, hang or write noise.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use super::WorkerCommand;
 use crate::plan::{CudaState, Worker};
 use crate::protocol::{Device, Event, EventLine, Exit, FailureKind, GroupEvent, GroupLine, PROTOCOL_VERSION};
 
-/// A shell script named `multicard-worker` in `folder`, which is the supervisor `multicard` there, too.
+/// Creates a shell script `multicard-worker` in `folder`, which also serves as the supervisor `multicard` there.
 ///
-/// A child writes it: a file that this process holds open for writing could be inherited by a process that another test is just
-/// starting, and could then not be executed ("text file busy").
+/// A child process writes it: a file that this process holds open for writing could be inherited by a process that another
+/// test is starting, and could then not be executed ("text file busy").
 pub(crate) fn script(folder: &Path, body: &str) -> PathBuf {
     let path = folder.join("multicard-worker");
     let mut writer = Command::new("sh")
@@ -34,12 +34,12 @@ pub(super) fn describing(protocol_version: u32) -> String {
     )
 }
 
-/// A worker whose ranks do what a shell script says. In it `$F` is the run's folder, `$RUN` the run's id, and these functions
-/// write lines of this version's protocol:
+/// A worker whose ranks run a shell script. In it `$F` is the run's folder, `$RUN` the run's id, and these functions write
+/// lines of the current protocol:
 ///
 /// ```text
 /// started RANK [PROTOCOL_VERSION]    step RANK STEP    finished RANK    failed RANK MESSAGE
-/// rank_started RANK PID              rank_exited RANK SIGNAL TOLD_TO          (the supervisor's)
+/// rank_started RANK PID              rank_exited RANK SIGNAL TOLD_TO          (by the supervisor)
 /// ```
 ///
 /// `say RANK TIME_S FIELDS` writes any other line of a rank.
@@ -47,7 +47,7 @@ pub(crate) fn worker(folder: &Path, body: &str) -> WorkerCommand {
     command(script(folder, &format!("F=$(dirname \"$2\")\nRUN=$(basename \"$F\")\n{}{body}", functions())))
 }
 
-/// The worker at `path`, described as one of this version.
+/// The worker at `path`, with a description of the current version.
 pub(crate) fn command(path: PathBuf) -> WorkerCommand {
     let description = Worker {
         path: path.clone(),
@@ -60,7 +60,7 @@ pub(crate) fn command(path: PathBuf) -> WorkerCommand {
     WorkerCommand { path, environment: Vec::new(), description }
 }
 
-/// Stands in a line where the shell puts its own number.
+/// Placeholder that the shell function replaces by its argument.
 const FIRST: u32 = 900_000_001;
 const SECOND: u32 = 900_000_002;
 const PID: u32 = 900_000_003;
@@ -107,7 +107,7 @@ fn functions() -> String {
     .concat()
 }
 
-/// A shell function that writes a line into a file of the run's folder.
+/// A shell function that appends a line to a file of the run's folder.
 fn function(name: &str, file: &str, line: &str) -> String {
     let line = line.replace(&FIRST.to_string(), "$1").replace(&SECOND.to_string(), "$2");
     let line = line.replace(&PID.to_string(), "$$").replace('"', "\\\"");

@@ -1,69 +1,69 @@
-//! What became of a run, from everything that was seen of it. Pure.
+//! The outcome of a run, as a pure function of the facts known about it.
 
 use crate::plan::RunState;
 use crate::protocol::{Exit, FailureKind};
 
 use super::process::LeaderExit;
 
-/// A rank may notice through its sockets that another died before the supervisor does: a death within this time of a
-/// failure comes first.
+/// Time within which an exit precedes a reported failure: ranks may notice through their sockets that another died before the
+/// supervisor does.
 const NOTICE_S: f64 = 0.5;
 
-/// A rank's own word that it gave up.
+/// A failure that a rank reported.
 pub(super) struct Failure {
     pub time_s: f64,
     pub kind: FailureKind,
     pub message: String,
 }
 
-/// How a rank's process ended, in the supervisor's words.
+/// The exit of a rank's process, as the supervisor reported it.
 pub(super) struct Death {
     pub time_s: f64,
     pub exit: Exit,
     pub told_to: bool,
 }
 
-/// What was seen of one rank.
+/// Facts about one rank.
 #[derive(Default)]
 pub(super) struct RankFacts {
-    /// Its process id, where it is known.
+    /// Its process id, if known.
     pub pid: Option<u32>,
     pub started: bool,
-    /// Its latest event is a step: the next should follow soon.
+    /// Whether its latest event is a step, so that the next should follow soon.
     pub stepping: bool,
     pub finished: bool,
     pub failure: Option<Failure>,
     pub death: Option<Death>,
 }
 
-/// Why the launcher ended a run.
+/// Reason why the launcher ended a run.
 pub(super) struct Ending {
     pub state: RunState,
     pub reason: String,
-    /// It did not end when told to and was killed.
+    /// Whether it did not end on request and was killed.
     pub killed: bool,
 }
 
-/// What was seen of a run.
+/// Facts about a run.
 #[derive(Default)]
 pub(super) struct Facts {
     pub ranks: Vec<RankFacts>,
-    /// Ranks that could not be started, and why.
+    /// Ranks that could not be started, with the reasons.
     pub not_started: Vec<(u32, String)>,
-    /// The signal that told the supervisor to end, whoever sent it.
+    /// The signal that the supervisor received.
     pub interrupted: Option<i32>,
-    /// Lines that were events.
+    /// Number of lines that were events.
     pub understood: u64,
-    /// Lines that were not, and the first of them.
+    /// Number of other lines, and the first of them.
     pub noise: u64,
     pub first_noise: Option<String>,
     pub ending: Option<Ending>,
-    /// A profiler leads the group: its end says nothing of the ranks.
+    /// Whether a profiler leads the group, so that its exit says nothing about the ranks.
     pub profiled: bool,
 }
 
 impl Facts {
-    /// The state that a run comes to and why, if there is more to say. `stderr` is the end of what its processes complained.
+    /// The final state, and the reason if it says more than the state. `stderr` is the end of the processes' stderr.
     pub(super) fn outcome(&self, leader: LeaderExit, stderr: &str) -> (RunState, Option<String>) {
         let ended_well = (self.profiled || leader.is_none_or(Exit::is_success))
             && self.ranks.iter().filter_map(|rank| rank.death.as_ref()).all(|death| death.exit.is_success());
@@ -71,7 +71,7 @@ impl Facts {
             return (RunState::Finished, None);
         }
         if let Some(ending) = &self.ending {
-            let killed = if ending.killed { "; it did not end when told to and was killed" } else { "" };
+            let killed = if ending.killed { "; it did not end on request and was killed" } else { "" };
             return (ending.state, Some(format!("{}{killed}", ending.reason)));
         }
         if let Some(reason) = self.first_failure(stderr) {
@@ -81,7 +81,7 @@ impl Facts {
         (state, Some(with_stderr(reason, stderr)))
     }
 
-    /// What went wrong first in a rank, by its own word or by its process's end.
+    /// The first failure of a rank, by its own report or by its exit.
     fn first_failure(&self, stderr: &str) -> Option<String> {
         if let Some((rank, reason)) = self.not_started.first() {
             return Some(format!("rank {rank} could not be started: {reason}"));
@@ -94,9 +94,9 @@ impl Facts {
                     let list = if failure.kind == FailureKind::Peer { &mut peers } else { &mut found };
                     list.push((failure.time_s, format!("rank {rank}: {}", failure.message)));
                 }
-                // A rank that was told to end, or that ended well, is no reason.
+                // Ranks that ended on request or with success are not the reason.
                 (None, Some(death)) if !(death.told_to || death.exit.is_success() && facts.finished) => {
-                    let reason = format!("rank {rank} {}", without_a_word(death.exit));
+                    let reason = format!("rank {rank} {}", unexplained_exit(death.exit));
                     found.push((death.time_s - NOTICE_S, with_stderr(reason, stderr)));
                 }
                 (None, _) => {}
@@ -110,13 +110,13 @@ impl Facts {
         if let Some(signal) = self.interrupted {
             return (
                 RunState::Failed,
-                format!("something outside the workbench ended it with {}", signal_name(signal)),
+                format!("a process outside the workbench ended it with {}", signal_name(signal)),
             );
         }
         if self.understood == 0 && self.noise > 0 {
             let first = self.first_noise.as_deref().unwrap_or_default();
             let reason = format!(
-                "the worker wrote {} lines and none is an event (the first: {first}): use the worker of this version",
+                "none of the {} lines that the worker wrote is an event (the first: {first}): use the worker of this version",
                 self.noise
             );
             return (RunState::Failed, reason);
@@ -125,34 +125,34 @@ impl Facts {
         let unfinished = unfinished.iter().map(|(rank, _): &(u32, _)| rank.to_string()).collect::<Vec<_>>().join(", ");
         match leader {
             None => {
-                let reason = format!("it ended unwatched, and rank {unfinished} had not finished: retry it");
+                let reason = format!("it ended while no workbench was watching, and rank {unfinished} had not finished: retry it");
                 (RunState::Interrupted, reason)
             }
             Some(exit) if exit.is_success() => {
                 let reason =
-                    format!("the worker exited with code 0, but rank {unfinished} never said that it finished");
+                    format!("the worker exited with code 0, but rank {unfinished} never reported that it finished");
                 (RunState::Failed, reason)
             }
             Some(exit) => {
                 let who = if self.profiled { "the profiler, or the worker under it," } else { "the worker" };
-                (RunState::Failed, format!("{who} {}", without_a_word(exit)))
+                (RunState::Failed, format!("{who} {}", unexplained_exit(exit)))
             }
         }
     }
 }
 
-fn without_a_word(exit: Exit) -> String {
+fn unexplained_exit(exit: Exit) -> String {
     match exit {
-        Exit::Code(code) => format!("exited with code {code} without saying why"),
+        Exit::Code(code) => format!("exited with code {code} without a reason"),
         Exit::Signal(9) => {
-            "was killed by SIGKILL: maybe by the kernel's out-of-memory killer (the kernel's log says so)".into()
+            "was killed by SIGKILL, possibly by the kernel's out-of-memory killer (see the kernel's log)".into()
         }
         Exit::Signal(signal) => format!("was killed by {}", signal_name(signal)),
     }
 }
 
 fn with_stderr(reason: String, stderr: &str) -> String {
-    if stderr.is_empty() { reason } else { format!("{reason}; its last words: {stderr}") }
+    if stderr.is_empty() { reason } else { format!("{reason}; end of stderr: {stderr}") }
 }
 
 /// The name of a signal, as in signal(7).
@@ -161,8 +161,8 @@ fn signal_name(signal: i32) -> String {
         1 => "SIGHUP",
         2 => "SIGINT",
         3 => "SIGQUIT",
-        4 => "SIGILL (an instruction that this CPU lacks)",
-        6 => "SIGABRT (it gave up on an internal error)",
+        4 => "SIGILL (an instruction that this CPU does not have)",
+        6 => "SIGABRT (an internal error)",
         7 => "SIGBUS (often a full /dev/shm)",
         8 => "SIGFPE",
         9 => "SIGKILL",
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(both.outcome(None, "").0, RunState::Finished);
         assert_eq!(both.outcome(Some(Exit::Code(1)), "").0, RunState::Failed);
         let one = facts(vec![finished(), RankFacts::default()]);
-        assert!(reason(&one, Some(Exit::Code(0))).contains("rank 1 never said"));
+        assert!(reason(&one, Some(Exit::Code(0))).contains("rank 1 never reported"));
         let crashed_at_exit =
             RankFacts { death: Some(Death { time_s: 1.0, exit: Exit::Signal(11), told_to: false }), ..finished() };
         assert!(reason(&facts(vec![crashed_at_exit]), Some(Exit::Code(1))).contains("SIGSEGV"));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_launcher_ended_keeps_its_reason_unless_it_had_finished() {
+    fn a_run_that_the_launcher_ended_keeps_that_reason_unless_it_had_finished() {
         let end = |ranks| {
             let ending = Ending { state: RunState::Cancelled, reason: "cancelled".into(), killed: true };
             Facts { ending: Some(ending), ..facts(ranks) }

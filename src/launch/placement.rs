@@ -1,4 +1,4 @@
-//! Which rank runs where: its GPUs, its CPUs, the NUMA nodes of its memory.
+//! Placement of ranks: their GPUs, their CPUs, the NUMA nodes of their memory.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use super::gpu_set;
 use crate::plan::{Binding, Gpu, Node, NumaNode, Shape, Topology};
 use crate::protocol::{MemoryPolicy, Placement, RankPlace};
 
-/// Places a run on a machine that it has to itself, each rank on its own GPUs. GPUs are whole and hang together as well as
-/// possible; where the node cannot use CUDA, CPU ranks share the CPUs evenly. A binding ties ranks to NUMA nodes; else they may
-/// use all CPUs.
+/// Places a run on a machine that it has to itself, each rank on its own GPUs. GPUs are whole and have the best possible
+/// interconnects; if the node cannot use CUDA, CPU ranks share the CPUs evenly. A binding ties ranks to NUMA nodes; without
+/// one they may use all CPUs.
 ///
 /// # Errors
-/// When no rank is asked for, or more than there are GPUs (those in MIG mode do not count), or a rank cannot be bound.
+/// The shape has no rank, or more ranks than there are GPUs (those in MIG mode do not count), or a rank cannot be bound.
 pub fn place(shape: &Shape, node: &Node, topology: &Topology) -> Result<Placement, String> {
     let site = Site { node, topology, binding: shape.binding };
     let count = count(shape)?;
@@ -30,11 +30,11 @@ pub fn place(shape: &Shape, node: &Node, topology: &Topology) -> Result<Placemen
     Ok(site.placement(shape, &slots, &cpus))
 }
 
-/// Places a run beside runs that have `taken` a part of the machine: on GPUs and CPUs that none of them has. A GPU comes with
-/// its even share of the CPUs, a CPU rank has one. None where there is no room now.
+/// Places a run next to runs that have `taken` a part of the machine, on GPUs and CPUs that none of them has. A GPU comes with
+/// an even share of the CPUs; a CPU rank has one CPU. `None` if there is no room now.
 ///
 /// # Errors
-/// As [`place`], and when there would not be room on the empty machine either.
+/// Those of [`place`], and if there would be no room on an empty machine either.
 pub fn place_beside(
     shape: &Shape,
     node: &Node,
@@ -43,7 +43,7 @@ pub fn place_beside(
 ) -> Result<Option<Placement>, String> {
     let site = Site { node, topology, binding: shape.binding };
     let count = count(shape)?;
-    // A rank without CPUs of its own may use all of them.
+    // A rank without its own CPUs may use all of them.
     if taken.iter().any(|place| place.cpus.is_empty()) {
         return Ok(None);
     }
@@ -53,7 +53,7 @@ pub fn place_beside(
     let devices = if node.has_cuda() { usable(node).count() } else { node.cpus as usize };
     let share = (node.cpus as usize / devices.max(1)).max(1);
     let used: BTreeSet<u32> = taken.iter().flat_map(|place| place.cpus.iter().copied()).collect();
-    // The cgroup's quota may be less than the CPUs that are there.
+    // The cgroup's quota may be lower than the number of CPUs.
     let has_room = used.len() + count * share <= node.cpus as usize;
     match site.cpu_sets(&slots, share, used).filter(|_| has_room) {
         Some(sets) => {
@@ -62,7 +62,7 @@ pub fn place_beside(
         }
         None if taken.is_empty() => {
             let wanted = count * share;
-            Err(format!("{wanted} CPUs are needed where {} are to be used: ask for fewer GPUs", node.cpus))
+            Err(format!("{wanted} CPUs are needed and {} are usable: use fewer GPUs", node.cpus))
         }
         None => Ok(None),
     }
@@ -86,18 +86,18 @@ struct Site<'a> {
     binding: Binding,
 }
 
-/// The CPUs of a slot, none for all of them, and its threads.
+/// The CPUs of a slot (empty means all), and its number of threads.
 type Share = (Vec<u32>, usize);
 
-/// Where one model computes.
+/// Place of one model replica.
 struct Slot<'a> {
     gpu: Option<&'a Gpu>,
-    /// The NUMA node that it is bound to.
+    /// NUMA node that it is bound to.
     home: Option<&'a NumaNode>,
 }
 
 impl<'a> Site<'a> {
-    /// So many GPUs that nobody has taken; none of them without CUDA, `None` where too many are taken.
+    /// `wanted` GPUs that are not taken; an empty list without CUDA, `None` if too many are taken.
     fn gpus(&self, wanted: usize, taken: &[RankPlace]) -> Result<Option<Vec<&'a Gpu>>, String> {
         if !self.node.has_cuda() {
             return Ok(Some(Vec::new()));
@@ -110,7 +110,7 @@ impl<'a> Site<'a> {
             };
             let hostname = &self.node.hostname;
             return Err(format!(
-                "{wanted} GPUs are asked for, {whole} can be used on {hostname}{split}: ask for fewer"
+                "{wanted} GPUs are requested, {whole} can be used on {hostname}{split}: use fewer"
             ));
         }
         let is_taken = |gpu: &&Gpu| taken.iter().flat_map(RankPlace::gpu_uuids).any(|uuid| uuid == gpu.uuid);
@@ -118,7 +118,7 @@ impl<'a> Site<'a> {
         Ok((wanted <= free.len()).then(|| gpu_set::choose(&free, wanted, self.topology)))
     }
 
-    /// NUMA nodes with CPUs that this process may use.
+    /// NUMA nodes that have CPUs this process may use.
     fn hosts(&self) -> Vec<&'a NumaNode> {
         self.topology.numa.iter().filter(|numa| !numa.usable_cpus.is_empty()).collect()
     }
@@ -129,7 +129,7 @@ impl<'a> Site<'a> {
         let home = match (self.binding, gpu) {
             (Binding::Off | Binding::Interleave, _) => return Ok(Slot { gpu, home: None }),
             (Binding::FirstNode, _) => first,
-            // Without GPUs to be near to, ranks spread over the nodes.
+            // Without GPUs, ranks spread over the nodes.
             (Binding::Local, None) => hosts.get(index % hosts.len().max(1)).copied(),
             (Binding::Local, Some(gpu)) => match gpu.numa_node {
                 Some(id) => Some(hosts.iter().copied().find(|numa| numa.id == id).ok_or_else(|| {
@@ -139,17 +139,17 @@ impl<'a> Site<'a> {
                 None if hosts.len() == 1 => first,
                 None => {
                     let gpu = gpu.index;
-                    return Err(format!("numa = local: the machine does not tell the NUMA node of GPU {gpu}: use numa = off"));
+                    return Err(format!("numa = local: the NUMA node of GPU {gpu} is unknown: use numa = off"));
                 }
             },
         };
         let none =
-            || format!("numa = {}: the machine tells no NUMA node with CPUs: use numa = off", self.binding.name());
+            || format!("numa = {}: no NUMA node with usable CPUs is known: use numa = off", self.binding.name());
         Ok(Slot { gpu, home: Some(home.ok_or_else(none)?) })
     }
 
-    /// So many CPUs for each slot that are in no other and not used; none where there are too few. They are of the slot's node,
-    /// or near its GPU as far as there are some.
+    /// `share` unused CPUs for each slot, without overlap; `None` if there are too few. They belong to the slot's node, or
+    /// preferably to the node of its GPU.
     fn cpu_sets(&self, slots: &[Slot], share: usize, mut used: BTreeSet<u32>) -> Option<Vec<Vec<u32>>> {
         let hosts = self.hosts();
         let mut sets = Vec::new();
@@ -175,7 +175,7 @@ impl<'a> Site<'a> {
         let rank = |rank: u32, slots: &[Slot], cpus: &[Share]| {
             let mut uuids = slots.iter().filter_map(|slot| slot.gpu).map(|gpu| gpu.uuid.clone());
             let union: BTreeSet<u32> = cpus.iter().flat_map(|(cpus, _)| cpus.iter().copied()).collect();
-            // Replicas of one process compute at the same time too.
+            // Replicas of one process also compute at the same time.
             let threads = cpus.iter().map(|(_, threads)| *threads).min().unwrap_or(1);
             RankPlace {
                 gpu_uuid: uuids.next(),
@@ -188,7 +188,7 @@ impl<'a> Site<'a> {
         let ranks = (0..).zip(slots.chunks(of_rank).zip(cpus.chunks(of_rank)));
         let ranks = ranks.map(|(number, (slots, cpus))| rank(number, slots, cpus)).collect();
         let gpus: Vec<&Gpu> = slots.iter().filter_map(|slot| slot.gpu).collect();
-        Placement { ranks, links: gpu_set::ways(&gpus, self.topology) }
+        Placement { ranks, links: gpu_set::interconnects(&gpus, self.topology) }
     }
 
     fn memory(&self, slots: &[Slot]) -> Option<MemoryPolicy> {

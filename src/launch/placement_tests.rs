@@ -1,4 +1,4 @@
-//! Ranks on made-up machines.
+//! Placement of ranks on fictional machines.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::plan::fixture::{cpu_node, gpu_node};
 
-/// Two NUMA nodes with 32 CPUs each (or fewer, all in all `cpus`); even GPUs are on the first.
+/// Two NUMA nodes with 32 CPUs each (or fewer, `cpus` in total); even GPUs are on the first.
 fn two_nodes(cpus: u32) -> Topology {
     let half = cpus / 2;
     let numa = |id: u32| NumaNode {
@@ -25,7 +25,7 @@ fn one_node(cpus: u32) -> Topology {
     }
 }
 
-/// Ranks on a device each.
+/// Ranks with one device each.
 fn ranks_of(processes: u32, binding: Binding) -> Shape {
     Shape { processes, binding, ..Shape::default() }
 }
@@ -85,7 +85,7 @@ fn without_cuda_ranks_share_the_cpus_and_have_at_least_one_thread() {
 fn local_ranks_are_on_the_node_of_their_gpu() {
     let places = ranks(&ranks_of(3, Binding::Local), &gpu_node(3), &two_nodes(64));
     let bound = |nodes: &[u32]| Some(MemoryPolicy::Bind { nodes: nodes.to_vec() });
-    // The set of one NUMA node first: 0 and 2, and whatever else there is.
+    // The set within one NUMA node comes first: 0 and 2, then the rest.
     let seen: Vec<_> =
         places.iter().map(|place| (place.gpu_uuid.as_deref().unwrap(), place.cpus[0], &place.memory)).collect();
     assert_eq!(seen, [("GPU-0", 0, &bound(&[0])), ("GPU-1", 32, &bound(&[1])), ("GPU-2", 0, &bound(&[0]))]);
@@ -122,7 +122,7 @@ fn on_one_node_ranks_are_bound_to_it_wherever_the_machine_says_their_gpus_are() 
     let places = ranks(&ranks_of(1, Binding::Local), &node, &one_node(64));
     assert_eq!((places[0].cpus.len(), &places[0].memory), (64, &Some(MemoryPolicy::Bind { nodes: vec![0] })));
     let text = place(&ranks_of(1, Binding::Local), &node, &two_nodes(64)).unwrap_err();
-    assert!(text.contains("does not tell the NUMA node of GPU 0"), "{text}");
+    assert!(text.contains("the NUMA node of GPU 0 is unknown"), "{text}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_node_whose_cpus_this_process_may_not_use_is_named() {
     assert!(place(&ranks_of(2, Binding::FirstNode), &gpu_node(2), &topology).is_ok());
 }
 
-/// Packs cells of one kind until there is no room.
+/// Packs cells of one kind until there is no room left.
 fn packed(shape: &Shape, node: &Node, topology: &Topology) -> Vec<RankPlace> {
     let mut taken: Vec<RankPlace> = Vec::new();
     while let Some(placement) = place_beside(shape, node, topology, &taken).unwrap() {
@@ -154,7 +154,7 @@ fn runs_side_by_side_have_gpus_and_cpus_of_their_own() {
         assert!(taken.iter().all(|place| place.compute_threads == 12));
     }
     let taken = packed(&ranks_of(1, Binding::Off), &gpu_node(2), &two_nodes(64));
-    // Near their GPUs, though nobody bound them there.
+    // Near their GPUs, although no binding requires it.
     assert_eq!((taken[0].cpus[0], taken[1].cpus[0]), (0, 32));
     assert!(taken.iter().all(|place| place.memory.is_none()));
 }
@@ -165,7 +165,7 @@ fn cpu_ranks_side_by_side_have_one_cpu_each() {
     assert_eq!(taken.iter().map(|place| place.cpus.clone()).collect::<Vec<_>>(), [[0], [1], [2], [3]]);
     let bound = packed(&ranks_of(1, Binding::FirstNode), &cpu_node(), &two_nodes(4));
     assert_eq!(bound.len(), 2);
-    // The cgroup's quota counts, not the CPUs that are there.
+    // The cgroup's quota counts, not the number of CPUs.
     let mut small = cpu_node();
     small.cpus = 2;
     assert_eq!(packed(&ranks_of(1, Binding::Off), &small, &two_nodes(4)).len(), 2);
@@ -180,5 +180,5 @@ fn nothing_is_put_beside_a_run_that_may_use_all_cpus() {
 #[test]
 fn what_would_never_have_room_is_refused() {
     let text = place_beside(&ranks_of(5, Binding::Off), &cpu_node(), &two_nodes(4), &[]).unwrap_err();
-    assert!(text.contains("5 CPUs are needed where 4 are"), "{text}");
+    assert!(text.contains("5 CPUs are needed and 4 are usable"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! A run's process group: whether it lives, how it ended, and signals to all of it.
+//! The process group of a run: whether it is alive, how it ended, and signals to it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,20 +15,20 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use super::supervisor::GROUP_COMMAND;
 use crate::protocol::Exit;
 
-/// The job's file in the run's folder.
+/// Name of the job file in the run's folder.
 pub(super) const JOB_FILE: &str = "job.json";
 
-/// How long processes that were killed may take to be gone.
+/// Time that killed processes have to disappear.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Whether the very process that started at `process_start` (clock ticks since boot) still lives.
+/// Whether the process that started at `process_start` (clock ticks since boot) is still alive.
 pub fn is_alive(pid: u32, process_start: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.starttime == process_start && lives(&stat))
 }
 
-/// The process that supervises the ranks of the run in this folder, where one lives: its id, and when it started in clock
-/// ticks since boot. `recorded` is what is known of it. It is told by its command line: a workbench finds it that never saw
-/// it start, and takes no other process for it, nor the group of the run that this one is a copy of.
+/// Finds the live supervisor of the run in this folder: its process id, and its start in clock ticks since boot. `recorded`
+/// are the known values. It is identified by its command line, so that it is also found by a workbench that did not start it,
+/// and is not confused with other processes or with the group of a run whose folder was copied.
 pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u64)> {
     let own = folder.canonicalize().ok()?;
     let moved = |(pid, start): &(u32, u64)| is_alive(*pid, *start) && run_folder(*pid).is_some_and(|at| !at.exists());
@@ -39,7 +39,7 @@ pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u
     found.or(recorded.filter(moved))
 }
 
-/// The run's folder that a group was started for.
+/// Folder of the run that a supervisor was started for.
 fn run_folder(pid: u32) -> Option<PathBuf> {
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = words.split(|byte| *byte == 0).skip_while(|word| *word != GROUP_COMMAND.as_bytes());
@@ -47,12 +47,12 @@ fn run_folder(pid: u32) -> Option<PathBuf> {
     job.ends_with(JOB_FILE).then(|| job.parent().map(Path::to_owned))?
 }
 
-/// When a process started, in clock ticks since boot.
+/// Start of a process, in clock ticks since boot.
 pub(super) fn process_start(pid: u32) -> Option<u64> {
     stat(pid).map(|stat| stat.starttime)
 }
 
-/// How long ago a moment was that is given in clock ticks since boot.
+/// Time since a moment that is given in clock ticks since boot.
 pub(super) fn age(process_start: u64) -> Option<Duration> {
     let uptime = Uptime::from_file("/proc/uptime").ok()?;
     let start_s = process_start as f64 / rustix::param::clock_ticks_per_second() as f64;
@@ -63,25 +63,25 @@ fn stat(pid: u32) -> Option<Stat> {
     Stat::from_file(format!("/proc/{pid}/stat")).ok()
 }
 
-/// It runs, or could: what has ended and waits for its parent to notice does not.
+/// Whether a process is alive; zombies are not.
 fn lives(stat: &Stat) -> bool {
     !matches!(stat.state, 'Z' | 'X')
 }
 
-/// How a group's leader ended, as far as it can be known.
+/// Exit of a group's leader, if known.
 pub(super) type LeaderExit = Option<Exit>;
 
-/// A process group, by its leader.
+/// A process group, identified by its leader.
 pub(super) enum Group {
     /// Started by this process.
     Child(Child),
-    /// Found running: its exit status belongs to somebody else.
+    /// Found running; its parent is another process, which gets its exit status.
     Found {
-        /// Its leader.
+        /// Process id of its leader.
         pid: u32,
-        /// When that started, in clock ticks since boot.
+        /// Start of the leader, in clock ticks since boot.
         start: u64,
-        /// It has been seen alive, so that its id was not another group's since.
+        /// Whether it has been seen alive, so that its id has not been reused.
         seen: bool,
     },
 }
@@ -94,12 +94,12 @@ impl Group {
         }
     }
 
-    /// Whether the leader has ended, and how. Whatever it left behind is killed, and gone when this returns.
+    /// The exit of the leader, once it has ended. The rest of its group is then killed, and gone when this returns.
     pub(super) fn ended(&mut self) -> Option<LeaderExit> {
         let Some(group) = pid_of(self.pid()) else { return Some(None) };
         match self {
             Self::Child(child) => {
-                // The leader is left unreaped while its group is killed: until then nobody else gets its id.
+                // The leader stays unreaped while its group is killed, so that its id is not reused.
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
                 if let Ok(None) = rustix::process::waitid(WaitId::Pid(group), options) {
                     return None;
@@ -114,7 +114,7 @@ impl Group {
                     *seen = true;
                     return None;
                 }
-                // A group without its leader keeps its id from being used again; an id in use means that it is gone.
+                // A group without its leader keeps its id from being reused; a reused id means that the group is gone.
                 if *seen && stat(*pid).is_none_or(|stat| stat.starttime == *start) {
                     let _ = rustix::process::kill_process_group(group, Signal::KILL);
                     wait_until_gone(group);
@@ -131,26 +131,26 @@ impl Group {
             Self::Found { pid, start, .. } => !is_alive(*pid, *start),
         };
         if let (Some(group), false) = (pid_of(self.pid()), found_dead) {
-            // An error means that nobody is left, which the next look finds out.
+            // An error means that no process is left, which the next check detects.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
 }
 
-/// Kills a group whose leader is a child that nobody has waited for.
+/// Kills a group whose leader is an unreaped child.
 pub(super) fn kill_group(pid: u32) {
     if let Some(group) = pid_of(pid) {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
 }
 
-/// Sends a signal to the group that a process is in, where the process still lives and that group is not `own`. Says whether
-/// there is such a group.
+/// Sends a signal to the group of a process, if the process is alive and the group is not `own`; returns whether there is such
+/// a group.
 pub(super) fn signal_group_of(pid: u32, own: u32, signal: Option<Signal>) -> bool {
     let group = stat(pid).filter(lives).and_then(|stat| u32::try_from(stat.pgrp).ok());
     let group = group.filter(|group| *group != own).and_then(pid_of);
     if let (Some(group), Some(signal)) = (group, signal) {
-        // An error means that nobody is left.
+        // An error means that no process is left.
         let _ = rustix::process::kill_process_group(group, signal);
     }
     group.is_some()
@@ -160,7 +160,7 @@ fn pid_of(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// Killed processes write nothing more once they are gone, so that the logs read after this are complete.
+/// Waits until killed processes are gone, so that logs read after this are complete.
 fn wait_until_gone(group: Pid) {
     let deadline = Instant::now() + KILL_LIMIT;
     while has_living(group) && Instant::now() < deadline {
@@ -168,7 +168,7 @@ fn wait_until_gone(group: Pid) {
     }
 }
 
-/// Whether a process of the group lives. Asked only when a group has been killed: it looks at every process of the machine.
+/// Whether a process of the group is alive. It checks every process of the machine, so it is called only after a kill.
 fn has_living(group: Pid) -> bool {
     let member = |pid: u32| stat(pid).is_some_and(|stat| stat.pgrp == group.as_raw_pid() && lives(&stat));
     let pids = || fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,24 +1,24 @@
-//! Which run is next: a state machine without clock or process.
+//! The queue of runs: a state machine without clock or processes.
 
 use crate::plan::RunState;
 
-/// Why a queue refuses.
+/// Reason why a queue rejects an operation.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
     /// The id is taken.
-    #[error("run {0:?} is in the queue already: give the new one another id")]
+    #[error("run {0:?} is already in the queue: give the new one another id")]
     Duplicate(String),
-    /// There is no such run.
+    /// The run is not in the queue.
     #[error("run {0:?} is not in the queue")]
     Unknown(String),
-    /// A run in this state cannot do that.
+    /// The run's state does not allow it.
     #[error("run {run:?} is {}: it cannot be {wish}", state.name())]
     Illegal {
         /// The run.
         run: String,
-        /// Where it stands.
+        /// Its state.
         state: RunState,
-        /// What was asked.
+        /// The requested change.
         wish: &'static str,
     },
 }
@@ -27,12 +27,12 @@ pub enum QueueError {
 struct Entry {
     run: String,
     state: RunState,
-    /// It may run beside others that may, too.
+    /// Whether it may run next to other shared runs.
     shared: bool,
 }
 
-/// The runs in the order they are to be run. At most one is starting or running, for runs must not disturb each other; only
-/// those that were [shared](Self::share) may run beside others of their kind.
+/// Runs in the order of their execution. At most one is starting or running, so that runs do not disturb each other; only
+/// [shared](Self::share) runs may run side by side.
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: Vec<Entry>,
@@ -40,15 +40,15 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a run at the end, queued.
+    /// Adds a queued run at the end.
     ///
     /// # Errors
-    /// When the id is taken.
+    /// The id is taken.
     pub fn push(&mut self, run: impl Into<String>) -> Result<(), QueueError> {
         let run = run.into();
         if self.state(&run).is_some() {
@@ -58,35 +58,35 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes in a run that an earlier workbench started and that may still be running.
+    /// Adds a run that an earlier workbench started and that may still be running.
     ///
     /// # Errors
-    /// When the id is taken.
+    /// The id is taken.
     pub fn adopt(&mut self, run: &str) -> Result<(), QueueError> {
         self.push(run)?;
         self.entry(run)?.state = RunState::Starting;
         Ok(())
     }
 
-    /// Lets a run go beside others that may do so, too.
+    /// Lets a run run next to other shared runs.
     ///
     /// # Errors
-    /// When there is no such run.
+    /// The run is not in the queue.
     pub fn share(&mut self, run: &str) -> Result<(), QueueError> {
         self.entry(run)?.shared = true;
         Ok(())
     }
 
-    /// The run whose turn it is: the first that is queued, so that none is overtaken for ever. None while another is starting
-    /// or running and not both may share, while the queue is paused, and when nothing is queued.
+    /// The next run: the first queued one, so that no run starves. `None` while the queue is paused, if nothing is queued, and
+    /// while another run is active unless both are shared.
     pub fn peek(&self) -> Option<&str> {
         let next = self.entries.iter().find(|entry| entry.state == RunState::Queued)?;
-        let apart = |entry: &Entry| entry.state.is_under_way() && !(entry.shared && next.shared);
+        let apart = |entry: &Entry| entry.state.is_active() && !(entry.shared && next.shared);
         (!self.paused && !self.entries.iter().any(apart)).then_some(next.run.as_str())
     }
 
-    /// The run whose turn it is, now starting; see [`peek`](Self::peek).
-    #[allow(clippy::should_implement_trait)] // A queue is no iterator: more may come after `None`.
+    /// Takes the next run, which is then starting; see [`peek`](Self::peek).
+    #[allow(clippy::should_implement_trait)] // A queue is not an iterator: more may come after `None`.
     pub fn next(&mut self) -> Option<String> {
         let run = self.peek()?.to_owned();
         self.entry(&run).ok()?.state = RunState::Starting;
@@ -94,15 +94,15 @@ impl Queue {
     }
 
     /// The runs that are starting or running.
-    pub fn under_way(&self) -> impl Iterator<Item = &str> {
-        self.states().filter(|(_, state)| state.is_under_way()).map(|(run, _)| run)
+    pub fn active(&self) -> impl Iterator<Item = &str> {
+        self.states().filter(|(_, state)| state.is_active()).map(|(run, _)| run)
     }
 
-    /// Cancels a queued run at once. A run that is starting or running stays as it is and `true` comes back: its group must
-    /// be told to end, and its state is [`set`](Self::set) when it did.
+    /// Cancels a queued run at once. For an active run it changes nothing and returns `true`: the caller ends its group and then
+    /// [sets](Self::set) its state.
     ///
     /// # Errors
-    /// When there is no such run, or nothing more will happen to it.
+    /// The run is not in the queue, or it has ended.
     pub fn cancel(&mut self, run: &str) -> Result<bool, QueueError> {
         let entry = self.entry(run)?;
         match entry.state {
@@ -113,10 +113,10 @@ impl Queue {
         Ok(false)
     }
 
-    /// Queues a run again that did not finish, at the end. It needs a folder without logs.
+    /// Queues an unfinished run again at the end. It needs a folder without logs.
     ///
     /// # Errors
-    /// When there is no such run, or it finished, or it has not ended.
+    /// The run is not in the queue, has finished, or has not ended.
     pub fn retry(&mut self, run: &str) -> Result<(), QueueError> {
         let index = self.index(run)?;
         let state = self.entries[index].state;
@@ -128,11 +128,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes over what the launcher says of a run: it goes from starting to running, and from both to an end. The same state
-    /// again changes nothing.
+    /// Sets the state reported by the launcher: from starting to running, and from both to a final state. Repeating a state
+    /// changes nothing.
     ///
     /// # Errors
-    /// When there is no such run, or it cannot come to that state from where it stands.
+    /// The run is not in the queue, or its state does not allow the change.
     pub fn set(&mut self, run: &str, state: RunState) -> Result<(), QueueError> {
         let entry = self.entry(run)?;
         let active = matches!(entry.state, RunState::Starting | RunState::Running);
@@ -144,10 +144,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Moves a queued run so that it is the `position`th of the queued ones, from 0; a position beyond the end is the end.
+    /// Moves a queued run to a position among the queued ones, from 0; a position beyond the end means the end.
     ///
     /// # Errors
-    /// When there is no such run, or it is not queued.
+    /// The run is not in the queue, or is not queued.
     pub fn reorder(&mut self, run: &str, position: usize) -> Result<(), QueueError> {
         let index = self.index(run)?;
         let state = self.entries[index].state;
@@ -161,17 +161,17 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether nothing is running and nothing waits.
+    /// Whether no run is active or queued.
     pub fn is_idle(&self) -> bool {
         self.entries.iter().all(|entry| entry.state.is_final())
     }
 
-    /// Hands out no further run; one that is running goes on.
+    /// Pauses: no further run starts; active ones continue.
     pub fn pause(&mut self) {
         self.paused = true;
     }
 
-    /// Hands out runs again.
+    /// Resumes after a pause.
     pub fn resume(&mut self) {
         self.paused = false;
     }
@@ -181,12 +181,12 @@ impl Queue {
         self.paused
     }
 
-    /// Where a run stands.
+    /// The state of a run.
     pub fn state(&self, run: &str) -> Option<RunState> {
         self.entries.iter().find(|entry| entry.run == run).map(|entry| entry.state)
     }
 
-    /// All runs in order, and where they stand.
+    /// All runs in order, with their states.
     pub fn states(&self) -> impl Iterator<Item = (&str, RunState)> {
         self.entries.iter().map(|entry| (entry.run.as_str(), entry.state))
     }
@@ -232,8 +232,8 @@ mod tests {
             queue.share(run).unwrap();
         }
         assert_eq!((queue.next().as_deref(), queue.next().as_deref()), (Some("a"), Some("b")));
-        assert_eq!(queue.under_way().collect::<Vec<_>>(), ["a", "b"]);
-        // The next one waits until it is alone, and is not overtaken.
+        assert_eq!(queue.active().collect::<Vec<_>>(), ["a", "b"]);
+        // The next one waits until it can run alone, and is not overtaken.
         assert_eq!(queue.next(), None);
         queue.set("a", RunState::Finished).unwrap();
         assert_eq!(queue.peek(), None);

@@ -1,4 +1,4 @@
-//! How the ranks of a run meet: what their supervisor prepares for them and puts into their environment.
+//! Rendezvous of a run's ranks: what their supervisor prepares and puts into their environment.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata};
@@ -8,25 +8,26 @@ use std::path::{Path, PathBuf};
 
 use crate::protocol::MEETING_VARIABLE;
 
-/// How the name of a meeting's folder begins.
+/// Prefix of the folder's name.
 const PREFIX: &str = "multicard-ranks-";
 
-/// Folders that are made before giving up: another supervisor may clear one away before it is locked.
+/// Number of attempts to create a folder: another supervisor may remove it before it is locked.
 const ATTEMPTS: u32 = 10;
 
 /// Write permission for the group and for others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// In a folder with this bit, only its owner and an entry's owner may remove or rename that entry.
+/// Sticky bit: only the owners of the folder and of an entry may remove or rename the entry.
 const STICKY: u32 = 0o1000;
 
-/// Settings of NCCL that hold for all ranks of one machine, unless the user has set others.
+/// Environment of NCCL for ranks on one machine, unless the user has set other values.
 ///
-/// NCCL's watchdog aborts communicators that fail or time out, and the rank, which asks, says so in its log. Left to itself it
-/// would end the process without a word, and first wait a minute to dump what it knows.
+/// With these settings, NCCL's watchdog aborts communicators that fail or time out, and the rank, which polls it, logs that. By
+/// default it would dump its state for a minute and then end the process without a message.
 ///
-/// NCCL's bootstrap and gloo listen on the loopback, where only users of this machine can connect. NCCL drops a connection that does
-/// not begin with the communicator's random number. gloo asks for no proof: a local user who connects to one of its random ports
-/// before the right rank does, while the ranks meet, takes that rank's place. Nothing but a network namespace prevents that.
+/// NCCL's bootstrap and gloo listen on the loopback interface, where only users of this machine can connect. NCCL drops a
+/// connection that does not start with the communicator's random number. gloo does not authenticate: during the rendezvous, a
+/// local user who connects to one of its random ports before the right rank does takes that rank's place. Only a network
+/// namespace prevents that.
 const NCCL: [(&str, &str); 4] = [
     ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"),
     ("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"),
@@ -34,13 +35,13 @@ const NCCL: [(&str, &str); 4] = [
     ("NCCL_SOCKET_IFNAME", "lo"),
 ];
 
-/// Where the ranks of a run find each other. It lasts as long as they do; dropping it cleans up.
+/// Place where the ranks of a run find each other. It must outlive them; dropping it cleans up.
 pub trait Rendezvous {
-    /// What ranks are told about it, as variables of their environment.
+    /// Environment variables that ranks need for it.
     fn environment(&self) -> Vec<(&'static str, OsString)>;
 }
 
-/// The rendezvous of a single rank, which has nobody to meet.
+/// Rendezvous of a single rank, which needs none.
 pub struct Alone;
 
 impl Rendezvous for Alone {
@@ -49,11 +50,11 @@ impl Rendezvous for Alone {
     }
 }
 
-/// The rendezvous of ranks on one machine: a fresh folder that only this user can enter. Ranks exchange addresses in a file there
-/// and leave marks as empty files.
+/// Rendezvous of ranks on one machine: a new folder that only this user can enter. Ranks exchange addresses in a file there
+/// and leave markers as empty files.
 ///
-/// The supervisor holds a lock on the folder. Where it is killed, the kernel releases the lock, and the next supervisor of the
-/// same user removes the folder.
+/// The supervisor holds a lock on the folder. If it is killed, the kernel releases the lock, and the next supervisor of the same
+/// user removes the folder.
 pub struct MeetingFolder {
     path: PathBuf,
     /// The folder itself, locked.
@@ -61,11 +62,11 @@ pub struct MeetingFolder {
 }
 
 impl MeetingFolder {
-    /// Makes a folder in the first of these that nobody else can interfere with: `$XDG_RUNTIME_DIR`, `$TMPDIR` (else `/tmp`),
-    /// `/dev/shm`. All are of this machine alone, unlike the session's folder, which may be on a network file system.
+    /// Creates a folder in the first of these that other users cannot interfere with: `$XDG_RUNTIME_DIR`, `$TMPDIR` (or `/tmp`),
+    /// `/dev/shm`. All are local to the machine, unlike the session's folder, which may be on a network file system.
     ///
     /// # Errors
-    /// When none of them fits: each, and why.
+    /// None of them is suitable; the error has the reason for each.
     pub fn new() -> Result<Self, String> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
         let mut refusals = Vec::new();
@@ -75,16 +76,16 @@ impl MeetingFolder {
                 Err(refusal) => refusals.push(refusal),
             }
         }
-        Err(format!("{}: name a folder of your own in TMPDIR", refusals.join("; ")))
+        Err(format!("{}: set TMPDIR to a folder of your own", refusals.join("; ")))
     }
 
-    /// Makes a folder in `parent`, and removes those there that supervisors left behind.
+    /// Creates a folder in `parent`, and removes abandoned ones there.
     ///
     /// # Errors
-    /// When somebody else could rename or remove what is in `parent`, or nothing can be made there.
+    /// Other users can rename or remove entries of `parent`, or no folder can be created there.
     pub fn new_in(parent: &Path) -> Result<Self, String> {
-        let failed = |error: io::Error| format!("no folder can be made in {}: {error}", parent.display());
-        // Links are resolved once and for all: what is checked is what is used.
+        let failed = |error: io::Error| format!("cannot create a folder in {}: {error}", parent.display());
+        // Links are resolved once, so that the checked path is the one that is used.
         let parent = parent.canonicalize().map_err(failed)?;
         for folder in parent.ancestors() {
             refuse_foreign(folder, &fs::metadata(folder).map_err(failed)?)?;
@@ -97,10 +98,10 @@ impl MeetingFolder {
                 return Ok(Self { path, _lock: lock });
             }
         }
-        Err(format!("every folder made in {} was removed at once", parent.display()))
+        Err(format!("every folder created in {} was removed at once", parent.display()))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -116,12 +117,12 @@ impl Rendezvous for MeetingFolder {
 
 impl Drop for MeetingFolder {
     fn drop(&mut self) {
-        // What stays is removed by the next supervisor.
+        // The next supervisor removes what is left.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Opens and locks a folder, unless somebody else holds it or has removed it meanwhile.
+/// Opens and locks a folder, unless another process has locked or removed it.
 fn lock(folder: &Path) -> Option<File> {
     let file = File::open(folder).ok()?;
     file.try_lock().ok()?;
@@ -129,7 +130,7 @@ fn lock(folder: &Path) -> Option<File> {
     (locked.ino() == named.ino() && locked.dev() == named.dev()).then_some(file)
 }
 
-/// Removes the folders of supervisors of this user that are gone.
+/// Removes folders of this user's supervisors that are gone.
 fn remove_abandoned(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -139,13 +140,13 @@ fn remove_abandoned(parent: &Path) {
             && entry.metadata().is_ok_and(is_ours)
             && let Some(_lock) = lock(&entry.path())
         {
-            // Another supervisor may be removing it, too.
+            // Another supervisor may be removing it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Refuses a folder whose entries somebody else could rename or remove.
+/// Rejects a folder whose entries other users can rename or remove.
 fn refuse_foreign(folder: &Path, about: &Metadata) -> Result<(), String> {
     let shown = folder.display();
     let owner = about.uid();
@@ -160,8 +161,8 @@ fn refuse_foreign(folder: &Path, about: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether this is how a user namespace, such as a container's, shows the users outside it: `/` and `/tmp` belong to the real root
-/// there, under this number (user_namespaces(7)).
+/// Whether a user namespace, such as a container's, shows users outside it by this number, such as the real root as the owner
+/// of `/` and `/tmp` (user_namespaces(7)).
 fn is_unmapped(uid: u32) -> bool {
     let number = |text: &str| text.trim().parse::<u32>().ok();
     let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").ok().and_then(|text| number(&text));
@@ -199,7 +200,7 @@ mod tests {
     fn folders_of_supervisors_that_are_gone_are_removed_and_all_others_stay() {
         let parent = tempfile::tempdir().unwrap();
         let living = MeetingFolder::new_in(parent.path()).unwrap();
-        // What a supervisor leaves that is killed: nobody holds its lock.
+        // A killed supervisor leaves a folder that is not locked.
         let abandoned = parent.path().join(format!("{PREFIX}0123456789abcdef"));
         fs::create_dir(&abandoned).unwrap();
         fs::write(abandoned.join("store"), "addresses").unwrap();
@@ -219,7 +220,7 @@ mod tests {
         fs::create_dir(&below).unwrap();
         for (mode, refused) in [(0o777, true), (0o720, true), (0o1777, false), (0o755, false)] {
             set_mode(parent.path(), mode);
-            // Whoever can rename a folder above can put another in its place.
+            // A user who can rename a parent folder can replace it.
             for folder in [parent.path(), &below] {
                 match MeetingFolder::new_in(folder) {
                     Ok(_) => assert!(!refused, "{mode:o}"),
@@ -241,7 +242,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let theirs = parent.path().join("theirs");
         fs::create_dir(&theirs).unwrap();
-        // 4711 is any user but this one.
+        // 4711 is any other user.
         if chown(&theirs, Some(4711), None).is_err() {
             println!("skipped: only root can give a folder to another user");
             return;

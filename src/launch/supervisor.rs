@@ -1,7 +1,7 @@
-//! The supervisor of a run's ranks: starts them, watches them, and ends the others when one ends badly.
+//! The supervisor of a run's ranks: starts them, watches them, and ends the others when one fails.
 //!
-//! It is the process `multicard group JOB PROGRAM…`, so that no rank's death, and none of the workbench's, takes it along. It knows
-//! nothing of what its ranks do: `PROGRAM…` is any command line. The job's `group.jsonl` says what became of each process.
+//! It is a process of its own, `multicard group JOB PROGRAM…`, so that it survives the death of ranks and of the workbench. It
+//! does not know what its ranks do: `PROGRAM…` is any command line. The job's `group.jsonl` records the exit of each process.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -22,27 +22,27 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
 use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
 
-/// The subcommand of `multicard` that leads the ranks of a job: `group JOB PROGRAM…`.
+/// Subcommand of `multicard` that leads the ranks of a job: `group JOB PROGRAM…`.
 pub const GROUP_COMMAND: &str = "group";
-/// The subcommand of `multicard` that a rank begins as: `rank SUPERVISOR PROGRAM…`.
+/// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
 pub const RANK_COMMAND: &str = "rank";
-/// The word of a program's command line that stands for the job's file.
+/// Placeholder for the job file in a program's command line.
 pub const JOB_WORD: &str = "{job}";
-/// The word of a program's command line that stands for the rank's number.
+/// Placeholder for the rank in a program's command line.
 pub const RANK_WORD: &str = "{rank}";
 
-/// What ranks may take to end when told to, before they are killed.
+/// Time between the request to end and the kill of ranks.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Between two looks at the ranks: rare enough not to disturb what they measure.
+/// Interval between checks of the ranks: long enough not to disturb their measurements.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Leads the ranks of the job in a file, one process each, until all of them have ended; says whether all of them ended well.
-/// `program` is the command line of a rank, in which [`JOB_WORD`] and [`RANK_WORD`] are replaced. The calling process is this
-/// job's from here on: it catches SIGINT and SIGTERM, and must be `multicard`, which its ranks begin as.
+/// Leads the ranks of a job, one process each, until all have ended; returns whether all succeeded. `program` is the command
+/// line of a rank, in which [`JOB_WORD`] and [`RANK_WORD`] are replaced. The calling process is dedicated to the job: it catches
+/// SIGINT and SIGTERM, and must be `multicard`, as its ranks start as the same program.
 ///
 /// # Errors
-/// When the job cannot be read, its log cannot be written, or there is nowhere for the ranks to meet. No rank was started then.
+/// The job cannot be read, its log cannot be written, or there is no rendezvous for the ranks. No rank was started then.
 pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
     keep_files_from_others();
     let job = read(job_path)?;
@@ -55,9 +55,9 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
         signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
             .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
     }
-    let own = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
+    let own = std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))?;
     let rendezvous: Box<dyn Rendezvous> = if job.ranks.len() > 1 {
-        Box::new(MeetingFolder::new().map_err(|error| format!("the ranks have nowhere to meet: {error}"))?)
+        Box::new(MeetingFolder::new().map_err(|error| format!("no folder for the rendezvous of the ranks: {error}"))?)
     } else {
         Box::new(Alone)
     };
@@ -66,39 +66,39 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
         command.envs(rendezvous.environment());
         on_cpus(&mut command, &place.cpus)
     };
-    Ok(Group { log, ranks: Vec::new(), told: None, well: true }.supervise(&job.ranks, start, &signal))
+    Ok(Group { log, ranks: Vec::new(), ending_since: None, well: true }.supervise(&job.ranks, start, &signal))
 }
 
-/// The first step of a rank's process: from here on it dies with its supervisor, however that happens, and it becomes its program.
-/// Comes back only where that is not possible, with the reason.
+/// First step of a rank's process: ties its lifetime to its supervisor's, and becomes its program. Returns only on failure, with
+/// the reason.
 pub fn become_rank(supervisor: u32, program: &[OsString]) -> String {
-    // Without it a rank could outlive its supervisor; the launcher kills such ranks with their process group.
+    // If this fails, a rank may outlive its supervisor; the launcher kills such ranks with their process group.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    // The supervisor may have died before the kernel was asked.
+    // The supervisor may have died before this request.
     let parent = rustix::process::getppid().map(Pid::as_raw_pid);
     if i32::try_from(supervisor).ok() != parent {
         return format!("the supervisor {supervisor} that started this rank is gone");
     }
     let Some((name, arguments)) = program.split_first() else { return "a rank needs a program".to_owned() };
     let error = Command::new(name).args(arguments).exec();
-    format!("cannot execute {}: {error}: check that the file is there and may be executed", name.display())
+    format!("cannot execute {}: {error}: check that the file exists and is executable", name.display())
 }
 
 fn read(path: &Path) -> Result<Job, String> {
     let shown = path.display();
     let text = fs::read(path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
     let job: Job =
-        serde_json::from_slice(&text).map_err(|error| format!("the job {shown} cannot be understood: {error}"))?;
+        serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
     if job.version != PROTOCOL_VERSION {
         return Err(format!(
-            "the job {shown} is of protocol {}, this multicard speaks {PROTOCOL_VERSION}: use one version for both",
+            "the job {shown} uses protocol {}, this multicard uses {PROTOCOL_VERSION}: use one version for both",
             job.version
         ));
     }
     Ok(job)
 }
 
-/// nsys starts programs with a mask of 0, which would let everybody write the logs.
+/// Sets the umask: nsys starts programs with a umask of 0, with which all users could write the logs.
 fn keep_files_from_others() {
     let usual = Mode::WGRP | Mode::WOTH;
     let mask = rustix::process::umask(usual);
@@ -107,7 +107,7 @@ fn keep_files_from_others() {
     }
 }
 
-/// The command of a rank: this program, which becomes the rank's.
+/// Command of a rank: this program, which becomes the rank's program.
 fn command(own: &Path, program: &[OsString], job_path: &Path, place: &RankPlace) -> Command {
     let rank = place.rank.to_string();
     let word = |word: &OsString| match word.to_str() {
@@ -123,12 +123,12 @@ fn command(own: &Path, program: &[OsString], job_path: &Path, place: &RankPlace)
     command
 }
 
-/// Starts a process on these CPUs, or on any where none is named, so that every thread and every page of it is there.
+/// Starts a process on these CPUs, or on all if the list is empty, so that all of its threads and pages are there.
 fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
     if cpus.is_empty() {
         return command.spawn();
     }
-    // A child inherits the CPUs of the thread that starts it, and keeps them when it loads its program.
+    // A child inherits the CPUs of the thread that starts it, and keeps them across exec.
     let own = rustix::thread::sched_getaffinity(None)?;
     let mut set = CpuSet::new();
     for cpu in cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).filter(|cpu| *cpu < CpuSet::MAX_CPU) {
@@ -148,15 +148,15 @@ struct Rank {
 
 struct Group {
     log: File,
-    /// The ranks that have not ended.
+    /// Ranks that have not ended.
     ranks: Vec<Rank>,
-    /// When they were told to end.
-    told: Option<Instant>,
+    /// Time of the request to end.
+    ending_since: Option<Instant>,
     well: bool,
 }
 
 impl Group {
-    /// Starts the ranks and watches them until none is left. Says whether all of them ended well.
+    /// Starts the ranks and watches them until none is left; returns whether all succeeded.
     fn supervise(
         mut self,
         ranks: &[RankPlace],
@@ -179,23 +179,23 @@ impl Group {
         while !self.ranks.is_empty() {
             let mut ended = self.reap();
             if !ended.is_empty() {
-                // A rank that died first may have been looked at just before it did: its peers' ends are not the first.
+                // The rank that died first may have been checked just before that, so its peers' exits come first here.
                 ended.extend(self.reap());
             }
-            // After the look at the ranks, so that ranks which the same signal ended were told to end.
+            // After checking the ranks, so that ranks ended by the same signal count as ended on request.
             let number = signal.swap(0, Ordering::Relaxed);
             if number != 0 {
                 self.note(GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
                 self.end();
             }
-            let told_to = self.told.is_some();
+            let told_to = self.ending_since.is_some();
             for (rank, pid, exit) in ended {
                 self.note(GroupEvent::RankExited { rank, pid, exit, told_to });
                 if !exit.is_success() {
                     self.end();
                 }
             }
-            if self.told.is_some_and(|told| told.elapsed() > GRACE) {
+            if self.ending_since.is_some_and(|told| told.elapsed() > GRACE) {
                 self.signal(Signal::KILL);
             }
             thread::sleep(POLL);
@@ -203,7 +203,7 @@ impl Group {
         self.well
     }
 
-    /// The ranks that have ended since the last look: rank, process id, how.
+    /// Ranks that have ended since the last check: rank, process id, exit.
     fn reap(&mut self) -> Vec<(u32, u32, Exit)> {
         let mut ended = Vec::new();
         self.ranks.retain_mut(|rank| match rank.child.try_wait() {
@@ -213,7 +213,7 @@ impl Group {
                 false
             }
             Err(error) => {
-                eprintln!("multicard: lost sight of rank {}: {error}", rank.rank);
+                eprintln!("multicard: cannot wait for rank {}: {error}", rank.rank);
                 ended.push((rank.rank, rank.child.id(), Exit::Code(-1)));
                 false
             }
@@ -221,20 +221,20 @@ impl Group {
         ended
     }
 
-    /// Tells the ranks to end, once.
+    /// Requests the ranks to end, once.
     fn end(&mut self) {
         self.well = false;
-        if self.told.is_none() {
-            self.told = Some(Instant::now());
+        if self.ending_since.is_none() {
+            self.ending_since = Some(Instant::now());
             self.signal(Signal::TERM);
-            // A stopped process takes the signal only when it goes on.
+            // A stopped process handles the signal only after it is continued.
             self.signal(Signal::CONT);
         }
     }
 
     fn signal(&self, signal: Signal) {
         for rank in &self.ranks {
-            // It has not been waited for, so its id is still its own.
+            // It has not been reaped, so its id is still valid.
             let _ = rustix::process::kill_process(Pid::from_child(&rank.child), signal);
         }
     }

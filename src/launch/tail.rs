@@ -1,16 +1,16 @@
-//! Reads the complete lines that are appended to a file that may not be there yet.
+//! Reader of complete lines appended to a file that may not exist yet.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// A line longer than this is no line of a log; it is handed on in pieces.
+/// Maximum length of a line; longer ones are not log lines and are split.
 const LINE_LIMIT: usize = 1 << 20;
 
-/// One read.
+/// Bytes per read.
 const CHUNK: usize = 1 << 16;
 
-/// The end of a growing file.
+/// Reader of a growing file.
 pub(super) struct Tail {
     path: PathBuf,
     file: Option<File>,
@@ -23,13 +23,13 @@ impl Tail {
         Self { path, file: None, partial: Vec::new(), line: 0 }
     }
 
-    /// The file's name and the number of the line that was handed out last, such as `rank-0.jsonl:12`.
+    /// The file's name and the number of the last line returned, such as `rank-0.jsonl:12`.
     pub(super) fn place(&self) -> String {
         let name = self.path.file_name().unwrap_or(self.path.as_os_str());
         format!("{}:{}", name.to_string_lossy(), self.line)
     }
 
-    /// Reads once and hands each line that is now complete to `take`, with its place. Says whether anything was read.
+    /// Reads once and passes each complete line to `take`, with its position; returns whether anything was read.
     pub(super) fn read(&mut self, mut take: impl FnMut(String, &str)) -> io::Result<bool> {
         if self.file.is_none() {
             match File::open(&self.path) {
@@ -58,7 +58,7 @@ impl Tail {
         Ok(count > 0)
     }
 
-    /// Hands out what stands after the last line break, when nothing more will come.
+    /// Passes the rest after the last line break to `take`, once nothing more will come.
     pub(super) fn finish(&mut self, mut take: impl FnMut(String, &str)) {
         if !self.partial.is_empty() {
             self.hand_out(&mut take);

@@ -1,4 +1,4 @@
-//! Finds the worker binary and asks what it is; finds the program that leads its ranks.
+//! Search for the worker binary and its description, and for the supervisor's program.
 
 use std::env;
 use std::ffi::OsString;
@@ -17,38 +17,38 @@ use crate::protocol::{Exit, PROTOCOL_VERSION};
 use super::process;
 use super::supervisor::{JOB_WORD, RANK_WORD};
 
-/// The worker's file name.
+/// File name of the worker.
 const NAME: &str = "multicard-worker";
 
-/// The file name of the program that leads ranks.
+/// File name of the supervisor's program.
 const SUPERVISOR: &str = "multicard";
 
-/// The libtorch that the worker is built for: its C++ interface is stable within one version only.
+/// Version of libtorch that the worker is built for: its C++ interface is stable only within one version.
 const TORCH_VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/torch-version")).trim_ascii();
 
-/// How long a worker may take to describe itself: loading CUDA's libraries from a cold disk takes seconds.
+/// Time limit for a worker to describe itself: loading CUDA's libraries from a cold disk takes seconds.
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(30);
 
-/// A worker that has described itself, ready to be executed.
+/// Worker with its description, ready to execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerCommand {
     /// The binary.
     pub path: PathBuf,
-    /// What its environment needs beside the workbench's.
+    /// Additional environment variables.
     pub environment: Vec<(String, String)>,
-    /// What it said of itself.
+    /// Its description.
     pub description: Worker,
 }
 
 impl WorkerCommand {
-    /// What each rank runs.
+    /// Command line of each rank.
     pub(super) fn rank_program(&self) -> [OsString; 4] {
         [self.path.clone().into(), "rank".into(), JOB_WORD.into(), RANK_WORD.into()]
     }
 }
 
-/// Finds `multicard`, which leads the ranks of runs: this program where it is that one, so that both are of one version, else the
-/// one beside the worker, beside this program or one folder above.
+/// Finds `multicard`, the supervisor's program: this program if it is `multicard`, so that both have one version, else the one
+/// beside the worker, beside this program or one folder above.
 pub(super) fn find_supervisor(worker: &Path) -> Result<PathBuf, String> {
     supervisor_for(&env::current_exe().unwrap_or_default(), worker)
 }
@@ -69,12 +69,12 @@ fn all(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
 }
 
-/// Finds the worker: `$MULTICARD_WORKER`, else `multicard-worker` beside this program or one folder above. Where
-/// `$MULTICARD_TORCH` names a torch folder (`…/site-packages/torch`), the worker gets the libraries from there.
+/// Finds the worker: `$MULTICARD_WORKER`, else `multicard-worker` beside this program or one folder above. If
+/// `$MULTICARD_TORCH` names a torch folder (`…/site-packages/torch`), the worker loads the libraries from there.
 ///
 /// # Errors
-/// When there is none, or it cannot be executed, or does not describe itself within 30 s as a worker that speaks this
-/// workbench's protocol; what was tried, what happened and what to do.
+/// There is no worker, it cannot be executed, or it does not describe itself within 30 s as a worker of this workbench's
+/// protocol. The error says what was tried, what happened and what to do.
 pub fn find_worker() -> Result<WorkerCommand, String> {
     let exe = env::current_exe().unwrap_or_default();
     let folders: Vec<_> = exe.ancestors().skip(1).take(2).map(Path::to_owned).collect();
@@ -92,7 +92,7 @@ fn set(variable: &str) -> Option<OsString> {
     env::var_os(variable).filter(|value| !value.is_empty())
 }
 
-/// Where to look, and with what environment.
+/// Folders to search, and the environment.
 struct Search {
     worker: Option<PathBuf>,
     folders: Vec<PathBuf>,
@@ -112,25 +112,25 @@ impl Search {
     fn locate(&self) -> Result<PathBuf, String> {
         if let Some(path) = &self.worker {
             return std::path::absolute(path).ok().filter(|path| path.is_file()).ok_or_else(|| {
-                format!("MULTICARD_WORKER names {}, which is no file: correct or unset it", path.display())
+                format!("MULTICARD_WORKER names {}, which is not a file: correct or unset it", path.display())
             });
         }
         let tried: Vec<_> = self.folders.iter().map(|folder| folder.join(NAME)).collect();
         tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
             format!(
-                "no worker: tried {}: build it with `cargo build --features torch --bin {NAME}`, or name it in MULTICARD_WORKER",
+                "no worker found: tried {}: build it with `cargo build --features torch --bin {NAME}`, or set MULTICARD_WORKER to its path",
                 all(&tried)
             )
         })
     }
 
-    /// The libraries' folders of the torch that is named, before those that are searched already.
+    /// Library folders of the named torch, before the existing library path.
     fn environment(&self) -> Result<Vec<(String, String)>, String> {
         let Some(torch) = &self.torch else { return Ok(Vec::new()) };
         let version = torch_version(torch)?;
         if version.split('+').next() != Some(TORCH_VERSION) {
             return Err(format!(
-                "MULTICARD_TORCH names torch {version} ({}), the worker needs torch {TORCH_VERSION}: install that one",
+                "MULTICARD_TORCH names torch {version} ({}), but the worker needs torch {TORCH_VERSION}: install that version",
                 torch.display()
             ));
         }
@@ -144,13 +144,13 @@ impl Search {
         folders.extend(self.library_path.iter().flat_map(env::split_paths));
         let joined = env::join_paths(&folders).ok().and_then(|joined| joined.into_string().ok());
         let joined = joined.ok_or_else(|| {
-            format!("MULTICARD_TORCH ({}): a library path with a colon or not in UTF-8: move it", torch.display())
+            format!("MULTICARD_TORCH ({}): the path contains a colon or is not UTF-8: move the folder", torch.display())
         })?;
         Ok(vec![("LD_LIBRARY_PATH".into(), joined)])
     }
 }
 
-/// The version that a torch folder's `version.py` says.
+/// The version in a torch folder's `version.py`.
 fn torch_version(torch: &Path) -> Result<String, String> {
     let path = torch.join("version.py");
     let text = fs::read_to_string(&path).map_err(|error| {
@@ -161,10 +161,10 @@ fn torch_version(torch: &Path) -> Result<String, String> {
     })?;
     let version = text.lines().find_map(|line| line.strip_prefix("__version__")?.trim_start().strip_prefix('='));
     let version = version.map(|version| version.trim().trim_matches(['\'', '"']).to_owned());
-    version.ok_or_else(|| format!("MULTICARD_TORCH: {} says no __version__: is that torch's folder?", path.display()))
+    version.ok_or_else(|| format!("MULTICARD_TORCH: {} has no __version__: name the folder of an installed torch", path.display()))
 }
 
-/// Runs `multicard-worker describe` and reads its answer.
+/// Runs `multicard-worker describe` and reads its output.
 fn describe(path: &Path, environment: &[(String, String)], limit: Duration) -> Result<Worker, String> {
     let shown = path.display();
     let mut command = Command::new(path);
@@ -222,19 +222,19 @@ fn understand(path: &Path, stdout: &str) -> Result<Worker, String> {
     let version = value.as_ref().and_then(|value| value.get("protocol_version")?.as_u64());
     match (value, version) {
         (_, Some(version)) if version != u64::from(PROTOCOL_VERSION) => Err(format!(
-            "the worker {shown} speaks protocol {version}, but this workbench speaks {PROTOCOL_VERSION}: build both from one version"
+            "the worker {shown} uses protocol {version}, but this workbench uses {PROTOCOL_VERSION}: build both from one version"
         )),
         (Some(value), Some(_)) => serde_json::from_value(value).map_err(|error| {
-            format!("the worker {shown} described itself in a way that this workbench does not know: {error}: build both from one version")
+            format!("the worker {shown} printed a description that this workbench does not know: {error}: build both from one version")
         }),
         _ => {
             let start: String = stdout.trim().chars().take(200).collect();
-            Err(format!("{shown} is no worker of multicard: `describe` printed {start:?}: correct MULTICARD_WORKER or build it again"))
+            Err(format!("{shown} is not a worker of multicard: `describe` printed {start:?}: correct MULTICARD_WORKER or build it again"))
         }
     }
 }
 
-/// Reads a pipe on a thread of its own, so that a full one never blocks the process: at most 1 MiB.
+/// Reads at most 1 MiB from a pipe on a thread, so that a full pipe never blocks the process.
 fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let read = move || {
@@ -244,7 +244,7 @@ fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> Receiver<Str
         }
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     };
-    // Without the thread nothing is received, which reads as an empty answer.
+    // If the thread cannot be started, the output is empty.
     let _ = thread::Builder::new().name(name.into()).spawn(read);
     receiver
 }
@@ -326,9 +326,9 @@ mod tests {
     #[test]
     fn another_protocol_and_noise_are_refused() {
         let text = refusal(&describing(7));
-        assert!(text.contains("speaks protocol 7") && text.contains(&format!("speaks {PROTOCOL_VERSION}")), "{text}");
+        assert!(text.contains("uses protocol 7") && text.contains(&format!("uses {PROTOCOL_VERSION}")), "{text}");
         let text = refusal("echo hello; echo world");
-        assert!(text.contains("no worker") && text.contains("hello"), "{text}");
+        assert!(text.contains("not a worker") && text.contains("hello"), "{text}");
         let text = refusal(&format!("echo '{{\"protocol_version\":{PROTOCOL_VERSION}}}'"));
         assert!(text.contains("does not know"), "{text}");
     }

@@ -31,7 +31,7 @@ impl RunState {
     }
 
     /// Whether it has processes, or is getting them.
-    pub fn is_under_way(self) -> bool {
+    pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
 

@@ -32,7 +32,7 @@ impl Session {
         if queued.exclusive {
             return Ok(true);
         }
-        let beside: Vec<&QueuedJob> = self.queue.under_way().filter_map(|run| self.jobs.get(run)).collect();
+        let beside: Vec<&QueuedJob> = self.queue.active().filter_map(|run| self.jobs.get(run)).collect();
         let taken: Vec<RankPlace> = beside.iter().flat_map(|queued| queued.job.ranks.iter().cloned()).collect();
         let shape = &queued.job.shape;
         let placed =

@@ -243,7 +243,7 @@ fn a_rank_of_another_protocol_ends_its_run_and_both_versions_are_named() {
     assert_eq!(states(&session), [RunState::Failed]);
     let reason = reason(&session, 0);
     let own = crate::protocol::PROTOCOL_VERSION;
-    assert!(reason.contains("protocol 77") && reason.contains(&format!("speaks {own}")), "{reason}");
+    assert!(reason.contains("protocol 77") && reason.contains(&format!("uses {own}")), "{reason}");
 }
 
 #[test]

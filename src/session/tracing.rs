@@ -198,7 +198,7 @@ impl Session {
     fn start_import(&mut self) -> Result<(), SessionError> {
         // An import would disturb an active run.
         while self.import.is_none()
-            && !self.queue.states().any(|(_, state)| state.is_under_way())
+            && !self.queue.states().any(|(_, state)| state.is_active())
             && let Some(wanted) = self.to_import.pop_front()
         {
             self.import = Some(Import::start(wanted)?);

@@ -114,7 +114,7 @@ impl Row {
         }
         self.ours = true;
         self.place = place;
-        let live = self.state.is_under_way() && queued.steps > 0;
+        let live = self.state.is_active() && queued.steps > 0;
         self.steps = live.then_some((queued.step, queued.steps));
         self.epoch = if live { queued.epoch } else { 0 };
         if live {
@@ -149,7 +149,7 @@ impl Row {
         let end_s = match self.ended_time_s {
             Some(ended_s) => ended_s,
             // The clock of another process's runs is unknown.
-            None if self.state.is_under_way() && now_s >= started_s => now_s,
+            None if self.state.is_active() && now_s >= started_s => now_s,
             None => return None,
         };
         Some((end_s - started_s).max(0.0))
@@ -157,7 +157,7 @@ impl Row {
 
     /// Time left by the run's own pace, in seconds, once that is meaningful.
     pub fn remaining_s(&self, now_s: f64) -> Option<f64> {
-        let share = f64::from(self.share().filter(|share| *share > 0.02 && self.state.is_under_way())?);
+        let share = f64::from(self.share().filter(|share| *share > 0.02 && self.state.is_active())?);
         self.elapsed_s(now_s).map(|elapsed_s| elapsed_s * (1.0 - share) / share)
     }
 
