@@ -350,7 +350,10 @@ impl Follower {
         if self.is_reporting() {
             let limit = self.options.report_limit;
             if self.ranks_gone.is_some_and(|gone| gone.elapsed() > limit) {
-                self.end(RunState::Failed, format!("the profiler did not write its report within {} s", limit.as_secs_f64()));
+                self.end(
+                    RunState::Failed,
+                    format!("the profiler did not write its report within {} s", limit.as_secs_f64()),
+                );
                 self.kill();
             }
         } else if self.heard.elapsed() > limit {

@@ -125,7 +125,9 @@ impl Facts {
         let unfinished = unfinished.iter().map(|(rank, _): &(u32, _)| rank.to_string()).collect::<Vec<_>>().join(", ");
         match leader {
             None => {
-                let reason = format!("it ended while no workbench was watching, and rank {unfinished} had not finished: retry it");
+                let reason = format!(
+                    "it ended while no workbench was watching, and rank {unfinished} had not finished: retry it"
+                );
                 (RunState::Interrupted, reason)
             }
             Some(exit) if exit.is_success() => {

@@ -109,9 +109,7 @@ impl<'a> Site<'a> {
                 mig => format!(" ({mig} more in MIG mode cannot be used whole: switch MIG off for them)"),
             };
             let hostname = &self.node.hostname;
-            return Err(format!(
-                "{wanted} GPUs are requested, {whole} can be used on {hostname}{split}: use fewer"
-            ));
+            return Err(format!("{wanted} GPUs are requested, {whole} can be used on {hostname}{split}: use fewer"));
         }
         let is_taken = |gpu: &&Gpu| taken.iter().flat_map(RankPlace::gpu_uuids).any(|uuid| uuid == gpu.uuid);
         let free: Vec<&Gpu> = usable(self.node).filter(|gpu| !is_taken(gpu)).collect();
@@ -143,8 +141,7 @@ impl<'a> Site<'a> {
                 }
             },
         };
-        let none =
-            || format!("numa = {}: no NUMA node with usable CPUs is known: use numa = off", self.binding.name());
+        let none = || format!("numa = {}: no NUMA node with usable CPUs is known: use numa = off", self.binding.name());
         Ok(Slot { gpu, home: Some(home.ok_or_else(none)?) })
     }
 

@@ -87,8 +87,7 @@ pub fn become_rank(supervisor: u32, program: &[OsString]) -> String {
 fn read(path: &Path) -> Result<Job, String> {
     let shown = path.display();
     let text = fs::read(path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
-    let job: Job =
-        serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
+    let job: Job = serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
     if job.version != PROTOCOL_VERSION {
         return Err(format!(
             "the job {shown} uses protocol {}, this multicard uses {PROTOCOL_VERSION}: use one version for both",

@@ -161,7 +161,9 @@ fn torch_version(torch: &Path) -> Result<String, String> {
     })?;
     let version = text.lines().find_map(|line| line.strip_prefix("__version__")?.trim_start().strip_prefix('='));
     let version = version.map(|version| version.trim().trim_matches(['\'', '"']).to_owned());
-    version.ok_or_else(|| format!("MULTICARD_TORCH: {} has no __version__: name the folder of an installed torch", path.display()))
+    version.ok_or_else(|| {
+        format!("MULTICARD_TORCH: {} has no __version__: name the folder of an installed torch", path.display())
+    })
 }
 
 /// Runs `multicard-worker describe` and reads its output.
