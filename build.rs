@@ -16,7 +16,7 @@ mod shim {
     const SHIM: &str = "src/worker/shim";
 
     pub fn build() {
-        for header in ["guard.h", "group.h", "stand_in"] {
+        for header in ["guard.h", "group.h", "llama_kernels.h", "cuda/llama_source.h", "cuda/product.h", "stand_in"] {
             println!("cargo:rerun-if-changed={SHIM}/{header}");
         }
         println!("cargo:rerun-if-env-changed=MULTICARD_BUILD_CUDA");
@@ -62,7 +62,11 @@ mod shim {
         build.define("USE_DISTRIBUTED", None).define("USE_C10D_GLOO", None);
         // Last of all, so that the real headers are taken where they are installed.
         build.flag("-idirafter").flag(format!("{SHIM}/stand_in"));
-        build.include(SHIM).include(torch.join("include")).include(torch.join("include/torch/csrc/api/include"));
+        build
+            .include(SHIM)
+            .include(format!("{SHIM}/cuda"))
+            .include(torch.join("include"))
+            .include(torch.join("include/torch/csrc/api/include"));
         build
     }
 

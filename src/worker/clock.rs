@@ -25,14 +25,14 @@ pub struct StepInfo {
 }
 
 /// A step that is over.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StepDone {
     /// Which.
     pub info: StepInfo,
     /// From the end of the step before.
     pub duration_s: f64,
-    /// The loss, not scaled.
-    pub loss: f64,
+    /// The loss, not scaled, and what the optimizer measured.
+    pub seen: Vec<f64>,
 }
 
 /// The clock of one rank's steps.
@@ -49,10 +49,10 @@ pub enum StepClock {
 }
 
 impl StepClock {
-    /// For a device and the type of losses.
-    pub fn new(device: Device, loss: Kind) -> Result<Self, TchError> {
+    /// For a device, the type of losses, and how many numbers are seen of each step.
+    pub fn new(device: Device, loss: Kind, numbers: usize) -> Result<Self, TchError> {
         if device.is_cuda() {
-            return Ok(Self::Cuda(CudaClock::new(loss)?));
+            return Ok(Self::Cuda(CudaClock::new(loss, numbers)?));
         }
         Ok(Self::Host { last: Instant::now(), done: VecDeque::new() })
     }
@@ -68,17 +68,17 @@ impl StepClock {
         }
     }
 
-    /// A step was given to the device, and this will be its loss.
-    pub fn end_step(&mut self, info: StepInfo, loss: &Tensor) -> Result<(), TchError> {
+    /// A step was given to the device, and this is what will be seen of it: its loss first.
+    pub fn end_step(&mut self, info: StepInfo, seen: &Tensor) -> Result<(), TchError> {
         match self {
             Self::Host { last, done } => {
-                let loss = loss.f_double_value(&[])?;
+                let seen = values(seen)?;
                 let now = Instant::now();
                 let duration_s = now.duration_since(std::mem::replace(last, now)).as_secs_f64();
-                done.push_back(StepDone { info, duration_s, loss });
+                done.push_back(StepDone { info, duration_s, seen });
                 Ok(())
             }
-            Self::Cuda(clock) => clock.end_step(info, loss),
+            Self::Cuda(clock) => clock.end_step(info, seen),
         }
     }
 
@@ -91,21 +91,25 @@ impl StepClock {
     }
 }
 
+fn values(seen: &Tensor) -> Result<Vec<f64>, TchError> {
+    Vec::try_from(&seen.f_reshape([-1])?.f_to_kind(Kind::Double)?)
+}
+
 /// A ring of steps on their way: one event more than losses, for a duration needs both ends.
 pub struct CudaClock {
     events: Vec<cuda::Event>,
-    losses: Vec<Tensor>,
+    seen: Vec<Tensor>,
     pending: VecDeque<StepInfo>,
     /// The place of the oldest pending step; its end is the event after the one that began it.
     first: usize,
 }
 
 impl CudaClock {
-    fn new(loss: Kind) -> Result<Self, TchError> {
-        let slots = shim::pinned_empty(&[AHEAD as i64], loss)?;
+    fn new(loss: Kind, numbers: usize) -> Result<Self, TchError> {
+        let slots = shim::pinned_empty(&[AHEAD as i64, numbers as i64], loss)?;
         Ok(Self {
             events: (0..=AHEAD).map(|_| cuda::Event::timed()).collect::<Result<_, _>>()?,
-            losses: (0..AHEAD as i64).map(|slot| slots.f_get(slot)).collect::<Result<_, _>>()?,
+            seen: (0..AHEAD as i64).map(|slot| slots.f_get(slot)).collect::<Result<_, _>>()?,
             pending: VecDeque::with_capacity(AHEAD),
             first: 0,
         })
@@ -119,9 +123,9 @@ impl CudaClock {
         self.event(self.first + self.pending.len()).record()
     }
 
-    fn end_step(&mut self, info: StepInfo, loss: &Tensor) -> Result<(), TchError> {
+    fn end_step(&mut self, info: StepInfo, seen: &Tensor) -> Result<(), TchError> {
         let place = self.first + self.pending.len();
-        shim::copy(&self.losses[place % AHEAD], loss, true)?;
+        shim::copy(&self.seen[place % AHEAD], &seen.f_reshape([-1])?, true)?;
         self.event(place + 1).record()?;
         self.pending.push_back(info);
         Ok(())
@@ -137,9 +141,9 @@ impl CudaClock {
             return Ok(None);
         }
         let duration_s = end.since_s(self.event(self.first))?;
-        let loss = self.losses[self.first % AHEAD].f_double_value(&[])?;
+        let seen = values(&self.seen[self.first % AHEAD])?;
         self.pending.pop_front();
         self.first += 1;
-        Ok(Some(StepDone { info, duration_s, loss }))
+        Ok(Some(StepDone { info, duration_s, seen }))
     }
 }

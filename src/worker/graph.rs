@@ -1,4 +1,4 @@
-//! The step as a CUDA graph: run eagerly at first, captured once, and from then on launched as a whole.
+//! The step as a CUDA graph: run eagerly at first, captured once for each shape of its inputs, and from then on launched as a whole.
 //!
 //! Collectives are part of it. NCCL's watchdog does not see those of a replay, so that a rank whose peer hangs is ended by
 //! [`crate::watchdog`]; one whose peer dies is ended by its group as always.
@@ -11,10 +11,13 @@ use crate::shim::{self, cuda};
 
 /// How the steps of one run become replays.
 pub struct StepGraph<I> {
-    /// Steps until the capture.
+    /// Steps until the first capture.
     eager_left: u64,
-    captured: Option<Captured<I>>,
+    captured: Vec<Captured<I>>,
+    /// Shapes that were run once. Only the second batch of a shape is captured: in the first one, libraries choose their algorithms.
+    seen: Vec<Vec<Vec<i64>>>,
     replays: u64,
+    late_shapes: u64,
 }
 
 /// A captured step: it reads its inputs and writes its loss always at the same place.
@@ -27,9 +30,13 @@ struct Captured<I> {
 /// What was seen of the graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replays {
-    /// Steps that replayed it.
+    /// Steps that replayed one.
     pub steps: u64,
-    /// Kernels of a replay.
+    /// Shapes of inputs that have one.
+    pub shapes: u64,
+    /// Shapes that came first after the warm-up, when each cost a step that was not replayed.
+    pub late_shapes: u64,
+    /// Kernels of a replay, of the shape that was captured last.
     pub kernels: u64,
     /// Kernels, copies and fills of a replay.
     pub nodes: u64,
@@ -46,34 +53,62 @@ impl<I: Tensors> StepGraph<I> {
         }
         cuda::use_side_stream()?;
         // The last step of the warm-up is the first replay.
-        Ok(Self { eager_left: CUDA_GRAPH_WARM_UP_STEPS - 1, captured: None, replays: 0 })
+        Ok(Self {
+            eager_left: CUDA_GRAPH_WARM_UP_STEPS - 1,
+            captured: Vec::new(),
+            seen: Vec::new(),
+            replays: 0,
+            late_shapes: 0,
+        })
     }
 
     /// One step: `eager` itself at first, then what it was captured as. The loss is overwritten by the next step.
     pub fn step(&mut self, inputs: &I, eager: impl FnOnce(&I) -> Result<Tensor, TchError>) -> Result<Tensor, TchError> {
-        if self.eager_left > 0 {
-            self.eager_left -= 1;
+        let shape: Vec<_> = inputs.all().iter().map(Tensor::size).collect();
+        let is_new = !self.seen.contains(&shape);
+        // The last step of the warm-up is the first replay.
+        let warms_up = self.eager_left > 0;
+        self.eager_left = self.eager_left.saturating_sub(1);
+        if warms_up || is_new {
+            self.late_shapes += u64::from(!warms_up);
+            if is_new {
+                self.seen.push(shape);
+            }
             return eager(inputs);
         }
-        let captured = match &self.captured {
-            Some(captured) => captured,
-            None => self.captured.insert(Captured::new(inputs, eager)?),
+        let index = match self.captured.iter().position(|captured| captured.is_of(inputs)) {
+            Some(index) => index,
+            None => {
+                let beside = self.captured.first().map(|captured| &captured.graph);
+                self.captured.push(Captured::new(beside, inputs, eager)?);
+                self.captured.len() - 1
+            }
         };
         self.replays += 1;
-        captured.replay(inputs)
+        self.captured[index].replay(inputs)
     }
 
     /// What was done so far.
     pub fn replays(&self) -> Replays {
-        let of = |count: fn(&cuda::Graph) -> u64| self.captured.as_ref().map_or(0, |captured| count(&captured.graph));
-        Replays { steps: self.replays, kernels: of(|graph| graph.kernels), nodes: of(|graph| graph.nodes) }
+        let of = |count: fn(&cuda::Graph) -> u64| self.captured.last().map_or(0, |captured| count(&captured.graph));
+        Replays {
+            steps: self.replays,
+            shapes: self.captured.len() as u64,
+            late_shapes: self.late_shapes,
+            kernels: of(|graph| graph.kernels),
+            nodes: of(|graph| graph.nodes),
+        }
     }
 }
 
 impl<I: Tensors> Captured<I> {
-    fn new(inputs: &I, eager: impl FnOnce(&I) -> Result<Tensor, TchError>) -> Result<Self, TchError> {
+    fn new(
+        beside: Option<&cuda::Graph>,
+        inputs: &I,
+        eager: impl FnOnce(&I) -> Result<Tensor, TchError>,
+    ) -> Result<Self, TchError> {
         let inputs = inputs.map_each(Tensor::f_empty_like)?;
-        let (graph, loss) = cuda::Graph::capture(|| eager(&inputs)).map_err(|error| {
+        let (graph, loss) = cuda::Graph::capture(beside, || eager(&inputs)).map_err(|error| {
             let text = match error {
                 TchError::Torch(text) => text,
                 other => other.to_string(),
@@ -83,12 +118,12 @@ impl<I: Tensors> Captured<I> {
         Ok(Self { graph, inputs, loss })
     }
 
+    fn is_of(&self, inputs: &I) -> bool {
+        self.inputs.all().iter().zip(inputs.all()).all(|(held, given)| held.size() == given.size())
+    }
+
     fn replay(&self, inputs: &I) -> Result<Tensor, TchError> {
         for (held, given) in self.inputs.all().iter().zip(inputs.all()) {
-            if given.size() != held.size() {
-                let (found, captured) = (given.size(), held.size());
-                return Err(TchError::Torch(format!("a batch of {found:?} came to a graph of {captured:?}")));
-            }
             shim::copy(held, given, true)?;
         }
         self.graph.replay()?;

@@ -32,6 +32,7 @@ mod device;
 mod graph;
 mod image;
 mod job;
+mod llm;
 mod module;
 mod parallel;
 #[cfg(test)]

@@ -22,15 +22,16 @@ pub fn on_off(on: bool) -> &'static str {
 
 /// How many steps of a whole run were replayed.
 pub fn cuda_graph(asked: bool, replays: Replays, steps: u64) -> Evidence {
-    let Replays { steps: replayed, kernels, nodes } = replays;
+    let Replays { steps: replayed, shapes, late_shapes, kernels, nodes } = replays;
+    let graphs = if shapes > 1 { format!("{shapes} graphs, the last") } else { "a graph".into() };
     let seen = match replayed {
         0 => format!("each of {steps} steps launched its kernels one by one"),
         _ => format!(
-            "{replayed} of {steps} steps were one launch each, of a graph of {nodes} nodes, {kernels} of them kernels"
+            "{replayed} of {steps} steps were one launch each, of {graphs} of {nodes} nodes, {kernels} of them kernels"
         ),
     };
     // The last step of the warm-up is the first replay.
-    let eager = if asked { CUDA_GRAPH_WARM_UP_STEPS - 1 } else { steps };
+    let eager = if asked { CUDA_GRAPH_WARM_UP_STEPS - 1 + late_shapes } else { steps };
     evidence("cuda_graph", on_off(asked), seen, replayed + eager == steps)
 }
 

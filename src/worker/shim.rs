@@ -9,15 +9,20 @@
 mod c10d;
 pub mod cuda;
 mod host;
+pub mod llama;
+mod mapped;
 mod numa;
+mod optimizer;
 mod profiler;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
-    Autocast, Flags, LossScale, Sgd, adopt, copy, is_channels_last, is_pinned, on_gradient, pinned_empty, place,
-    set_threads, torch_version,
+    Autocast, Flags, adopt, copy, is_channels_last, is_pinned, on_gradient, pinned_empty, place, set_threads,
+    torch_version,
 };
+pub use mapped::Mapped;
 pub use numa::ThreadPolicy;
+pub use optimizer::{AdamW, LossScale, Sgd};
 pub use profiler::{NvtxRange, Recording};
 
 use std::ffi::{CStr, c_char, c_int};

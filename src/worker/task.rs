@@ -68,6 +68,12 @@ pub trait Task: Sized {
     /// Reads the data. All ranks come to this point.
     fn data(&self, rank: Rank, report: &mut Report) -> Result<Self::Data, Stop>;
 
+    /// The parts of a batch that go through the module one after the other and end in one update, each with its share of the
+    /// loss, a scalar on the device. None where the batch goes as a whole.
+    fn parts(&self, _inputs: &Self::Inputs) -> Result<Vec<(Self::Inputs, Tensor)>, TchError> {
+        Ok(Vec::new())
+    }
+
     /// The loss of a batch, a mean over its units: a scalar from which the backward pass starts.
     fn loss(&self, forward: &mut Forward<Self::Module>, inputs: &Self::Inputs) -> Result<Tensor, TchError>;
 
@@ -168,6 +174,11 @@ pub trait Epoch {
 
 /// Updates parameters from their gradients.
 pub trait Optimizer {
+    /// Before each step, whether it is replayed or not: what changes from update to update.
+    fn begin(&mut self) -> Result<(), TchError> {
+        Ok(())
+    }
+
     /// Drops the gradients: the next backward pass writes them instead of adding to them.
     fn zero(&mut self) -> Result<(), TchError>;
 
@@ -176,18 +187,28 @@ pub trait Optimizer {
 
     /// Gradients so far that had to be copied into their parameter's strides.
     fn relaid(&self) -> i64;
+
+    /// What is measured of each update: keys of measures.
+    fn measures(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Those of the last update, scalars of the loss's type on the device.
+    fn measured(&self) -> Result<Vec<Tensor>, TchError> {
+        Ok(Vec::new())
+    }
 }
 
 impl Optimizer for Sgd {
     fn zero(&mut self) -> Result<(), TchError> {
-        self.zero()
+        self.0.zero()
     }
 
     fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
-        self.step(scale)
+        self.0.step(scale)
     }
 
     fn relaid(&self) -> i64 {
-        self.relaid()
+        self.0.relaid()
     }
 }

@@ -106,7 +106,8 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     let trainer = Trainer::new(task, &device.devices, peers, job.seed, shape.cuda_graph)?;
     report.event(Event::Model { name: trainer.task().model().into() })?;
     report.reading("parameters", parameter_count(trainer.module()) as f64, None, None)?;
-    let clock = StepClock::new(device.device, trainer.arithmetic().losses())?;
+    let numbers = 1 + trainer.optimizer().measures().len();
+    let clock = StepClock::new(device.device, trainer.arithmetic().losses(), numbers)?;
 
     report.event(Event::Phase { phase: Phase::Load })?;
     let mut data = trainer.task().data(rank, report)?;
@@ -229,12 +230,12 @@ impl<T: Task> Run<'_, T> {
                 watchdog.given();
             }
             self.owed += 1;
-            let loss = {
+            let seen = {
                 let _range = NvtxRange::new(c"step");
                 self.trainer.step(batch.inputs())?
             };
             let info = StepInfo { step: self.step, load_wait_s: batch.wait_s(), units: batch.units() };
-            self.clock.end_step(info, &loss)?;
+            self.clock.end_step(info, &seen)?;
             self.capture.after_step(self.step, || meet(self.rank, self.watchdog.as_ref()))?;
             self.report_steps(epoch, false, &mut sums)?;
             if self.step == 1 {
@@ -265,7 +266,8 @@ impl<T: Task> Run<'_, T> {
 
     /// Tells the steps that are over; with `all`, waits for those that are not.
     fn report_steps(&mut self, epoch: u32, all: bool, sums: &mut Sums) -> Result<(), Stop> {
-        while let Some(StepDone { info, duration_s, loss }) = self.clock.next_done(all)? {
+        while let Some(StepDone { info, duration_s, seen }) = self.clock.next_done(all)? {
+            let loss = seen.first().copied().unwrap_or(f64::NAN);
             self.owed = self.owed.saturating_sub(1);
             if let Some(watchdog) = &self.watchdog {
                 watchdog.done(self.owed > 0 && self.is_watched());
@@ -282,6 +284,9 @@ impl<T: Task> Run<'_, T> {
                 units: info.units,
                 warm_up: self.warm_up(info.step),
             })?;
+            for (key, value) in self.trainer.optimizer().measures().iter().zip(&seen[1..]) {
+                self.report.reading(*key, *value, Some(epoch), Some(info.step))?;
+            }
             self.losses.see(loss).map_err(|found| not_finite(info.step, &found))?;
         }
         Ok(())

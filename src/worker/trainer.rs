@@ -75,33 +75,57 @@ impl<T: Task> Trainer<T> {
         self.graph.as_ref().map(StepGraph::replays).unwrap_or_default()
     }
 
-    /// Forward, backward, update. The loss of the batch before the update, on the device; a graph's is overwritten by the next step.
+    /// Forward, backward, update: the loss of the batch before the update, and what the optimizer measured of it, side by side on
+    /// the device. The next step overwrites a graph's.
     pub fn step(&mut self, inputs: &T::Inputs) -> Result<Tensor, TchError> {
+        self.optimizer.begin()?;
         let Some(mut graph) = self.graph.take() else { return self.eager_step(inputs) };
-        let loss = graph.step(inputs, |inputs| self.eager_step(inputs));
+        let seen = graph.step(inputs, |inputs| self.eager_step(inputs));
         self.graph = Some(graph);
-        loss
+        seen
     }
 
     fn eager_step(&mut self, inputs: &T::Inputs) -> Result<Tensor, TchError> {
         self.optimizer.zero()?;
+        let parts = self.task.parts(inputs)?;
+        let mut losses = Vec::new();
+        for (part, share) in &parts {
+            losses.push(self.gradients(part, Some(share))?);
+        }
+        let loss = if losses.is_empty() {
+            self.gradients(inputs, None)?
+        } else {
+            Tensor::f_stack(&losses, 0)?.f_sum(losses[0].kind())?
+        };
+        {
+            let _range = NvtxRange::new(c"all_reduce");
+            self.strategy.after_backward()?;
+        }
+        {
+            let _range = NvtxRange::new(c"optimizer");
+            self.optimizer.step(self.arithmetic.scale())?;
+        }
+        let mut seen = self.optimizer.measured()?;
+        if seen.is_empty() {
+            return Ok(loss);
+        }
+        seen.insert(0, loss);
+        Tensor::f_stack(&seen, 0)
+    }
+
+    /// Adds the gradients of a batch, or of a part of one with its share of the loss; gives that loss.
+    fn gradients(&mut self, inputs: &T::Inputs, share: Option<&Tensor>) -> Result<Tensor, TchError> {
         let loss = {
             let _range = NvtxRange::new(c"forward");
             self.pass(true, |task, forward| task.loss(forward, inputs))?
         };
-        let range = NvtxRange::new(c"backward");
+        let loss = share.map_or_else(|| Ok(loss.shallow_clone()), |share| loss.f_mul(share))?;
+        let _range = NvtxRange::new(c"backward");
         self.strategy.before_backward()?;
         match self.arithmetic.scale() {
             None => loss.f_backward()?,
             Some(scale) => scale.apply(&loss)?.f_backward()?,
         }
-        drop(range);
-        {
-            let _range = NvtxRange::new(c"all_reduce");
-            self.strategy.after_backward()?;
-        }
-        let _range = NvtxRange::new(c"optimizer");
-        self.optimizer.step(self.arithmetic.scale())?;
         loss.f_detach()
     }
 

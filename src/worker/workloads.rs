@@ -1,9 +1,10 @@
 //! The workloads that this worker trains: a folder each, and a line here.
 
-use multicard::plan::image;
+use multicard::plan::{image, llm};
 use multicard::protocol::{Job, RankPlace};
 
 use crate::image::Image;
+use crate::llm::Llm;
 use crate::report::{Report, Stop};
 use crate::task::Task;
 use crate::train;
@@ -14,7 +15,7 @@ pub type Work = Box<dyn FnOnce(&Job, &RankPlace, &mut Report) -> Result<(), Stop
 /// Makes a job's work, or says what of it cannot be done.
 type Make = fn(&Job) -> Result<Work, String>;
 
-const WORKLOADS: &[(&str, Make)] = &[(image::KEY, work::<Image>)];
+const WORKLOADS: &[(&str, Make)] = &[(image::KEY, work::<Image>), (llm::KEY, work::<Llm>)];
 
 /// What the job asks for, checked. The error says what this worker cannot do.
 pub fn find(job: &Job) -> Result<Work, String> {

@@ -83,7 +83,7 @@ fn train(width: f64, kind: Kind, channels_last: bool) -> (Vec<f64>, BTreeMap<Str
     let mut sgd = Sgd::new(&model.parameters(), 0.0005, 0.9, OptimizerImpl::Fused).unwrap();
     let (mut losses, mut norms) = (Vec::new(), BTreeMap::new());
     for step in 0..3 {
-        sgd.zero().unwrap();
+        sgd.0.zero().unwrap();
         let pooled = model.features(&images(kind, channels_last), Norm::Batch, &Pass::default()).unwrap();
         let logits = model.classify(&pooled).unwrap();
         let loss = logits.cross_entropy_loss::<Tensor>(&labels, None, Reduction::Mean, -100, 0.0);
@@ -92,10 +92,10 @@ fn train(width: f64, kind: Kind, channels_last: bool) -> (Vec<f64>, BTreeMap<Str
             let trained = variables.iter().filter(|(_, variable)| variable.requires_grad());
             norms = trained.map(|(name, v)| (name.clone(), v.grad().norm().double_value(&[]))).collect();
         }
-        sgd.step(None).unwrap();
+        sgd.0.step(None).unwrap();
         losses.push(loss.double_value(&[]));
     }
-    assert_eq!(sgd.relaid(), 0);
+    assert_eq!(sgd.0.relaid(), 0);
     (losses, norms)
 }
 

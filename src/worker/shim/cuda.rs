@@ -52,10 +52,11 @@ functions! {
     mcc_group_nccl(*mut c_void, c_int, c_int, c_int, i64) -> *mut c_void;
     mcc_current_stream() -> *mut c_void;
     mcc_use_side_stream() -> c_int;
-    mcc_graph_begin() -> *mut c_void;
+    mcc_graph_begin(*mut c_void) -> *mut c_void;
     mcc_graph_end(*mut c_void, *mut i64, *mut i64) -> c_int;
     mcc_graph_replay(*mut c_void) -> c_int;
     mcc_graph_free(*mut c_void) -> ();
+    mcc_llama_kernels() -> *mut c_void;
 }
 
 static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
@@ -228,6 +229,14 @@ pub(super) fn group(
     // SAFETY: the caller's store lives through the call, in which the shim takes a reference of its own.
     let group = unsafe { (functions.mcc_group_nccl)(store, rank, world_size, device as c_int, timeout_ms) };
     if group.is_null() { Err(error_from(functions.mcc_last_error)) } else { Ok(group) }
+}
+
+/// The fused kernels of a Llama block, compiled for this machine's GPUs.
+pub(super) fn llama_kernels() -> Result<*mut c_void, TchError> {
+    let functions = functions()?;
+    // SAFETY: no arguments.
+    let kernels = unsafe { (functions.mcc_llama_kernels)() };
+    if kernels.is_null() { Err(error_from(functions.mcc_last_error)) } else { Ok(kernels) }
 }
 
 /// A point in the current stream.

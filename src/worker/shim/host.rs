@@ -4,7 +4,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 
-use multicard::plan::OptimizerImpl;
 use tch::{Device, Kind, TchError, Tensor};
 use torch_sys::C_tensor;
 
@@ -38,21 +37,6 @@ unsafe extern "C" {
     fn mc_set_flags(benchmark: c_int, tf32_conv: c_int, tf32_matmul: c_int, deterministic: c_int) -> c_int;
     fn mc_flags() -> c_int;
     fn mc_set_threads(compute: c_int, interop: c_int) -> c_int;
-    fn mc_sgd_new(
-        parameters: *const *const C_tensor,
-        count: usize,
-        learning_rate: f64,
-        momentum: f64,
-        implementation: c_int,
-    ) -> *mut c_void;
-    fn mc_sgd_free(sgd: *mut c_void);
-    fn mc_sgd_zero(sgd: *mut c_void) -> c_int;
-    fn mc_sgd_step(sgd: *mut c_void, scale: *mut c_void) -> c_int;
-    fn mc_sgd_relaid(sgd: *mut c_void) -> i64;
-    fn mc_scale_new(cuda_index: c_int) -> *mut c_void;
-    fn mc_scale_free(scale: *mut c_void);
-    fn mc_scale_apply(scale: *mut c_void, loss: *const C_tensor) -> *mut C_tensor;
-    fn mc_scale_read(scale: *mut c_void, value: *mut f64, skipped: *mut f64) -> c_int;
 }
 
 pub(super) fn check(status: c_int) -> Result<c_int, TchError> {
@@ -103,7 +87,7 @@ pub fn is_pinned(tensor: &Tensor) -> Result<bool, TchError> {
 }
 
 /// Drops the box whose pointer the shim was given: once, when it needs it no more.
-unsafe extern "C" fn release<T>(owner: *mut c_void) {
+pub(super) unsafe extern "C" fn release<T>(owner: *mut c_void) {
     // SAFETY: made by `Box::into_raw` of a box of `T`, and given back once.
     drop(unsafe { Box::from_raw(owner.cast::<T>()) });
 }
@@ -133,6 +117,21 @@ pub fn copy(to: &Tensor, from: &Tensor, non_blocking: bool) -> Result<(), TchErr
     Ok(())
 }
 
+/// Writes an error's text, as much of it as there is room for, before the zero that ends it and is there already.
+///
+/// # Safety
+/// `text` has room for `room` bytes, all zero.
+pub(super) unsafe fn write_error(error: TchError, text: *mut c_char, room: usize) {
+    let error = match error {
+        TchError::Torch(text) => text,
+        other => other.to_string(),
+    };
+    let told = error.as_bytes();
+    let length = told.len().min(room.saturating_sub(1));
+    // SAFETY: the caller's promise.
+    unsafe { ptr::copy_nonoverlapping(told.as_ptr(), text.cast(), length) };
+}
+
 /// Calls `hook` in a backward pass when the whole gradient of the tensor is there, before what made the tensor is asked for its
 /// own; never where the tensor needs no gradient. An error ends the backward pass. On a GPU a thread of autograd calls it.
 pub fn on_gradient<F>(tensor: &Tensor, hook: F) -> Result<(), TchError>
@@ -146,14 +145,8 @@ where
     ) -> c_int {
         // SAFETY: the box of `on_gradient`, which lives until `release`.
         let Err(error) = (unsafe { &*owner.cast::<F>() })() else { return 0 };
-        let error = match error {
-            TchError::Torch(text) => text,
-            other => other.to_string(),
-        };
-        let told = error.as_bytes();
-        let length = told.len().min(room.saturating_sub(1));
-        // SAFETY: there is room for that many bytes, and the zero behind them is there already.
-        unsafe { ptr::copy_nonoverlapping(told.as_ptr(), text.cast(), length) };
+        // SAFETY: there is that much room.
+        unsafe { write_error(error, text, room) };
         -1
     }
     let owner = Box::into_raw(Box::new(hook)).cast();
@@ -222,88 +215,5 @@ impl Flags {
         let bits = check(unsafe { mc_flags() })?;
         let bit = |value: c_int| bits & value != 0;
         Ok(Self { cudnn_benchmark: bit(1), tf32_conv: bit(2), tf32_matmul: bit(4), deterministic: bit(8) })
-    }
-}
-
-/// Dynamic loss scaling as torch.amp.GradScaler, held on the device.
-pub struct LossScale(*mut c_void);
-
-impl LossScale {
-    /// The scale a run begins with.
-    pub fn new(device: Device) -> Result<Self, TchError> {
-        // SAFETY: plain values.
-        Ok(Self(check_pointer(unsafe { mc_scale_new(cuda_index(device)) })?))
-    }
-
-    /// The loss times the scale.
-    pub fn apply(&self, loss: &Tensor) -> Result<Tensor, TchError> {
-        // SAFETY: made by `mc_scale_new`, freed only in `drop`; the loss lives through the call.
-        own(unsafe { mc_scale_apply(self.0, loss.as_ptr()) })
-    }
-
-    /// The scale and the number of updates skipped so far. Waits for the device.
-    pub fn read(&self) -> Result<(f64, u64), TchError> {
-        let (mut scale, mut skipped) = (0.0, 0.0);
-        // SAFETY: as in `apply`; both places live through the call.
-        check(unsafe { mc_scale_read(self.0, &mut scale, &mut skipped) })?;
-        Ok((scale, skipped as u64))
-    }
-}
-
-impl Drop for LossScale {
-    fn drop(&mut self) {
-        // SAFETY: made by `mc_scale_new`, freed once.
-        unsafe { mc_scale_free(self.0) };
-    }
-}
-
-/// SGD with momentum over a fixed list of parameters.
-pub struct Sgd(*mut c_void);
-
-impl Sgd {
-    /// Over parameters as they are placed now: moving them later would leave the optimizer with the old storage.
-    pub fn new(
-        parameters: &[Tensor],
-        learning_rate: f64,
-        momentum: f64,
-        implementation: OptimizerImpl,
-    ) -> Result<Self, TchError> {
-        let pointers: Vec<_> = parameters.iter().map(Tensor::as_ptr).collect();
-        let implementation = match implementation {
-            OptimizerImpl::Fused => 0,
-            OptimizerImpl::Foreach => 1,
-            OptimizerImpl::Loop => 2,
-        };
-        // SAFETY: `pointers` holds that many tensors that live through the call; the shim keeps its own references.
-        let sgd = unsafe { mc_sgd_new(pointers.as_ptr(), pointers.len(), learning_rate, momentum, implementation) };
-        Ok(Self(check_pointer(sgd)?))
-    }
-
-    /// Drops the gradients: the next backward pass writes them instead of adding to them.
-    pub fn zero(&mut self) -> Result<(), TchError> {
-        // SAFETY: made by `mc_sgd_new`, freed only in `drop`.
-        check(unsafe { mc_sgd_zero(self.0) })?;
-        Ok(())
-    }
-
-    /// One update. With a scale, the gradients are those of the scaled loss.
-    pub fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
-        let scale = scale.map_or(ptr::null_mut(), |scale| scale.0);
-        // SAFETY: both made by the shim and alive.
-        check(unsafe { mc_sgd_step(self.0, scale) })?;
-        Ok(())
-    }
-
-    /// How many gradients had to be copied because their strides were not their parameter's.
-    pub fn relaid(&self) -> i64 {
-        // SAFETY: made by `mc_sgd_new`, freed only in `drop`.
-        unsafe { mc_sgd_relaid(self.0) }
-    }
-}
-
-impl Drop for Sgd {
-    fn drop(&mut self) {
-        // SAFETY: made by `mc_sgd_new`, freed once.
-        unsafe { mc_sgd_free(self.0) };
     }
 }

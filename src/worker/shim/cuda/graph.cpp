@@ -20,14 +20,15 @@ SHIM_API int mcc_use_side_stream() {
   })
 }
 
-// Everything the device was told is done, and memory that only waits to be used again is given back for the graph's pool.
-SHIM_API CUDAGraph* mcc_graph_begin() {
+// Everything the device was told is done, and memory that only waits to be used again is given back for the graph's pool: that
+// of `beside` where there is one.
+SHIM_API CUDAGraph* mcc_graph_begin(CUDAGraph* beside) {
   GUARD(nullptr, {
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
     auto graph = std::make_unique<CUDAGraph>(/*keep_graph=*/true);
     // Other threads go on meanwhile: the loader's wait for their copies, NCCL's watchdog looks at events.
-    graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    graph->capture_begin(beside != nullptr ? beside->pool() : at::cuda::MempoolId_t{0, 0}, cudaStreamCaptureModeThreadLocal);
     return graph.release();
   })
 }

@@ -16,7 +16,7 @@ pub fn use_side_stream() -> Result<(), TchError> {
     Ok(())
 }
 
-/// Work of one stream with fixed shapes and addresses. Its memory is a pool of its own, which lives as long as it.
+/// Work of one stream with fixed shapes and addresses. Its memory is a pool, which lives as long as it.
 pub struct Graph {
     raw: *mut c_void,
     functions: &'static Functions,
@@ -27,11 +27,16 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Records what `work` gives to the current stream, without doing it. `work` must not wait for the device.
-    pub fn capture<T>(work: impl FnOnce() -> Result<T, TchError>) -> Result<(Self, T), TchError> {
+    /// Records what `work` gives to the current stream, without doing it. `work` must not wait for the device. The graph takes
+    /// its memory from the pool of `beside`, where there is one: replays of both overwrite each other's tensors.
+    pub fn capture<T>(
+        beside: Option<&Self>,
+        work: impl FnOnce() -> Result<T, TchError>,
+    ) -> Result<(Self, T), TchError> {
         let functions = functions()?;
-        // SAFETY: no arguments.
-        let raw = unsafe { (functions.mcc_graph_begin)() };
+        let beside = beside.map_or(std::ptr::null_mut(), |graph| graph.raw);
+        // SAFETY: no graph, or one that lives through the call.
+        let raw = unsafe { (functions.mcc_graph_begin)(beside) };
         if raw.is_null() {
             return Err(error_from(functions.mcc_last_error));
         }

@@ -1,0 +1,187 @@
+//! The workload `llm`: fine-tuning of Llama models (2505.22905 section 4).
+
+mod data;
+mod model;
+mod optimizer;
+mod proof;
+mod weights;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use multicard::plan::LlmSettings;
+use multicard::plan::llm::{Kernels, LlmData, ModelConfig, Precision, Tf32};
+use multicard::protocol::{Evidence, Job};
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::precision::Arithmetic;
+use crate::report::{Report, Stop};
+use crate::shim::{self, Flags};
+use crate::task::{Forward, Optimizer, Rank, Readings, Task};
+use crate::trainer::Trainer;
+use data::{Batch, Rows};
+use model::{IGNORED_LABEL, Llama, Options};
+use optimizer::{Schedule, Scheduled};
+use weights::Checkpoint;
+
+/// Fine-tuning of a Llama.
+pub struct Llm {
+    settings: LlmSettings,
+    config: ModelConfig,
+    /// Weights that it starts from; random ones where there are none.
+    checkpoint: Option<Checkpoint>,
+    /// Steps of the run, once its rows are read.
+    steps: Rc<Cell<u64>>,
+}
+
+/// The sum of losses and the number of tokens that they are of, on the device.
+pub struct Totals([Tensor; 2]);
+
+impl Llm {
+    fn options(&self) -> Options {
+        Options {
+            lora: self.settings.lora,
+            fused: self.settings.kernels == Kernels::Fused,
+            checkpointing: self.settings.activation_checkpointing,
+        }
+    }
+
+    /// The type of frozen weights, or of all where all are trained.
+    fn weights(&self) -> Kind {
+        match self.settings.precision {
+            Precision::Fp32 => Kind::Float,
+            Precision::Bf16 => Kind::BFloat16,
+            Precision::Fp16 => Kind::Half,
+        }
+    }
+}
+
+/// Tokens that count in the loss of a batch: those whose successor has a label. At least 1.
+fn counted(labels: &Tensor) -> Result<Tensor, TchError> {
+    let labels = labels.f_narrow(1, 1, labels.size()[1] - 1)?;
+    labels.f_ne(IGNORED_LABEL)?.f_sum(Kind::Float)?.f_clamp_min(1)
+}
+
+impl Task for Llm {
+    /// Tokens, labels, and where several rows share one, positions.
+    type Inputs = Vec<Tensor>;
+    type Module = Llama;
+    type Data = Rows;
+    type Totals = Totals;
+
+    fn new(job: &Job) -> Result<Self, String> {
+        let settings = LlmSettings::from_levels(&job.levels)?;
+        let data = LlmData::read(&job.data)?;
+        let config = data.model(settings.model)?;
+        let checkpoint = data.weights.as_deref().map(Checkpoint::open).transpose()?;
+        if let Some(checkpoint) = &checkpoint {
+            checkpoint.check(&weights::expected(&config))?;
+        }
+        let steps = Rc::new(Cell::new(job.shape.steps));
+        Ok(Self { settings, config, checkpoint, steps })
+    }
+
+    fn epochs(&self) -> u32 {
+        self.settings.epochs as u32
+    }
+
+    fn strategy(&self) -> &str {
+        self.settings.sharding.name()
+    }
+
+    fn flags(&self) -> Flags {
+        let tf32_matmul = self.settings.tf32 == Tf32::All && self.settings.precision == Precision::Fp32;
+        Flags { cudnn_benchmark: false, tf32_conv: false, tf32_matmul, deterministic: self.settings.deterministic }
+    }
+
+    fn arithmetic(&self, device: Device) -> Result<Arithmetic, TchError> {
+        Arithmetic::new(device, self.weights(), None, self.settings.precision == Precision::Fp16)
+    }
+
+    fn model(&self) -> &str {
+        &self.config.name
+    }
+
+    fn module(&self, device: Device, weights: Kind) -> Result<Llama, TchError> {
+        let options = self.options();
+        if options.fused && device.is_cuda() {
+            shim::llama::use_cuda_kernels()?;
+        }
+        let llama = Llama::new(&self.config, options, device, weights)?;
+        if let Some(checkpoint) = &self.checkpoint {
+            checkpoint.copy_to(&llama.named_weights(&Tensor::f_detach)?)?;
+        }
+        Ok(llama)
+    }
+
+    fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError> {
+        let LlmSettings { learning_rate, warmup_steps, optimizer_impl, .. } = self.settings;
+        let schedule = Schedule { peak: learning_rate, warm_up: warmup_steps as u64, steps: Rc::clone(&self.steps) };
+        Ok(Box::new(Scheduled::new(parameters, schedule, optimizer_impl)?))
+    }
+
+    fn data(&self, rank: Rank, _report: &mut Report) -> Result<Rows, Stop> {
+        let rows = Rows::read(&self.settings, self.config.vocabulary as i64, rank.job, rank.device.device)?;
+        self.steps.set(crate::task::Data::batches(&rows) as u64 * u64::from(self.epochs()));
+        Ok(rows)
+    }
+
+    /// Micro-batches, each with its share of the step's tokens.
+    fn parts(&self, inputs: &Vec<Tensor>) -> Result<Vec<(Vec<Tensor>, Tensor)>, TchError> {
+        let parts = self.settings.gradient_accumulation as i64;
+        if parts == 1 {
+            return Ok(Vec::new());
+        }
+        let all = counted(&inputs[1])?;
+        let rows = inputs[0].size()[0] / parts;
+        let part = |index: i64| {
+            let part: Result<Vec<_>, _> = inputs.iter().map(|tensor| tensor.f_narrow(0, index * rows, rows)).collect();
+            let part = part?;
+            let share = counted(&part[1])?.f_div(&all)?;
+            Ok((part, share))
+        };
+        (0..parts).map(part).collect()
+    }
+
+    fn loss(&self, forward: &mut Forward<Llama>, inputs: &Vec<Tensor>) -> Result<Tensor, TchError> {
+        forward.run(inputs)?.f_sum(Kind::Float)?.f_div(&counted(&inputs[1])?)
+    }
+
+    fn totals(&self, device: Device) -> Result<Totals, TchError> {
+        let zero = || Tensor::f_zeros([0i64; 0], (Kind::Double, device));
+        Ok(Totals([zero()?, zero()?]))
+    }
+
+    fn evaluate(
+        &self,
+        forward: &mut Forward<Llama>,
+        inputs: &Vec<Tensor>,
+        Totals([loss, tokens]): &mut Totals,
+    ) -> Result<(), TchError> {
+        let _ = loss.f_add_(&forward.run(inputs)?.f_sum(Kind::Double)?)?;
+        let _ = tokens.f_add_(&counted(&inputs[1])?)?;
+        Ok(())
+    }
+
+    fn score(
+        &self,
+        Totals([loss, tokens]): &Totals,
+        sum: &dyn Fn(&Tensor) -> Result<(), TchError>,
+    ) -> Result<Readings, TchError> {
+        let sums = Tensor::f_stack(&[loss, tokens], 0)?;
+        sum(&sums)?;
+        let sums = Vec::<f64>::try_from(&sums.f_to_device(Device::Cpu)?)?;
+        if sums[1] == 0.0 {
+            return Ok(Readings::new());
+        }
+        Ok(vec![("test_loss", sums[0] / sums[1]), ("test_units", sums[1])])
+    }
+
+    fn proof(&self, trainer: &Trainer<Self>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
+        proof::gather(trainer, batch)
+    }
+}
+
+#[cfg(test)]
+#[path = "llm/task_tests.rs"]
+mod tests;

@@ -1,0 +1,516 @@
+//! Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, and low-rank adapters beside its projections.
+//!
+//! Layout and names are Hugging Face's (transformers, `modeling_llama`): rotary positions turn the halves of a head against each
+//! other. Projections of one input are one matrix: q, k and v, gate and up.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use multicard::plan::llm::{Lora, ModelConfig};
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::module::{Module, Pass, Tensors};
+use crate::shim::llama::{self, Adapted};
+
+/// Rows of logits that the fused loss holds at a time.
+const LOSS_ROWS: i64 = 1024;
+/// Parts of the logits whose loss is computed one after the other, as TorchTune's `CEWithChunkedOutputLoss`.
+const LOSS_PARTS: i64 = 8;
+/// What the loss skips.
+pub const IGNORED_LABEL: i64 = -100;
+/// The standard deviation of random weights.
+const RANDOM_DEVIATION: f64 = 0.02;
+
+/// Tokens and labels `[batch, tokens]`, and where several rows share one, the position of each token in its own row.
+impl Tensors for Vec<Tensor> {
+    fn all(&self) -> &[Tensor] {
+        self
+    }
+
+    fn map_each(&self, change: impl FnMut(&Tensor) -> Result<Tensor, TchError>) -> Result<Self, TchError> {
+        self.iter().map(change).collect()
+    }
+}
+
+/// What of a parameter is wanted: its values, its gradient.
+pub type Of<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
+
+/// How a model is made and run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Adapters; none where all weights are trained.
+    pub lora: Option<Lora>,
+    /// Several steps of a block in one kernel.
+    pub fused: bool,
+    /// Blocks keep their input alone.
+    pub checkpointing: bool,
+}
+
+/// A linear layer without bias: one or several projections of one input, and their adapters.
+struct Linear {
+    /// `[out, in]`.
+    weight: Tensor,
+    /// The projections side by side: name in Hugging Face's files, columns.
+    parts: Vec<(&'static str, i64)>,
+    adapters: Option<Adapters>,
+}
+
+/// The adapters of a layer's projections: `y += scale (x A^T) B^T`.
+struct Adapters {
+    /// Their A, one below the other: `[parts * rank, in]`.
+    a: Tensor,
+    /// Of each adapted projection its place among all, its first column and its B `[out, rank]`.
+    b: Vec<(usize, i64, Tensor)>,
+    scale: f64,
+}
+
+/// Where new weights go, and how they are kept.
+#[derive(Clone, Copy)]
+struct Place {
+    device: Device,
+    weights: Kind,
+    lora: Option<Lora>,
+}
+
+impl Place {
+    /// A weight that is trained where there are no adapters.
+    fn parameter(
+        &self,
+        shape: &[i64],
+        fill: impl FnOnce(Tensor) -> Result<Tensor, TchError>,
+    ) -> Result<Tensor, TchError> {
+        let made = fill(Tensor::f_empty(shape, (self.weights, self.device))?)?;
+        Ok(made.set_requires_grad(self.lora.is_none()))
+    }
+
+    fn matrix(&self, out: i64, from: i64) -> Result<Tensor, TchError> {
+        self.parameter(&[out, from], |mut empty| empty.f_normal_(0.0, RANDOM_DEVIATION))
+    }
+
+    fn norm(&self, width: i64) -> Result<Tensor, TchError> {
+        self.parameter(&[width], |mut empty| empty.f_fill_(1.0))
+    }
+
+    fn linear(&self, from: i64, parts: &[(&'static str, i64)]) -> Result<Linear, TchError> {
+        let weight = self.matrix(parts.iter().map(|(_, out)| out).sum(), from)?;
+        let adapters = self.lora.map(|lora| self.adapters(&lora, from, parts)).transpose()?.flatten();
+        Ok(Linear { weight, parts: parts.to_vec(), adapters })
+    }
+
+    fn adapters(&self, lora: &Lora, from: i64, parts: &[(&'static str, i64)]) -> Result<Option<Adapters>, TchError> {
+        // Training in half precision loses small updates; its adapters stay in fp32.
+        let kind = if self.weights == Kind::Half { Kind::Float } else { self.weights };
+        let (rank, mut start, mut b) = (lora.rank as i64, 0, Vec::new());
+        for (place, (name, out)) in parts.iter().enumerate() {
+            if lora.targets.has(target(name)) {
+                let zeros = Tensor::f_zeros([*out, rank], (kind, self.device))?;
+                b.push((place, start, zeros.set_requires_grad(true)));
+            }
+            start += out;
+        }
+        if b.is_empty() {
+            return Ok(None);
+        }
+        // As torch.nn.Linear begins: uniform within 1 / sqrt(in).
+        let bound = 1.0 / (from as f64).sqrt();
+        let a = Tensor::f_empty([rank * b.len() as i64, from], (kind, self.device))?.f_uniform_(-bound, bound)?;
+        Ok(Some(Adapters { a: a.set_requires_grad(true), b, scale: lora.alpha / lora.rank as f64 }))
+    }
+}
+
+/// What `lora_targets` calls a projection.
+fn target(name: &str) -> &str {
+    match name {
+        "self_attn.q_proj" => "q",
+        "self_attn.k_proj" => "k",
+        "self_attn.v_proj" => "v",
+        "self_attn.o_proj" => "output",
+        _ => "mlp",
+    }
+}
+
+impl Linear {
+    fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        let adapters = self.adapters.iter();
+        [&self.weight]
+            .into_iter()
+            .chain(adapters.flat_map(|it| [&it.a].into_iter().chain(it.b.iter().map(|(_, _, b)| b))))
+    }
+
+    /// libtorch's operations one by one. An adapter in fp32 beside half-precision weights computes in theirs.
+    fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+        let output = input.f_linear(&self.weight, None::<&Tensor>)?;
+        let Some(Adapters { a, b, scale }) = &self.adapters else { return Ok(output) };
+        let low = input.f_linear(&a.f_to_kind(input.kind())?, None::<&Tensor>)?.f_mul_scalar(*scale)?;
+        let rank = a.size()[0] / b.len() as i64;
+        // The projections stand side by side; those without an adapter get nothing.
+        let mut parts = output.f_split_with_sizes(self.parts.iter().map(|(_, out)| *out).collect::<Vec<_>>(), -1)?;
+        for (index, (place, _, b)) in b.iter().enumerate() {
+            let low = low.f_narrow(-1, index as i64 * rank, rank)?;
+            parts[*place] = parts[*place].f_add(&low.f_linear(&b.f_to_kind(input.kind())?, None::<&Tensor>)?)?;
+        }
+        Tensor::f_cat(&parts, -1)
+    }
+
+    fn with<R>(&self, call: impl FnOnce(&Adapted) -> R) -> R {
+        let b: Vec<_> = self.adapters.iter().flat_map(|it| &it.b).map(|(_, at, b)| (*at, b.shallow_clone())).collect();
+        let (a, scale) = self.adapters.as_ref().map_or((None, 0.0), |adapters| (Some(&adapters.a), adapters.scale));
+        call(&Adapted { weight: &self.weight, a, b: &b, scale })
+    }
+
+    /// The projections by name, as views of the one matrix.
+    fn named(&self, of: Of) -> Result<Vec<(&'static str, Tensor)>, TchError> {
+        let mut start = 0;
+        let view = |(name, out): &(&'static str, i64)| {
+            let part = of(&self.weight)?.f_narrow(0, start, *out)?;
+            start += out;
+            Ok((*name, part))
+        };
+        self.parts.iter().map(view).collect()
+    }
+
+    /// The adapters by name: A `[rank, in]` and B `[out, rank]`, as views.
+    fn named_adapters(&self, of: Of) -> Result<Vec<(&'static str, [Tensor; 2])>, TchError> {
+        let Some(Adapters { a, b, .. }) = &self.adapters else { return Ok(Vec::new()) };
+        let rank = a.size()[0] / b.len() as i64;
+        let view = |(index, (place, _, b)): (usize, &(usize, i64, Tensor))| {
+            let a = of(a)?.f_narrow(0, index as i64 * rank, rank)?;
+            Ok((self.parts[*place].0, [a, of(b)?]))
+        };
+        b.iter().enumerate().map(view).collect()
+    }
+}
+
+/// What all blocks share.
+#[derive(Clone, Copy)]
+struct Widths {
+    heads: i64,
+    kv_heads: i64,
+    head_dim: i64,
+    epsilon: f64,
+    fused: bool,
+}
+
+struct Block {
+    widths: Widths,
+    attention_norm: Tensor,
+    qkv: Linear,
+    output: Linear,
+    ffn_norm: Tensor,
+    gate_up: Linear,
+    down: Linear,
+}
+
+/// What blocks need of a batch besides their input.
+struct Batch {
+    /// Cosines and sines `[context, head_dim / 2]`.
+    rotary: [Tensor; 2],
+    /// Of all tokens, `[batch * tokens]`.
+    positions: Tensor,
+    /// Which tokens see which, `[batch, 1, tokens, tokens]`, where several rows share one; else each sees those before it.
+    mask: Option<Tensor>,
+}
+
+impl Batch {
+    fn shallow_clone(&self) -> Self {
+        Self {
+            rotary: self.rotary.each_ref().map(Tensor::shallow_clone),
+            positions: self.positions.shallow_clone(),
+            mask: self.mask.as_ref().map(Tensor::shallow_clone),
+        }
+    }
+}
+
+impl Block {
+    fn new(config: &ModelConfig, options: &Options, place: &Place) -> Result<Self, TchError> {
+        let (dim, ffn, head_dim) = (config.dim as i64, config.ffn as i64, config.head_dim as i64);
+        let (queries, keys) = (config.heads as i64 * head_dim, config.kv_heads as i64 * head_dim);
+        Ok(Self {
+            widths: Widths {
+                heads: config.heads as i64,
+                kv_heads: config.kv_heads as i64,
+                head_dim,
+                epsilon: config.norm_eps,
+                fused: options.fused,
+            },
+            attention_norm: place.norm(dim)?,
+            qkv: place.linear(
+                dim,
+                &[("self_attn.q_proj", queries), ("self_attn.k_proj", keys), ("self_attn.v_proj", keys)],
+            )?,
+            output: place.linear(queries, &[("self_attn.o_proj", dim)])?,
+            ffn_norm: place.norm(dim)?,
+            gate_up: place.linear(dim, &[("mlp.gate_proj", ffn), ("mlp.up_proj", ffn)])?,
+            down: place.linear(ffn, &[("mlp.down_proj", dim)])?,
+        })
+    }
+
+    fn linears(&self) -> [&Linear; 4] {
+        [&self.qkv, &self.output, &self.gate_up, &self.down]
+    }
+
+    fn forward(&self, input: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
+        let Widths { heads, kv_heads, epsilon, fused, .. } = self.widths;
+        let (attention_norm, ffn_norm) = ((&self.attention_norm, epsilon), (&self.ffn_norm, epsilon));
+        if fused {
+            let [q, k, v] = self.qkv.with(|qkv| {
+                let counts = (heads, kv_heads);
+                llama::attention_in(input, attention_norm, qkv, &batch.rotary, &batch.positions, counts)
+            })?;
+            let attended = self.attend([&q, &k, &v], batch)?;
+            return self.output.with(|output| {
+                self.gate_up.with(|gate_up| {
+                    self.down.with(|down| llama::block_out(input, &attended, output, ffn_norm, gate_up, down))
+                })
+            });
+        }
+        let qkv = self.qkv.forward(&rms_norm(input, attention_norm)?)?;
+        let qkv = qkv.f_unflatten(-1, [heads + 2 * kv_heads, self.widths.head_dim])?;
+        let part = |start, count| qkv.f_narrow(2, start, count);
+        let q = turn(&part(0, heads)?, batch)?;
+        let k = turn(&part(heads, kv_heads)?, batch)?;
+        let attended = self.attend([&q, &k, &part(heads + kv_heads, kv_heads)?], batch)?;
+        let middle = input.f_add(&self.output.forward(&attended)?)?;
+        let gate_up = self.gate_up.forward(&rms_norm(&middle, ffn_norm)?)?.f_chunk(2, -1)?;
+        let hidden = gate_up[0].f_silu()?.f_mul(&gate_up[1])?;
+        middle.f_add(&self.down.forward(&hidden)?)
+    }
+
+    /// Attention of queries to keys and values `[batch, tokens, heads, head_dim]`: `[batch, tokens, heads * head_dim]`.
+    fn attend(&self, [q, k, v]: [&Tensor; 3], batch: &Batch) -> Result<Tensor, TchError> {
+        let Widths { heads, kv_heads, fused, .. } = self.widths;
+        // Flash attention serves several heads of queries by one of keys itself; it knows neither fp32 nor masks.
+        let grouped = fused && q.kind() != Kind::Float && batch.mask.is_none();
+        let heads_first = |tensor: &Tensor, repeats: i64| {
+            let tensor = tensor.f_transpose(1, 2)?;
+            if repeats == 1 { Ok(tensor) } else { tensor.f_repeat_interleave_self_int(repeats, 1, None) }
+        };
+        let repeats = if grouped { 1 } else { heads / kv_heads };
+        let (q, k, v) = (heads_first(q, 1)?, heads_first(k, repeats)?, heads_first(v, repeats)?);
+        let mask = batch.mask.as_ref();
+        let attended = Tensor::f_scaled_dot_product_attention(&q, &k, &v, mask, 0.0, mask.is_none(), None, grouped)?;
+        attended.f_transpose(1, 2)?.f_flatten(2, 3)
+    }
+}
+
+fn rms_norm(input: &Tensor, (weight, epsilon): (&Tensor, f64)) -> Result<Tensor, TchError> {
+    let wide = input.f_to_kind(Kind::Float)?;
+    let mean = wide.f_square()?.f_mean_dim(-1, true, Kind::Float)?;
+    let normed = wide.f_mul(&mean.f_add_scalar(epsilon)?.f_rsqrt()?)?;
+    normed.f_to_kind(input.kind())?.f_mul(weight)
+}
+
+/// Turns heads `[batch, tokens, heads, head_dim]` by their positions, in fp32.
+fn turn(heads: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
+    let [cos, sin] = &batch.rotary;
+    let size = heads.size();
+    let of_positions =
+        |table: &Tensor| table.f_index_select(0, &batch.positions)?.f_view([size[0], size[1], 1, size[3] / 2]);
+    let (cos, sin) = (of_positions(cos)?, of_positions(sin)?);
+    let halves = heads.f_to_kind(Kind::Float)?.f_chunk(2, -1)?;
+    let first = halves[0].f_mul(&cos)?.f_sub(&halves[1].f_mul(&sin)?)?;
+    let second = halves[1].f_mul(&cos)?.f_add(&halves[0].f_mul(&sin)?)?;
+    Tensor::f_cat(&[first, second], -1)?.f_to_kind(heads.kind())
+}
+
+/// A Llama on one device.
+pub struct Llama {
+    options: Options,
+    embedding: Tensor,
+    // A part of a checkpoint's closure, which autograd may call in a thread of its own.
+    blocks: Vec<Arc<Mutex<Block>>>,
+    norm: Tensor,
+    /// None where it is the embedding's matrix.
+    output: Option<Tensor>,
+    rotary: [Tensor; 2],
+    epsilon: f64,
+}
+
+impl Llama {
+    /// With random weights, which are made on the device.
+    pub fn new(config: &ModelConfig, options: Options, device: Device, weights: Kind) -> Result<Self, TchError> {
+        let place = Place { device, weights, lora: options.lora };
+        let (dim, vocabulary) = (config.dim as i64, config.vocabulary as i64);
+        let blocks = (0..config.layers).map(|_| Ok(Arc::new(Mutex::new(Block::new(config, &options, &place)?))));
+        tch::no_grad(|| {
+            Ok(Self {
+                options,
+                embedding: place.matrix(vocabulary, dim)?,
+                blocks: blocks.collect::<Result<_, TchError>>()?,
+                norm: place.norm(dim)?,
+                output: if config.tied { None } else { Some(place.matrix(vocabulary, dim)?) },
+                rotary: rotary(config, device)?,
+                epsilon: config.norm_eps,
+            })
+        })
+    }
+
+    fn block<R>(&self, index: usize, call: impl FnOnce(&Block) -> R) -> R {
+        call(&self.blocks[index].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All weights but adapters by their names in Hugging Face's files, or what belongs `of` each, as views.
+    pub fn named_weights(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
+        let mut named = vec![("model.embed_tokens.weight".to_owned(), of(&self.embedding)?)];
+        for index in 0..self.blocks.len() {
+            let mut add = |name: &str, tensor| named.push((format!("model.layers.{index}.{name}.weight"), tensor));
+            self.block(index, |block| {
+                add("input_layernorm", of(&block.attention_norm)?);
+                add("post_attention_layernorm", of(&block.ffn_norm)?);
+                for linear in block.linears() {
+                    linear.named(of)?.into_iter().for_each(|(name, tensor)| add(name, tensor));
+                }
+                Ok::<_, TchError>(())
+            })?;
+        }
+        named.push(("model.norm.weight".to_owned(), of(&self.norm)?));
+        if let Some(output) = &self.output {
+            named.push(("lm_head.weight".to_owned(), of(output)?));
+        }
+        Ok(named)
+    }
+
+    /// All adapters by their names in PEFT's files, or what belongs `of` each, as views.
+    pub fn named_adapters(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
+        let mut named = Vec::new();
+        for index in 0..self.blocks.len() {
+            let adapters = self.block(index, |block| {
+                block.linears().iter().map(|linear| linear.named_adapters(of)).collect::<Result<Vec<_>, _>>()
+            })?;
+            for (name, [a, b]) in adapters.into_iter().flatten() {
+                let name = |which| format!("base_model.model.model.layers.{index}.{name}.lora_{which}.weight");
+                named.extend([(name("A"), a), (name("B"), b)]);
+            }
+        }
+        Ok(named)
+    }
+
+    /// The types of weights and of what is trained.
+    pub fn kinds(&self) -> (Kind, Kind) {
+        (self.embedding.kind(), self.parameters().first().map_or(self.embedding.kind(), Tensor::kind))
+    }
+
+    /// Whether blocks run as fused steps.
+    pub fn fused(&self) -> bool {
+        self.options.fused
+    }
+
+    fn output(&self) -> &Tensor {
+        self.output.as_ref().unwrap_or(&self.embedding)
+    }
+
+    /// The embeddings of tokens, and what blocks need to know of them.
+    fn batch(&self, input: &[Tensor]) -> Result<Batch, TchError> {
+        let size = input[0].size();
+        let tokens = Tensor::f_arange(size[1], (Kind::Int64, input[0].device()))?;
+        let (positions, mask) = match input.get(2) {
+            None => (tokens.f_repeat([size[0]])?, None),
+            Some(positions) => {
+                let row = positions.f_eq(0)?.f_cumsum(1, Kind::Int64)?;
+                let same = row.f_unsqueeze(2)?.f_eq_tensor(&row.f_unsqueeze(1)?)?;
+                let before = tokens.f_unsqueeze(1)?.f_ge_tensor(&tokens.f_unsqueeze(0)?)?;
+                (positions.f_flatten(0, -1)?, Some(same.f_logical_and(&before)?.f_unsqueeze(1)?))
+            }
+        };
+        Ok(Batch { rotary: self.rotary.each_ref().map(Tensor::shallow_clone), positions, mask })
+    }
+
+    /// What the last block gives: `[batch, tokens, dim]`.
+    fn hidden(&self, input: &[Tensor], pass: &Pass) -> Result<Tensor, TchError> {
+        let batch = self.batch(input)?;
+        let embed = |tokens: &Tensor| Tensor::f_embedding(&self.embedding, tokens, -1, false, false);
+        let mut hidden = pass.unit(0, &input[0], embed)?;
+        for (index, block) in self.blocks.iter().enumerate() {
+            let run = |hidden: &Tensor| {
+                if !(pass.train && self.options.checkpointing) {
+                    return self.block(index, |block| block.forward(hidden, &batch));
+                }
+                let (block, batch) = (Arc::clone(block), Mutex::new(batch.shallow_clone()));
+                llama::checkpoint(hidden, move |hidden| {
+                    let batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+                    block.lock().unwrap_or_else(PoisonError::into_inner).forward(hidden, &batch)
+                })
+            };
+            hidden = pass.unit(1 + index, &hidden, run)?;
+        }
+        Ok(hidden)
+    }
+
+    /// `[batch, tokens, vocabulary]`.
+    #[cfg(test)]
+    pub fn logits(&self, tokens: &Tensor) -> Result<Tensor, TchError> {
+        let hidden = self.hidden(std::slice::from_ref(tokens), &Pass::default())?;
+        rms_norm(&hidden, (&self.norm, self.epsilon))?.f_linear(self.output(), None::<&Tensor>)
+    }
+
+    /// The cross entropy of each token's label `[batch, tokens]`, in fp32: 0 where it is ignored.
+    fn losses(&self, hidden: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
+        let (size, norm) = (labels.size(), (&self.norm, self.epsilon));
+        let (hidden, labels) = (hidden.f_flatten(0, 1)?, labels.f_flatten(0, -1)?);
+        if self.options.fused {
+            return llama::losses(&hidden, norm, self.output(), &labels, LOSS_ROWS)?.f_view(&size[..]);
+        }
+        let hidden = rms_norm(&hidden, norm)?;
+        let rows = (hidden.size()[0] + LOSS_PARTS - 1) / LOSS_PARTS;
+        let parts = hidden.f_split(rows, 0)?.into_iter().zip(labels.f_split(rows, 0)?);
+        let losses = parts.map(|(hidden, labels)| {
+            let logits = hidden.f_linear(self.output(), None::<&Tensor>)?.f_to_kind(Kind::Float)?;
+            logits.f_cross_entropy_loss(&labels, None::<&Tensor>, tch::Reduction::None, IGNORED_LABEL, 0.0)
+        });
+        Tensor::f_cat(&losses.collect::<Result<Vec<_>, _>>()?, 0)?.f_view(&size[..])
+    }
+}
+
+impl Module for Llama {
+    type Input = Vec<Tensor>;
+
+    fn units(&self) -> Vec<Vec<Tensor>> {
+        let mut units = vec![vec![self.embedding.shallow_clone()]];
+        for index in 0..self.blocks.len() {
+            units.push(self.block(index, |block| {
+                let norms = [&block.attention_norm, &block.ffn_norm].into_iter();
+                let linears = block.linears().into_iter().flat_map(Linear::tensors);
+                norms.chain(linears).map(Tensor::shallow_clone).collect()
+            }));
+        }
+        units.push([&self.norm].into_iter().chain(&self.output).map(Tensor::shallow_clone).collect());
+        units
+    }
+
+    /// The cross entropy of the token that follows each, `[batch, tokens]`, in fp32; 0 where there is none or its label is ignored.
+    fn forward(&self, input: &Vec<Tensor>, pass: &Pass) -> Result<Tensor, TchError> {
+        let hidden = self.hidden(input, pass)?;
+        let labels = next(&input[1])?;
+        pass.unit(1 + self.blocks.len(), &hidden, |hidden| self.losses(hidden, &labels))
+    }
+}
+
+/// The label of each token's successor: the loss is that of predicting it.
+pub fn next(labels: &Tensor) -> Result<Tensor, TchError> {
+    let size = labels.size();
+    let last = Tensor::f_full([size[0], 1], IGNORED_LABEL, (Kind::Int64, labels.device()))?;
+    Tensor::f_cat(&[labels.f_narrow(1, 1, size[1] - 1)?, last], 1)
+}
+
+/// Cosines and sines of all positions, `[context, head_dim / 2]` in fp32, with Llama 3.1's stretched frequencies where the model
+/// has them (transformers, `_compute_llama3_parameters`).
+fn rotary(config: &ModelConfig, device: Device) -> Result<[Tensor; 2], TchError> {
+    let half = config.head_dim / 2;
+    let frequency = |index: usize| {
+        let plain = config.rope_base.powf(-(2.0 * index as f64) / config.head_dim as f64);
+        let Some(scaling) = &config.rope_scaling else { return plain };
+        let wavelength = std::f64::consts::TAU / plain;
+        let ratio = scaling.original_context as f64 / wavelength;
+        let (low, high) = (scaling.low_frequency_factor, scaling.high_frequency_factor);
+        let smooth = ((ratio - low) / (high - low)).clamp(0.0, 1.0);
+        (1.0 - smooth) * plain / scaling.factor + smooth * plain
+    };
+    let frequencies: Vec<f32> = (0..half).map(|index| frequency(index) as f32).collect();
+    let frequencies = Tensor::f_from_slice(&frequencies)?.f_to_device(device)?;
+    let positions = Tensor::f_arange(config.context as i64, (Kind::Float, device))?;
+    let angles = positions.f_outer(&frequencies)?;
+    Ok([angles.f_cos()?, angles.f_sin()?])
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;

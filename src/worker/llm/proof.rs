@@ -1,0 +1,75 @@
+//! What is seen of the factors of language models while they should be in effect.
+
+use multicard::plan::OptimizerImpl;
+use multicard::plan::llm::{Kernels, Precision, Tf32};
+use multicard::protocol::Evidence;
+use tch::{Kind, TchError, Tensor};
+
+use super::Llm;
+use super::data::Batch;
+use crate::module::Module;
+use crate::proof::{evidence, on_off};
+use crate::shim::Flags;
+use crate::task::Batch as _;
+use crate::trainer::Trainer;
+
+/// Looks at the model, the optimizer and libtorch's switches.
+pub fn gather(trainer: &Trainer<Llm>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
+    let settings = &trainer.task().settings;
+    let (weights, trained) = trainer.module().kinds();
+    let expected = match settings.precision {
+        Precision::Fp32 => (Kind::Float, Kind::Float),
+        Precision::Bf16 => (Kind::BFloat16, Kind::BFloat16),
+        Precision::Fp16 => (Kind::Half, Kind::Float),
+    };
+    let seen = format!("weights {weights:?}, what is trained {trained:?}");
+    let mut found =
+        vec![evidence(Precision::KEY, settings.precision.name(), seen, (weights, trained) == expected), start(trainer)];
+
+    let parameters = trainer.module().parameters();
+    let calls = match settings.optimizer_impl {
+        OptimizerImpl::Fused => "one call of _fused_adamw_".to_owned(),
+        OptimizerImpl::Foreach => "ten calls of _foreach_ functions".to_owned(),
+        OptimizerImpl::Loop => format!("{} calls", 9 * parameters.len()),
+    };
+    let relaid = trainer.optimizer().relaid();
+    let seen = format!(
+        "{calls} for {} parameters, {relaid} gradients copied into their parameter's strides",
+        parameters.len()
+    );
+    found.push(evidence(OptimizerImpl::KEY, settings.optimizer_impl.name(), seen, relaid == 0));
+
+    let technique = settings.technique.name();
+    let adapters = trainer.module().named_adapters(&Tensor::f_detach)?;
+    let seen = format!("{} tensors of adapters, {} trained tensors", adapters.len(), parameters.len());
+    found.push(evidence("technique", technique, seen, adapters.is_empty() == settings.lora.is_none()));
+
+    let flags = Flags::in_effect()?;
+    if batch.inputs()[0].device().is_cuda() {
+        if settings.precision == Precision::Fp32 {
+            let seen = format!("TF32 in matrix products {}", on_off(flags.tf32_matmul));
+            let asked = settings.tf32 == Tf32::All;
+            found.push(evidence(Tf32::KEY, settings.tf32.name(), seen, flags.tf32_matmul == asked));
+        }
+        let (seen, fused) = match trainer.module().fused() {
+            true => ("a block is two steps of autograd, with kernels compiled for this GPU", true),
+            false => ("each operation of a block is libtorch's", false),
+        };
+        let asked = settings.kernels == Kernels::Fused;
+        found.push(evidence(Kernels::KEY, settings.kernels.name(), seen.into(), fused == asked));
+    }
+    let seen = format!("deterministic algorithms {}", on_off(flags.deterministic));
+    let asked = settings.deterministic;
+    found.push(evidence("deterministic", on_off(asked), seen, flags.deterministic == asked));
+    Ok(found)
+}
+
+/// Where the weights come from: times do not depend on it, losses do.
+fn start(trainer: &Trainer<Llm>) -> Evidence {
+    let task = trainer.task();
+    let seen = match &task.checkpoint {
+        Some(checkpoint) => format!("weights of {}", checkpoint.folder().display()),
+        None => "random weights of the model's true shapes: losses say nothing of the model".to_owned(),
+    };
+    evidence("model", task.settings.model.name(), seen, true)
+}

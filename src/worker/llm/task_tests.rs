@@ -1,0 +1,146 @@
+//! Training of small models by the trainer that runs use.
+#![allow(clippy::unwrap_used)]
+
+use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Level, llm};
+
+use super::*;
+use crate::module::Module;
+use crate::shim::cuda;
+use crate::testing::generator;
+
+/// A trainer of the model `tiny`, and of the defaults but for what is changed.
+fn trainer(device: Device, changed: &[(&str, &str)]) -> Trainer<Llm> {
+    let level = |text: &str| {
+        let number = || text.parse().ok().map(Level::Number);
+        text.parse().ok().map(Level::Integer).or_else(number).unwrap_or_else(|| Level::text(text))
+    };
+    let mut levels = vec![("model", Level::text("tiny")), ("warmup_steps", Level::Integer(0))];
+    levels.extend([("learning_rate", Level::Number(0.002))]);
+    for (key, text) in changed {
+        levels.retain(|(known, _)| known != key);
+        levels.push((*key, level(text)));
+    }
+    let settings = LlmSettings::from_levels(&llm::spec().levels(&levels)).unwrap();
+    let cuda_graph = settings.cuda_graph;
+    let task = Llm { config: ModelConfig::tiny(), checkpoint: None, steps: Rc::new(Cell::new(1_000_000)), settings };
+    let trainer = Trainer::new(task, &[device], None, 1, cuda_graph).unwrap();
+    // Zero B would hide A.
+    tch::no_grad(|| {
+        tch::manual_seed(5);
+        for (name, mut tensor) in trainer.module().named_adapters(&Tensor::f_detach).unwrap() {
+            if name.contains("lora_B") {
+                let noise = Tensor::randn(tensor.size(), (Kind::Float, Device::Cpu)) * 0.05;
+                tensor.copy_(&noise);
+            }
+        }
+    });
+    trainer
+}
+
+/// Rows that differ, the first with a masked prompt.
+fn batch(device: Device, rows: i64, length: i64) -> Vec<Tensor> {
+    let places = Tensor::arange(rows * length, (Kind::Int64, device)).view([rows, length]);
+    let tokens = (&places * &places * 7 + &places * 13).remainder(1000);
+    let labels = tokens.copy();
+    let _ = labels.narrow(0, 0, 1).narrow(1, 0, 5).fill_(IGNORED_LABEL);
+    vec![tokens, labels]
+}
+
+/// Loss, learning rate and gradient norm of each step over batches in turn.
+fn train(trainer: &mut Trainer<Llm>, batches: &[Vec<Tensor>], steps: usize) -> Vec<[f64; 3]> {
+    let step = |index: usize| {
+        let seen = trainer.step(&batches[index % batches.len()]).unwrap();
+        Vec::<f64>::try_from(&seen.to_kind(Kind::Double)).unwrap().try_into().unwrap()
+    };
+    (0..steps).map(step).collect()
+}
+
+#[test]
+fn a_small_model_learns_its_rows_with_adapters_and_with_all_weights() {
+    let _generator = generator();
+    let batches = [batch(Device::Cpu, 2, 24)];
+    for changed in [
+        &[("technique", "full")][..],
+        &[("learning_rate", "0.02")],
+        &[("precision", "bf16"), ("learning_rate", "0.02")],
+    ] {
+        let mut trainer = trainer(Device::Cpu, changed);
+        let seen = train(&mut trainer, &batches, 25);
+        let (first, last) = (seen[0][0], seen[24][0]);
+        assert!((5.0..9.0).contains(&first) && last < 0.8 * first, "{changed:?}: {first} {last}");
+        assert!(seen.iter().all(|[_, rate, norm]| *rate > 0.0 && *norm > 0.0), "{seen:?}");
+    }
+}
+
+#[test]
+fn micro_batches_add_up_to_the_batch() {
+    let _generator = generator();
+    let batches = [batch(Device::Cpu, 4, 16)];
+    let [whole, parts] = ["1", "2"].map(|parts| {
+        let mut trainer = trainer(Device::Cpu, &[("gradient_accumulation", parts)]);
+        train(&mut trainer, &batches, 3)
+    });
+    for (whole, parts) in whole.iter().flatten().zip(parts.iter().flatten()) {
+        assert!((whole - parts).abs() < 1e-4 * whole.abs(), "{whole} {parts}");
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn fused_steps_on_a_gpu_have_the_losses_and_gradients_of_plain_ones_in_every_precision() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    let device = Device::Cuda(0);
+    let inputs = batch(device, 3, 70);
+    // Relative to the greatest of a tensor: rounding of the type, over four blocks.
+    for (precision, tolerance) in [("fp32", 2e-4), ("bf16", 0.06), ("fp16", 0.01)] {
+        for changed in
+            [&[("technique", "lora")][..], &[("lora_targets", "qv")], &[("technique", "full")], &[("lora_rank", "4")]]
+        {
+            if precision == "fp16" && changed[0].1 == "full" {
+                continue;
+            }
+            let [plain, fused] = ["plain", "fused"].map(|kernels| {
+                let changed = [changed, &[("precision", precision), ("kernels", kernels)]].concat();
+                let mut trainer = trainer(device, &changed);
+                let seen = train(&mut trainer, &[inputs.iter().map(Tensor::shallow_clone).collect()], 1)[0];
+                let grads =
+                    trainer.module().parameters().iter().map(|p| p.grad().to_kind(Kind::Float)).collect::<Vec<_>>();
+                (seen, grads)
+            });
+            println!("{precision} {changed:?}: {:?} {:?}", plain.0, fused.0);
+            assert!((plain.0[0] - fused.0[0]).abs() < tolerance * plain.0[0], "{:?} {:?}", plain.0, fused.0);
+            for (index, (plain, fused)) in plain.1.iter().zip(&fused.1).enumerate() {
+                let scale = plain.abs().max().double_value(&[]);
+                let difference = (plain - fused).abs().max().double_value(&[]);
+                assert!(difference <= tolerance * scale, "{precision} {changed:?} {index}: {difference} of {scale}");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn replays_on_a_gpu_of_several_lengths_train_as_eager_steps_do() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    let device = Device::Cuda(0);
+    let batches = [48, 64, 96].map(|length| batch(device, 2, length));
+    for kernels in ["plain", "fused"] {
+        for precision in ["fp32", "bf16"] {
+            let [eager, replayed] = ["off", "on"].map(|cuda_graph| {
+                let changed = [("kernels", kernels), ("precision", precision), ("cuda_graph", cuda_graph)];
+                let mut trainer = trainer(device, &changed);
+                let seen = train(&mut trainer, &batches, 30);
+                (seen, trainer.replays())
+            });
+            println!("{kernels} {precision}\n eager {:.4?}\n graph {:.4?}", eager.0, replayed.0);
+            assert_eq!((replayed.1.steps, replayed.1.shapes), (30 - CUDA_GRAPH_WARM_UP_STEPS + 1, 3));
+            let tolerance = if precision == "fp32" { 5e-3 } else { 0.05 };
+            for (eager, replayed) in eager.0.iter().zip(&replayed.0) {
+                assert!((eager[0] - replayed[0]).abs() < tolerance * eager[0], "{eager:?} {replayed:?}");
+                assert!((eager[1] - replayed[1]).abs() < 1e-9, "learning rates {eager:?} {replayed:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+// The source of the fused kernels of a Llama block, compiled by NVRTC for the GPU at hand. T is the type of activations, R the
+// rank of adapters; all arithmetic is in fp32. A row is a token; one block of threads works on one row unless said otherwise.
+#pragma once
+
+static const char* const LLAMA_SOURCE = R"CUDA(
+typedef long long i64;
+typedef unsigned short u16;
+typedef unsigned int u32;
+
+struct bf16 { u16 bits; };
+struct fp16 { u16 bits; };
+
+__device__ inline float wide(float x) { return x; }
+__device__ inline float wide(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+__device__ inline float wide(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
+__device__ inline void narrow(float x, float& y) { y = x; }
+__device__ inline void narrow(float x, bf16& y) {
+  u32 u = __float_as_uint(x);
+  y.bits = (u & 0x7fffffff) > 0x7f800000 ? 0x7fff : (u16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+__device__ inline void narrow(float x, fp16& y) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
+
+typedef TYPE T;
+constexpr int R = RANK;
+
+// 16 bytes of a row at once.
+constexpr int N = 16 / sizeof(T);
+struct alignas(16) Pack { T v[N]; };
+__device__ inline Pack load(const T* p) { return *(const Pack*)p; }
+__device__ inline void store(T* p, const Pack& x) { *(Pack*)p = x; }
+
+// The sum of a block's values, in all its threads.
+__device__ inline float block_sum(float x) {
+  __shared__ float part[32];
+  for (int m = 16; m > 0; m >>= 1) x += __shfl_xor_sync(0xffffffff, x, m);
+  __syncthreads();
+  if ((threadIdx.x & 31) == 0) part[threadIdx.x >> 5] = x;
+  __syncthreads();
+  float sum = 0;
+  for (int w = 0; w < (int)(blockDim.x >> 5); w++) sum += part[w];
+  return sum;
+}
+
+extern "C" __global__ void rms_norm(const T* x, const T* weight, T* y, float* inverse, int dim, float epsilon) {
+  i64 at = (i64)blockIdx.x * dim;
+  float squares = 0;
+  for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
+    Pack a = load(x + at + i);
+    for (int k = 0; k < N; k++) squares += wide(a.v[k]) * wide(a.v[k]);
+  }
+  float r = rsqrtf(block_sum(squares) / dim + epsilon);
+  if (threadIdx.x == 0) inverse[blockIdx.x] = r;
+  for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
+    Pack a = load(x + at + i), w = load(weight + i);
+    for (int k = 0; k < N; k++) narrow(wide(a.v[k]) * r * wide(w.v[k]), a.v[k]);
+    store(y + at + i, a);
+  }
+}
+
+extern "C" __global__ void rms_norm_backward(const T* grad, const T* x, const T* weight, const float* inverse, const T* more, T* dx,
+                                             int dim) {
+  i64 at = (i64)blockIdx.x * dim;
+  float r = inverse[blockIdx.x], dot = 0;
+  for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
+    Pack g = load(grad + at + i), a = load(x + at + i), w = load(weight + i);
+    for (int k = 0; k < N; k++) dot += wide(g.v[k]) * wide(w.v[k]) * wide(a.v[k]);
+  }
+  float c = block_sum(dot) * r * r * r / dim;
+  for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
+    Pack g = load(grad + at + i), a = load(x + at + i), w = load(weight + i), m;
+    if (more) m = load(more + at + i);
+    for (int k = 0; k < N; k++) {
+      float d = wide(g.v[k]) * wide(w.v[k]) * r - c * wide(a.v[k]);
+      narrow(more ? d + wide(m.v[k]) : d, g.v[k]);
+    }
+    store(dx + at + i, g);
+  }
+}
+
+// Turns `heads` heads of a row in place.
+extern "C" __global__ void rotate(T* rows, const float* cos, const float* sin, const i64* positions, int heads, int half, i64 stride,
+                                  float sign) {
+  T* row = rows + blockIdx.x * stride;
+  i64 table = positions[blockIdx.x] * half;
+  for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
+    int head = i / half, at = i % half;
+    T *p = row + head * 2 * half + at, *q = p + half;
+    float c = cos[table + at], s = sin[table + at] * sign, a = wide(*p), b = wide(*q);
+    narrow(a * c - b * s, *p);
+    narrow(b * c + a * s, *q);
+  }
+}
+
+extern "C" __global__ void swiglu(const T* gates, T* y, int width, i64 count) {
+  i64 i = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * N;
+  if (i >= count) return;
+  i64 row = i / width, at = row * 2 * width + i % width;
+  Pack g = load(gates + at), u = load(gates + at + width);
+  for (int k = 0; k < N; k++) {
+    float x = wide(g.v[k]);
+    narrow(x / (1 + __expf(-x)) * wide(u.v[k]), g.v[k]);
+  }
+  store(y + i, g);
+}
+
+extern "C" __global__ void swiglu_backward(const T* grad, const T* gates, T* dgates, T* y, int width, i64 count) {
+  i64 i = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * N;
+  if (i >= count) return;
+  i64 row = i / width, at = row * 2 * width + i % width;
+  Pack d = load(grad + i), g = load(gates + at), u = load(gates + at + width), out;
+  for (int k = 0; k < N; k++) {
+    float x = wide(g.v[k]), up = wide(u.v[k]), dy = wide(d.v[k]), s = 1 / (1 + __expf(-x));
+    narrow(x * s * up, out.v[k]);
+    narrow(dy * up * s * (1 + x * (1 - s)), g.v[k]);
+    narrow(dy * x * s, u.v[k]);
+  }
+  store(dgates + at, g);
+  store(dgates + at + width, u);
+  store(y + i, out);
+}
+
+// A row's loss; its logits become their gradient.
+extern "C" __global__ void cross_entropy(T* logits, const i64* labels, float* losses, int vocabulary) {
+  T* row = logits + (i64)blockIdx.x * vocabulary;
+  i64 label = labels[blockIdx.x];
+  Pack zero;
+  for (int k = 0; k < N; k++) narrow(0.0f, zero.v[k]);
+  if (label < 0) {
+    for (int i = threadIdx.x * N; i < vocabulary; i += blockDim.x * N) store(row + i, zero);
+    if (threadIdx.x == 0) losses[blockIdx.x] = 0;
+    return;
+  }
+  // The greatest value and the sum of exponents relative to it, in one pass.
+  float most = -3.4e38f, sum = 0;
+  for (int i = threadIdx.x * N; i < vocabulary; i += blockDim.x * N) {
+    Pack a = load(row + i);
+    float m = most;
+    for (int k = 0; k < N; k++) m = fmaxf(m, wide(a.v[k]));
+    sum *= __expf(most - m);
+    for (int k = 0; k < N; k++) sum += __expf(wide(a.v[k]) - m);
+    most = m;
+  }
+  __shared__ float mosts[32];
+  float all = most;
+  for (int m = 16; m > 0; m >>= 1) all = fmaxf(all, __shfl_xor_sync(0xffffffff, all, m));
+  if ((threadIdx.x & 31) == 0) mosts[threadIdx.x >> 5] = all;
+  __syncthreads();
+  for (int w = 0; w < (int)(blockDim.x >> 5); w++) all = fmaxf(all, mosts[w]);
+  sum = block_sum(sum * __expf(most - all));
+  if (threadIdx.x == 0) losses[blockIdx.x] = logf(sum) + all - wide(row[label]);
+  __syncthreads();
+  float scale = 1 / sum;
+  for (int i = threadIdx.x * N; i < vocabulary; i += blockDim.x * N) {
+    Pack a = load(row + i);
+    for (int k = 0; k < N; k++) narrow(__expf(wide(a.v[k]) - all) * scale - (i + k == label ? 1.0f : 0.0f), a.v[k]);
+    store(row + i, a);
+  }
+}
+
+// ---------- adapters ----------
+
+// Each warp's sums of `count` values, added up over the block and written by `put`. Blocks have 8 warps.
+template <int COUNT, class Put> __device__ inline void reduce(float* sums, Put put) {
+  __shared__ float parts[COUNT][8];
+  for (int j = 0; j < COUNT; j++) {
+    float s = sums[j];
+    for (int m = 16; m > 0; m >>= 1) s += __shfl_xor_sync(0xffffffff, s, m);
+    if ((threadIdx.x & 31) == 0) parts[j][threadIdx.x >> 5] = s;
+  }
+  __syncthreads();
+  if (threadIdx.x < COUNT) {
+    float s = 0;
+    for (int w = 0; w < 8; w++) s += parts[threadIdx.x][w];
+    put(threadIdx.x, s);
+  }
+}
+
+constexpr int PAIR = 2;   // tokens that a block adds up at a time
+constexpr int QUAD = 4;   // tokens that a thread adds to at a time
+
+// u[t, j] = scale * sum over i of x[t, i] a[j, i], for `count` rows of a in groups of R: blockIdx.y is the group, blockIdx.x two tokens.
+extern "C" __global__ void down(const T* x, const T* a, T* u, int width, int count, int tokens, i64 stride, float scale) {
+  int t = blockIdx.x * PAIR;
+  const T* rows = a + (i64)blockIdx.y * R * width;
+  float sums[PAIR * R];
+  for (int j = 0; j < PAIR * R; j++) sums[j] = 0;
+  for (int i = threadIdx.x * N; i < width; i += 256 * N) {
+    Pack p[PAIR];
+    for (int e = 0; e < PAIR; e++) p[e] = load(x + (i64)min(t + e, tokens - 1) * stride + i);
+    for (int j = 0; j < R; j++) {
+      Pack q = load(rows + (i64)j * width + i);
+      for (int e = 0; e < PAIR; e++) for (int k = 0; k < N; k++) sums[e * R + j] += wide(p[e].v[k]) * wide(q.v[k]);
+    }
+  }
+  reduce<PAIR * R>(sums, [&](int at, float s) {
+    int e = at / R, j = at % R;
+    if (t + e < tokens) narrow(s * scale, u[(i64)(t + e) * count + blockIdx.y * R + j]);
+  });
+}
+
+struct Parts { const T* b[4]; int start[4]; int width[4]; int count; };
+
+// du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]; blockIdx.y is the part p, blockIdx.x two tokens.
+extern "C" __global__ void back(const T* grad, Parts parts, T* du, int tokens, i64 stride, float scale) {
+  int p = blockIdx.y, t = blockIdx.x * PAIR;
+  const T *first = grad + (i64)t * stride + parts.start[p], *second = grad + (i64)min(t + 1, tokens - 1) * stride + parts.start[p];
+  float sums[PAIR * R];
+  for (int j = 0; j < PAIR * R; j++) sums[j] = 0;
+  for (int i = threadIdx.x; i < parts.width[p]; i += 256) {
+    float f = wide(first[i]), g = wide(second[i]);
+    for (int j = 0; j < R; j += N) {
+      Pack q = load(parts.b[p] + (i64)i * R + j);
+      for (int k = 0; k < N; k++) {
+        sums[j + k] += f * wide(q.v[k]);
+        sums[R + j + k] += g * wide(q.v[k]);
+      }
+    }
+  }
+  reduce<PAIR * R>(sums, [&](int at, float s) {
+    int e = at / R, j = at % R;
+    if (t + e < tokens) narrow(s * scale, du[(i64)(t + e) * parts.count * R + p * R + j]);
+  });
+}
+
+// y[t, start_p + i] += more[t, start_p + i] (where there is more) + sum over j of u[t, p R + j] b_p[i, j]; blockIdx.y is the part p,
+// blockIdx.z a stretch of its columns, blockIdx.x four tokens.
+extern "C" __global__ void add_up(T* y, const T* u, const T* more, Parts parts, int tokens, i64 stride) {
+  int p = blockIdx.y, t = blockIdx.x * QUAD, i = (blockIdx.z * blockDim.x + threadIdx.x) * N;
+  if (i >= parts.width[p]) return;
+  float f[QUAD][R];
+  for (int e = 0; e < QUAD; e++) {
+    const T* from = u + (i64)min(t + e, tokens - 1) * parts.count * R + p * R;
+    for (int j = 0; j < R; j += N) {
+      Pack q = load(from + j);
+      for (int k = 0; k < N; k++) f[e][j + k] = wide(q.v[k]);
+    }
+  }
+  float s[QUAD][N];
+  for (int k = 0; k < N; k++) {
+    for (int e = 0; e < QUAD; e++) s[e][k] = 0;
+    for (int j = 0; j < R; j += N) {
+      Pack q = load(parts.b[p] + (i64)(i + k) * R + j);
+      for (int l = 0; l < N; l++) for (int e = 0; e < QUAD; e++) s[e][k] += f[e][j + l] * wide(q.v[l]);
+    }
+  }
+  for (int e = 0; e < QUAD && t + e < tokens; e++) {
+    i64 at = (i64)(t + e) * stride + parts.start[p] + i;
+    Pack out = load(y + at), m;
+    if (more) m = load(more + at);
+    for (int k = 0; k < N; k++) narrow(wide(out.v[k]) + s[e][k] + (more ? wide(m.v[k]) : 0.0f), out.v[k]);
+    store(y + at, out);
+  }
+}
+
+// dx[t, i] += sum over j of du[t, j] a[j, i]; blockIdx.y is a stretch of columns, blockIdx.x four tokens.
+extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, int count, int tokens) {
+  int t = blockIdx.x * QUAD, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+  if (i >= width) return;
+  float s[QUAD][N];
+  for (int e = 0; e < QUAD; e++) for (int k = 0; k < N; k++) s[e][k] = 0;
+  for (int j = 0; j < count; j++) {
+    Pack q = load(a + (i64)j * width + i);
+    for (int e = 0; e < QUAD; e++) {
+      float f = wide(du[(i64)min(t + e, tokens - 1) * count + j]);
+      for (int k = 0; k < N; k++) s[e][k] += f * wide(q.v[k]);
+    }
+  }
+  for (int e = 0; e < QUAD && t + e < tokens; e++) {
+    T* at = dx + (i64)(t + e) * width + i;
+    Pack out = load(at);
+    for (int k = 0; k < N; k++) narrow(wide(out.v[k]) + s[e][k], out.v[k]);
+    store(at, out);
+  }
+}
+
+struct alignas(2 * sizeof(T)) Two { T v[2]; };
+
+// The sum over tokens of u[t, j] x[t, i] for R values of j and the block's 64 columns i: threads (32, 16), two columns each, where
+// threadIdx.y takes every 16th token. Written as [j, i] or, with `turned`, as [i, j].
+__device__ inline void outer(const T* x, i64 stride, int width, const T* u, int count, int tokens, T* out, bool turned) {
+  int i = (blockIdx.x * 32 + threadIdx.x) * 2;
+  float s[R][2];
+  for (int j = 0; j < R; j++) s[j][0] = s[j][1] = 0;
+  if (i < width) {
+#pragma unroll 4
+    for (int t = threadIdx.y; t < tokens; t += 16) {
+      Two p = *(const Two*)(x + t * stride + i);
+      float a = wide(p.v[0]), b = wide(p.v[1]);
+      for (int j = 0; j < R; j += N) {
+        Pack q = load(u + (i64)t * count + j);
+        for (int k = 0; k < N; k++) {
+          s[j + k][0] += a * wide(q.v[k]);
+          s[j + k][1] += b * wide(q.v[k]);
+        }
+      }
+    }
+  }
+  __shared__ float parts[16][65];
+  for (int j = 0; j < R; j++) {
+    __syncthreads();
+    parts[threadIdx.y][threadIdx.x * 2] = s[j][0];
+    parts[threadIdx.y][threadIdx.x * 2 + 1] = s[j][1];
+    __syncthreads();
+    int c = threadIdx.y * 32 + threadIdx.x, at = blockIdx.x * 64 + c;
+    if (c < 64 && at < width) {
+      float sum = 0;
+      for (int w = 0; w < 16; w++) sum += parts[w][c];
+      narrow(sum, turned ? out[(i64)at * R + j] : out[(i64)j * width + at]);
+    }
+  }
+}
+
+// da[p R + j, i] = sum over t of du[t, p R + j] x[t, i]; blockIdx.y is the part p.
+extern "C" __global__ void grad_a(const T* x, const T* du, T* da, int width, int count, int tokens, i64 stride) {
+  outer(x, stride, width, du + blockIdx.y * R, count, tokens, da + (i64)blockIdx.y * R * width, false);
+}
+
+struct Outs { T* b[4]; };
+
+// db_p[i, j] = sum over t of grad[t, start_p + i] u[t, p R + j]; blockIdx.y is the part p.
+extern "C" __global__ void grad_b(const T* grad, const T* u, Parts parts, Outs outs, int tokens, i64 stride) {
+  int p = blockIdx.y;
+  if ((int)(blockIdx.x * 64) >= parts.width[p]) return;
+  outer(grad + parts.start[p], stride, parts.width[p], u + p * R, parts.count * R, tokens, outs.b[p], true);
+}
+)CUDA";

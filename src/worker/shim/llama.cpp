@@ -1,0 +1,310 @@
+// A Llama block and its loss as three steps of autograd that keep little for the backward pass. Between them stands libtorch's
+// attention.
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <functional>
+#include <memory>
+
+#include "guard.h"
+#include "llama_kernels.h"
+
+using at::Tensor;
+using torch::autograd::variable_list;
+
+namespace {
+
+// ---------- kernels ----------
+
+PlainKernels plain;
+LlamaKernels* on_cuda = nullptr;
+
+LlamaKernels& kernels(const Tensor& x) { return x.is_cuda() && on_cuda != nullptr ? *on_cuda : plain; }
+
+// ---------- autograd ----------
+
+// A node whose backward pass is a closure over what it needs. Run once; what it holds is freed with it.
+struct Step : torch::autograd::Node {
+  std::function<variable_list(const Step&, variable_list&&)> run;
+
+  variable_list apply(variable_list&& grads) override {
+    TORCH_CHECK(run, "a second backward pass over a step whose tensors are freed");
+    auto once = std::exchange(run, nullptr);
+    return once(*this, std::move(grads));
+  }
+  void release_variables() override { run = nullptr; }
+  bool wants(size_t input) const { return task_should_compute_output(input); }
+};
+
+bool recorded(const variable_list& inputs) {
+  if (!at::GradMode::is_enabled()) return false;
+  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.requires_grad(); });
+}
+
+void record(const variable_list& inputs, const std::vector<Tensor*>& outputs,
+            std::function<variable_list(const Step&, variable_list&&)> run) {
+  auto step = std::shared_ptr<Step>(new Step(), torch::autograd::deleteNode);
+  step->set_next_edges(torch::autograd::collect_next_edges(inputs));
+  step->run = std::move(run);
+  for (Tensor* output : outputs) torch::autograd::set_history(*output, step);
+}
+
+// ---------- linear layers with adapters ----------
+
+// As Rust gives it.
+struct RawLinear {
+  Tensor* weight;
+  Tensor* a;
+  Tensor* const* b;
+  const int64_t* start;
+  size_t parts;
+  double scale;
+};
+
+// What autograd follows: the inputs of a step that belong to a linear layer, in this order.
+void push(variable_list& inputs, const RawLinear& raw) {
+  inputs.push_back(*raw.weight);
+  if (raw.parts > 0) inputs.push_back(*raw.a);
+  for (size_t p = 0; p < raw.parts; p++) inputs.push_back(*raw.b[p]);
+}
+
+// Adapters compute in the type of activations; they may be kept in a wider one.
+Linear in_kind(const RawLinear& raw, at::ScalarType kind) {
+  Linear linear;
+  linear.weight = *raw.weight;
+  if (raw.parts == 0) return linear;
+  linear.a = raw.a->to(kind);
+  for (size_t p = 0; p < raw.parts; p++) {
+    linear.b.push_back(raw.b[p]->to(kind));
+    linear.start.push_back(raw.start[p]);
+  }
+  linear.scale = raw.scale;
+  return linear;
+}
+
+struct Applied {
+  Linear linear;
+  Tensor u;                    // scale x A^T
+  at::ScalarType kept;         // the type of adapters
+};
+
+// y = x W^T with adapters, plus `more` where it is defined.
+Tensor apply(const RawLinear& raw, const Tensor& x, Applied& applied, const Tensor& more = {}) {
+  auto& k = kernels(x);
+  applied.linear = in_kind(raw, x.scalar_type());
+  applied.kept = raw.parts > 0 ? raw.a->scalar_type() : x.scalar_type();
+  auto y = k.product(x, applied.linear.weight, true);
+  if (applied.linear.adapted()) {
+    applied.u = k.down(x, applied.linear.a, applied.linear.scale);
+    k.add_up(y, applied.u, applied.linear, more);
+  } else if (more.defined()) {
+    y.add_(more);
+  }
+  return y;
+}
+
+// The gradient of x, and that of `u` for the gradients of adapters.
+Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool wanted) {
+  auto& k = kernels(grad);
+  const auto& linear = applied.linear;
+  if (linear.adapted()) du = k.back(grad, linear);
+  if (!wanted) return {};
+  auto dx = k.product(grad, linear.weight, false);
+  if (linear.adapted()) k.add_back(dx, du, linear.a);
+  return dx;
+}
+
+// Appends the gradients of the layer's own tensors; `grads` holds those of all inputs before them.
+void own_grads(const Applied& applied, const Tensor& x, const Tensor& grad, const Tensor& du, const Step& step,
+               variable_list& grads) {
+  auto& k = kernels(grad);
+  grads.push_back(step.wants(grads.size()) ? at::mm(grad.t(), x) : Tensor());
+  if (!applied.linear.adapted()) return;
+  grads.push_back(k.grad_a(du, x).to(applied.kept));
+  for (auto& db : k.grad_b(grad, applied.u, applied.linear)) grads.push_back(db.to(applied.kept));
+}
+
+// How many of autograd's inputs a layer is.
+size_t inputs_of(const Applied& applied) { return applied.linear.adapted() ? 2 + applied.linear.b.size() : 1; }
+
+Tensor norm_weight_grad(const Tensor& grad, const Tensor& x, const Tensor& inverse, const Tensor& weight) {
+  auto normed = x.to(at::kFloat).mul(inverse.unsqueeze(1));
+  return normed.mul_(grad).sum(0).to(weight.scalar_type());
+}
+
+Tensor rows_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+
+}  // namespace
+
+// The kernels of GPUs, which live as long as the process.
+SHIM_API void mc_llama_kernels(LlamaKernels* cuda) { on_cuda = cuda; }
+
+// x [batch, tokens, width] -> queries [batch, tokens, heads, head width], keys and values [batch, tokens, kv heads, head width]:
+// norm, one product for all three, turned by their positions [batch * tokens].
+SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, const RawLinear* qkv, Tensor* cos, Tensor* sin,
+                                   Tensor* positions, int64_t heads, int64_t kv_heads, Tensor** results) {
+  GUARD(-1, {
+    variable_list inputs{*input, *norm};
+    push(inputs, *qkv);
+    auto applied = std::make_shared<Applied>();
+    Tensor q, k, v;
+    auto x = *input, weight = *norm, c = *cos, s = *sin, at_positions = *positions;
+    int64_t batch = x.size(0), tokens = x.size(1), width = qkv->weight->size(0) / (heads + 2 * kv_heads);
+    {
+      at::AutoDispatchBelowADInplaceOrView guard;
+      auto& kernel = kernels(x);
+      Tensor normed, inverse;
+      kernel.rms_norm(rows_of(x), weight, epsilon, normed, inverse);
+      auto rows = apply(*qkv, normed, *applied);
+      kernel.rotate(rows, heads + kv_heads, width, c, s, at_positions, false);
+      auto all = rows.view({batch, tokens, heads + 2 * kv_heads, width});
+      q = all.narrow(2, 0, heads);
+      k = all.narrow(2, heads, kv_heads);
+      v = all.narrow(2, heads + kv_heads, kv_heads);
+    }
+    if (recorded(inputs)) {
+      record(inputs, {&q, &k, &v}, [=](const Step& step, variable_list&& grads) {
+        at::AutoDispatchBelowADInplaceOrView guard;
+        auto& kernel = kernels(x);
+        auto grad = at::cat({grads[0], grads[1], grads[2]}, 2).view({batch * tokens, (heads + 2 * kv_heads) * width});
+        kernel.rotate(grad, heads + kv_heads, width, c, s, at_positions, true);
+        // The norm costs less than keeping what it gave.
+        Tensor normed, inverse;
+        kernel.rms_norm(rows_of(x), weight, epsilon, normed, inverse);
+        variable_list results(2);
+        Tensor du;
+        auto dn = input_grad(*applied, grad, du, step.wants(0) || step.wants(1));
+        own_grads(*applied, normed, grad, du, step, results);
+        if (step.wants(1)) results[1] = norm_weight_grad(dn, rows_of(x), inverse, weight);
+        if (step.wants(0)) results[0] = kernel.rms_norm_backward(dn, rows_of(x), weight, inverse, {}).view(x.sizes());
+        return results;
+      });
+    }
+    results[0] = new Tensor(std::move(q));
+    results[1] = new Tensor(std::move(k));
+    results[2] = new Tensor(std::move(v));
+    return 0;
+  })
+}
+
+// x [batch, tokens, width] + what attention gave [batch, tokens, heads * head width], projected; plus the feed-forward network of that.
+SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLinear* out, Tensor* norm, double epsilon,
+                                    const RawLinear* gate_up, const RawLinear* down) {
+  GUARD(nullptr, {
+    variable_list inputs{*input, *attended, *norm};
+    push(inputs, *out);
+    push(inputs, *gate_up);
+    push(inputs, *down);
+    struct Kept {
+      Applied out, gate_up, down;
+      Tensor attended, middle, gates;
+    };
+    auto kept = std::make_shared<Kept>();
+    auto weight = *norm;
+    auto sizes = input->sizes().vec();
+    Tensor result;
+    {
+      at::AutoDispatchBelowADInplaceOrView guard;
+      auto& kernel = kernels(*input);
+      kept->attended = rows_of(*attended);
+      kept->middle = apply(*out, kept->attended, kept->out, rows_of(*input));
+      Tensor normed, inverse;
+      kernel.rms_norm(kept->middle, weight, epsilon, normed, inverse);
+      kept->gates = apply(*gate_up, normed, kept->gate_up);
+      auto hidden = kernel.swiglu(kept->gates);
+      result = apply(*down, hidden, kept->down, kept->middle).view(sizes);
+    }
+    if (recorded(inputs)) {
+      record(inputs, {&result}, [=](const Step& step, variable_list&& grads) {
+        at::AutoDispatchBelowADInplaceOrView guard;
+        auto& kernel = kernels(grads[0]);
+        auto grad = rows_of(grads[0]);
+        Tensor du, hidden, normed, inverse;
+        // Lists begin with room for what comes before, so that each layer finds its inputs' places.
+        variable_list results(3), of_gates(3 + inputs_of(kept->out)), of_down(of_gates.size() + inputs_of(kept->gate_up));
+        auto room = std::pair(of_gates.size(), of_down.size());
+        auto dh = input_grad(kept->down, grad, du, true);
+        auto dg = kernel.swiglu_backward(dh, kept->gates, hidden);
+        kept->gates.reset();
+        own_grads(kept->down, hidden, grad, du, step, of_down);
+        hidden.reset();
+        dh.reset();
+        auto dn = input_grad(kept->gate_up, dg, du, true);
+        // The norm costs less than keeping what it gave.
+        kernel.rms_norm(kept->middle, weight, epsilon, normed, inverse);
+        own_grads(kept->gate_up, normed, dg, du, step, of_gates);
+        if (step.wants(2)) results[2] = norm_weight_grad(dn, kept->middle, inverse, weight);
+        auto dm = kernel.rms_norm_backward(dn, kept->middle, weight, inverse, grad);
+        auto da = input_grad(kept->out, dm, du, step.wants(1));
+        own_grads(kept->out, kept->attended, dm, du, step, results);
+        results.insert(results.end(), of_gates.begin() + room.first, of_gates.end());
+        results.insert(results.end(), of_down.begin() + room.second, of_down.end());
+        if (step.wants(0)) results[0] = dm.view(sizes);
+        if (da.defined()) results[1] = da.view({sizes[0], sizes[1], da.size(1)});
+        return results;
+      });
+    }
+    return new Tensor(std::move(result));
+  })
+}
+
+// The cross entropy of each row of `input` [rows, width], in fp32, 0 where its label is below 0: norm, product with `weight`
+// [vocabulary, width], softmax, in chunks of rows, so that few logits are ever there. A frozen `weight`'s gradients are made in the
+// same pass; for one that is trained, logits are computed again in the backward pass.
+SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Tensor* weight, Tensor* labels, int64_t chunk) {
+  GUARD(nullptr, {
+    variable_list inputs{*input, *norm, *weight};
+    auto x = *input, scale = *norm, matrix = *weight, targets = *labels;
+    // Calls `use` with each chunk's first row, its rows, the losses and the gradients of its logits.
+    auto each_chunk = [=](const Tensor& normed, const std::function<void(int64_t, int64_t, Tensor&&, Tensor&&)>& use) {
+      auto& kernel = kernels(normed);
+      for (int64_t first = 0; first < normed.size(0); first += chunk) {
+        auto rows = std::min(chunk, normed.size(0) - first);
+        auto logits = kernel.product(normed.narrow(0, first, rows), matrix, true);
+        auto losses = kernel.cross_entropy(logits, targets.narrow(0, first, rows));
+        use(first, rows, std::move(losses), std::move(logits));
+      }
+    };
+    bool at_once = recorded(inputs) && !matrix.requires_grad();
+    Tensor losses, dn;
+    {
+      at::AutoDispatchBelowADInplaceOrView guard;
+      Tensor normed, inverse;
+      kernels(x).rms_norm(x, scale, epsilon, normed, inverse);
+      losses = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
+      if (at_once) dn = at::empty_like(normed);
+      each_chunk(normed, [&](int64_t first, int64_t rows, Tensor&& chunk_losses, Tensor&& d) {
+        losses.narrow(0, first, rows).copy_(chunk_losses);
+        if (at_once) dn.narrow(0, first, rows).copy_(kernels(x).product(d, matrix, false));
+      });
+    }
+    if (recorded(inputs)) {
+      record(inputs, {&losses}, [=](const Step& step, variable_list&& grads) {
+        at::AutoDispatchBelowADInplaceOrView guard;
+        auto& kernel = kernels(x);
+        Tensor normed, inverse, grad;
+        kernel.rms_norm(x, scale, epsilon, normed, inverse);
+        variable_list results(3);
+        auto by_row = grads[0].unsqueeze(1);
+        if (at_once) {
+          grad = dn.mul(by_row).to(x.scalar_type());
+        } else {
+          grad = at::empty_like(normed);
+          auto dw = at::zeros_like(matrix);
+          each_chunk(normed, [&](int64_t first, int64_t rows, Tensor&&, Tensor&& d) {
+            d.mul_(by_row.narrow(0, first, rows));
+            grad.narrow(0, first, rows).copy_(kernel.product(d, matrix, false));
+            dw.addmm_(d.t(), normed.narrow(0, first, rows));
+          });
+          results[2] = dw;
+        }
+        if (step.wants(1)) results[1] = norm_weight_grad(grad, x, inverse, scale);
+        if (step.wants(0)) results[0] = kernel.rms_norm_backward(grad, x, scale, inverse, {});
+        return results;
+      });
+    }
+    return new Tensor(std::move(losses));
+  })
+}

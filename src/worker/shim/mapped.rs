@@ -1,0 +1,41 @@
+//! Files whose bytes are tensors.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use tch::{Device, Kind, TchError, Tensor};
+
+use super::host::adopt;
+
+/// A file mapped into memory: its pages are read when they are used.
+#[derive(Clone)]
+pub struct Mapped(Arc<Mmap>);
+
+impl Mapped {
+    /// Maps a file, which nobody may change meanwhile.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // SAFETY: the file is a checkpoint that is only read; one that is overwritten meanwhile gives other numbers, and one that is
+        // cut short ends the process.
+        Ok(Self(Arc::new(unsafe { Mmap::map(&File::open(path)?) }?)))
+    }
+
+    /// All of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The tensor over a range of its bytes, which stay where they are. It may not be written to.
+    pub fn tensor(&self, range: Range<usize>, shape: &[i64], kind: Kind) -> Result<Tensor, TchError> {
+        let length = shape.iter().product::<i64>() * kind.elt_size_in_bytes() as i64;
+        let bytes = self.0.get(range.clone()).filter(|bytes| bytes.len() as i64 == length);
+        let bytes = bytes.ok_or_else(|| TchError::Torch(format!("{range:?} is no {kind:?} tensor of {shape:?}")))?;
+        let data: *mut c_void = bytes.as_ptr().cast_mut().cast();
+        // SAFETY: as many bytes as the shape says, which live as long as the owner.
+        unsafe { adopt(data, shape, kind, Device::Cpu, Box::new(self.clone())) }
+    }
+}

@@ -1,0 +1,164 @@
+//! Optimizers over fixed lists of parameters, and loss scaling.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use multicard::plan::OptimizerImpl;
+use tch::{Device, TchError, Tensor};
+use torch_sys::C_tensor;
+
+use super::cuda_index;
+use super::host::{check, check_pointer, own};
+
+unsafe extern "C" {
+    fn mc_sgd_new(
+        parameters: *const *const C_tensor,
+        count: usize,
+        implementation: c_int,
+        learning_rate: f64,
+        momentum: f64,
+    ) -> *mut c_void;
+    fn mc_adamw_new(
+        parameters: *const *const C_tensor,
+        count: usize,
+        implementation: c_int,
+        weight_decay: f64,
+    ) -> *mut c_void;
+    fn mc_optimizer_free(optimizer: *mut c_void);
+    fn mc_optimizer_zero(optimizer: *mut c_void) -> c_int;
+    fn mc_optimizer_step(optimizer: *mut c_void, scale: *mut c_void) -> c_int;
+    fn mc_optimizer_relaid(optimizer: *mut c_void) -> i64;
+    fn mc_adamw_learning_rate(optimizer: *mut c_void, learning_rate: f64) -> c_int;
+    fn mc_adamw_rate(optimizer: *mut c_void) -> *mut C_tensor;
+    fn mc_adamw_norm(optimizer: *mut c_void) -> *mut C_tensor;
+    fn mc_scale_new(cuda_index: c_int) -> *mut c_void;
+    fn mc_scale_free(scale: *mut c_void);
+    fn mc_scale_apply(scale: *mut c_void, loss: *const C_tensor) -> *mut C_tensor;
+    fn mc_scale_read(scale: *mut c_void, value: *mut f64, skipped: *mut f64) -> c_int;
+}
+
+/// Dynamic loss scaling as torch.amp.GradScaler, held on the device.
+pub struct LossScale(*mut c_void);
+
+impl LossScale {
+    /// The scale a run begins with.
+    pub fn new(device: Device) -> Result<Self, TchError> {
+        // SAFETY: plain values.
+        Ok(Self(check_pointer(unsafe { mc_scale_new(cuda_index(device)) })?))
+    }
+
+    /// The loss times the scale.
+    pub fn apply(&self, loss: &Tensor) -> Result<Tensor, TchError> {
+        // SAFETY: made by `mc_scale_new`, freed only in `drop`; the loss lives through the call.
+        own(unsafe { mc_scale_apply(self.0, loss.as_ptr()) })
+    }
+
+    /// The scale and the number of updates skipped so far. Waits for the device.
+    pub fn read(&self) -> Result<(f64, u64), TchError> {
+        let (mut scale, mut skipped) = (0.0, 0.0);
+        // SAFETY: as in `apply`; both places live through the call.
+        check(unsafe { mc_scale_read(self.0, &mut scale, &mut skipped) })?;
+        Ok((scale, skipped as u64))
+    }
+}
+
+impl Drop for LossScale {
+    fn drop(&mut self) {
+        // SAFETY: made by `mc_scale_new`, freed once.
+        unsafe { mc_scale_free(self.0) };
+    }
+}
+
+/// An optimizer of the shim. Its parameters must stay where they were when it was made: moving them later would leave it with the
+/// old storage.
+pub struct Updates(*mut c_void);
+
+fn number(implementation: OptimizerImpl) -> c_int {
+    match implementation {
+        OptimizerImpl::Fused => 0,
+        OptimizerImpl::Foreach => 1,
+        OptimizerImpl::Loop => 2,
+    }
+}
+
+impl Updates {
+    /// Drops the gradients: the next backward pass writes them instead of adding to them.
+    pub fn zero(&mut self) -> Result<(), TchError> {
+        // SAFETY: made by the shim, freed only in `drop`; likewise below.
+        check(unsafe { mc_optimizer_zero(self.0) })?;
+        Ok(())
+    }
+
+    /// One update. With a scale, the gradients are those of the scaled loss.
+    pub fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
+        let scale = scale.map_or(ptr::null_mut(), |scale| scale.0);
+        // SAFETY: see `zero`; the scale is alive.
+        check(unsafe { mc_optimizer_step(self.0, scale) })?;
+        Ok(())
+    }
+
+    /// How many gradients had to be copied because their strides were not their parameter's.
+    pub fn relaid(&self) -> i64 {
+        // SAFETY: see `zero`.
+        unsafe { mc_optimizer_relaid(self.0) }
+    }
+}
+
+impl Drop for Updates {
+    fn drop(&mut self) {
+        // SAFETY: made by the shim, freed once.
+        unsafe { mc_optimizer_free(self.0) };
+    }
+}
+
+/// SGD with momentum.
+pub struct Sgd(pub Updates);
+
+impl Sgd {
+    /// Over these parameters, where they are now.
+    pub fn new(
+        parameters: &[Tensor],
+        learning_rate: f64,
+        momentum: f64,
+        implementation: OptimizerImpl,
+    ) -> Result<Self, TchError> {
+        let pointers: Vec<_> = parameters.iter().map(Tensor::as_ptr).collect();
+        let number = number(implementation);
+        // SAFETY: `pointers` holds that many tensors that live through the call; the shim keeps its own references.
+        let sgd = unsafe { mc_sgd_new(pointers.as_ptr().cast(), pointers.len(), number, learning_rate, momentum) };
+        Ok(Self(Updates(check_pointer(sgd)?)))
+    }
+}
+
+/// AdamW, whose learning rate is on the device.
+pub struct AdamW(pub Updates);
+
+impl AdamW {
+    /// Over these parameters, where they are now; the learning rate is 0 until it is set.
+    pub fn new(parameters: &[Tensor], weight_decay: f64, implementation: OptimizerImpl) -> Result<Self, TchError> {
+        let pointers: Vec<_> = parameters.iter().map(Tensor::as_ptr).collect();
+        let number = number(implementation);
+        // SAFETY: as in `Sgd::new`.
+        let adamw = unsafe { mc_adamw_new(pointers.as_ptr().cast(), pointers.len(), number, weight_decay) };
+        Ok(Self(Updates(check_pointer(adamw)?)))
+    }
+
+    /// The learning rate of the updates that the device makes from here on.
+    pub fn set_learning_rate(&mut self, learning_rate: f64) -> Result<(), TchError> {
+        // SAFETY: made by `mc_adamw_new`, freed only in `drop`.
+        check(unsafe { mc_adamw_learning_rate(self.0.0, learning_rate) })?;
+        Ok(())
+    }
+
+    /// The learning rate in fp32, on the device.
+    pub fn learning_rate(&self) -> Result<Tensor, TchError> {
+        // SAFETY: as above.
+        own(unsafe { mc_adamw_rate(self.0.0) })
+    }
+
+    /// The 2-norm of all gradients of the last update, in fp32 on the device; a graph's is overwritten by the next step.
+    pub fn gradient_norm(&self) -> Result<Tensor, TchError> {
+        // SAFETY: as above.
+        own(unsafe { mc_adamw_norm(self.0.0) })
+    }
+}
