@@ -67,7 +67,7 @@ fn a_small_model_learns_its_rows_with_adapters_and_with_all_weights() {
         let mut trainer = trainer(Device::Cpu, changed);
         let seen = train(&mut trainer, &batches, 25);
         let (first, last) = (seen[0][0], seen[24][0]);
-        assert!((5.0..9.0).contains(&first) && last < 0.92 * first, "{changed:?}: {first} {last}");
+        assert!((5.0..9.0).contains(&first) && last < 0.95 * first, "{changed:?}: {first} {last}");
         assert!(seen.iter().all(|[_, rate, norm]| *rate > 0.0 && *norm > 0.0), "{seen:?}");
     }
 }
