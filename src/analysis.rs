@@ -16,9 +16,11 @@ mod order;
 mod outlier;
 mod places;
 mod pyramid;
+mod quick;
 mod run;
 mod smooth;
 mod steadiness;
+mod training;
 mod value;
 mod verdict;
 mod wall_clock;
@@ -35,11 +37,13 @@ pub use order::{CONFIDENCE, INTERVAL_REPEATS, Interval};
 pub use outlier::{Outlier, outliers};
 pub use places::Places;
 pub use pyramid::{Pyramid, View};
+pub use quick::{has_warmed_up, relative_half_width};
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
 pub use smooth::Smoother;
+pub use training::TrainingTime;
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{EQUAL_WITHIN, Judgement, Verdict, judge, log_ratios, repeats_for, spread, usual_spread};
 
 // The plan's values that summaries and cells carry, for whoever draws them.
-pub use crate::plan::{Better, Key, Level, Levels, RunState};
+pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};
 pub use crate::protocol::{TRACE_METRICS, TraceMetricKind};

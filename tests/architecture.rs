@@ -35,7 +35,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
-    ("worker", &["plan", "protocol", "dataset"]),
+    ("worker", &["plan", "protocol", "dataset", "analysis"]),
 ];
 
 /// Crates that only some rooms may use.

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-use multicard::plan::{Data, Key, Level, Levels, RunState, image};
+use multicard::plan::{Data, Key, Level, Levels, Mode, RunState, image};
 use multicard::store::{Decision, Store};
 use multicard::telemetry::read_node;
 use tempfile::TempDir;
@@ -28,6 +28,7 @@ fn finished(store: &Store, run: &str, workload: &str, changed: &[(&str, Level)])
         repeat: 1,
         seed: 1,
         traced: false,
+        mode: Mode::Full,
     };
     store.decide(queued).unwrap();
     store.decide(Decision::RunStarted { run: run.to_owned(), pid: 1, process_start: 1 }).unwrap();

@@ -10,7 +10,7 @@ use multicard::analysis::{
     Better, Measure, Measures, Origin, OverRanks, OverTime, RunSummary, Source, summarise_run_by,
 };
 use multicard::figure::{CellValue, Study, compare};
-use multicard::plan::{Data, Level, Levels, Node, RunState, image};
+use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, image};
 use multicard::store::{Decision, Reader, RunRecord, Store, rebuild};
 use tempfile::TempDir;
 
@@ -37,6 +37,7 @@ fn session(log: &str) -> TempDir {
             data: Data::of_set("digits"),
             repeat: 1,
             traced: false,
+            mode: Mode::Full,
             seed: 1,
         })
         .unwrap();

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use multicard::plan::{Data, Levels, Shape, image};
+use multicard::plan::{Data, Levels, Mode, Shape, image};
 use multicard::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, JobLimits, PROTOCOL_VERSION, RankPlace};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -101,6 +101,7 @@ fn job(folder: &Path, ranks: Vec<RankPlace>) -> Job {
         data_folder: PathBuf::new(),
         seed: 1,
         warm_up_steps: 0,
+        mode: Mode::Full,
         folder: folder.to_owned(),
         ranks,
         trace: None,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Measure, Recording, RunSummary, measure};
-use crate::plan::{Factor, Identity, Key, Level, Levels, WorkloadSpec, offered_levels};
+use crate::plan::{Factor, Identity, Key, Level, Levels, Mode, WorkloadSpec, offered_levels};
 
 /// The key of the workload where it stands among factors.
 const WORKLOAD: &str = "workload";
@@ -13,6 +13,8 @@ const WORKLOAD: &str = "workload";
 const DATA: &str = "data";
 /// The key of what recorded the cell's runs.
 const TRACE: &str = "trace";
+/// The key of how far the cell's runs go.
+const MODE: &str = "mode";
 /// The key of the cell's id where nothing else tells cells apart.
 const CELL: &str = "cell";
 /// The key of the session where cells of several are compared.
@@ -61,6 +63,11 @@ impl<'a> Cell<'a> {
         self.runs.first().map_or(Recording::Plain, |run| run.recording)
     }
 
+    /// How far its runs go: all of them as far.
+    pub fn mode(&self) -> Mode {
+        self.runs.first().map_or(Mode::Full, |run| run.mode)
+    }
+
     /// A measure of its runs, by its key.
     pub fn measure(&self, key: &str) -> Option<&'a Measure> {
         self.runs.first()?.measures.find(key)
@@ -77,6 +84,7 @@ impl<'a> Cell<'a> {
             WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
             DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
             TRACE => Some(Level::text(if self.recording() == Recording::Plain { "off" } else { "on" })),
+            MODE => Some(Level::text(&self.mode().to_string())),
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             CELL => Some(Level::text(self.id)),
             _ => self.levels.get(key).cloned(),
@@ -171,7 +179,7 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
     let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
-        key @ (SESSION | TRACE) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
+        key @ (SESSION | TRACE | MODE) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
         key => planned.iter().any(|cell| cell.level(key) != planned[0].level(key)),
     };
     let mut varying: Vec<Setting> = settings(cells).into_iter().filter(differs).collect();
@@ -190,8 +198,13 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
     let same = |setting: Setting| {
         let level = cells[0].level(&setting.key)?;
         let shared = cells.iter().all(|cell| cell.level(&setting.key).as_ref() == Some(&level));
-        // That no profiler had a part in it goes without saying, and so does the workload.
-        (shared && ![CELL, TRACE, WORKLOAD].contains(&&*setting.key)).then_some((setting, level))
+        // That no profiler had a part in it goes without saying, and so do the workload and full runs.
+        let unsaid = match &*setting.key {
+            CELL | TRACE | WORKLOAD => true,
+            MODE => level.as_text() == Some(Mode::Full.name()),
+            _ => false,
+        };
+        (shared && !unsaid).then_some((setting, level))
     };
     settings(cells).into_iter().filter_map(same).collect()
 }
@@ -203,6 +216,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         Setting::without_unit(WORKLOAD, "Workload"),
         Setting::without_unit(DATA, "Data"),
         Setting::without_unit(TRACE, "Traced"),
+        Setting::without_unit(MODE, "Mode"),
     ];
     let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();
     for cell in cells {

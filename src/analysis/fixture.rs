@@ -1,6 +1,6 @@
 //! Records of made-up runs for tests, with numbers that can be checked by hand.
 
-use crate::plan::{Data, Level, Levels, RunState, image};
+use crate::plan::{Data, Level, Levels, Mode, RunState, image};
 use crate::protocol::{Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord};
 
@@ -42,6 +42,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         ended_time_s: Some(1_001.0 + 100.0 * step_time_s),
         ranks: (0..cell.ranks).map(|rank| rank_record(rank, step_time_s / (1.0 + f64::from(rank) / 8.0))).collect(),
         traced: false,
+        mode: Mode::Full,
         trace: None,
         telemetry: TelemetryRecord {
             peak_device_bytes: Some(12_345_678_901),

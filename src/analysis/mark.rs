@@ -30,6 +30,20 @@ pub enum Mark {
     SkippedUpdates(u64),
     /// Telemetry was silent for so long, in seconds: peaks, energy and throttling may be missed.
     TelemetryHole(f64),
+    /// It ended once its steps were known, before its plan's epochs were over.
+    Quick {
+        /// Its steps.
+        steps: u64,
+        /// Those of the plan.
+        planned: u64,
+    },
+    /// It was to know its mean step better than its steps did.
+    NotPrecise {
+        /// Half the width of the mean's 95 % interval, as a share; none where there were too few steady steps to tell.
+        found: Option<f64>,
+        /// The same as it was asked for.
+        asked: f64,
+    },
     /// Each of its epochs holds warm-up steps, and so does `epoch_time_s`.
     IncludesWarmUp,
     /// Its steps became slower (above 0) or faster while it ran: the last fifth over the first, less 1.
@@ -119,6 +133,8 @@ impl Mark {
             Self::FactorNotInEffect { .. } => "factor not in effect",
             Self::SkippedUpdates(_) => "skipped updates",
             Self::TelemetryHole(_) => "telemetry hole",
+            Self::Quick { .. } => "quick",
+            Self::NotPrecise { .. } => "imprecise",
             Self::IncludesWarmUp => "includes warm-up",
             Self::Drifts(_) => "drifts",
             Self::NoSteadySteps => "no steady steps",
@@ -147,6 +163,22 @@ impl fmt::Display for Mark {
             Self::SkippedUpdates(1) => write!(f, "1 update skipped"),
             Self::SkippedUpdates(count) => write!(f, "{count} updates skipped"),
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
+            Self::Quick { steps, planned } => write!(
+                f,
+                "quick: {steps} of {planned} steps, training time extrapolated; accuracy and losses of epochs need a full run"
+            ),
+            Self::NotPrecise { found: Some(found), asked } => write!(
+                f,
+                "its steps were over with the mean step known to ±{:.2} %, not to ±{} %",
+                found * 100.0,
+                (asked * 1e8).round() / 1e6
+            ),
+            Self::NotPrecise { found: None, .. } => {
+                write!(
+                    f,
+                    "its steps were over before there were enough steady ones to tell how well their mean is known"
+                )
+            }
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
             Self::Drifts(drift) => {
                 let became = if *drift > 0.0 { "slower" } else { "faster" };

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::RunSummary;
 use super::metric::metric_measures;
+use super::training::PLANNED_STEPS;
 use crate::plan::{Better, DeclaredMeasure, Key, WorkloadSpec};
 
 /// How the values of ranks become one.
@@ -256,6 +257,7 @@ fn list(units: &str) -> Vec<Measure> {
     };
     vec![
         Measure::time("step_time_s", "Step time").scaling(Scaling::Constant),
+        Measure::time("training_time_s", "Training time").scaling(Scaling::Inverse),
         Measure::time("epoch_time_s", "Epoch time").read(Max, MedianOfSteady).scaling(Scaling::Inverse),
         Measure::time("total_time_s", "Total time").scaling(Scaling::Inverse),
         rate(distinct_rate(units), "Distinct"),
@@ -286,6 +288,7 @@ fn list(units: &str) -> Vec<Measure> {
         share("step_drift", "Drift over the run"),
         Measure::derived("step_lag_one", "Correlation of neighbouring steps", ""),
         share("step_error", "Error of the mean step").better(Lower),
+        plain(PLANNED_STEPS, "Steps of the plan").read(Max, OverTime::Max),
     ]
 }
 
@@ -309,6 +312,7 @@ mod tests {
         let gone: Vec<_> = told(&alone).into_iter().filter(|key| !told(&beside).contains(key)).collect();
         let speeds = [
             "step_time_s",
+            "training_time_s",
             "epoch_time_s",
             "total_time_s",
             "images_per_s",

@@ -12,8 +12,8 @@ use super::measure::{distinct_rate, processed_rate};
 use super::metric::metric_values;
 use super::order::median;
 use super::steadiness::Steadiness;
-use super::{Activity, BatchMeans, LossPoint, Mark, Measures, batch_means};
-use crate::plan::{Identity, Key, Level, Levels, RunState, Strategy, WorkloadSpec, workload_or_unknown};
+use super::{Activity, BatchMeans, LossPoint, Mark, Measures, TrainingTime, batch_means};
+use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, Strategy, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
@@ -76,6 +76,10 @@ pub struct RunSummary {
     pub values: BTreeMap<Key, f64>,
     /// The mean of steady steps within this run, with the interval that batch means give.
     pub step_mean: Option<BatchMeans>,
+    /// What training takes in all epochs of the plan, by its steady steps.
+    pub training: Option<TrainingTime>,
+    /// How far it went.
+    pub mode: Mode,
     /// Its epochs, in order.
     pub epochs: Vec<EpochSummary>,
     /// What its ranks did when.
@@ -132,6 +136,8 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         measures: Arc::clone(Measures::built_in()),
         values: metric_values(&trace).collect(),
         step_mean: None,
+        training: None,
+        mode: Mode::Full,
         epochs: Vec::new(),
         activity: Vec::new(),
         losses: Vec::new(),
@@ -160,7 +166,9 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let mut values = folded.of_run;
     let step_mean = batch_means(&steady.times_s);
     let steadiness = Steadiness::of(&steady.times_s, step_mean.as_ref());
+    let training = TrainingTime::of(record, steady.slowest);
     let derived = [
+        ("training_time_s".into(), training.map(|training| training.time_s)),
         ("step_time_s".into(), (!steady.times_s.is_empty()).then(|| median(&steady.times_s))),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
         (distinct_rate(&measures.units), steady.rate(steady.distinct_units)),
@@ -190,6 +198,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         measures: Arc::clone(measures),
         values,
         step_mean,
+        training,
+        mode: record.mode,
         marks: Mark::of_run(record),
         activity: super::activity::activity(record),
         epochs: epochs(&record.ranks, folded.of_epochs),
@@ -197,6 +207,13 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         trace: record.trace.clone(),
         losses: losses(&record.ranks),
     };
+    if let (Some(asked), Some(training)) = (record.mode.step_precision(), training) {
+        let (steps, planned, found) = (training.steps, training.planned_steps as u64, training.step_precision);
+        summary.marks.push(Mark::Quick { steps, planned });
+        if steps >= planned && found.is_none_or(|found| found > asked) {
+            summary.marks.push(Mark::NotPrecise { found, asked });
+        }
+    }
     if folded.includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
     }

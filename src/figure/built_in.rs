@@ -7,11 +7,12 @@ use thiserror::Error;
 use super::study::{CURVES, Form, Place, Runs, SPEEDUP, Study};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
 
-const SCALING: &[&str] = &["epoch_time_s", "images_per_s", SPEEDUP];
-const TOTALS: &[&str] = &["total_time_s", "accuracy", SPEEDUP];
+const SCALING: &[&str] = &["training_time_s", "images_per_s", SPEEDUP];
+const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP];
 /// The columns of 2503.15252 Tables 2 and 3, which are those of 2505.22905 too.
-const TABLE_2: &[&str] = &["total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_fp64"];
-const TABLE_3: &[&str] = &["total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_pageable"];
+const TABLE_2: &[&str] = &["training_time_s", "total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_fp64"];
+const TABLE_3: &[&str] =
+    &["training_time_s", "total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_pageable"];
 /// Metrics that the papers draw for sizes, GPUs and pinned memory. Gradients are all-reduced here, which theirs gather.
 const OF_LOADING: &[&str] =
     &["host_to_device", "cuda_launch_kernel", "cuda_stream_synchronize", "nccl_all_gather", "nccl_all_reduce"];
@@ -27,17 +28,17 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
     let mut studies = vec![
         study(
             "times",
-            "step, epoch and total time, throughput and speed-up, with accuracy and loss as a check",
+            "step, training and total time, throughput and speed-up, with accuracy and loss as a check",
             Form::Bars,
-            "epoch_time_s",
-            &["step_time_s", "epoch_time_s", "total_time_s", "images_per_s", SPEEDUP, "accuracy", "train_loss"],
+            "training_time_s",
+            &["step_time_s", "training_time_s", "total_time_s", "images_per_s", SPEEDUP, "accuracy", "train_loss"],
         ),
         study(
             "loading",
             "throughput, waiting for data in each step, and the start of the loader in each epoch",
             Form::Bars,
             "load_wait_s",
-            &["images_per_s", "step_time_s", "load_wait_s", "loader_start_s", "epoch_time_s"],
+            &["images_per_s", "step_time_s", "load_wait_s", "loader_start_s", "training_time_s"],
         ),
         losses("loss", "training loss, test loss and accuracy after each epoch"),
         study(
@@ -55,9 +56,9 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
         ),
         study(
             "scaling",
-            "epoch time over GPUs beside its ideal, and efficiency",
+            "training time over GPUs beside its ideal, and efficiency",
             Form::Scaling,
-            "epoch_time_s",
+            "training_time_s",
             SCALING,
         ),
         study(
@@ -71,17 +72,17 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             "effects",
             "how many times as fast each level is as its factor's first one, all else equal",
             Form::Effects,
-            "epoch_time_s",
+            "training_time_s",
             SCALING,
         ),
         study(
             "repeats",
             "every repeat of every cell",
             Form::Repeats,
-            "epoch_time_s",
-            &["epoch_time_s", "step_time_s", "total_time_s"],
+            "training_time_s",
+            &["training_time_s", "step_time_s", "total_time_s"],
         ),
-        study("map", "epoch time over two factors as a field of colours", Form::Map, "epoch_time_s", SCALING),
+        study("map", "training time over two factors as a field of colours", Form::Map, "training_time_s", SCALING),
         study(
             "parts",
             "what the time of a step goes to: waiting for data, all else",
@@ -123,27 +124,33 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
 fn of_papers() -> Vec<Study> {
     let totals = |name: &str, about: &str, form: Form, measures: &[&str], colour: &str| {
         let colour = Place::Setting(colour.into());
-        Study { colour, ..study(name, about, form, "total_time_s", measures) }
+        Study { colour, ..study(name, about, form, "training_time_s", measures) }
     };
     let by_gpus = |study: Study| Study { rows: Place::Setting("gpus".into()), ..study };
     vec![
         totals(
             "2503.15252/fig-1",
-            "total time over GPUs by distribution strategy, and efficiency",
+            "training time over GPUs by distribution strategy, and efficiency",
             Form::Scaling,
             TOTALS,
             "strategy",
         ),
         totals(
             "2503.15252/fig-2",
-            "total time over GPUs by image size, and efficiency",
+            "training time over GPUs by image size, and efficiency",
             Form::Scaling,
             TOTALS,
             "image_size",
         ),
         metrics("2503.15252/fig-3", LOADING_PERCENT, OF_LOADING, MetricUnit::OfShown),
-        by_gpus(totals("2503.15252/table-2", "total time by precision and GPUs", Form::Bars, TABLE_2, "precision")),
-        by_gpus(totals("2503.15252/table-3", "total time by pin_memory and GPUs", Form::Bars, TABLE_3, "pin_memory")),
+        by_gpus(totals("2503.15252/table-2", "training time by precision and GPUs", Form::Bars, TABLE_2, "precision")),
+        by_gpus(totals(
+            "2503.15252/table-3",
+            "training time by pin_memory and GPUs",
+            Form::Bars,
+            TABLE_3,
+            "pin_memory",
+        )),
         metrics("2505.22905/fig-3", LOADING_PERCENT, OF_LOADING, MetricUnit::OfShown),
         metrics("2505.22905/fig-4", LOADING_SECONDS, OF_LOADING, MetricUnit::Seconds),
         Study {
@@ -151,8 +158,8 @@ fn of_papers() -> Vec<Study> {
             colour: Place::Setting("precision".into()),
             ..losses("2505.22905/fig-5", "training loss by epoch and precision")
         },
-        by_gpus(totals("2505.22905/fig-6", "total time by loader and GPUs", Form::Bars, TOTALS, "loader")),
-        by_gpus(totals("2505.22905/fig-9", "total time by layout and GPUs", Form::Bars, TOTALS, "layout")),
+        by_gpus(totals("2505.22905/fig-6", "training time by loader and GPUs", Form::Bars, TOTALS, "loader")),
+        by_gpus(totals("2505.22905/fig-9", "training time by layout and GPUs", Form::Bars, TOTALS, "layout")),
         metrics(
             "2505.22905/precision-metrics",
             "the metrics that precision changes most in traced runs (section 4.2.1), in seconds",

@@ -23,6 +23,12 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     if !whole.is_empty() {
         notes.push(format!("of the whole run, its start and warm-up included: {}", whole.join(", ").to_lowercase()));
     }
+    if shows("training_time_s") {
+        notes.push(
+            "training time: the mean steady step times all steps of the plan; start, warm-up and evaluation are no part of it"
+                .to_owned(),
+        );
+    }
     if shows(SPEEDUP) {
         notes.push(baseline_note(cells, baseline));
     }

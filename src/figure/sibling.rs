@@ -1,10 +1,11 @@
-//! The papers' "efficiency": total time of the cell that differs in one factor alone, over the cell's own.
+//! The papers' "efficiency": training time of the cell that differs in one factor alone, over the cell's own.
 
 use super::table::over_baseline;
 use crate::analysis::{Cell, Value};
 
-/// The papers read their ratios off the total time.
-const TIME: &str = "total_time_s";
+/// The papers' runs train for so many epochs that their total time is that of training. A short run's is mostly start and warm-up,
+/// whose ratios may have the wrong sign.
+const TIME: &str = "training_time_s";
 
 /// A column that holds each cell against its sibling with one certain level.
 pub(super) struct Against {
@@ -35,7 +36,7 @@ impl Against {
         let is_sibling = |other: &&Cell| {
             let same = cell.levels.iter().all(|(key, own)| key == factor || other.levels.get(key) == Some(own));
             let there = other.level(factor).is_some_and(|found| found.to_string() == level);
-            same && there && (other.session, other.data) == (cell.session, cell.data)
+            same && there && (other.session, other.data, other.mode()) == (cell.session, cell.data, cell.mode())
         };
         over_baseline(cell, cells.iter().find(is_sibling), TIME)
     }
@@ -44,7 +45,7 @@ impl Against {
     pub(super) fn note(&self) -> String {
         let (factor, level) = self.sibling;
         format!(
-            "{}: total time with {factor} = {level}, all else equal, over that of the row; 200 % is twice as fast",
+            "{}: training time with {factor} = {level}, all else equal, over that of the row; 200 % is twice as fast",
             self.name
         )
     }

@@ -23,7 +23,7 @@ pub(super) const RATIO: &str = "ratio";
 /// The measure whose ratio is the speed-up.
 pub(super) const RATE: &str = "images_per_s";
 /// The measure that is shown unless another is asked for.
-const USUAL_MEASURE: &str = "epoch_time_s";
+const USUAL_MEASURE: &str = "training_time_s";
 /// Peaks of GPU memory, as the chart of them shows them.
 pub(super) const MEMORY: [&str; 4] =
     ["peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes", "peak_device_bytes"];
@@ -374,7 +374,7 @@ impl Study {
     fn missing(&self, cells: &[Cell]) -> Vec<String> {
         // What cells have only beside others is no news where it is lacking.
         let is_there = |key: &str| {
-            let optional = ["session", "trace", "data", "cell", "workload"].contains(&key);
+            let optional = ["session", "trace", "mode", "data", "cell", "workload"].contains(&key);
             optional || cells.iter().any(|cell| cell.level(key).is_some())
         };
         let mut lines = Vec::new();

@@ -102,3 +102,42 @@ fn a_table_of_no_runs_says_so() {
     let table = of_preset("memory", &[], None);
     assert_eq!((table.rows.len(), table.notes), (0, vec!["no runs".to_owned()]));
 }
+
+/// One repeat of fp64 and fp16 in nchw at 100 px, as tests/records/2026-11-21-h200-precision-layout-pin.json has them: one epoch of
+/// steps of 12.54 and 8.87 ms, in whole runs of 4.53 and 10.11 s, of which most is cuDNN's trials.
+fn short_runs() -> Vec<RunSummary> {
+    let short = |precision: &str, step_time_s: f64, epoch_time_s: f64, total_time_s: f64| {
+        let mut record = fixture::run(&fixture::cell(precision, 1, "single"), 1, step_time_s);
+        record.ended_time_s = record.started_time_s.map(|started| started + total_time_s);
+        let rank = &mut record.ranks[0];
+        rank.steps.iter_mut().for_each(|step| step.epoch = 1);
+        rank.readings.retain(|reading| reading.epoch != Some(2));
+        *fixture::reading(rank, "epoch_time_s", 1) = epoch_time_s;
+        summarise_run(&record)
+    };
+    vec![short("fp64", 0.012_538, 3.234, 4.534), short("fp16", 0.008_865, 7.831, 10.110)]
+}
+
+#[test]
+fn ratios_of_short_runs_are_those_of_their_steady_steps_and_not_of_their_trials() {
+    let table = of_preset("2503.15252/table-2", &short_runs(), None);
+    let fp16 = table.rows.iter().position(|row| row.cell.starts_with("fp16")).unwrap();
+    let speedup = value(&table, fp16, "speedup_over_fp64").unwrap().median;
+    // By total times it would be 44.8 %.
+    assert!((speedup - 1.414).abs() < 1e-3, "{speedup}");
+}
+
+#[test]
+fn the_usual_chart_of_one_epoch_draws_training_time_without_trials() {
+    let runs = short_runs();
+    let comparison = crate::figure::compare(&[Source { session: "", runs: &runs, reports: &[] }], &Study::default());
+    let points = comparison.charts[0].series().flat_map(|series| series.points.clone());
+    let of = |precision: &str| {
+        let of_cell = |point: &crate::figure::chart::Point| {
+            point.cell.as_ref().is_some_and(|cell| cell.cell.starts_with(precision))
+        };
+        points.clone().find(of_cell).unwrap().value.median
+    };
+    let (fp64, fp16) = (of("fp64"), of("fp16"));
+    assert!((fp64 / fp16 - 1.414).abs() < 1e-3, "fp64 {fp64} s, fp16 {fp16} s");
+}

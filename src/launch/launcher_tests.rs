@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::misbehaviour::{command, worker};
 use super::*;
-use crate::plan::{Data, Levels, RunState, Shape, image};
+use crate::plan::{Data, Levels, Mode, RunState, Shape, image};
 use crate::protocol::{Event, EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 /// Far longer than anything takes; reached only if something hangs.
@@ -77,6 +77,7 @@ fn job(folder: PathBuf, ranks: u32) -> Job {
         data_folder: PathBuf::new(),
         seed: 1,
         warm_up_steps: 0,
+        mode: Mode::Full,
         folder,
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         trace: None,

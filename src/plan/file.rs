@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::problem::PlanError;
-use super::{Data, Factor, Filter, Key, Level, Levels, Tracing, WorkloadSpec, read, write};
+use super::{Data, Factor, Filter, Key, Level, Levels, Mode, Tracing, WorkloadSpec, read, write};
 
 /// The version of plan files that this program writes and reads.
 pub const PLAN_VERSION: i64 = 1;
@@ -81,6 +81,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Steps at the start of a run that are recorded and left out of statistics.
     pub warm_up_steps: u64,
+    /// How far a run goes.
+    pub mode: Mode,
     /// Whether a profiler records the runs.
     pub tracing: Tracing,
     /// Its cells: those of the file's own `workload`, `[data]` and `[factors]`.
@@ -110,6 +112,7 @@ impl Plan {
             order: Order::default(),
             limits: Limits::default(),
             warm_up_steps: 10,
+            mode: Mode::default(),
             tracing: Tracing::default(),
             first: Block::new(spec),
             further: Vec::new(),

@@ -255,9 +255,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         (1e-6..1e9_f64).prop_map(|seconds| Some(Capture::First { seconds })),
         (1..1000_u64, 0..1000_u64).prop_map(|(first, more)| Some(Capture::Steps { first, last: first + more })),
     ];
-    let measure = (0..=1_000_000_000_u64, capture);
+    let (least, most) = Mode::STEP_PRECISIONS;
+    let mode = prop_oneof![Just(Mode::Full), (least..=most).prop_map(|step_precision| Mode::Quick { step_precision }),];
+    let measure = (0..=1_000_000_000_u64, mode, capture);
     ("[^\\pC]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, measure, data, ticked).prop_map(
-        |(name, repeats, seed, interleaved, limits, (warm_up_steps, capture), data, ticked)| {
+        |(name, repeats, seed, interleaved, limits, (warm_up_steps, mode, capture), data, ticked)| {
             let (run_time_s, memory_limit_gb, exclusive) = limits;
             let mut plan = small_plan(&[]);
             for (place, seed) in ticked {
@@ -271,7 +273,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             plan.order = if interleaved { Order::Interleaved } else { Order::Sequential };
             plan.limits = Limits { run_time_s, memory_limit_gb, exclusive };
             plan.first.data = data.into();
-            Plan { name, repeats, seed, warm_up_steps, ..plan }
+            Plan { name, repeats, seed, warm_up_steps, mode, ..plan }
         },
     )
 }
@@ -403,6 +405,24 @@ fn what_is_wrong_in_blocks_and_constraints_is_told_with_its_line() {
     }
     assert!(message("[[constraint]]\nreason = \"why\"").contains("constraint.exclude: missing"));
     assert!(message("[[constraint]]\nexclude = \"gpus > 2\"\nreason = \" \"").contains("empty: say why"));
+}
+
+#[test]
+fn runs_are_full_unless_a_plan_asks_for_quick_ones_and_their_precision() {
+    let with = |measure: &str| format!("version = 1\nworkload = \"image\"\n[measure]\n{measure}\n");
+    let mode = |measure: &str| Plan::parse(&with(measure), "my.toml").map(|plan| plan.mode).unwrap();
+    assert_eq!(mode("mode = \"full\""), Mode::Full);
+    assert_eq!(mode("mode = \"quick\""), Mode::Quick { step_precision: 0.01 });
+    assert_eq!(mode("mode = \"quick\"\nstep_precision = 0.05"), Mode::Quick { step_precision: 0.05 });
+    for (measure, wanted) in [
+        ("mode = \"quik\"", "unknown \"quik\""),
+        ("step_precision = 0.05", "means nothing without mode"),
+        ("mode = \"quick\"\nstep_precision = 1", "0.01 is ±1 %"),
+        ("mode = \"quick\"\nstep_precision = \"1 %\"", "0.01 is ±1 %"),
+    ] {
+        let told = messages(&with(measure));
+        assert!(told.iter().any(|message| message.contains(wanted)), "{measure}: {told:?}");
+    }
 }
 
 #[test]

@@ -6,13 +6,14 @@ use sha2::{Digest, Sha256};
 
 use super::data::Data;
 use super::level::{Key, Level, Levels};
+use super::mode::Mode;
 use super::workload::WorkloadSpec;
 
 /// The identity of a cell: the SHA-256 of its canonical text.
 ///
 /// The text has a line for the workload (`workload image`), one for the data set (`data "digits"`), one for each thing said of it
-/// (`data.decode "each_epoch"`), `traced` where a profiler records its runs, and one for each level (`precision "fp16"`), sorted by
-/// key. Levels that a cell of the first version has anyway ([`super::Factor::frozen_default`]), and those without meaning in the
+/// (`data.decode "each_epoch"`), `traced` where a profiler records its runs, `quick 0.01` where runs end once their step time is
+/// known to ±1 %, and one for each level (`precision "fp16"`), sorted by key. Levels that a cell of the first version has anyway ([`super::Factor::frozen_default`]), and those without meaning in the
 /// cell, are left out, so that a factor that joins later changes no identity. Factors that this version does not know count as
 /// they stand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,8 +33,8 @@ impl fmt::Debug for Identity {
 }
 
 /// The identity of a cell that a session kept. Of a workload that this version does not know, everything counts as it stands.
-pub fn identity(spec: &WorkloadSpec, data: &Data, traced: bool, levels: &Levels) -> Identity {
-    let head = Head::new(spec, data, traced);
+pub fn identity(spec: &WorkloadSpec, data: &Data, traced: bool, mode: Mode, levels: &Levels) -> Identity {
+    let head = Head::new(spec, data, traced, mode);
     let meant = |key: &str, level: &Level| {
         spec.factor(key)
             .is_none_or(|factor| *level != factor.frozen_default && spec.idle(factor, levels, data).is_none())
@@ -64,7 +65,7 @@ impl WorkloadSpec {
 pub(super) struct Head(String);
 
 impl Head {
-    pub(super) fn new(spec: &WorkloadSpec, data: &Data, traced: bool) -> Self {
+    pub(super) fn new(spec: &WorkloadSpec, data: &Data, traced: bool, mode: Mode) -> Self {
         let mut text = format!("workload {}\n", spec.key);
         if !data.set.is_empty() {
             text.push_str(&line("data", &Level::text(&data.set)));
@@ -76,6 +77,9 @@ impl Head {
         text.extend(said.into_iter().map(|(key, level)| format!("data.{}", line(key, level))));
         if traced {
             text.push_str("traced\n");
+        }
+        if let Mode::Quick { step_precision } = mode {
+            text.push_str(&line(mode.name(), &Level::Number(step_precision)));
         }
         Self(text)
     }
@@ -107,7 +111,7 @@ mod tests {
     use crate::plan::image;
 
     fn image_cell(levels: &[(&str, Level)]) -> Identity {
-        identity(&image::spec(), &Data::of_set("digits"), false, &Levels::new(levels.to_vec()))
+        identity(&image::spec(), &Data::of_set("digits"), false, Mode::Full, &Levels::new(levels.to_vec()))
     }
 
     fn hash(text: &str) -> Identity {
@@ -125,7 +129,7 @@ mod tests {
         let text = "workload image\ndata \"digits\"\ngpus 2\nprecision \"bf16\"\nwidth_multiplier 2\n";
         assert_eq!(image_cell(&levels), hash(text));
         let photos: Data = image::DataSet::files("photos").into();
-        let traced = identity(&image::spec(), &photos, true, &Levels::new(levels[2..].to_vec()));
+        let traced = identity(&image::spec(), &photos, true, Mode::Full, &Levels::new(levels[2..].to_vec()));
         let text = "workload image\ndata \"folder\"\ndata.folder \"photos\"\ntraced\nprecision \"bf16\"\n";
         assert_eq!(traced, hash(text));
     }
@@ -134,7 +138,7 @@ mod tests {
     fn levels_that_all_had_before_a_factor_joined_change_nothing() {
         let all =
             image::spec().factors.iter().map(|factor| (factor.key.clone(), factor.frozen_default.clone())).collect();
-        let with_all = identity(&image::spec(), &Data::of_set("digits"), false, &Levels::new::<Key>(all));
+        let with_all = identity(&image::spec(), &Data::of_set("digits"), false, Mode::Full, &Levels::new::<Key>(all));
         assert_eq!(with_all, image_cell(&[]));
         assert_ne!(with_all, image_cell(&[("layout", Level::text("nhwc"))]));
     }
@@ -144,7 +148,7 @@ mod tests {
         let sparse = image_cell(&[("sparsity", Level::text("2:4"))]);
         assert_eq!(sparse, hash("workload image\ndata \"digits\"\nsparsity \"2:4\"\n"));
         let levels = Levels::new(vec![("precision", Level::text("fp32"))]);
-        let other = identity(&WorkloadSpec::unknown("video"), &Data::default(), false, &levels);
+        let other = identity(&WorkloadSpec::unknown("video"), &Data::default(), false, Mode::Full, &levels);
         assert_eq!(other, hash("workload video\nprecision \"fp32\"\n"));
     }
 }

@@ -149,7 +149,8 @@ pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result
     if let Some(constraint) = plan.constraints.iter().find(|constraint| constraint.exclude.admits(&setting)) {
         return Err(constraint.reason.clone());
     }
-    (spec.check)(&Request { spec, levels, data, limits: &plan.limits, node })
+    let (shape, full) = (spec.check)(&Request { spec, levels, data, limits: &plan.limits, node })?;
+    Ok((shape, plan.mode.estimate(full, &shape)))
 }
 
 /// The parts that a block's cells are made of, each made once, not once a cell.
@@ -198,7 +199,7 @@ impl<'a> Pieces<'a> {
         });
         Self {
             block,
-            head: Head::new(spec, &block.data, plan.tracing.capture().is_some()),
+            head: Head::new(spec, &block.data, plan.tracing.capture().is_some(), plan.mode),
             lines: lines.collect(),
             idle: idle.collect(),
         }
@@ -246,7 +247,7 @@ fn distinct(identity: Identity, taken: &mut HashSet<String>) -> String {
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{Capture, Factor, Tracing, WorkloadSpec, identity, image};
+    use crate::plan::{Capture, Factor, Mode, Tracing, WorkloadSpec, identity, image};
 
     fn texts(names: &[&str]) -> Vec<Level> {
         names.iter().map(|name| Level::text(name)).collect()
@@ -293,16 +294,17 @@ mod tests {
         ]);
         plan.first.set_data(image::DataSet::files("photos").into());
         plan.tracing = Tracing::Nsys(Capture::Whole);
+        plan.mode = Mode::Quick { step_precision: 0.02 };
         let cells = expand(&plan, &gpu_node(1)).cells;
         assert_eq!(cells.len(), 6);
         for cell in cells {
-            assert_eq!(identity(&plan.first.spec, &cell.data, true, &cell.levels), cell.identity);
+            assert_eq!(identity(&plan.first.spec, &cell.data, true, plan.mode, &cell.levels), cell.identity);
             assert_eq!(cell.id, cell.identity.digits(4));
         }
     }
 
     #[test]
-    fn another_data_set_another_workload_and_tracing_make_another_cell() {
+    fn another_data_set_workload_mode_or_precision_and_tracing_make_another_cell() {
         let mut plan = small_plan(&[]);
         let mut seen = HashSet::new();
         let mut is_new = |plan: &Plan| seen.insert(expand(plan, &cpu_node()).cells[0].identity);
@@ -312,6 +314,10 @@ mod tests {
         plan.first.data = image::DataSet::Mnist { folder: Some("elsewhere".into()) }.into();
         assert!(is_new(&plan));
         plan.tracing = Tracing::Nsys(Capture::Whole);
+        assert!(is_new(&plan));
+        plan.mode = Mode::Quick { step_precision: 0.01 };
+        assert!(is_new(&plan));
+        plan.mode = Mode::Quick { step_precision: 0.02 };
         assert!(is_new(&plan));
         plan.first.spec = WorkloadSpec { key: "other".into(), ..WorkloadSpec::clone(&image::spec()) }.into();
         assert!(is_new(&plan));

@@ -12,7 +12,7 @@ use super::file::PLAN_VERSION;
 use super::filter::{Filter, Known};
 use super::problem::{PlanError, Problems, quoted, suggestion};
 use super::workload::{NOT_YET, workloads};
-use super::{Block, Capture, Constraint, Domain, Factor, Key, Level, Limits, Order, Plan, Tracing, WorkloadSpec};
+use super::{Block, Capture, Constraint, Domain, Factor, Key, Level, Limits, Mode, Order, Plan, Tracing, WorkloadSpec};
 
 const TOP_KEYS: &[&str] = &[
     "version",
@@ -72,9 +72,11 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         };
     }
     if let Some(measure) = top.table("measure", &mut problems) {
-        measure.check_keys(&["warm_up_steps", "trace", "trace_first_s", "trace_steps"], &spec, &mut problems);
+        let keys = ["warm_up_steps", "mode", "step_precision", "trace", "trace_first_s", "trace_steps"];
+        measure.check_keys(&keys, &spec, &mut problems);
         plan.warm_up_steps =
             measure.whole("warm_up_steps", 0..=1_000_000_000, &mut problems).unwrap_or(plan.warm_up_steps);
+        plan.mode = mode(&measure, &mut problems);
         plan.tracing = tracing(&measure, &mut problems);
     }
     plan.first = block(&top, &spec, &mut problems);
@@ -250,6 +252,25 @@ fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
     // In the order of the rule, whatever the file's.
     data.keys.sort_by_key(|(key, _)| rule.keys.iter().position(|known| known.key == *key));
     data
+}
+
+/// How far runs go.
+fn mode(measure: &Table, problems: &mut Problems) -> Mode {
+    let quick = measure.choice("mode", Mode::NAMES, problems) == Some("quick");
+    let Some((span, value)) = measure.find("step_precision") else {
+        return if quick { Mode::Quick { step_precision: Mode::STEP_PRECISION } } else { Mode::Full };
+    };
+    let (least, most) = Mode::STEP_PRECISIONS;
+    let found = real(value).filter(|share| (least..=most).contains(share));
+    match found {
+        Some(step_precision) if quick => return Mode::Quick { step_precision },
+        Some(_) => problems.add(&span, measure.path("step_precision"), "means nothing without mode = \"quick\""),
+        None => {
+            let message = format!("must be a share from {least} to {most}: 0.01 is ±1 %");
+            problems.add(&span, measure.path("step_precision"), message);
+        }
+    }
+    Mode::Full
 }
 
 /// Whether runs are traced, and which part of them.

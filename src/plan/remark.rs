@@ -1,11 +1,27 @@
 //! What a reader of a plan should know of cells that run, though not as they may expect.
 
-use super::{Binding, Matrix, Node, Plan};
+use super::{Binding, Matrix, Mode, Node, Plan, expand};
 
 /// Remarks on a plan, which comes to `matrix` on this machine; a sentence each without its full stop.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<String> {
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
-    [merged, one_numa_node(matrix, node), shared(plan), no_profiler(plan, node)].into_iter().flatten().collect()
+    [merged, quick(plan, node), one_numa_node(matrix, node), shared(plan), no_profiler(plan, node)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// What quick runs leave out, and what it would take to have it.
+fn quick(plan: &Plan, node: &Node) -> Option<String> {
+    let precision = plan.mode.step_precision()?;
+    let full = Plan { mode: Mode::Full, ..plan.clone() };
+    let full_s: f64 = expand(&full, node).cells.iter().map(|cell| cell.estimate.duration_s).sum();
+    let hours = full_s * f64::from(plan.repeats) / 3600.0;
+    Some(format!(
+        "mode = quick: runs end once their mean step is known to ±{} %; accuracy and losses of epochs take full runs \
+         (mode = full), by estimate {hours:.1} hours",
+        (precision * 1e8).round() / 1e6
+    ))
 }
 
 fn one_numa_node(matrix: &Matrix, node: &Node) -> Option<String> {
@@ -61,6 +77,17 @@ mod tests {
         let mut plan = small_plan(&[]);
         plan.tracing = Tracing::Nsys(Capture::Whole);
         assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH"));
+    }
+
+    #[test]
+    fn what_quick_runs_leave_out_is_said_with_the_cost_of_full_ones() {
+        let mut plan = small_plan(&[]);
+        plan.mode = Mode::Quick { step_precision: 0.05 };
+        let said = told(&plan, &cpu_node());
+        assert!(
+            said[0].starts_with("mode = quick: runs end once their mean step is known to ±5 %; accuracy"),
+            "{said:?}"
+        );
     }
 
     #[test]

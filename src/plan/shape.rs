@@ -85,6 +85,8 @@ impl Shape {
 pub struct Estimate {
     /// From launch to end, in seconds.
     pub duration_s: f64,
+    /// Of that, until the first step: starting processes, reading data, building the model.
+    pub start_s: f64,
     /// The peak of one rank on its device: the GPU's memory, or the host's for a CPU rank.
     pub peak_bytes: u64,
     /// The peak of all ranks in the host's memory.

@@ -3,7 +3,7 @@
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::file::{PLAN_VERSION, is_default};
-use super::{Block, Capture, Level, Limits, Plan, Tracing};
+use super::{Block, Capture, Level, Limits, Mode, Plan, Tracing};
 
 /// TOML's integers end at half of what a seed may be: this one, which no seed is, stands for those beyond until the text is made.
 const LARGE_SEED: i64 = i64::MIN;
@@ -42,6 +42,9 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.warm_up_steps == b.warm_up_steps) {
         put(table(top, "measure"), "warm_up_steps", (plan.warm_up_steps.cast_signed()).into());
     }
+    if differs(|a, b| a.mode == b.mode) && (before.is_some() || !plan.mode.is_full()) {
+        mode(table(top, "measure"), plan.mode);
+    }
     if differs(|a, b| a.tracing == b.tracing) && (before.is_some() || plan.tracing != Tracing::Off) {
         tracing(table(top, "measure"), plan.tracing);
     }
@@ -73,6 +76,11 @@ fn limits(table: &mut dyn TableLike, limits: &Limits) {
     put_or_remove(table, "memory_limit_gb", limits.memory_limit_gb.map(Value::from));
     // Having the machine to itself is what a run does anyway.
     put_or_remove(table, "exclusive", (!limits.exclusive).then(|| false.into()));
+}
+
+fn mode(table: &mut dyn TableLike, mode: Mode) {
+    put_or_remove(table, "mode", (!mode.is_full()).then(|| mode.name().into()));
+    put_or_remove(table, "step_precision", mode.step_precision().map(Value::from));
 }
 
 fn tracing(table: &mut dyn TableLike, tracing: Tracing) {

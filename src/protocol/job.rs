@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Capture, Data, Key, Levels, Shape};
+use crate::plan::{Capture, Data, Key, Levels, Mode, Shape};
 
 /// NUMA memory policy of a rank (set_mempolicy(2)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +96,9 @@ pub struct Job {
     pub seed: u64,
     /// Steps at the start of the run that are excluded from statistics.
     pub warm_up_steps: u64,
+    /// How far the run goes; a quick one finds its warm-up.
+    #[serde(default, skip_serializing_if = "Mode::is_full")]
+    pub mode: Mode,
     /// The run's folder, which holds the ranks' logs.
     pub folder: PathBuf,
     /// Where each rank runs.

@@ -103,6 +103,7 @@ impl Session {
                 // All cells of a repeat start from the same weights and see the data in the same order.
                 seed: plan.seed.wrapping_add(u64::from(repeat) - 1),
                 warm_up_steps: plan.warm_up_steps,
+                mode: plan.mode,
                 folder: PathBuf::new(),
                 ranks: places[planned.cell].ranks.clone(),
                 limits: JobLimits {
@@ -158,6 +159,7 @@ impl Session {
             data: record.data,
             seed: record.seed,
             warm_up_steps: plan_file.warm_up_steps,
+            mode: plan_file.mode,
             folder: PathBuf::new(),
             ranks,
             limits: JobLimits {
@@ -188,6 +190,7 @@ impl Session {
             repeat: queued.origin.repeat,
             seed: queued.job.seed,
             traced: queued.job.trace.is_some(),
+            mode: queued.job.mode,
         })?;
         self.queue.push(run.as_str())?;
         if !queued.exclusive {

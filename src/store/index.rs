@@ -64,13 +64,13 @@ impl Index {
                     workloads = excluded.workloads",
                 params![plan, name, toml, json(workloads)?],
             ),
-            Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, seed, traced } => self.execute(
-                "INSERT INTO run (run, plan, cell, workload, levels, data, repeat, seed, queued_time_s, state, traced)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+            Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, seed, traced, mode } => self.execute(
+                "INSERT INTO run (run, plan, cell, workload, levels, data, repeat, seed, queued_time_s, state, traced, mode)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
                  ON CONFLICT (run) DO UPDATE SET plan = excluded.plan, cell = excluded.cell,
                     workload = excluded.workload, levels = excluded.levels,
                     data = excluded.data, repeat = excluded.repeat, seed = excluded.seed,
-                    queued_time_s = excluded.queued_time_s, state = excluded.state, traced = excluded.traced, reason = NULL,
+                    queued_time_s = excluded.queued_time_s, state = excluded.state, traced = excluded.traced, mode = excluded.mode, reason = NULL,
                     placement = NULL, warnings = NULL, started_time_s = NULL, pid = NULL, process_start = NULL, ended_time_s = NULL",
                 params![
                     run,
@@ -83,7 +83,8 @@ impl Index {
                     seed.cast_signed(),
                     line.time_s,
                     json(&RunState::Queued)?,
-                    traced
+                    traced,
+                    json(mode)?
                 ],
             ),
             Decision::RunPlaced { run, placement, beside, warnings } => {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Data, Key, Levels, RunState, image};
+use crate::plan::{Data, Key, Levels, Mode, RunState, image};
 use crate::protocol::{Placement, TraceOutcome};
 
 /// Default workload, for old journals that name none.
@@ -48,6 +48,9 @@ pub enum Decision {
         /// Whether a profiler records it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         traced: bool,
+        /// How far it goes.
+        #[serde(default, skip_serializing_if = "Mode::is_full")]
+        mode: Mode,
     },
     /// A run was placed, right before its start.
     RunPlaced {

@@ -180,7 +180,7 @@ impl Reader {
         let sql = format!(
             "SELECT run.run, ifnull(plan.name, run.plan), cell, levels, data, repeat, seed, state, reason,
                 queued_time_s, started_time_s, ended_time_s, fold, traced, outcome, placement, warnings, workload,
-                run.plan
+                run.plan, mode
              FROM run LEFT JOIN plan ON plan.plan = run.plan LEFT JOIN telemetry ON telemetry.run = run.run
                 LEFT JOIN trace ON trace.of_run AND trace.name = run.run
              WHERE {which} ORDER BY run.position"
@@ -210,6 +210,7 @@ impl Reader {
                 ended_time_s: row.get(11)?,
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
                 traced: row.get(13)?,
+                mode: json(row, 19)?,
                 trace: optional_json(row, 14)?,
                 ranks: logged.ranks,
                 placement: optional_json(row, 15)?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Data, Identity, Key, Levels, RunState, WorkloadSpec, identity};
+use crate::plan::{Data, Identity, Key, Levels, Mode, RunState, WorkloadSpec, identity};
 use crate::protocol::{Device, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
@@ -122,6 +122,8 @@ pub struct RunRecord {
     pub telemetry: TelemetryRecord,
     /// Whether a profiler recorded it, which costs time.
     pub traced: bool,
+    /// How far it goes.
+    pub mode: Mode,
     /// Outcome of importing the profiler's report, once known.
     pub trace: Option<TraceOutcome>,
 }
@@ -141,7 +143,7 @@ impl RankRecord {
 impl RunRecord {
     /// Identity of its cell, independent of the session's id for it.
     pub fn identity(&self) -> Identity {
-        identity(&self.workload, &self.data, self.traced, &self.levels)
+        identity(&self.workload, &self.data, self.traced, self.mode, &self.levels)
     }
 
     /// Evidence on factors, from ranks and the profiler's report.

@@ -39,6 +39,7 @@ mod parallel;
 mod perceptron_test;
 mod precision;
 mod proof;
+mod quick;
 mod report;
 mod shim;
 mod task;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use multicard::dataset::{self, Images};
 use multicard::plan::image::DataSet;
 use multicard::plan::{
-    CudaState, Estimate, Factor, Level, Levels, Node, OptimizerImpl, Plan, Request, Shape, Unit, Worker, WorkloadSpec,
-    expand,
+    CudaState, Estimate, Factor, Level, Levels, Mode, Node, OptimizerImpl, Plan, Request, Shape, Unit, Worker,
+    WorkloadSpec, expand,
 };
 use multicard::protocol::{Event, EventLine, Evidence, Job, JobLimits, MEETING_VARIABLE, PROTOCOL_VERSION, RankPlace};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
@@ -54,7 +54,7 @@ fn check(request: &Request) -> Result<(Shape, Estimate), String> {
     let (ranks_of, batch) = (i64::from(ranks), u64::from(ranks) * BATCH as u64);
     let steps = (IMAGES / BATCH / ranks_of) as u64 * u64::from(epochs);
     let shape = Shape { processes: ranks, steps, units_per_step: batch, ..Shape::default() };
-    Ok((shape, Estimate { duration_s: 5.0, peak_bytes: 1 << 28, host_bytes: u64::from(ranks) << 28 }))
+    Ok((shape, Estimate { duration_s: 5.0, start_s: 2.0, peak_bytes: 1 << 28, host_bytes: u64::from(ranks) << 28 }))
 }
 
 /// Classification of digits by their pixels.
@@ -244,7 +244,7 @@ impl task::Epoch for Parts<'_> {
 const RANK_VARIABLE: &str = "MULTICARD_TEST_PERCEPTRON";
 
 /// The job of the plan's only cell.
-fn job(folder: &Path) -> Job {
+fn job(folder: &Path, mode: Mode) -> Job {
     let worker = Worker {
         path: "multicard-worker".into(),
         version: String::new(),
@@ -267,7 +267,11 @@ fn job(folder: &Path) -> Job {
         nsys: Err("a test".into()),
     };
     let mut plan = Plan::new("digits", spec());
+    plan.mode = mode;
     plan.first.factors[0].1.push(Level::Integer(4));
+    if !mode.is_full() {
+        plan.first.factors[2].1 = vec![Level::Integer(100)];
+    }
     let matrix = expand(&plan, &node);
     assert_eq!(matrix.invalid[0].reason, "4 ranks need as many CPUs: use at most 2");
     let [cell] = &matrix.cells[..] else { panic!("{matrix:?}") };
@@ -282,6 +286,7 @@ fn job(folder: &Path) -> Job {
         data_folder: std::env::current_exe().unwrap().with_file_name("digits"),
         seed: 1,
         warm_up_steps: 2,
+        mode,
         folder: folder.into(),
         ranks: (0..cell.shape.processes).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         trace: None,
@@ -293,30 +298,19 @@ fn job(folder: &Path) -> Job {
 #[ignore = "another test starts it as a process"]
 fn one_rank_of_the_perceptron() {
     let variable = std::env::var(RANK_VARIABLE).unwrap();
-    let (rank, folder) = variable.split_once(' ').unwrap();
-    let (rank, job) = (rank.parse::<usize>().unwrap(), job(Path::new(folder)));
+    let mut parts = variable.splitn(3, ' ');
+    let mut part = || parts.next().unwrap();
+    let (rank, mode, folder) = (part(), part(), part());
+    let (rank, job) = (rank.parse::<usize>().unwrap(), job(Path::new(folder), serde_json::from_str(mode).unwrap()));
     let mut report = Report::open(&job.folder, &job.run, rank as u32).unwrap();
     train::start(Perceptron::new(&job).unwrap(), &job, &job.ranks[rank], &mut report).unwrap();
 }
 
 #[test]
 fn a_perceptron_learns_the_digits_over_two_ranks_in_the_one_loop() {
-    let folder = tempfile::tempdir().unwrap();
-    let start = |rank: u32| {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "perceptron_test::one_rank_of_the_perceptron", "--ignored"]);
-        command.stdout(Stdio::null()).env(MEETING_VARIABLE, folder.path()).env("OMP_NUM_THREADS", "1");
-        command.env(RANK_VARIABLE, format!("{rank} {}", folder.path().display())).spawn().unwrap()
-    };
-    for mut rank in [start(0), start(1)] {
-        assert!(rank.wait().unwrap().success());
-    }
-    let logs = [0, 1].map(|rank| events(&log_path(folder.path(), rank)));
+    let logs = run_over_two_ranks(Mode::Full);
     for log in &logs {
-        let losses: Vec<f64> = log
-            .iter()
-            .filter_map(|event| if let Event::Step { loss, .. } = event { Some(*loss) } else { None })
-            .collect();
+        let losses = steps(log, |loss, _| loss);
         assert_eq!(losses.len(), 40);
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         assert!(mean(&losses[30..]) < 0.5 * mean(&losses[..10]), "{losses:?}");
@@ -330,6 +324,47 @@ fn a_perceptron_learns_the_digits_over_two_ranks_in_the_one_loop() {
     }
     assert_ne!(reading(&logs[0], "train_loss"), reading(&logs[1], "train_loss"), "each rank has batches of its own");
     assert_eq!(reading(&logs[0], "test_loss"), reading(&logs[1], "test_loss"));
+}
+
+#[test]
+fn a_quick_run_ends_at_the_same_step_on_all_ranks_and_tells_no_losses_of_epochs() {
+    let logs = run_over_two_ranks(Mode::Quick { step_precision: 0.5 });
+    let [first, second] = &logs.each_ref().map(|log| steps(log, |_, warm_up| warm_up));
+    assert_eq!(first, second, "the same steps count on all ranks");
+    // 100 epochs of 20 steps; some 50 find the warm-up, and 100 are the least that have an interval.
+    assert!((140..1_900).contains(&first.len()), "{}", first.len());
+    assert!(first[0] && !first[first.len() - 1]);
+    for log in &logs {
+        assert_eq!(reading(log, "planned_steps"), [2_000.0]);
+        for key in ["train_loss", "epoch_time_s", "accuracy", "evaluation_time_s"] {
+            assert_eq!(reading(log, key), [0.0; 0], "{key}");
+        }
+    }
+}
+
+/// What two ranks of the perceptron said. Quick runs have 100 epochs.
+fn run_over_two_ranks(mode: Mode) -> [Vec<Event>; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |rank: u32| {
+        let mode = serde_json::to_string(&mode).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "perceptron_test::one_rank_of_the_perceptron", "--ignored"]);
+        command.stdout(Stdio::null()).env(MEETING_VARIABLE, folder.path()).env("OMP_NUM_THREADS", "1");
+        command.env(RANK_VARIABLE, format!("{rank} {mode} {}", folder.path().display())).spawn().unwrap()
+    };
+    for mut rank in [start(0), start(1)] {
+        assert!(rank.wait().unwrap().success());
+    }
+    [0, 1].map(|rank| events(&log_path(folder.path(), rank)))
+}
+
+/// Something of each step, by its loss and whether it is warm-up.
+fn steps<T>(log: &[Event], of: fn(f64, bool) -> T) -> Vec<T> {
+    let step = |event: &Event| match event {
+        Event::Step { loss, warm_up, .. } => Some(of(*loss, *warm_up)),
+        _ => None,
+    };
+    log.iter().filter_map(step).collect()
 }
 
 fn events(path: &PathBuf) -> Vec<Event> {

@@ -13,6 +13,7 @@ use crate::device::RankDevice;
 use crate::module::parameter_count;
 use crate::parallel::{self, Peers};
 use crate::proof;
+use crate::quick::Quick;
 use crate::report::{FAILED, Report, Stop};
 use crate::shim::{self, NvtxRange, exit_now};
 use crate::task::{Batch, Data, Epoch, Rank, Readings, Task};
@@ -36,9 +37,11 @@ struct Run<'a, T: Task> {
     clock: StepClock,
     capture: CaptureWindow,
     phase: Phase,
-    /// Steps given to the device so far, and in the whole run.
+    /// Steps given to the device so far, and in all epochs.
     step: u64,
     steps: u64,
+    /// Ends the run once its steady steps are known well enough, where that is asked for.
+    quick: Option<Quick>,
     losses: Losses,
     /// Looks after steps that wait for other GPUs.
     watchdog: Option<Watchdog>,
@@ -112,13 +115,18 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     report.event(Event::Phase { phase: Phase::Load })?;
     let mut data = trainer.task().data(rank, report)?;
     let steps = data.batches() as u64 * u64::from(trainer.task().epochs());
+    let quick = job.mode.step_precision().map(|precision| Quick::new(precision, steps, shape.warm_up_steps));
+    if quick.is_some() {
+        report.reading("planned_steps", steps as f64, None, None)?;
+    }
 
     let limit = if trainer.arithmetic().scale().is_some() { NOT_FINITE_SCALED } else { NOT_FINITE };
     let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
     let watched = peers.filter(|_| device.device.is_cuda());
     let watchdog = watched.map(|peers| watch_steps(peers, shape.cuda_graph, report)).transpose()?;
+    let (step, owed) = (0, 0);
     let mut run =
-        Run { rank, report, trainer, shape, clock, capture, phase, step: 0, steps, losses, watchdog, owed: 0 };
+        Run { rank, report, trainer, shape, clock, capture, phase, step, steps, quick, losses, watchdog, owed };
     match (run.epochs(&mut data), peers) {
         // Freeing what the run holds may wait for the other ranks, which wait for this one.
         (Err(stop), Some(peers)) => give_up(run.report, &peers.explain(stop)),
@@ -153,12 +161,17 @@ fn meet(rank: Rank, watchdog: Option<&Watchdog>) -> Result<(), Stop> {
 impl<T: Task> Run<'_, T> {
     fn epochs(&mut self, data: &mut T::Data) -> Result<(), Stop> {
         for epoch in 1..=self.trainer.task().epochs() {
-            self.train(epoch, data)?;
-            self.evaluate(epoch, data)?;
+            let whole = self.train(epoch, data)?;
+            if self.quick.is_none() {
+                self.evaluate(epoch, data)?;
+            }
             self.report_memory(self.step < self.memory_counts_from())?;
+            if !whole {
+                break;
+            }
         }
         let replays = self.trainer.replays();
-        self.report_evidence(vec![proof::cuda_graph(self.shape.cuda_graph, replays, self.steps)])?;
+        self.report_evidence(vec![proof::cuda_graph(self.shape.cuda_graph, replays, self.step)])?;
         if let Some(peers) = self.rank.peers {
             let evidence = proof::weights(self.trainer.task().strategy(), self.trainer.module(), peers)?;
             self.report_evidence(vec![evidence])?;
@@ -188,17 +201,28 @@ impl<T: Task> Run<'_, T> {
     }
 
     fn warm_up(&self, step: u64) -> bool {
-        step <= self.rank.job.warm_up_steps.max(self.shape.warm_up_steps)
+        step < self.first_steady_step()
+    }
+
+    /// The first step that counts; none is known yet in a quick run that warms up.
+    fn first_steady_step(&self) -> u64 {
+        let asked = match &self.quick {
+            Some(quick) => quick.steady_from().unwrap_or(u64::MAX),
+            None => self.rank.job.warm_up_steps.saturating_add(1),
+        };
+        asked.max(self.shape.warm_up_steps + 1)
+    }
+
+    /// Whether there is a further step, if the data lasts.
+    fn goes_on(&mut self) -> Result<bool, Stop> {
+        let peers = self.rank.peers.map(|peers| &**peers);
+        self.quick.as_mut().map_or(Ok(true), |quick| quick.goes_on(self.step, peers))
     }
 
     /// The step from which memory counts. Before it, libraries try their algorithms, which takes more memory than they then need.
     /// A graph's memory is that of its capture: a replay allocates nothing.
     fn memory_counts_from(&self) -> u64 {
-        if self.shape.cuda_graph {
-            CUDA_GRAPH_WARM_UP_STEPS
-        } else {
-            self.rank.job.warm_up_steps.max(self.shape.warm_up_steps) + 1
-        }
+        if self.shape.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { self.first_steady_step() }
     }
 
     /// Whether a step that does not end means that a rank hangs: trying algorithms and capturing take their time.
@@ -206,7 +230,8 @@ impl<T: Task> Run<'_, T> {
         if self.shape.cuda_graph { self.trainer.replays().steps > 0 } else { self.step > TRIAL_STEPS }
     }
 
-    fn train(&mut self, epoch: u32, data: &mut T::Data) -> Result<(), Stop> {
+    /// Trains for an epoch, and says whether it came to its end: a quick run may be over before.
+    fn train(&mut self, epoch: u32, data: &mut T::Data) -> Result<bool, Stop> {
         let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
         let mut sums = Sums::default();
         let mut kept = None;
@@ -216,7 +241,11 @@ impl<T: Task> Run<'_, T> {
         let begin = Instant::now();
         self.clock.begin()?;
         let mut batches = data.train(epoch);
-        while let Some(batch) = load_next(&mut batches)? {
+        let whole = loop {
+            if !self.goes_on()? {
+                break false;
+            }
+            let Some(batch) = load_next(&mut batches)? else { break true };
             self.step += 1;
             let warm_up = self.warm_up(self.step);
             if !warm_up {
@@ -242,26 +271,31 @@ impl<T: Task> Run<'_, T> {
                 // Looking costs time: in the warm-up, or else after the epoch.
                 if warm_up { self.report_proof(&batch)? } else { kept = Some(batch) }
             }
-        }
+        };
         self.report_steps(epoch, true, &mut sums)?;
         let duration_s = begin.elapsed().as_secs_f64();
         if let Some(batch) = kept {
             self.report_proof(&batch)?;
         }
         let (skipped, usable) = self.trainer.arithmetic().skipped()?;
-        let own = vec![
-            ("epoch_time_s", duration_s),
-            ("train_loss", sums.loss / sums.units.max(1) as f64),
-            ("units", sums.units as f64),
-            ("skipped_updates", (skipped - skipped_before) as f64),
-        ];
-        self.report_readings(own, Some(epoch))?;
-        self.report_readings(batches.readings(), Some(epoch))?;
-        self.report_evidence(batches.proof(self.rank.peers.map(|peers| &**peers))?)?;
+        self.report_readings(vec![("skipped_updates", (skipped - skipped_before) as f64)], Some(epoch))?;
+        // The last epoch of a quick run would pass for the plan's.
+        if self.quick.is_none() {
+            let own = vec![
+                ("epoch_time_s", duration_s),
+                ("train_loss", sums.loss / sums.units.max(1) as f64),
+                ("units", sums.units as f64),
+            ];
+            self.report_readings(own, Some(epoch))?;
+            self.report_readings(batches.readings(), Some(epoch))?;
+        }
+        if whole {
+            self.report_evidence(batches.proof(self.rank.peers.map(|peers| &**peers))?)?;
+        }
         if epoch == 1 {
             self.report_evidence(vec![proof::gpus(self.shape.devices() as usize, self.trainer.strategy())?])?;
         }
-        if usable { Ok(()) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
+        if usable { Ok(whole) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
     }
 
     /// Tells the steps that are over; with `all`, waits for those that are not.
@@ -274,6 +308,9 @@ impl<T: Task> Run<'_, T> {
             }
             sums.loss += loss * f64::from(info.units);
             sums.units += u64::from(info.units);
+            if let Some(quick) = &mut self.quick {
+                quick.see(epoch, &StepDone { info, duration_s, loss });
+            }
             self.report.event(Event::Step {
                 epoch,
                 step: info.step,

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use multicard::plan::Level;
 use multicard::plan::image::{self, DataSet, ImageSettings};
+use multicard::plan::{Level, Mode};
 use multicard::protocol::{EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
 
 use super::*;
@@ -57,6 +57,7 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
         data_folder: folder.into(),
         seed: 1,
         warm_up_steps: 4,
+        mode: Mode::Full,
         folder: folder.join("run"),
         ranks: vec![RankPlace::on_cpu(0, 1)],
         trace: None,

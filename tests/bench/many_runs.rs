@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::analysis::{EpochSummary, Key, Level, Levels, LossPoint, Mark, Measures, Recording, RunState, RunSummary};
+use super::analysis::{
+    EpochSummary, Key, Level, Levels, LossPoint, Mark, Measures, Mode, Recording, RunState, RunSummary,
+};
 use super::plan::image;
 
 const PRECISIONS: [(&str, f64); 4] = [("fp32", 1.0), ("fp64", 2.1), ("fp16", 0.55), ("bf16", 0.6)];
@@ -60,6 +62,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
     let mut values = epochs.last().map(|last| last.values.clone()).unwrap_or_default();
     let of_run = [
         ("step_time_s", epoch_time_s * gpus / 938.0),
+        ("training_time_s", 12.0 * epoch_time_s),
         ("total_time_s", 12.5 * epoch_time_s),
         ("images_per_s", 60_000.0 / epoch_time_s),
         ("processed_images_per_s", 60_000.0 / epoch_time_s),
@@ -91,6 +94,8 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         measures: Arc::clone(Measures::built_in()),
         values,
         step_mean: None,
+        training: None,
+        mode: Mode::Full,
         activity: Vec::new(),
         epochs,
         losses: (1..=120).map(loss).collect(),

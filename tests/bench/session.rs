@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{Context, RawInput, Rect, Vec2, vec2};
 use egui_kittest::Harness;
 use multicard::app::{App, Command, RunsCommand, Screen, Settings, State, install_theme, shell_ui};
-use multicard::plan::{Data, Level, Levels, Node, RunState, image};
+use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, image};
 use multicard::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Phase};
 use multicard::store::{Decision, Store};
 use strum::IntoEnumIterator;
@@ -162,6 +162,7 @@ fn write_session(folder: &Path) {
             repeat: number / CELLS + 1,
             seed: u64::from(number / CELLS),
             traced: false,
+            mode: Mode::Full,
         };
         store.decide(queued).expect("a run is queued");
         let started = Decision::RunStarted { run: run.clone(), pid: 1 << 30, process_start: 1 };

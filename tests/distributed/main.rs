@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use multicard::launch::{Launcher, Update, WorkerCommand, place};
 use multicard::plan::image::{self, DataSet, ImageSettings};
-use multicard::plan::{CudaState, Level, RunState, Worker};
+use multicard::plan::{CudaState, Level, Mode, RunState, Worker};
 use multicard::protocol::{
     Event, EventLine, Evidence, Job, JobLimits, MemoryPolicy, PROTOCOL_VERSION, RankPlace, ranges_text,
 };
@@ -166,6 +166,7 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
         data_folder: folder.into(),
         seed: 1,
         warm_up_steps: 1,
+        mode: Mode::Full,
         folder: folder.join("run"),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         trace: None,

@@ -153,7 +153,7 @@ fn words_narrow_the_cells_and_words_that_none_has_leave_none() {
 #[test]
 fn another_measure_has_other_values_and_units() {
     let mut state = state_of(records("s", small()));
-    assert_eq!(column(&state, "epoch_time_s")[0], "4.20");
+    assert_eq!(column(&state, "training_time_s")[0], "8.40");
     send(&mut state, CompareCommand::Measure(Some("peak_allocated_bytes".into())));
     assert_eq!(column(&state, "peak_allocated_bytes")[0], "3.00");
     let chart = &state.compare.picture.as_ref().unwrap().comparison.charts[0];
@@ -185,15 +185,16 @@ fn ratios_are_over_the_baseline_and_it_is_one_over_itself() {
 fn a_column_is_sorted_by_number_both_ways_and_then_not_at_all() {
     let cell = |gpus: i64| fixture::cell("fp32", gpus, "ddp-ds");
     // 10.5, 9.5 and 105 as text would stand in another order.
-    let runs = vec![fixture::run(&cell(1), 1, 1.05), fixture::run(&cell(2), 1, 0.95), fixture::run(&cell(3), 1, 10.5)];
+    let runs =
+        vec![fixture::run(&cell(1), 1, 0.525), fixture::run(&cell(2), 1, 0.475), fixture::run(&cell(3), 1, 5.25)];
     let mut harness = harness(state_of(records("s", runs)), [1280.0, 800.0]);
     let mut orders = Vec::new();
     for _ in 0..3 {
-        harness.get_by_role_and_label(Role::Button, "Sort by Epoch time (s)").click();
+        harness.get_by_role_and_label(Role::Button, "Sort by Training time (s)").click();
         let commands = asked(&mut harness);
-        assert_eq!(commands, [CompareCommand::Sort("epoch_time_s".to_owned())]);
+        assert_eq!(commands, [CompareCommand::Sort("training_time_s".to_owned())]);
         send(&mut harness.state_mut().state, commands[0].clone());
-        orders.push(column(&harness.state().state, "epoch_time_s"));
+        orders.push(column(&harness.state().state, "training_time_s"));
     }
     assert_eq!(orders[0], ["9.50", "10.5", "105"]);
     assert_eq!(orders[1], ["105", "10.5", "9.50"]);
@@ -207,7 +208,7 @@ fn intervals_stand_only_beside_values_of_several_repeats() {
     let place = picture.columns.iter().position(|shown| matches!(shown, picture::Shown::Interval(_))).unwrap();
     let intervals: Vec<String> = rows(&state).into_iter().map(|row| row[place].clone()).collect();
     // The second repeat of the last cell failed.
-    assert_eq!(intervals, ["[4.00, 4.40]", "[2.00, 2.20]", "[1.00, 1.10]", ""]);
+    assert_eq!(intervals, ["[8.00, 8.80]", "[4.00, 4.40]", "[2.00, 2.20]", ""]);
     let points = picture.comparison.charts[0].series().flat_map(|series| &series.points);
     assert_eq!(points.filter(|point| point.value.interval.is_none()).count(), 1);
 }
@@ -216,7 +217,7 @@ fn intervals_stand_only_beside_values_of_several_repeats() {
 fn runs_that_did_not_finish_are_counted_and_in_no_value() {
     let state = state_of(records("s", small()));
     let last = rows(&state).pop().unwrap();
-    assert!(last.contains(&"0.500".to_owned()), "{last:?}");
+    assert!(last.contains(&"1.00".to_owned()), "{last:?}");
     assert!(last.contains(&"1 failed".to_owned()), "{last:?}");
     let harness = harness(state, [1280.0, 800.0]);
     harness.get_by_label("1 unfinished run excluded");
@@ -245,7 +246,7 @@ fn two_sessions_stand_side_by_side_and_are_told_apart() {
     assert_eq!((ratios[0].as_str(), ratios[1].as_str()), ("1.00", "1.00"));
     let harness = harness(state, [1280.0, 800.0]);
     harness.get_by_role_and_label(Role::CheckBox, "Show b/study");
-    harness.get_by_label("Bar b/study · fp16 · 2 GPUs: Epoch time 0.500 s");
+    harness.get_by_label("Bar b/study · fp16 · 2 GPUs: Training time 1.00 s");
     let mut state = std::mem::take(&mut { harness }.state_mut().state);
     send(&mut state, CompareCommand::Remove(path("b")));
     assert_eq!(rows(&state).len(), 4);
@@ -292,7 +293,7 @@ fn copying_gives_the_table_as_it_is_shown() {
 #[test]
 fn a_chosen_row_is_its_bar_and_the_other_way_round() {
     let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
-    harness.get_by_label("Bar fp32 · 2 GPUs: Epoch time 2.10 s").click();
+    harness.get_by_label("Bar fp32 · 2 GPUs: Training time 4.20 s").click();
     let commands = asked(&mut harness);
     assert_eq!(commands, [CompareCommand::Select(Some(key("fp32-2-ddp-ds")))]);
     send(&mut harness.state_mut().state, commands[0].clone());

@@ -90,7 +90,7 @@ fn drawn(state: &State) -> &Drawn {
 #[test]
 fn the_picture_is_that_of_the_file_and_its_table_stands_below() {
     let mut harness = harness(state_with(Path::new("/s/study"), small()));
-    assert!(harness.query_by_label("Figure: Epoch time").is_some());
+    assert!(harness.query_by_label("Figure: Training time").is_some());
     let table = harness.get_by_label("Table of the figure").value().unwrap();
     assert!(table.contains("| fp32 |"), "{table}");
     click(&mut harness, "Table as CSV");

@@ -194,7 +194,7 @@ fn a_study_that_names_what_is_gone_says_so_and_shows_everything_else() {
     let expected = [
         "rows = numa: no cell has this factor",
         "hidden gpus = 9: no cell has it",
-        "measure speed is not known: epoch_time_s is shown",
+        "measure speed is not known: training_time_s is shown",
         "measure warp is not known: its column is left out",
         "metric nccl is not known: it is left out",
     ];

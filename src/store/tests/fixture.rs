@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::plan::{Data, Levels, Node, RunState, image};
+use crate::plan::{Data, Levels, Mode, Node, RunState, image};
 use crate::protocol::{Device, Event, EventLine, GpuSample, PROTOCOL_VERSION, Phase, Sample};
 use crate::store::{Decision, Reader, RunRecord, Store};
 
@@ -46,6 +46,7 @@ pub(super) fn queued(run: &str) -> Decision {
         data: Data::of_set("digits"),
         repeat: 1,
         traced: false,
+        mode: Mode::Full,
         seed: u64::MAX,
     }
 }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use multicard::dataset::{FileFormat, ImageSet, make_files};
+use multicard::plan::Mode;
 use multicard::plan::image::{self, Scenario};
 use multicard::protocol::{JobLimits, PROTOCOL_VERSION, RankPlace};
 use tch::Device;
@@ -35,6 +36,7 @@ fn job(folder: &Path, decode: Decode, corrupt: Corrupt) -> Job {
         data_folder: folder.into(),
         seed: 1,
         warm_up_steps: 4,
+        mode: Mode::Full,
         folder: folder.join("run"),
         ranks: vec![RankPlace::on_cpu(0, 1)],
         limits: JobLimits::default(),

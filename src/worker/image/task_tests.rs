@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use multicard::plan::image::{self, DataSet};
-use multicard::plan::{Data, Level, Shape};
+use multicard::plan::{Data, Level, Mode, Shape};
 use multicard::protocol::{JobLimits, PROTOCOL_VERSION, RankPlace};
 
 use super::testing::levels;
@@ -21,6 +21,7 @@ fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
         data_folder: "/nowhere".into(),
         seed: 1,
         warm_up_steps: 0,
+        mode: Mode::Full,
         folder: "/nowhere".into(),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         trace: None,

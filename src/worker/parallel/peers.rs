@@ -121,6 +121,26 @@ impl Peers {
         Ok(())
     }
 
+    /// Tells the other ranks a small number under a name that was not used before: [`Self::read`] finds it.
+    pub fn say(&self, name: &str, number: usize) -> Result<(), Stop> {
+        self.meeting.mark(&format!("{name}-{number}"))
+    }
+
+    /// The number below `numbers` that another rank says under this name; waits for it on the host.
+    pub fn read(&self, name: &str, numbers: usize) -> Result<usize, Stop> {
+        let begin = Instant::now();
+        loop {
+            if let Some(said) = (0..numbers).find(|number| self.meeting.has(&format!("{name}-{number}"))) {
+                return Ok(said);
+            }
+            if begin.elapsed() > MEETING_TIMEOUT {
+                let message = format!("no rank said {name} within {} s", MEETING_TIMEOUT.as_secs());
+                return Err(self.explain(Stop::failed(FailureKind::Peer, message)));
+            }
+            thread::sleep(MEETING_POLL);
+        }
+    }
+
     /// The group itself.
     pub fn group(&self) -> &Rc<ProcessGroup> {
         &self.group

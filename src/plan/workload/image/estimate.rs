@@ -96,9 +96,11 @@ pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Co
     };
     let batch = settings.batch_size as f64 * pixels(settings) * (settings.gpus.max(1) / ranks) as f64;
     let host_bytes = ranks as f64 * (process + waiting * batch) + set_copies as f64 * set_bytes;
+    let start_s = start_s(settings, data, node, gpu);
     Costs {
         estimate: Estimate {
-            duration_s: duration_s(settings, data, node, gpu),
+            duration_s: start_s + training_s(settings, data, node, gpu),
+            start_s,
             peak_bytes: peak_bytes as u64,
             host_bytes: host_bytes as u64,
         },
@@ -120,7 +122,13 @@ fn images(settings: &ImageSettings) -> f64 {
     (settings.train_images + settings.test_images) as f64
 }
 
-fn duration_s(settings: &ImageSettings, data: &DataSet, node: &Node, gpu: Option<&Gpu>) -> f64 {
+fn start_s(settings: &ImageSettings, data: &DataSet, node: &Node, gpu: Option<&Gpu>) -> f64 {
+    let decode_s = DECODE_S / loader_threads(settings, node);
+    let decoded = if data.decode() == Some(Decode::Once) { images(settings) * decode_s } else { 0.0 };
+    decoded + if gpu.is_some() { 6.0 } else { 2.0 }
+}
+
+fn training_s(settings: &ImageSettings, data: &DataSet, node: &Node, gpu: Option<&Gpu>) -> f64 {
     let batch = settings.batch_size as f64;
     let decode_s = DECODE_S / loader_threads(settings, node);
     let step_s = match (gpu, data.decode()) {
@@ -130,9 +138,7 @@ fn duration_s(settings: &ImageSettings, data: &DataSet, node: &Node, gpu: Option
     };
     // The last batch of training is dropped where it is not full; that of the test is not.
     let test_steps = (settings.test_images as f64 / batch).ceil() * FORWARD_SHARE / settings.gpus.max(1) as f64;
-    let decoded = if data.decode() == Some(Decode::Once) { images(settings) * decode_s } else { 0.0 };
-    let start_s = decoded + if gpu.is_some() { 6.0 } else { 2.0 };
-    start_s + (settings.steps() as f64 + settings.epochs as f64 * test_steps) * step_s
+    (settings.steps() as f64 + settings.epochs as f64 * test_steps) * step_s
 }
 
 fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {

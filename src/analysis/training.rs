@@ -1,0 +1,109 @@
+//! How long training takes: steady steps extrapolated to all epochs of the plan. Start, warm-up, the start of the loader in each epoch
+//! and evaluation are no part of it.
+
+use super::{Interval, batch_means, relative_half_width};
+use crate::plan::RunState;
+use crate::store::{RankRecord, RunRecord};
+
+/// How many steps a rank would make in all epochs of its plan.
+pub(super) const PLANNED_STEPS: &str = "planned_steps";
+
+/// The time of a run's training: the mean of its slowest rank's steady steps times `planned_steps`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrainingTime {
+    /// The time, in seconds.
+    pub time_s: f64,
+    /// Its 95 % interval by the steps of this run alone; none below 100 of them.
+    pub interval: Option<Interval>,
+    /// Half the width of the interval of the mean step, as a share of it, autocorrelation counted; none below 100 steps.
+    pub step_precision: Option<f64>,
+    /// Steps that were made.
+    pub steps: u64,
+    /// Steady steps that it rests on.
+    pub steady_steps: usize,
+    /// Steps of all epochs of the plan.
+    pub planned_steps: f64,
+}
+
+impl TrainingTime {
+    /// None for a run that did not finish, without steady steps, or whose steps are not finite.
+    pub(super) fn of(record: &RunRecord, slowest: Option<&RankRecord>) -> Option<Self> {
+        let rank = slowest.filter(|_| record.state == RunState::Finished)?;
+        // The first step of an epoch holds the start of the loader, of which a short run would have another share.
+        let mut epoch = None;
+        let (mut within, mut opening) = (Vec::new(), Vec::new());
+        for step in &rank.steps {
+            let opens = epoch.replace(step.epoch) != Some(step.epoch);
+            match (step.warm_up, opens) {
+                (true, _) => {}
+                (false, true) => opening.push(step.duration_s - step.load_wait_s),
+                (false, false) => within.push(step.duration_s),
+            }
+        }
+        let steady = if within.is_empty() { opening } else { within };
+        let means = batch_means(&steady)?;
+        let steps = rank.steps.last()?.step;
+        let planned_steps = rank.last_reading(PLANNED_STEPS).unwrap_or(steps as f64);
+        let in_all = |step_s: f64| planned_steps * step_s;
+        Some(Self {
+            time_s: in_all(means.mean_s),
+            interval: means.interval.map(|ends| Interval { low: in_all(ends.low), high: in_all(ends.high) }),
+            step_precision: relative_half_width(&steady),
+            steps,
+            steady_steps: steady.len(),
+            planned_steps,
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{fixture, summarise_run};
+
+    fn training(record: &RunRecord) -> Option<TrainingTime> {
+        summarise_run(record).training
+    }
+
+    #[test]
+    fn training_time_is_the_mean_steady_step_times_all_steps_and_leaves_trials_out() {
+        // Two epochs of ten steps, of which the first four took ten times as long. The first of the second epoch is left out.
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.016);
+        record.ranks[0].steps[10].duration_s = 3.0;
+        let found = training(&record).unwrap();
+        assert_eq!((found.steady_steps, found.planned_steps), (15, 20.0));
+        assert!((found.time_s - 20.0 * 0.016).abs() < 1e-12, "{found:?}");
+        assert_eq!(summarise_run(&record).value("training_time_s"), Some(found.time_s));
+    }
+
+    #[test]
+    fn a_run_of_few_steps_is_extrapolated_to_those_that_its_rank_says_were_planned() {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.016);
+        record.ranks[0].readings.push(fixture::reading_record(PLANNED_STEPS, 12_500.0, None));
+        let found = training(&record).unwrap();
+        assert!((found.time_s - 12_500.0 * 0.016).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_run_that_did_not_finish_or_has_no_steady_step_has_no_training_time() {
+        let mut record = fixture::finished();
+        record.state = RunState::Cancelled;
+        assert_eq!(training(&record), None);
+        let mut record = fixture::finished();
+        record.ranks.iter_mut().flat_map(|rank| &mut rank.steps).for_each(|step| step.warm_up = true);
+        assert_eq!(training(&record), None);
+    }
+
+    #[test]
+    fn epochs_of_one_step_count_their_steps_without_the_wait_that_opens_them() {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.016);
+        for step in &mut record.ranks[0].steps {
+            step.epoch = step.step as u32;
+        }
+        let found = training(&record).unwrap();
+        // Each step takes 12 ms after a wait of 4 ms.
+        assert_eq!(found.steady_steps, 16);
+        assert!((found.time_s - 20.0 * 0.012).abs() < 1e-9, "{found:?}");
+    }
+}

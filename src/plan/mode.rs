@@ -1,0 +1,97 @@
+//! How far a run goes: through all of its epochs, or until its steady step time is known.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Estimate, Shape};
+
+/// Steps of a quick run, by estimate: those in which the warm-up is found, and those that the precision takes.
+const QUICK_STEPS: u64 = 140;
+
+/// How far a run goes. Quick and full runs are cells of their own: they never pool, and no resumption takes one for the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Through all epochs of its cell.
+    #[default]
+    Full,
+    /// Until the mean of its steady steps is known well enough to extrapolate the training time. It tells no losses of epochs and
+    /// no accuracy.
+    Quick {
+        /// Half the width of the mean's 95 % interval, as a share of the mean: 0.01 is ±1 %.
+        step_precision: f64,
+    },
+}
+
+impl Mode {
+    /// The names used in plans, the default first.
+    pub const NAMES: &'static [&'static str] = &["full", "quick"];
+    /// A quick run's precision where the plan does not say.
+    pub const STEP_PRECISION: f64 = 0.01;
+    /// The least and the greatest precision that a plan may ask for.
+    pub const STEP_PRECISIONS: (f64, f64) = (0.0001, 0.5);
+
+    /// The name used in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Quick { .. } => "quick",
+        }
+    }
+
+    /// Whether runs go through all epochs.
+    pub fn is_full(&self) -> bool {
+        *self == Self::Full
+    }
+
+    /// The precision of a quick run's mean step.
+    pub fn step_precision(self) -> Option<f64> {
+        match self {
+            Self::Full => None,
+            Self::Quick { step_precision } => Some(step_precision),
+        }
+    }
+
+    /// What a run takes in this mode, by what a full one takes.
+    pub(super) fn estimate(self, full: Estimate, shape: &Shape) -> Estimate {
+        let share = match self {
+            Self::Quick { .. } if shape.steps > QUICK_STEPS => QUICK_STEPS as f64 / shape.steps as f64,
+            Self::Quick { .. } | Self::Full => 1.0,
+        };
+        Estimate { duration_s: full.start_s + share * (full.duration_s - full.start_s), ..full }
+    }
+}
+
+/// `full`, or `quick (steps to ±1 %)`.
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("full"),
+            // Shares such as 0.07 have no exact percentage.
+            Self::Quick { step_precision } => write!(f, "quick (steps to ±{} %)", (step_precision * 1e8).round() / 1e6),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quick_run_of_many_steps_takes_its_start_and_few_of_them() {
+        let full = Estimate { duration_s: 1_010.0, start_s: 10.0, peak_bytes: 1, host_bytes: 1 };
+        let quick = Mode::Quick { step_precision: 0.01 };
+        let of = |mode: Mode, steps| mode.estimate(full, &Shape { steps, ..Shape::default() }).duration_s;
+        assert_eq!(of(Mode::Full, 14_000), 1_010.0);
+        assert!((of(quick, 14_000) - 20.0).abs() < 1e-9);
+        assert_eq!(of(quick, 100), 1_010.0, "it has no more steps than the full run");
+    }
+
+    #[test]
+    fn a_precision_is_shown_in_percent() {
+        assert_eq!(Mode::Quick { step_precision: 0.07 }.to_string(), "quick (steps to ±7 %)");
+        assert_eq!(Mode::Quick { step_precision: 0.0025 }.to_string(), "quick (steps to ±0.25 %)");
+        assert_eq!(Mode::Full.to_string(), "full");
+    }
+}

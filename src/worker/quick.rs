@@ -1,0 +1,178 @@
+//! Quick mode in a rank: finds out when steps are steady and when they are enough, and keeps all ranks at the same step.
+//!
+//! The first rank judges, at the ends of blocks of steps whose lengths all ranks know. What it finds takes effect at the end of the
+//! next block, so that the others find its word there without waiting; it travels as a mark in the ranks' folder, and no step has a
+//! collective more.
+
+use multicard::analysis::{has_warmed_up, relative_half_width};
+
+use crate::clock::StepDone;
+use crate::parallel::Peers;
+use crate::report::Stop;
+
+/// Steps of a block, and the share of all steps so far that later ones have at least.
+const BLOCK: u64 = 8;
+const BLOCK_SHARE: u64 = 8;
+
+/// What holds from a block's end on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Steps are still warm-up.
+    WarmUp,
+    /// Steps count.
+    Steady,
+    /// There is no further step.
+    Stop,
+}
+
+impl Verdict {
+    const ALL: [Self; 3] = [Self::WarmUp, Self::Steady, Self::Stop];
+}
+
+/// The course of a quick run.
+pub struct Quick {
+    /// What the mean step must be known to: half its interval, as a share.
+    precision: f64,
+    /// The warm-up ends here at the latest, so that short runs have steady steps.
+    latest_warm_up: u64,
+    /// The durations of the steps that count in this phase, those that open an epoch left out.
+    durations_s: Vec<f64>,
+    /// The epoch of the last step seen.
+    epoch: u32,
+    /// Blocks that are over.
+    blocks: u64,
+    /// In effect.
+    now: Verdict,
+    /// From the end of this block on.
+    next: Verdict,
+    /// The last step of this block.
+    end: u64,
+    /// The first steady step, once it is known.
+    steady_from: Option<u64>,
+}
+
+impl Quick {
+    /// For a run of so many steps, the first of which are warm-up anyway.
+    pub fn new(precision: f64, steps: u64, warm_up_steps: u64) -> Self {
+        Self {
+            precision,
+            latest_warm_up: steps / 2,
+            durations_s: Vec::new(),
+            epoch: 0,
+            blocks: 0,
+            now: Verdict::WarmUp,
+            next: Verdict::WarmUp,
+            end: BLOCK.max(warm_up_steps).min((steps / 4).max(1)),
+            steady_from: None,
+        }
+    }
+
+    /// The first steady step; none while it is not known.
+    pub fn steady_from(&self) -> Option<u64> {
+        self.steady_from
+    }
+
+    /// Takes a step that is over.
+    pub fn see(&mut self, epoch: u32, done: &StepDone) {
+        let opens = std::mem::replace(&mut self.epoch, epoch) != epoch;
+        // Steps of the warm-up may be told after it is over.
+        let counts = self.steady_from.is_none_or(|first| done.info.step >= first);
+        if counts && !opens {
+            self.durations_s.push(done.duration_s);
+        }
+    }
+
+    /// After so many steps were given to the device: whether there is a further one.
+    pub fn goes_on(&mut self, steps: u64, peers: Option<&Peers>) -> Result<bool, Stop> {
+        if steps < self.end || self.now == Verdict::Stop {
+            return Ok(self.now != Verdict::Stop);
+        }
+        let judges = peers.is_none_or(|peers| peers.rank == 0);
+        let found = match peers {
+            // Nobody judged before the first block.
+            Some(peers) if !judges && self.blocks > 0 => {
+                let said = peers.read(&format!("quick-{steps}"), Verdict::ALL.len())?;
+                Verdict::ALL[said]
+            }
+            _ => self.next,
+        };
+        if found == Verdict::Steady && self.now == Verdict::WarmUp {
+            self.steady_from = Some(steps + 1);
+            self.durations_s.clear();
+        }
+        (self.now, self.blocks) = (found, self.blocks + 1);
+        self.end = steps + BLOCK.max(steps / BLOCK_SHARE);
+        if judges {
+            self.next = self.judge();
+            if let Some(peers) = peers {
+                let said = Verdict::ALL.iter().position(|verdict| *verdict == self.next).unwrap_or_default();
+                peers.say(&format!("quick-{}", self.end), said)?;
+            }
+        }
+        Ok(self.now != Verdict::Stop)
+    }
+
+    /// What holds from the end of the block that begins.
+    fn judge(&self) -> Verdict {
+        match self.now {
+            Verdict::WarmUp if self.end >= self.latest_warm_up || has_warmed_up(&self.durations_s) => Verdict::Steady,
+            Verdict::Steady if relative_half_width(&self.durations_s).is_some_and(|width| width <= self.precision) => {
+                Verdict::Stop
+            }
+            unchanged => unchanged,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::clock::StepInfo;
+
+    /// Steps of these durations, one after the other, as far as the run goes: how many, and the first steady one.
+    fn course(mut quick: Quick, steps: u64, duration_s: impl Fn(u64) -> f64) -> (u64, Option<u64>) {
+        for step in 1..=steps {
+            if !quick.goes_on(step - 1, None).unwrap() {
+                return (step - 1, quick.steady_from());
+            }
+            let info = StepInfo { step, load_wait_s: 0.0, units: 1 };
+            quick.see(1, &StepDone { info, duration_s: duration_s(step), loss: 0.0 });
+        }
+        (steps, quick.steady_from())
+    }
+
+    #[test]
+    fn even_steps_end_a_run_once_there_is_an_interval_and_the_warm_up_is_left_out() {
+        let slow_start = |step: u64| if step <= 3 { 10.0 } else { 1.0 + 0.001 * (step % 7) as f64 };
+        let (steps, steady_from) = course(Quick::new(0.01, 10_000, 0), 10_000, slow_start);
+        assert!((40..80).contains(&steady_from.unwrap()), "{steady_from:?}");
+        assert!((140..200).contains(&steps), "{steps}");
+    }
+
+    #[test]
+    fn uneven_steps_take_as_many_as_the_precision_asks_for() {
+        let uneven = |step: u64| if step.is_multiple_of(13) { 2.0 } else { 1.0 };
+        let (few, _) = course(Quick::new(0.1, 100_000, 0), 100_000, uneven);
+        let (many, _) = course(Quick::new(0.001, 100_000, 0), 100_000, uneven);
+        assert!(few < 200 && many > 2 * few, "{few} {many}");
+    }
+
+    #[test]
+    fn a_short_run_has_steady_steps_and_goes_to_its_end() {
+        for steps in [2, 5, 16, 40, 90] {
+            let (made, steady_from) = course(Quick::new(0.01, steps, 0), steps, |_| 1.0);
+            assert_eq!(made, steps);
+            assert!(
+                steps < 16 || steady_from.is_some_and(|first| first <= steps / 2 + BLOCK),
+                "{steps} {steady_from:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_step_counts_before_those_that_are_warm_up_anyway() {
+        let (_, steady_from) = course(Quick::new(0.01, 60, 11), 60, |_| 1.0);
+        assert!(steady_from.unwrap() > 11, "{steady_from:?}");
+    }
+}
