@@ -85,6 +85,49 @@ fn a_plan_becomes_finished_runs_and_tables() {
 }
 
 #[test]
+fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_one() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let full = SMALL
+        .replace(r#"["fp32", "fp64"]"#, r#""fp32""#)
+        .replace(r#"["nchw", "nhwc"]"#, "\"nchw\"\nwidth_multiplier = 0.35")
+        .replace("batch_size = 16", "batch_size = 4")
+        .replace("train_images = 96", "train_images = 800");
+    let quick = full.replace("warm_up_steps = 1", "warm_up_steps = 1\nmode = \"quick\"\nstep_precision = 0.3");
+    // Other processes may come and go between two runs: some pair is of the same speed.
+    let mut found = Vec::new();
+    for repeats in 1..=4 {
+        let of = |plan: &str| plan.replace("repeats = 1", &format!("repeats = {repeats}"));
+        for plan in [&quick, &full] {
+            let (output, _) = run_plan(&folder, &of(plan), &["--resume"]);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let kept = format!("{} existing runs are kept", repeats - 1);
+            assert_eq!(text(&output.stderr).contains(&kept), repeats > 1, "{}", text(&output.stderr));
+        }
+        let (_, session) = run_command(&folder, &full);
+        let times = table(&session, "times", &[]);
+        let rows = times["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 2, "quick and full runs are cells of their own: {times}");
+        let [full, quick] = [0, 1].map(|row| &rows[row]);
+        assert!(quick["marks"].to_string().contains("quick") && !full["marks"].to_string().contains("quick"));
+        assert!(quick["accuracy"].is_null() && full["accuracy"]["median"].as_f64().unwrap() > 0.0, "{times}");
+        assert!(times["notes"].to_string().contains("of 400 steps, training time extrapolated"), "{times}");
+        let time = |row: &Value| row["training_time_s"]["median"].as_f64().unwrap();
+        found.push((time(quick), time(full)));
+        if (time(quick) / time(full) - 1.0).abs() < 0.2 {
+            break;
+        }
+    }
+    let (quick, full) = found[found.len() - 1];
+    assert!((quick / full - 1.0).abs() < 0.2, "quick and full training times: {found:?}");
+    let (_, session) = run_command(&folder, SMALL);
+    let steps = |log: &String| log.lines().filter(|line| line.contains("\"event\":\"step\"")).count();
+    let mut counts: Vec<usize> = rank_logs(&session).iter().map(steps).collect();
+    counts.sort_unstable();
+    assert!(counts[0] < 400 && counts[counts.len() - 1] == 400, "{counts:?}");
+}
+
+#[test]
 fn resuming_runs_only_what_is_missing() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();

@@ -135,6 +135,7 @@ pub(super) fn run(
     let start_s = memory.weights / 1e9 + if gpu { 6.0 } else { 2.0 };
     Estimate {
         duration_s: start_s + steps * step_s,
+        start_s,
         peak_bytes: peak as u64,
         host_bytes: (settings.gpus as f64 * if gpu { CUDA_PROCESS_BYTES } else { peak }) as u64,
     }
