@@ -4,8 +4,7 @@
 //! *Simulation* 69(6), 1997): of the means of batches of five steps those from the `d`th on are kept for which their squared standard
 //! error is least. While that leaves out half of the batches or more, step times are still changing.
 //!
-//! Steady steps are enough when the 95 % interval of their mean ([`batch_means`]) is narrow enough. Where the means of neighbouring
-//! batches still correlate (`r > 0`) the interval is widened by √((1 + r) / (1 − r)), as for an autoregressive series of first order.
+//! Steady steps are enough when the 95 % interval of their mean ([`batch_means`], which counts their correlation) is narrow enough.
 
 use super::batch_means;
 
@@ -15,8 +14,6 @@ const BATCH: usize = 5;
 const LEAST_BATCHES: usize = 8;
 /// So many batches are kept at least.
 const LEAST_KEPT: usize = 4;
-/// A greater correlation of batches widens the interval no further.
-const MOST_CORRELATION: f64 = 0.9;
 
 /// Whether steps of these durations, in the order they were made, have settled: from here on they are steady.
 pub fn has_warmed_up(durations_s: &[f64]) -> bool {
@@ -36,9 +33,7 @@ pub fn has_warmed_up(durations_s: &[f64]) -> bool {
 pub fn relative_half_width(durations_s: &[f64]) -> Option<f64> {
     let means = batch_means(durations_s)?;
     let interval = means.interval?;
-    let correlation = means.lag_one.unwrap_or(0.0).clamp(0.0, MOST_CORRELATION);
-    let widened = ((1.0 + correlation) / (1.0 - correlation)).sqrt();
-    let share = widened * (interval.high - interval.low) / 2.0 / means.mean_s;
+    let share = (interval.high - interval.low) / 2.0 / means.mean_s;
     share.is_finite().then_some(share)
 }
 
@@ -75,14 +70,10 @@ mod tests {
     }
 
     #[test]
-    fn more_steps_narrow_the_interval_and_correlation_widens_it() {
+    fn more_steps_narrow_the_interval() {
         let width = |count| relative_half_width(&steps(count, 0.2, (0, 1.0), 7)).unwrap();
         assert!(width(4_000) < width(200) / 2.0);
         assert_eq!(relative_half_width(&[1.0; 10]), None);
         assert_eq!(relative_half_width(&[1.0; 200]), Some(0.0));
-        // Batches of a slow wave correlate.
-        let wave: Vec<f64> = (0..400).map(|step| 1.0 + 0.1 * (f64::from(step) / 40.0).sin()).collect();
-        let plain = batch_means(&wave).unwrap().interval.unwrap();
-        assert!(relative_half_width(&wave).unwrap() > 1.3 * (plain.high - plain.low) / 2.0);
     }
 }

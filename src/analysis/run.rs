@@ -76,6 +76,8 @@ pub struct RunSummary {
     pub values: BTreeMap<Key, f64>,
     /// The mean of steady steps within this run, with the interval that batch means give.
     pub step_mean: Option<BatchMeans>,
+    /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `step_mean`.
+    pub step_wait_s: Option<f64>,
     /// What training takes in all epochs of the plan, by its steady steps.
     pub training: Option<TrainingTime>,
     /// How far it went.
@@ -136,6 +138,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         measures: Arc::clone(Measures::built_in()),
         values: metric_values(&trace).collect(),
         step_mean: None,
+        step_wait_s: None,
         training: None,
         mode: Mode::Full,
         epochs: Vec::new(),
@@ -198,6 +201,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         measures: Arc::clone(measures),
         values,
         step_mean,
+        step_wait_s: steady.slowest.and_then(mean_wait),
         training,
         mode: record.mode,
         marks: Mark::of_run(record),
@@ -279,6 +283,12 @@ fn copies(record: &RunRecord) -> f64 {
     };
     let said = record.ranks.iter().find_map(|rank| rank.last_reading("unit_copies"));
     said.filter(|copies| copies.is_finite() && *copies >= 1.0).unwrap_or_else(by_name)
+}
+
+/// The mean wait for data in a rank's steady steps.
+fn mean_wait(rank: &RankRecord) -> Option<f64> {
+    let count = steady(rank).count();
+    (count > 0).then(|| steady(rank).map(|step| step.load_wait_s).sum::<f64>() / count as f64)
 }
 
 fn steady(rank: &RankRecord) -> impl Iterator<Item = &StepRecord> {

@@ -94,6 +94,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         measures: Arc::clone(Measures::built_in()),
         values,
         step_mean: None,
+        step_wait_s: None,
         training: None,
         mode: Mode::Full,
         activity: Vec::new(),

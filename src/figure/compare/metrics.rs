@@ -1,4 +1,5 @@
-//! Metrics of profilers' reports: a bar a cell, its metrics on top of each other where they add up, else beside each other.
+//! Metrics of profilers' reports. Calls of the host, kernels and copies run at the same time, so that their times do not add up: bars
+//! stand beside each other. Only shares of what is shown make a whole.
 
 use super::Scene;
 use super::arrange::name_of;
@@ -35,8 +36,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     let panels = vec![Panel { title: String::new(), series: series.collect() }];
     let mut chart = Chart {
         title: name.to_owned(),
-        // Shares of a report's lists are of calls, of kernels and of copies, each list a whole of its own.
-        geometry: if study.metric_unit == MetricUnit::OfReport { Geometry::Bars } else { Geometry::Stacked },
+        geometry: if study.metric_unit == MetricUnit::OfShown { Geometry::Stacked } else { Geometry::Bars },
         x: Axis::new("", ""),
         y: Axis::new(name, unit),
         panels,
@@ -49,12 +49,24 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     } else if study.metrics.is_empty() {
         chart.notes.push("No metric is chosen.".to_owned());
     } else if scene.cells.iter().any(|cell| finished(cell).count() > 1) {
-        chart.notes.push("Each part is the median over repeats.".to_owned());
+        chart.notes.push("Each bar or part is the median over repeats.".to_owned());
     }
-    if study.metric_unit == MetricUnit::OfReport {
-        chart
-            .notes
-            .push("Calls, kernels and copies are lists of their own: shares of two lists do not add up.".to_owned());
+    let overlap = match study.metric_unit {
+        MetricUnit::OfReport => "Calls, kernels and copies are lists of their own: shares of two lists do not add up.",
+        MetricUnit::Seconds | MetricUnit::OfWall => {
+            "Calls of the host, kernels and copies run at the same time: their times do not add up."
+        }
+        MetricUnit::OfShown => {
+            "Shares of a sum of calls, kernels and copies, which run at the same time, as the papers draw them."
+        }
+    };
+    chart.notes.push(overlap.to_owned());
+    // A copy from pageable memory lasts as long as the call that waits for it.
+    let counts_twice =
+        ["host_to_device", "cuda_memcpy_async"].iter().all(|key| study.metrics.iter().any(|one| one == key));
+    if counts_twice {
+        let note = "A copy to a GPU counts as CUDA memcpy Host-to-Device, and its call again as cudaMemcpyAsync.";
+        chart.notes.push(note.to_owned());
     }
     chart
 }

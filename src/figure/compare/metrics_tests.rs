@@ -65,7 +65,9 @@ fn figures_of_papers_draw_the_metrics_of_their_tables_alone_and_shares_of_these(
     let drawn = |id: &str| {
         let figure = figure(&sources, &preset(id).unwrap()).unwrap();
         let [chart] = figure.charts.as_slice() else { panic!("one chart") };
-        assert_eq!((chart.geometry, chart.x.categories.len()), (Geometry::Stacked, 2));
+        let shares = chart.y.unit == "%";
+        let expected = if shares { Geometry::Stacked } else { Geometry::Bars };
+        assert_eq!((chart.geometry, chart.x.categories.len()), (expected, 2));
         let names: Vec<String> = chart.series().map(|series| series.name.clone()).collect();
         let of_report = |series: &Series| series.points.iter().find(|point| point.x == 0.0).map(|p| p.value.median);
         (names, chart.y.unit.clone(), chart.series().filter_map(of_report).collect::<Vec<f64>>())
@@ -89,4 +91,17 @@ fn figures_of_papers_draw_the_metrics_of_their_tables_alone_and_shares_of_these(
     let precision = ["CUDA memcpy Host-to-Device", "cudaEventDestroy", "cudaMemcpyAsync", "ncclDevKernel_Broadcast"];
     assert_eq!((names, unit.as_str()), (precision.map(str::to_owned).to_vec(), "s"));
     assert_eq!(values, [7.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn seconds_of_calls_kernels_and_copies_stand_beside_each_other_and_what_counts_twice_is_said() {
+    let runs = runs();
+    for metric_unit in [MetricUnit::Seconds, MetricUnit::OfWall] {
+        let study = Study { form: Form::Metrics, metric_unit, ..Study::default() };
+        let shown = compare(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+        let chart = &shown.charts[0];
+        assert_eq!(chart.geometry, Geometry::Bars, "stacked, overlapping times look like a sum");
+        let said = |part: &str| chart.notes.iter().any(|note| note.contains(part));
+        assert!(said("do not add up") && said("again as cudaMemcpyAsync"), "{:?}", chart.notes);
+    }
 }

@@ -1,16 +1,25 @@
-//! What the time of a step goes to: waiting for data, and all else; in seconds and in percent.
+//! What the time of a step goes to on the slowest rank: its host waiting for data, and all else; in seconds and in percent. Both are
+//! means over the same steps of the same rank.
 
 use super::Scene;
 use super::arrange::name_of;
-use crate::analysis::{Method, Value, summarise, varying};
+use crate::analysis::{Method, RunSummary, Value, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
-use crate::figure::table::by_repeat;
+use crate::figure::table::finished;
+
+/// The mean wait of a step, and the rest of it, in seconds.
+fn of_run(run: &RunSummary) -> Option<[f64; 2]> {
+    let (step_s, wait_s) = (run.step_mean?.mean_s, run.step_wait_s?);
+    // A host that is ahead may wait while an earlier step lasts.
+    let wait_s = wait_s.min(step_s);
+    Some([wait_s, step_s - wait_s])
+}
 
 /// Two charts of the same parts.
 pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     let settings = varying(scene.cells);
     let mut categories = Vec::new();
-    let mut series: Vec<Series> = ["Wait for data", "All else"]
+    let mut series: Vec<Series> = ["Host waits for data", "All else"]
         .into_iter()
         .zip([1, 4])
         .map(|(name, place)| Series {
@@ -22,29 +31,29 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
         })
         .collect();
     for cell in scene.cells {
-        let median = |key: &str| {
-            let values: Vec<f64> = by_repeat(cell, key).into_iter().map(|(_, value)| value).collect();
-            summarise(&values)
-        };
-        let Some((step, wait)) = median("step_time_s").zip(median("load_wait_s")) else { continue };
+        let of_runs: Vec<[f64; 2]> = finished(cell).filter(|run| !run.had_company()).filter_map(of_run).collect();
+        let median = |part: usize| summarise(&of_runs.iter().map(|parts| parts[part]).collect::<Vec<_>>());
+        let Some(medians) = median(0).zip(median(1)) else { continue };
         let x = categories.len() as f64;
         categories.push(if settings.is_empty() { String::new() } else { name_of(cell, &settings) });
-        // The mean wait may be longer than the median step.
-        let wait_s = wait.median.min(step.median);
-        for (series, median) in series.iter_mut().zip([wait_s, step.median - wait_s]) {
-            let value = Value { median, interval: None, n: step.n, method: Method::One };
+        for (series, part) in series.iter_mut().zip([medians.0, medians.1]) {
+            let value = Value { interval: None, method: Method::One, ..part };
             series.points.push(Point { x, value, ratio: None, cell: Some(cell.key()) });
         }
     }
-    let chart = |geometry: Geometry, y: Axis| Chart {
+    let chart = |geometry: Geometry, y: Axis| {
+        Chart {
         title: "Parts of a step".to_owned(),
         geometry,
         x: Axis { categories: categories.clone(), ..Axis::default() },
         y,
         panels: vec![Panel { title: String::new(), series: series.clone() }],
         notes: vec![
-            "The wait for data is the mean over steps and ranks, the step the median of the slowest rank.".to_owned(),
+            "Both parts are means over the steady steps of the slowest rank. While steps are queued ahead, the device may work \
+             through its host's wait."
+                .to_owned(),
         ],
+    }
     };
     vec![
         chart(Geometry::Stacked, Axis::new("Step time", "s")),

@@ -172,3 +172,22 @@ fn a_filter_chooses_cells_by_words_and_levels_and_one_that_cannot_be_read_hides_
         assert_eq!(shown(filter), cells, "{filter:?}");
     }
 }
+
+#[test]
+fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
+    // The other rank waits 90 ms in each step; the slowest one, whose steps take 100 ms, waits 10 ms in every other.
+    let mut record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.1);
+    for (rank, wait_s) in [(0, 0.01), (1, 0.09)] {
+        for step in &mut record.ranks[rank].steps {
+            step.load_wait_s = if rank == 1 || step.step % 2 == 0 { wait_s } else { 0.0 };
+        }
+    }
+    let runs = [summarise_run(&record)];
+    let parts = of(&runs, &Study { form: Form::Parts, ..Study::default() });
+    let of = |name: &str| {
+        let series = parts.charts[0].series().find(|series| series.name == name).unwrap();
+        series.points[0].value.median
+    };
+    assert!((of("Host waits for data") - 0.005).abs() < 1e-9, "{}", of("Host waits for data"));
+    assert!((of("All else") - 0.095).abs() < 1e-9);
+}
