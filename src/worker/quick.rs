@@ -6,7 +6,6 @@
 
 use multicard::analysis::{has_warmed_up, relative_half_width};
 
-use crate::clock::StepDone;
 use crate::parallel::Peers;
 use crate::report::Stop;
 
@@ -72,13 +71,13 @@ impl Quick {
         self.steady_from
     }
 
-    /// Takes a step that is over.
-    pub fn see(&mut self, epoch: u32, done: &StepDone) {
+    /// Takes a step that is over; `step` counts over the run.
+    pub fn see(&mut self, epoch: u32, step: u64, duration_s: f64) {
         let opens = std::mem::replace(&mut self.epoch, epoch) != epoch;
         // Steps of the warm-up may be told after it is over.
-        let counts = self.steady_from.is_none_or(|first| done.info.step >= first);
+        let counts = self.steady_from.is_none_or(|first| step >= first);
         if counts && !opens {
-            self.durations_s.push(done.duration_s);
+            self.durations_s.push(duration_s);
         }
     }
 
@@ -128,7 +127,6 @@ impl Quick {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::clock::StepInfo;
 
     /// Steps of these durations, one after the other, as far as the run goes: how many, and the first steady one.
     fn course(mut quick: Quick, steps: u64, duration_s: impl Fn(u64) -> f64) -> (u64, Option<u64>) {
@@ -136,8 +134,7 @@ mod tests {
             if !quick.goes_on(step - 1, None).unwrap() {
                 return (step - 1, quick.steady_from());
             }
-            let info = StepInfo { step, load_wait_s: 0.0, units: 1 };
-            quick.see(1, &StepDone { info, duration_s: duration_s(step), loss: 0.0 });
+            quick.see(1, step, duration_s(step));
         }
         (steps, quick.steady_from())
     }

@@ -309,7 +309,7 @@ impl<T: Task> Run<'_, T> {
             sums.loss += loss * f64::from(info.units);
             sums.units += u64::from(info.units);
             if let Some(quick) = &mut self.quick {
-                quick.see(epoch, &StepDone { info, duration_s, loss });
+                quick.see(epoch, info.step, duration_s);
             }
             self.report.event(Event::Step {
                 epoch,
