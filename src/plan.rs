@@ -23,6 +23,7 @@ mod read;
 mod remark;
 mod run;
 mod shape;
+mod study;
 mod topology;
 mod tracing;
 mod workload;
@@ -42,6 +43,7 @@ pub use problem::{PlanError, Problem, suggestion};
 pub use remark::remarks;
 pub use run::RunState;
 pub use shape::{Binding, Estimate, Shape};
+pub use study::{StudyEntry, StudyTable};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracing};
 pub use workload::image::{

@@ -162,6 +162,16 @@ impl Session {
         Ok(self.store.reader()?)
     }
 
+    /// Saves a study under a name; one of the same name is replaced.
+    pub fn save_study(&self, name: &str, study: serde_json::Value) -> Result<(), SessionError> {
+        Ok(self.store.decide(Decision::StudySaved { name: name.to_owned(), study })?)
+    }
+
+    /// Deletes the saved study of a name.
+    pub fn delete_study(&self, name: &str) -> Result<(), SessionError> {
+        Ok(self.store.decide(Decision::StudyDeleted { name: name.to_owned() })?)
+    }
+
     /// Progress of the queue.
     pub fn progress(&self) -> &Progress {
         &self.progress

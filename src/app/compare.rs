@@ -10,6 +10,7 @@ mod sheet;
 mod sources;
 mod stacked;
 mod status;
+mod study_menu;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ use super::theme::{GRID, palette};
 use super::widgets::{main_button, muted};
 use super::{Command, Request, Screen, State};
 use crate::analysis::{CellKey, Key, Level, MetricUnit};
-use crate::figure::{Comparison, Form, Format, Geometry, Over, Place, Runs, Study, baseline_name, render};
+use crate::figure::{Comparison, Form, Format, Geometry, Over, Place, Runs, SavedStudy, Study, baseline_name, render};
 use picture::Picture;
 
 /// A command of the Compare screen.
@@ -55,6 +56,12 @@ pub enum CompareCommand {
     Baseline(Option<CellKey>),
     /// Switch to a study.
     Study(Box<Study>),
+    /// Save what is shown as a study of this name in the session.
+    SaveStudy(String),
+    /// Delete the saved study of this name.
+    DeleteStudy(String),
+    /// Restore the study that was deleted last.
+    RestoreStudy,
     /// Set the kind of chart.
     Form(Form),
     /// Set the horizontal axis of losses.
@@ -90,6 +97,8 @@ pub struct CompareState {
     pub study: Study,
     /// The cell that the default baseline resolved to. It stays when runs are added or filtered, until the comparison changes.
     held: Option<CellKey>,
+    /// The saved study that was deleted last.
+    deleted: Option<SavedStudy>,
     /// The table's order: a column's key, and whether it is descending.
     pub sort: Option<(String, bool)>,
     /// The selected cell.
@@ -114,7 +123,7 @@ pub struct CompareState {
 impl CompareState {
     /// Another session was opened.
     pub fn session_changed(&mut self) {
-        (self.held, self.stale) = (None, true);
+        (self.held, self.deleted, self.stale) = (None, None, true);
     }
 
     /// The session's records changed.
@@ -196,6 +205,9 @@ impl State {
             CompareCommand::Study(study) => {
                 (compare.held, compare.study) = (None, *study);
             }
+            CompareCommand::SaveStudy(name) => self.save_study(&name, requests),
+            CompareCommand::DeleteStudy(name) => self.delete_study(&name, requests),
+            CompareCommand::RestoreStudy => self.restore_study(requests),
             CompareCommand::Form(form) => compare.study.form = form,
             CompareCommand::Over(over) => compare.study.over = over,
             CompareCommand::Traced(traced) => compare.study.runs = if traced { Runs::All } else { Runs::Plain },

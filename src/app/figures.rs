@@ -132,9 +132,13 @@ impl State {
         let style = &mut figures.study.style;
         match command {
             FiguresCommand::Study(study) => {
-                // Cells, baseline and style stay as they are.
                 let Study { filter, hidden, baseline, log, style, .. } = figures.study.clone();
-                figures.study = Study { filter, hidden, baseline, log, style, ..*study };
+                // A built-in study does not say which cells, baseline and style: those stay.
+                figures.study = if preset(&study.name).is_ok() {
+                    Study { filter, hidden, baseline, log, style, ..*study }
+                } else {
+                    *study
+                };
             }
             FiguresCommand::Measure(key) => figures.study.measure = key,
             FiguresCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),

@@ -10,7 +10,6 @@ use super::{Command, CompareCommand, FiguresCommand, LiveCommand, PlanCommand, R
 
 /// Keys and what they do.
 const HELP: &[(&str, &str)] = &[
-    ("1 – 6", "show a screen"),
     ("Space", "launch the plan; elsewhere: pause or resume the queue"),
     ("Ctrl Enter", "launch the plan"),
     ("/", "filter runs or cells (Runs, Live, Compare)"),
@@ -26,6 +25,18 @@ const HELP: &[(&str, &str)] = &[
     ("?", "this list"),
     ("Esc", "close what is open"),
 ];
+
+/// The digit that shows a screen: its place on the rail, from 1.
+fn digit(screen: Screen) -> Option<Key> {
+    let place = Screen::iter().position(|known| known == screen)?;
+    Key::from_name(&(place + 1).to_string())
+}
+
+/// All keys and what they do.
+fn help() -> impl Iterator<Item = (String, &'static str)> {
+    let screens = (format!("1 – {}", Screen::iter().count()), "show a screen");
+    std::iter::once(screens).chain(HELP.iter().map(|(keys, meaning)| ((*keys).to_owned(), *meaning)))
+}
 
 /// Sends the commands of the keys that were pressed.
 pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
@@ -64,8 +75,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     if context.text_edit_focused() {
         return;
     }
-    let digits = [Key::Num1, Key::Num2, Key::Num3, Key::Num4, Key::Num5, Key::Num6];
-    for (key, screen) in digits.into_iter().zip(Screen::iter()) {
+    for (key, screen) in Screen::iter().filter_map(|screen| Some((digit(screen)?, screen))) {
         on(Modifiers::NONE, key, Command::Show(screen));
     }
     on(Modifiers::SHIFT, Key::Slash, Command::Help(true));
@@ -100,7 +110,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
 
 /// The list of keys, a line each.
 pub fn describe() -> String {
-    HELP.iter().map(|(keys, meaning)| format!("{keys:<22}{meaning}\n")).collect()
+    help().map(|(keys, meaning)| format!("{keys:<22}{meaning}\n")).collect()
 }
 
 /// Draws the list of keys.
@@ -108,9 +118,9 @@ pub fn help_ui(context: &Context, commands: &mut Vec<Command>) {
     let modal = Modal::new(Id::unique("keys")).show(context, |ui| {
         ui.heading("Keys");
         Grid::new("keys-grid").num_columns(2).spacing([24.0, 8.0]).show(ui, |ui| {
-            for (keys, meaning) in HELP {
-                ui.label(strong(*keys));
-                ui.label(*meaning);
+            for (keys, meaning) in help() {
+                ui.label(strong(keys));
+                ui.label(meaning);
                 ui.end_row();
             }
         });
@@ -120,5 +130,19 @@ pub fn help_ui(context: &Context, commands: &mut Vec<Command>) {
     });
     if modal.should_close() {
         commands.push(Command::Help(false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_screen_has_a_digit_of_its_own() {
+        let digits: HashSet<Key> = Screen::iter().filter_map(digit).collect();
+        assert_eq!(digits.len(), Screen::iter().count(), "more than nine screens need another kind of key");
+        assert_eq!(digit(Screen::Plan), Some(Key::Num1));
     }
 }

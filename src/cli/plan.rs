@@ -1,12 +1,13 @@
 //! `multicard plan`: shows what a plan would run here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
 use super::{Format, OK, Outcome, print};
-use crate::plan::{Key, Levels, Matrix, Node, Plan, expand, remarks};
+use crate::figure::check_studies;
+use crate::plan::{Key, Levels, Matrix, Node, Plan, PlanError, expand, remarks};
 use crate::session::Machine;
 
 #[derive(Args)]
@@ -40,8 +41,15 @@ struct MatrixOut<'a> {
     runs: usize,
 }
 
+/// Reads a plan and checks its studies.
+pub(super) fn read_plan(path: &Path) -> Result<Plan, PlanError> {
+    let plan = Plan::read(path)?;
+    check_studies(&plan, &path.display().to_string())?;
+    Ok(plan)
+}
+
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let plan = Plan::read(&arguments.plan)?;
+    let plan = read_plan(&arguments.plan)?;
     let Machine { node, .. } = Machine::look();
     let matrix = expand(&plan, &node);
     let runs = matrix.cells.len() * plan.repeats as usize;

@@ -1,14 +1,16 @@
 //! `multicard report`: all figures and tables of a session in one folder, with a README that says what they are.
 
+use std::collections::HashSet;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::figure::{Material, StyleArguments};
-use super::study::check_baseline;
+use super::study::{check_baseline, saved};
 use super::{OK, Outcome, say, session_folder};
 use crate::figure::paper::{self, PaperFormat};
-use crate::figure::{Chart, Figure, Format, Study, presets, render};
+use crate::figure::{Chart, Figure, Format, Study, find_study, presets, render};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -17,7 +19,10 @@ pub(super) struct Arguments {
     /// The folder to write to; made if it is not there. Files of an earlier report are replaced.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The cell that ratios are relative to: its id, or levels as precision=fp32,gpus=1.
+    /// Only this study, saved or built-in; may be given several times. Otherwise all saved studies and the general built-in ones.
+    #[arg(long, value_name = "NAME")]
+    study: Vec<String>,
+    /// The cell that ratios are relative to: its id, or levels as precision=fp32,gpus=1; without it each study's own.
     #[arg(long)]
     baseline: Option<String>,
     #[command(flatten)]
@@ -26,6 +31,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folder = session_folder(&arguments.session)?;
+    let (studies, unreadable) = studies(&folder, &arguments.study)?;
     let material = Material::read(&folder)?;
     arguments.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(&material, asked))?;
     let out = &arguments.out;
@@ -35,23 +41,31 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let mut readme = head(&material);
     let mut written = 0;
-    // Figures of papers are for their own studies: a general report would only repeat itself.
-    for preset in presets().iter().filter(|preset| !preset.name.contains('/')) {
-        let baseline = arguments.baseline.clone();
-        let figure = material.figure(&Study { baseline, style: arguments.style.style(), ..preset.clone() })?;
-        readme += &format!("\n## {}\n\n{}.\n\n", preset.name, capital(&preset.about));
+    for reason in unreadable {
+        readme += &format!("\n## Left out\n\n{}.\n", escape(&capital(&reason)));
+    }
+    let mut ids = HashSet::new();
+    for study in &studies {
+        // Names that differ in a blank only would be one file.
+        let mut id = study.file_name();
+        while !ids.insert(id.clone()) {
+            id.push_str("-2");
+        }
+        let baseline = arguments.baseline.clone().or_else(|| study.baseline.clone());
+        let figure = material.figure(&Study { baseline, style: arguments.style.style(), ..study.clone() })?;
+        let about = if study.about.is_empty() { study.form.help() } else { &study.about };
+        readme += &format!("\n## {}\n\n{}.\n\n", escape(&study.name), escape(&capital(about)));
         if figure.charts.iter().all(Chart::is_empty) {
             readme += "No figure: no cell has what it shows.\n\n";
         } else {
-            write_figure(out, &figure, &material, arguments.style.dpi())?;
+            write_figure(out, &id, &figure, &material, arguments.style.dpi())?;
             written += 1;
-            let id = &preset.name;
             readme += &format!("![{id}](figures/{id}.png)\n\n");
             readme += &format!("[SVG](figures/{id}.svg), [PDF](figures/{id}.pdf), [PNG](figures/{id}.png)");
             readme +=
                 &format!("; table: [Markdown](tables/{id}.md), [CSV](tables/{id}.csv), [LaTeX](tables/{id}.tex)\n\n");
         }
-        write_tables(out, &figure)?;
+        write_tables(out, &id, &figure)?;
         figure.notes().iter().for_each(|note| readme += &format!("- {}\n", escape(note)));
     }
     for plan in &material.origin.plans {
@@ -61,26 +75,46 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     paper::write_file(&out.join("README.md"), readme.as_bytes())?;
     say(format_args!(
         "{written} figures and {} tables in {}",
-        presets().iter().filter(|preset| !preset.name.contains('/')).count(),
+        studies.len(),
         out.display()
     ));
     Ok(OK)
 }
 
-fn write_figure(out: &Path, figure: &Figure, material: &Material, dpi: u32) -> Result<(), paper::FigureError> {
+/// The studies of the report, whose names as files differ, and why others cannot be read.
+fn studies(folder: &Path, asked: &[String]) -> Result<(Vec<Study>, Vec<String>), Box<dyn Error>> {
+    let saved = saved(folder)?;
+    if !asked.is_empty() {
+        let studies: Vec<Study> = asked.iter().map(|name| find_study(&saved, name)).collect::<Result<_, _>>()?;
+        return Ok((studies, Vec::new()));
+    }
+    let unreadable = saved.iter().filter_map(|saved| saved.study.clone().err()).collect();
+    let saved = saved.into_iter().filter_map(|saved| saved.study.ok());
+    // Figures of papers are for their own studies: a general report would only repeat itself.
+    let studies = saved.chain(presets().iter().filter(|preset| !preset.name.contains('/')).cloned());
+    Ok((studies.collect(), unreadable))
+}
+
+fn write_figure(
+    out: &Path,
+    id: &str,
+    figure: &Figure,
+    material: &Material,
+    dpi: u32,
+) -> Result<(), paper::FigureError> {
     let provenance = figure.provenance(vec![material.origin.clone()]);
     let scene = figure.scene();
     for (extension, format) in [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf), ("png", PaperFormat::Png { dpi })]
     {
-        let file = out.join("figures").join(format!("{}.{extension}", figure.study.name));
+        let file = out.join("figures").join(format!("{id}.{extension}"));
         paper::write_file(&file, &paper::encode(&scene, &provenance, format)?)?;
     }
     Ok(())
 }
 
-fn write_tables(out: &Path, figure: &Figure) -> Result<(), paper::FigureError> {
+fn write_tables(out: &Path, id: &str, figure: &Figure) -> Result<(), paper::FigureError> {
     for (extension, format) in [("md", Format::Markdown), ("csv", Format::Csv), ("tex", Format::Latex)] {
-        let file = out.join("tables").join(format!("{}.{extension}", figure.study.name));
+        let file = out.join("tables").join(format!("{id}.{extension}"));
         paper::write_file(&file, render(&figure.table, format).as_bytes())?;
     }
     Ok(())

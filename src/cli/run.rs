@@ -41,7 +41,7 @@ enum Format {
 const TICK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let plan = Plan::read(&arguments.plan)?;
+    let plan = super::plan::read_plan(&arguments.plan)?;
     let folder = match &arguments.session {
         Some(folder) => folder.clone(),
         None => new_session_folder(&plan.name)?,

@@ -9,9 +9,9 @@ use clap::{Args, ValueEnum};
 use super::figure::Material;
 use super::{Format, OK, Outcome, print, say, session_folder};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
-use crate::figure::{self, Form, Over, Place, Study};
+use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key};
-use crate::store::{Decision, Reader, Store};
+use crate::store::{Decision, Reader, Store, StoreError};
 
 /// A study by name, and what is to be different from it.
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub(super) struct StudyArguments {
     /// repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Start from this study, which the session keeps; see `multicard study`.
+    /// Start from this study, which the session keeps or multicard has built in; see `multicard study`.
     #[arg(long, value_name = "NAME", conflicts_with = "preset")]
     study: Option<String>,
     /// The kind of chart.
@@ -121,7 +121,7 @@ impl StudyArguments {
     /// The study that is asked for of the session in a folder.
     pub fn study(&self, folder: &Path) -> Result<Study, Box<dyn Error>> {
         let mut study = match (&self.study, &self.preset, self.form) {
-            (Some(name), ..) => saved(folder, name)?,
+            (Some(name), ..) => figure::find_study(&saved(folder)?, name)?,
             (None, None, Some(_)) => Study::default(),
             (None, name, _) => figure::preset(name.as_deref().unwrap_or("times"))?,
         };
@@ -196,8 +196,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folder = session_folder(&arguments.session)?;
     if let Some(name) = &arguments.save {
-        if name.trim().is_empty() || figure::preset(name).is_ok() {
-            return Err(format!("--save {name:?}: give a name that no built-in study has").into());
+        if let Some(reason) = figure::refused_name(name) {
+            return Err(format!("--save {name:?}: {reason}").into());
         }
         let study = arguments.study.study(&folder)?;
         arguments.study.check(&Material::read(&folder)?)?;
@@ -207,7 +207,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Ok(OK);
     }
     if let Some(name) = &arguments.delete {
-        saved(&folder, name)?;
+        let saved = saved(&folder)?;
+        if !saved.iter().any(|known| known.name == *name) {
+            let names: Vec<&str> = saved.iter().map(|known| known.name.as_str()).collect();
+            let names = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+            return Err(format!("{} has no saved study {name:?}: {names}", folder.display()).into());
+        }
         Store::open(&folder)?.decide(Decision::StudyDeleted { name: name.clone() })?;
         say(format_args!("deleted study {name}"));
         return Ok(OK);
@@ -215,20 +220,15 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     list(&folder, arguments.format)
 }
 
-/// A saved study by its name.
-fn saved(folder: &Path, name: &str) -> Result<Study, Box<dyn Error>> {
+/// The studies that a session keeps.
+pub(super) fn saved(folder: &Path) -> Result<Vec<SavedStudy>, StoreError> {
     let studies = Reader::open(folder)?.studies()?;
-    let known: Vec<&str> = studies.iter().map(|(known, _)| known.as_str()).collect();
-    let Some((_, text)) = studies.iter().find(|(known, _)| known == name) else {
-        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-        return Err(format!("{} has no saved study {name:?}: {known}", folder.display()).into());
-    };
-    serde_json::from_str(text).map_err(|error| format!("the saved study {name:?} cannot be read: {error}").into())
+    Ok(studies.iter().map(|(name, json)| SavedStudy::read(name, json)).collect())
 }
 
 fn list(folder: &Path, format: Format) -> Outcome {
-    let saved = Reader::open(folder)?.studies()?;
     if format == Format::Json {
+        let saved = Reader::open(folder)?.studies()?;
         let built_in: Vec<_> = figure::presets().iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
         let saved: Vec<serde_json::Value> =
             saved.iter().map(|(_, text)| serde_json::from_str(text)).collect::<Result<_, _>>()?;
@@ -237,10 +237,10 @@ fn list(folder: &Path, format: Format) -> Outcome {
         return Ok(OK);
     }
     let mut text = "| Study | Kept by | Form | Shows |\n|---|---|---|---|\n".to_owned();
-    for (name, json) in saved {
-        text += &match serde_json::from_str::<Study>(&json) {
+    for SavedStudy { name, study, .. } in saved(folder)? {
+        text += &match study {
             Ok(study) => format!("| {name} | session | {} | {} |\n", study.form.key(), study.about),
-            Err(error) => format!("| {name} | session | ? | cannot be read: {error} |\n"),
+            Err(reason) => format!("| {name} | session | ? | {reason} |\n"),
         };
     }
     for study in figure::presets() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::problem::PlanError;
-use super::{Data, Factor, Filter, Key, Level, Levels, Mode, Tracing, WorkloadSpec, read, write};
+use super::{Data, Factor, Filter, Key, Level, Levels, Mode, StudyTable, Tracing, WorkloadSpec, read, write};
 
 /// The version of plan files that this program writes and reads.
 pub const PLAN_VERSION: i64 = 1;
@@ -91,6 +91,8 @@ pub struct Plan {
     pub further: Vec<Block>,
     /// The cells that are left out, by each `[[constraint]]`.
     pub constraints: Vec<Constraint>,
+    /// What is shown of its results: a study for each `[[study]]`. A session that runs the plan has them.
+    pub studies: Vec<StudyTable>,
 }
 
 /// Cells that a plan leaves out.
@@ -117,6 +119,7 @@ impl Plan {
             first: Block::new(spec),
             further: Vec::new(),
             constraints: Vec::new(),
+            studies: Vec::new(),
         }
     }
 

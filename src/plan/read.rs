@@ -12,7 +12,9 @@ use super::file::PLAN_VERSION;
 use super::filter::{Filter, Known};
 use super::problem::{PlanError, Problems, quoted, suggestion};
 use super::workload::{NOT_YET, workloads};
-use super::{Block, Capture, Constraint, Domain, Factor, Key, Level, Limits, Mode, Order, Plan, Tracing, WorkloadSpec};
+use super::{
+    Block, Capture, Constraint, Domain, Factor, Key, Level, Limits, Mode, Order, Plan, Tracing, WorkloadSpec, study,
+};
 
 const TOP_KEYS: &[&str] = &[
     "version",
@@ -27,6 +29,7 @@ const TOP_KEYS: &[&str] = &[
     "factors",
     "block",
     "constraint",
+    "study",
 ];
 const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
 const BLOCK_KEYS: &[&str] = &["workload", "data", "factors"];
@@ -90,6 +93,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         }
     }
     plan.constraints = constraints(&top, &plan, &mut problems);
+    plan.studies = study::studies(&top, &mut problems);
     if let Some(reason) = plan.too_large() {
         let span = top.find("factors").map_or(0..0, |(span, _)| span);
         problems.add(&span, "factors", reason);

@@ -67,6 +67,17 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
         });
         put_all(top, "constraint", constraints.collect());
     }
+    if differs(|a, b| a.studies == b.studies) {
+        let studies = plan.studies.iter().map(|study| {
+            let mut table = Table::new();
+            put(&mut table, "name", study.name.as_str().into());
+            for entry in &study.entries {
+                put_or_remove(&mut table, &entry.key, of_json(&entry.value));
+            }
+            table
+        });
+        put_all(top, "study", studies.collect());
+    }
     let text = document.to_string();
     if i64::try_from(plan.seed).is_ok() { text } else { text.replace(&LARGE_SEED.to_string(), &plan.seed.to_string()) }
 }
@@ -172,6 +183,24 @@ fn put_all(top: &mut Table, name: &str, tables: Vec<Table>) {
         all.push(table);
     }
     top.insert(name, Item::ArrayOfTables(all));
+}
+
+/// JSON as TOML; none for null, which TOML lacks.
+fn of_json(json: &serde_json::Value) -> Option<Value> {
+    Some(match json {
+        serde_json::Value::Null => return None,
+        serde_json::Value::Bool(on) => (*on).into(),
+        serde_json::Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.into(),
+            None => number.as_f64()?.into(),
+        },
+        serde_json::Value::String(text) => text.as_str().into(),
+        serde_json::Value::Array(items) => Value::Array(items.iter().filter_map(of_json).collect()),
+        serde_json::Value::Object(map) => {
+            let pairs = map.iter().filter_map(|(key, value)| Some((key.as_str(), of_json(value)?)));
+            Value::InlineTable(pairs.collect())
+        }
+    })
 }
 
 fn value(level: &Level) -> Value {

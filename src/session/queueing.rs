@@ -75,6 +75,11 @@ impl Session {
                 .filter_map(|spec| serde_json::to_value(spec).ok())
                 .collect(),
         })?;
+        let there: Vec<String> = self.store.reader()?.studies()?.into_iter().map(|(name, _)| name).collect();
+        // One that was changed since is not replaced.
+        for study in plan.studies.iter().filter(|study| !there.contains(&study.name)) {
+            self.save_study(&study.name, study.to_json())?;
+        }
         let (mut queued, mut kept) = (0, 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];

@@ -9,6 +9,7 @@ use eframe::egui::{
 
 use super::look::{text_width, together_ui};
 use super::picture::Picture;
+use super::study_menu::study_menu_ui;
 use super::{CompareCommand, filter_id, look, metrics};
 use crate::analysis::{CellKey, Setting};
 use crate::app::sessions::typed_path;
@@ -17,7 +18,7 @@ use crate::app::widgets::{
     card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, muted, named, strong,
 };
 use crate::app::{Command, State};
-use crate::figure::{Form, Look, Over, Place, Runs, SettingLevels, Study, level_name, presets};
+use crate::figure::{Form, Look, Over, Place, Runs, SettingLevels, Study, level_name};
 
 /// Draws the left column: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
@@ -164,7 +165,7 @@ fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLeve
 pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
     let study = &state.compare.study;
     ui.horizontal_wrapped(|ui| {
-        study_ui(ui, study, commands);
+        study_menu_ui(ui, state, commands);
         for form in Form::ALL {
             let tab = ui.selectable_label(study.form == form, form.name());
             tab.widget_info(|| {
@@ -221,27 +222,6 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
             );
         }
     });
-}
-
-/// Draws the menu of studies; a study sets everything that is shown.
-fn study_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
-    let menu = ui.menu_button("Study", |ui| {
-        ScrollArea::vertical().max_height(480.0).show(ui, |ui| {
-            let plain = Study::default();
-            for known in std::iter::once(&plain).chain(presets()) {
-                let (name, about) = match known.name.as_str() {
-                    "" => ("plain", "One measure with its ratio, and values that show that cells did the same work"),
-                    name => (name, known.about.as_str()),
-                };
-                if ui.selectable_label(study.name == known.name, name).on_hover_text(about).clicked() {
-                    commands.push(Command::Compare(CompareCommand::Study(Box::new(known.clone()))));
-                    ui.close();
-                }
-            }
-        });
-    });
-    let now = if study.name.is_empty() { String::new() } else { format!(" Now: {}", study.name) };
-    menu.response.on_hover_text(format!("Choose what is shown: a measure, charts, a table.{now}"));
 }
 
 fn place_ui(

@@ -21,10 +21,11 @@ mod brought_workload;
 #[path = "../../../tests/bench/many_runs.rs"]
 mod many_runs;
 mod metrics;
+mod studies;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {
     let summaries = runs.iter().filter(|run| run.state.is_final()).map(summarise_run).collect();
-    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, reports: Vec::new(), pending: 0 })
+    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, ..Records::default() })
 }
 
 /// fp32 and fp16 on 1 and 2 GPUs, two repeats each; the last run failed.

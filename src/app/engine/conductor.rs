@@ -229,7 +229,9 @@ impl Conductor<'_> {
         let screen = match &request {
             Request::Launch { .. } => Screen::Plan,
             Request::WatchNode(_) | Request::RefreshNode => Screen::Node,
-            Request::Attach(..) | Request::CancelImports => Screen::Compare,
+            Request::Attach(..) | Request::CancelImports | Request::SaveStudy(..) | Request::DeleteStudy(_) => {
+                Screen::Compare
+            }
             _ => Screen::Runs,
         };
         match request {
@@ -246,6 +248,8 @@ impl Conductor<'_> {
             | Request::CancelAll
             | Request::Retry(_)
             | Request::Reorder(..)
+            | Request::SaveStudy(..)
+            | Request::DeleteStudy(_)
             | Request::Attach(..)
             | Request::CancelImports => {}
         }
@@ -266,6 +270,8 @@ impl Conductor<'_> {
             Request::CancelAll => session.cancel_all(),
             Request::Retry(run) => session.retry(&run),
             Request::Reorder(run, position) => session.reorder(&run, position),
+            Request::SaveStudy(name, study) => session.save_study(&name, study),
+            Request::DeleteStudy(name) => session.delete_study(&name),
             Request::Attach(file, run) => session.attach(&file, run.as_deref()),
             Request::CancelImports => {
                 session.cancel_imports();

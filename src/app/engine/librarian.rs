@@ -12,6 +12,7 @@ use super::messages::{Outbox, Records, Request, RunCurves, RunPage, UiEvent, Win
 use crate::analysis::{RunSummary, summarise_report, summarise_run};
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::screen::Screen;
+use crate::figure::SavedStudy;
 use crate::store::{Reader, RunRecord, StoreError, index_path};
 
 /// Interval of partial results while many runs are summarised.
@@ -129,10 +130,13 @@ impl Librarian<'_> {
         let reports = reader.reports()?;
         let reports: Vec<RunSummary> =
             reports.into_iter().map(|(name, trace)| summarise_report(&name, trace)).collect();
+        let studies: Vec<SavedStudy> =
+            reader.studies()?.iter().map(|(name, json)| SavedStudy::read(name, json)).collect();
         let records = |shelf: &Shelf, pending: usize| {
             let summaries = runs.iter().filter_map(|run| shelf.summaries.get(&run.run).cloned()).collect();
             let (folder, runs, reports) = (folder.to_owned(), runs.clone(), reports.clone());
-            UiEvent::Records(Arc::new(Records { folder, runs, summaries, reports, pending }))
+            let studies = studies.clone();
+            UiEvent::Records(Arc::new(Records { folder, runs, summaries, reports, studies, pending }))
         };
         // A trace is imported after its run has ended.
         let is_known = |run: &RunRecord| shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
@@ -232,8 +236,8 @@ fn summarise(
 }
 
 fn is_same(a: &Records, b: &Records) -> bool {
-    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports)
-        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports)
+    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies)
+        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies)
 }
 
 fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {

@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 use crate::analysis::RunSummary;
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::screen::Screen;
+use crate::figure::SavedStudy;
 use crate::plan::{Node, Plan, RunState};
 use crate::protocol::Sample;
 use crate::store::RunRecord;
@@ -45,6 +46,10 @@ pub enum Request {
     Retry(String),
     /// Move a queued run to this position among the queued ones, from 0.
     Reorder(String, usize),
+    /// Save a study, as JSON, under a name in the open session.
+    SaveStudy(String, serde_json::Value),
+    /// Delete a saved study of the open session.
+    DeleteStudy(String),
     /// Import a profiler report: as the trace of a run, or as a standalone report.
     Attach(PathBuf, Option<String>),
     /// Cancel imports.
@@ -170,6 +175,8 @@ pub struct Records {
     pub summaries: Vec<RunSummary>,
     /// Standalone profiler reports.
     pub reports: Vec<RunSummary>,
+    /// Saved studies.
+    pub studies: Vec<SavedStudy>,
     /// Ended runs that are not summarised yet.
     pub pending: usize,
 }

@@ -10,7 +10,7 @@ use crate::app::widgets::{
 };
 use crate::app::{Command, State};
 use crate::figure::paper::{Family, Palette, Style, Width};
-use crate::figure::{level_name, preset, presets};
+use crate::figure::{find_study, level_name, presets};
 
 /// Draws the left column.
 pub fn side_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
@@ -34,7 +34,8 @@ pub fn side_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let study = &state.figures.study;
     choice_ui(ui, "Preset", &study.name, |ui| {
-        for known in presets() {
+        let saved = state.records.studies.iter().filter_map(|saved| saved.study.as_ref().ok());
+        for known in saved.chain(presets()) {
             if ui.selectable_label(known.name == study.name, &known.name).on_hover_text(&known.about).clicked() {
                 commands.push(Command::Figures(FiguresCommand::Study(Box::new(known.clone()))));
             }
@@ -43,9 +44,9 @@ fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.label(muted(ui, if study.about.is_empty() { study.form.help() } else { &study.about }));
     if study.form.has_measure() {
         ui.add_space(GRID);
-        let own = preset(&study.name).map_or(None, |preset| preset.measure);
+        let own = find_study(&state.records.studies, &study.name).map_or(None, |known| known.measure);
         let measures = state.figures.drawn().and_then(|drawn| drawn.as_ref().ok()).map(|drawn| &drawn.figure.measures);
-        let of_preset = "default of the preset".to_owned();
+        let of_preset = "default of the study".to_owned();
         let known = || measures.into_iter().flatten();
         let name = |key: &str| known().find(|(known, _)| *known == *key).map_or(key, |(_, name)| name).to_owned();
         let now = if study.measure == own { of_preset.clone() } else { name(study.shown_measure()) };

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use eframe::egui::Context;
 use poll_promise::Promise;
 
-use crate::plan::Plan;
+use crate::figure::check_studies;
+use crate::plan::{Plan, PlanError};
 
 /// Purpose of a question for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,12 @@ pub(super) fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> 
 
 /// Reads a plan; the error lists all of its problems.
 pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, PathBuf), String>> {
-    on_thread("plan reader", context, move || match Plan::read(&path) {
+    let read = |path: &Path| {
+        let plan = Plan::read(path)?;
+        check_studies(&plan, &path.display().to_string())?;
+        Ok::<_, PlanError>(plan)
+    };
+    on_thread("plan reader", context, move || match read(&path) {
         Ok(plan) => Ok((plan, path)),
         Err(error) => Err(format!("{error}\nThe plan on screen is unchanged.")),
     })

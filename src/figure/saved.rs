@@ -1,0 +1,143 @@
+//! Studies by name: those that a session keeps and those of a plan's file, beside the built-in ones.
+
+use super::built_in::{preset, presets};
+use super::study::Study;
+use crate::plan::{Filter, Plan, PlanError, Problem, StudyEntry, StudyTable, suggestion};
+
+/// A study that a session keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedStudy {
+    /// Its name.
+    pub name: String,
+    /// The study, or why it cannot be read: another version wrote it.
+    pub study: Result<Study, String>,
+    /// The study as the session keeps it.
+    pub json: String,
+}
+
+impl SavedStudy {
+    /// A study as a session keeps it: its name and JSON.
+    pub fn read(name: &str, json: &str) -> Self {
+        let study = serde_json::from_str(json).map(|study| Study { name: name.to_owned(), ..study });
+        let study = study.map_err(|error| format!("the saved study {name:?} cannot be read: {error}"));
+        Self { name: name.to_owned(), study, json: json.to_owned() }
+    }
+}
+
+/// A saved or built-in study by its name.
+///
+/// # Errors
+/// Where a saved one cannot be read, or there is none of this name: with the nearest name, or all.
+pub fn find_study(saved: &[SavedStudy], name: &str) -> Result<Study, String> {
+    if let Some(known) = saved.iter().find(|known| known.name == name) {
+        return known.study.clone();
+    }
+    preset(name).map_err(|_| {
+        let names = saved.iter().map(|known| &known.name).chain(presets().iter().map(|study| &study.name));
+        format!("unknown study {name:?}{}", suggestion(name, &names.collect::<Vec<_>>()))
+    })
+}
+
+/// Why a study cannot be saved under a name.
+pub fn refused_name(name: &str) -> Option<String> {
+    let refused = if name.trim().is_empty() || name.chars().any(char::is_control) {
+        "a name has letters, and no line breaks or control characters".to_owned()
+    } else if presets().iter().any(|study| study.name == name) {
+        format!("{name:?} is built in: give another name")
+    } else {
+        return None;
+    };
+    Some(refused)
+}
+
+/// Checks the studies of a plan that was read from `origin`.
+///
+/// # Errors
+/// Each key that is unknown or has a value that it cannot have, with its line.
+pub fn check_studies(plan: &Plan, origin: &str) -> Result<(), PlanError> {
+    let problems: Vec<Problem> = plan.studies.iter().flat_map(|table| problems(table, origin)).collect();
+    if problems.is_empty() { Ok(()) } else { Err(PlanError::Invalid(problems)) }
+}
+
+fn problems(table: &StudyTable, origin: &str) -> Vec<Problem> {
+    let keys: Vec<String> = match serde_json::to_value(Study::default()) {
+        Ok(serde_json::Value::Object(keys)) => keys.keys().cloned().collect(),
+        _ => Vec::new(),
+    };
+    let wrong = |StudyEntry { key, value, .. }: &StudyEntry| {
+        if !keys.contains(key) {
+            return Some(format!("unknown key{}", suggestion(key, &keys)));
+        }
+        // One key at a time: the error is that key's, and so is the line.
+        match serde_json::from_value::<Study>(serde_json::json!({ key: value })) {
+            Ok(study) => Filter::parse(&study.filter).err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    };
+    let at = |line: usize, key: &str, message: String| Problem {
+        origin: origin.to_owned(),
+        line,
+        key: format!("study.{key}"),
+        message,
+    };
+    let name = refused_name(&table.name).map(|message| at(table.line, "name", message));
+    let entries = table.entries.iter().filter_map(|entry| Some(at(entry.line, &entry.key, wrong(entry)?)));
+    name.into_iter().chain(entries).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::figure::Form;
+
+    fn checked(studies: &str) -> Result<Plan, String> {
+        let plan = Plan::parse(&format!("version = 1\n{studies}"), "p.toml").map_err(|error| error.to_string())?;
+        check_studies(&plan, "p.toml").map(|()| plan).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_plans_studies_are_checked_key_by_key_with_their_lines() {
+        for (study, expected) in [
+            ("form = \"bras\"", "p.toml:4: study.form: unknown variant `bras`, expected one of `bars`"),
+            ("colur = \"gpus\"", "p.toml:4: study.colur: unknown key; did you mean \"colour\"?"),
+            ("\nfilter = \"gpus>many\"", "p.toml:5: study.filter: "),
+            ("measures = 3", "p.toml:4: study.measures: invalid type: integer `3`, expected a sequence"),
+        ] {
+            let error = checked(&format!("[[study]]\nname = \"mine\"\n{study}\n")).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let both = checked("[[study]]\nname = \"times\"\nlog = 1\n").unwrap_err();
+        assert_eq!(both.lines().count(), 2, "{both}");
+        assert!(both.starts_with("p.toml:3: study.name: \"times\" is built in"), "{both}");
+        for (study, expected) in [
+            ("form = \"bars\"", "p.toml:2: study.name: missing"),
+            ("name = \"a\"\n[[study]]\nname = \"a\"", "p.toml:5: study.name: \"a\" names two studies"),
+        ] {
+            let error = checked(&format!("[[study]]\n{study}\n")).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_plans_study_is_written_with_the_plan_and_means_what_it_says() {
+        let text = "[[study]]\nname = \"mine\"\nform = \"scaling\"\nlog = true\nhidden = [[\"gpus\", 4]]\n\
+                    [study.style]\nsize_pt = 7.5\n";
+        let plan = checked(text).unwrap();
+        let again = Plan::parse(&plan.to_toml(), "again.toml").unwrap();
+        assert_eq!(plan.studies[0].to_json(), again.studies[0].to_json());
+        let study = SavedStudy::read("mine", &again.studies[0].to_json().to_string()).study.unwrap();
+        assert_eq!((study.name.as_str(), study.form, study.log, study.style.size_pt), ("mine", Form::Scaling, true, 7.5));
+        assert_eq!(study.hidden, [("gpus".into(), 4.into())]);
+    }
+
+    #[test]
+    fn a_study_is_found_among_saved_and_built_in_ones() {
+        let saved = [SavedStudy::read("mine", "{\"log\":true}"), SavedStudy::read("later", "{\"form\":\"clouds\"}")];
+        assert!(find_study(&saved, "mine").unwrap().log);
+        assert_eq!(find_study(&saved, "memory").unwrap().form, Form::Memory);
+        assert_eq!(find_study(&saved, "mien").unwrap_err(), "unknown study \"mien\"; did you mean \"mine\"?");
+        assert!(find_study(&saved, "later").unwrap_err().starts_with("the saved study \"later\" cannot be read: "));
+        assert!(find_study(&saved, "nothing like it").unwrap_err().contains("there are mine, later, times, "));
+    }
+}

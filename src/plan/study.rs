@@ -1,0 +1,90 @@
+//! Studies in plan files: `[[study]]` tables. What their keys mean is known where results are shown; here they are kept as written,
+//! with their lines.
+
+use serde_json::{Map, Value};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::checked_table::{Table, integer, real};
+use super::problem::{Problems, quoted};
+
+/// A `[[study]]` of a plan file.
+#[derive(Clone, Debug)]
+pub struct StudyTable {
+    /// Its name, which no other study of the plan has.
+    pub name: String,
+    /// The line of its name in the file, from 1.
+    pub line: usize,
+    /// Its other keys, in the order of the alphabet.
+    pub entries: Vec<StudyEntry>,
+}
+
+/// A key of a `[[study]]`.
+#[derive(Clone, Debug)]
+pub struct StudyEntry {
+    /// The key, such as `form`.
+    pub key: String,
+    /// Its value as JSON.
+    pub value: Value,
+    /// Its line in the file, from 1.
+    pub line: usize,
+}
+
+// Wherever it stands in the file.
+impl PartialEq for StudyTable {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_json() == other.to_json()
+    }
+}
+
+impl StudyTable {
+    /// The table as a JSON object.
+    pub fn to_json(&self) -> Value {
+        let entries = self.entries.iter().map(|entry| (entry.key.clone(), entry.value.clone()));
+        let name = ("name".to_owned(), Value::from(self.name.as_str()));
+        Value::Object(std::iter::once(name).chain(entries).collect::<Map<_, _>>())
+    }
+}
+
+/// The studies of a plan's file.
+pub(super) fn studies(top: &Table, problems: &mut Problems) -> Vec<StudyTable> {
+    let mut studies: Vec<StudyTable> = Vec::new();
+    for (span, table) in top.tables("study", problems) {
+        let Some((name_span, name)) = table.text("name", problems) else {
+            if table.find("name").is_none() {
+                problems.add(&span, table.path("name"), "missing: a study has a name");
+            }
+            continue;
+        };
+        if name.trim().is_empty() || name.chars().any(char::is_control) {
+            problems.add(&name_span, table.path("name"), "a name has letters, and no line breaks or control characters");
+        } else if studies.iter().any(|known| known.name == name) {
+            problems.add(&name_span, table.path("name"), format!("{} names two studies", quoted(name)));
+        }
+        let keys = table.entries.iter().filter(|(key, _)| key.get_ref() != "name");
+        let mut entries: Vec<StudyEntry> = keys
+            .map(|(key, value)| StudyEntry {
+                key: key.get_ref().to_string(),
+                value: json(value),
+                line: problems.line(&key.span()),
+            })
+            .collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
+        studies.push(StudyTable { name: name.to_owned(), line: problems.line(&name_span), entries });
+    }
+    studies
+}
+
+fn json(value: &Spanned<DeValue>) -> Value {
+    match value.get_ref() {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Integer(_) => integer(value).and_then(|number| i64::try_from(number).ok()).into(),
+        DeValue::Float(_) => real(value).into(),
+        DeValue::Boolean(on) => (*on).into(),
+        DeValue::Datetime(date) => date.to_string().into(),
+        DeValue::Array(items) => items.iter().map(json).collect(),
+        DeValue::Table(table) => {
+            Value::Object(table.iter().map(|(key, value)| (key.get_ref().to_string(), json(value))).collect())
+        }
+    }
+}
