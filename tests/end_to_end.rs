@@ -332,6 +332,7 @@ fn bad_input_is_named_and_exits_2_with_nothing_written() {
         ("wrong type", SMALL.replace("image_size = 32", "image_size = \"big\""), "image_size"),
         ("empty factor", SMALL.replace(r#"["fp32", "fp64"]"#, "[]"), "precision"),
         ("newer version", SMALL.replace("version = 1", "version = 99"), "99"),
+        ("study of no form", format!("{SMALL}[[study]]\nname = \"mine\"\nform = \"bras\"\n"), ":21: study.form: "),
         ("absent data", SMALL.replace("\"digits\"", "\"mnist\""), "mnist"),
     ];
     for (name, plan, expected) in cases {

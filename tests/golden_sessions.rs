@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use flate2::read::GzDecoder;
-use multicard::store::Reader;
+use multicard::store::{Decision, Reader, Store};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -374,6 +374,32 @@ fn resuming_runs_nothing_anew() {
 }
 
 #[test]
+fn a_study_that_names_what_is_gone_says_so_and_shows_everything_else() {
+    let golden = Golden::import("cells");
+    let session = golden.session.to_str().unwrap();
+    let study = serde_json::json!({
+        "measure": "tokens_per_s", "measures": ["step_time_s", "ratio", "perplexity"], "rows": "experts",
+        "hidden": [["precision", "fp4"]], "filter": "experts=8 or layout=nhwc", "baseline": "0123abcd",
+    });
+    let store = Store::open(&golden.session).unwrap();
+    store.decide(Decision::StudySaved { name: "gone".to_owned(), study }).unwrap();
+    let later = serde_json::json!({ "form": "clouds" });
+    store.decide(Decision::StudySaved { name: "later".to_owned(), study: later }).unwrap();
+    store.flush().unwrap();
+    drop(store);
+    let shown = succeed(multicard(&golden.folder).args(["table", session, "--study", "gone"]));
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    for part in ["tokens_per_s", "perplexity", "rows = experts", "filter: no cell has experts", "fp4", "0123abcd"] {
+        assert!(shown.contains(part), "{part} is missing in\n{shown}");
+    }
+    assert_eq!(shown.lines().filter(|line| line.starts_with('|')).count(), 2 + 2, "{shown}");
+    let report = golden.folder.path().join("report");
+    succeed(multicard(&golden.folder).args(["report", session, "--out"]).arg(&report));
+    let readme = fs::read_to_string(report.join("README.md")).unwrap();
+    assert!(readme.contains("The saved study \"later\" cannot be read: ") && readme.contains("## memory"), "{readme}");
+}
+
+#[test]
 fn a_study_is_saved_listed_shown_and_deleted() {
     let golden = Golden::import("cells");
     let session = golden.session.to_str().unwrap();
@@ -391,10 +417,31 @@ fn a_study_is_saved_listed_shown_and_deleted() {
     assert_eq!((&shown["rows"], shown["rows"].as_array().unwrap().len()), (&direct["rows"], 2));
     succeed(multicard(&golden.folder).args(["session", "rebuild", session]));
     assert!(String::from_utf8(said(&["study", session])).unwrap().contains("| channels last | session | bars |"));
+    // A report holds it too; `--study` takes saved and built-in ones alike.
+    let report = golden.folder.path().join("report");
+    let out = report.to_str().unwrap();
+    said(&["report", session, "--out", out]);
+    assert!(fs::read_to_string(report.join("README.md")).unwrap().contains("## channels last"));
+    assert!(report.join("figures/channels-last.svg").is_file() && report.join("tables/times.csv").is_file());
+    fs::remove_dir_all(&report).unwrap();
+    said(&["report", session, "--out", out, "--study", "channels last", "--study", "memory"]);
+    assert_eq!(fs::read_dir(report.join("tables")).unwrap().count(), 2 * 3);
+    let built_in = json(&said(&["table", session, "--study", "memory", "--format", "json"]));
+    assert_eq!(built_in, json(&said(&["table", session, "--preset", "memory", "--format", "json"])));
+    for (arguments, part) in [
+        (["--study", "chanels last"], "unknown study \"chanels last\"; did you mean \"channels last\"?"),
+        (["--measure", "step_tine_s"], "unknown measure \"step_tine_s\"; did you mean \"step_time_s\"?"),
+        (["--measure", "tokens"], "unknown measure \"tokens\"; there are step_time_s, "),
+    ] {
+        let refused = multicard(&golden.folder).args(["table", session]).args(arguments).output().unwrap();
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{error}");
+        assert!(error.contains(part), "{error}");
+    }
     said(&["study", session, "--delete", "channels last"]);
     let refused = multicard(&golden.folder).args(["table", session, "--study", "channels last"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("no saved study"), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown study"), "{refused:?}");
     let taken = multicard(&golden.folder).args(["study", session, "--save", "times"]).output().unwrap();
     assert_eq!(taken.status.code(), Some(2), "{taken:?}");
 }

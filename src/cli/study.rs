@@ -10,7 +10,7 @@ use super::figure::Material;
 use super::{Format, OK, Outcome, print, say, session_folder};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
-use crate::plan::{Filter, FilterError, Key};
+use crate::plan::{Filter, FilterError, Key, suggestion};
 use crate::store::{Decision, Reader, Store, StoreError};
 
 /// A study by name, and what is to be different from it.
@@ -162,7 +162,7 @@ impl StudyArguments {
         let known = figure::known_measures(&material.sources());
         if let Some(asked) = self.measure.as_ref().filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
             let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
-            return Err(format!("unknown measure {asked:?}: use one of {}", known.join(", ")));
+            return Err(format!("unknown measure {:?}{}", &**asked, suggestion(asked, &known)));
         }
         self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(material, asked))
     }

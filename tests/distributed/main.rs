@@ -368,15 +368,13 @@ fn another_user_can_neither_read_nor_write_where_ranks_meet() {
     let run = Run::start("ddp-ds", 2, &[("epochs", Level::Integer(3))], &[]);
     // From before the ranks meet until they are gone.
     let pid = run.process(0, |_| true);
-    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap();
-    let environment = String::from_utf8(environment).unwrap();
-    let folder = environment.split('\0').find_map(|pair| pair.strip_prefix("MULTICARD_MEETING=")).unwrap();
-    assert!(fs::metadata(folder).unwrap().is_dir());
+    let folder = environment(pid, "MULTICARD_MEETING");
+    assert!(fs::metadata(&folder).unwrap().is_dir());
     let mut tries = 0;
-    while Path::new(folder).exists() {
+    while Path::new(&folder).exists() {
         let mut intruder = Command::new("setpriv");
         intruder.args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", INTRUDE]);
-        let output = intruder.current_dir("/").env("F", folder).output().expect("setpriv, of util-linux");
+        let output = intruder.current_dir("/").env("F", &folder).output().expect("setpriv, of util-linux");
         assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
         tries += 1;
     }
@@ -398,6 +396,56 @@ fn a_rank_that_hangs_while_it_starts_ends_its_group_and_is_the_reason() {
     let begun = run.process(1, |_| true);
     let reason = run.end_after(begun, |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
     assert!(reason.contains("rank 1 does not answer"), "{reason}");
+}
+
+/// Whether c10d's file store holds the address that a rank left for gloo.
+fn has_address(store: &[u8], rank: u32) -> bool {
+    let key = format!("/gloo//0/{rank}");
+    store.windows(key.len()).any(|part| part == key.as_bytes())
+}
+
+/// The real worker, whose first rank starts only once the file `go` lies in the folder.
+fn worker_whose_first_rank_waits(folder: &Path) -> WorkerCommand {
+    let real = worker(&[]);
+    let path = folder.join("multicard-worker");
+    let (go, program) = (folder.join("go"), real.path.clone());
+    // A child writes it: a file that is open for writing here could not be executed while another test starts a process.
+    let script = "printf '#!/bin/sh\\n[ \"$3\" != 0 ] || until [ -e \"%s\" ]; do sleep 0.02; done\\nexec \"%s\" \"$@\"\\n' \"$2\" \"$3\" \
+                  > \"$1\" && chmod +x \"$1\"";
+    let written = Command::new("sh").args(["-c", script, "sh"]).args([&path, &go, &program]).status().unwrap();
+    assert!(written.success());
+    WorkerCommand { path, ..real }
+}
+
+/// What a rank was told in its environment.
+fn environment(pid: Pid, name: &str) -> String {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap();
+    let environment = String::from_utf8(environment).unwrap();
+    let value = environment.split('\0').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    value.unwrap().to_owned()
+}
+
+#[test]
+fn a_rank_that_hangs_after_it_has_left_its_address_ends_its_group_and_is_the_reason() {
+    let folder = TempDir::new().unwrap();
+    make_set(folder.path(), TRAIN_IMAGES);
+    let (job, worker) = (job(folder.path(), "ddp-ds", 2, 2, &[ENDLESS]), worker_whose_first_rank_waits(folder.path()));
+    let go = folder.path().join("go");
+    let run = Run::launch(folder, job, worker);
+    let second = run.process(1, |_| true);
+    let store = Path::new(&environment(second, "MULTICARD_MEETING")).join("store");
+    // The first rank, which it would connect to next, is not there yet.
+    let begin = Instant::now();
+    while !fs::read(&store).is_ok_and(|text| has_address(&text, 1)) {
+        assert!(begin.elapsed() < DEADLINE, "rank 1 leaves no address: {:?}", fs::read(&store));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    rustix::process::kill_process(second, Signal::STOP).unwrap();
+    fs::write(go, "").unwrap();
+    // From here on it waits for rank 1; its own start, however long, is not counted.
+    run.process(0, |_| true);
+    let reason = run.fails_soon();
+    assert!(reason.contains("rank 1 does not answer") && reason.contains("did not connect within 23 s"), "{reason}");
 }
 
 #[test]
