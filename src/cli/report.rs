@@ -73,11 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         paper::write_file(&file, plan.toml.as_bytes())?;
     }
     paper::write_file(&out.join("README.md"), readme.as_bytes())?;
-    say(format_args!(
-        "{written} figures and {} tables in {}",
-        studies.len(),
-        out.display()
-    ));
+    say(format_args!("{written} figures and {} tables in {}", studies.len(), out.display()));
     Ok(OK)
 }
 

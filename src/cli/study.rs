@@ -210,7 +210,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         let saved = saved(&folder)?;
         if !saved.iter().any(|known| known.name == *name) {
             let names: Vec<&str> = saved.iter().map(|known| known.name.as_str()).collect();
-            let names = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+            let names =
+                if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
             return Err(format!("{} has no saved study {name:?}: {names}", folder.display()).into());
         }
         Store::open(&folder)?.decide(Decision::StudyDeleted { name: name.clone() })?;

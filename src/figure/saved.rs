@@ -127,7 +127,10 @@ mod tests {
         let again = Plan::parse(&plan.to_toml(), "again.toml").unwrap();
         assert_eq!(plan.studies[0].to_json(), again.studies[0].to_json());
         let study = SavedStudy::read("mine", &again.studies[0].to_json().to_string()).study.unwrap();
-        assert_eq!((study.name.as_str(), study.form, study.log, study.style.size_pt), ("mine", Form::Scaling, true, 7.5));
+        assert_eq!(
+            (study.name.as_str(), study.form, study.log, study.style.size_pt),
+            ("mine", Form::Scaling, true, 7.5)
+        );
         assert_eq!(study.hidden, [("gpus".into(), 4.into())]);
     }
 

@@ -57,7 +57,11 @@ pub(super) fn studies(top: &Table, problems: &mut Problems) -> Vec<StudyTable> {
             continue;
         };
         if name.trim().is_empty() || name.chars().any(char::is_control) {
-            problems.add(&name_span, table.path("name"), "a name has letters, and no line breaks or control characters");
+            problems.add(
+                &name_span,
+                table.path("name"),
+                "a name has letters, and no line breaks or control characters",
+            );
         } else if studies.iter().any(|known| known.name == name) {
             problems.add(&name_span, table.path("name"), format!("{} names two studies", quoted(name)));
         }

@@ -145,7 +145,9 @@ fn save_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         save.widget_info(|| WidgetInfo::labeled(Role::Button, can, "Save study"));
         let save = match &cannot {
             Some(reason) => save.on_disabled_hover_text(reason),
-            None => save.on_hover_text(if is_known { "Replaces the study of this name" } else { "Keeps it in the session" }),
+            None => {
+                save.on_hover_text(if is_known { "Replaces the study of this name" } else { "Keeps it in the session" })
+            }
         };
         if can && (save.clicked() || entered) {
             commands.push(Command::Compare(CompareCommand::SaveStudy(name.trim().to_owned())));

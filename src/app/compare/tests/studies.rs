@@ -159,8 +159,13 @@ fn studies_go_through_the_conductor_to_the_journal_and_those_of_a_plan_are_there
     engine.ask(Request::CancelAll);
     until(&mut state, "nothing runs", &|state| !state.queue.rows.is_empty() && !state.queue.is_active());
     drop(engine);
-    let kept: Vec<SavedStudy> =
-        Reader::open(&session).unwrap().studies().unwrap().iter().map(|(name, json)| SavedStudy::read(name, json)).collect();
+    let kept: Vec<SavedStudy> = Reader::open(&session)
+        .unwrap()
+        .studies()
+        .unwrap()
+        .iter()
+        .map(|(name, json)| SavedStudy::read(name, json))
+        .collect();
     assert_eq!(kept[0].study.as_ref().unwrap().form, Form::Bars, "one that was saved before is not replaced");
     assert!(kept[1].study.as_ref().unwrap().log);
 }
