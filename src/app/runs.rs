@@ -14,7 +14,7 @@ mod text;
 use std::collections::HashMap;
 
 use eframe::egui::{Context, Frame, Id, Key, Modifiers, Panel, Ui};
-use strum::{EnumIter, IntoStaticStr};
+use strum::{EnumIter, IntoStaticStr, VariantArray};
 
 use super::engine::{QueueView, Records, RunPage};
 use super::theme::GRID;
@@ -109,8 +109,8 @@ pub struct RunsState {
     index: HashMap<String, usize>,
     /// Indices into `rows` of the listed runs: active ones, queued ones, then the latest ended.
     shown: Vec<usize>,
-    /// Number of runs in each state of [`RunState::ALL`].
-    counts: [usize; 8],
+    /// Number of runs in each state of [`RunState::VARIANTS`].
+    counts: Vec<usize>,
     /// The runs that [`RunsCommand::RetryFailed`] retries.
     failed: Vec<String>,
     filter_text: String,
@@ -169,7 +169,8 @@ impl RunsState {
 
     /// Updates counts and list.
     fn refresh(&mut self) {
-        self.counts = RunState::ALL.map(|state| self.rows.iter().filter(|row| row.state == state).count());
+        self.counts =
+            RunState::VARIANTS.iter().map(|state| self.rows.iter().filter(|row| row.state == *state).count()).collect();
         let admitted = |index: &usize| self.filter.admits(&self.rows[*index]);
         let mut shown: Vec<usize> = (0..self.rows.len()).filter(admitted).collect();
         shown.sort_by(|a, b| activity(&self.rows[*a], *a).cmp(&activity(&self.rows[*b], *b)));

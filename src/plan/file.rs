@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
 use super::{Data, Factor, Filter, Key, Level, Levels, Mode, StudyTable, Tracing, WorkloadSpec, read, write};
@@ -17,27 +18,27 @@ pub const MAX_RUNS: u64 = 100_000;
 /// A plan of all factors with hundreds of levels is a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// In which order runs are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Order of runs.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr, VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Order {
-    /// Every repeat is a shuffle of all cells, so that what drifts (heat, neighbours) meets all cells alike.
+    /// Each repeat shuffles all cells, so that drift (heat, other users) affects all of them alike.
     #[default]
     Interleaved,
-    /// All repeats of a cell, then the next cell.
+    /// All repeats of one cell, then those of the next.
     Sequential,
 }
 
 impl Order {
     /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = &["interleaved", "sequential"];
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The name used in plans.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Interleaved => "interleaved",
-            Self::Sequential => "sequential",
-        }
+        self.into()
     }
 }
 

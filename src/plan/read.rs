@@ -63,8 +63,8 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     }
     plan.seed = top.whole("seed", 0..=u64::MAX, &mut problems).unwrap_or(plan.seed);
     plan.order = match top.choice("order", Order::NAMES, &mut problems) {
-        Some("sequential") => Order::Sequential,
-        _ => Order::Interleaved,
+        Some(name) => name.parse().unwrap_or_default(),
+        None => Order::default(),
     };
     if let Some(limits) = top.table("limits", &mut problems) {
         limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], &spec, &mut problems);

@@ -1,10 +1,14 @@
 //! One execution of a cell.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
-/// Where a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// State of a run, in the order of a run's life.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "lowercase")]
 pub enum RunState {
     /// Waiting for its turn.
     Queued,
@@ -12,52 +16,32 @@ pub enum RunState {
     Starting,
     /// Its ranks are up.
     Running,
-    /// All ranks did what they were told.
+    /// All ranks completed their job.
     Finished,
-    /// A rank failed, died, hung or could not be understood.
+    /// A rank failed, died, hung or logged nothing that could be read.
     Failed,
-    /// The user ended it.
+    /// The user cancelled it.
     Cancelled,
-    /// It took longer than the plan allows.
+    /// It exceeded the plan's time limit.
+    #[strum(serialize = "timed out")]
     TimedOut,
-    /// The workbench that launched it died, and the run with it.
+    /// It ended while no workbench was watching, before its ranks had finished.
     Interrupted,
 }
 
 impl RunState {
-    /// Whether nothing more will happen to the run.
+    /// Whether the run has ended.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Queued | Self::Starting | Self::Running)
     }
 
-    /// Whether it has processes, or is getting them.
+    /// Whether the run is starting or running.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
 
-    /// All states, in the order of a run's life.
-    pub const ALL: [Self; 8] = [
-        Self::Queued,
-        Self::Starting,
-        Self::Running,
-        Self::Finished,
-        Self::Failed,
-        Self::Cancelled,
-        Self::TimedOut,
-        Self::Interrupted,
-    ];
-
     /// The name in tables and messages.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Finished => "finished",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut => "timed out",
-            Self::Interrupted => "interrupted",
-        }
+        self.into()
     }
 }

@@ -2,12 +2,16 @@
 //! and an estimate of their cost.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
-/// How ranks and their memory are bound to NUMA nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Binding of ranks and their memory to NUMA nodes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr, VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Binding {
-    /// As the system pleases.
+    /// None: the system decides.
     #[default]
     Off,
     /// Next to the rank's GPU.
@@ -22,21 +26,11 @@ impl Binding {
     /// The key of the factor that chooses it, in every workload that has one.
     pub const KEY: &'static str = "numa";
     /// The names of its levels, the default first.
-    pub const NAMES: &'static [&'static str] = &["off", "local", "interleave", "first-node"];
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The level's name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Local => "local",
-            Self::Interleave => "interleave",
-            Self::FirstNode => "first-node",
-        }
-    }
-
-    /// The binding of a name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Off, Self::Local, Self::Interleave, Self::FirstNode].into_iter().find(|binding| binding.name() == name)
+        self.into()
     }
 }
 
@@ -100,10 +94,10 @@ mod tests {
     #[test]
     fn a_binding_goes_by_the_name_of_its_level_everywhere() {
         for name in Binding::NAMES {
-            let binding = Binding::of_name(name);
+            let binding = name.parse().ok();
             assert_eq!(binding.map(Binding::name), Some(*name));
             assert_eq!(serde_json::to_value(binding).ok(), Some((*name).into()));
         }
-        assert_eq!(Binding::of_name("nearest"), None);
+        assert!("nearest".parse::<Binding>().is_err());
     }
 }

@@ -17,6 +17,8 @@ pub mod llm;
 mod machine;
 mod typed;
 
+pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, OptimizerImpl};
+
 /// Workloads that plans may name one day.
 pub(super) const NOT_YET: &[&str] = &["command"];
 

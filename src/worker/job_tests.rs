@@ -1,33 +1,10 @@
-//! Jobs that are taken, and those that are refused by name.
+//! Jobs that are accepted, and those that are rejected with a reason.
 #![allow(clippy::unwrap_used)]
 
-use multicard::plan::image::{self, ImageSettings};
-use multicard::plan::{Data, Level, Mode};
-use multicard::protocol::JobLimits;
+use multicard::plan::Level;
 
 use super::*;
-use crate::image::testing::levels;
-
-fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
-    let levels = levels(changed);
-    let shape = ImageSettings::from_levels(&levels).map_or_else(|_| Shape::default(), |settings| settings.shape());
-    Job {
-        version: PROTOCOL_VERSION,
-        run: "run".into(),
-        workload: image::KEY.into(),
-        levels,
-        shape,
-        data: Data::of_set("digits"),
-        data_folder: "/nowhere".into(),
-        seed: 1,
-        warm_up_steps: 0,
-        mode: Mode::Full,
-        folder: "/nowhere".into(),
-        ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
-        trace: None,
-        limits: JobLimits::default(),
-    }
-}
+use crate::image::testing::job;
 
 fn read_back(text: &str) -> Result<Job, String> {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! The header above the list: progress of the queue, result of a launch, filter, state chips and actions on all runs.
 
 use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, Stroke, Ui, WidgetInfo};
+use strum::VariantArray;
 
 use super::{RunsCommand, filter_id, list, locked};
 use crate::app::closing::runs_text;
@@ -124,7 +125,7 @@ fn filter_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 }
 
 fn chips_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    for (run_state, count) in RunState::ALL.into_iter().zip(state.runs.counts) {
+    for (run_state, &count) in RunState::VARIANTS.iter().copied().zip(&state.runs.counts) {
         let pair = format!("state={}", run_state.name().replace(' ', "-"));
         let on = holds(&state.runs.filter_text, &pair);
         if count == 0 && !on {

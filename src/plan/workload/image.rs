@@ -11,8 +11,7 @@ use std::sync::{Arc, LazyLock};
 use constraints::{Candidate, reason};
 pub use data::{Corrupt, DataSet, Decode};
 pub use settings::{
-    BatchNorm, CUDA_GRAPH_WARM_UP_STEPS, DataCopy, ImageSettings, Layout, Loader, OptimizerImpl, Precision, Scenario,
-    Strategy, Tf32, WireDtype,
+    BatchNorm, DataCopy, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype,
 };
 
 use super::{Request, Unit, WorkloadSpec};

@@ -1,8 +1,8 @@
-//! Levels as types: enums whose variants are the named levels of a factor, and readers of the others. The errors name the factor.
+//! Levels as types: enums of named levels, readers of other levels, and what several workloads share. Errors name the factor.
 
 use crate::plan::{Binding, Level, Levels};
 
-/// An enum whose variants are the named levels of one factor, the default first.
+/// Defines an enum of the named levels of one factor, the default first.
 macro_rules! levels {
     ($(#[$doc:meta])* $name:ident = $key:literal { $($(#[$variant_doc:meta])* $variant:ident = $level:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -20,11 +20,11 @@ macro_rules! levels {
                 match self { $(Self::$variant => $level),+ }
             }
 
-            /// The level that a cell has.
+            /// Reads the level of a cell.
             pub(in crate::plan) fn read(levels: &$crate::plan::Levels) -> Result<Self, String> {
                 match levels.get($key) {
                     $(Some($crate::plan::Level::Text(name)) if name.as_ref() == $level => Ok(Self::$variant),)+
-                    Some(other) => Err(format!("{} = {other} is none of {}", $key, Self::NAMES.join(", "))),
+                    Some(other) => Err(format!("{} = {other} is not one of {}", $key, Self::NAMES.join(", "))),
                     None => Err(format!("the level of {} is missing", $key)),
                 }
             }
@@ -33,7 +33,23 @@ macro_rules! levels {
 }
 pub(super) use levels;
 
-/// A switch.
+levels! {
+    /// Implementation of the optimizer's update.
+    OptimizerImpl = "optimizer_impl" {
+        /// One kernel for all parameters.
+        Fused = "fused",
+        /// A few kernels for all parameters.
+        Foreach = "foreach",
+        /// Several kernels per parameter.
+        Loop = "loop",
+    }
+}
+
+/// Least number of warm-up steps of a run with `cuda_graph = on`: eleven that are not replayed, in which cuDNN tries its
+/// algorithms and c10d builds and times its buckets, and the twelfth, which is captured and replayed.
+pub const CUDA_GRAPH_WARM_UP_STEPS: u64 = 12;
+
+/// Reads a switch.
 pub(super) fn switch(levels: &Levels, key: &str) -> Result<bool, String> {
     match levels.get(key).and_then(Level::as_text) {
         Some("on") => Ok(true),
@@ -42,20 +58,20 @@ pub(super) fn switch(levels: &Levels, key: &str) -> Result<bool, String> {
     }
 }
 
-/// A whole number from 0.
+/// Reads a non-negative whole number.
 pub(super) fn count(levels: &Levels, key: &str) -> Result<usize, String> {
     let value = levels.get(key).and_then(Level::as_integer).and_then(|value| usize::try_from(value).ok());
     value.ok_or_else(|| format!("the level of {key} must be a whole number"))
 }
 
-/// A real number.
+/// Reads a real number.
 pub(super) fn number(levels: &Levels, key: &str) -> Result<f64, String> {
     levels.get(key).and_then(Level::as_number).ok_or_else(|| format!("the level of {key} must be a number"))
 }
 
-/// How ranks and their memory are bound to NUMA nodes.
+/// Reads the binding of ranks to NUMA nodes.
 pub(super) fn binding(levels: &Levels) -> Result<Binding, String> {
     let level = levels.get(Binding::KEY).ok_or_else(|| format!("the level of {} is missing", Binding::KEY))?;
-    let named = level.as_text().and_then(Binding::of_name);
-    named.ok_or_else(|| format!("{} = {level} is none of {}", Binding::KEY, Binding::NAMES.join(", ")))
+    let named = level.as_text().and_then(|name| name.parse().ok());
+    named.ok_or_else(|| format!("{} = {level} is not one of {}", Binding::KEY, Binding::NAMES.join(", ")))
 }

@@ -1,33 +1,11 @@
-//! Jobs that fit no training of images, and are refused by name.
+//! Jobs that do not fit the image workload, and are rejected with a reason.
 #![allow(clippy::unwrap_used)]
 
-use multicard::plan::image::{self, DataSet};
-use multicard::plan::{Data, Level, Mode, Shape};
-use multicard::protocol::{JobLimits, PROTOCOL_VERSION, RankPlace};
+use multicard::plan::image::DataSet;
+use multicard::plan::{Level, Shape};
 
-use super::testing::levels;
+use super::testing::job;
 use super::*;
-
-fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
-    let levels = levels(changed);
-    let shape = ImageSettings::from_levels(&levels).map_or_else(|_| Shape::default(), |settings| settings.shape());
-    Job {
-        version: PROTOCOL_VERSION,
-        run: "run".into(),
-        workload: image::KEY.into(),
-        levels,
-        shape,
-        data: Data::of_set("digits"),
-        data_folder: "/nowhere".into(),
-        seed: 1,
-        warm_up_steps: 0,
-        mode: Mode::Full,
-        folder: "/nowhere".into(),
-        ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
-        trace: None,
-        limits: JobLimits::default(),
-    }
-}
 
 fn refusal(job: &Job) -> String {
     Image::new(job).err().unwrap()

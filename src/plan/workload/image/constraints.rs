@@ -2,11 +2,8 @@
 
 use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
 use super::estimate::Costs;
-use super::{
-    CUDA_GRAPH_WARM_UP_STEPS, DataSet, Decode, ImageSettings, Loader, OptimizerImpl, Precision, Scenario, Strategy,
-    Tf32,
-};
-use crate::plan::{Limits, Node};
+use super::{DataSet, Decode, ImageSettings, Loader, Precision, Scenario, Strategy, Tf32};
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Limits, Node, OptimizerImpl};
 
 /// A combination of levels, and what it would run on.
 pub(super) struct Candidate<'a> {

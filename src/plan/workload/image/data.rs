@@ -1,6 +1,9 @@
 //! The data sets of the `image` workload.
 
 use std::path::PathBuf;
+use std::str::FromStr;
+
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::Scenario;
 use crate::plan::{Data, DataSetRule, Factor, Level};
@@ -27,7 +30,8 @@ pub enum DataSet {
 }
 
 /// When image files are decoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Decode {
     /// Before the first epoch; their pixels stay in memory, as bytes of the size that the model sees.
     #[default]
@@ -38,19 +42,17 @@ pub enum Decode {
 
 impl Decode {
     /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = &["once", "each_epoch"];
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The name used in plans.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::EachEpoch => "each_epoch",
-        }
+        self.into()
     }
 }
 
 /// What an image file does that cannot be decoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Corrupt {
     /// It ends the run, which names it.
     #[default]
@@ -61,14 +63,11 @@ pub enum Corrupt {
 
 impl Corrupt {
     /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = &["stop", "skip"];
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The name used in plans.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Skip => "skip",
-        }
+        self.into()
     }
 }
 
@@ -108,31 +107,25 @@ impl DataSet {
     /// # Errors
     /// What is missing or unknown.
     pub fn read(data: &Data) -> Result<Self, String> {
-        let text = |key: &str| data.get(key).map(|level| level.as_text().unwrap_or_default());
         let folder = data.folder().map(PathBuf::from);
         match &*data.set {
             "digits" => Ok(Self::Digits),
             "mnist" => Ok(Self::Mnist { folder }),
             "folder" => Ok(Self::Folder {
                 folder: folder.ok_or("data.set = folder needs a folder")?,
-                decode: match text("decode") {
-                    None | Some("once") => Decode::Once,
-                    Some("each_epoch") => Decode::EachEpoch,
-                    Some(other) => {
-                        return Err(format!("data.decode = {other} is none of {}", Decode::NAMES.join(", ")));
-                    }
-                },
-                corrupt: match text("corrupt") {
-                    None | Some("stop") => Corrupt::Stop,
-                    Some("skip") => Corrupt::Skip,
-                    Some(other) => {
-                        return Err(format!("data.corrupt = {other} is none of {}", Corrupt::NAMES.join(", ")));
-                    }
-                },
+                decode: named(data, "decode", Decode::NAMES)?,
+                corrupt: named(data, "corrupt", Corrupt::NAMES)?,
             }),
-            other => Err(format!("data.set = {other} is none of {}", Self::NAMES.join(", "))),
+            other => Err(format!("data.set = {other} is not one of {}", Self::NAMES.join(", "))),
         }
     }
+}
+
+/// A named level of a data set, or its default.
+fn named<T: Default + FromStr>(data: &Data, key: &str, names: &[&str]) -> Result<T, String> {
+    let Some(level) = data.get(key) else { return Ok(T::default()) };
+    let named = level.as_text().and_then(|name| name.parse().ok());
+    named.ok_or_else(|| format!("data.{key} = {level} is not one of {}", names.join(", ")))
 }
 
 impl From<DataSet> for Data {
@@ -206,7 +199,7 @@ mod tests {
     #[test]
     fn what_is_unknown_or_missing_is_named() {
         for (data, part) in [
-            (Data::of_set("cifar"), "data.set = cifar is none of digits, mnist, folder"),
+            (Data::of_set("cifar"), "data.set = cifar is not one of digits, mnist, folder"),
             (Data::of_set("folder"), "needs a folder"),
             (
                 Data::of_set("folder").with("folder", Level::text("x")).with("decode", Level::text("never")),

@@ -1,8 +1,8 @@
 //! What a run will roughly take: time and memory, before anything is started.
 
 use super::super::machine::usable_gpus;
-use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, OptimizerImpl, Precision, Strategy, WireDtype};
-use crate::plan::{Estimate, Gpu, Node};
+use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Strategy, WireDtype};
+use crate::plan::{Estimate, Gpu, Node, OptimizerImpl};
 
 /// What a run will roughly take, and what of it are copies of the set.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
-//! The factors of the `image` workload: every knob, its levels, and what it is good for.
+//! The factors of the `image` workload, with their levels, help and findings of the papers.
 
-use super::{DataCopy, Layout, Loader, OptimizerImpl, Precision, Scenario, Strategy, Tf32, WireDtype};
-use crate::plan::{Binding, Factor};
+use super::{DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype};
+use crate::plan::{Binding, Factor, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];
@@ -10,74 +10,74 @@ const ON_OFF: &[&str] = &["on", "off"];
 pub(super) fn factors() -> Vec<Factor> {
     vec![
         Factor::named(Precision::KEY, "Precision", Precision::NAMES)
-            .help("The arithmetic of training. fp16 and bf16 are mixed: autocast, weights stay in fp32.")
+            .help("Arithmetic of training. fp16 and bf16 are mixed precision: autocast, with weights in fp32.")
             .finding("Against fp64, fp32 is 54-68 % and fp16 110-152 % faster at equal accuracy (2503.15252 Table 2)."),
         Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
             .idle_where(Precision::KEY, &["fp64", "fp16", "bf16"])
-            .help("Whether fp32 may use tensor cores with 10-bit mantissas: nowhere, in convolutions, everywhere.")
-            .finding("The papers' FP32 was most likely `conv`, PyTorch's own default."),
+            .help("Where fp32 may use tensor cores with 10-bit mantissas: nowhere, in convolutions, or everywhere.")
+            .finding("The papers' FP32 was most likely `conv`, PyTorch's default."),
         Factor::named(WireDtype::KEY, "Wire type", WireDtype::NAMES)
             .idle_where(Loader::KEY, &["dali", "device"])
-            .help("The type in which images travel to the GPU; `run` is the run's precision.")
+            .help("Data type in which images are copied to the GPU; `run` is the run's precision.")
             .finding("Host-to-device copies took 226 s in FP64, 104 s in FP32, 50 s in FP16 (2503.15252 section 3.4)."),
         Factor::named("pin_memory", "pin_memory", OFF_ON)
             .idle_where(Loader::KEY, &["dali", "device"])
-            .help("Batches are staged in page-locked memory and copied without blocking the host.")
+            .help("Stages batches in page-locked memory and copies them without blocking the host.")
             .finding("16-30 % faster, less with more GPUs (2503.15252 Table 3)."),
         Factor::named(Layout::KEY, "Layout", Layout::NAMES)
-            .help("The memory format of images and weights; tensor cores want nhwc (channels last).")
+            .help("Memory format of images and weights; tensor cores prefer nhwc (channels last).")
             .finding("nhwc brings PyTorch's DataLoader close to DALI on 1 and 2 GPUs (2505.22905 Fig. 9)."),
         Factor::named(Loader::KEY, "Loader", Loader::NAMES)
-            .help("Who prepares batches: threads on the CPU, NVIDIA DALI (`make dali`), or the GPU from bytes that live there.")
+            .help("What prepares batches: threads on the CPU, NVIDIA DALI (`make dali`), or the GPU from bytes in its memory.")
             .finding("DALI shows no pauses between epochs on 3-4 GPUs, the DataLoader does (2505.22905 Fig. 6-8)."),
         Factor::count("loader_workers", "Loader workers", 1..=256, 8)
             .unit("threads")
             .usual(&[1.0, 2.0, 4.0, 8.0, 16.0])
-            .help("Loader threads a rank. More than the rank's share of CPUs does not help."),
+            .help("Loader threads per rank. More than the rank's share of CPUs do not help."),
         Factor::named("persistent_workers", "Persistent workers", OFF_ON)
             .idle_where(Loader::KEY, &["device"])
-            .help("The loader's threads live over epochs, or are started anew for each.")
+            .help("Keeps the loader's threads between epochs instead of restarting them for each.")
             .finding("Restarted loaders pause before each epoch on 3-4 GPUs (2505.22905 Fig. 7)."),
         Factor::named(Scenario::KEY, "Scenario", Scenario::NAMES)
             .help("a: 28×28 digits, upsampled for each batch. b: 300×300 colour files, normalised only.")
             .finding("b moves the cost from arithmetic on the CPU to memory traffic (2505.22905 section 3)."),
         Factor::named(Strategy::KEY, "Strategy", Strategy::NAMES)
-            .help("How the work is spread over GPUs. ddp-ds: each rank loads and processes its own share.")
+            .help("How work is distributed over GPUs. ddp-ds: each rank loads and processes its own share.")
             .finding("ddp-ds scales with the GPUs, ddp and ddp-rr do not (2503.15252 Fig. 1)."),
         Factor::count("gpus", "GPUs", 1..=64, 1)
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
-            .help("Ranks, one a GPU, or threads of one rank under dp; on a machine without GPUs, on CPUs.")
+            .help("One rank per GPU (dp: threads of one process); on a machine without GPUs, ranks on CPUs.")
             .finding("4 GPUs bring 3.23× in FP64 and 2.70× in FP16 (2503.15252 Table 2)."),
         Factor::named(Binding::KEY, "NUMA", Binding::NAMES)
-            .help("Binding of ranks and their memory to NUMA nodes: off as the system pleases, local next to the rank's GPU (CPU ranks \
-               spread over the nodes), interleave with memory spread and CPUs free, first-node with all on the first. On a \
-               machine of one node it is done and proven, and has no effect.")
-            .finding("Memory of the second socket's ranks on the first is suspected behind the pauses on 3-4 GPUs (2505.22905)."),
+            .help("Binding of ranks and their memory to NUMA nodes. off: the system decides; local: next to the rank's GPU (CPU ranks \
+               spread over the nodes); interleave: memory spread over all nodes, CPUs free; first-node: everything on the \
+               first node. On a machine with one node it is applied and verified, but has no effect.")
+            .finding("Memory on the first socket for ranks on the second is suspected to cause the pauses on 3-4 GPUs (2505.22905)."),
         Factor::named(DataCopy::KEY, "Data copy", DataCopy::NAMES)
             .idle_where("data.decode", &["each_epoch"])
-            .help("One copy of the data set in memory for each rank, or one for the node."),
+            .help("One copy of the data set in memory per rank, or one per node."),
         Factor::named("broadcast_buffers", "Broadcast buffers", ON_OFF)
-            .help("Rank 0's batch-norm statistics are sent to all ranks before each forward pass."),
+            .help("Sends rank 0's batch-norm statistics to all ranks before each forward pass."),
         Factor::named("sync_batch_norm", "Synchronised batch norm", OFF_ON)
             .idle_where(Strategy::KEY, &["single", "dp"])
-            .help("Batch statistics are computed over all ranks: closer to one big batch, more communication."),
+            .help("Computes batch statistics over all ranks: closer to one large batch, with more communication."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)
-            .help("The whole step is captured once and replayed from step 12 on: removes launch costs, which bind small images."),
+            .help("Captures the whole step once and replays it from step 12 on: removes launch costs, which limit small images."),
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
-            .help("SGD's update as one kernel for all parameters, a few, or several for each parameter."),
+            .help("SGD's update as one kernel for all parameters, a few kernels, or several per parameter."),
         Factor::named("cudnn_benchmark", "cuDNN benchmark", ON_OFF)
             .help("cuDNN tries its algorithms in the first steps and keeps the fastest."),
         Factor::named("deterministic", "Deterministic", OFF_ON)
-            .help("Only algorithms that give the same bits each time; slower. Turns cuDNN's benchmark off."),
+            .help("Uses only algorithms with bitwise reproducible results; slower. Turns cuDNN's benchmark off."),
         Factor::count("image_size", "Image size", 28..=2048, 100)
             .unit("px")
             .usual(&[32.0, 100.0, 224.0, 300.0, 500.0, 700.0])
-            .help("Width and height of the images the model sees. Work grows with its square.")
+            .help("Width and height of the model's input images. Work grows with its square.")
             .finding("More GPUs pay only where images are large enough (2503.15252 Fig. 2)."),
         Factor::count("batch_size", "Batch size", 1..=65_536, 64)
             .unit("images per GPU")
             .usual(&[32.0, 64.0, 128.0, 256.0])
-            .help("Images a GPU and step."),
+            .help("Images per GPU per step."),
         Factor::count("epochs", "Epochs", 1..=100_000, 1)
             .usual(&[1.0, 2.0, 5.0, 10.0, 20.0])
             .help("Passes over the training set.")
@@ -91,9 +91,9 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("Scales MobileNetV2's channels."),
         Factor::count("train_images", "Training images", 1..=100_000_000, 60_000)
             .usual(&[512.0, 2000.0, 12_800.0, 60_000.0])
-            .help("Images used for training, from the start of the set."),
+            .help("Number of training images, from the start of the set."),
         Factor::count("test_images", "Test images", 1..=100_000_000, 10_000)
             .usual(&[256.0, 1000.0, 2000.0, 10_000.0])
-            .help("Images used for the test, from the start of the set."),
+            .help("Number of test images, from the start of the set."),
     ]
 }

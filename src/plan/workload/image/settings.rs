@@ -1,7 +1,7 @@
 //! The levels of one `image` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use crate::plan::{Binding, Levels, Shape};
+use crate::plan::{Binding, CUDA_GRAPH_WARM_UP_STEPS, Levels, OptimizerImpl, Shape};
 
 levels! {
     /// The arithmetic of training.
@@ -91,21 +91,6 @@ levels! {
         Shared = "shared",
     }
 }
-levels! {
-    /// How the optimizer's update is computed.
-    OptimizerImpl = "optimizer_impl" {
-        /// One kernel for all parameters.
-        Fused = "fused",
-        /// A few kernels for all parameters.
-        Foreach = "foreach",
-        /// Kernels for each parameter.
-        Loop = "loop",
-    }
-}
-
-/// Steps that a run with `cuda_graph = on` leaves out of its statistics at least: eleven that are not replayed, in which cuDNN
-/// tries its algorithms and c10d lays its buckets and times itself, and the twelfth, which is captured and replayed.
-pub const CUDA_GRAPH_WARM_UP_STEPS: u64 = 12;
 
 /// How batch normalisation behaves over ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,7 +49,7 @@ impl LlmData {
         let source = match &*data.set {
             "stand-in" => Source::StandIn,
             "files" => Source::Files { folder: path("folder"), file: path("file"), tokenizer: path("tokenizer") },
-            other => return Err(format!("data.set = {other} is none of {}", Source::NAMES.join(", "))),
+            other => return Err(format!("data.set = {other} is not one of {}", Source::NAMES.join(", "))),
         };
         Ok(Self { source, weights: path("weights"), config: path("config") })
     }
