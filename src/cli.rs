@@ -5,6 +5,7 @@
 mod data;
 mod figure;
 mod help;
+mod material;
 mod node;
 mod output;
 mod plan;

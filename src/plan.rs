@@ -31,7 +31,7 @@ mod write;
 
 pub use data::{Data, DataSetRule};
 pub use factor::{Domain, Factor};
-pub use file::{Block, Constraint, Limits, MAX_RUNS, Order, PLAN_VERSION, Plan};
+pub use file::{Block, Constraint, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use filter::{Facts, Filter, FilterError};
 pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels};
@@ -42,7 +42,7 @@ pub use order::{PlannedRun, order};
 pub use problem::{PlanError, Problem, suggestion};
 pub use remark::remarks;
 pub use run::RunState;
-pub use shape::{Binding, Estimate, Shape};
+pub use shape::{Binding, Estimate, Limits, Shape};
 pub use study::{StudyEntry, StudyTable};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracing};

@@ -31,15 +31,11 @@ const ALLOWED: &[(&[&str], &str)] = &[
         "a loader is one of its kinds, and each kind hands out the loader's batches",
     ),
     (&["parallel", "task", "trainer"], "strategies hook into the trainer of a task, and a task is told of its peers"),
-    (
-        &["plan::checked_table", "plan::file", "plan::read", "plan::workload", "plan::write"],
-        "a plan reads and writes itself; to untangle: a workload's check reads the limits that `plan::file` defines",
-    ),
+    (&["plan::file", "plan::read", "plan::write"], "a plan reads and writes itself"),
     (
         &["analysis::fold", "analysis::measure", "analysis::metric", "analysis::run"],
         "to untangle: a measure takes its value from a `RunSummary`, which measures make up",
     ),
-    (&["cli::figure", "cli::study"], "to untangle: both read a study's arguments and a session's material"),
     (
         &["figure::built_in", "figure::notes", "figure::paper", "figure::sibling", "figure::study", "figure::table"],
         "to untangle: a study holds the style of paper, and paper keeps the study it draws",

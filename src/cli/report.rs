@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::figure::{Material, StyleArguments};
-use super::study::{check_baseline, saved};
+use super::figure::StyleArguments;
+use super::material::{Material, saved};
+use super::study::check_baseline;
 use super::{OK, Outcome, say, session_folder};
 use crate::figure::paper::{self, PaperFormat};
 use crate::figure::{Chart, Figure, Format, Study, find_study, presets, render};

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::figure::Material;
+use super::material::{Material, saved};
 use super::{Format, OK, Outcome, print, say, session_folder};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, suggestion};
-use crate::store::{Decision, Reader, Store, StoreError};
+use crate::store::{Decision, Reader, Store};
 
 /// A study by name, and what is to be different from it.
 #[derive(Args)]
@@ -219,12 +219,6 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Ok(OK);
     }
     list(&folder, arguments.format)
-}
-
-/// The studies that a session keeps.
-pub(super) fn saved(folder: &Path) -> Result<Vec<SavedStudy>, StoreError> {
-    let studies = Reader::open(folder)?.studies()?;
-    Ok(studies.iter().map(|(name, json)| SavedStudy::read(name, json)).collect())
 }
 
 fn list(folder: &Path, format: Format) -> Outcome {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::figure::Material;
+use super::material::Material;
 use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, print, say, session_folder};
 use crate::figure;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
-use super::{Data, Factor, Filter, Key, Level, Levels, Mode, StudyTable, Tracing, WorkloadSpec, read, write};
+use super::{Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing, WorkloadSpec, read, write};
 
 /// The version of plan files that this program writes and reads.
 pub const PLAN_VERSION: i64 = 1;
@@ -39,31 +39,6 @@ impl Order {
     /// The name used in plans.
     pub fn name(self) -> &'static str {
         self.into()
-    }
-}
-
-/// What a run may take.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
-    /// After this time a run is ended, in seconds.
-    pub run_time_s: Option<f64>,
-    /// What a rank may use of its device's memory, in GB (10⁹ bytes), for example to reproduce another card's limit.
-    pub memory_limit_gb: Option<f64>,
-    /// A run has the machine to itself, so that its times are its own; without it, small runs are packed side by side, each on
-    /// GPUs and CPUs of its own.
-    pub exclusive: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { run_time_s: None, memory_limit_gb: None, exclusive: true }
-    }
-}
-
-impl Limits {
-    /// The memory limit in bytes.
-    pub fn memory_limit_bytes(&self) -> Option<u64> {
-        self.memory_limit_gb.map(|limit_gb| (limit_gb * 1e9) as u64)
     }
 }
 

@@ -1,5 +1,5 @@
 //! What a cell comes to on a machine: the shape of its runs, which is all that launch, placement and progress know of its levels,
-//! and an estimate of their cost.
+//! what they may take, and an estimate of their cost.
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
@@ -71,6 +71,31 @@ impl Shape {
     /// Devices of all processes.
     pub fn devices(&self) -> u32 {
         self.processes.saturating_mul(self.devices_per_process)
+    }
+}
+
+/// What a run may take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// After this time a run is ended, in seconds.
+    pub run_time_s: Option<f64>,
+    /// What a rank may use of its device's memory, in GB (10⁹ bytes), for example to reproduce another card's limit.
+    pub memory_limit_gb: Option<f64>,
+    /// A run has the machine to itself, so that its times are its own; without it, small runs are packed side by side, each on
+    /// GPUs and CPUs of its own.
+    pub exclusive: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { run_time_s: None, memory_limit_gb: None, exclusive: true }
+    }
+}
+
+impl Limits {
+    /// The memory limit in bytes.
+    pub fn memory_limit_bytes(&self) -> Option<u64> {
+        self.memory_limit_gb.map(|limit_gb| (limit_gb * 1e9) as u64)
     }
 }
 

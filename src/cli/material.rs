@@ -1,0 +1,48 @@
+//! What tables and figures of a session are made of, and the studies that it keeps.
+
+use std::path::Path;
+
+use crate::analysis::{RunSummary, Source, summarise_report, summarise_run};
+use crate::figure::paper::{self, Origin};
+use crate::figure::{self, SavedStudy, Study};
+use crate::store::{Reader, StoreError};
+
+/// What figures of a session are made of.
+pub(super) struct Material {
+    pub runs: Vec<RunSummary>,
+    /// Reports that stand alone.
+    pub reports: Vec<RunSummary>,
+    pub origin: Origin,
+}
+
+impl Material {
+    /// Reads a session, one run at a time: it may be larger than memory.
+    pub fn read(folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let reader = Reader::open(folder)?;
+        let listed = reader.runs()?;
+        let mut runs = Vec::new();
+        for run in &listed {
+            if let Some(record) = reader.run(&run.run)? {
+                runs.push(summarise_run(&record));
+            }
+        }
+        let reports = reader.reports()?.into_iter().map(|(name, report)| summarise_report(&name, report)).collect();
+        let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let first = listed.iter().map(|run| run.queued_time_s).min_by(f64::total_cmp);
+        Ok(Self { runs, reports, origin: Origin::new(name, &reader.node()?, reader.plans()?, first) })
+    }
+
+    pub fn sources(&self) -> [Source<'_>; 1] {
+        [Source { session: "", runs: &self.runs, reports: &self.reports }]
+    }
+
+    pub fn figure(&self, study: &Study) -> Result<figure::Figure, paper::FigureError> {
+        figure::figure(&self.sources(), study)
+    }
+}
+
+/// The studies that a session keeps.
+pub(super) fn saved(folder: &Path) -> Result<Vec<SavedStudy>, StoreError> {
+    let studies = Reader::open(folder)?.studies()?;
+    Ok(studies.iter().map(|(name, json)| SavedStudy::read(name, json)).collect())
+}
