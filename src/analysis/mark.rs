@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::plan::{Key, RunState};
 use crate::protocol::TraceOutcome;
-use crate::store::RunRecord;
+use crate::store::{LoadRecord, RunRecord};
 
 /// A reason to doubt or to explain a run's numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,17 @@ pub enum Mark {
     SkippedUpdates(u64),
     /// Telemetry was silent for so long, in seconds: peaks, energy and throttling may be missed.
     TelemetryHole(f64),
+    /// The machine had too few CPUs for it and for others while its steps counted. CPUs are numbers of whole ones.
+    Contended {
+        /// CPUs that others kept busy.
+        others: f64,
+        /// CPUs that a hypervisor gave to other machines.
+        stolen: f64,
+        /// CPUs that all processes kept busy.
+        busy: f64,
+        /// CPUs of the machine.
+        cpus: u32,
+    },
     /// It ended once its steps were known, before its plan's epochs were over.
     Quick {
         /// Its steps.
@@ -85,6 +96,7 @@ impl Mark {
         if record.telemetry.shared {
             add(Self::Shared);
         }
+        marks_of_load(&record.telemetry.load).into_iter().for_each(&mut add);
         if !record.beside.is_empty() {
             add(Self::SharedNode(record.beside.clone()));
         }
@@ -133,6 +145,7 @@ impl Mark {
             Self::FactorNotInEffect { .. } => "factor not in effect",
             Self::SkippedUpdates(_) => "skipped updates",
             Self::TelemetryHole(_) => "telemetry hole",
+            Self::Contended { .. } => "contended",
             Self::Quick { .. } => "quick",
             Self::NotPrecise { .. } => "imprecise",
             Self::IncludesWarmUp => "includes warm-up",
@@ -145,6 +158,24 @@ impl Mark {
             Self::Warned(_) => "warning",
         }
     }
+}
+
+/// Others matter that keep so many CPUs busy, or this share of all, where hardly any is idle.
+const OTHERS_CPUS: f64 = 0.25;
+const OTHERS_SHARE: f64 = 0.05;
+/// From this share on hardly any CPU is idle.
+const FULL_SHARE: f64 = 0.9;
+/// A hypervisor matters that takes so many CPUs away, or this share of all.
+const STOLEN_CPUS: f64 = 0.05;
+const STOLEN_SHARE: f64 = 0.01;
+
+/// Whether a run lost CPUs to others. The thresholds stand in the method's documentation.
+fn marks_of_load(load: &LoadRecord) -> Option<Mark> {
+    let (cpus, busy, others) = (load.cpus?, load.cpus_busy?, load.others_cpus?);
+    let (all, stolen) = (f64::from(cpus), load.stolen_cpus.unwrap_or(0.0));
+    let by_others = others >= OTHERS_CPUS.max(OTHERS_SHARE * all) && busy + stolen >= FULL_SHARE * all;
+    let by_hypervisor = stolen >= STOLEN_CPUS.max(STOLEN_SHARE * all);
+    (by_others || by_hypervisor).then_some(Mark::Contended { others, stolen, busy, cpus })
 }
 
 /// The whole story, in one line.
@@ -163,6 +194,10 @@ impl fmt::Display for Mark {
             Self::SkippedUpdates(1) => write!(f, "1 update skipped"),
             Self::SkippedUpdates(count) => write!(f, "{count} updates skipped"),
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
+            Self::Contended { others, stolen, busy, cpus } => write!(
+                f,
+                "others kept {others:.2} of {cpus} CPUs busy while its steps counted, {busy:.2} were busy in all and {stolen:.2} stolen"
+            ),
             Self::Quick { steps, planned } => write!(
                 f,
                 "quick: {steps} of {planned} steps, training time extrapolated; accuracy and losses of epochs need a full run"
@@ -191,5 +226,35 @@ impl fmt::Display for Mark {
             Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{fixture, summarise_run};
+
+    fn marks(cpus: u32, busy: f64, others: f64, stolen: f64) -> Vec<&'static str> {
+        let mut record = fixture::finished();
+        record.telemetry.load = LoadRecord {
+            cpus: Some(cpus),
+            cpus_busy: Some(busy),
+            others_cpus: Some(others),
+            stolen_cpus: Some(stolen),
+            ..LoadRecord::default()
+        };
+        summarise_run(&record).marks.iter().map(Mark::label).collect()
+    }
+
+    #[test]
+    fn a_run_that_lost_cpus_to_others_is_marked_and_one_that_did_not_is_not() {
+        assert_eq!(marks(2, 1.99, 1.33, 0.0), ["contended"]);
+        assert_eq!(marks(2, 1.99, 0.03, 0.0), [""; 0], "alone it keeps all CPUs busy itself");
+        assert_eq!(marks(16, 9.0, 5.0, 0.0), [""; 0], "there are idle CPUs");
+        assert_eq!(marks(16, 15.5, 0.5, 0.0), [""; 0], "too little of them");
+        assert_eq!(marks(2, 1.2, 0.0, 0.3), ["contended"], "a hypervisor takes time away");
+        assert!(summarise_run(&fixture::finished()).marks.is_empty(), "of an earlier version, nothing is known");
+        let lost = Mark::Contended { others: 1.33, stolen: 0.0, busy: 1.99, cpus: 2 };
+        assert!(lost.to_string().contains("1.33 of 2 CPUs"), "{lost}");
     }
 }

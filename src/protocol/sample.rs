@@ -51,8 +51,14 @@ pub struct RankSample {
 /// Sample of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostSample {
+    /// CPUs that there are.
+    pub cpus: Option<u32>,
     /// CPUs kept busy by all processes since the previous sample.
     pub cpus_busy: Option<f64>,
+    /// CPUs that a hypervisor gave to other machines since the previous sample.
+    pub stolen_cpus: Option<f64>,
+    /// Tasks that run or wait for a CPU.
+    pub runnable: Option<u32>,
     /// Memory in use by all processes.
     pub memory_used_bytes: Option<u64>,
     /// Bytes read from disks per second.

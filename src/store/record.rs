@@ -75,10 +75,33 @@ pub struct TelemetryRecord {
     pub throttle_reasons: Vec<String>,
     /// Whether another process used one of its GPUs.
     pub shared: bool,
+    /// Load of the machine while steps counted.
+    pub load: LoadRecord,
     /// Longest time without samples.
     pub longest_hole_s: Option<f64>,
     /// Number of samples.
     pub samples: u64,
+}
+
+/// Load of the machine: means over the time in which steps counted. CPUs are numbers of whole ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LoadRecord {
+    /// CPUs of the machine.
+    pub cpus: Option<u32>,
+    /// CPUs that all processes kept busy.
+    pub cpus_busy: Option<f64>,
+    /// CPUs that others than the run's ranks kept busy.
+    pub others_cpus: Option<f64>,
+    /// CPUs that a hypervisor gave to other machines.
+    pub stolen_cpus: Option<f64>,
+    /// Tasks that ran or waited for a CPU.
+    pub runnable: Option<f64>,
+    /// Temperature of the GPUs: the mean over them.
+    pub temperature_c: Option<f64>,
+    /// How much warmer they were at the end than at the start.
+    pub temperature_rise_c: Option<f64>,
+    /// Clock of the GPUs' multiprocessors: the mean over them.
+    pub sm_clock_mhz: Option<f64>,
 }
 
 /// Everything known about one run.

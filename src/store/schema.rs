@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 9;
+pub(super) const INDEX_VERSION: i64 = 10;
 
 // `position` is the order in the journal. Workloads, levels, data sets, modes, placements, devices and the telemetry fold are JSON.
 // `rank_key` is the key of the row in `rank`.

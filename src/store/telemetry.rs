@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::TelemetryRecord;
+use super::load::LoadFold;
 use crate::protocol::Sample;
 
 /// Longest gap within a span: it keeps the list of spans short if a reason flickers.
@@ -57,6 +58,7 @@ pub(super) struct TelemetryFold {
     energy: BTreeMap<String, Energy>,
     /// By throttle reason.
     throttle: BTreeMap<String, Vec<Span>>,
+    load: LoadFold,
 }
 
 impl TelemetryFold {
@@ -75,6 +77,7 @@ impl TelemetryFold {
         if let Some(hole_s) = sample.hole_s {
             self.longest_hole_s = Some(self.longest_hole_s.map_or(hole_s, |longest| longest.max(hole_s)));
         }
+        self.load.add(sample);
         self.last_time_s = sample.time_s;
         self.samples += 1;
     }
@@ -107,6 +110,7 @@ impl TelemetryFold {
             energy_j: energies.filter(|all| !all.is_empty()).map(|all| all.iter().sum()),
             throttle_reasons: throttled.map(|(reason, _)| reason.clone()).collect(),
             shared: self.shared,
+            load: self.load.summary(counted),
             longest_hole_s: self.longest_hole_s,
             samples: self.samples,
         }

@@ -18,6 +18,12 @@ fn rate(before: (Instant, u64), now: (Instant, u64)) -> Option<f64> {
     (elapsed_s > 0.0).then(|| rise as f64 / elapsed_s)
 }
 
+/// CPUs that a counter of ticks rose by since it was read before.
+fn cpus(before: &mut Option<(Instant, u64)>, ticks: Option<u64>) -> Option<f64> {
+    let now = (Instant::now(), ticks?);
+    Some(rate(before.replace(now)?, now)? / ticks_per_second())
+}
+
 fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
 }
@@ -28,6 +34,7 @@ pub(super) struct HostReader {
     roots: Roots,
     memory_limit: Option<MemoryLimit>,
     busy_before: Option<(Instant, u64)>,
+    stolen_before: Option<(Instant, u64)>,
     disks_before: Option<(Instant, Vec<DiskCounters>)>,
 }
 
@@ -36,29 +43,28 @@ impl HostReader {
         let total_bytes = memory_total_bytes(&roots);
         let memory_limit = cgroup::memory_limit(&roots)
             .filter(|limit| total_bytes.is_none_or(|total_bytes| limit.limit_bytes < total_bytes));
-        Self { roots, memory_limit, busy_before: None, disks_before: None }
+        Self { roots, memory_limit, busy_before: None, stolen_before: None, disks_before: None }
     }
 
     /// Drops the counters, so that no rate covers a time without samples.
     pub fn forget(&mut self) {
-        (self.busy_before, self.disks_before) = (None, None);
+        (self.busy_before, self.stolen_before, self.disks_before) = (None, None, None);
     }
 
     /// Reads the host. Memory is that of the cgroup if its limit is below the machine's memory.
     pub fn read(&mut self) -> HostSample {
         let (disk_read_bytes_per_s, disk_write_bytes_per_s) = self.disk_rates();
+        let stat = read_text(&self.roots.proc.join("stat")).unwrap_or_default();
+        let load = read_text(&self.roots.proc.join("loadavg"));
         HostSample {
-            cpus_busy: self.cpus_busy(),
+            cpus: proc_text::cpu_count(&stat),
+            cpus_busy: cpus(&mut self.busy_before, proc_text::busy_ticks(&stat)),
+            stolen_cpus: cpus(&mut self.stolen_before, proc_text::stolen_ticks(&stat)),
+            runnable: load.as_deref().and_then(proc_text::runnable_tasks),
             memory_used_bytes: self.memory_used_bytes(),
             disk_read_bytes_per_s,
             disk_write_bytes_per_s,
         }
-    }
-
-    fn cpus_busy(&mut self) -> Option<f64> {
-        let busy = proc_text::busy_ticks(&read_text(&self.roots.proc.join("stat"))?)?;
-        let now = (Instant::now(), busy);
-        Some(rate(self.busy_before.replace(now)?, now)? / ticks_per_second())
     }
 
     fn memory_used_bytes(&self) -> Option<u64> {

@@ -12,6 +12,24 @@ pub(super) fn busy_ticks(text: &str) -> Option<u64> {
     [0, 1, 2, 5, 6].iter().try_fold(0_u64, |sum, &index| sum.checked_add(*fields.get(index)?))
 }
 
+/// Clock ticks that a hypervisor took away from all CPUs together, from `/proc/stat`.
+pub(super) fn stolen_ticks(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("cpu "))?;
+    line.split_ascii_whitespace().nth(8)?.parse().ok()
+}
+
+/// CPUs that `/proc/stat` lists.
+pub(super) fn cpu_count(text: &str) -> Option<u32> {
+    let is_cpu =
+        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    u32::try_from(text.lines().filter(is_cpu).count()).ok().filter(|count| *count > 0)
+}
+
+/// Tasks that run or wait for a CPU, from `/proc/loadavg`.
+pub(super) fn runnable_tasks(text: &str) -> Option<u32> {
+    text.split_ascii_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
+}
+
 /// A value of `/proc/meminfo`, such as `MemTotal`.
 pub(super) fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -136,6 +154,9 @@ mod tests {
         let text = "cpu  100 20 30 9999 888 4 5 777 60 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 5\n";
         assert_eq!(busy_ticks(text), Some(100 + 20 + 30 + 4 + 5));
         assert_eq!(busy_ticks("cpu  100 20\n"), None);
+        assert_eq!((stolen_ticks(text), stolen_ticks("cpu  100 20\n")), (Some(777), None));
+        assert_eq!((cpu_count(text), cpu_count("cpu  1 2\n")), (Some(1), None));
+        assert_eq!((runnable_tasks("4.48 3.93 4.37 5/167 28197\n"), runnable_tasks("4 3 2")), (Some(5), None));
     }
 
     #[test]
@@ -200,6 +221,9 @@ mod tests {
         #[test]
         fn no_text_makes_a_parser_panic(text in prop_oneof![near_text(), "(?s).{0,200}"]) {
             busy_ticks(&text);
+            stolen_ticks(&text);
+            cpu_count(&text);
+            runnable_tasks(&text);
             meminfo_bytes(&text, "MemTotal");
             keyed_value(&text, "inactive_file");
             disks(&text);

@@ -1,0 +1,165 @@
+//! What the machine did while a run's steps counted: means of its samples by time.
+
+use serde::{Deserialize, Serialize};
+
+use super::LoadRecord;
+use crate::protocol::Sample;
+
+/// Time is cut into at most so many pieces, which grow as the run goes on.
+const PIECES: usize = 64;
+/// Length of the first pieces.
+const FIRST_WIDTH_S: f64 = 0.5;
+/// Means that are kept: busy CPUs, those of others, stolen ones, runnable tasks, temperature and clock of the GPUs.
+const QUANTITIES: usize = 6;
+
+/// Sums and counts over the samples of one piece of time.
+type Piece = [(f64, u32); QUANTITIES];
+
+/// Sums over the samples so far, by time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct LoadFold {
+    cpus: Option<u32>,
+    start_s: f64,
+    width_s: f64,
+    pieces: Vec<Piece>,
+}
+
+impl LoadFold {
+    pub(super) fn add(&mut self, sample: &Sample) {
+        if self.pieces.is_empty() {
+            (self.start_s, self.width_s) = (sample.time_s, FIRST_WIDTH_S);
+        }
+        self.cpus = self.cpus.max(sample.host.cpus);
+        // A clock that is set back stays in the first piece.
+        let mut place = ((sample.time_s - self.start_s) / self.width_s).max(0.0);
+        while place >= PIECES as f64 {
+            self.pieces = self.pieces.chunks(2).map(joined).collect();
+            (self.width_s, place) = (2.0 * self.width_s, place / 2.0);
+        }
+        let place = place as usize;
+        if self.pieces.len() <= place {
+            self.pieces.resize(place + 1, Piece::default());
+        }
+        for ((sum, count), value) in self.pieces[place].iter_mut().zip(quantities(sample)) {
+            if let Some(value) = value.filter(|value| value.is_finite()) {
+                (*sum, *count) = (*sum + value, *count + 1);
+            }
+        }
+    }
+
+    /// The means over `counted`, periods in seconds since the Unix epoch; `None` counts all of the time.
+    pub(super) fn summary(&self, counted: Option<&[(f64, f64)]>) -> LoadRecord {
+        let span = |place: usize| {
+            let from_s = self.start_s + place as f64 * self.width_s;
+            (from_s, from_s + self.width_s)
+        };
+        let kept = |is_kept: &dyn Fn(f64, f64) -> bool| -> Vec<Piece> {
+            let pieces = self.pieces.iter().enumerate();
+            pieces.filter(|(place, _)| is_kept(span(*place).0, span(*place).1)).map(|(_, piece)| *piece).collect()
+        };
+        let within = |from_s: f64, to_s: f64| {
+            let middle_s = f64::midpoint(from_s, to_s);
+            counted.is_none_or(|times| times.iter().any(|(first, last)| (*first..=*last).contains(&middle_s)))
+        };
+        let touches = |from_s: f64, to_s: f64| {
+            counted.is_none_or(|times| times.iter().any(|(first, last)| from_s <= *last && to_s >= *first))
+        };
+        let mut pieces = kept(&within);
+        if pieces.is_empty() {
+            pieces = kept(&touches);
+        }
+        let all = joined(&pieces);
+        let mean =
+            |piece: &Piece, place: usize| (piece[place].1 > 0).then(|| piece[place].0 / f64::from(piece[place].1));
+        let temperatures = || pieces.iter().filter_map(|piece| mean(piece, 4));
+        LoadRecord {
+            cpus: self.cpus,
+            cpus_busy: mean(&all, 0),
+            others_cpus: mean(&all, 1),
+            stolen_cpus: mean(&all, 2),
+            runnable: mean(&all, 3),
+            temperature_c: mean(&all, 4),
+            temperature_rise_c: temperatures().last().zip(temperatures().next()).map(|(last, first)| last - first),
+            sm_clock_mhz: mean(&all, 5),
+        }
+    }
+}
+
+/// Several pieces as one.
+fn joined(pieces: &[Piece]) -> Piece {
+    let mut all = Piece::default();
+    for piece in pieces {
+        for (all, one) in all.iter_mut().zip(piece) {
+            *all = (all.0 + one.0, all.1 + one.1);
+        }
+    }
+    all
+}
+
+fn quantities(sample: &Sample) -> [Option<f64>; QUANTITIES] {
+    let host = &sample.host;
+    let ranks: Option<f64> = sample.ranks.iter().map(|rank| rank.cpus_busy).sum();
+    let ranks = ranks.filter(|_| !sample.ranks.is_empty());
+    // Processes' and the host's counters are read a moment apart.
+    let others = host.cpus_busy.zip(ranks).map(|(all, ranks)| (all - ranks).max(0.0));
+    let of_gpus = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    let temperatures = sample.gpus.iter().filter_map(|gpu| gpu.temperature_c).collect();
+    let clocks = sample.gpus.iter().filter_map(|gpu| gpu.sm_clock_mhz).map(f64::from).collect();
+    let runnable = host.runnable.map(f64::from);
+    [host.cpus_busy, others, host.stolen_cpus, runnable, of_gpus(temperatures), of_gpus(clocks)]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::protocol::{GpuSample, HostSample, RankSample};
+
+    fn sample(time_s: f64, all: f64, ranks: &[f64], temperature_c: f64) -> Sample {
+        Sample {
+            time_s,
+            host: HostSample { cpus: Some(2), cpus_busy: Some(all), stolen_cpus: Some(0.1), ..HostSample::default() },
+            ranks: ranks.iter().map(|busy| RankSample { cpus_busy: Some(*busy), ..RankSample::default() }).collect(),
+            gpus: vec![GpuSample { temperature_c: Some(temperature_c), ..GpuSample::default() }],
+            ..Sample::default()
+        }
+    }
+
+    fn fold(samples: impl Iterator<Item = Sample>) -> LoadFold {
+        let mut fold = LoadFold::default();
+        samples.for_each(|sample| fold.add(&sample));
+        fold
+    }
+
+    #[test]
+    fn what_others_take_is_what_is_busy_less_the_ranks_while_steps_count() {
+        // For ten seconds nobody else, then others take 1.5 CPUs.
+        let at = |tick: u32| {
+            let time_s = 1_000.0 + 0.1 * f64::from(tick);
+            if tick < 100 { sample(time_s, 1.0, &[0.5, 0.5], 40.0) } else { sample(time_s, 2.0, &[0.25, 0.25], 60.0) }
+        };
+        let fold = fold((0..200).map(at));
+        let of = |from_s, to_s| fold.summary(Some(&[(from_s, to_s)]));
+        assert_eq!((of(1_000.0, 1_009.0).others_cpus, of(1_011.0, 1_020.0).others_cpus), (Some(0.0), Some(1.5)));
+        assert_eq!((of(1_011.0, 1_020.0).cpus, of(1_011.0, 1_020.0).cpus_busy), (Some(2), Some(2.0)));
+        let whole = fold.summary(None);
+        assert!((whole.others_cpus.unwrap() - 0.75).abs() < 1e-9);
+        assert!((whole.stolen_cpus.unwrap() - 0.1).abs() < 1e-9);
+        assert_eq!(whole.temperature_rise_c, Some(20.0));
+        // A moment shorter than a piece of time has that piece's means.
+        assert_eq!(of(1_015.01, 1_015.02).others_cpus, Some(1.5));
+    }
+
+    #[test]
+    fn hours_take_no_more_room_than_minutes_and_keep_their_means() {
+        let fold = fold((0..40_000).map(|second| sample(f64::from(second), 2.0, &[1.25], 50.0)));
+        assert!(fold.pieces.len() <= PIECES);
+        assert!((fold.summary(Some(&[(10_000.0, 20_000.0)])).others_cpus.unwrap() - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_ranks_nobody_knows_what_others_take() {
+        let fold = fold((0..20).map(|tick| sample(f64::from(tick), 2.0, &[], 50.0)));
+        assert_eq!((fold.summary(None).others_cpus, fold.summary(None).cpus_busy), (None, Some(2.0)));
+    }
+}
