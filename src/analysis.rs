@@ -21,6 +21,7 @@ mod run;
 mod smooth;
 mod steadiness;
 mod training;
+mod until;
 mod value;
 mod verdict;
 mod wall_clock;
@@ -41,6 +42,7 @@ pub use quick::{has_warmed_up, relative_half_width};
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
 pub use smooth::Smoother;
 pub use training::TrainingTime;
+pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_of, repeats_remark};
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{EQUAL_WITHIN, Judgement, Verdict, judge, log_ratios, repeats_for, spread, usual_spread};
 

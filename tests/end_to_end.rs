@@ -128,6 +128,72 @@ fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_on
 }
 
 #[test]
+fn repeats_go_on_until_the_training_time_is_known_as_asked() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let one = SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, r#""nchw""#);
+    let (output, session) = run_plan(&folder, &one, &["--until", "50%", "--most-repeats", "7"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("5 more runs of 1 cells"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("training time known to ±"), "{}", text(&output.stderr));
+    let n = table(&session, "times", &[])["rows"][0]["training_time_s"]["n"].as_u64().unwrap();
+    assert!(n == 6 || n == 7, "{n}");
+    let plan = folder.path().join("plan.toml");
+    let outlook =
+        multicard(&["plan", plan.to_str().unwrap(), "--session", session.to_str().unwrap()]).output().unwrap();
+    assert!(text(&outlook.stdout).contains("Note: a training time to ±1 % take"), "{}", text(&outlook.stdout));
+    let (refused, _) = run_plan(&folder, &one, &["--until", "fast"]);
+    assert!(text(&refused.stderr).contains("such as 1%"), "{}", text(&refused.stderr));
+}
+
+/// CPUs that were busy for a second: of whom, nobody knows.
+fn busy_cpus() -> f64 {
+    let ticks = || -> Vec<f64> {
+        let text = fs::read_to_string("/proc/stat").unwrap();
+        let fields = text.lines().next().unwrap().split_whitespace().skip(1);
+        fields.map(|field| field.parse().unwrap()).collect()
+    };
+    let before = ticks();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    [0, 1, 2, 5, 6].iter().map(|&field| ticks()[field] - before[field]).sum::<f64>() / 100.0
+}
+
+#[test]
+fn a_run_beside_busy_loops_is_marked_contended_and_one_alone_is_not() {
+    let _alone = alone();
+    let one = SMALL
+        .replace(r#"["fp32", "fp64"]"#, r#""fp32""#)
+        .replace(r#"["nchw", "nhwc"]"#, r#""nchw""#)
+        .replace("train_images = 96", "train_images = 192");
+    let marks = || {
+        let folder = TempDir::new().unwrap();
+        let (output, session) = run_plan(&folder, &one, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        table(&session, "times", &[])
+    };
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let beside = std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().unwrap().get() {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let marked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&marks));
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        marked.unwrap()
+    });
+    assert!(beside["rows"][0]["marks"].to_string().contains("contended"), "{beside}");
+    assert!(beside["notes"].to_string().contains("CPUs busy while its steps counted"), "{beside}");
+    // Where others keep this machine busy, no run is alone on it.
+    if busy_cpus() < 0.1 {
+        let alone = marks();
+        assert!(!alone["rows"][0]["marks"].to_string().contains("contended") || busy_cpus() > 0.1, "{alone}");
+    }
+}
+
+#[test]
 fn resuming_runs_only_what_is_missing() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();

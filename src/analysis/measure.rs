@@ -288,6 +288,11 @@ fn list(units: &str) -> Vec<Measure> {
         share("step_drift", "Drift over the run"),
         Measure::derived("step_lag_one", "Correlation of neighbouring steps", ""),
         share("step_error", "Error of the mean step").better(Lower),
+        Measure::derived("others_cpus", "CPUs busy with others", "CPUs").better(Lower),
+        Measure::derived("runnable_tasks", "Runnable tasks", "").better(Lower),
+        Measure::derived("temperature_c", "GPU temperature", "°C"),
+        Measure::derived("temperature_rise_c", "GPU temperature rise", "°C"),
+        Measure::derived("sm_clock_mhz", "GPU clock", "MHz"),
         plain(PLANNED_STEPS, "Steps of the plan").read(Max, OverTime::Max),
     ]
 }

@@ -183,6 +183,11 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         ("step_error".into(), steadiness.error),
         ("peak_device_bytes".into(), record.telemetry.peak_device_bytes.map(|bytes| bytes as f64)),
         ("energy_j".into(), record.telemetry.energy_j),
+        ("others_cpus".into(), record.telemetry.load.others_cpus),
+        ("runnable_tasks".into(), record.telemetry.load.runnable),
+        ("temperature_c".into(), record.telemetry.load.temperature_c),
+        ("temperature_rise_c".into(), record.telemetry.load.temperature_rise_c),
+        ("sm_clock_mhz".into(), record.telemetry.load.sm_clock_mhz),
     ];
     values.extend(derived.into_iter().filter_map(|(key, value)| Some((key, value?))));
     if let Some(TraceOutcome::Imported(trace)) = &record.trace {

@@ -22,7 +22,8 @@ use poll_promise::Promise;
 use super::theme::GRID;
 use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
-use crate::plan::{Data, Key, Level, Order, Plan, Tracing, image};
+use crate::analysis::{RunSummary, SpreadSeen};
+use crate::plan::{Data, Key, Level, Mode, Order, Plan, Tracing, image};
 
 use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
@@ -92,6 +93,8 @@ pub enum PlanCommand {
     WarmUpSteps(u64),
     /// Set which part of the runs a profiler records.
     Tracing(Tracing),
+    /// Set how far runs go.
+    Mode(Mode),
     /// Set the data set.
     Data(Data),
     /// Keep finished repeats of the session, or run everything again.
@@ -112,6 +115,8 @@ pub struct PlanState {
     questions: u64,
     only_missing: bool,
     launch: Launch,
+    /// Spread of the repeats in the open session.
+    spread: Option<SpreadSeen>,
 }
 
 /// Progress of a launch.
@@ -138,6 +143,7 @@ impl Default for PlanState {
             questions: 0,
             only_missing: false,
             launch: Launch::Idle,
+            spread: None,
         }
     }
 }
@@ -146,6 +152,11 @@ impl PlanState {
     /// The machine was read.
     pub fn node_changed(&mut self) {
         // The outlook names its machine; `poll_plan` notices the change.
+    }
+
+    /// The open session has other runs.
+    pub fn records_changed(&mut self, runs: &[RunSummary]) {
+        self.spread = SpreadSeen::of(runs);
     }
 
     /// The session answered a launch, with success or not.
@@ -279,6 +290,7 @@ impl State {
             PlanCommand::MemoryLimit(limit) => plan.edit(Some("memory"), |plan| plan.limits.memory_limit_gb = limit),
             PlanCommand::Exclusive(exclusive) => plan.edit(None, |plan| plan.limits.exclusive = exclusive),
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
+            PlanCommand::Mode(mode) => plan.edit(Some("mode"), |plan| plan.mode = mode),
             PlanCommand::Tracing(tracing) => plan.edit(Some("tracing"), |plan| plan.tracing = tracing),
             PlanCommand::Data(data) => plan.edit(None, |plan| plan.first.set_data(data)),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,

@@ -214,6 +214,7 @@ impl State {
         if self.session.as_ref().is_some_and(|session| session.folder == records.folder) {
             self.records = records;
             self.runs.records_changed(&self.records, &self.queue);
+            self.plan.records_changed(&self.records.summaries);
             self.compare.records_changed();
             self.figures.records_changed();
             self.live.records_changed(&self.records);

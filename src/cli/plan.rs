@@ -1,11 +1,14 @@
 //! `multicard plan`: shows what a plan would run here.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
-use super::{Format, OK, Outcome, print};
+use super::material::Material;
+use super::{Format, OK, Outcome, print, session_folder};
+use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::figure::check_studies;
 use crate::plan::{Key, Levels, Matrix, Node, Plan, PlanError, expand, remarks};
 use crate::session::Machine;
@@ -14,6 +17,9 @@ use crate::session::Machine;
 pub(super) struct Arguments {
     /// The plan file.
     plan: PathBuf,
+    /// A session whose repeats tell how many a precision takes: its folder, or its name in the default place.
+    #[arg(long)]
+    session: Option<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
@@ -54,10 +60,27 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let matrix = expand(&plan, &node);
     let runs = matrix.cells.len() * plan.repeats as usize;
     match arguments.format {
-        Format::Md => print(&describe(&plan, &matrix, &node, runs))?,
+        Format::Md => {
+            let mut text = describe(&plan, &matrix, &node, runs);
+            if let Some(session) = &arguments.session {
+                text.push_str(&repeats_text(session)?);
+            }
+            print(&text)?;
+        }
         Format::Json => print(&serde_json::to_string_pretty(&json(&matrix, runs))?)?,
     }
     Ok(OK)
+}
+
+/// How many repeats some precisions take, by the spread of a session's cells.
+fn repeats_text(session: &PathBuf) -> Result<String, Box<dyn Error>> {
+    let Material { runs, .. } = Material::read(&session_folder(session)?)?;
+    let Some(seen) = SpreadSeen::of(&runs) else {
+        return Ok("\n\nNote: no cell of the session has two finished repeats, which would tell how many are needed."
+            .to_owned());
+    };
+    let remark = |precision: &f64| format!("\n\nNote: a training time to {}.", repeats_remark(&seen, *precision));
+    Ok([0.01, 0.02, 0.05].iter().map(remark).collect())
 }
 
 fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {

@@ -1,5 +1,6 @@
 //! `multicard run`: runs a plan, shows its progress and records it in a session.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::material::Material;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
+use crate::analysis::{next_repeats, relative_precision, repeats_of};
 use crate::figure::duration_text;
-use crate::plan::{Plan, RunState, remarks};
+use crate::plan::{Identity, Matrix, Plan, RunState, remarks};
 use crate::protocol::TraceOutcome;
 use crate::session::{Added, Machine, Notice, Session, new_session_folder, runnable};
 
@@ -26,6 +29,12 @@ pub(super) struct Arguments {
     /// Run only the repeats that are not finished in the session.
     #[arg(long)]
     resume: bool,
+    /// Run more repeats until the training time of each cell is known this well, such as 1%: half the width of its 95 % interval.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    until: Option<f64>,
+    /// With --until: run at most so many repeats of a cell.
+    #[arg(long, value_name = "N", default_value_t = 30, requires = "until", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    most_repeats: u32,
     /// Write events to stdout in this format. Default: nothing.
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -70,7 +79,13 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     for remark in remarks(&plan, &matrix, session.node()) {
         say(remark);
     }
-    let Some(outcomes) = drive(&mut session)? else { return Ok(INTERRUPTED) };
+    let Some(mut outcomes) = drive(&mut session)? else { return Ok(INTERRUPTED) };
+    if let Some(precision) = arguments.until {
+        let wanted = Until { precision, most_repeats: arguments.most_repeats };
+        let Some(more) = run_until(&mut session, &plan, &matrix, &wanted, drive)? else { return Ok(INTERRUPTED) };
+        outcomes.finished += more.finished;
+        outcomes.unfinished += more.unfinished;
+    }
     say(format_args!(
         "{} finished, {} did not. Results: multicard table {}",
         outcomes.finished + added.kept,
@@ -78,6 +93,76 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         session.folder().display()
     ));
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
+}
+
+/// When a cell has enough repeats.
+struct Until {
+    precision: f64,
+    most_repeats: u32,
+}
+
+/// Runs more repeats of the cells that are not known well enough; `None` if it was interrupted.
+fn run_until(
+    session: &mut Session,
+    plan: &Plan,
+    matrix: &Matrix,
+    until: &Until,
+    drive: impl Fn(&mut Session) -> Result<Option<Outcomes>, Box<dyn Error>>,
+) -> Result<Option<Outcomes>, Box<dyn Error>> {
+    let mut outcomes = Outcomes::default();
+    // A cell whose runs fail, or tell no training time, gets no further.
+    let mut before: HashMap<Identity, usize> = HashMap::new();
+    loop {
+        let Material { runs, .. } = Material::read(session.folder())?;
+        let mut next: HashMap<Identity, u32> = HashMap::new();
+        for cell in &matrix.cells {
+            let repeats = repeats_of(&runs, &cell.identity);
+            let grew = before.insert(cell.identity, repeats.len()) != Some(repeats.len());
+            let wanted = next_repeats(&repeats, until.precision).map(|wanted| wanted.min(until.most_repeats));
+            if let Some(wanted) = wanted.filter(|wanted| grew && *wanted as usize > repeats.len()) {
+                next.insert(cell.identity, wanted);
+            } else {
+                say_known(&cell.id, &repeats, until.precision);
+            }
+        }
+        let Some(most) = next.values().copied().max() else { return Ok(Some(outcomes)) };
+        let more = Plan { repeats: most, ..plan.clone() };
+        let added = session.add_cells(&more, true, |cell| next.contains_key(cell))?;
+        say(format_args!("{} more runs of {} cells", added.queued, next.len()));
+        let Some(more) = drive(session)? else { return Ok(None) };
+        outcomes.finished += more.finished;
+        outcomes.unfinished += more.unfinished;
+        if added.queued == 0 {
+            return Ok(Some(outcomes));
+        }
+    }
+}
+
+fn say_known(cell: &str, repeats: &[f64], precision: f64) {
+    let (n, asked) = (repeats.len(), precision * 100.0);
+    match relative_precision(repeats) {
+        Some(found) if found <= precision => {
+            say(format_args!("{cell}: training time known to ±{:.2} % by {n} repeats", found * 100.0));
+        }
+        Some(found) => {
+            say(format_args!(
+                "{cell}: training time known to ±{:.2} % by {n} repeats, not to ±{asked} %",
+                found * 100.0
+            ));
+        }
+        None => {
+            say(format_args!("{cell}: {n} repeats tell no interval of the training time, ±{asked} % was asked for"));
+        }
+    }
+}
+
+/// A share, of percent: `1%` or `0.5 %`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
+    match number {
+        Ok(percent) if (0.01..=50.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("give percent from 0.01 to 50, such as 1%".to_owned()),
+    }
 }
 
 /// Drives the session until nothing is left to do; `None` if it was interrupted, once all runs have ended.

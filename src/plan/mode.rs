@@ -77,6 +77,8 @@ impl fmt::Display for Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::fixture::{gpu_node, small_plan};
+    use crate::plan::{Level, expand};
 
     #[test]
     fn a_quick_run_of_many_steps_takes_its_start_and_few_of_them() {
@@ -86,6 +88,29 @@ mod tests {
         assert_eq!(of(Mode::Full, 14_000), 1_010.0);
         assert!((of(quick, 14_000) - 20.0).abs() < 1e-9);
         assert_eq!(of(quick, 100), 1_010.0, "it has no more steps than the full run");
+    }
+
+    #[test]
+    fn quick_runs_of_the_papers_second_table_take_less_than_an_hour_of_gpus() {
+        // 2503.15252 Table 2: three precisions on one to four GPUs, 20 epochs of 60,000 images of 500 px.
+        let mut plan = small_plan(&[
+            ("precision", ["fp64", "fp32", "fp16"].map(Level::text).to_vec()),
+            ("gpus", (1..=4).map(Level::Integer).collect()),
+            ("image_size", vec![Level::Integer(500)]),
+            ("epochs", vec![Level::Integer(20)]),
+            ("train_images", vec![Level::Integer(60_000)]),
+            ("test_images", vec![Level::Integer(10_000)]),
+        ]);
+        let gpu_hours = |plan: &crate::plan::Plan| {
+            let cells = expand(plan, &gpu_node(4)).cells;
+            assert_eq!(cells.len(), 12);
+            let of_cell = |cell: &crate::plan::Cell| cell.estimate.duration_s * f64::from(cell.shape.devices());
+            cells.iter().map(of_cell).sum::<f64>() / 3600.0
+        };
+        let full = gpu_hours(&plan);
+        plan.mode = Mode::Quick { step_precision: 0.01 };
+        let quick = gpu_hours(&plan);
+        assert!(full > 5.0 && quick < 1.0, "full {full} h, quick {quick} h");
     }
 
     #[test]

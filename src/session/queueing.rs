@@ -56,6 +56,16 @@ impl Session {
     /// With `only_missing`, repeats that are finished, active or queued already are kept. Without it, all repeats run
     /// again and are numbered after the existing ones.
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
+        self.add_cells(plan, only_missing, |_| true)
+    }
+
+    /// The same for some of its cells.
+    pub fn add_cells(
+        &mut self,
+        plan: &Plan,
+        only_missing: bool,
+        is_wanted: impl Fn(&Identity) -> bool,
+    ) -> Result<Added, SessionError> {
         let matrix = runnable(plan, &self.node)?;
         let folders = matrix.cells.iter().map(|cell| dataset::data_folder(&cell.data));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
@@ -83,6 +93,9 @@ impl Session {
         let (mut queued, mut kept) = (0, 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
+            if !is_wanted(&cell.identity) {
+                continue;
+            }
             let (id, there) = match earlier.get(&cell.identity) {
                 Some(there) => (there.cell.clone(), there.repeats.as_slice()),
                 None if ids.contains(cell.id.as_str()) => (cell.identity.digits(8), &[][..]),

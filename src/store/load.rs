@@ -79,7 +79,7 @@ impl LoadFold {
             stolen_cpus: mean(&all, 2),
             runnable: mean(&all, 3),
             temperature_c: mean(&all, 4),
-            temperature_rise_c: temperatures().last().zip(temperatures().next()).map(|(last, first)| last - first),
+            temperature_rise_c: temperatures().next_back().zip(temperatures().next()).map(|(last, first)| last - first),
             sm_clock_mhz: mean(&all, 5),
         }
     }

@@ -6,7 +6,7 @@ use eframe::egui::{
 
 use super::picture::Picture;
 use super::{CompareCommand, CompareState, look, value_text};
-use crate::analysis::CellKey;
+use crate::analysis::{CellKey, TRACE_METRICS};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
 use crate::figure::{Chart, Panel, Point, Series, ticks};
@@ -206,7 +206,8 @@ impl Scene<'_> {
     fn bar_name(&self, series: &Series, point: &Point) -> String {
         let cell = point.cell.as_ref().map_or("", |key| self.cell_name(key));
         let value = format!("{} {}", value_text::number(point.value.median), self.chart.y.unit);
-        let measure = if self.chart.y.name == series.name || self.chart.title.starts_with("Peak memory") {
+        let is_metric = TRACE_METRICS.iter().any(|kind| kind.name == series.name);
+        let measure = if is_metric || self.chart.y.name == series.name || self.chart.title.starts_with("Peak memory") {
             &series.name
         } else {
             &self.chart.y.name

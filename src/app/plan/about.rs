@@ -5,13 +5,16 @@ use eframe::egui::{
 };
 
 use super::PlanCommand;
+use crate::analysis::repeats_remark;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted, radio_ui, tick_ui};
 use crate::app::{Command, State};
-use crate::plan::{Capture, Domain, Level, Order, Plan, Tracing};
+use crate::plan::{Capture, Domain, Level, Mode, Order, Plan, Tracing};
 
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
+/// The precision that the remark on repeats is about.
+const REMARKED_PRECISION: f64 = 0.01;
 const FIRST_MEMORY_GB: f64 = 80.0;
 
 /// Draws the card.
@@ -31,6 +34,9 @@ pub(super) fn about_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
             let field = DragValue::new(&mut repeats).range(1..=1000).speed(0.05).ui(ui).labelled_by(label.id);
             if field.on_hover_text("Runs of each cell. From six on, tables have confidence intervals.").changed() {
                 asked.push(PlanCommand::Repeats(repeats));
+            }
+            if let Some(seen) = &state.plan.spread {
+                ui.label(muted(ui, repeats_remark(seen, REMARKED_PRECISION)));
             }
         });
         data_ui(ui, state, &mut asked);
@@ -121,6 +127,9 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         }
         ui.end_row();
 
+        asked.extend(mode_ui(ui, plan.mode).map(PlanCommand::Mode));
+        ui.end_row();
+
         asked.extend(tracing_ui(ui, plan.tracing).map(PlanCommand::Tracing));
         ui.end_row();
 
@@ -138,6 +147,41 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         }
         ui.end_row();
     });
+}
+
+/// How far runs go.
+fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
+    let mut asked = None;
+    ui.label("Runs");
+    ui.horizontal(|ui| {
+        let choices = [
+            (Mode::Full, "Through all epochs, with accuracy and losses"),
+            (
+                Mode::Quick { step_precision: Mode::STEP_PRECISION },
+                "Until the mean step is known; training time is extrapolated, and there is no accuracy",
+            ),
+        ];
+        for (mode, help) in choices {
+            let chosen = now.name() == mode.name();
+            let radio = radio_ui(ui, chosen, true, mode.name()).on_hover_text(help);
+            radio
+                .widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Runs {}", mode.name())));
+            if radio.clicked() && !chosen {
+                asked = Some(mode);
+            }
+        }
+        if let Some(precision) = now.step_precision() {
+            let mut percent = precision * 100.0;
+            let (least, most) = Mode::STEP_PRECISIONS;
+            let field = DragValue::new(&mut percent).range(100.0 * least..=100.0 * most).max_decimals(2).speed(0.05);
+            let field = ui.add(field.prefix("±").suffix(" %"));
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Precision of the mean step"));
+            if field.changed() {
+                asked = Some(Mode::Quick { step_precision: (percent / 100.0).clamp(least, most) });
+            }
+        }
+    });
+    asked
 }
 
 /// Which part of runs is traced, if any.

@@ -1,0 +1,111 @@
+//! How many repeats it takes to know the cells of a session well enough: before they are launched, and while they run.
+
+use std::collections::BTreeMap;
+
+use super::{INTERVAL_REPEATS, RunSummary, repeats_for, spread, summarise, usual_spread};
+use crate::plan::{Identity, RunState};
+
+/// The measure that repeats are made for.
+pub const UNTIL_MEASURE: &str = "training_time_s";
+
+/// How well repeats are known: half the width of the 95 % interval of their median, as a share of it. None of fewer than
+/// [`INTERVAL_REPEATS`], which have no such interval.
+pub fn relative_precision(repeats: &[f64]) -> Option<f64> {
+    if repeats.len() < INTERVAL_REPEATS {
+        return None;
+    }
+    let value = summarise(repeats)?;
+    let ends = value.interval?;
+    let half = (ends.high - value.median).max(value.median - ends.low) / value.median;
+    half.is_finite().then_some(half)
+}
+
+/// How many repeats a cell with these should have next, so that it is known to ± `precision`; none once it is. At most twice as many
+/// as there are: a spread of few repeats tells little.
+pub fn next_repeats(repeats: &[f64], precision: f64) -> Option<u32> {
+    if relative_precision(repeats).is_some_and(|found| found <= precision) {
+        return None;
+    }
+    let made = repeats.len() as u32;
+    let needed = spread(repeats).and_then(|spread| repeats_for(spread, precision)).unwrap_or(u32::MAX);
+    let least = made + 1;
+    Some(if made < INTERVAL_REPEATS as u32 { INTERVAL_REPEATS as u32 } else { needed.clamp(least, 2 * made) })
+}
+
+/// The training times of a cell's finished runs, of those that were alone.
+pub fn repeats_of(runs: &[RunSummary], cell: &Identity) -> Vec<f64> {
+    let of_cell = runs.iter().filter(|run| run.identity.as_ref() == Some(cell) && run.state == RunState::Finished);
+    of_cell.filter_map(|run| run.measures.find(UNTIL_MEASURE)?.of_run_alone(run)).collect()
+}
+
+/// What the cells of a session tell of how far repeats spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpreadSeen {
+    /// The usual spread of a cell's training times, as a share.
+    pub spread: f64,
+    /// Cells with two finished repeats or more, which it is seen in.
+    pub cells: usize,
+}
+
+impl SpreadSeen {
+    /// None where no cell has two finished repeats.
+    pub fn of(runs: &[RunSummary]) -> Option<Self> {
+        let mut cells: BTreeMap<Identity, Vec<f64>> = BTreeMap::new();
+        for run in runs.iter().filter(|run| run.state == RunState::Finished) {
+            let time = run.measures.find(UNTIL_MEASURE).and_then(|measure| measure.of_run_alone(run));
+            if let Some((cell, time)) = run.identity.zip(time) {
+                cells.entry(cell).or_default().push(time);
+            }
+        }
+        let spreads: Vec<f64> = cells.values().filter_map(|repeats| spread(repeats)).collect();
+        Some(Self { spread: usual_spread(&spreads)?, cells: spreads.len() })
+    }
+
+    /// Repeats of a cell until its median is known to ± `precision`.
+    pub fn repeats_for(&self, precision: f64) -> Option<u32> {
+        repeats_for(self.spread, precision)
+    }
+}
+
+/// `±1 % takes about 12 repeats, by the spread of 2.0 % seen in 4 cells`.
+pub fn repeats_remark(seen: &SpreadSeen, precision: f64) -> String {
+    let percent = |share: f64| (share * 1e4).round() / 1e2;
+    let takes = match seen.repeats_for(precision) {
+        Some(repeats) => format!("takes about {repeats} repeats"),
+        None => "takes more repeats than anybody makes".to_owned(),
+    };
+    let cells = if seen.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", seen.cells) };
+    format!("±{} % {takes}, by the spread of {} % seen in {cells}", percent(precision), percent(seen.spread))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{fixture, summarise_run};
+
+    #[test]
+    fn repeats_go_on_from_the_least_with_an_interval_until_it_is_narrow_enough() {
+        assert_eq!(next_repeats(&[1.0], 0.01), Some(6));
+        let even = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0];
+        assert_eq!(next_repeats(&even, 0.01), None);
+        assert!(next_repeats(&even, 0.0001).unwrap() > 6);
+        let uneven = [1.0, 1.5, 0.7, 1.2, 0.9, 1.1];
+        assert_eq!(next_repeats(&uneven, 0.01), Some(12), "at most twice as many at a time");
+        assert!(relative_precision(&uneven).unwrap() > 0.1 && relative_precision(&uneven[..5]).is_none());
+    }
+
+    #[test]
+    fn the_spread_seen_tells_how_many_repeats_a_precision_takes() {
+        let run = |repeat: u32, slower: f64| {
+            summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.01 * slower))
+        };
+        let runs = [run(1, 1.0), run(2, 1.02), run(3, 0.98), run(4, 1.01)];
+        let seen = SpreadSeen::of(&runs).unwrap();
+        assert!(seen.cells == 1 && (0.01..0.03).contains(&seen.spread), "{seen:?}");
+        assert!(seen.repeats_for(0.005) > seen.repeats_for(0.05));
+        assert!(repeats_remark(&seen, 0.01).starts_with("±1 % takes about "), "{}", repeats_remark(&seen, 0.01));
+        assert_eq!(SpreadSeen::of(&runs[..1]), None);
+        assert_eq!(repeats_of(&runs, runs[0].identity.as_ref().unwrap()).len(), 4);
+    }
+}
