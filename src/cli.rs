@@ -1,7 +1,8 @@
 //! The subcommands. Data goes to stdout; progress and messages go to stderr.
 //!
-//! Exit codes: 0 success, 1 some run did not finish, 2 bad input or usage, 130 interrupted.
+//! Exit codes: 0 success, 1 some run did not finish or a claim fails, 2 bad input or usage, 130 interrupted.
 
+mod claims;
 mod data;
 mod figure;
 mod help;
@@ -55,6 +56,10 @@ enum Command {
     Study(study::Arguments),
     /// Write a figure of a session's results, or open a figure file in the window.
     Figure(figure::Arguments),
+    /// Judge the papers' claims by a session's runs: holds, fails, undecided, untested. Exit code 1 if one fails.
+    Claims(claims::Arguments),
+    /// List the tables and figures of the papers; print the values, contradictions and claims of one.
+    Papers(claims::PapersArguments),
     /// Write all figures and tables of a session into a folder.
     Report(report::Arguments),
     /// Summarise a report of Nsight Systems: metrics, kernels, API calls, copies, gaps.
@@ -104,6 +109,8 @@ pub fn main() -> ExitCode {
         Some(Command::Table(arguments)) => table::run(&arguments),
         Some(Command::Study(arguments)) => study::run(&arguments),
         Some(Command::Figure(arguments)) => figure::run(&arguments),
+        Some(Command::Claims(arguments)) => claims::run(&arguments),
+        Some(Command::Papers(arguments)) => claims::papers(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Trace(arguments)) => trace::run(&arguments),
         Some(Command::Data(command)) => data::run(command),

@@ -2,6 +2,7 @@
 
 mod built_in;
 mod chart;
+mod claims;
 mod compare;
 mod csv;
 mod drawing;
@@ -12,6 +13,7 @@ mod notes;
 mod number;
 mod palette;
 pub mod paper;
+mod published;
 mod render;
 mod saved;
 mod sibling;
@@ -19,11 +21,13 @@ mod study;
 mod table;
 
 pub use built_in::{UnknownPreset, preset, presets};
-pub use chart::{Axis, BOX_REPEATS, Chart, Geometry, Look, Panel, Point, Role, Scale, Series, ticks, ticks_between};
+pub use chart::{Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series, ticks, ticks_between};
+pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, level_name, table};
 pub use drawing::{Figure, figure};
 pub use number::{duration_text, grouped, significant};
 pub use palette::{COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
+pub use published::OfPaper;
 pub use render::{Format, UnknownFormat, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};
 pub use study::{Form, Over, Place, Runs, SPEEDUP, Study, baseline_name, has_baseline, known_measures};

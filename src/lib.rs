@@ -30,6 +30,8 @@ pub mod figure;
 /// Runs on this machine: the worker binary, placement of ranks, the queue, the launcher that starts, follows and ends groups, and
 /// the supervisor that leads the ranks of one.
 pub mod launch;
+/// What the two papers print: numbers, tables, figures with their plans, contradictions and claims; what a session has of them.
+pub mod papers;
 /// What to run: workloads with their factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
 pub mod plan;
 /// The lines that cross process boundaries: jobs in, events, readings and samples out, as versioned JSON.

@@ -78,6 +78,20 @@ impl<'a> Cell<'a> {
         CellKey { session: self.session.to_owned(), cell: self.id.to_owned() }
     }
 
+    /// Whether two cells differ in nothing but some settings, and in levels that mean nothing in one of them: the fp64 sibling of an
+    /// fp32 cell with `tf32 = conv` has `tf32 = off`.
+    pub fn is_like(&self, other: &Cell, but: &[&str]) -> bool {
+        let same = |key: &Key| {
+            but.contains(&&**key)
+                || self.levels.get(key) == other.levels.get(key)
+                || !self.workload.has_meaning(key, self.levels)
+                || !other.workload.has_meaning(key, other.levels)
+        };
+        (self.session, self.workload, self.data) == (other.session, other.workload, other.data)
+            && (self.recording(), self.mode()) == (other.recording(), other.mode())
+            && self.levels.iter().chain(other.levels.iter()).all(|(key, _)| same(key))
+    }
+
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
         match key {
@@ -180,7 +194,12 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
         key @ (SESSION | TRACE | MODE) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
-        key => planned.iter().any(|cell| cell.level(key) != planned[0].level(key)),
+        key => {
+            // Where it means nothing, a level is no difference: cells of fp64 have no tf32.
+            let mut meant = planned.iter().filter(|cell| cell.workload.has_meaning(key, cell.levels));
+            let first = meant.next().map(|cell| cell.level(key));
+            meant.any(|cell| Some(cell.level(key)) != first)
+        }
     };
     let mut varying: Vec<Setting> = settings(cells).into_iter().filter(differs).collect();
     let described = |cell: &Cell| -> Vec<Option<Level>> {

@@ -10,19 +10,56 @@ use super::material::Material;
 use super::{Format, OK, Outcome, print, session_folder};
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::figure::check_studies;
+use crate::papers::artefact;
 use crate::plan::{Key, Levels, Matrix, Node, Plan, PlanError, expand, remarks};
 use crate::session::Machine;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The plan file.
-    plan: PathBuf,
+    #[command(flatten)]
+    plan: PlanArgument,
+    /// Print the plan's file instead.
+    #[arg(long)]
+    toml: bool,
     /// A session whose repeats tell how many a precision takes: its folder, or its name in the default place.
     #[arg(long)]
     session: Option<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
+}
+
+/// A plan by its file, or that of a paper's table or figure.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct PlanArgument {
+    /// The plan file.
+    plan: Option<PathBuf>,
+    /// The plan of a paper's table or figure instead, such as 2503.15252/table-2; `multicard papers` lists them.
+    #[arg(long, value_name = "ID")]
+    preset: Option<String>,
+}
+
+impl PlanArgument {
+    pub fn read(&self) -> Result<Plan, Box<dyn Error>> {
+        match &self.plan {
+            Some(file) => Ok(read_plan(file)?),
+            None => Ok(Plan::parse(&self.text()?, self.preset.as_deref().unwrap_or_default())?),
+        }
+    }
+
+    /// The plan as a file.
+    fn text(&self) -> Result<String, Box<dyn Error>> {
+        if self.plan.is_some() {
+            return Ok(self.read()?.to_toml());
+        }
+        let artefact = artefact(self.preset.as_deref().unwrap_or_default())?;
+        let text = artefact.plan_text().map(str::to_owned);
+        text.ok_or_else(|| {
+            let needs = artefact.needs.as_deref().unwrap_or("multicard has no plan of it");
+            format!("{artefact} has no plan: {needs}").into()
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -48,14 +85,18 @@ struct MatrixOut<'a> {
 }
 
 /// Reads a plan and checks its studies.
-pub(super) fn read_plan(path: &Path) -> Result<Plan, PlanError> {
+fn read_plan(path: &Path) -> Result<Plan, PlanError> {
     let plan = Plan::read(path)?;
     check_studies(&plan, &path.display().to_string())?;
     Ok(plan)
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let plan = read_plan(&arguments.plan)?;
+    if arguments.toml {
+        print(&arguments.plan.text()?)?;
+        return Ok(OK);
+    }
+    let plan = arguments.plan.read()?;
     let Machine { node, .. } = Machine::look();
     let matrix = expand(&plan, &node);
     let runs = matrix.cells.len() * plan.repeats as usize;

@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::material::Material;
+use super::plan::PlanArgument;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
 use crate::figure::duration_text;
@@ -21,8 +22,8 @@ use crate::session::{Added, Machine, Notice, Session, new_session_folder, runnab
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The plan file.
-    plan: PathBuf,
+    #[command(flatten)]
+    plan: PlanArgument,
     /// Session folder, created if missing. Default: named after the plan and the time.
     #[arg(long)]
     session: Option<PathBuf>,
@@ -50,7 +51,7 @@ enum Format {
 const TICK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let plan = super::plan::read_plan(&arguments.plan)?;
+    let plan = arguments.plan.read()?;
     let folder = match &arguments.session {
         Some(folder) => folder.clone(),
         None => new_session_folder(&plan.name)?,

@@ -13,7 +13,7 @@ use image::{ExtendedColorType, ImageEncoder};
 
 use super::{DatasetError, ImageSet, Images, bilinear::enlarge, digits};
 
-/// Width and height, in pixels (2505.22905 section 3).
+/// Width and height, in pixels (2505.22905 section 4.1).
 const SIDE: usize = 300;
 /// A usual quality of cameras and programs.
 const JPEG_QUALITY: u8 = 90;

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::study::{CURVES, Form, Place, Runs, SPEEDUP, Study};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
+use crate::papers::{Artefact, artefacts};
 
 const SCALING: &[&str] = &["training_time_s", "epoch_time_s", "images_per_s", SPEEDUP];
 const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP];
@@ -18,10 +19,28 @@ const OF_LOADING: &[&str] =
     &["host_to_device", "cuda_launch_kernel", "cuda_stream_synchronize", "nccl_all_gather", "nccl_all_reduce"];
 const OF_PRECISION: &[&str] = &["host_to_device", "cuda_memcpy_async", "nccl_broadcast", "cuda_event_destroy"];
 
-const LOADING_PERCENT: &str = "copies to the GPUs, launches, waits for streams, AllGather and AllReduce (with which \
-                               multicard's runs sum gradients) in traced runs: their shares of each other";
-const LOADING_SECONDS: &str = "copies to the GPUs, launches, waits for streams, AllGather and AllReduce (with which \
-                               multicard's runs sum gradients) in traced runs, in seconds";
+const PAUSES: &[&str] = &["loader_start_s", "load_wait_s", "epoch_time_s", "training_time_s"];
+const ITERATIONS: &[&str] = &["step_time_s", "training_time_s", "speedup_over_1_gpu"];
+const MEMORY: &[&str] = &["peak_allocated_bytes", "peak_reserved_bytes", "step_time_s"];
+/// The metrics of Table 1 in both papers.
+const SEVEN: &[&str] = &[
+    "host_to_device",
+    "cuda_launch_kernel",
+    "cuda_stream_synchronize",
+    "nccl_all_gather",
+    "cuda_event_synchronize",
+    "cuda_event_destroy",
+    "cuda_memcpy_async",
+];
+const OF_TUNING: &[&str] = &["cuda_launch_kernel", "cuda_stream_synchronize", "host_to_device"];
+const OF_TECHNIQUES: &[&str] = &[
+    "cuda_event_synchronize",
+    "cuda_launch_kernel",
+    "cuda_stream_synchronize",
+    "nccl_all_gather",
+    "host_to_device",
+];
+const OF_COPIES: &[&str] = &["host_to_device", "cuda_memcpy_async"];
 
 static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
     let all: Vec<&str> = TRACE_METRICS.iter().map(|metric| metric.key).collect();
@@ -129,53 +148,62 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
     studies
 });
 
-/// Figures of papers (by arXiv number) as far as records fill them.
+/// Every table and figure of the papers, by arXiv number.
 fn of_papers() -> Vec<Study> {
-    let totals = |name: &str, about: &str, form: Form, measures: &[&str], colour: &str| {
-        let colour = Place::Setting(colour.into());
-        Study { colour, ..study(name, about, form, "training_time_s", measures) }
+    artefacts().iter().map(of_paper).collect()
+}
+
+/// A table or figure of a paper: which of its setting's levels stand where, and what is measured.
+fn of_paper(artefact: &Artefact) -> Study {
+    let id = artefact.id();
+    let about = format!("{}: {}", artefact.shows, artefact.quantity);
+    let bars = |measure: &str, measures: &[&str], rows: &str, colour: &str| Study {
+        rows: Place::Setting(rows.into()),
+        colour: Place::Setting(colour.into()),
+        ..study(&id, &about, Form::Bars, measure, measures)
     };
-    let by_gpus = |study: Study| Study { rows: Place::Setting("gpus".into()), ..study };
-    vec![
-        totals(
-            "2503.15252/fig-1",
-            "training time over GPUs by distribution strategy, and efficiency",
-            Form::Scaling,
-            TOTALS,
-            "strategy",
-        ),
-        totals(
-            "2503.15252/fig-2",
-            "training time over GPUs by image size, and efficiency",
-            Form::Scaling,
-            TOTALS,
-            "image_size",
-        ),
-        metrics("2503.15252/fig-3", LOADING_PERCENT, OF_LOADING, MetricUnit::OfShown),
-        by_gpus(totals("2503.15252/table-2", "training time by precision and GPUs", Form::Bars, TABLE_2, "precision")),
-        by_gpus(totals(
-            "2503.15252/table-3",
-            "training time by pin_memory and GPUs",
-            Form::Bars,
-            TABLE_3,
-            "pin_memory",
-        )),
-        metrics("2505.22905/fig-3", LOADING_PERCENT, OF_LOADING, MetricUnit::OfShown),
-        metrics("2505.22905/fig-4", LOADING_SECONDS, OF_LOADING, MetricUnit::Seconds),
-        Study {
+    let scaling = |colour: &str| Study { form: Form::Scaling, ..bars("training_time_s", TOTALS, "gpus", colour) };
+    let within = |study: Study, filter: &str| Study { filter: filter.to_owned(), ..study };
+    let metrics = |keys: &[&str], unit: MetricUnit| metrics(&id, &about, keys, unit);
+    let study = match (artefact.paper.as_str(), artefact.name.as_str()) {
+        ("2503.15252", "fig-1") => scaling("strategy"),
+        (_, "fig-2") => scaling("image_size"),
+        (_, "table-1") => metrics(SEVEN, MetricUnit::Seconds),
+        (_, "table-2") => bars("training_time_s", TABLE_2, "gpus", "precision"),
+        (_, "table-3") => bars("training_time_s", TABLE_3, "gpus", "pin_memory"),
+        (_, "fig-3") => metrics(OF_LOADING, MetricUnit::OfShown),
+        ("2505.22905", "fig-4") => metrics(OF_LOADING, MetricUnit::Seconds),
+        (_, "precision-metrics") => metrics(OF_PRECISION, MetricUnit::Seconds),
+        ("2505.22905", "fig-5") => Study {
             measure: Some("train_loss".into()),
             colour: Place::Setting("precision".into()),
-            ..losses("2505.22905/fig-5", "training loss by epoch and precision")
+            ..losses(&id, &about)
         },
-        by_gpus(totals("2505.22905/fig-6", "training time by loader and GPUs", Form::Bars, TOTALS, "loader")),
-        by_gpus(totals("2505.22905/fig-9", "training time by layout and GPUs", Form::Bars, TOTALS, "layout")),
-        metrics(
-            "2505.22905/precision-metrics",
-            "the metrics that precision changes most in traced runs (section 4.2.1), in seconds",
-            OF_PRECISION,
-            MetricUnit::Seconds,
-        ),
-    ]
+        ("2505.22905", "fig-6") => bars("training_time_s", TOTALS, "gpus", "loader"),
+        ("2505.22905", "fig-7") => {
+            within(Study { form: Form::Activity, ..bars("", PAUSES, "gpus", "loader") }, "scenario = b and loader = host")
+        }
+        (_, "fig-8") => {
+            within(Study { form: Form::Activity, ..bars("", PAUSES, "gpus", "loader") }, "scenario = b and loader = dali")
+        }
+        (_, "fig-9") => within(bars("training_time_s", TOTALS, "gpus", "loader"), "layout = nhwc"),
+        ("2503.15252", "fig-4") | (_, "fig-10") => {
+            within(bars("step_time_s", ITERATIONS, "gpus", "data_set"), "workload = llm")
+        }
+        (_, "table-4") => within(bars("units", &["units", "step_time_s"], "data_set", "data_set"), "workload = llm"),
+        (_, "table-5") => within(bars("step_time_s", ITERATIONS, "gpus", "pin_memory"), "workload = llm"),
+        ("2503.15252", "fig-5" | "fig-6") | (_, "fig-11" | "fig-12") => {
+            within(metrics(OF_TUNING, MetricUnit::Seconds), "workload = llm")
+        }
+        (_, "fig-13") => within(bars("step_time_s", ITERATIONS, "data_set", "technique"), "workload = llm"),
+        (_, "fig-14") => within(bars("step_time_s", ITERATIONS, "gpus", "technique"), "workload = llm"),
+        (_, "fig-15") => within(metrics(OF_TECHNIQUES, MetricUnit::OfWall), "workload = llm"),
+        (_, "fig-16") => within(bars("peak_allocated_bytes", MEMORY, "gpus", "technique"), "workload = llm"),
+        (_, "fig-17") => within(metrics(OF_COPIES, MetricUnit::Seconds), "workload = llm"),
+        // A drawing of the node.
+        _ => study(&id, &about, Form::Scaling, "images_per_s", SCALING),
+    };
+    Study { paper: Some(id.as_str().into()), ..study }
 }
 
 fn study(name: &str, about: &str, form: Form, measure: &str, measures: &[&str]) -> Study {
@@ -248,7 +276,23 @@ mod tests {
         for known in presets() {
             assert_eq!(preset(&known.name).as_ref(), Ok(known));
             assert_eq!(known.known(&cells).0, *known);
-            assert!(!known.about.is_empty() && known.baseline.is_none() && known.shows_all());
+            assert!(!known.about.is_empty() && known.baseline.is_none() && known.hidden.is_empty());
+            assert!(crate::plan::Filter::parse(&known.filter).is_ok(), "{}", known.name);
         }
+    }
+
+    #[test]
+    fn every_table_and_figure_of_both_papers_is_a_preset_under_its_id() {
+        for artefact in artefacts() {
+            let id = artefact.id();
+            assert_eq!(preset(&id).map(|study| study.paper), Ok(Some(id.as_str().into())), "{id}");
+        }
+        for id in ["2505.22905/table-2", "2505.22905/table-3", "2505.22905/fig-2"] {
+            assert!(preset(id).is_ok(), "{id}");
+        }
+        let shown = |id: &str| preset(id).map(|study| (study.form, study.rows, study.colour));
+        assert_eq!(shown("2505.22905/table-2"), shown("2503.15252/table-2"));
+        let loaders = preset("2505.22905/fig-9").map(|study| (study.colour, study.filter));
+        assert_eq!(loaders, Ok((Place::Setting("loader".into()), "layout = nhwc".to_owned())));
     }
 }

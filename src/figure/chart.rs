@@ -84,7 +84,12 @@ pub enum Role {
     Measured,
     /// It is what the measured one would be if nothing were lost.
     Ideal,
+    /// It is what a paper prints, beside the measured one of its name: hollow marks.
+    Published,
 }
+
+/// The name of what papers print in legends.
+pub const PUBLISHED: &str = "published";
 
 /// One point.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,6 +160,11 @@ impl Chart {
             }
         }
         legend
+    }
+
+    /// Whether it shows what a paper prints, too.
+    pub fn has_published(&self) -> bool {
+        self.series().any(|series| series.role == Role::Published)
     }
 
     /// Whether there is nothing to draw.

@@ -14,6 +14,7 @@ mod scaling;
 pub use arrange::{Arrangement, level_name};
 
 use super::chart::Chart;
+use super::published::{OfPaper, add_columns, add_marks, of_paper};
 use super::notes::{baseline_warning, traced_note};
 use super::study::{Form, Runs, Study, known_measures};
 use super::table::{Baseline, CellValue, Table, cell_value, table_of};
@@ -69,6 +70,8 @@ pub struct Comparison {
     pub baseline_warning: Option<String>,
     /// What the study names that is not there, one line each.
     pub missing: Vec<String>,
+    /// What there is of the paper's table or figure that the study is of.
+    pub of_paper: Option<OfPaper>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
     /// One row a cell, or one a cell and epoch.
@@ -131,6 +134,10 @@ impl<'a> Chosen<'a> {
         Baseline::find(&self.study, &self.all, &self.shown)
     }
 
+    fn of_paper(&self) -> Option<OfPaper> {
+        of_paper(&self.study, &self.shown, self.all.iter().flat_map(|cell| cell.runs.iter().copied()))
+    }
+
     fn table(&self, baseline: &Baseline) -> Table {
         let study = &self.study;
         let mut table = table_of(study, self.naming(), &self.shown, baseline);
@@ -139,6 +146,7 @@ impl<'a> Chosen<'a> {
         } else if study.runs == Runs::Plain && self.traced > 0 {
             table.notes.push(traced_note(self.traced));
         }
+        add_columns(&mut table, study, &self.shown);
         table
     }
 }
@@ -147,7 +155,8 @@ impl<'a> Chosen<'a> {
 pub fn table(sources: &[Source], study: &Study) -> Table {
     let chosen = Chosen::new(sources, study);
     let mut table = chosen.table(&chosen.baseline());
-    table.notes = chosen.missing.into_iter().chain(table.notes).collect();
+    let of_paper = chosen.of_paper().map_or(Vec::new(), |of_paper| of_paper.notes);
+    table.notes = chosen.missing.into_iter().chain(of_paper).chain(table.notes).collect();
     table
 }
 
@@ -159,7 +168,8 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
     let Chosen { all, shown, settings, study, .. } = &chosen;
     let arrangement = arrange(study, settings, &chosen.shown_settings);
     let scene = Scene { cells: shown, all, table: &table, baseline: &baseline, study, arrangement: &arrangement };
-    let charts = scene.charts();
+    let mut charts = scene.charts();
+    add_marks(&mut charts, study, shown);
     let runs = || shown.iter().flat_map(|cell| &cell.runs);
     let done = runs().filter(|run| run.state == RunState::Finished).count();
     Comparison {
@@ -173,6 +183,7 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
         finished: done,
         unfinished: runs().count() - done,
         missing: chosen.missing.clone(),
+        of_paper: chosen.of_paper(),
         measures: known_measures(sources),
         arrangement,
         charts,

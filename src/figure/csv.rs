@@ -11,7 +11,9 @@ pub(super) fn render(table: &Table) -> String {
         }
     }
     let is_level = |key: &str| ["cell", "data"].contains(&key) || factors.contains(&key);
-    let mut head = vec!["cell".to_owned(), "data".to_owned()];
+    // The rows of a table of claims are no cells.
+    let of_cells = table.rows.iter().any(|row| !row.cell.is_empty());
+    let mut head = if of_cells { vec!["cell".to_owned(), "data".to_owned()] } else { Vec::new() };
     head.extend(factors.iter().map(ToString::to_string));
     for column in table.columns.iter().filter(|column| !is_level(&column.key)) {
         if column.is_measure {
@@ -20,14 +22,17 @@ pub(super) fn render(table: &Table) -> String {
             head.push(column.key.to_string());
         }
     }
-    head.push("marks".to_owned());
+    if of_cells {
+        head.push("marks".to_owned());
+    }
     let mut text = line(&head);
     for row in &table.rows {
-        let mut fields = vec![row.cell.clone(), row.data.clone()];
+        let mut fields = if of_cells { vec![row.cell.clone(), row.data.clone()] } else { Vec::new() };
         fields.extend(factors.iter().map(|key| row.levels.get(key).map_or(String::new(), ToString::to_string)));
         for (column, value) in table.columns.iter().zip(&row.values).filter(|pair| !is_level(&pair.0.key)) {
             match value {
                 CellValue::Level(level) => fields.push(level.to_string()),
+                CellValue::Text(text) => fields.push(text.clone()),
                 CellValue::Count(count) => fields.push(count.to_string()),
                 CellValue::Measure(value) => {
                     let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
@@ -42,7 +47,9 @@ pub(super) fn render(table: &Table) -> String {
                 }
             }
         }
-        fields.push(row.marks.join("; "));
+        if of_cells {
+            fields.push(row.marks.join("; "));
+        }
         text += &line(&fields);
     }
     text

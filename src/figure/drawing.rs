@@ -4,6 +4,7 @@ use super::chart::{Chart, Geometry, Role, Scale};
 use super::compare::{Comparison, SettingLevels, compare};
 use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out};
 use super::render::{Format, render};
+use super::published::OfPaper;
 use super::study::{Form, Study};
 use super::table::Table;
 use crate::analysis::{Cell, CellKey, Key, Source, cells_of};
@@ -30,13 +31,16 @@ pub struct Figure {
     pub measures: Vec<(Key, String)>,
     /// What the study names that is not there, one line each.
     pub missing: Vec<String>,
+    /// What there is of the paper's table or figure that the study is of.
+    pub of_paper: Option<OfPaper>,
     facts: Vec<CellFacts>,
 }
 
 /// Makes a figure of the cells of one or more sessions; fails where the study's filter cannot be read.
 pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> {
     Filter::typed(&study.filter)?;
-    let Comparison { mut charts, table, settings, cells, all_cells, measures, missing, .. } = compare(sources, study);
+    let Comparison { mut charts, table, settings, cells, all_cells, measures, missing, of_paper, .. } =
+        compare(sources, study);
     // Points that no line joins say nothing of scaling: a note says what to run.
     let scales = |chart: &Chart| chart.series().any(|series| series.points.len() > 1 && series.role == Role::Measured);
     if study.form == Form::Scaling && !charts.iter().any(scales) {
@@ -48,7 +52,8 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     let shown = |cell: &&Cell| cells.iter().any(|(key, _)| *key == cell.key());
     let facts = cells_of(sources).iter().filter(shown).map(CellFacts::of).collect();
     let title = charts.first().map_or(study.about.clone(), |chart| chart.title.clone());
-    Ok(Figure { study: study.clone(), title, charts, table, settings, cells, all_cells, measures, missing, facts })
+    let study = study.clone();
+    Ok(Figure { study, title, charts, table, settings, cells, all_cells, measures, missing, of_paper, facts })
 }
 
 /// Shares have no logarithm that says anything, and fields of colours no axis.
@@ -67,7 +72,8 @@ impl Figure {
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         let of_charts = self.charts.iter().flat_map(|chart| &chart.notes);
-        for note in self.missing.iter().chain(of_charts).chain(&self.table.notes) {
+        let of_paper = self.of_paper.iter().flat_map(|of_paper| &of_paper.notes);
+        for note in self.missing.iter().chain(of_paper).chain(of_charts).chain(&self.table.notes) {
             if !notes.contains(note) {
                 notes.push(note.clone());
             }

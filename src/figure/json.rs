@@ -49,13 +49,16 @@ impl Serialize for JsonRow<'_> {
         if !row.session.is_empty() {
             map.serialize_entry("session", &row.session)?;
         }
-        map.serialize_entry("cell", &row.cell)?;
-        map.serialize_entry("data", &row.data)?;
-        map.serialize_entry("levels", &row.levels)?;
+        if !row.cell.is_empty() {
+            map.serialize_entry("cell", &row.cell)?;
+            map.serialize_entry("data", &row.data)?;
+            map.serialize_entry("levels", &row.levels)?;
+        }
         for (column, value) in table.columns.iter().zip(&row.values) {
             match value {
                 // Levels stand together, those that all rows share too.
                 CellValue::Level(_) => {}
+                CellValue::Text(text) => map.serialize_entry(&column.key, text)?,
                 CellValue::Count(count) => map.serialize_entry(&column.key, count)?,
                 CellValue::Measure(value) => {
                     let (low, high) = value.interval.map(|interval| (interval.low, interval.high)).unzip();
@@ -66,7 +69,9 @@ impl Serialize for JsonRow<'_> {
                 CellValue::Missing => map.serialize_entry(&column.key, &None::<u64>)?,
             }
         }
-        map.serialize_entry("marks", &row.marks)?;
+        if !row.cell.is_empty() {
+            map.serialize_entry("marks", &row.marks)?;
+        }
         map.end()
     }
 }

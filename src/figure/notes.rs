@@ -73,7 +73,7 @@ fn held_note(cells: &[Cell]) -> String {
 fn method_note(rows: &[Row]) -> String {
     let values = rows.iter().flat_map(|row| &row.values).filter_map(|value| match value {
         CellValue::Measure(value) => Some((value.method, value.n)),
-        CellValue::Level(_) | CellValue::Count(_) | CellValue::Missing => None,
+        CellValue::Level(_) | CellValue::Text(_) | CellValue::Count(_) | CellValue::Missing => None,
     });
     // A value over itself has several repeats and no interval: the baseline's note tells.
     let mut methods: Vec<(Method, usize)> = values.filter(|(method, n)| *method != Method::One || *n == 1).collect();

@@ -34,9 +34,7 @@ impl Against {
     pub(super) fn value(&self, cell: &Cell, cells: &[Cell]) -> Option<Value> {
         let (factor, level) = self.sibling;
         let is_sibling = |other: &&Cell| {
-            let same = cell.levels.iter().all(|(key, own)| key == factor || other.levels.get(key) == Some(own));
-            let there = other.level(factor).is_some_and(|found| found.to_string() == level);
-            same && there && (other.session, other.data, other.mode()) == (cell.session, cell.data, cell.mode())
+            other.is_like(cell, &[factor]) && other.level(factor).is_some_and(|found| found.to_string() == level)
         };
         over_baseline(cell, cells.iter().find(is_sibling), TIME)
     }

@@ -243,6 +243,8 @@ pub struct Study {
     pub metric_unit: MetricUnit,
     /// The axis of values is logarithmic.
     pub log: bool,
+    /// The id of the paper's table or figure that it is of, whose numbers stand beside the measured ones: `2503.15252/table-2`.
+    pub paper: Option<Key>,
     /// How it is set on paper.
     pub style: Style,
 }
@@ -268,6 +270,7 @@ impl Default for Study {
             metrics: TRACE_METRICS.iter().take(7).map(|metric| metric.key.into()).collect(),
             metric_unit: MetricUnit::Seconds,
             log: false,
+            paper: None,
             style: Style::default(),
         }
     }

@@ -4,7 +4,7 @@ use super::notes::notes;
 use super::sibling::Against;
 use super::study::{RATE, RATIO, SPEEDUP, Study, names_cell};
 use crate::analysis::{
-    Cell, CellKey, Key, Level, Levels, Measure, Method, RunState, RunSummary, Setting, Value, measure_of, ratio,
+    Cell, CellKey, Interval, Key, Level, Levels, Measure, Method, RunState, RunSummary, Setting, Value, measure_of, ratio,
     summarise,
 };
 
@@ -32,6 +32,8 @@ pub enum CellValue {
     Level(Level),
     /// A count: epochs, repeats.
     Count(u64),
+    /// Words that are no level.
+    Text(String),
     /// A measure over repeats, in the column's `unit`.
     Measure(Value),
     /// Not known.
@@ -65,7 +67,8 @@ impl Row {
 
     /// The count of a value, where it is not that of the row's finished runs.
     pub fn other_n(&self, value: &Value) -> Option<usize> {
-        (value.n != self.runs).then_some(value.n)
+        // Nobody says of how many repeats a published value is.
+        (value.n != self.runs && value.n > 0).then_some(value.n)
     }
 }
 
@@ -85,7 +88,10 @@ pub struct Table {
 impl Table {
     /// Whether a column holds names, which stand to the left; numbers stand to the right.
     pub fn is_text(&self, column: usize) -> bool {
-        let is_name = |row: &Row| matches!(&row.values[column], CellValue::Level(level) if level.as_text().is_some());
+        let is_name = |row: &Row| match &row.values[column] {
+            CellValue::Level(level) => level.as_text().is_some(),
+            value => matches!(value, CellValue::Text(_)),
+        };
         self.rows.iter().any(is_name)
     }
 
@@ -266,6 +272,15 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str) -> 
     }
     let base = by_repeat(baseline, key);
     if cell.measure(key).is_some_and(Measure::is_time) { ratio(&base, &own) } else { ratio(&own, &base) }
+}
+
+/// A value in another unit.
+pub(super) fn scaled(value: Value, factor: f64) -> Value {
+    let interval = value.interval.map(|ends| Interval {
+        low: (ends.low * factor).min(ends.high * factor),
+        high: (ends.low * factor).max(ends.high * factor),
+    });
+    Value { median: value.median * factor, interval, ..value }
 }
 
 /// The labels of a row's runs, each once, and how many of them did not finish.

@@ -46,6 +46,15 @@ pub fn identity(spec: &WorkloadSpec, data: &Data, traced: bool, mode: Mode, leve
 }
 
 impl WorkloadSpec {
+    /// Whether a factor has a meaning in a cell with these levels. What depends on the data set counts as having one.
+    ///
+    /// Cells that differ in levels without meaning alone are otherwise equal: `tf32 = conv` of an fp32 cell, `tf32 = off` of its
+    /// fp64 sibling.
+    pub fn has_meaning(&self, factor: &str, levels: &Levels) -> bool {
+        let factor = self.factor(factor);
+        factor.is_none_or(|factor| self.idle(factor, levels, &Data::default()).is_none())
+    }
+
     /// The setting and its level under which a factor has no meaning in a cell; none where it has one.
     pub(super) fn idle<'a>(
         &'a self,

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use super::identity::{Head, Identity, line};
-use super::{Block, Data, Estimate, Key, Level, Levels, Node, Plan, Request, Shape};
+use super::{Block, Data, Estimate, Key, Level, Levels, Node, Plan, Request, Shape, WorkloadSpec};
 
 /// A combination of levels that can run on the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,11 +100,52 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
         matrix.invalid.push(InvalidCell { workload: plan.first.spec.key.clone(), levels, reason });
         return matrix;
     }
-    let (mut seen, mut ids) = (HashSet::new(), HashSet::new());
-    for (number, block) in plan.blocks().enumerate() {
-        if number == 1 {
-            matrix.of_first_block = matrix.cells.len();
+    let (mut merged, mut ids) = (Merged::default(), HashSet::new());
+    combine(plan, &mut merged, |block, identity, levels| {
+        let is_first = std::ptr::eq(block, &plan.first);
+        let workload = block.spec.key.clone();
+        match check(plan, block, node, &levels) {
+            Ok((shape, estimate)) => {
+                let (data, id) = (block.data.clone(), distinct(identity, &mut ids));
+                matrix.cells.push(Cell { workload, data, levels, identity, id, shape, estimate });
+                matrix.of_first_block += usize::from(is_first);
+            }
+            Err(reason) => matrix.invalid.push(InvalidCell { workload, levels, reason }),
         }
+    });
+    matrix.merged = merged;
+    matrix
+}
+
+/// A cell that a plan asks for, whether or not a machine can run it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskedCell {
+    /// What is run.
+    pub workload: Arc<WorkloadSpec>,
+    /// Its data set.
+    pub data: Data,
+    /// The level of every factor.
+    pub levels: Levels,
+    /// What it is, in every plan and on every machine.
+    pub identity: Identity,
+}
+
+/// The cells that a plan asks for, each once, in the order of [`Matrix::cells`]; none of a plan that is too large.
+pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
+    let mut cells = Vec::new();
+    if plan.too_large().is_none() {
+        combine(plan, &mut Merged::default(), |block, identity, levels| {
+            let (workload, data) = (block.spec.clone(), block.data.clone());
+            cells.push(AskedCell { workload, data, levels, identity });
+        });
+    }
+    cells
+}
+
+/// Hands over each cell of a plan once, block by block; `merged` takes what is the same as another.
+fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Block, Identity, Levels)) {
+    let mut seen = HashSet::new();
+    for block in plan.blocks() {
         let pieces = Pieces::new(plan, block);
         let mut chosen = vec![0; block.factors.len()];
         for number in 0..block.combinations() {
@@ -113,26 +155,15 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
                 *choice = (rest % levels.len() as u64) as usize;
                 rest /= levels.len() as u64;
             }
-            let (identity, levels) = pieces.cell(&chosen, &mut matrix.merged.idle);
-            if !seen.insert(identity) {
-                matrix.merged.combinations += 1;
-                continue;
-            }
-            let workload = block.spec.key.clone();
-            match check(plan, block, node, &levels) {
-                Ok((shape, estimate)) => {
-                    let (data, id) = (block.data.clone(), distinct(identity, &mut ids));
-                    matrix.cells.push(Cell { workload, data, levels, identity, id, shape, estimate });
-                }
-                Err(reason) => matrix.invalid.push(InvalidCell { workload, levels, reason }),
+            let (identity, levels) = pieces.cell(&chosen, &mut merged.idle);
+            if seen.insert(identity) {
+                each(block, identity, levels);
+            } else {
+                merged.combinations += 1;
             }
         }
     }
-    if plan.further.is_empty() {
-        matrix.of_first_block = matrix.cells.len();
-    }
-    matrix.merged.idle.sort();
-    matrix
+    merged.idle.sort();
 }
 
 /// What one combination of levels of a plan's block comes to on a machine.

@@ -9,7 +9,7 @@ use super::{CompareCommand, CompareState, look, value_text};
 use crate::analysis::{CellKey, TRACE_METRICS};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
-use crate::figure::{Chart, Panel, Point, Series, ticks};
+use crate::figure::{Chart, Panel, Point, Role as RoleOf, Series, ticks};
 
 const BAR: f32 = 16.0;
 const GAP: f32 = 2.0;
@@ -173,6 +173,15 @@ impl Scene<'_> {
             whisker(ui.painter(), bar.center().y, (low, high), text_colour, ui.visuals().extreme_bg_color);
             end = end.max(high);
         }
+        if let Some(printed) = self.published(panel, series, point) {
+            let x = left + printed.value.median as f32 * unit;
+            if let Some(ends) = printed.value.interval {
+                let ends = (left + ends.low as f32 * unit, left + ends.high as f32 * unit);
+                whisker(ui.painter(), bar.center().y, ends, text_colour, ui.visuals().extreme_bg_color);
+            }
+            look::paint_hollow(ui.painter(), Pos2::new(x, bar.center().y), text_colour, ui.visuals().extreme_bg_color);
+            end = end.max(x + 6.0);
+        }
         let (median, ratio) =
             (value_text::number(point.value.median), point.ratio.map(|ratio| value_text::ratio(ratio.median)));
         let at = Pos2::new(end + 1.5 * GRID, bar.center().y);
@@ -190,7 +199,7 @@ impl Scene<'_> {
         }
         let id = ui.scope_id().with((panel, &series.name, point.x as usize));
         let response = ui.interact(all, id, Sense::click());
-        response.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, self.bar_name(series, point)));
+        response.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, self.bar_name((panel, series), point)));
         if response.clicked() {
             commands.push(Command::Compare(CompareCommand::Select(point.cell.clone().filter(|_| !chosen))));
         }
@@ -199,11 +208,17 @@ impl Scene<'_> {
         {
             commands.push(Command::Compare(CompareCommand::Open(cell.clone())));
         }
-        response.on_hover_ui(|ui| self.hover(ui, series, point));
+        response.on_hover_ui(|ui| self.hover(ui, (panel, series), point));
+    }
+
+    /// What a paper prints of a bar.
+    fn published(&self, panel: usize, series: &Series, point: &Point) -> Option<&Point> {
+        let of = |other: &&Series| other.role == RoleOf::Published && other.name == series.name;
+        bar_of(self.chart.panels[panel].series.iter().find(of)?, point.x as usize)
     }
 
     /// The accessible name of a bar.
-    fn bar_name(&self, series: &Series, point: &Point) -> String {
+    fn bar_name(&self, (panel, series): (usize, &Series), point: &Point) -> String {
         let cell = point.cell.as_ref().map_or("", |key| self.cell_name(key));
         let value = format!("{} {}", value_text::number(point.value.median), self.chart.y.unit);
         let is_metric = TRACE_METRICS.iter().any(|kind| kind.name == series.name);
@@ -212,7 +227,9 @@ impl Scene<'_> {
         } else {
             &self.chart.y.name
         };
-        format!("Bar {cell}: {measure} {}", value.trim_end())
+        let printed = self.published(panel, series, point);
+        let printed = printed.map_or(String::new(), |printed| format!(", published {}", value_text::number(printed.value.median)));
+        format!("Bar {cell}: {measure} {}{printed}", value.trim_end())
     }
 
     fn cell_name(&self, key: &CellKey) -> &str {
@@ -221,7 +238,7 @@ impl Scene<'_> {
     }
 
     /// Tooltip: the value with all digits, and its origin.
-    fn hover(&self, ui: &mut Ui, series: &Series, point: &Point) {
+    fn hover(&self, ui: &mut Ui, (panel, series): (usize, &Series), point: &Point) {
         ui.set_max_width(360.0);
         ui.strong(point.cell.as_ref().map_or("", |key| self.cell_name(key)));
         let unit = &self.chart.y.unit;
@@ -230,6 +247,11 @@ impl Scene<'_> {
             ui.label(&series.name);
         }
         ui.label(value_text::origin(&point.value, 1.0, unit));
+        if let Some(printed) = self.published(panel, series, point) {
+            let over = point.value.median / printed.value.median;
+            let ends = printed.value.interval.map_or(String::new(), |ends| format!(" [{}, {}]", ends.low, ends.high));
+            ui.label(format!("published: {}{ends} {unit}; measured over published {}", printed.value.median, value_text::ratio(over)));
+        }
         if let (Some(ratio), Some((_, baseline))) = (&point.ratio, &self.picture.comparison.baseline) {
             let interval = value_text::interval(ratio, 1.0);
             ui.label(format!("{} {interval} vs {baseline}", value_text::ratio(ratio.median)));

@@ -1,12 +1,12 @@
 //! Lines: losses with bands over epochs, steps or time, and scaling over GPUs with intervals and ideals.
 
 use eframe::egui::{Color32, ScrollArea, Ui, vec2};
-use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints, Points};
+use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoints, Points};
 
 use super::{CompareState, look, value_text};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{Chart, Geometry, Panel, Role, Series, ticks_between};
+use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Series, ticks_between};
 
 const LEAST: f32 = 220.0;
 const LEAST_HEIGHT: f32 = 168.0;
@@ -93,6 +93,12 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
             let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
             if series.role == Role::Ideal {
                 plot.line(ideal(series, colour));
+                continue;
+            }
+            if series.role == Role::Published {
+                let name = format!("{}, {PUBLISHED}", series.name);
+                let marks = Points::new(name, medians(series)).color(colour).filled(false);
+                plot.points(marks.shape(MarkerShape::Diamond).radius(5.5));
                 continue;
             }
             if chart.geometry == Geometry::Lines {

@@ -8,7 +8,7 @@ use eframe::egui::{
 use egui_plot::MarkerShape;
 
 use crate::app::theme::BODY;
-use crate::figure::{self, Chart, Geometry, Hatch, Look, Marker, Series};
+use crate::figure::{self, Chart, Geometry, Hatch, Look, Marker, PUBLISHED, Series};
 
 /// The colour of a look in the theme.
 pub fn colour(look: &Look, dark: bool) -> Color32 {
@@ -92,6 +92,12 @@ pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, d
     }
 }
 
+/// Paints the mark of what a paper prints: a diamond, empty within.
+pub fn paint_hollow(painter: &Painter, centre: Pos2, line: Color32, ground: Color32) {
+    let corners = [vec2(4.5, 0.0), vec2(0.0, 4.5), vec2(-4.5, 0.0), vec2(0.0, -4.5)].map(|corner| centre + corner);
+    painter.add(Shape::convex_polygon(corners.to_vec(), ground, Stroke::new(1.4, line)));
+}
+
 /// The marker of a point in a plot.
 pub fn marker_shape(marker: Marker) -> MarkerShape {
     match marker {
@@ -123,7 +129,8 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
             series.push(one);
         }
     }
-    if series.len() < 2 {
+    let is_published = charts.iter().any(Chart::has_published);
+    if series.len() < 2 && !is_published {
         return;
     }
     ScrollArea::vertical().id_salt("legend").max_height(96.0).auto_shrink([false, true]).show(ui, |ui| {
@@ -139,6 +146,14 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
                         line_sample_ui(ui, one);
                     }
                     ui.label(&one.name);
+                });
+            }
+            if is_published {
+                together_ui(ui, 18.0 + text_width(ui, PUBLISHED), |ui| {
+                    let (rect, _) = ui.allocate_exact_size(vec2(14.0, 12.0), Sense::hover());
+                    let visuals = ui.visuals();
+                    paint_hollow(ui.painter(), rect.center(), visuals.text_color(), visuals.extreme_bg_color);
+                    ui.label(PUBLISHED);
                 });
             }
         });

@@ -130,7 +130,7 @@ impl Picture {
                 CellValue::Measure(value) => Some(value.median),
                 CellValue::Count(count) => Some(*count as f64),
                 CellValue::Level(level) => self.level_place(&self.comparison.table.columns[*column].key, level),
-                CellValue::Missing => None,
+                CellValue::Text(_) | CellValue::Missing => None,
             },
             Shown::Marks => Some(self.comparison.table.rows[row].marks.len() as f64),
             Shown::Proof => Some(self.proofs[row].iter().filter(|proof| !proof.in_effect).count() as f64),
@@ -181,6 +181,7 @@ fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> Strin
     match shown {
         Shown::Value(place) => match &row.values[*place] {
             CellValue::Level(level) => level.to_string(),
+            CellValue::Text(text) => text.clone(),
             CellValue::Count(count) => count.to_string(),
             CellValue::Missing => "–".to_owned(),
             CellValue::Measure(value) => {
@@ -190,7 +191,7 @@ fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> Strin
         },
         Shown::Interval(place) => match &row.values[*place] {
             CellValue::Measure(value) => value_text::interval(value, columns[*place].shown_factor),
-            CellValue::Level(_) | CellValue::Count(_) | CellValue::Missing => String::new(),
+            _ => String::new(),
         },
         Shown::Marks => row.marks.join(", "),
         Shown::Proof => {

@@ -278,6 +278,7 @@ fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
             CellValue::Measure(value) => measured(ui, &table.columns[*place], value),
             CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
             CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
+            CellValue::Text(text) => drop(ui.label(text)),
             CellValue::Missing => drop(ui.label("No finished run has it")),
         },
         Shown::Marks => {

@@ -5,6 +5,7 @@ use super::{Scene, shown_measure};
 use crate::analysis::{Cell, Setting, Value};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::study::{MEMORY, RATIO, SPEEDUP};
+pub(super) use crate::figure::table::scaled;
 
 /// The chosen measure: rows are groups, columns panels, colours bars.
 pub(super) fn bars(scene: &Scene) -> Chart {
@@ -85,13 +86,4 @@ fn finish(mut chart: Chart) -> Chart {
         chart.notes.push(format!("No finished run of these cells tells its {}.", chart.title.to_lowercase()));
     }
     chart
-}
-
-/// A value in another unit.
-pub(super) fn scaled(value: Value, factor: f64) -> Value {
-    let interval = value.interval.map(|ends| crate::analysis::Interval {
-        low: (ends.low * factor).min(ends.high * factor),
-        high: (ends.low * factor).max(ends.high * factor),
-    });
-    Value { median: value.median * factor, interval, ..value }
 }

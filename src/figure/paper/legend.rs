@@ -1,11 +1,11 @@
 //! What stands for which series: in rows above the data, which they never cover.
 
 use super::letter::{Anchor, Line};
-use super::look::{Paint, bar, marker};
+use super::look::{INK, Paint, bar, hollow, marker};
 use super::scene::{Area, Scene, Stroke};
 use super::side::Type;
 use super::style::Palette;
-use crate::figure::chart::{Chart, Geometry, Role, Series};
+use crate::figure::chart::{Chart, Geometry, PUBLISHED, Role, Series};
 
 /// The width of a sample, and the gap behind it.
 const SAMPLE: (f64, f64) = (13.0, 3.5);
@@ -16,7 +16,7 @@ struct Entry {
     name: String,
     paint: Paint,
     geometry: Geometry,
-    ideal: bool,
+    role: Role,
 }
 
 /// A legend, in rows.
@@ -34,16 +34,24 @@ impl Legend {
                     // Rows of a chart of activity have one look for each kind.
                     let variant = if chart.geometry == Geometry::Gantt { 0 } else { series.variant };
                     let paint = Paint::of(&series.look, variant, palette);
-                    entries.push(Entry { name: series.name.clone(), paint, geometry: chart.geometry, ideal: false });
+                    entries.push(Entry { name: series.name.clone(), paint, geometry: chart.geometry, role: Role::Measured });
                 }
             }
         }
         let ideal = |series: &&Series| series.role == Role::Ideal && series.name == "ideal";
         if let Some(series) = charts.iter().flat_map(|chart| chart.series()).find(ideal) {
             let paint = Paint::of(&crate::figure::Look::Grey, 0, palette);
-            entries.push(Entry { name: series.name.clone(), paint, geometry: Geometry::Scaling, ideal: true });
+            let (name, geometry) = (series.name.clone(), Geometry::Scaling);
+            entries.push(Entry { name, paint, geometry, role: Role::Ideal });
         }
-        if entries.len() < 2 {
+        let is_published = charts.iter().any(|chart| chart.has_published());
+        if is_published {
+            let paint = Paint::of(&crate::figure::Look::Grey, 0, palette);
+            let (name, geometry) = (PUBLISHED.to_owned(), Geometry::Scaling);
+            entries.push(Entry { name, paint, geometry, role: Role::Published });
+        }
+        // A mark that no axis names needs one.
+        if entries.len() < 2 && !is_published {
             entries.clear();
         }
         let mut rows: Vec<Vec<Entry>> = Vec::new();
@@ -94,7 +102,9 @@ fn row_height(kind: Type) -> f64 {
 
 fn sample(scene: &mut Scene, entry: &Entry, x: f64, middle: f64, kind: Type) {
     let is_area = matches!(entry.geometry, Geometry::Bars | Geometry::Stacked | Geometry::Percent | Geometry::Gantt);
-    if entry.ideal {
+    if entry.role == Role::Published {
+        hollow(scene, (x + SAMPLE.0 / 2.0, middle), 2.1, INK);
+    } else if entry.role == Role::Ideal {
         scene.line(&[(x, middle), (x + SAMPLE.0, middle)], ideal_stroke(&entry.paint));
     } else if is_area {
         let half = kind.typist.capital(kind.small) / 2.0 + 0.4;

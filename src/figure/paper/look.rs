@@ -138,6 +138,12 @@ fn diagonals(area: &Area, rising: bool, segments: &mut Vec<Segment>) {
     }
 }
 
+/// The mark of what a paper prints: a diamond, white within.
+pub(super) fn hollow(scene: &mut Scene, (x, y): (f64, f64), radius: f64, line: Colour) {
+    let corners = [(x + radius, y), (x, y + radius), (x - radius, y), (x, y - radius)];
+    scene.path(polygon(&corners), Some(([0xff; 3], 1.0)), Some(Stroke::new(line, 0.8)));
+}
+
 /// The shape of a point.
 pub(super) fn marker(scene: &mut Scene, centre: (f64, f64), radius: f64, paint: &Paint) {
     let fill = Some((paint.line, 1.0));

@@ -2,7 +2,7 @@
 
 use super::legend::ideal_stroke;
 use super::letter::{Anchor, Line};
-use super::look::{INK, Paint, bar, luminance, marker, mix};
+use super::look::{INK, Paint, bar, hollow, luminance, marker, mix};
 use super::scene::{Area, Colour, Scene, Segment, Stroke, polygon};
 use super::side::{Side, Type};
 use super::style::Palette;
@@ -77,18 +77,29 @@ fn sound(series: &Series) -> impl Iterator<Item = &Point> {
     series.points.iter().filter(|point| point.value.median.is_finite() && point.x.is_finite())
 }
 
+/// What was measured: what a paper prints of it is drawn over it.
+fn measured(panel: &Panel) -> impl Iterator<Item = &Series> {
+    panel.series.iter().filter(|series| series.role == Role::Measured)
+}
+
+/// What a paper prints of a series.
+fn published<'a>(panel: &'a Panel, series: &Series) -> impl Iterator<Item = &'a Point> {
+    let of = |other: &&Series| other.role == Role::Published && other.name == series.name;
+    panel.series.iter().find(of).into_iter().flat_map(sound)
+}
+
 /// The series that have a point at a place, in order; where the panel's series all do somewhere, each keeps its slot.
 fn slots<'a>(chart: &Chart, panel: &'a Panel) -> Vec<Vec<Option<&'a Series>>> {
     let places = chart.x.categories.len();
     let at = |place: usize| -> Vec<&Series> {
         let here = |series: &&Series| sound(series).any(|point| point.x as usize == place);
-        panel.series.iter().filter(here).collect()
+        measured(panel).filter(here).collect()
     };
-    let full = (0..places).any(|place| at(place).len() == panel.series.len());
+    let full = (0..places).any(|place| at(place).len() == measured(panel).count());
     let slot = |place: usize| match full {
         true => {
             let here = at(place);
-            panel.series.iter().map(|series| here.iter().find(|one| std::ptr::eq(**one, series)).copied()).collect()
+            measured(panel).map(|series| here.iter().find(|one| std::ptr::eq(**one, series)).copied()).collect()
         }
         false => at(place).into_iter().map(Some).collect(),
     };
@@ -119,6 +130,10 @@ fn bars(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
             let area = Area::between((x - half, field.y(0.0)), (x + half, field.y(point.value.median)));
             bar(scene, &area, &paint);
             field.whisker(scene, x, &point.value, (0.5 * half).min(2.2));
+        }
+        for point in published(panel, series).filter(|point| point.x as usize == place) {
+            field.whisker(scene, x, &point.value, 1.2);
+            hollow(scene, (x, field.y(point.value.median)), 2.1, INK);
         }
     });
 }
@@ -180,6 +195,9 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
         let every = (points.len() as f64 * 9.0 / field.area.width).ceil().max(1.0) as usize;
         for point in points.iter().step_by(every) {
             marker(scene, *point, 1.9, &paint);
+        }
+        for point in published(panel, series) {
+            hollow(scene, (field.x(point.x), field.y(point.value.median)), 2.3, paint.line);
         }
     }
 }

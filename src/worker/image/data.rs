@@ -1,4 +1,4 @@
-//! Batches for the trainer: scenario a's bytes upsampled, scenario b's files decoded (2505.22905 section 3), by threads of the
+//! Batches for the trainer: scenario a's bytes upsampled, scenario b's files decoded (2505.22905 section 4.1), by threads of the
 //! host, by NVIDIA DALI, or on the device itself.
 
 mod dali;

@@ -40,7 +40,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .finding("Restarted loaders pause before each epoch on 3-4 GPUs (2505.22905 Fig. 7)."),
         Factor::named(Scenario::KEY, "Scenario", Scenario::NAMES)
             .help("a: 28×28 digits, upsampled for each batch. b: 300×300 colour files, normalised only.")
-            .finding("b moves the cost from arithmetic on the CPU to memory traffic (2505.22905 section 3)."),
+            .finding("b moves the cost from arithmetic on the CPU to memory traffic (2505.22905 section 4.1)."),
         Factor::named(Strategy::KEY, "Strategy", Strategy::NAMES)
             .help("How work is distributed over GPUs. ddp-ds: each rank loads and processes its own share.")
             .finding("ddp-ds scales with the GPUs, ddp and ddp-rr do not (2503.15252 Fig. 1)."),
@@ -81,7 +81,7 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::count("epochs", "Epochs", 1..=100_000, 1)
             .usual(&[1.0, 2.0, 5.0, 10.0, 20.0])
             .help("Passes over the training set.")
-            .finding("98-99 % accuracy within 20 epochs (2505.22905 section 3)."),
+            .finding("98-99 % accuracy within 20 epochs (2505.22905 section 4.1)."),
         Factor::number("learning_rate", "Learning rate", 0.0..=100.0, 0.01)
             .usual(&[0.001, 0.003, 0.01, 0.03, 0.1])
             .help("SGD's step size; momentum is 0.9."),

@@ -59,7 +59,7 @@ levels! {
     }
 }
 levels! {
-    /// Which images (2505.22905 section 3).
+    /// Which images (2505.22905 section 4.1).
     Scenario = "scenario" {
         /// 28×28 digits, upsampled.
         A = "a",

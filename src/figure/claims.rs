@@ -1,0 +1,85 @@
+//! Judgements of the papers' claims as a table.
+
+use super::number::significant;
+use super::table::{CellValue, Column, Row, Table};
+use crate::analysis::Levels;
+use crate::papers::{Judgement, Test, Verdict};
+
+/// One row a comparison, or a test that no cells carry out: of claims that nothing tests with `with_untested` alone.
+pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
+    let column = |key: &str, name: &str, is_measure: bool| Column {
+        key: key.into(),
+        name: name.to_owned(),
+        unit: String::new(),
+        shown_unit: String::new(),
+        shown_factor: 1.0,
+        is_measure,
+    };
+    let columns = vec![
+        column("claim", "Claim", false),
+        column("source", "Source", false),
+        column("verdict", "Verdict", false),
+        column("test", "Test", false),
+        column("cells", "Cells", false),
+        column("value", "Value", true),
+        column("claimed", "Claimed", false),
+        column("finding", "Finding", false),
+    ];
+    let text = |text: &str| if text.is_empty() { CellValue::Missing } else { CellValue::Text(text.to_owned()) };
+    let mut rows = Vec::new();
+    for judgement in judgements.iter().filter(|one| with_untested || one.verdict != Verdict::Untested) {
+        let claim = judgement.claim;
+        let mut row = |test: &Test, runs: usize, rest: [CellValue; 2], finding: Verdict| {
+            let [cells, value] = rest;
+            rows.push(Row {
+                session: String::new(),
+                cell: String::new(),
+                data: String::new(),
+                levels: Levels::default(),
+                runs,
+                values: vec![
+                    text(&claim.id),
+                    text(&format!("{} {}", claim.paper, claim.place)),
+                    text(judgement.verdict.name()),
+                    text(&test.says),
+                    cells,
+                    value,
+                    text(&claimed(test)),
+                    text(finding.name()),
+                ],
+                marks: Vec::new(),
+            });
+        };
+        for finding in &judgement.findings {
+            let cells = [text(&finding.cells), CellValue::Measure(finding.value)];
+            row(finding.test, finding.value.n, cells, finding.verdict);
+        }
+        for test in &judgement.untested {
+            row(test, 0, [CellValue::Missing, CellValue::Missing], Verdict::Untested);
+        }
+    }
+    let count = |verdict| judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
+    let counts: Vec<String> =
+        Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
+    let mut notes = vec![
+        format!("{} claims: {}", judgements.len(), counts.join(", ")),
+        "values are medians over repeats of ratios (of differences where the claim is of accuracy), with their intervals; \
+         a claim holds where every interval lies within it, and fails where one lies outside"
+            .to_owned(),
+    ];
+    for judgement in judgements.iter().filter(|judgement| !judgement.reason().is_empty()) {
+        if judgement.verdict != Verdict::Untested {
+            notes.push(format!("{}: {}", judgement.claim.id, judgement.reason()));
+        }
+    }
+    Table { study: "claims".to_owned(), columns, rows, notes }
+}
+
+/// The bounds of a test with its tolerance: `1.42 to 1.81`, `at least 2.00`.
+pub fn claimed(test: &Test) -> String {
+    match test.bounds() {
+        (low, f64::INFINITY) => format!("at least {}", significant(low)),
+        (f64::NEG_INFINITY, high) => format!("at most {}", significant(high)),
+        (low, high) => format!("{} to {}", significant(low), significant(high)),
+    }
+}

@@ -1,0 +1,293 @@
+//! What a session's runs say to the papers' claims.
+
+use serde::Serialize;
+
+use super::claim::{Claim, Compare, Side, Test, claims};
+use crate::analysis::{Cell, Interval, Key, Recording, RunState, RunSummary, Value, summarise, varying};
+use crate::plan::Filter;
+
+/// What runs say to a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// No cells of the session test it.
+    Untested,
+    /// The interval of every comparison lies within the claim.
+    Holds,
+    /// An interval reaches over an end of the claim, a comparison has too few repeats, or not all of the claim was tested.
+    Undecided,
+    /// The interval of a comparison lies outside the claim.
+    Fails,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Holds, Self::Fails, Self::Undecided, Self::Untested];
+
+    /// The name in files and on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::Undecided => "undecided",
+            Self::Untested => "untested",
+        }
+    }
+}
+
+/// A test carried out on cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The test.
+    pub test: &'static Test,
+    /// What the cells have in common that tells them from the cells of the test's other findings: `gpus = 4`; may be empty.
+    pub cells: String,
+    /// The comparison over repeats.
+    pub value: Value,
+    /// What it says.
+    pub verdict: Verdict,
+}
+
+/// What the runs of a session say to a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// The claim.
+    pub claim: &'static Claim,
+    /// What they say: the worst of the findings.
+    pub verdict: Verdict,
+    /// Test by test, in the order of cells.
+    pub findings: Vec<Finding>,
+    /// Tests that no cells carry out.
+    pub untested: Vec<&'static Test>,
+}
+
+impl Judgement {
+    /// Why it is undecided, or what to run to test it; empty where it holds or fails.
+    pub fn reason(&self) -> String {
+        let single = self.findings.iter().filter(|finding| finding.value.interval.is_none()).count();
+        let missing: Vec<&str> = self.untested.iter().map(|test| test.says.as_str()).collect();
+        match self.verdict {
+            Verdict::Holds | Verdict::Fails => String::new(),
+            Verdict::Untested => {
+                let plan = self.claim.on.iter().find(|id| super::artefact(id).is_ok_and(|one| one.plan().is_some()));
+                let run = plan.map(|id| format!("run its cells: multicard run --preset {id}"));
+                run.unwrap_or_else(|| "multicard has no plan for its cells yet".to_owned())
+            }
+            Verdict::Undecided if single > 0 => {
+                format!("{single} comparisons are of one repeat, which has no interval: run more repeats")
+            }
+            Verdict::Undecided if !missing.is_empty() => format!("not tested: {}", missing.join("; ")),
+            Verdict::Undecided => "intervals reach over the claim's bounds: run more repeats".to_owned(),
+        }
+    }
+}
+
+/// Judges all claims by the runs of cells.
+pub fn judge(cells: &[Cell]) -> Vec<Judgement> {
+    claims().iter().map(|claim| judgement(claim, cells)).collect()
+}
+
+fn judgement(claim: &'static Claim, cells: &[Cell]) -> Judgement {
+    let (mut findings, mut untested) = (Vec::new(), Vec::new());
+    for test in &claim.tests {
+        let found = carry_out(test, cells);
+        if found.is_empty() {
+            untested.push(test);
+        }
+        findings.extend(found);
+    }
+    let worst = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Untested);
+    let verdict = if worst == Verdict::Holds && !untested.is_empty() { Verdict::Undecided } else { worst };
+    Judgement { claim, verdict, findings, untested }
+}
+
+/// Compares the cells that a test names, for each combination of the settings that it does not.
+fn carry_out(test: &'static Test, cells: &[Cell]) -> Vec<Finding> {
+    let filter = Filter::parse(&test.filter).unwrap_or_default();
+    // Recording costs time: all but metrics of reports is taken from runs that nothing recorded.
+    let is_metric = test.measure.iter().all(|key| is_metric(key));
+    let recorded = |cell: &Cell| cell.recording() == Recording::Traced;
+    let mut about: Vec<&Cell> = cells
+        .iter()
+        .filter(|cell| cell.recording() != Recording::Report && recorded(cell) == is_metric)
+        .filter(|cell| filter.admits(&|key: &str| cell.level(key)))
+        .collect();
+    about.retain(|cell| !values(test, cell).is_empty());
+    let keys: Vec<&str> = test.keys().into_iter().map(Key::as_str).collect();
+    let sides: Vec<&Side> = test.of.iter().chain(&test.over).collect();
+    let mut groups: Vec<Vec<&Cell>> = vec![Vec::new()];
+    for side in &sides {
+        let is = |cell: &Cell| side.iter().all(|(key, level)| cell.level(key).as_ref() == Some(level));
+        let mut longer = Vec::new();
+        for group in &groups {
+            let fits = |cell: &&&Cell| is(cell) && group.iter().all(|other| cell.is_like(other, &keys));
+            longer.extend(about.iter().filter(fits).map(|cell| [group.as_slice(), &[*cell]].concat()));
+        }
+        groups = longer;
+    }
+    let firsts: Vec<Cell> = groups.iter().map(|group| group[0].clone()).collect();
+    let telling = varying(&firsts);
+    let finding = |group: &Vec<&Cell>| {
+        let value = compare(test, group)?;
+        let settings = telling.iter().filter(|setting| !["cell", "trace"].contains(&&*setting.key));
+        let names = settings.filter_map(|setting| Some(format!("{} = {}", setting.key, group[0].level(&setting.key)?)));
+        Some(Finding { test, cells: names.collect::<Vec<_>>().join(", "), value, verdict: verdict(test, &value) })
+    };
+    groups.iter().filter_map(finding).collect()
+}
+
+fn is_metric(key: &str) -> bool {
+    crate::analysis::TRACE_METRICS.iter().any(|metric| key.strip_prefix(metric.key).is_some())
+}
+
+/// What a test asks of each finished run, with its repeat.
+fn values(test: &Test, cell: &Cell) -> Vec<(u32, f64)> {
+    let of_run = |run: &RunSummary| {
+        let one = |key: &Key| -> Option<f64> {
+            let measure = run.measures.find(key)?;
+            if !test.over_epochs {
+                return measure.of_run_alone(run);
+            }
+            let values: Vec<f64> = run.epochs.iter().filter_map(|epoch| epoch.value(key)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let sum = |keys: &[Key]| keys.iter().map(one).sum::<Option<f64>>();
+        let value = sum(&test.measure)?;
+        if test.share_of.is_empty() { Some(value) } else { Some(value / sum(&test.share_of)?) }
+    };
+    let mut values: Vec<(u32, f64)> = Vec::new();
+    for run in cell.runs.iter().filter(|run| run.state == RunState::Finished) {
+        if let Some(value) = of_run(run)
+            && values.iter().all(|(repeat, _)| *repeat != run.repeat)
+        {
+            values.push((run.repeat, value));
+        }
+    }
+    values
+}
+
+/// The comparison of a test's cells over the repeats that all of them have: of ratios the median of their logarithms.
+fn compare(test: &Test, group: &[&Cell]) -> Option<Value> {
+    let sides: Vec<Vec<(u32, f64)>> = group.iter().map(|cell| values(test, cell)).collect();
+    let (first, others) = sides.split_first()?;
+    let of = test.of.len();
+    let term = |place: usize, value: f64| {
+        let value = if test.compare == Compare::Ratio { value.ln() } else { value };
+        if place < of { value } else { -value }
+    };
+    let of_repeat = |(repeat, value): &(u32, f64)| {
+        let mut sum = term(0, *value);
+        for (place, side) in others.iter().enumerate() {
+            sum += term(place + 1, side.iter().find(|(other, _)| other == repeat)?.1);
+        }
+        Some(sum)
+    };
+    let value = summarise(&first.iter().filter_map(of_repeat).collect::<Vec<_>>())?;
+    if test.compare == Compare::Difference {
+        return Some(value);
+    }
+    let interval = value.interval.map(|ends| Interval { low: ends.low.exp(), high: ends.high.exp() });
+    Some(Value { median: value.median.exp(), interval, ..value })
+}
+
+fn verdict(test: &Test, value: &Value) -> Verdict {
+    let (least, most) = test.bounds();
+    match value.interval {
+        None => Verdict::Undecided,
+        Some(ends) if ends.low >= least && ends.high <= most => Verdict::Holds,
+        Some(ends) if ends.high < least || ends.low > most => Verdict::Fails,
+        Some(_) => Verdict::Undecided,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{cells, fixture, summarise_run};
+    use crate::plan::{Level, Levels};
+
+    /// Three repeats of cells: precision, pin_memory, GPUs, and the time of a step.
+    fn runs(cells: &[(&str, &str, i64, f64)]) -> Vec<RunSummary> {
+        let run = |(precision, pin_memory, gpus, step_time_s): &(&str, &str, i64, f64), repeat: u32| {
+            let noise = [0.0, 0.01, -0.01][repeat as usize - 1];
+            let cell = fixture::cell(precision, *gpus, "ddp-ds");
+            let mut record = fixture::run(&cell, repeat, step_time_s * (1.0 + noise));
+            let own = [
+                ("pin_memory".into(), Level::text(pin_memory)),
+                ("tf32".into(), Level::text(if *precision == "fp32" { "conv" } else { "off" })),
+            ];
+            let all = record.levels.iter().map(|(key, level)| (key.clone(), level.clone())).chain(own);
+            record.levels = Levels::new(all.collect::<Vec<_>>());
+            record.cell = format!("{precision}-{pin_memory}-{gpus}");
+            summarise_run(&record)
+        };
+        cells.iter().flat_map(|cell| (1..=3).map(|repeat| run(cell, repeat)).collect::<Vec<_>>()).collect()
+    }
+
+    fn of(id: &str, runs: &[RunSummary]) -> Judgement {
+        judge(&cells(runs)).into_iter().find(|one| one.claim.id == id).unwrap()
+    }
+
+    #[test]
+    fn a_claim_holds_where_every_interval_lies_within_it() {
+        let runs = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.62), ("fp16", "off", 1, 0.43)]);
+        let judgement = of("precision-speeds-up", &runs);
+        assert_eq!(judgement.verdict, Verdict::Holds, "{judgement:?}");
+        // tf32 means nothing in fp64: its cell is the sibling of the fp32 cell with tf32 = conv.
+        assert_eq!(judgement.findings.len(), 2);
+        assert!((judgement.findings[0].value.median - 1.0 / 0.62).abs() < 1e-9);
+        assert_eq!(judgement.reason(), "");
+    }
+
+    #[test]
+    fn a_claim_fails_where_an_interval_lies_outside() {
+        let runs = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.9), ("fp16", "off", 1, 0.43)]);
+        assert_eq!(of("precision-speeds-up", &runs).verdict, Verdict::Fails);
+    }
+
+    #[test]
+    fn a_claim_that_is_tested_in_part_is_undecided() {
+        let runs = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.62)]);
+        let judgement = of("precision-speeds-up", &runs);
+        assert_eq!((judgement.verdict, judgement.untested.len()), (Verdict::Undecided, 1));
+        assert!(judgement.reason().starts_with("not tested: fp16"), "{}", judgement.reason());
+    }
+
+    #[test]
+    fn one_repeat_decides_nothing() {
+        let mut runs = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.62), ("fp16", "off", 1, 0.43)]);
+        runs.retain(|run| run.repeat == 1);
+        let judgement = of("precision-speeds-up", &runs);
+        assert_eq!((judgement.verdict, judgement.findings.len()), (Verdict::Undecided, 2));
+        assert!(judgement.reason().contains("one repeat"), "{}", judgement.reason());
+    }
+
+    #[test]
+    fn a_trend_is_a_ratio_of_ratios() {
+        let pinned =
+            [("fp32", "off", 1, 1.0), ("fp32", "on", 1, 0.8), ("fp32", "off", 4, 1.0), ("fp32", "on", 4, 0.85)];
+        let judgement = of("pinning-speeds-up", &runs(&pinned));
+        let trend = judgement.findings.iter().find(|finding| finding.test.of.len() == 2).unwrap();
+        assert!((trend.value.median - 0.8 / 0.85).abs() < 1e-9, "{trend:?}");
+        assert_eq!(trend.verdict, Verdict::Holds);
+        let names: Vec<&str> = judgement.findings.iter().map(|finding| finding.cells.as_str()).collect();
+        assert_eq!(names, ["gpus = 1", "gpus = 4", ""]);
+    }
+
+    #[test]
+    fn what_nothing_tests_is_untested_and_says_what_to_run() {
+        let judgement = of("ddp-ds-scales", &runs(&[("fp32", "off", 1, 1.0)]));
+        assert_eq!(judgement.verdict, Verdict::Untested);
+        assert_eq!(judgement.reason(), "run its cells: multicard run --preset 2503.15252/fig-1");
+    }
+
+    #[test]
+    fn accuracy_is_compared_by_difference_and_losses_by_their_mean_over_epochs() {
+        let runs = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.62), ("fp16", "off", 1, 0.43)]);
+        let accuracy = of("precision-keeps-accuracy", &runs);
+        assert_eq!((accuracy.verdict, accuracy.findings[0].value.median), (Verdict::Holds, 0.0));
+        let loss = of("fp64-converges-slower", &runs);
+        assert!((loss.findings[0].value.median - 1.0).abs() < 1e-9);
+    }
+}
