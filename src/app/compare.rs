@@ -1,10 +1,12 @@
 //! The Compare screen: cells side by side, as bars, curves and a table.
 
 mod bars;
+mod claims;
 mod controls;
 mod lines;
 pub(super) mod look;
 mod metrics;
+mod paper;
 mod picture;
 mod sheet;
 mod sources;
@@ -29,6 +31,7 @@ use super::widgets::{main_button, muted};
 use super::{Command, Request, Screen, State};
 use crate::analysis::{CellKey, Key, Level, MetricUnit};
 use crate::figure::{Comparison, Form, Format, Geometry, Over, Place, Runs, SavedStudy, Study, baseline_name, render};
+use crate::papers::{Artefact, artefact};
 use picture::Picture;
 
 /// A command of the Compare screen.
@@ -64,6 +67,10 @@ pub enum CompareCommand {
     RestoreStudy,
     /// Set the kind of chart.
     Form(Form),
+    /// Show what the runs say to the papers' claims, in place of charts and table, or not.
+    Claims(bool),
+    /// Queue the runs that the session lacks of a paper's table or figure: its id.
+    QueueMissing(String),
     /// Set the horizontal axis of losses.
     Over(Over),
     /// Show or hide traced runs among the others.
@@ -99,6 +106,8 @@ pub struct CompareState {
     held: Option<CellKey>,
     /// The saved study that was deleted last.
     deleted: Option<SavedStudy>,
+    /// Whether claims are shown in place of charts and table.
+    pub claims: bool,
     /// The table's order: a column's key, and whether it is descending.
     pub sort: Option<(String, bool)>,
     /// The selected cell.
@@ -203,12 +212,21 @@ impl State {
                 compare.study.baseline = cell.as_ref().map(baseline_name);
             }
             CompareCommand::Study(study) => {
-                (compare.held, compare.study) = (None, *study);
+                (compare.held, compare.study, compare.claims) = (None, *study, false);
+            }
+            CompareCommand::Form(form) => (compare.claims, compare.study.form) = (false, form),
+            CompareCommand::Claims(show) => {
+                compare.stale |= show && !compare.claims;
+                compare.claims = show;
+            }
+            CompareCommand::QueueMissing(id) => {
+                if let Some(plan) = artefact(&id).ok().and_then(Artefact::plan) {
+                    requests.push(Request::Launch { plan: Box::new(plan.clone()), only_missing: true });
+                }
             }
             CompareCommand::SaveStudy(name) => self.save_study(&name, requests),
             CompareCommand::DeleteStudy(name) => self.delete_study(&name, requests),
             CompareCommand::RestoreStudy => self.restore_study(requests),
-            CompareCommand::Form(form) => compare.study.form = form,
             CompareCommand::Over(over) => compare.study.over = over,
             CompareCommand::Traced(traced) => compare.study.runs = if traced { Runs::All } else { Runs::Plain },
             CompareCommand::ShowMetric(key, show) => {
@@ -299,11 +317,13 @@ impl State {
             let sources = self.compare_sources();
             self.compare.name_cells_for(&sources);
             let study = self.compare.held_study();
+            let with_claims = self.compare.claims;
             let most_pixels = context.input(|input| input.max_texture_side);
             let context = context.clone();
             let (sender, work) = Promise::new();
             let work_on = move || {
-                sender.send(Picture::new(&sources, &study, most_pixels));
+                let picture = Picture::new(&sources, &study, most_pixels);
+                sender.send(if with_claims { picture.with_claims(&sources) } else { picture });
                 context.request_repaint();
             };
             match std::thread::Builder::new().name("compare".to_owned()).spawn(work_on) {
@@ -337,6 +357,10 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         },
     );
     controls::top_ui(ui, state, picture, commands);
+    if state.compare.claims {
+        return claims::claims_ui(ui, picture, commands);
+    }
+    paper::paper_ui(ui, state, picture, commands);
     warnings_ui(ui, picture);
     let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
     let height = ui.available_height();

@@ -22,6 +22,8 @@ pub struct OfPaper {
     pub asked: usize,
     /// Those without a finished run, by the levels that the plan varies.
     pub missing: Vec<String>,
+    /// Some shown cell has another level than the paper's, or is none of the paper's.
+    pub deviates: bool,
     /// What a reader must know, one sentence each, the weightiest first.
     pub notes: Vec<String>,
 }
@@ -55,6 +57,7 @@ pub(super) fn of_paper<'a>(
         ));
     }
     let (deviating, strangers) = deviations(artefact, shown);
+    let deviates = asked > 0 && !(deviating.is_empty() && strangers.is_empty());
     if !deviating.is_empty() {
         let deviating: Vec<String> = deviating.iter().map(|one| deviation(one, shown.len())).collect();
         notes.push(format!("the cells deviate from {artefact}: {}", deviating.join("; ")));
@@ -72,7 +75,7 @@ pub(super) fn of_paper<'a>(
         let (node, id) = (&paper.node, &paper.id);
         notes.push(format!("published values are of arXiv {id}: {node}; it states no repeats, intervals or spreads"));
     }
-    Some(OfPaper { title: format!("{artefact}: {}", artefact.shows), id, asked, missing, notes })
+    Some(OfPaper { title: format!("{artefact}: {}", artefact.shows), id, asked, missing, deviates, notes })
 }
 
 fn named(names: &[String], between: &str) -> String {

@@ -17,7 +17,9 @@ pub struct Coverage {
 
 /// Compares the cells that a plan asks for with runs.
 pub fn coverage<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a RunSummary>) -> Coverage {
-    let finished = runs.into_iter().filter(|run| run.state == RunState::Finished);
+    // A full run knows what a quick one is for.
+    let counts = |run: &&RunSummary| run.state == RunState::Finished && (run.mode.is_full() || run.mode == plan.mode);
+    let finished = runs.into_iter().filter(counts);
     let there: Vec<Identity> = finished.filter_map(|run| run.identity).collect();
     let mut missing = asked_cells(plan);
     let asked = missing.len();

@@ -167,13 +167,21 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
     ui.horizontal_wrapped(|ui| {
         study_menu_ui(ui, state, commands);
         for form in Form::ALL {
-            let tab = ui.selectable_label(study.form == form, form.name());
-            tab.widget_info(|| {
-                WidgetInfo::selected(Role::Tab, true, study.form == form, format!("Chart {}", form.name()))
-            });
+            let chosen = study.form == form && !state.compare.claims;
+            let tab = ui.selectable_label(chosen, form.name());
+            tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen, format!("Chart {}", form.name())));
             if tab.clicked() {
                 commands.push(Command::Compare(CompareCommand::Form(form)));
             }
+        }
+        let tab = ui.selectable_label(state.compare.claims, "Claims");
+        let tab = tab.on_hover_text("What the runs say to the claims of both papers");
+        tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, state.compare.claims, "Claims of the papers"));
+        if tab.clicked() {
+            commands.push(Command::Compare(CompareCommand::Claims(true)));
+        }
+        if state.compare.claims {
+            return;
         }
         ui.separator();
         if study.form == Form::Metrics {

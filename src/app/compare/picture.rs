@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use super::sheet::Sheet;
 use super::sources::Source;
 use super::value_text;
-use crate::analysis::{CellKey, RunState};
+use crate::analysis::{self, CellKey, RunState, cells_of};
 use crate::figure::{CellValue, Column, Comparison, Row, Study, Table, compare};
+use crate::papers::{Judgement, judge};
 use crate::plan::Level;
 
 /// Evidence on one factor from the finished runs of a cell.
@@ -36,6 +37,15 @@ pub enum Shown {
     Proof,
 }
 
+/// The sessions as comparisons take them.
+fn named(sources: &[Source]) -> Vec<analysis::Source<'_>> {
+    let mut named = Vec::new();
+    for Source { name, records } in sources {
+        named.push(analysis::Source { session: name, runs: &records.summaries, reports: &records.reports });
+    }
+    named
+}
+
 /// The picture to draw.
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -51,6 +61,8 @@ pub struct Picture {
     pub proofs: Vec<Vec<Proof>>,
     /// Full texts of the marks by row.
     pub stories: Vec<Vec<String>>,
+    /// What the runs say to the papers' claims; empty unless asked for.
+    pub claims: Vec<Judgement>,
     /// Number of ended runs whose measures are still being computed.
     pub pending: usize,
     /// Number of runs that have not ended.
@@ -61,14 +73,7 @@ impl Picture {
     /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The sides of images are at most
     /// `most_pixels` long.
     pub fn new(sources: &[Source], study: &Study, most_pixels: usize) -> Self {
-        let named: Vec<crate::analysis::Source> = sources
-            .iter()
-            .map(|source| crate::analysis::Source {
-                session: &source.name,
-                runs: &source.records.summaries,
-                reports: &source.records.reports,
-            })
-            .collect();
+        let named = named(sources);
         let comparison = compare(&named, study);
         let proofs = proofs(sources);
         let stories = stories(&named);
@@ -91,9 +96,15 @@ impl Picture {
             stories,
             sheet: Sheet::of(&comparison.charts, most_pixels),
             comparison,
+            claims: Vec::new(),
             pending: sources.iter().map(|source| source.records.pending).sum(),
             waiting: runs().filter(|run| !run.state.is_final()).count(),
         }
+    }
+
+    /// The same with the papers' claims judged by all cells.
+    pub fn with_claims(self, sources: &[Source]) -> Self {
+        Self { claims: judge(&cells_of(&named(sources))), ..self }
     }
 
     /// The sort key of a column; none for intervals.
@@ -232,7 +243,7 @@ fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
 }
 
 /// Full texts of the marks of each cell's runs, each once, with the runs that have it.
-fn stories(sources: &[crate::analysis::Source]) -> HashMap<CellKey, Vec<String>> {
+fn stories(sources: &[analysis::Source]) -> HashMap<CellKey, Vec<String>> {
     let mut stories: HashMap<CellKey, Vec<(String, Vec<&str>)>> = HashMap::new();
     for (source, run) in
         sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(move |run| (source, run)))

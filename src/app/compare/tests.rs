@@ -390,3 +390,34 @@ fn names_of_sessions_are_as_short_as_tells_them_apart() {
     let paths = ["/x/a/study", "/x/b/study", "/x/other"].map(Path::new);
     assert_eq!(sources::names(&paths), ["a/study", "b/study", "other"]);
 }
+
+#[test]
+fn a_papers_table_stands_beside_its_published_values_and_queues_the_runs_that_are_missing() {
+    let mut state = state_of(records("/s/study", small()));
+    send(&mut state, CompareCommand::Study(Box::new(preset("2503.15252/table-2").unwrap())));
+    assert_eq!(column(&state, "published_training_time_s"), ["3721", "2094", "2477", "1445"]);
+    let mut window = harness(state, [1280.0, 800.0]);
+    window.get_by_label_contains("0 of 12 cells measured");
+    window.get_by_label_contains("cells deviate from the paper's");
+    // A hollow mark stands in each bar's row, and a legend says what it is.
+    window.get_by_label_contains("published 3721");
+    window.get_by_label("published");
+    window.get_by_label("Queue 12 missing cells").click();
+    window.run();
+    let asked = CompareCommand::QueueMissing("2503.15252/table-2".to_owned());
+    assert_eq!(window.state().commands, [Command::Compare(asked.clone())]);
+    let plan = artefact("2503.15252/table-2").unwrap().plan().unwrap();
+    let sent = send(&mut window.state_mut().state, asked);
+    assert_eq!(sent, [Request::Launch { plan: Box::new(plan.clone()), only_missing: true }]);
+}
+
+#[test]
+fn the_papers_claims_are_judged_by_the_shown_runs() {
+    let mut state = state_of(records("/s/study", small()));
+    send(&mut state, CompareCommand::Claims(true));
+    let window = harness(state, [1280.0, 800.0]);
+    window.get_by_label_contains("26 claims of both papers");
+    // fp32 on 2 GPUs is no comparison of any claim; fp16 over fp32 is, of losses.
+    assert!(window.get_all_by_label_contains("claimed 0.900 to 1.10").count() > 0);
+    assert!(window.get_all_by_label_contains("untested").count() > 1);
+}

@@ -1,0 +1,92 @@
+//! The papers' claims beside what the shown sessions' runs say to them.
+
+use eframe::egui::{Color32, Grid, ScrollArea, Ui};
+
+use super::CompareCommand;
+use super::picture::Picture;
+use super::value_text;
+use crate::app::Command;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{card, muted, named, strong};
+use crate::figure::{claimed, preset};
+use crate::papers::{Judgement, Verdict};
+
+/// Draws the claims: those that something tests first.
+pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
+    let judgements = &picture.claims;
+    let count = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
+    let counts: Vec<String> =
+        Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
+    ui.label(strong(format!("{} claims of both papers: {}", judgements.len(), counts.join(", "))));
+    ui.label(muted(
+        ui,
+        "A claim holds where the interval of every comparison lies within it, and fails where one lies outside.",
+    ));
+    ui.add_space(GRID);
+    ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
+        let mut ordered: Vec<&Judgement> = judgements.iter().collect();
+        ordered.sort_by_key(|one| one.verdict == Verdict::Untested);
+        for judgement in ordered {
+            claim_ui(ui, judgement, commands);
+            ui.add_space(GRID);
+        }
+    });
+}
+
+fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
+    let claim = judgement.claim;
+    card(ui).show(ui, |ui| {
+        ui.take_available_width();
+        ui.horizontal_wrapped(|ui| {
+            verdict_ui(ui, judgement.verdict);
+            ui.label(strong(&claim.text));
+        });
+        ui.horizontal_wrapped(|ui| {
+            ui.label(muted(ui, format!("{} {}", claim.paper, claim.place)));
+            for id in &claim.on {
+                let link = ui.link(id).on_hover_text("Compare as this table or figure");
+                link.widget_info(|| named(&format!("Compare as {id}")));
+                if link.clicked()
+                    && let Ok(study) = preset(id)
+                {
+                    commands.push(Command::Compare(CompareCommand::Study(Box::new(study))));
+                }
+            }
+        });
+        findings_ui(ui, judgement);
+        let reason = judgement.reason();
+        if !reason.is_empty() {
+            ui.label(muted(ui, reason));
+        }
+        ui.label(muted(ui, format!("On the papers' own numbers: {}.", claim.on_their_numbers)));
+    });
+}
+
+fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
+    if judgement.findings.is_empty() {
+        return;
+    }
+    Grid::new(("findings", &judgement.claim.id)).num_columns(5).spacing([3.0 * GRID, GRID]).show(ui, |ui| {
+        for finding in &judgement.findings {
+            verdict_ui(ui, finding.verdict);
+            let value = &finding.value;
+            ui.label(format!("{} {}", value_text::number(value.median), value_text::interval(value, 1.0)))
+                .on_hover_text(value_text::origin(value, 1.0, ""));
+            ui.label(muted(ui, format!("claimed {}", claimed(finding.test))));
+            ui.label(&finding.test.says);
+            ui.label(muted(ui, &finding.cells));
+            ui.end_row();
+        }
+    });
+}
+
+fn verdict_ui(ui: &mut Ui, verdict: Verdict) {
+    let palette = palette(ui.visuals());
+    let (sign, colour): (&str, Color32) = match verdict {
+        Verdict::Holds => ("✓", palette.good),
+        Verdict::Fails => ("✗", palette.bad),
+        Verdict::Undecided => ("?", palette.warning),
+        Verdict::Untested => ("–", palette.muted),
+    };
+    ui.colored_label(colour, format!("{sign} {}", verdict.name()));
+}
