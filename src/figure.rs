@@ -21,7 +21,9 @@ mod study;
 mod table;
 
 pub use built_in::{UnknownPreset, preset, presets};
-pub use chart::{Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series, ticks, ticks_between};
+pub use chart::{
+    Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series, ticks, ticks_between,
+};
 pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, level_name, table};
 pub use drawing::{Figure, figure};

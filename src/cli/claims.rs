@@ -36,7 +36,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let material = Material::read(&folder)?;
     let mut judgements = judged(&cells(&material.runs));
-    judgements.retain(|one| asked.is_none_or(|asked| one.claim.id == asked || one.claim.on.iter().any(|id| id == asked)));
+    judgements
+        .retain(|one| asked.is_none_or(|asked| one.claim.id == asked || one.claim.on.iter().any(|id| id == asked)));
     let fails = judgements.iter().any(|one| one.verdict == Verdict::Fails);
     let with_untested = arguments.all || asked.is_some();
     let table = claims_table(&judgements, with_untested);
@@ -76,7 +77,10 @@ pub(super) fn papers(arguments: &PapersArguments) -> Outcome {
 fn list() -> String {
     let mut text = String::new();
     for paper in papers::papers() {
-        text += &format!("# arXiv {}: {}\n\n{}; {}; {}.\n\n", paper.id, paper.title, paper.node, paper.system, paper.software);
+        text += &format!(
+            "# arXiv {}: {}\n\n{}; {}; {}.\n\n",
+            paper.id, paper.title, paper.node, paper.system, paper.software
+        );
         text += &format!("It does not say: {}.\n\n", paper.unstated.join("; "));
         text += "| Id | Shows | Conditions | Values | Plan |\n|---|---|---|---:|---|\n";
         for artefact in papers::artefacts().iter().filter(|artefact| artefact.paper == paper.id) {
@@ -130,7 +134,12 @@ fn describe(artefact: &Artefact) -> String {
     }
     let claims: Vec<String> = artefact
         .claims()
-        .map(|claim| format!("- {} ({}): {}. On their own numbers: {}.\n", claim.id, claim.place, claim.text, claim.on_their_numbers))
+        .map(|claim| {
+            format!(
+                "- {} ({}): {}. On their own numbers: {}.\n",
+                claim.id, claim.place, claim.text, claim.on_their_numbers
+            )
+        })
         .collect();
     if !claims.is_empty() {
         text += &format!("\nClaims (`multicard claims SESSION --on {}`):\n\n{}", artefact.id(), claims.concat());

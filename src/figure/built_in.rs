@@ -33,13 +33,8 @@ const SEVEN: &[&str] = &[
     "cuda_memcpy_async",
 ];
 const OF_TUNING: &[&str] = &["cuda_launch_kernel", "cuda_stream_synchronize", "host_to_device"];
-const OF_TECHNIQUES: &[&str] = &[
-    "cuda_event_synchronize",
-    "cuda_launch_kernel",
-    "cuda_stream_synchronize",
-    "nccl_all_gather",
-    "host_to_device",
-];
+const OF_TECHNIQUES: &[&str] =
+    &["cuda_event_synchronize", "cuda_launch_kernel", "cuda_stream_synchronize", "nccl_all_gather", "host_to_device"];
 const OF_COPIES: &[&str] = &["host_to_device", "cuda_memcpy_async"];
 
 static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
@@ -180,12 +175,14 @@ fn of_paper(artefact: &Artefact) -> Study {
             ..losses(&id, &about)
         },
         ("2505.22905", "fig-6") => bars("training_time_s", TOTALS, "gpus", "loader"),
-        ("2505.22905", "fig-7") => {
-            within(Study { form: Form::Activity, ..bars("", PAUSES, "gpus", "loader") }, "scenario = b and loader = host")
-        }
-        (_, "fig-8") => {
-            within(Study { form: Form::Activity, ..bars("", PAUSES, "gpus", "loader") }, "scenario = b and loader = dali")
-        }
+        ("2505.22905", "fig-7") => within(
+            Study { form: Form::Activity, ..bars("", PAUSES, "gpus", "loader") },
+            "scenario = b and loader = host",
+        ),
+        (_, "fig-8") => within(
+            Study { form: Form::Activity, ..bars("", PAUSES, "gpus", "loader") },
+            "scenario = b and loader = dali",
+        ),
         (_, "fig-9") => within(bars("training_time_s", TOTALS, "gpus", "loader"), "layout = nhwc"),
         ("2503.15252", "fig-4") | (_, "fig-10") => {
             within(bars("step_time_s", ITERATIONS, "gpus", "data_set"), "workload = llm")

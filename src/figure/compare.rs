@@ -14,8 +14,8 @@ mod scaling;
 pub use arrange::{Arrangement, level_name};
 
 use super::chart::Chart;
-use super::published::{OfPaper, add_columns, add_marks, of_paper};
 use super::notes::{baseline_warning, traced_note};
+use super::published::{OfPaper, add_columns, add_marks, of_paper};
 use super::study::{Form, Runs, Study, known_measures};
 use super::table::{Baseline, CellValue, Table, cell_value, table_of};
 use crate::analysis::{

@@ -3,8 +3,8 @@
 use super::chart::{Chart, Geometry, Role, Scale};
 use super::compare::{Comparison, SettingLevels, compare};
 use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out};
-use super::render::{Format, render};
 use super::published::OfPaper;
+use super::render::{Format, render};
 use super::study::{Form, Study};
 use super::table::Table;
 use crate::analysis::{Cell, CellKey, Key, Source, cells_of};

@@ -4,8 +4,8 @@ use super::notes::notes;
 use super::sibling::Against;
 use super::study::{RATE, RATIO, SPEEDUP, Study, names_cell};
 use crate::analysis::{
-    Cell, CellKey, Interval, Key, Level, Levels, Measure, Method, RunState, RunSummary, Setting, Value, measure_of, ratio,
-    summarise,
+    Cell, CellKey, Interval, Key, Level, Levels, Measure, Method, RunState, RunSummary, Setting, Value, measure_of,
+    ratio, summarise,
 };
 
 /// One column.

@@ -65,9 +65,8 @@ pub fn deviations<'a>(artefact: &Artefact, cells: &'a [Cell<'a>]) -> (Vec<Deviat
                 || !asked.workload.has_meaning(key, &asked.levels)
                 || !cell.workload.has_meaning(key, cell.levels)
         };
-        let is_it = |asked: &&AskedCell| {
-            asked.workload.key == cell.workload.key && varied.iter().all(|key| same(asked, key))
-        };
+        let is_it =
+            |asked: &&AskedCell| asked.workload.key == cell.workload.key && varied.iter().all(|key| same(asked, key));
         let Some(asked) = asked.iter().find(is_it) else {
             strangers.push(cell);
             continue;

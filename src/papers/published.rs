@@ -293,7 +293,12 @@ impl Artefact {
 
     /// What the paper prints of a measure for a cell, by the cell's settings, in the unit that `shown_unit` is after a factor:
     /// 99.32 % is 0.9932 where the shown unit is `%` and the factor 100. Of several values those with most conditions count.
-    pub fn printed(&self, measure: &str, setting: &dyn Fn(&str) -> Option<Level>, unit: (&str, f64)) -> Option<Printed> {
+    pub fn printed(
+        &self,
+        measure: &str,
+        setting: &dyn Fn(&str) -> Option<Level>,
+        unit: (&str, f64),
+    ) -> Option<Printed> {
         let asked = published_measure(measure)?;
         let telling = self.telling(asked);
         let holds = |value: &&PublishedValue| {

@@ -199,7 +199,8 @@ impl Scene<'_> {
         }
         let id = ui.scope_id().with((panel, &series.name, point.x as usize));
         let response = ui.interact(all, id, Sense::click());
-        response.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, self.bar_name((panel, series), point)));
+        response
+            .widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, self.bar_name((panel, series), point)));
         if response.clicked() {
             commands.push(Command::Compare(CompareCommand::Select(point.cell.clone().filter(|_| !chosen))));
         }
@@ -228,7 +229,8 @@ impl Scene<'_> {
             &self.chart.y.name
         };
         let printed = self.published(panel, series, point);
-        let printed = printed.map_or(String::new(), |printed| format!(", published {}", value_text::number(printed.value.median)));
+        let printed = printed
+            .map_or(String::new(), |printed| format!(", published {}", value_text::number(printed.value.median)));
         format!("Bar {cell}: {measure} {}{printed}", value.trim_end())
     }
 
@@ -250,7 +252,11 @@ impl Scene<'_> {
         if let Some(printed) = self.published(panel, series, point) {
             let over = point.value.median / printed.value.median;
             let ends = printed.value.interval.map_or(String::new(), |ends| format!(" [{}, {}]", ends.low, ends.high));
-            ui.label(format!("published: {}{ends} {unit}; measured over published {}", printed.value.median, value_text::ratio(over)));
+            ui.label(format!(
+                "published: {}{ends} {unit}; measured over published {}",
+                printed.value.median,
+                value_text::ratio(over)
+            ));
         }
         if let (Some(ratio), Some((_, baseline))) = (&point.ratio, &self.picture.comparison.baseline) {
             let interval = value_text::interval(ratio, 1.0);

@@ -1,7 +1,9 @@
 //! Lines: losses with bands over epochs, steps or time, and scaling over GPUs with intervals and ideals.
 
 use eframe::egui::{Color32, ScrollArea, Ui, vec2};
-use egui_plot::{FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoints, Points};
+use egui_plot::{
+    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoints, Points,
+};
 
 use super::{CompareState, look, value_text};
 use crate::app::theme::{GRID, palette};

@@ -34,7 +34,12 @@ impl Legend {
                     // Rows of a chart of activity have one look for each kind.
                     let variant = if chart.geometry == Geometry::Gantt { 0 } else { series.variant };
                     let paint = Paint::of(&series.look, variant, palette);
-                    entries.push(Entry { name: series.name.clone(), paint, geometry: chart.geometry, role: Role::Measured });
+                    entries.push(Entry {
+                        name: series.name.clone(),
+                        paint,
+                        geometry: chart.geometry,
+                        role: Role::Measured,
+                    });
                 }
             }
         }
