@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::figure::Material;
+use super::material::Material;
 use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folder};
 use crate::analysis::{Cell, cells};
 use crate::figure::{self, claims_table};
