@@ -73,6 +73,9 @@ pub struct JobLimits {
     pub memory_limit_bytes: Option<u64>,
 }
 
+/// Folder of a run's checkpoint within the run's folder; deleted when the run finishes.
+pub const CHECKPOINT_FOLDER: &str = "checkpoint";
+
 /// Description of one run: the contents of `job.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,6 +108,9 @@ pub struct Job {
     pub ranks: Vec<RankPlace>,
     /// Limits on time and memory.
     pub limits: JobLimits,
+    /// The checkpoint of an earlier run of the same cell and repeat, from which this one continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<PathBuf>,
     /// The part of the run that a profiler records, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Capture>,

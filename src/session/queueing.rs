@@ -7,7 +7,7 @@ use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::launch;
 use crate::plan::{Identity, InvalidCell, Matrix, Node, Plan, Request, RunState, expand, order};
-use crate::protocol::{Job, JobLimits, PROTOCOL_VERSION, Placement};
+use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement};
 use crate::store::Decision;
 
 /// Result of adding a plan.
@@ -128,6 +128,7 @@ impl Session {
                     run_time_s: plan.limits.run_time_s,
                     memory_limit_bytes: plan.limits.memory_limit_bytes(),
                 },
+                resume: None,
                 trace: plan.tracing.capture(),
             };
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
@@ -184,6 +185,7 @@ impl Session {
                 run_time_s: plan_file.limits.run_time_s,
                 memory_limit_bytes: plan_file.limits.memory_limit_bytes(),
             },
+            resume: None,
             trace: plan_file.tracing.capture(),
         };
         let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
@@ -198,6 +200,7 @@ impl Session {
         self.next_run += 1;
         queued.job.run.clone_from(&run);
         queued.job.folder = self.store.run_folder(&run);
+        queued.job.resume = self.checkpoint_of(&queued.origin);
         self.store.decide(Decision::RunQueued {
             run: run.clone(),
             plan: queued.origin.plan.clone(),
@@ -217,6 +220,14 @@ impl Session {
         self.progress.queued(queued.estimate_s);
         self.jobs.insert(run, queued);
         Ok(())
+    }
+
+    /// The checkpoint that the latest run of a cell and repeat left when it ended early.
+    fn checkpoint_of(&self, origin: &Origin) -> Option<PathBuf> {
+        let same = format!("-{}-{}", origin.cell, origin.repeat);
+        let runs = std::fs::read_dir(self.store.run_folder("")).ok()?.flatten().map(|entry| entry.path());
+        let left = runs.filter(|run| run.to_string_lossy().ends_with(&same)).map(|run| run.join(CHECKPOINT_FOLDER));
+        left.filter(|checkpoint| checkpoint.is_dir()).max()
     }
 
     /// The cells of the session's runs.

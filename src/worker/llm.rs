@@ -7,6 +7,7 @@ mod proof;
 mod weights;
 
 use std::cell::Cell;
+use std::path::Path;
 use std::rc::Rc;
 
 use multicard::plan::LlmSettings;
@@ -175,6 +176,22 @@ impl Task for Llm {
             return Ok(Readings::new());
         }
         Ok(vec![("test_loss", sums[0] / sums[1]), ("test_units", sums[1])])
+    }
+
+    fn save_every(&self) -> Option<u64> {
+        self.settings.save_every.map(|steps| steps as u64)
+    }
+
+    fn export(&self, module: &Llama, folder: &Path) -> std::io::Result<()> {
+        let failed = |error: TchError| std::io::Error::other(error.to_string());
+        match &self.settings.lora {
+            Some(lora) => {
+                let base = self.checkpoint.as_ref().map(|checkpoint| checkpoint.folder().display().to_string());
+                let adapters = module.named_adapters(&Tensor::f_detach).map_err(failed)?;
+                weights::export_adapters(folder, lora, base.as_deref().unwrap_or(&self.config.name), &adapters)
+            }
+            None => weights::export_weights(folder, &module.named_weights(&Tensor::f_detach).map_err(failed)?),
+        }
     }
 
     fn proof(&self, trainer: &Trainer<Self>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {

@@ -27,6 +27,7 @@
 
 mod binding;
 mod capture;
+mod checkpoint;
 mod clock;
 mod device;
 mod graph;

@@ -1,5 +1,6 @@
 //! What a workload tells the loop: its batches, its module, its loss and score, and what shows its factors in effect.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use multicard::protocol::{Evidence, Job, RankPlace};
@@ -91,6 +92,16 @@ pub trait Task: Sized {
     /// What all ranks' totals come to. `sum` adds a tensor up over ranks in place; each rank calls it equally often.
     fn score(&self, totals: &Self::Totals, sum: &dyn Fn(&Tensor) -> Result<(), TchError>)
     -> Result<Readings, TchError>;
+
+    /// Steps between two checkpoints; none where the task's runs keep none.
+    fn save_every(&self) -> Option<u64> {
+        None
+    }
+
+    /// Writes what was trained into a folder, for other programs. Called at the end of runs that keep checkpoints.
+    fn export(&self, _module: &Self::Module, _folder: &Path) -> std::io::Result<()> {
+        Ok(())
+    }
 
     /// What is seen of the workload's factors in the first step, with its batch. Waits for the device.
     fn proof(&self, trainer: &Trainer<Self>, batch: &<Self::Data as Data>::Batch) -> Result<Vec<Evidence>, TchError>;
@@ -187,6 +198,14 @@ pub trait Optimizer {
 
     /// Gradients so far that had to be copied into their parameter's strides.
     fn relaid(&self) -> i64;
+
+    /// What it remembers between updates, on the device. A run continues from there when these tensors are overwritten.
+    fn state(&self) -> Result<Vec<Tensor>, TchError> {
+        Ok(Vec::new())
+    }
+
+    /// Continues after this many steps.
+    fn resume(&mut self, _step: u64) {}
 
     /// What is measured of each update: keys of measures.
     fn measures(&self) -> &'static [&'static str] {

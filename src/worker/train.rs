@@ -8,6 +8,7 @@ use multicard::protocol::{self, Event, Evidence, FailureKind, Job, Phase, RankPl
 
 use crate::binding;
 use crate::capture::CaptureWindow;
+use crate::checkpoint::{self, Checkpoint};
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::device::RankDevice;
 use crate::module::parameter_count;
@@ -20,6 +21,8 @@ use crate::task::{Batch, Data, Epoch, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use crate::watchdog::Watchdog;
 
+/// What was trained, in a run's folder.
+const MODEL_FOLDER: &str = "model";
 /// In the first steps cuDNN tries its algorithms.
 const TRIAL_STEPS: u64 = 3;
 
@@ -42,6 +45,8 @@ struct Run<'a, T: Task> {
     steps: u64,
     /// Ends the run once its steady steps are known well enough, where that is asked for.
     quick: Option<Quick>,
+    /// The last step that the checkpoint holds; 0 without one.
+    resumed: u64,
     losses: Losses,
     /// Looks after steps that wait for other GPUs.
     watchdog: Option<Watchdog>,
@@ -106,7 +111,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     report.event(Event::Phase { phase: Phase::Start })?;
     let capture = CaptureWindow::new(job.trace, place.rank);
     let shape = job.shape;
-    let trainer = Trainer::new(task, &device.devices, peers, job.seed, shape.cuda_graph)?;
+    let mut trainer = Trainer::new(task, &device.devices, peers, job.seed, shape.cuda_graph)?;
     report.event(Event::Model { name: trainer.task().model().into() })?;
     report.reading("parameters", parameter_count(trainer.module()) as f64, None, None)?;
     let numbers = 1 + trainer.optimizer().measures().len();
@@ -119,6 +124,14 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     if quick.is_some() {
         report.reading("planned_steps", steps as f64, None, None)?;
     }
+    let checkpoint = Checkpoint::of(job).map_err(|found| Stop::failed(FailureKind::Input, found))?;
+    if let Some(checkpoint) = &checkpoint {
+        trainer.resume(checkpoint)?;
+        let Checkpoint { run, step, .. } = checkpoint;
+        let message = format!("continues from step {step} of run {run}: times and losses of epochs cover the steps after it");
+        report.event(Event::Warning { message })?;
+    }
+    let resumed = checkpoint.map_or(0, |checkpoint| checkpoint.step);
 
     let limit = if trainer.arithmetic().scale().is_some() { NOT_FINITE_SCALED } else { NOT_FINITE };
     let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
@@ -126,7 +139,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     let watchdog = watched.map(|peers| watch_steps(peers, shape.cuda_graph, report)).transpose()?;
     let (step, owed) = (0, 0);
     let mut run =
-        Run { rank, report, trainer, shape, clock, capture, phase, step, steps, quick, losses, watchdog, owed };
+        Run { rank, report, trainer, shape, clock, capture, phase, step, steps, quick, resumed, losses, watchdog, owed };
     match (run.epochs(&mut data), peers) {
         // Freeing what the run holds may wait for the other ranks, which wait for this one.
         (Err(stop), Some(peers)) => give_up(run.report, &peers.explain(stop)),
@@ -171,7 +184,13 @@ impl<T: Task> Run<'_, T> {
             }
         }
         let replays = self.trainer.replays();
-        self.report_evidence(vec![proof::cuda_graph(self.shape.cuda_graph, replays, self.step)])?;
+        self.report_evidence(vec![proof::cuda_graph(self.shape.cuda_graph, replays, self.step - self.resumed)])?;
+        if self.trainer.task().save_every().is_some() && self.rank.place.rank == 0 {
+            let folder = self.rank.job.folder.join(MODEL_FOLDER);
+            let exported = self.trainer.task().export(self.trainer.module(), &folder);
+            exported.map_err(|error| Stop::engine(&format!("writing the model to {} failed: {error}", folder.display())))?;
+            checkpoint::drop_of(self.rank.job);
+        }
         if let Some(peers) = self.rank.peers {
             let evidence = proof::weights(self.trainer.task().strategy(), self.trainer.module(), peers)?;
             self.report_evidence(vec![evidence])?;
@@ -210,7 +229,7 @@ impl<T: Task> Run<'_, T> {
             Some(quick) => quick.steady_from().unwrap_or(u64::MAX),
             None => self.rank.job.warm_up_steps.saturating_add(1),
         };
-        asked.max(self.shape.warm_up_steps + 1)
+        asked.max(self.shape.warm_up_steps + 1).saturating_add(self.resumed)
     }
 
     /// Whether there is a further step, if the data lasts.
@@ -222,7 +241,8 @@ impl<T: Task> Run<'_, T> {
     /// The step from which memory counts. Before it, libraries try their algorithms, which takes more memory than they then need.
     /// A graph's memory is that of its capture: a replay allocates nothing.
     fn memory_counts_from(&self) -> u64 {
-        if self.shape.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { self.first_steady_step() }
+        let first_replay = self.resumed + CUDA_GRAPH_WARM_UP_STEPS;
+        if self.shape.cuda_graph { first_replay } else { self.first_steady_step() }
     }
 
     /// Whether a step that does not end means that a rank hangs: trying algorithms and capturing take their time.
@@ -247,6 +267,11 @@ impl<T: Task> Run<'_, T> {
             }
             let Some(batch) = load_next(&mut batches)? else { break true };
             self.step += 1;
+            if self.step <= self.resumed {
+                // The order of batches is the same in both runs.
+                self.clock.begin()?;
+                continue;
+            }
             let warm_up = self.warm_up(self.step);
             if !warm_up {
                 self.enter(Phase::Steady)?;
@@ -267,7 +292,8 @@ impl<T: Task> Run<'_, T> {
             self.clock.end_step(info, &seen)?;
             self.capture.after_step(self.step, || meet(self.rank, self.watchdog.as_ref()))?;
             self.report_steps(epoch, false, &mut sums)?;
-            if self.step == 1 {
+            self.keep_checkpoint(epoch, &mut sums)?;
+            if self.step == self.resumed + 1 {
                 // Looking costs time: in the warm-up, or else after the epoch.
                 if warm_up { self.report_proof(&batch)? } else { kept = Some(batch) }
             }
@@ -296,6 +322,17 @@ impl<T: Task> Run<'_, T> {
             self.report_evidence(vec![proof::gpus(self.shape.devices() as usize, self.trainer.strategy())?])?;
         }
         if usable { Ok(whole) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
+    }
+
+    /// Keeps a checkpoint where one is due, between steps.
+    fn keep_checkpoint(&mut self, epoch: u32, sums: &mut Sums) -> Result<(), Stop> {
+        let due = self.trainer.task().save_every().is_some_and(|every| self.step.is_multiple_of(every));
+        if !due || self.rank.place.rank > 0 {
+            return Ok(());
+        }
+        self.report_steps(epoch, true, sums)?;
+        checkpoint::keep(self.rank.job, self.step, &self.trainer.state()?).map_err(|text| Stop::engine(&text))?;
+        Ok(self.clock.begin()?)
     }
 
     /// Tells the steps that are over; with `all`, waits for those that are not.

@@ -4,11 +4,12 @@ use std::rc::Rc;
 
 use tch::{Device, TchError, Tensor};
 
+use crate::checkpoint::Checkpoint;
 use crate::graph::{Replays, StepGraph};
 use crate::module::Module;
 use crate::parallel::{self, Peers, Strategy};
 use crate::precision::Arithmetic;
-use crate::shim::NvtxRange;
+use crate::shim::{LossScale, NvtxRange};
 use crate::task::{Forward, Optimizer, Readings, Task};
 
 /// What steps work on.
@@ -68,6 +69,25 @@ impl<T: Task> Trainer<T> {
     /// Its optimizer.
     pub fn optimizer(&self) -> &dyn Optimizer {
         &*self.optimizer
+    }
+
+    /// All that training changes, by name. A run continues from a step when these tensors are overwritten.
+    pub fn state(&self) -> Result<Vec<(String, Tensor)>, TchError> {
+        let scale = self.arithmetic.scale().map_or_else(|| Ok(Vec::new()), LossScale::state)?;
+        let parameters = self.module.parameters().iter().map(Tensor::f_detach).collect::<Result<_, _>>()?;
+        let (buffers, optimizer) = (self.module.buffers(), self.optimizer.state()?);
+        let kinds = [("parameter", parameters), ("buffer", buffers), ("optimizer", optimizer), ("scale", scale)];
+        let named = |(kind, tensors): (&'static str, Vec<Tensor>)| {
+            tensors.into_iter().enumerate().map(move |(index, tensor)| (format!("{kind}.{index}"), tensor))
+        };
+        Ok(kinds.into_iter().flat_map(named).collect())
+    }
+
+    /// Continues from a checkpoint.
+    pub fn resume(&mut self, checkpoint: &Checkpoint) -> Result<(), TchError> {
+        checkpoint.restore(&self.state()?)?;
+        self.optimizer.resume(checkpoint.step);
+        Ok(())
     }
 
     /// What was seen of the step's CUDA graph; nothing where there is none.

@@ -38,6 +38,7 @@ pub fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
         mode: Mode::Full,
         folder: "/nowhere".into(),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        resume: None,
         trace: None,
         limits: JobLimits::default(),
     }

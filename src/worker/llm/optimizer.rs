@@ -69,6 +69,14 @@ impl Optimizer for Scheduled {
         self.adamw.0.relaid()
     }
 
+    fn state(&self) -> Result<Vec<Tensor>, TchError> {
+        self.adamw.0.state()
+    }
+
+    fn resume(&mut self, step: u64) {
+        self.step = step;
+    }
+
     fn measures(&self) -> &'static [&'static str] {
         &["learning_rate", "gradient_norm"]
     }

@@ -1,14 +1,16 @@
-//! Weights in Hugging Face's safetensors, one file or several with an index.
+//! Weights in Hugging Face's safetensors, one file or several with an index, and adapters in PEFT's.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use multicard::plan::llm::ModelConfig;
+use multicard::plan::llm::{Lora, ModelConfig};
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
+use serde_json::json;
 use tch::{Kind, TchError, Tensor};
 
+use crate::checkpoint;
 use crate::shim::{self, Mapped};
 
 const SINGLE: &str = "model.safetensors";
@@ -159,6 +161,39 @@ pub fn expected(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
         expected.push(("lm_head.weight".to_owned(), vec![vocabulary, dim]));
     }
     expected
+}
+
+/// Writes adapters as PEFT reads them.
+pub fn export_adapters(folder: &Path, lora: &Lora, base: &str, adapters: &[(String, Tensor)]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    checkpoint::write(&folder.join("adapter_model.safetensors"), adapters)?;
+    std::fs::write(folder.join("adapter_config.json"), serde_json::to_vec_pretty(&adapter_config(lora, base))?)
+}
+
+/// Writes all weights as transformers read them; their `config.json` is that of the model.
+pub fn export_weights(folder: &Path, weights: &[(String, Tensor)]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    checkpoint::write(&folder.join(SINGLE), weights)
+}
+
+/// PEFT's `adapter_config.json` of adapters.
+fn adapter_config(lora: &Lora, base: &str) -> serde_json::Value {
+    let projections = ["q", "k", "v", "output", "gate", "up", "down"];
+    let adapted = projections.iter().filter(|name| lora.targets.has(name));
+    let modules: Vec<_> =
+        adapted.map(|name| if *name == "output" { "o_proj".into() } else { format!("{name}_proj") }).collect();
+    json!({
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "inference_mode": true,
+        "r": lora.rank,
+        "lora_alpha": lora.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": false,
+        "target_modules": modules,
+    })
 }
 
 #[cfg(test)]

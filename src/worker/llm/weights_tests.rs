@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
-
 use super::*;
 
 fn golden(name: &str) -> PathBuf {

@@ -90,40 +90,62 @@ struct Applied {
   at::ScalarType kept;         // the type of adapters
 };
 
-// y = x W^T with adapters, plus `more` where it is defined.
-Tensor apply(const RawLinear& raw, const Tensor& x, Applied& applied, const Tensor& more = {}) {
+// y = x W^T, and u beside it.
+Tensor product(const RawLinear& raw, const Tensor& x, Applied& applied) {
   auto& k = kernels(x);
   applied.linear = in_kind(raw, x.scalar_type());
   applied.kept = raw.parts > 0 ? raw.a->scalar_type() : x.scalar_type();
-  auto y = k.product(x, applied.linear.weight, true);
-  if (applied.linear.adapted()) {
+  bool adapted = applied.linear.adapted();
+  if (adapted) {
+    k.fork();
     applied.u = k.down(x, applied.linear.a, applied.linear.scale);
-    k.add_up(y, applied.u, applied.linear, more);
+  }
+  auto y = k.product(x, applied.linear.weight, true);
+  if (adapted) k.join();
+  return y;
+}
+
+// y = x W^T with adapters, plus `more`.
+Tensor apply(const RawLinear& raw, const Tensor& x, Applied& applied, const Tensor& more) {
+  auto y = product(raw, x, applied);
+  if (applied.linear.adapted()) {
+    kernels(x).add_up(y, applied.u, applied.linear, more);
   } else if (more.defined()) {
     y.add_(more);
   }
   return y;
 }
 
-// The gradient of x, and that of `u` for the gradients of adapters.
-Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool wanted) {
+// The gradient of x, and that of `u` for the gradients of adapters. Without `whole`, the caller adds du A.
+Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool wanted, bool whole = true) {
   auto& k = kernels(grad);
   const auto& linear = applied.linear;
-  if (linear.adapted()) du = k.back(grad, linear);
+  if (linear.adapted()) {
+    k.fork();
+    du = k.back(grad, linear);
+  }
   if (!wanted) return {};
   auto dx = k.product(grad, linear.weight, false);
-  if (linear.adapted()) k.add_back(dx, du, linear.a);
+  if (linear.adapted()) {
+    k.join();
+    if (whole) k.add_back(dx, du, linear.a);
+  }
   return dx;
 }
 
-// Appends the gradients of the layer's own tensors; `grads` holds those of all inputs before them.
+// Appends the gradients of the layer's own tensors; `grads` holds those of all inputs before them. The caller joins.
 void own_grads(const Applied& applied, const Tensor& x, const Tensor& grad, const Tensor& du, const Step& step,
                variable_list& grads) {
   auto& k = kernels(grad);
   grads.push_back(step.wants(grads.size()) ? at::mm(grad.t(), x) : Tensor());
   if (!applied.linear.adapted()) return;
-  grads.push_back(k.grad_a(du, x).to(applied.kept));
-  for (auto& db : k.grad_b(grad, applied.u, applied.linear)) grads.push_back(db.to(applied.kept));
+  k.fork();
+  auto da = k.grad_a(du, x);
+  auto db = k.grad_b(grad, applied.u, applied.linear);
+  bool wider = applied.kept != x.scalar_type();
+  if (wider) k.join();
+  grads.push_back(wider ? da.to(applied.kept) : da);
+  for (auto& b : db) grads.push_back(wider ? b.to(applied.kept) : b);
 }
 
 // How many of autograd's inputs a layer is.
@@ -149,15 +171,14 @@ SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, 
     variable_list inputs{*input, *norm};
     push(inputs, *qkv);
     auto applied = std::make_shared<Applied>();
-    Tensor q, k, v;
+    Tensor q, k, v, normed, inverse;
     auto x = *input, weight = *norm, c = *cos, s = *sin, at_positions = *positions;
     int64_t batch = x.size(0), tokens = x.size(1), width = qkv->weight->size(0) / (heads + 2 * kv_heads);
     {
       at::AutoDispatchBelowADInplaceOrView guard;
       auto& kernel = kernels(x);
-      Tensor normed, inverse;
       kernel.rms_norm(rows_of(x), weight, epsilon, normed, inverse);
-      auto rows = apply(*qkv, normed, *applied);
+      auto rows = apply(*qkv, normed, *applied, {});
       kernel.rotate(rows, heads + kv_heads, width, c, s, at_positions, false);
       auto all = rows.view({batch, tokens, heads + 2 * kv_heads, width});
       q = all.narrow(2, 0, heads);
@@ -170,15 +191,13 @@ SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, 
         auto& kernel = kernels(x);
         auto grad = at::cat({grads[0], grads[1], grads[2]}, 2).view({batch * tokens, (heads + 2 * kv_heads) * width});
         kernel.rotate(grad, heads + kv_heads, width, c, s, at_positions, true);
-        // The norm costs less than keeping what it gave.
-        Tensor normed, inverse;
-        kernel.rms_norm(rows_of(x), weight, epsilon, normed, inverse);
         variable_list results(2);
         Tensor du;
         auto dn = input_grad(*applied, grad, du, step.wants(0) || step.wants(1));
         own_grads(*applied, normed, grad, du, step, results);
         if (step.wants(1)) results[1] = norm_weight_grad(dn, rows_of(x), inverse, weight);
         if (step.wants(0)) results[0] = kernel.rms_norm_backward(dn, rows_of(x), weight, inverse, {}).view(x.sizes());
+        kernel.join();
         return results;
       });
     }
@@ -199,7 +218,7 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
     push(inputs, *down);
     struct Kept {
       Applied out, gate_up, down;
-      Tensor attended, middle, gates;
+      Tensor attended, middle, normed, inverse, gates;
     };
     auto kept = std::make_shared<Kept>();
     auto weight = *norm;
@@ -210,10 +229,10 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
       auto& kernel = kernels(*input);
       kept->attended = rows_of(*attended);
       kept->middle = apply(*out, kept->attended, kept->out, rows_of(*input));
-      Tensor normed, inverse;
-      kernel.rms_norm(kept->middle, weight, epsilon, normed, inverse);
-      kept->gates = apply(*gate_up, normed, kept->gate_up);
-      auto hidden = kernel.swiglu(kept->gates);
+      kernel.rms_norm(kept->middle, weight, epsilon, kept->normed, kept->inverse);
+      auto& gates = kept->gates = product(*gate_up, kept->normed, kept->gate_up);
+      const auto& adapted = kept->gate_up.linear;
+      auto hidden = adapted.adapted() ? kernel.add_up_swiglu(gates, kept->gate_up.u, adapted) : kernel.swiglu(gates);
       result = apply(*down, hidden, kept->down, kept->middle).view(sizes);
     }
     if (recorded(inputs)) {
@@ -221,28 +240,27 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
         at::AutoDispatchBelowADInplaceOrView guard;
         auto& kernel = kernels(grads[0]);
         auto grad = rows_of(grads[0]);
-        Tensor du, hidden, normed, inverse;
+        // Gradients of `u` live until the end: what uses them may run beside all else.
+        Tensor du_down, du_gates, du_out, hidden;
         // Lists begin with room for what comes before, so that each layer finds its inputs' places.
         variable_list results(3), of_gates(3 + inputs_of(kept->out)), of_down(of_gates.size() + inputs_of(kept->gate_up));
         auto room = std::pair(of_gates.size(), of_down.size());
-        auto dh = input_grad(kept->down, grad, du, true);
-        auto dg = kernel.swiglu_backward(dh, kept->gates, hidden);
+        auto dh = input_grad(kept->down, grad, du_down, true, /*whole=*/false);
+        auto dg = kernel.swiglu_backward(dh, kept->gates, du_down, kept->down.linear.a, hidden);
         kept->gates.reset();
-        own_grads(kept->down, hidden, grad, du, step, of_down);
-        hidden.reset();
         dh.reset();
-        auto dn = input_grad(kept->gate_up, dg, du, true);
-        // The norm costs less than keeping what it gave.
-        kernel.rms_norm(kept->middle, weight, epsilon, normed, inverse);
-        own_grads(kept->gate_up, normed, dg, du, step, of_gates);
-        if (step.wants(2)) results[2] = norm_weight_grad(dn, kept->middle, inverse, weight);
-        auto dm = kernel.rms_norm_backward(dn, kept->middle, weight, inverse, grad);
-        auto da = input_grad(kept->out, dm, du, step.wants(1));
-        own_grads(kept->out, kept->attended, dm, du, step, results);
+        own_grads(kept->down, hidden, grad, du_down, step, of_down);
+        auto dn = input_grad(kept->gate_up, dg, du_gates, true);
+        own_grads(kept->gate_up, kept->normed, dg, du_gates, step, of_gates);
+        if (step.wants(2)) results[2] = norm_weight_grad(dn, kept->middle, kept->inverse, weight);
+        auto dm = kernel.rms_norm_backward(dn, kept->middle, weight, kept->inverse, grad);
+        auto da = input_grad(kept->out, dm, du_out, step.wants(1));
+        own_grads(kept->out, kept->attended, dm, du_out, step, results);
         results.insert(results.end(), of_gates.begin() + room.first, of_gates.end());
         results.insert(results.end(), of_down.begin() + room.second, of_down.end());
         if (step.wants(0)) results[0] = dm.view(sizes);
         if (da.defined()) results[1] = da.view({sizes[0], sizes[1], da.size(1)});
+        kernel.join();
         return results;
       });
     }

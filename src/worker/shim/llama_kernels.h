@@ -19,6 +19,11 @@ struct Linear {
 struct LlamaKernels {
   virtual ~LlamaKernels() = default;
 
+  // `down`, `back`, `grad_a` and `grad_b` may run beside what follows them. They begin after all that was asked for before `fork`;
+  // what is asked for after `join` begins after them. Their tensors must live until then.
+  virtual void fork() {}
+  virtual void join() {}
+
   // x W^T, or x W.
   virtual at::Tensor product(const at::Tensor& x, const at::Tensor& weight, bool transposed) = 0;
 
@@ -34,8 +39,14 @@ struct LlamaKernels {
 
   // silu(gate) * up of rows [gate | up].
   virtual at::Tensor swiglu(const at::Tensor& gate_up) = 0;
-  // The gradient of `gate_up`, and what `swiglu` gave.
-  virtual at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& gate_up, at::Tensor& output) = 0;
+  // The same after `add_up`.
+  virtual at::Tensor add_up_swiglu(at::Tensor& gate_up, const at::Tensor& u, const Linear& linear) {
+    add_up(gate_up, u, linear, {});
+    return swiglu(gate_up);
+  }
+  // The gradient of `gate_up`, and what `swiglu` gave. Where `du` is defined, du A is added to `grad` first.
+  virtual at::Tensor swiglu_backward(at::Tensor& grad, const at::Tensor& gate_up, const at::Tensor& du, const at::Tensor& a,
+                                     at::Tensor& output) = 0;
 
   // The cross entropy of each row in fp32, 0 where its label is below 0; `logits` become its gradient.
   virtual at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& labels) = 0;
@@ -94,7 +105,9 @@ struct PlainKernels : LlamaKernels {
     return at::silu(gate).mul_(gate_up.narrow(1, width, width)).to(gate_up.scalar_type());
   }
 
-  at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& gate_up, at::Tensor& output) override {
+  at::Tensor swiglu_backward(at::Tensor& grad, const at::Tensor& gate_up, const at::Tensor& du, const at::Tensor& a,
+                             at::Tensor& output) override {
+    if (du.defined()) add_back(grad, du, a);
     auto width = gate_up.size(1) / 2;
     auto gate = gate_up.narrow(1, 0, width).to(at::kFloat), up = gate_up.narrow(1, width, width).to(at::kFloat);
     auto dy = grad.to(at::kFloat), sigmoid = at::sigmoid(gate), silu = gate * sigmoid;

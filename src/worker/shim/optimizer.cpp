@@ -267,3 +267,13 @@ SHIM_API int mc_scale_read(LossScale* scale, double* value, double* skipped) {
     return 0;
   })
 }
+
+// Scale, growth tracker and skipped updates.
+SHIM_API int mc_scale_state(LossScale* scale, at::Tensor** state) {
+  GUARD(-1, {
+    state[0] = new at::Tensor(scale->scale);
+    state[1] = new at::Tensor(scale->growth_tracker);
+    state[2] = new at::Tensor(scale->skipped);
+    return 0;
+  })
+}

@@ -28,6 +28,7 @@ unsafe extern "C" {
     fn mc_optimizer_zero(optimizer: *mut c_void) -> c_int;
     fn mc_optimizer_step(optimizer: *mut c_void, scale: *mut c_void) -> c_int;
     fn mc_optimizer_relaid(optimizer: *mut c_void) -> i64;
+    fn mc_optimizer_state(optimizer: *mut c_void, state: *mut *mut C_tensor, room: usize) -> i64;
     fn mc_adamw_learning_rate(optimizer: *mut c_void, learning_rate: f64) -> c_int;
     fn mc_adamw_rate(optimizer: *mut c_void) -> *mut C_tensor;
     fn mc_adamw_norm(optimizer: *mut c_void) -> *mut C_tensor;
@@ -35,6 +36,7 @@ unsafe extern "C" {
     fn mc_scale_free(scale: *mut c_void);
     fn mc_scale_apply(scale: *mut c_void, loss: *const C_tensor) -> *mut C_tensor;
     fn mc_scale_read(scale: *mut c_void, value: *mut f64, skipped: *mut f64) -> c_int;
+    fn mc_scale_state(scale: *mut c_void, state: *mut *mut C_tensor) -> c_int;
 }
 
 /// Dynamic loss scaling as torch.amp.GradScaler, held on the device.
@@ -51,6 +53,14 @@ impl LossScale {
     pub fn apply(&self, loss: &Tensor) -> Result<Tensor, TchError> {
         // SAFETY: made by `mc_scale_new`, freed only in `drop`; the loss lives through the call.
         own(unsafe { mc_scale_apply(self.0, loss.as_ptr()) })
+    }
+
+    /// What it remembers, as an optimizer's state.
+    pub fn state(&self) -> Result<Vec<Tensor>, TchError> {
+        let mut places = [ptr::null_mut(); 3];
+        // SAFETY: as in `apply`; three places.
+        check(unsafe { mc_scale_state(self.0, places.as_mut_ptr()) })?;
+        places.into_iter().map(own).collect()
     }
 
     /// The scale and the number of updates skipped so far. Waits for the device.
@@ -101,6 +111,18 @@ impl Updates {
     pub fn relaid(&self) -> i64 {
         // SAFETY: see `zero`.
         unsafe { mc_optimizer_relaid(self.0) }
+    }
+
+    /// What it remembers between updates, on the device: a run goes on from there when these tensors are overwritten.
+    pub fn state(&self) -> Result<Vec<Tensor>, TchError> {
+        let counted = |room: &mut [*mut C_tensor]| {
+            // SAFETY: see `zero`; as many places as said, which live through the call.
+            let count = unsafe { mc_optimizer_state(self.0, room.as_mut_ptr(), room.len()) };
+            check(if count < 0 { -1 } else { 0 }).map(|_| count as usize)
+        };
+        let mut places = vec![ptr::null_mut(); counted(&mut [])?];
+        counted(&mut places)?;
+        places.into_iter().map(own).collect()
     }
 }
 

@@ -96,6 +96,10 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::count("epochs", "Epochs", 1..=100_000, 1)
             .usual(&[1.0, 2.0, 3.0])
             .help("Passes over the rows."),
+        Factor::count("save_every", "Checkpoints", 0..=1_000_000, 0)
+            .unit("steps apart")
+            .usual(&[0.0, 50.0, 500.0])
+            .help("Steps between checkpoints, from which an interrupted run continues; the trained model is kept too. 0: none."),
         Factor::count("rows", "Rows", 0..=1_000_000_000, 500)
             .usual(&[0.0, 100.0, 500.0, 2000.0])
             .help("Rows that are trained on, from the start of the set; 0: all of them.")

@@ -242,6 +242,8 @@ pub struct LlmSettings {
     pub warmup_steps: usize,
     /// Passes over the rows.
     pub epochs: usize,
+    /// Steps between two checkpoints; none where nothing is kept.
+    pub save_every: Option<usize>,
     /// Rows that are trained on, from the start of the set; none for all.
     pub rows: Option<usize>,
     /// Rows after those, on which the loss is evaluated after each epoch.
@@ -297,6 +299,7 @@ impl LlmSettings {
             learning_rate: number(levels, "learning_rate")?,
             warmup_steps: count("warmup_steps")?,
             epochs: count("epochs")?,
+            save_every: some("save_every")?,
             rows: some("rows")?,
             test_rows: count("test_rows")?,
             row_tokens: count("row_tokens")?,

@@ -101,15 +101,19 @@ struct Program {
     cudaLibrary_t library;
     C10_CUDA_CHECK(cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     for (const char* name : {"rms_norm", "rms_norm_backward", "rotate", "swiglu", "swiglu_backward", "cross_entropy", "down", "back",
-                             "add_up", "add_back", "grad_a", "grad_b"}) {
+                             "add_up", "add_up_swiglu", "add_back", "grad_a", "grad_b"}) {
       C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
     }
   }
 
   template <class... Arguments>
   void run(const char* name, dim3 grid, dim3 block, Arguments... arguments) {
+    run_on(c10::cuda::getCurrentCUDAStream(), name, grid, block, arguments...);
+  }
+
+  template <class... Arguments>
+  void run_on(cudaStream_t stream, const char* name, dim3 grid, dim3 block, Arguments... arguments) {
     void* pointers[] = {&arguments...};
-    auto stream = c10::cuda::getCurrentCUDAStream().stream();
     C10_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernels.at(name)), grid, block, pointers, 0, stream));
   }
 };
@@ -142,6 +146,26 @@ struct CudaKernels : PlainKernels {
       made = std::make_unique<Program>(type, rank);
     }
     return *made;
+  }
+
+  // What is not needed at once runs on a stream of its own, beside the products.
+  c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
+  cudaEvent_t forked = event(), joined = event();
+
+  static cudaEvent_t event() {
+    cudaEvent_t event;
+    C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    return event;
+  }
+
+  void fork() override {
+    C10_CUDA_CHECK(cudaEventRecord(forked, c10::cuda::getCurrentCUDAStream()));
+    C10_CUDA_CHECK(cudaStreamWaitEvent(side, forked, 0));
+  }
+
+  void join() override {
+    C10_CUDA_CHECK(cudaEventRecord(joined, side));
+    C10_CUDA_CHECK(cudaStreamWaitEvent(c10::cuda::getCurrentCUDAStream(), joined, 0));
   }
 
   // Values in 16 bytes.
@@ -223,14 +247,30 @@ struct CudaKernels : PlainKernels {
     return y;
   }
 
-  Tensor swiglu_backward(const Tensor& grad, const Tensor& gate_up, Tensor& output) override {
+  Tensor add_up_swiglu(Tensor& gate_up, const Tensor& u, const Linear& linear) override {
     auto width = gate_up.size(1) / 2;
-    if (!fits_whole(gate_up) || !fits_whole(grad)) return PlainKernels::swiglu_backward(grad, gate_up, output);
+    bool both = linear.b.size() == 2 && linear.start[0] == 0 && linear.start[1] == width && linear.b[0].size(0) == width;
+    if (!both || !fits_whole(gate_up) || !fits(linear) || !fits_whole(u)) return PlainKernels::add_up_swiglu(gate_up, u, linear);
+    auto y = at::empty({gate_up.size(0), width}, gate_up.options());
+    program(y.scalar_type(), linear.rank())
+        .run("add_up_swiglu", dim3(blocks(y.size(0), 4), blocks(width, BLOCK * pack(y))), BLOCK, gate_up.data_ptr(), u.data_ptr(),
+             y.data_ptr(), parts_of(linear), static_cast<int>(y.size(0)), static_cast<int>(width));
+    return y;
+  }
+
+  Tensor swiglu_backward(Tensor& grad, const Tensor& gate_up, const Tensor& du, const Tensor& a, Tensor& output) override {
+    auto width = gate_up.size(1) / 2;
+    bool adapted = du.defined();
+    if (!fits_whole(gate_up) || !fits_whole(grad) || (adapted && (!fits_whole(a) || a.size(0) > 4 * HIGHEST_RANK))) {
+      return PlainKernels::swiglu_backward(grad, gate_up, du, a, output);
+    }
     auto d = at::empty_like(gate_up);
     output = at::empty_like(grad);
+    void* none = nullptr;
     program(grad.scalar_type())
-        .run("swiglu_backward", blocks(grad.numel(), BLOCK * pack(grad)), BLOCK, grad.data_ptr(), gate_up.data_ptr(), d.data_ptr(),
-             output.data_ptr(), static_cast<int>(width), grad.numel());
+        .run("swiglu_backward", dim3(blocks(grad.size(0), 4), blocks(width, BLOCK * pack(grad))), BLOCK, grad.data_ptr(),
+             gate_up.data_ptr(), adapted ? du.data_ptr() : none, adapted ? a.data_ptr() : none, d.data_ptr(), output.data_ptr(),
+             static_cast<int>(width), adapted ? static_cast<int>(a.size(0)) : 0, static_cast<int>(grad.size(0)));
     return d;
   }
 
@@ -248,7 +288,7 @@ struct CudaKernels : PlainKernels {
     if (!fits(x) || !fits_whole(a) || a.size(0) % 8 != 0 || a.size(0) > 4 * HIGHEST_RANK) return PlainKernels::down(x, a, scale);
     auto u = at::empty({x.size(0), a.size(0)}, x.options());
     program(x.scalar_type())
-        .run("down", dim3(blocks(x.size(0), 2), static_cast<unsigned>(a.size(0) / 8)), BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(),
+        .run_on(side, "down", dim3(blocks(x.size(0), 2), static_cast<unsigned>(a.size(0) / 8)), BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(),
              static_cast<int>(x.size(1)), static_cast<int>(a.size(0)), static_cast<int>(x.size(0)), x.stride(0),
              static_cast<float>(scale));
     return u;
@@ -271,7 +311,7 @@ struct CudaKernels : PlainKernels {
     auto du = at::empty({grad.size(0), linear.a.size(0)}, grad.options());
     dim3 grid(blocks(grad.size(0), 2), static_cast<unsigned>(linear.b.size()));
     program(grad.scalar_type(), linear.rank())
-        .run("back", grid, BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), static_cast<int>(grad.size(0)), grad.stride(0),
+        .run_on(side, "back", grid, BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), static_cast<int>(grad.size(0)), grad.stride(0),
              static_cast<float>(linear.scale));
     return du;
   }
@@ -287,7 +327,7 @@ struct CudaKernels : PlainKernels {
     if (!fits(x) || !fits_whole(du) || du.size(1) % 8 != 0 || du.size(1) > 4 * HIGHEST_RANK) return PlainKernels::grad_a(du, x);
     auto da = at::empty({du.size(1), x.size(1)}, x.options());
     program(x.scalar_type())
-        .run("grad_a", dim3(blocks(x.size(1), 64), static_cast<unsigned>(du.size(1) / 8)), dim3(32, 16), x.data_ptr(), du.data_ptr(),
+        .run_on(side, "grad_a", dim3(blocks(x.size(1), 64), static_cast<unsigned>(du.size(1) / 8)), dim3(32, 16), x.data_ptr(), du.data_ptr(),
              da.data_ptr(), static_cast<int>(x.size(1)), static_cast<int>(du.size(1)), static_cast<int>(x.size(0)), x.stride(0));
     return da;
   }
@@ -302,7 +342,7 @@ struct CudaKernels : PlainKernels {
     }
     dim3 grid(blocks(widest(linear), 64), static_cast<unsigned>(linear.b.size()));
     program(grad.scalar_type(), linear.rank())
-        .run("grad_b", grid, dim3(32, 16), grad.data_ptr(), u.data_ptr(), parts_of(linear), outs, static_cast<int>(grad.size(0)),
+        .run_on(side, "grad_b", grid, dim3(32, 16), grad.data_ptr(), u.data_ptr(), parts_of(linear), outs, static_cast<int>(grad.size(0)),
              grad.stride(0));
     return grads;
   }

@@ -103,22 +103,6 @@ extern "C" __global__ void swiglu(const T* gates, T* y, int width, i64 count) {
   store(y + i, g);
 }
 
-extern "C" __global__ void swiglu_backward(const T* grad, const T* gates, T* dgates, T* y, int width, i64 count) {
-  i64 i = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * N;
-  if (i >= count) return;
-  i64 row = i / width, at = row * 2 * width + i % width;
-  Pack d = load(grad + i), g = load(gates + at), u = load(gates + at + width), out;
-  for (int k = 0; k < N; k++) {
-    float x = wide(g.v[k]), up = wide(u.v[k]), dy = wide(d.v[k]), s = 1 / (1 + __expf(-x));
-    narrow(x * s * up, out.v[k]);
-    narrow(dy * up * s * (1 + x * (1 - s)), g.v[k]);
-    narrow(dy * x * s, u.v[k]);
-  }
-  store(dgates + at, g);
-  store(dgates + at + width, u);
-  store(y + i, out);
-}
-
 // A row's loss; its logits become their gradient.
 extern "C" __global__ void cross_entropy(T* logits, const i64* labels, float* losses, int vocabulary) {
   T* row = logits + (i64)blockIdx.x * vocabulary;
@@ -203,16 +187,18 @@ struct Parts { const T* b[4]; int start[4]; int width[4]; int count; };
 // du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]; blockIdx.y is the part p, blockIdx.x two tokens.
 extern "C" __global__ void back(const T* grad, Parts parts, T* du, int tokens, i64 stride, float scale) {
   int p = blockIdx.y, t = blockIdx.x * PAIR;
-  const T *first = grad + (i64)t * stride + parts.start[p], *second = grad + (i64)min(t + 1, tokens - 1) * stride + parts.start[p];
+  const T* rows = grad + parts.start[p];
   float sums[PAIR * R];
   for (int j = 0; j < PAIR * R; j++) sums[j] = 0;
-  for (int i = threadIdx.x; i < parts.width[p]; i += 256) {
-    float f = wide(first[i]), g = wide(second[i]);
-    for (int j = 0; j < R; j += N) {
-      Pack q = load(parts.b[p] + (i64)i * R + j);
-      for (int k = 0; k < N; k++) {
-        sums[j + k] += f * wide(q.v[k]);
-        sums[R + j + k] += g * wide(q.v[k]);
+  for (int i = threadIdx.x * N; i < parts.width[p]; i += 256 * N) {
+    Pack g[PAIR];
+    for (int e = 0; e < PAIR; e++) g[e] = load(rows + (i64)min(t + e, tokens - 1) * stride + i);
+    for (int l = 0; l < N; l++) {
+      for (int j = 0; j < R; j += N) {
+        Pack q = load(parts.b[p] + (i64)(i + l) * R + j);
+        for (int k = 0; k < N; k++) {
+          for (int e = 0; e < PAIR; e++) sums[e * R + j + k] += wide(g[e].v[l]) * wide(q.v[k]);
+        }
       }
     }
   }
@@ -222,11 +208,8 @@ extern "C" __global__ void back(const T* grad, Parts parts, T* du, int tokens, i
   });
 }
 
-// y[t, start_p + i] += more[t, start_p + i] (where there is more) + sum over j of u[t, p R + j] b_p[i, j]; blockIdx.y is the part p,
-// blockIdx.z a stretch of its columns, blockIdx.x four tokens.
-extern "C" __global__ void add_up(T* y, const T* u, const T* more, Parts parts, int tokens, i64 stride) {
-  int p = blockIdx.y, t = blockIdx.x * QUAD, i = (blockIdx.z * blockDim.x + threadIdx.x) * N;
-  if (i >= parts.width[p]) return;
+// The N values from i of u_t B_p^T for four tokens t.
+__device__ inline void up(const T* u, const Parts& parts, int p, int t, int i, int tokens, float s[QUAD][N]) {
   float f[QUAD][R];
   for (int e = 0; e < QUAD; e++) {
     const T* from = u + (i64)min(t + e, tokens - 1) * parts.count * R + p * R;
@@ -235,7 +218,6 @@ extern "C" __global__ void add_up(T* y, const T* u, const T* more, Parts parts, 
       for (int k = 0; k < N; k++) f[e][j + k] = wide(q.v[k]);
     }
   }
-  float s[QUAD][N];
   for (int k = 0; k < N; k++) {
     for (int e = 0; e < QUAD; e++) s[e][k] = 0;
     for (int j = 0; j < R; j += N) {
@@ -243,6 +225,27 @@ extern "C" __global__ void add_up(T* y, const T* u, const T* more, Parts parts, 
       for (int l = 0; l < N; l++) for (int e = 0; e < QUAD; e++) s[e][k] += f[e][j + l] * wide(q.v[l]);
     }
   }
+}
+
+// The N values from i of du_t A for four tokens t; A has `count` rows.
+__device__ inline void down_again(const T* du, const T* a, int t, int i, int width, int count, int tokens, float s[QUAD][N]) {
+  for (int e = 0; e < QUAD; e++) for (int k = 0; k < N; k++) s[e][k] = 0;
+  for (int j = 0; j < count; j++) {
+    Pack q = load(a + (i64)j * width + i);
+    for (int e = 0; e < QUAD; e++) {
+      float f = wide(du[(i64)min(t + e, tokens - 1) * count + j]);
+      for (int k = 0; k < N; k++) s[e][k] += f * wide(q.v[k]);
+    }
+  }
+}
+
+// y[t, start_p + i] += more[t, start_p + i] (where there is more) + sum over j of u[t, p R + j] b_p[i, j]; blockIdx.y is the part p,
+// blockIdx.z a stretch of its columns, blockIdx.x four tokens.
+extern "C" __global__ void add_up(T* y, const T* u, const T* more, Parts parts, int tokens, i64 stride) {
+  int p = blockIdx.y, t = blockIdx.x * QUAD, i = (blockIdx.z * blockDim.x + threadIdx.x) * N;
+  if (i >= parts.width[p]) return;
+  float s[QUAD][N];
+  up(u, parts, p, t, i, tokens, s);
   for (int e = 0; e < QUAD && t + e < tokens; e++) {
     i64 at = (i64)(t + e) * stride + parts.start[p] + i;
     Pack out = load(y + at), m;
@@ -252,24 +255,66 @@ extern "C" __global__ void add_up(T* y, const T* u, const T* more, Parts parts, 
   }
 }
 
+// `add_up` on rows [gate | up], both of which are parts, and `swiglu` of the sum. blockIdx.y is a stretch of columns, blockIdx.x
+// four tokens.
+extern "C" __global__ void add_up_swiglu(T* gates, const T* u, T* y, Parts parts, int tokens, int width) {
+  int t = blockIdx.x * QUAD, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+  if (i >= width) return;
+  float s[QUAD][N];
+  Pack gate[QUAD];
+  for (int p = 0; p < 2; p++) {
+    up(u, parts, p, t, i, tokens, s);
+    for (int e = 0; e < QUAD && t + e < tokens; e++) {
+      T* at = gates + ((i64)(t + e) * 2 + p) * width + i;
+      Pack out = load(at);
+      for (int k = 0; k < N; k++) narrow(wide(out.v[k]) + s[e][k], out.v[k]);
+      store(at, out);
+      if (p == 0) {
+        gate[e] = out;
+      } else {
+        for (int k = 0; k < N; k++) {
+          float x = wide(gate[e].v[k]);
+          narrow(x / (1 + __expf(-x)) * wide(out.v[k]), out.v[k]);
+        }
+        store(y + (i64)(t + e) * width + i, out);
+      }
+    }
+  }
+}
+
 // dx[t, i] += sum over j of du[t, j] a[j, i]; blockIdx.y is a stretch of columns, blockIdx.x four tokens.
 extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, int count, int tokens) {
   int t = blockIdx.x * QUAD, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
   float s[QUAD][N];
-  for (int e = 0; e < QUAD; e++) for (int k = 0; k < N; k++) s[e][k] = 0;
-  for (int j = 0; j < count; j++) {
-    Pack q = load(a + (i64)j * width + i);
-    for (int e = 0; e < QUAD; e++) {
-      float f = wide(du[(i64)min(t + e, tokens - 1) * count + j]);
-      for (int k = 0; k < N; k++) s[e][k] += f * wide(q.v[k]);
-    }
-  }
+  down_again(du, a, t, i, width, count, tokens, s);
   for (int e = 0; e < QUAD && t + e < tokens; e++) {
     T* at = dx + (i64)(t + e) * width + i;
     Pack out = load(at);
     for (int k = 0; k < N; k++) narrow(wide(out.v[k]) + s[e][k], out.v[k]);
     store(at, out);
+  }
+}
+
+// Of rows [gate | up] and y = silu(gate) up: their gradient from that of y, to which du A is added where there is du; and y.
+extern "C" __global__ void swiglu_backward(const T* grad, const T* gates, const T* du, const T* a, T* dgates, T* y, int width, int count,
+                                           int tokens) {
+  int t = blockIdx.x * QUAD, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+  if (i >= width) return;
+  float s[QUAD][N];
+  down_again(du, a, t, i, width, count, tokens, s);
+  for (int e = 0; e < QUAD && t + e < tokens; e++) {
+    i64 row = t + e, at = row * 2 * width + i;
+    Pack d = load(grad + row * width + i), g = load(gates + at), u = load(gates + at + width), out;
+    for (int k = 0; k < N; k++) {
+      float x = wide(g.v[k]), above = wide(u.v[k]), dy = wide(d.v[k]) + s[e][k], sigmoid = 1 / (1 + __expf(-x));
+      narrow(x * sigmoid * above, out.v[k]);
+      narrow(dy * above * sigmoid * (1 + x * (1 - sigmoid)), g.v[k]);
+      narrow(dy * x * sigmoid, u.v[k]);
+    }
+    store(dgates + at, g);
+    store(dgates + at + width, u);
+    store(y + row * width + i, out);
   }
 }
 

@@ -1,0 +1,140 @@
+//! Checkpoints: all that a run needs to go on after a step, in the run's folder. A run that is started again in place of one that
+//! ended early finds its checkpoint by its job.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use multicard::protocol::{CHECKPOINT_FOLDER, Job};
+use safetensors::{Dtype, View};
+use serde::{Deserialize, Serialize};
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::shim;
+
+const TENSORS: &str = "state.safetensors";
+const PROGRESS: &str = "progress.json";
+
+/// How far a run came.
+#[derive(Serialize, Deserialize)]
+struct Progress {
+    /// The run that wrote it.
+    run: String,
+    /// The last step that is in it.
+    step: u64,
+}
+
+/// Where a run goes on.
+pub struct Checkpoint {
+    folder: PathBuf,
+    /// The run that wrote it.
+    pub run: String,
+    /// The last step that is in it.
+    pub step: u64,
+}
+
+impl Checkpoint {
+    /// The one that a job names.
+    ///
+    /// # Errors
+    /// What of it cannot be read.
+    pub fn of(job: &Job) -> Result<Option<Self>, String> {
+        let Some(folder) = &job.resume else { return Ok(None) };
+        let path = folder.join(PROGRESS);
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("going on from {} failed: {error}; delete that folder to begin again", path.display())
+        };
+        let text = fs::read_to_string(&path).map_err(|error| failed(&error))?;
+        let Progress { run, step } = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        Ok(Some(Self { folder: folder.clone(), run, step }))
+    }
+
+    /// Gives tensors the values that were kept under their names.
+    ///
+    /// # Errors
+    /// A tensor that is not there or has another shape.
+    pub fn restore(&self, tensors: &[(String, Tensor)]) -> Result<(), TchError> {
+        let path = self.folder.join(TENSORS);
+        let kept: HashMap<_, _> = Tensor::read_safetensors(&path)?.into_iter().collect();
+        for (name, place) in tensors {
+            let found = kept.get(name).filter(|found| found.size() == place.size());
+            let found = found.ok_or_else(|| {
+                TchError::Torch(format!("{} lacks {name} of the shape {:?}", path.display(), place.size()))
+            })?;
+            shim::copy(place, found, false)?;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps tensors after a step, in place of the checkpoint before. One that is not whole never counts.
+pub fn keep(job: &Job, step: u64, tensors: &[(String, Tensor)]) -> Result<(), String> {
+    let folder = job.folder.join(CHECKPOINT_FOLDER);
+    let (next, last) = (folder.with_extension("next"), folder.with_extension("last"));
+    let written = || {
+        let _ = fs::remove_dir_all(&next);
+        fs::create_dir_all(&next)?;
+        write(&next.join(TENSORS), tensors)?;
+        let progress = Progress { run: job.run.clone(), step };
+        fs::write(next.join(PROGRESS), serde_json::to_vec(&progress)?)?;
+        let _ = fs::remove_dir_all(&last);
+        if folder.exists() {
+            fs::rename(&folder, &last)?;
+        }
+        fs::rename(&next, &folder)?;
+        let _ = fs::remove_dir_all(&last);
+        std::io::Result::Ok(())
+    };
+    written().map_err(|error| format!("keeping a checkpoint in {} failed: {error}", folder.display()))
+}
+
+/// Deletes the checkpoint of a run that is over.
+pub fn drop_of(job: &Job) {
+    let _ = fs::remove_dir_all(job.folder.join(CHECKPOINT_FOLDER));
+}
+
+/// Writes tensors as a safetensors file, in their types, onto the disk.
+pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> std::io::Result<()> {
+    let failed = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
+    let on_host = |(name, tensor): &(String, Tensor)| {
+        let tensor = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_contiguous()?;
+        let shape = tensor.size().into_iter().map(|length| length as usize).collect();
+        Ok((name.clone(), OnHost(tensor, shape)))
+    };
+    let views = tensors.iter().map(on_host).collect::<Result<Vec<_>, TchError>>().map_err(|error| failed(&error))?;
+    // transformers refuse files that do not say whose they are.
+    let format = Some([("format".to_owned(), "pt".to_owned())].into());
+    safetensors::serialize_to_file(views, &format, path).map_err(|error| failed(&error))?;
+    fs::File::open(path)?.sync_all()
+}
+
+/// A contiguous tensor on the host and its shape, as safetensors write it.
+struct OnHost(Tensor, Vec<usize>);
+
+impl View for OnHost {
+    fn dtype(&self) -> Dtype {
+        match self.0.kind() {
+            Kind::Half => Dtype::F16,
+            Kind::BFloat16 => Dtype::BF16,
+            Kind::Double => Dtype::F64,
+            Kind::Int => Dtype::I32,
+            Kind::Int64 => Dtype::I64,
+            _ => Dtype::F32,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.1
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        let mut bytes = vec![0; self.data_len()];
+        self.0.copy_data_u8(&mut bytes, self.0.numel());
+        bytes.into()
+    }
+
+    fn data_len(&self) -> usize {
+        self.0.numel() * self.0.kind().elt_size_in_bytes()
+    }
+}

@@ -1,0 +1,102 @@
+//! Fine-tuning with real processes: losses, adapters for other programs, and runs that are killed and continue.
+#![cfg(feature = "torch")]
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[allow(dead_code)]
+mod training;
+
+use training::{alone, rank_logs, run_command, text, wait_for};
+
+/// A small model, whose rows come in another order in each of two epochs.
+const PLAN: &str = r#"
+version = 1
+name = "tiny"
+workload = "llm"
+repeats = 1
+[measure]
+warm_up_steps = 1
+[data]
+set = "stand-in"
+[factors]
+model = "tiny"
+data_set = "uniform"
+row_tokens = 24
+rows = 60
+epochs = 2
+learning_rate = 0.02
+warmup_steps = 5
+save_every = 7
+"#;
+const STEPS: usize = 60;
+
+/// The events of a kind in the logs of all runs, the earlier run first.
+fn events(session: &Path, kind: &str) -> Vec<Value> {
+    let lines = rank_logs(session);
+    let events = lines.iter().flat_map(|log| log.lines()).filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    events.filter(|event| event["event"] == kind).collect()
+}
+
+/// The loss of each step; a later run's stands for an earlier one's.
+fn losses(session: &Path) -> BTreeMap<u64, f64> {
+    let steps = events(session, "step").into_iter();
+    steps.map(|step| (step["step"].as_u64().unwrap(), step["loss"].as_f64().unwrap())).collect()
+}
+
+#[test]
+fn a_killed_run_continues_with_the_losses_of_one_that_was_not() {
+    let _alone = alone();
+    let (whole, killed) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (mut command, session) = run_command(&whole, PLAN);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let expected = losses(&session);
+    assert_eq!(expected.len(), STEPS);
+    assert!(expected[&(STEPS as u64)] < 0.95 * expected[&1], "{expected:?}");
+    let adapters = |session: &Path| {
+        let run = fs::read_dir(session.join("runs")).unwrap().map(|run| run.unwrap().path()).max().unwrap();
+        assert!(!run.join("checkpoint").exists(), "a finished run keeps no checkpoint");
+        let config: Value = serde_json::from_slice(&fs::read(run.join("model/adapter_config.json")).unwrap()).unwrap();
+        assert_eq!((&config["peft_type"], &config["r"]), (&"LORA".into(), &8.into()));
+        fs::read(run.join("model/adapter_model.safetensors")).unwrap()
+    };
+    let trained = adapters(&session);
+
+    let (mut command, session) = run_command(&killed, PLAN);
+    let mut child = command.spawn().unwrap();
+    let reached = || (losses(&session).keys().last()? > &20).then_some(());
+    wait_for(reached);
+    let pid = events(&session, "started")[0]["pid"].as_u64().unwrap();
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let (mut command, session) = run_command(&killed, PLAN);
+    let output = command.arg("--resume").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let warnings = events(&session, "warning");
+    let told = warnings.iter().filter_map(|warning| warning["message"].as_str());
+    assert!(told.into_iter().any(|told| told.contains("continues from step")), "{warnings:?}");
+    let (first, second) = (rank_logs(&session)[0].clone(), losses(&session));
+    assert!(!first.contains("\"finished\""), "the first run was killed before its end");
+    assert_eq!(second, expected);
+    assert_eq!(adapters(&session), trained, "the same adapters, bit for bit");
+}
+
+#[test]
+fn weights_of_another_model_are_named_before_a_run_begins() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llm");
+    let set = format!("set = \"stand-in\"\nweights = \"{}\"", golden.display());
+    let (mut command, session) = run_command(&folder, &PLAN.replace("set = \"stand-in\"", &set));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let found = fs::read_to_string(session.join("journal.jsonl")).unwrap() + &text(&output.stderr);
+    assert!(found.contains("lacks model.layers.2."), "{found}");
+}
