@@ -87,7 +87,7 @@ fn a_killed_run_continues_with_the_losses_of_one_that_was_not() {
     assert_eq!((events(&session, "started").len(), events(&session, "finished").len()), (2, 1));
     assert_eq!(losses(&session), expected);
     let again = events(&session, "step").len() - STEPS;
-    assert!(again < 7, "{again} steps after the last checkpoint were made again");
+    assert!(again <= 7, "{again} steps after the last checkpoint were made again");
     assert_eq!(adapters(&session), trained, "the same adapters, bit for bit");
 }
 
