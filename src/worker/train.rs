@@ -128,7 +128,8 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     if let Some(checkpoint) = &checkpoint {
         trainer.resume(checkpoint)?;
         let Checkpoint { run, step, .. } = checkpoint;
-        let message = format!("continues from step {step} of run {run}: times and losses of epochs cover the steps after it");
+        let message =
+            format!("continues from step {step} of run {run}: times and losses of epochs cover the steps after it");
         report.event(Event::Warning { message })?;
     }
     let resumed = checkpoint.map_or(0, |checkpoint| checkpoint.step);
@@ -138,8 +139,22 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     let watched = peers.filter(|_| device.device.is_cuda());
     let watchdog = watched.map(|peers| watch_steps(peers, shape.cuda_graph, report)).transpose()?;
     let (step, owed) = (0, 0);
-    let mut run =
-        Run { rank, report, trainer, shape, clock, capture, phase, step, steps, quick, resumed, losses, watchdog, owed };
+    let mut run = Run {
+        rank,
+        report,
+        trainer,
+        shape,
+        clock,
+        capture,
+        phase,
+        step,
+        steps,
+        quick,
+        resumed,
+        losses,
+        watchdog,
+        owed,
+    };
     match (run.epochs(&mut data), peers) {
         // Freeing what the run holds may wait for the other ranks, which wait for this one.
         (Err(stop), Some(peers)) => give_up(run.report, &peers.explain(stop)),
@@ -188,7 +203,8 @@ impl<T: Task> Run<'_, T> {
         if self.trainer.task().save_every().is_some() && self.rank.place.rank == 0 {
             let folder = self.rank.job.folder.join(MODEL_FOLDER);
             let exported = self.trainer.task().export(self.trainer.module(), &folder);
-            exported.map_err(|error| Stop::engine(&format!("writing the model to {} failed: {error}", folder.display())))?;
+            exported
+                .map_err(|error| Stop::engine(&format!("writing the model to {} failed: {error}", folder.display())))?;
             checkpoint::drop_of(self.rank.job);
         }
         if let Some(peers) = self.rank.peers {
