@@ -18,6 +18,7 @@ mod render;
 mod saved;
 mod sibling;
 mod study;
+mod style;
 mod table;
 
 pub use built_in::{UnknownPreset, preset, presets};

@@ -37,13 +37,8 @@ const ALLOWED: &[(&[&str], &str)] = &[
         "to untangle: a measure takes its value from a `RunSummary`, which measures make up",
     ),
     (
-        &["figure::built_in", "figure::notes", "figure::paper", "figure::sibling", "figure::study", "figure::table"],
-        "to untangle: a study holds the style of paper, and paper keeps the study it draws",
-    ),
-    (&["figure::paper::font", "figure::paper::scene"], "to untangle: the segments of a letter's outline"),
-    (
-        &["figure::paper::pdf", "figure::paper::png", "figure::paper::write"],
-        "to untangle: writing calls them, and has their error",
+        &["figure::notes", "figure::sibling", "figure::study", "figure::table"],
+        "a table notes how its values were computed, and the ratio to a sibling cell is one of its values",
     ),
 ];
 

@@ -263,7 +263,7 @@ fn list(units: &str) -> Vec<Measure> {
         rate(distinct_rate(units), "Distinct"),
         rate(processed_rate(units), "Processed"),
         Measure::time("load_wait_s", "Wait for data per step"),
-        Measure::time("loader_start_s", "Start of the loader per epoch").read(Max, Median),
+        Measure::time("loader_start_s", "Loader start-up per epoch").read(Max, Median),
         plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
         plain("test_loss", "Test loss").better(Lower).read(First, Last),
         Measure {

@@ -1,4 +1,4 @@
-//! `multicard figure`: a figure of a session's results for paper; or what a figure's file says of itself.
+//! `multicard figure`: writes a figure of a session's results, or opens or describes a figure file.
 
 use std::path::PathBuf;
 
@@ -12,36 +12,36 @@ use crate::figure::{self, Study};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The session's folder, or the name of one in the default place; or a figure's file, to open it again.
+    /// Session folder, or the name of a session in the default folder; or a figure file to open.
     session: PathBuf,
     #[command(flatten)]
     study: StudyArguments,
-    /// Where to write it: a file that ends in .svg, .pdf or .png.
+    /// The file to write; it must end in .svg, .pdf or .png.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     style: StyleArguments,
-    /// Print the figure's table, or what a figure's file says of itself, instead.
+    /// Instead, print the figure's table, or the contents of a figure file.
     #[arg(long, value_enum, conflicts_with = "out")]
     format: Option<TableFormat>,
 }
 
-/// How figures are set.
+/// Style of figures.
 #[derive(Args)]
 pub(super) struct StyleArguments {
-    /// How wide: 85 or 178 mm.
+    /// Width: 85 or 178 mm.
     #[arg(long, value_enum, default_value_t = WidthName::Column)]
     width: WidthName,
     /// The typeface.
     #[arg(long, value_enum, default_value_t = FontName::Sans)]
     font: FontName,
-    /// Colours, or greys for print without them.
+    /// Colours, or greys for monochrome print.
     #[arg(long, value_enum, default_value_t = PaletteName::Colour)]
     palette: PaletteName,
-    /// The size of type in points, from 6 to 10.
+    /// Type size in points, from 6 to 10.
     #[arg(long, value_name = "PT", default_value_t = 8.0, value_parser = size)]
     size: f64,
-    /// Pixels in an inch of a .png.
+    /// Resolution of a .png in dpi.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(72..=1200))]
     dpi: u32,
 }
@@ -64,7 +64,7 @@ enum FontName {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PaletteName {
-    /// Told apart with any common colour vision.
+    /// Colours that are distinguishable with any common colour vision.
     #[value(alias = "color")]
     Colour,
     /// Greys with markers, hatches and dashes.
@@ -108,7 +108,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return open(arguments);
     }
     let folder = session_folder(&arguments.session)?;
-    // What is asked for is looked at before anything is read.
+    // Check the arguments before reading anything.
     let study = Study { style: arguments.style.style(), ..arguments.study.study(&folder)? };
     let format = arguments.out.as_deref().map(|out| PaperFormat::of(out, arguments.style.dpi)).transpose()?;
     if format.is_none() && arguments.format.is_none() {
@@ -123,7 +123,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     if figure.charts.iter().all(figure::Chart::is_empty) {
         let notes = figure.notes().join("; ");
-        return Err(format!("nothing to draw: no cell has what {} shows ({notes})", shown(&study)).into());
+        return Err(format!("nothing to draw: no cell has the values of {} ({notes})", shown(&study)).into());
     }
     if let (Some(out), Some(format)) = (&arguments.out, format) {
         let provenance = figure.provenance(vec![material.origin]);
@@ -137,13 +137,13 @@ fn shown(study: &Study) -> String {
     if study.name.is_empty() { format!("the form {}", study.form.key()) } else { format!("preset {}", study.name) }
 }
 
-/// Opens the window at a figure's file, or prints what the file says.
+/// Opens a figure file in the window, or describes it.
 fn open(arguments: &Arguments) -> Outcome {
     let file = &arguments.session;
     let provenance = paper::read_file(file).map_err(|error| format!("{}: {error}", file.display()))?;
     match arguments.format {
         Some(TableFormat::Json) => print(&serde_json::to_string_pretty(&provenance)?)?,
-        Some(_) => return Err("what a figure says of itself is printed with --format json".into()),
+        Some(_) => return Err("figure files are described as text, or with --format json".into()),
         None if has_display() => return super::window_at(file.clone()),
         None => print(&told(&provenance))?,
     }
@@ -157,7 +157,7 @@ fn has_display() -> bool {
             .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// What a figure's file says, for reading.
+/// Describes a figure file as text.
 fn told(provenance: &Provenance) -> String {
     let mut text = format!("{}\n{}\nwritten by {}\n", provenance.title, provenance.about(), provenance.program);
     for origin in &provenance.sessions {
@@ -175,5 +175,5 @@ fn told(provenance: &Provenance) -> String {
     for note in &provenance.notes {
         text += &format!("- {note}\n");
     }
-    text + "--format json prints all of it: plans, cells, every number\n"
+    text + "--format json prints everything: plans, cells, all values\n"
 }

@@ -1,4 +1,4 @@
-//! `multicard report`: all figures and tables of a session in one folder, with a README that says what they are.
+//! `multicard report`: writes all figures and tables of a session into a folder, with a README.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -15,9 +15,9 @@ use crate::figure::{Chart, Figure, Format, Study, find_study, presets, render};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The session's folder, or the name of one in the default place.
+    /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
-    /// The folder to write to; made if it is not there. Files of an earlier report are replaced.
+    /// Folder to write to, created if missing. Files of an earlier report are replaced.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Only this study, saved or built-in; may be given several times. Otherwise all saved studies and the general built-in ones.
@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let out = &arguments.out;
     for part in ["figures", "tables", "plans"] {
         let part = out.join(part);
-        std::fs::create_dir_all(&part).map_err(|error| format!("making {}: {error}", part.display()))?;
+        std::fs::create_dir_all(&part).map_err(|error| format!("creating {}: {error}", part.display()))?;
     }
     let mut readme = head(&material);
     let mut written = 0;
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         let about = if study.about.is_empty() { study.form.help() } else { &study.about };
         readme += &format!("\n## {}\n\n{}.\n\n", escape(&study.name), escape(&capital(about)));
         if figure.charts.iter().all(Chart::is_empty) {
-            readme += "No figure: no cell has what it shows.\n\n";
+            readme += "No figure: no cell has its values.\n\n";
         } else {
             write_figure(out, &id, &figure, &material, arguments.style.dpi())?;
             written += 1;
@@ -87,7 +87,7 @@ fn studies(folder: &Path, asked: &[String]) -> Result<(Vec<Study>, Vec<String>),
     }
     let unreadable = saved.iter().filter_map(|saved| saved.study.clone().err()).collect();
     let saved = saved.into_iter().filter_map(|saved| saved.study.ok());
-    // Figures of papers are for their own studies: a general report would only repeat itself.
+    // Figures of the papers belong to their own studies; a general report would only repeat itself.
     let studies = saved.chain(presets().iter().filter(|preset| !preset.name.contains('/')).cloned());
     Ok((studies.collect(), unreadable))
 }
@@ -117,7 +117,7 @@ fn write_tables(out: &Path, id: &str, figure: &Figure) -> Result<(), paper::Figu
     Ok(())
 }
 
-/// Session, machine, plans, and how many runs ended how.
+/// The README's head: session, machine, plans and outcomes of runs.
 fn head(material: &Material) -> String {
     let origin = &material.origin;
     let node = &origin.node;
@@ -148,7 +148,7 @@ fn head(material: &Material) -> String {
     text + "\nEach figure carries its plan, cells and numbers: `multicard figure FILE` opens it again.\n"
 }
 
-/// Letters of which any file's name may be made.
+/// A valid file name for an id.
 fn file_name(id: &str) -> String {
     id.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect()
 }

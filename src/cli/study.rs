@@ -13,7 +13,7 @@ use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, suggestion};
 use crate::store::{Decision, Reader, Store};
 
-/// A study by name, and what is to be different from it.
+/// A study by name, and changes to it.
 #[derive(Args)]
 pub(super) struct StudyArguments {
     /// Start from this built-in study: times (unless --form is given), loading, loss, memory, scaling, speedup, effects,
@@ -26,38 +26,38 @@ pub(super) struct StudyArguments {
     /// The kind of chart.
     #[arg(long, value_enum)]
     form: Option<FormName>,
-    /// Only these cells: words that their levels hold, or comparisons such as "precision=fp16 and gpus>=2", joined by and,
-    /// or, not, parentheses.
+    /// Include only these cells: words that occur in their levels, or comparisons such as "precision=fp16 and gpus>=2", joined
+    /// by and, or, not and parentheses.
     #[arg(long, value_parser = filter)]
     filter: Option<String>,
-    /// The measure that is drawn, by its key.
+    /// Key of the measure to show.
     #[arg(long, value_name = "KEY")]
     measure: Option<Key>,
-    /// The cell that ratios are over: its id, or levels as precision=fp32,gpus=1; by default the first that has the measure.
+    /// Baseline of ratios: a cell's id, or levels such as precision=fp32,gpus=1. Default: the first cell that has the measure.
     #[arg(long, value_name = "CELL")]
     baseline: Option<String>,
-    /// What makes groups of bars: a factor, data, auto or nothing.
+    /// Property that groups bars: a factor, data, auto or nothing.
     #[arg(long, value_name = "KEY")]
     rows: Option<Key>,
-    /// What makes panels beside each other: a factor, data, auto or nothing.
+    /// Property that makes panels side by side: a factor, data, auto or nothing.
     #[arg(long, value_name = "KEY")]
     columns: Option<Key>,
-    /// What colours tell apart: a factor, data, auto or nothing.
+    /// Property that colours distinguish: a factor, data, auto or nothing.
     #[arg(long, value_name = "KEY", alias = "color")]
     colour: Option<Key>,
-    /// What losses are drawn over.
+    /// Horizontal axis of losses.
     #[arg(long, value_enum)]
     over: Option<OverName>,
-    /// Which of the profilers' metrics are shown, by their keys, with commas between them.
+    /// Keys of the profiler metrics to show, separated by commas.
     #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = metric)]
     metrics: Option<Vec<Key>>,
-    /// What metrics are shown in.
+    /// Unit of profiler metrics.
     #[arg(long, value_enum)]
     metric_unit: Option<UnitName>,
-    /// With runs that a profiler recorded, which costs time.
+    /// Include traced runs; tracing costs time.
     #[arg(long)]
     traced: bool,
-    /// Draw the axis of values logarithmically.
+    /// Use a logarithmic axis for values.
     #[arg(long)]
     log: bool,
 }
@@ -99,26 +99,26 @@ enum OverName {
 enum UnitName {
     /// Seconds, summed over GPUs and threads.
     Seconds,
-    /// Time (%) of the list of nsys that holds the metric.
+    /// Time (%) in the nsys report that lists the metric.
     PercentOfReport,
-    /// Share of the metrics that are shown.
+    /// Share of the shown metrics.
     PercentOfShown,
-    /// Share of the recorded time, divided by the GPUs.
+    /// Share of the recorded time, divided by the number of GPUs.
     PercentOfWall,
 }
 
-/// A filter that can be read; what is wrong with another is said before anything is done.
+/// Checks a filter before anything is read.
 fn filter(text: &str) -> Result<String, FilterError> {
     Filter::parse(text).map(|_| text.to_owned())
 }
 
 fn metric(text: &str) -> Result<Key, String> {
     let known: Vec<&str> = TRACE_METRICS.iter().map(|metric| metric.key).collect();
-    if known.contains(&text) { Ok(text.into()) } else { Err(format!("there are {}", known.join(", "))) }
+    if known.contains(&text) { Ok(text.into()) } else { Err(format!("use one of {}", known.join(", "))) }
 }
 
 impl StudyArguments {
-    /// The study that is asked for of the session in a folder.
+    /// The requested study, for the session in a folder.
     pub fn study(&self, folder: &Path) -> Result<Study, Box<dyn Error>> {
         let mut study = match (&self.study, &self.preset, self.form) {
             (Some(name), ..) => figure::find_study(&saved(folder)?, name)?,
@@ -157,7 +157,7 @@ impl StudyArguments {
         Ok(study)
     }
 
-    /// Refuses a measure and a baseline that were asked for here and that the session does not have.
+    /// Rejects a requested measure or baseline that the session does not have.
     pub fn check(&self, material: &Material) -> Result<(), String> {
         let known = figure::known_measures(&material.sources());
         if let Some(asked) = self.measure.as_ref().filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
@@ -168,7 +168,7 @@ impl StudyArguments {
     }
 }
 
-/// Refuses a baseline that no cell is.
+/// Rejects a baseline that matches no cell.
 pub(super) fn check_baseline(material: &Material, asked: &str) -> Result<(), String> {
     if figure::has_baseline(&material.sources(), asked) {
         return Ok(());
@@ -180,7 +180,7 @@ pub(super) fn check_baseline(material: &Material, asked: &str) -> Result<(), Str
 pub(super) struct Arguments {
     /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
-    /// Save what the other options ask for under this name; one of the same name is replaced.
+    /// Save the study given by the other options under this name, replacing one of the same name.
     #[arg(long, value_name = "NAME", conflicts_with = "delete")]
     save: Option<String>,
     /// Delete the saved study of this name.
@@ -188,7 +188,7 @@ pub(super) struct Arguments {
     delete: Option<String>,
     #[command(flatten)]
     study: StudyArguments,
-    /// How to write the list.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
 }
@@ -231,7 +231,7 @@ fn list(folder: &Path, format: Format) -> Outcome {
         print(&serde_json::to_string_pretty(&lists)?)?;
         return Ok(OK);
     }
-    let mut text = "| Study | Kept by | Form | Shows |\n|---|---|---|---|\n".to_owned();
+    let mut text = "| Study | Origin | Form | Shows |\n|---|---|---|---|\n".to_owned();
     for SavedStudy { name, study, .. } in saved(folder)? {
         text += &match study {
             Ok(study) => format!("| {name} | session | {} | {} |\n", study.form.key(), study.about),

@@ -1,4 +1,4 @@
-//! `multicard table`: a table of a session's results.
+//! `multicard table`: prints a table of a session's results.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ use crate::figure;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The session's folder, or the name of one in the default place.
+    /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
     #[command(flatten)]
     study: StudyArguments,
-    /// How to write it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = TableFormat::Md)]
     format: TableFormat,
 }
@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     arguments.study.check(&material)?;
     let table = figure::table(&material.sources(), &study);
     if arguments.format == TableFormat::Csv {
-        // A file of rows has no place for them.
+        // CSV has no room for notes.
         table.notes.iter().for_each(say);
     }
     print(&figure::render(&table, arguments.format.into()))?;

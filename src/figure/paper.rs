@@ -2,31 +2,34 @@
 
 mod axis;
 mod drawn_values;
+mod error;
 mod font;
 mod layout;
 mod legend;
 mod letter;
 mod look;
 mod marks;
+mod path;
 mod pdf;
 mod png;
 mod provenance;
 mod read;
 mod scene;
 mod side;
-mod style;
 mod svg;
 #[cfg(test)]
 mod tests;
 mod webfont;
 mod write;
 
+pub use super::style::{Family, PT_PER_MM, Palette, Style, Width};
 pub use drawn_values::{DrawnChart, DrawnPoint};
-pub use font::{Face, Family, Glyph};
+pub use error::FigureError;
+pub use font::{Face, Glyph};
 pub use layout::lay_out;
+pub use path::{Area, Segment};
 pub use png::{Pixels, rasterise};
 pub use provenance::{CellFacts, NodeFacts, Origin, PlanText, Provenance};
 pub use read::{ReadError, read_file, read_provenance};
-pub use scene::{Area, Colour, Item, PT_PER_MM, Scene, Segment, Stroke, Text};
-pub use style::{Palette, Style, Width};
-pub use write::{FigureError, PaperFormat, UnknownPaperFormat, encode, write_file};
+pub use scene::{Colour, Item, Scene, Stroke, Text};
+pub use write::{PaperFormat, UnknownPaperFormat, encode, write_file};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::paper::Style;
 use super::sibling::Against;
+use super::style::Style;
 use crate::analysis::{
     Cell, CellKey, Key, Level, Measures, MetricUnit, Recording, Source, TRACE_METRICS, cells_of, measure_of,
     metric_measure,

@@ -46,7 +46,7 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     let most = lines.panels.iter().flat_map(|panel| &panel.series).map(|series| series.points.len()).max();
     let scales = most.is_some_and(|most| most > 1);
     if !scales {
-        notes.push("No two cells differ in their number of GPUs alone: run the plan on several.".to_owned());
+        notes.push("Scaling needs at least two GPU counts per configuration.".to_owned());
     }
     let ideal = ideal_of(scene, metric);
     let efficiency = ideal.filter(|_| scales).map(|ideal| efficiency(scene, ideal, &cells));

@@ -8,18 +8,8 @@ use skrifa::instance::{LocationRef, Size};
 use skrifa::outline::{DrawSettings, OutlinePen};
 use skrifa::{GlyphId, MetadataProvider};
 
-use super::scene::Segment;
-
-/// Sans serif or serif.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Family {
-    /// Inter.
-    #[default]
-    Sans,
-    /// Source Serif 4.
-    Serif,
-}
+use super::path::Segment;
+use crate::figure::style::Family;
 
 /// One typeface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

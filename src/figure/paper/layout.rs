@@ -4,10 +4,11 @@ use super::axis::Ruler;
 use super::legend::Legend;
 use super::letter::{Anchor, Line, Typist};
 use super::marks::{self, Field};
-use super::scene::{Area, Scene};
+use super::path::Area;
+use super::scene::Scene;
 use super::side::{Side, Type};
-use super::style::{Palette, Style, Width};
 use crate::figure::chart::{Chart, Geometry, Look, Panel, Role};
+use crate::figure::style::{Palette, Style, Width};
 
 /// Between panels beside each other, and below each other.
 const BETWEEN: (f64, f64) = (12.0, 10.0);

@@ -2,10 +2,11 @@
 
 use super::letter::{Anchor, Line};
 use super::look::{INK, Paint, bar, hollow, marker};
-use super::scene::{Area, Scene, Stroke};
+use super::path::Area;
+use super::scene::{Scene, Stroke};
 use super::side::Type;
-use super::style::Palette;
 use crate::figure::chart::{Chart, Geometry, PUBLISHED, Role, Series};
+use crate::figure::style::Palette;
 
 /// The width of a sample, and the gap behind it.
 const SAMPLE: (f64, f64) = (13.0, 3.5);

@@ -1,8 +1,9 @@
 //! Lines of text on a page: set where they are wanted, cut where they are too long, powers raised.
 
-use super::font::{Face, Family};
+use super::font::Face;
 use super::look::INK;
 use super::scene::{Colour, Item, Scene, Text};
+use crate::figure::style::Family;
 
 /// How small raised text is, and how high its baseline lies.
 const RAISED: (f64, f64) = (0.68, 0.40);

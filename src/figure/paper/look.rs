@@ -1,9 +1,10 @@
 //! How a series looks on paper: its colour or grey, its hatch, its marker, its dash.
 
-use super::scene::{Area, Colour, Scene, Segment, Stroke, circle, polygon, rectangle};
-use super::style::Palette;
+use super::path::{Area, Segment, circle, polygon, rectangle};
+use super::scene::{Colour, Scene, Stroke};
 use crate::figure::chart::Look;
 use crate::figure::palette::{Hatch, Marker, Sign, sign_at};
+use crate::figure::style::Palette;
 
 /// What is written and drawn in black.
 pub(super) const INK: Colour = [0x1a; 3];

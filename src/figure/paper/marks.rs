@@ -3,12 +3,13 @@
 use super::legend::ideal_stroke;
 use super::letter::{Anchor, Line};
 use super::look::{INK, Paint, bar, hollow, luminance, marker, mix};
-use super::scene::{Area, Colour, Scene, Segment, Stroke, polygon};
+use super::path::{Area, Segment, polygon};
+use super::scene::{Colour, Scene, Stroke};
 use super::side::{Side, Type};
-use super::style::Palette;
 use crate::analysis::Value;
 use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Panel, Point, Role, Series};
 use crate::figure::number::significant;
+use crate::figure::style::Palette;
 
 /// The room that the key of a heat map takes.
 pub(super) const HEAT_KEY: f64 = 36.0;

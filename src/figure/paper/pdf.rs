@@ -10,10 +10,11 @@ use krilla::paint::{Fill, LineCap, LineJoin, Stroke as KrillaStroke, StrokeDash}
 use krilla::surface::Surface;
 use krilla::text::{Font, GlyphId, KrillaGlyph};
 
-use super::FigureError;
+use super::error::FigureError;
 use super::font::Face;
+use super::path::Segment;
 use super::provenance::{ATTACHMENT, PROGRAM};
-use super::scene::{Colour, Item, Scene, Segment, Stroke, Text};
+use super::scene::{Colour, Item, Scene, Stroke, Text};
 
 /// Writes a scene. `metadata` is JSON, which is attached and stays readable in the file's bytes.
 pub(super) fn write(scene: &Scene, title: &str, about: &str, metadata: &str) -> Result<Vec<u8>, FigureError> {

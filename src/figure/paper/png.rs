@@ -5,9 +5,10 @@ use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke as SkiaStroke, StrokeDash, Transform,
 };
 
-use super::FigureError;
+use super::error::FigureError;
+use super::path::Segment;
 use super::provenance::{KEYWORD, PROGRAM};
-use super::scene::{Colour, Item, Scene, Segment, Stroke, Text};
+use super::scene::{Colour, Item, Scene, Stroke, Text};
 
 /// The most pixels of a picture: 600 dpi of a page, and a screen of any size.
 const MOST_PIXELS: f64 = 120e6;

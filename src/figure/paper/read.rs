@@ -7,8 +7,8 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::provenance::{KEYWORD, Provenance, VERSION};
-use super::style::Style;
 use super::svg;
+use crate::figure::style::Style;
 use crate::figure::{Study, UnknownPreset, preset};
 use crate::plan::filter::quoted;
 use crate::plan::{Key, Level};

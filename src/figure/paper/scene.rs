@@ -1,73 +1,10 @@
 //! What is on the page: paths and lines of text in points, from the top left corner down. All files are written of it.
 
 use super::font::{Face, Glyph};
-
-/// Points in a millimetre.
-pub const PT_PER_MM: f64 = 72.0 / 25.4;
+use super::path::{Area, Segment, rectangle};
 
 /// A colour as sRGB bytes.
 pub type Colour = [u8; 3];
-
-/// An area.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Area {
-    /// Its left edge.
-    pub left: f64,
-    /// Its upper edge.
-    pub top: f64,
-    /// From left to right.
-    pub width: f64,
-    /// From top to bottom.
-    pub height: f64,
-}
-
-impl Area {
-    /// An area by its edges, in any order.
-    pub fn between((x0, y0): (f64, f64), (x1, y1): (f64, f64)) -> Self {
-        Self { left: x0.min(x1), top: y0.min(y1), width: (x1 - x0).abs(), height: (y1 - y0).abs() }
-    }
-
-    /// Its right edge.
-    pub fn right(&self) -> f64 {
-        self.left + self.width
-    }
-
-    /// Its lower edge.
-    pub fn bottom(&self) -> f64 {
-        self.top + self.height
-    }
-
-    /// Whether both share more than an edge.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        let slack = 0.01;
-        self.left + slack < other.right()
-            && other.left + slack < self.right()
-            && self.top + slack < other.bottom()
-            && other.top + slack < self.bottom()
-    }
-
-    /// Whether the other lies within this one.
-    pub fn holds(&self, other: &Self) -> bool {
-        let slack = 0.01;
-        other.left >= self.left - slack
-            && other.right() <= self.right() + slack
-            && other.top >= self.top - slack
-            && other.bottom() <= self.bottom() + slack
-    }
-}
-
-/// A part of a path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Segment {
-    /// Begins at a point.
-    Move(f64, f64),
-    /// A line to a point.
-    Line(f64, f64),
-    /// A cubic curve by its two control points, and its end.
-    Cubic([f64; 6]),
-    /// A line back to where it began.
-    Close,
-}
 
 /// How a path's line is drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,35 +126,4 @@ impl Scene {
             Item::Path { .. } => None,
         })
     }
-}
-
-/// The path around an area.
-pub fn rectangle(area: &Area) -> Vec<Segment> {
-    vec![
-        Segment::Move(area.left, area.top),
-        Segment::Line(area.right(), area.top),
-        Segment::Line(area.right(), area.bottom()),
-        Segment::Line(area.left, area.bottom()),
-        Segment::Close,
-    ]
-}
-
-/// The path through the corners of a polygon.
-pub fn polygon(points: &[(f64, f64)]) -> Vec<Segment> {
-    let corner =
-        |(index, &(x, y)): (usize, &(f64, f64))| if index == 0 { Segment::Move(x, y) } else { Segment::Line(x, y) };
-    points.iter().enumerate().map(corner).chain([Segment::Close]).collect()
-}
-
-/// A circle of four curves.
-pub fn circle((x, y): (f64, f64), radius: f64) -> Vec<Segment> {
-    let (r, k) = (radius, radius * 0.552_284_749_8);
-    vec![
-        Segment::Move(x + r, y),
-        Segment::Cubic([x + r, y + k, x + k, y + r, x, y + r]),
-        Segment::Cubic([x - k, y + r, x - r, y + k, x - r, y]),
-        Segment::Cubic([x - r, y - k, x - k, y - r, x, y - r]),
-        Segment::Cubic([x + k, y - r, x + r, y - k, x + r, y]),
-        Segment::Close,
-    ]
 }

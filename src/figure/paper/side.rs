@@ -3,7 +3,8 @@
 use super::axis::Ruler;
 use super::letter::{Anchor, Line, Typist};
 use super::look::{FAINT, INK};
-use super::scene::{Area, Scene, Stroke};
+use super::path::Area;
+use super::scene::{Scene, Stroke};
 use crate::figure::chart::Scale;
 
 /// The length of a tick.

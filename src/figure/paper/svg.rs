@@ -7,8 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::font::Face;
-use super::scene::{Colour, Item, PT_PER_MM, Scene, Segment, Stroke, Text};
+use super::path::Segment;
+use super::scene::{Colour, Item, Scene, Stroke, Text};
 use super::webfont;
+use crate::figure::style::PT_PER_MM;
 
 /// Writes a scene. `metadata` is JSON, which stands in the file's `metadata`.
 pub(super) fn write(scene: &Scene, title: &str, metadata: &str) -> String {

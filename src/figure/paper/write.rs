@@ -1,9 +1,10 @@
 //! Which files a figure is written as.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use thiserror::Error;
 
+use super::error::FigureError;
 use super::provenance::Provenance;
 use super::scene::Scene;
 use super::{pdf, png, svg};
@@ -39,30 +40,6 @@ impl PaperFormat {
             _ => Err(UnknownPaperFormat(file.display().to_string())),
         }
     }
-}
-
-/// Why a figure was not made.
-#[derive(Debug, Error)]
-pub enum FigureError {
-    /// It cannot be written in a format.
-    #[error("writing a figure as {format}: {reason}")]
-    NotWritten {
-        /// Which.
-        format: &'static str,
-        /// Why.
-        reason: String,
-    },
-    /// The file cannot be written.
-    #[error("writing {path}: {error}: choose a folder that is there and can be written")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// A filter that cannot be read.
-    #[error("the filter, {0}")]
-    Filter(#[from] crate::plan::FilterError),
 }
 
 /// A scene as a file's bytes: the same for the same scene and provenance.

@@ -1,8 +1,7 @@
 //! The levels of one `llm` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use super::stand_in::Lengths;
-use crate::plan::{Binding, CUDA_GRAPH_WARM_UP_STEPS, Levels, OptimizerImpl, Shape};
+use crate::plan::{Binding, Levels, OptimizerImpl};
 
 levels! {
     /// What is trained, and how.
@@ -304,24 +303,6 @@ impl LlmSettings {
             test_rows: count("test_rows")?,
             row_tokens: count("row_tokens")?,
         })
-    }
-
-    /// What is known of the rows' lengths before they are read.
-    pub fn lengths(&self) -> Lengths {
-        Lengths::of(self)
-    }
-
-    /// The processes of a run and how far it goes, with rows of these lengths.
-    pub fn shape(&self, rows: &Lengths) -> Shape {
-        Shape {
-            processes: u32::try_from(self.gpus).unwrap_or(u32::MAX),
-            devices_per_process: 1,
-            binding: self.numa,
-            steps: rows.samples.map_or(0, |samples| self.steps(samples)),
-            units_per_step: rows.mean_tokens.map_or(0, |mean| (mean * self.step_rows() as f64).round() as u64),
-            warm_up_steps: if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 },
-            cuda_graph: self.cuda_graph,
-        }
     }
 
     /// Samples of a step, over all ranks and micro-batches: rows, or packs of them.

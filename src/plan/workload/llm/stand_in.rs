@@ -5,6 +5,7 @@ use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::settings::{DataSet, LlmSettings};
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Shape};
 
 /// Rows whose tokens were counted: the papers' subsets. Lengths repeat from there on.
 pub const STAND_IN_BLOCK: usize = 500;
@@ -128,6 +129,26 @@ fn packs(lengths: &[usize], rows: u64, limit: usize) -> Option<u64> {
         filled += length;
     }
     Some(packs + u64::from(filled > 0))
+}
+
+impl LlmSettings {
+    /// Lengths of rows, as far as they are known before reading them.
+    pub fn lengths(&self) -> Lengths {
+        Lengths::of(self)
+    }
+
+    /// Shape of a run with rows of these lengths.
+    pub fn shape(&self, rows: &Lengths) -> Shape {
+        Shape {
+            processes: u32::try_from(self.gpus).unwrap_or(u32::MAX),
+            devices_per_process: 1,
+            binding: self.numa,
+            steps: rows.samples.map_or(0, |samples| self.steps(samples)),
+            units_per_step: rows.mean_tokens.map_or(0, |mean| (mean * self.step_rows() as f64).round() as u64),
+            warm_up_steps: if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 },
+            cuda_graph: self.cuda_graph,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,22 @@
-//! How a figure is set: its width, its size of type, its typeface and its colours.
+//! Style of figures: width, type size, typeface and palette.
 
 use serde::{Deserialize, Serialize};
 
-use super::font::Family;
-use super::scene::PT_PER_MM;
+/// Points per millimetre.
+pub const PT_PER_MM: f64 = 72.0 / 25.4;
 
-/// The width of a figure.
+/// Typeface: sans serif or serif.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// Inter.
+    #[default]
+    Sans,
+    /// Source Serif 4.
+    Serif,
+}
+
+/// Width of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Width {
@@ -31,28 +42,28 @@ impl Width {
     }
 }
 
-/// The colours of a figure.
+/// Palette of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Palette {
-    /// Those of the levels, told apart by people with any common colour vision.
+    /// The colours of levels, distinguishable with any common colour vision.
     #[default]
     Colour,
-    /// Greys; markers, hatches and dashes tell levels apart.
+    /// Greys; markers, hatches and dashes distinguish levels.
     Grey,
 }
 
-/// How a figure is set.
+/// Style of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Style {
-    /// How wide it is.
+    /// Its width.
     pub width: Width,
     /// Its typeface.
     pub font: Family,
-    /// Its colours.
+    /// Its palette.
     pub palette: Palette,
-    /// The size of its type in points, from [`Style::LEAST_PT`] to [`Style::MOST_PT`].
+    /// Its type size in points, from [`Style::LEAST_PT`] to [`Style::MOST_PT`].
     pub size_pt: f64,
 }
 
@@ -63,12 +74,12 @@ impl Default for Style {
 }
 
 impl Style {
-    /// The smallest type that print carries.
+    /// Smallest type size that is legible in print.
     pub const LEAST_PT: f64 = 6.0;
-    /// The largest: that of the text around it.
+    /// Largest type size: that of the surrounding text.
     pub const MOST_PT: f64 = 10.0;
 
-    /// The size of type within its limits.
+    /// The type size within its limits.
     pub fn size(&self) -> f64 {
         if self.size_pt.is_finite() { self.size_pt.clamp(Self::LEAST_PT, Self::MOST_PT) } else { 8.0 }
     }
