@@ -141,7 +141,7 @@ fn repeats_go_on_until_the_training_time_is_known_as_asked() {
     let plan = folder.path().join("plan.toml");
     let outlook =
         multicard(&["plan", plan.to_str().unwrap(), "--session", session.to_str().unwrap()]).output().unwrap();
-    assert!(text(&outlook.stdout).contains("Note: a training time to ±1 % take"), "{}", text(&outlook.stdout));
+    assert!(text(&outlook.stdout).contains("Note: Training times to ±1 % take"), "{}", text(&outlook.stdout));
     let (refused, _) = run_plan(&folder, &one, &["--until", "fast"]);
     assert!(text(&refused.stderr).contains("such as 1%"), "{}", text(&refused.stderr));
 }

@@ -200,7 +200,7 @@ impl fmt::Display for Mark {
             ),
             Self::Quick { steps, planned } => write!(
                 f,
-                "quick: {steps} of {planned} steps, training time extrapolated; accuracy and losses of epochs need a full run"
+                "quick: {steps} of {planned} steps, training time extrapolated; accuracy and losses of epochs need a full run (--mode full)"
             ),
             Self::NotPrecise { found: Some(found), asked } => write!(
                 f,

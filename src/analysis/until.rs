@@ -67,15 +67,19 @@ impl SpreadSeen {
     }
 }
 
-/// `±1 % takes about 12 repeats, by the spread of 2.0 % seen in 4 cells`.
+/// `Training times to ±1 % take about 12 repeats, by the spread of 2.0 % seen in 4 cells`.
 pub fn repeats_remark(seen: &SpreadSeen, precision: f64) -> String {
     let percent = |share: f64| (share * 1e4).round() / 1e2;
     let takes = match seen.repeats_for(precision) {
-        Some(repeats) => format!("takes about {repeats} repeats"),
-        None => "takes more repeats than anybody makes".to_owned(),
+        Some(repeats) => format!("take about {repeats} repeats"),
+        None => "take more repeats than anybody makes".to_owned(),
     };
     let cells = if seen.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", seen.cells) };
-    format!("±{} % {takes}, by the spread of {} % seen in {cells}", percent(precision), percent(seen.spread))
+    format!(
+        "Training times to ±{} % {takes}, by the spread of {} % seen in {cells}",
+        percent(precision),
+        percent(seen.spread)
+    )
 }
 
 #[cfg(test)]
@@ -104,7 +108,11 @@ mod tests {
         let seen = SpreadSeen::of(&runs).unwrap();
         assert!(seen.cells == 1 && (0.01..0.03).contains(&seen.spread), "{seen:?}");
         assert!(seen.repeats_for(0.005) > seen.repeats_for(0.05));
-        assert!(repeats_remark(&seen, 0.01).starts_with("±1 % takes about "), "{}", repeats_remark(&seen, 0.01));
+        assert!(
+            repeats_remark(&seen, 0.01).starts_with("Training times to ±1 % take about "),
+            "{}",
+            repeats_remark(&seen, 0.01)
+        );
         assert_eq!(SpreadSeen::of(&runs[..1]), None);
         assert_eq!(repeats_of(&runs, runs[0].identity.as_ref().unwrap()).len(), 4);
     }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::material::Material;
@@ -11,7 +11,7 @@ use super::{Format, OK, Outcome, print, session_folder};
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::figure::check_studies;
 use crate::papers::artefact;
-use crate::plan::{Key, Levels, Matrix, Node, Plan, PlanError, expand, remarks};
+use crate::plan::{Key, Levels, Matrix, Mode, Node, Plan, PlanError, expand, remarks};
 use crate::session::Machine;
 
 #[derive(Args)]
@@ -24,9 +24,21 @@ pub(super) struct Arguments {
     /// A session whose repeats tell how many a precision takes: its folder, or its name in the default place.
     #[arg(long)]
     session: Option<PathBuf>,
+    /// How far runs go, whatever the plan says.
+    #[arg(long, value_enum)]
+    mode: Option<ModeName>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
+}
+
+/// How far runs go.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ModeName {
+    /// Through all epochs.
+    Full,
+    /// Until the mean step is known.
+    Quick,
 }
 
 /// A plan by its file, or that of a paper's table or figure.
@@ -41,17 +53,24 @@ pub(super) struct PlanArgument {
 }
 
 impl PlanArgument {
-    pub fn read(&self) -> Result<Plan, Box<dyn Error>> {
-        match &self.plan {
-            Some(file) => Ok(read_plan(file)?),
-            None => Ok(Plan::parse(&self.text()?, self.preset.as_deref().unwrap_or_default())?),
-        }
+    /// The plan, in another mode where one is given.
+    pub fn read(&self, mode: Option<ModeName>) -> Result<Plan, Box<dyn Error>> {
+        let mut plan = match &self.plan {
+            Some(file) => read_plan(file)?,
+            None => Plan::parse(&self.text(None)?, self.preset.as_deref().unwrap_or_default())?,
+        };
+        plan.mode = match mode {
+            Some(ModeName::Full) => Mode::Full,
+            Some(ModeName::Quick) if plan.mode.is_full() => Mode::Quick { step_precision: Mode::STEP_PRECISION },
+            Some(ModeName::Quick) | None => plan.mode,
+        };
+        Ok(plan)
     }
 
     /// The plan as a file.
-    fn text(&self) -> Result<String, Box<dyn Error>> {
-        if self.plan.is_some() {
-            return Ok(self.read()?.to_toml());
+    fn text(&self, mode: Option<ModeName>) -> Result<String, Box<dyn Error>> {
+        if self.plan.is_some() || mode.is_some() {
+            return Ok(self.read(mode)?.to_toml());
         }
         let artefact = artefact(self.preset.as_deref().unwrap_or_default())?;
         let text = artefact.plan_text().map(str::to_owned);
@@ -93,10 +112,10 @@ fn read_plan(path: &Path) -> Result<Plan, PlanError> {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     if arguments.toml {
-        print(&arguments.plan.text()?)?;
+        print(&arguments.plan.text(arguments.mode)?)?;
         return Ok(OK);
     }
-    let plan = arguments.plan.read()?;
+    let plan = arguments.plan.read(arguments.mode)?;
     let Machine { node, .. } = Machine::look();
     let matrix = expand(&plan, &node);
     let runs = matrix.cells.len() * plan.repeats as usize;
@@ -120,7 +139,7 @@ fn repeats_text(session: &PathBuf) -> Result<String, Box<dyn Error>> {
         return Ok("\n\nNote: no cell of the session has two finished repeats, which would tell how many are needed."
             .to_owned());
     };
-    let remark = |precision: &f64| format!("\n\nNote: a training time to {}.", repeats_remark(&seen, *precision));
+    let remark = |precision: &f64| format!("\n\nNote: {}.", repeats_remark(&seen, *precision));
     Ok([0.01, 0.02, 0.05].iter().map(remark).collect())
 }
 

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::material::Material;
-use super::plan::PlanArgument;
+use super::plan::{ModeName, PlanArgument};
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
 use crate::figure::duration_text;
@@ -30,6 +30,9 @@ pub(super) struct Arguments {
     /// Run only the repeats that are not finished in the session.
     #[arg(long)]
     resume: bool,
+    /// How far runs go, whatever the plan says.
+    #[arg(long, value_enum)]
+    mode: Option<ModeName>,
     /// Run more repeats until the training time of each cell is known this well, such as 1%: half the width of its 95 % interval.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     until: Option<f64>,
@@ -51,7 +54,7 @@ enum Format {
 const TICK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let plan = arguments.plan.read()?;
+    let plan = arguments.plan.read(arguments.mode)?;
     let folder = match &arguments.session {
         Some(folder) => folder.clone(),
         None => new_session_folder(&plan.name)?,

@@ -19,7 +19,7 @@ fn quick(plan: &Plan, node: &Node) -> Option<String> {
     let hours = full_s * f64::from(plan.repeats) / 3600.0;
     Some(format!(
         "mode = quick: runs end once their mean step is known to ±{} %; accuracy and losses of epochs take full runs \
-         (mode = full), by estimate {hours:.1} hours",
+         (mode = \"full\", or --mode full), by estimate {hours:.1} hours",
         (precision * 1e8).round() / 1e6
     ))
 }

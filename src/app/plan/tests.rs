@@ -334,6 +334,23 @@ fn name_data_set_and_limits_are_edited() {
     assert_eq!(window.state().state.plan.plan().name, "quickstart again", "a plan has a name");
 }
 
+#[test]
+fn runs_are_made_quick_by_a_click_and_take_less_time() {
+    let mut window = window_of(Some(gpu_node(1)));
+    let hours = |window: &Window| window.state().state.plan.outlook.as_ref().unwrap().duration_s;
+    execute(&mut window, PlanCommand::Toggle { key: "epochs".into(), level: Level::Integer(20) });
+    let full = hours(&window);
+    click(&mut window, "Details");
+    click(&mut window, "Runs quick");
+    let mode = window.state().state.plan.plan().mode;
+    assert_eq!(mode, Mode::Quick { step_precision: Mode::STEP_PRECISION });
+    assert!(hours(&window) < full, "{} {full}", hours(&window));
+    window.get_by_label("Precision of the mean step");
+    click(&mut window, "Runs full");
+    assert!(window.state().state.plan.plan().mode.is_full());
+    assert!(window.query_by_label("Precision of the mean step").is_none());
+}
+
 /// Presses Tab until a control has the focus.
 fn tab_to(window: &mut Window, name: &str) {
     for _ in 0..300 {
