@@ -40,7 +40,7 @@ fn traced_runs_and_reports_are_left_out_of_bars_until_asked_and_compared_as_metr
     assert_eq!(commands, [CompareCommand::MetricUnit(MetricUnit::OfShown)]);
     send(&mut harness.state_mut().state, commands[0].clone());
     harness.run();
-    harness.get_by_label_contains("Part elsewhere: CUDA memcpy Host-to-Device");
+    harness.get_by_label_contains("elsewhere: CUDA memcpy Host-to-Device");
     harness.get_by_label_contains("Marks of");
 }
 
