@@ -7,7 +7,7 @@ use eframe::egui::{
 
 use super::{CompareCommand, CompareState};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{muted, named};
+use crate::app::widgets::{fields_on_cards, muted, named};
 use crate::app::{Command, Request, Screen, State};
 use crate::figure::{SavedStudy, Study, find_study, presets, refused_name};
 
@@ -73,10 +73,12 @@ pub fn study_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let text = format!("{} ⏷", state.compare.study_text(&state.records.studies));
     let (response, _) = MenuButton::new(text).config(config).ui(ui, |ui| {
         ui.set_min_width(280.0);
+        fields_on_cards(ui);
         save_ui(ui, state, commands);
         ui.separator();
         // As much as the window leaves below the button.
         let height = (ui.ctx().content_rect().bottom() - ui.cursor().top() - 6.0 * GRID).clamp(120.0, 560.0);
+        ui.set_max_height(height);
         ScrollArea::vertical().max_height(height).show(ui, |ui| {
             if !state.records.studies.is_empty() {
                 ui.label(muted(ui, "Saved in this session"));
