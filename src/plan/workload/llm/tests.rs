@@ -35,7 +35,7 @@ fn peak_gib(settings: &[(&str, &str)]) -> f64 {
 }
 
 #[test]
-fn defaults_are_the_papers_and_run_on_a_gpu() {
+fn defaults_are_the_papers_and_can_run_with_a_gpu() {
     let cell = expand(&Plan::new("p", spec()), &gpu_node(1)).cells.remove(0);
     assert_eq!((cell.shape.steps, cell.shape.processes), (250, 1));
     // 59,330 tokens in 500 rows, two rows a step.
