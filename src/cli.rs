@@ -1,9 +1,10 @@
 //! The subcommands. Data goes to stdout; progress and messages go to stderr.
 //!
-//! Exit codes: 0 success, 1 some run did not finish or a claim fails, 2 bad input or usage, 130 interrupted.
+//! Exit codes: 0 success, 1 some run did not finish, a claim fails or a cell became worse, 2 bad input or usage, 130 interrupted.
 
 mod claims;
 mod data;
+mod difference;
 mod figure;
 mod help;
 mod material;
@@ -56,6 +57,8 @@ enum Command {
     Study(study::Arguments),
     /// Write a figure of a session's results, or open a figure file in the window.
     Figure(figure::Arguments),
+    /// Compare the cells of two sessions: which became faster or slower. Exit code 1 if one became worse.
+    Diff(difference::Arguments),
     /// Judge the papers' claims by a session's runs: holds, fails, undecided, untested. Exit code 1 if one fails.
     Claims(claims::Arguments),
     /// List the tables and figures of the papers; print the values, contradictions and claims of one.
@@ -109,6 +112,7 @@ pub fn main() -> ExitCode {
         Some(Command::Table(arguments)) => table::run(&arguments),
         Some(Command::Study(arguments)) => study::run(&arguments),
         Some(Command::Figure(arguments)) => figure::run(&arguments),
+        Some(Command::Diff(arguments)) => difference::run(&arguments),
         Some(Command::Claims(arguments)) => claims::run(&arguments),
         Some(Command::Papers(arguments)) => claims::papers(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),

@@ -5,6 +5,7 @@ mod chart;
 mod claims;
 mod compare;
 mod csv;
+mod difference;
 mod drawing;
 mod json;
 mod latex;
@@ -27,6 +28,7 @@ pub use chart::{
 };
 pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, level_name, table};
+pub use difference::{Difference, difference};
 pub use drawing::{Figure, figure};
 pub use number::{duration_text, grouped, significant};
 pub use palette::{COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
