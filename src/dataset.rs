@@ -1,4 +1,4 @@
-//! Image data sets: their folders, IDX files, procedural digits, the MNIST download and folders of image files.
+//! Data sets: folders, IDX files, procedural digits, folders of image files, downloads, and text.
 
 mod bilinear;
 mod digits;
@@ -11,6 +11,7 @@ mod idx;
 mod images;
 mod make;
 mod make_files;
+pub mod text;
 
 pub use bilinear::{Axis, Real, enlarge, nearest_byte};
 pub use error::DatasetError;

@@ -139,12 +139,57 @@ pub enum DatasetError {
         /// Each URL with its error.
         tried: Vec<String>,
     },
+    /// A row, or a whole file of rows, that cannot be used.
+    #[error("{}{}: {reason}", path.display(), place.as_ref().map(|place| format!(", {place}")).unwrap_or_default())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// The row and its line, where they are known.
+        place: Option<String>,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// Fewer rows than the plan asks for.
+    #[error("{}{} hold {there} rows, {asked} are asked for: lower rows or test_rows", path.display(), more_files(*files))]
+    FewRows {
+        /// The first file.
+        path: PathBuf,
+        /// How many there are.
+        files: usize,
+        /// Rows in all of them.
+        there: usize,
+        /// Rows asked for.
+        asked: usize,
+    },
+    /// A published data set is not there.
+    #[error("{} holds no rows of {set}: run `multicard data fetch {set}`, or use data.set = stand-in", folder.display())]
+    NoText {
+        /// The folder searched.
+        folder: PathBuf,
+        /// The data set.
+        set: &'static str,
+    },
+    /// Text without a tokenizer.
+    #[error("text needs a tokenizer: name data.tokenizer, or data.weights where one lies beside them")]
+    NoTokenizer,
+    /// A tokenizer that cannot be used.
+    #[error("{}: {reason}", path.display())]
+    Tokenizer {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread to generate images: {0}")]
     Thread(io::Error),
     /// The progress callback cancelled the work.
     #[error("cancelled")]
     Cancelled,
+}
+
+fn more_files(files: usize) -> String {
+    if files > 1 { format!(" and {} more files", files - 1) } else { String::new() }
 }
 
 impl DatasetError {

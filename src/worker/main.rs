@@ -35,6 +35,7 @@ mod image;
 mod job;
 mod llm;
 mod module;
+mod order;
 mod parallel;
 #[cfg(test)]
 mod perceptron_test;

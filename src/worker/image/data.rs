@@ -6,7 +6,6 @@ mod device;
 mod host;
 mod loader;
 mod mapping;
-mod order;
 mod render;
 mod samples;
 mod schedule;
@@ -16,9 +15,9 @@ mod upsample;
 use multicard::plan::Precision;
 use tch::Kind;
 
+pub use crate::order::{Deal, Mode, Shard};
 pub use loader::{Batch, Epoch, Loader, Origin};
 pub use mapping::Mapping;
-pub use order::{Deal, Mode, Shard};
 pub use samples::{Content, Pixels, Samples};
 pub use staging::CopyFence;
 

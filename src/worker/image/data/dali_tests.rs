@@ -10,10 +10,10 @@ use multicard::dataset::{FileFormat, ImageSet, Images, list_files, make_files};
 use multicard::plan::Loader as Level;
 
 use super::super::loader::{Epoch, Loader};
-use super::super::order::{Deal, Mode, Shard};
 use super::super::staging::no_fence;
 use super::*;
 use crate::image::testing::settings;
+use crate::order::{Deal, Mode, Shard};
 
 /// Whether DALI is there; says so where it is not.
 fn dali_is_there() -> bool {

@@ -7,10 +7,10 @@ use multicard::dataset::Images;
 use multicard::plan::Loader as Level;
 
 use super::super::loader::Loader;
-use super::super::order::{Deal, Mode, Shard};
 use super::super::staging::no_fence;
 use super::*;
 use crate::image::testing::settings;
+use crate::order::{Deal, Mode, Shard};
 
 fn images(count: usize) -> Arc<Samples> {
     let pixels = (0..count * 784).map(|index| (index * index * 31 + index / 784 * 7) as u8).collect();

@@ -8,10 +8,10 @@ use multicard::dataset::Images;
 use multicard::plan::{BatchNorm, Binding, DataCopy, Loader as Level, OptimizerImpl, Scenario, Strategy, Tf32};
 
 use super::super::loader::{Epoch, Loader, Source};
-use super::super::order::{Deal, Mode, Shard};
 use super::super::staging::no_fence;
 use super::super::{PIXEL_DEVIATION, PIXEL_MEAN};
 use super::*;
+use crate::order::{Deal, Mode, Shard};
 
 fn settings() -> ImageSettings {
     ImageSettings {

@@ -9,10 +9,10 @@ use tch::{Device, TchError, Tensor};
 use super::dali::DaliSource;
 use super::device::DeviceSource;
 use super::host::HostSource;
-use super::order::{Mode, Shard};
 use super::samples::Samples;
 use super::schedule::{EpochWork, Schedule};
 use super::staging::NewFence;
+use crate::order::{Mode, Shard};
 
 /// Images and labels on the device.
 #[derive(Debug)]

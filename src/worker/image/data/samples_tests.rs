@@ -11,11 +11,11 @@ use multicard::plan::{ImageSettings, Layout, Loader as Level, Precision, WireDty
 use tch::{Device, Kind, Tensor};
 
 use super::super::loader::{Batch, Loader};
-use super::super::order::{Deal, Mode, Shard};
 use super::super::staging::no_fence;
 use super::super::{PIXEL_DEVIATION, PIXEL_MEAN};
 use super::*;
 use crate::image::testing::settings;
+use crate::order::{Deal, Mode, Shard};
 
 const SIZE: i64 = 310;
 

@@ -1,6 +1,6 @@
 //! How many batches a rank has in an epoch, and which images are in each.
 
-use super::order::{Deal, Mode, Shard, indices};
+use crate::order::{Deal, Mode, Shard, indices};
 
 /// The epochs of one rank. The same epoch of the same seed gives the same batches, whoever prepares them.
 pub struct Schedule {

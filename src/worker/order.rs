@@ -1,4 +1,4 @@
-//! Which images a rank sees in an epoch, and in which order.
+//! Which samples (images, rows of text) a rank sees in an epoch, and in which order.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -8,34 +8,34 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub enum Mode {
     /// Shuffled anew each epoch; a last batch that is not full is left out.
     Train,
-    /// In the order of the set, each image once; the last batch may be smaller.
+    /// In the order of the set, each sample once; the last batch may be smaller.
     Evaluate,
 }
 
-/// How training images are dealt to ranks. Images of evaluation are always [`Deal::Sampled`].
+/// How training samples are dealt to ranks. Those of evaluation are always [`Deal::Sampled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deal {
     /// Each rank loads a share of its own, as PyTorch's DistributedSampler deals them.
     Sampled,
-    /// Each rank loads and processes all images, in one order.
+    /// Each rank loads and processes all samples, in one order.
     Repeated,
     /// Each rank loads all batches, and processes those whose index modulo the number of ranks is its own.
     RoundRobin,
 }
 
-/// A rank's share of the images.
+/// A rank's share of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// The rank, from 0.
     pub rank: usize,
-    /// Ranks that share the images, at least 1.
+    /// Ranks that share the samples, at least 1.
     pub world_size: usize,
     /// How they share those of training.
     pub deal: Deal,
 }
 
 impl Shard {
-    /// All images.
+    /// All samples.
     #[cfg(test)]
     pub const ALL: Self = Self { rank: 0, world_size: 1, deal: Deal::Sampled };
 
@@ -44,7 +44,7 @@ impl Shard {
         if mode == Mode::Train && self.deal == Deal::RoundRobin { self.world_size } else { 1 }
     }
 
-    /// Ranks that process each image in training.
+    /// Ranks that process each sample in training.
     pub fn copies(self) -> usize {
         if self.deal == Deal::Repeated { self.world_size } else { 1 }
     }
@@ -60,10 +60,14 @@ pub fn indices(count: usize, mode: Mode, shard: Shard, seed: u64, epoch: u32) ->
         if shard.deal != Deal::Sampled {
             return all;
         }
-        let even = count.next_multiple_of(shard.world_size);
-        all = all.iter().copied().cycle().take(even).collect();
     }
-    all.into_iter().skip(shard.rank).step_by(shard.world_size).collect()
+    share(&all, mode, shard)
+}
+
+/// Every `world_size`th of a list; for training the list is first filled up from its start, so that all shares are of one length.
+pub fn share(all: &[u32], mode: Mode, shard: Shard) -> Vec<u32> {
+    let count = if mode == Mode::Train { all.len().next_multiple_of(shard.world_size) } else { all.len() };
+    all.iter().copied().cycle().take(count).skip(shard.rank).step_by(shard.world_size).collect()
 }
 
 /// Fisher and Yates' shuffle. Written out, so that an order once recorded stays the same with every version of every library.

@@ -1,0 +1,162 @@
+//! Text data sets: their files and shapes, templates and tokenizers, and rows as tokens.
+
+mod byte_pairs;
+mod rows;
+mod template;
+mod tokenizer;
+mod tokens;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use tokenizer::Tokenizer;
+pub use tokens::{IGNORED_LABEL, Sample, TokenRows};
+
+use super::DatasetError;
+use crate::plan::LlmSettings;
+use crate::plan::llm::{DataSet, LlmData, ModelConfig, Source};
+use rows::{Then, bad};
+
+/// The rows of a run, tokenized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextSet {
+    /// To train on.
+    pub train: TokenRows,
+    /// To evaluate on: the rows after those.
+    pub test: TokenRows,
+    /// The token that fills up shorter rows.
+    pub padding: u32,
+    /// Rows share samples of so many tokens; none where each is a sample.
+    pub packs_of: Option<usize>,
+    /// Where the rows come from, in words.
+    pub source: String,
+}
+
+/// Reads or makes the rows that a cell asks for, in full: a row that cannot be used is an error with its place.
+///
+/// `folder` holds a folder for each published data set ([`super::data_folder`]).
+///
+/// # Errors
+/// What of the tokenizer, the files or a row is wrong or missing, and what to do.
+pub fn read(
+    settings: &LlmSettings,
+    data: &LlmData,
+    model: &ModelConfig,
+    folder: &Path,
+) -> Result<TextSet, DatasetError> {
+    match &data.source {
+        Source::StandIn => Ok(made(settings, model)),
+        Source::Files { file, .. } => {
+            let path = data.tokenizer().ok_or(DatasetError::NoTokenizer)?;
+            let tokenizer = Tokenizer::open(&path)?;
+            if let Some(reason) = tokenizer.is_foreign(model) {
+                return Err(DatasetError::Tokenizer { path, reason });
+            }
+            let files = match (settings.data_set, file) {
+                (DataSet::File, Some(file)) => vec![file.clone()],
+                (set, _) => files_of(set, &folder.join(set.name()))?,
+            };
+            tokenized(settings, model, &tokenizer, &files)
+        }
+    }
+}
+
+fn made(settings: &LlmSettings, model: &ModelConfig) -> TextSet {
+    let LlmSettings { data_set, train_on_input, max_tokens, .. } = *settings;
+    let mut lengths = data_set.stand_in_lengths();
+    if lengths.is_empty() {
+        lengths = vec![settings.row_tokens];
+    }
+    let cut = |length: usize| max_tokens.map_or(length, |limit| length.min(limit));
+    lengths.iter_mut().for_each(|length| *length = cut(*length));
+    let rows = settings.rows.unwrap_or(data_set.published_rows().unwrap_or(0) as usize);
+    let of = |range| TokenRows::stand_in(data_set, range, &lengths, model.vocabulary, train_on_input);
+    let assumed = data_set.assumed();
+    let assumed = if assumed.is_empty() { String::new() } else { format!("; {assumed}") };
+    TextSet {
+        train: of(0..rows),
+        test: of(rows..rows + settings.test_rows),
+        padding: model.vocabulary as u32 - 1,
+        packs_of: max_tokens.filter(|_| settings.packed),
+        source: format!("made by this program, synthetic{assumed}"),
+    }
+}
+
+/// The files of a published data set, in the order of their names.
+pub(super) fn files_of(set: DataSet, folder: &Path) -> Result<Vec<PathBuf>, DatasetError> {
+    let entries = fs::read_dir(folder).map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())));
+    let mut files: Vec<PathBuf> = match entries {
+        Ok(entries) => entries.filter(|path| path.is_file() && rows::ending(path).is_some()).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(DatasetError::read(folder)(error)),
+    };
+    if files.is_empty() {
+        return Err(DatasetError::NoText { folder: folder.to_owned(), set: set.name() });
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn tokenized(
+    settings: &LlmSettings,
+    model: &ModelConfig,
+    tokenizer: &Tokenizer,
+    files: &[PathBuf],
+) -> Result<TextSet, DatasetError> {
+    let LlmSettings { template, train_on_input, max_tokens, test_rows, .. } = *settings;
+    let (mut train, mut test) = (TokenRows::default(), TokenRows::default());
+    let wanted = settings.rows.unwrap_or(usize::MAX);
+    for path in files {
+        let then = rows::for_each(path, &mut |row| {
+            if train.len() == wanted && test.len() == test_rows {
+                return Ok(Then::Stop);
+            }
+            let wrong = |reason: String| bad(path, Some(row.place), reason);
+            let messages = template::messages(template, train_on_input, &row.fields).map_err(wrong)?;
+            let (tokens, masked) = tokenizer.row(&messages, max_tokens).map_err(wrong)?;
+            check(&tokens, &masked, max_tokens, model).map_err(wrong)?;
+            if train.len() < wanted { &mut train } else { &mut test }.push(&tokens, &masked);
+            let enough = train.len() == wanted && test.len() == test_rows;
+            Ok(if enough { Then::Stop } else { Then::Next })
+        })?;
+        if then == Then::Stop {
+            break;
+        }
+    }
+    let there = train.len() + test.len();
+    let asked = settings.rows.unwrap_or(train.len().max(1)) + test_rows;
+    if there < asked {
+        let path = files.first().cloned().unwrap_or_default();
+        return Err(DatasetError::FewRows { path, files: files.len(), there, asked });
+    }
+    let named = files.first().map_or(String::new(), |file| file.display().to_string());
+    let more = if files.len() > 1 { format!(" and {} more files", files.len() - 1) } else { String::new() };
+    Ok(TextSet {
+        train,
+        test,
+        // TorchTune pads packs with token 0.
+        padding: if settings.packed { 0 } else { tokenizer.padding() },
+        packs_of: max_tokens.filter(|_| settings.packed),
+        source: format!("read from {named}{more}"),
+    })
+}
+
+/// Why a row cannot be trained on.
+fn check(tokens: &[u32], masked: &[bool], limit: Option<usize>, model: &ModelConfig) -> Result<(), String> {
+    let (count, name, context) = (tokens.len(), &model.name, model.context);
+    if count > context {
+        return Err(format!("its {count} tokens do not fit into {name}'s context of {context}: set max_tokens"));
+    }
+    if masked.iter().all(|masked| *masked) {
+        let limit = limit.map_or(String::new(), |limit| format!(" of max_tokens = {limit}"));
+        return Err(format!(
+            "its prompt fills all {count} tokens{limit}, and nothing is left to learn: raise max_tokens, or use \
+             train_on_input = on"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "text/tests.rs"]
+mod tests;

@@ -1,0 +1,196 @@
+//! Templates: the words around a row's columns, as TorchTune 0.5 has them.
+
+use serde_json::{Map, Value};
+
+use super::rows::kind;
+use crate::plan::llm::Template;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    System,
+    User,
+    Assistant,
+}
+
+impl Role {
+    /// The name that stands in the header of a message.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// One message of a row.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) role: Role,
+    /// Texts that are encoded one by one, each without the white space around it.
+    pub(super) parts: Vec<String>,
+    /// It is not learned.
+    pub(super) masked: bool,
+}
+
+type Fields = Map<String, Value>;
+
+/// The messages of a row. The error says what the row lacks.
+pub(super) fn messages(template: Template, train_on_input: bool, row: &Fields) -> Result<Vec<Message>, String> {
+    let turn = |parts: Vec<String>, answer: &str| {
+        let message = |role, parts, masked| Message { role, parts, masked };
+        vec![message(Role::User, parts, !train_on_input), message(Role::Assistant, vec![answer.to_owned()], false)]
+    };
+    match template {
+        Template::Own | Template::Instruct => {
+            let [instruction, answer] = filled(row, ["instruction", "output"])?;
+            let input = row.get("input").and_then(Value::as_str).unwrap_or_default();
+            Ok(turn(vec![instruct(instruction, input)], answer))
+        }
+        Template::Grammar => {
+            let [sentence, answer] = filled(row, ["input", "output"])?;
+            Ok(turn(around("Correct this to standard English: ", sentence, "\n---\nCorrected: "), answer))
+        }
+        Template::Summarize => {
+            let [dialogue, answer] = filled(row, ["dialogue", "summary"])?;
+            Ok(turn(around("Summarize this dialogue:\n", dialogue, "\n---\nSummary:\n"), answer))
+        }
+        Template::Chat => conversation(row, train_on_input),
+    }
+}
+
+/// Alpaca's two prompts.
+fn instruct(instruction: &str, input: &str) -> String {
+    if input.is_empty() {
+        return format!(
+            "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n\
+             ### Instruction:\n{instruction}\n\n### Response:\n"
+        );
+    }
+    format!(
+        "Below is an instruction that describes a task, paired with an input that provides further context. Write a response \
+         that appropriately completes the request.\n\n### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n"
+    )
+}
+
+fn around(before: &str, text: &str, after: &str) -> Vec<String> {
+    [before, text, after].map(str::to_owned).to_vec()
+}
+
+/// Columns of text, of which at least one holds some.
+fn filled<'a, const COUNT: usize>(row: &'a Fields, columns: [&str; COUNT]) -> Result<[&'a str; COUNT], String> {
+    let mut texts = [""; COUNT];
+    for (text, column) in texts.iter_mut().zip(columns) {
+        *text = match row.get(column) {
+            Some(Value::String(text)) => text,
+            Some(other) => return Err(format!("the column {column} is {}, not a text", kind(other))),
+            None => {
+                let there: Vec<&str> = row.keys().map(String::as_str).take(8).collect();
+                return Err(format!("the column {column} is missing; there are {}", there.join(", ")));
+            }
+        };
+    }
+    if texts.iter().all(|text| text.trim().is_empty()) {
+        return Err(format!("it is empty: {} hold no text", columns.join(" and ")));
+    }
+    Ok(texts)
+}
+
+/// The turns of `conversations` (`from`, `value`) or `messages` (`role`, `content`).
+fn conversation(row: &Fields, train_on_input: bool) -> Result<Vec<Message>, String> {
+    let shapes = [("conversations", "from", "value"), ("messages", "role", "content")];
+    let found = shapes.into_iter().find_map(|(column, from, value)| Some((row.get(column)?, from, value)));
+    let Some((turns, from, value)) = found else {
+        return Err("the column conversations is missing".to_owned());
+    };
+    let turns = turns.as_array().ok_or_else(|| format!("conversations is {}, not a list", kind(turns)))?;
+    let mut messages = Vec::new();
+    for (place, turn) in turns.iter().enumerate() {
+        let text = |key: &str| {
+            turn.get(key).and_then(Value::as_str).ok_or_else(|| format!("turn {} has no text {key}", place + 1))
+        };
+        let role = match text(from)? {
+            "system" => Role::System,
+            "human" | "user" => Role::User,
+            "gpt" | "assistant" => Role::Assistant,
+            other => return Err(format!("turn {} is from {other:?}, not system, human or gpt", place + 1)),
+        };
+        let masked = role != Role::Assistant && !train_on_input;
+        messages.push(Message { role, parts: vec![text(value)?.to_owned()], masked });
+    }
+    check(&messages)?;
+    Ok(messages)
+}
+
+/// A conversation goes back and forth, and begins with at most one system message.
+fn check(messages: &[Message]) -> Result<(), String> {
+    if messages.len() < 2 {
+        return Err(format!("a conversation has at least two turns, this one {}", messages.len()));
+    }
+    let mut last = Role::Assistant;
+    for (place, message) in messages.iter().enumerate() {
+        let wrong = match message.role {
+            Role::Assistant => last != Role::User,
+            Role::User => last == Role::User,
+            Role::System => place > 0,
+        };
+        if wrong {
+            let (turn, role) = (place + 1, message.role.name());
+            return Err(format!("turn {turn} is the {role}'s out of order: turns alternate, a system's comes first"));
+        }
+        last = message.role;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> Fields {
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn refused(template: Template, json: &str) -> String {
+        messages(template, false, &fields(json)).unwrap_err()
+    }
+
+    #[test]
+    fn an_instruction_without_input_has_its_own_prompt() {
+        let row = r#"{"instruction":"Add.","input":"","output":"2"}"#;
+        let found = messages(Template::Instruct, true, &fields(row)).unwrap();
+        assert!(found[0].parts[0].starts_with("Below is an instruction that describes a task. Write"), "{found:?}");
+        assert_eq!((found[0].masked, found[1].masked, found[1].parts[0].as_str()), (false, false, "2"));
+        let row = r#"{"instruction":"Add.","input":"1 1","output":"2"}"#;
+        let found = messages(Template::Instruct, false, &fields(row)).unwrap();
+        assert!(found[0].parts[0].contains("\n\n### Input:\n1 1\n\n### Response:\n") && found[0].masked);
+    }
+
+    #[test]
+    fn what_a_row_lacks_is_named() {
+        assert_eq!(
+            refused(Template::Summarize, r#"{"input":"a","output":"b"}"#),
+            "the column dialogue is missing; there are input, output"
+        );
+        assert!(refused(Template::Grammar, r#"{"input":"a","output":null}"#).contains("output is null, not a text"));
+        assert!(refused(Template::Grammar, r#"{"input":" ","output":""}"#).contains("it is empty"));
+        assert!(refused(Template::Chat, r#"{"conversations":"x"}"#).contains("not a list"));
+        let turns = |turns: &str| format!("{{\"conversations\":[{turns}]}}");
+        let (human, gpt) = (r#"{"from":"human","value":"q"}"#, r#"{"from":"gpt","value":"a"}"#);
+        assert!(refused(Template::Chat, &turns(human)).contains("at least two turns"));
+        assert!(refused(Template::Chat, &turns(&format!("{gpt},{human}"))).contains("turn 1 is the assistant's"));
+        assert!(refused(Template::Chat, &turns(&format!("{human},{human}"))).contains("turn 2 is the user's"));
+        assert!(refused(Template::Chat, &turns(r#"{"from":"tool","value":"x"}"#)).contains("from \"tool\""));
+        assert!(refused(Template::Chat, &turns(r#"{"from":"human"}"#)).contains("turn 1 has no text value"));
+    }
+
+    #[test]
+    fn both_shapes_of_conversations_are_read() {
+        let one = r#"{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]}"#;
+        let other = r#"{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}"#;
+        let of = |json| messages(Template::Chat, false, &fields(json)).unwrap();
+        assert_eq!(of(one), of(other));
+    }
+}

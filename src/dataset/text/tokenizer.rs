@@ -1,0 +1,198 @@
+//! Tokenizers of Llama 3: `tokenizer.json`, or the `tokenizer.model` that Meta publishes. Rows become tokens as in TorchTune 0.5.
+
+use std::fs;
+use std::path::Path;
+
+use tokenizers::Tokenizer as JsonTokenizer;
+
+use super::byte_pairs::BytePairs;
+use super::template::Message;
+use crate::dataset::DatasetError;
+use crate::plan::llm::ModelConfig;
+
+/// Text is encoded in slices of so many characters, and at most so many of one kind in a row, space or none, as in TorchTune.
+const SLICE_CHARS: usize = 400_000;
+const RUN_CHARS: usize = 25_000;
+
+/// Turns texts into tokens.
+pub struct Tokenizer {
+    encoder: Encoder,
+    marks: Marks,
+    /// Ids go up to this one, itself excluded.
+    vocabulary: usize,
+    /// What stands between a header and its message.
+    after_header: Vec<u32>,
+}
+
+enum Encoder {
+    Json(Box<JsonTokenizer>),
+    Pairs(BytePairs),
+}
+
+/// Tokens that are no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Marks {
+    begin: u32,
+    end: u32,
+    begin_header: u32,
+    end_header: u32,
+    end_turn: u32,
+    padding: u32,
+}
+
+impl Marks {
+    /// Names, and in Llama's own file the distance from the first.
+    const NAMES: [(&'static str, u32); 6] = [
+        ("<|begin_of_text|>", 0),
+        ("<|end_of_text|>", 1),
+        ("<|start_header_id|>", 6),
+        ("<|end_header_id|>", 7),
+        ("<|eot_id|>", 9),
+        ("<|finetune_right_pad_id|>", 4),
+    ];
+    /// The name of the padding before Llama 3.1.
+    const EARLIER_PADDING: &'static str = "<|reserved_special_token_2|>";
+    /// Special tokens after those of text in Llama's own file.
+    const COUNT: usize = 256;
+
+    fn find(id: impl Fn(&str, u32) -> Option<u32>) -> Result<Self, String> {
+        let mut found = [0; 6];
+        for (found, (name, distance)) in found.iter_mut().zip(Self::NAMES) {
+            let is_padding = name == "<|finetune_right_pad_id|>";
+            let earlier = || if is_padding { id(Self::EARLIER_PADDING, distance) } else { None };
+            *found = id(name, distance)
+                .or_else(earlier)
+                .ok_or_else(|| format!("it has no token {name}: it is of another model; use one of Llama 3"))?;
+        }
+        let [begin, end, begin_header, end_header, end_turn, padding] = found;
+        Ok(Self { begin, end, begin_header, end_header, end_turn, padding })
+    }
+}
+
+impl Tokenizer {
+    /// Reads a `tokenizer.json`, or any other file as Llama's `tokenizer.model`.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn open(path: &Path) -> Result<Self, DatasetError> {
+        let wrong = |reason: String| DatasetError::Tokenizer { path: path.to_owned(), reason };
+        let bytes = fs::read(path).map_err(DatasetError::read(path))?;
+        let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+        let made = if is_json { Self::of_json(&bytes) } else { Self::of_pairs(&bytes) };
+        made.map_err(wrong)
+    }
+
+    fn of_json(bytes: &[u8]) -> Result<Self, String> {
+        let mut encoder = JsonTokenizer::from_bytes(bytes).map_err(|error| format!("not a tokenizer.json: {error}"))?;
+        // Marks in a text are text: only templates set marks.
+        encoder.set_encode_special_tokens(true);
+        let marks = Marks::find(|name, _| encoder.token_to_id(name))?;
+        let vocabulary = encoder.get_vocab(true).into_values().max().map_or(0, |highest| highest as usize + 1);
+        Self::new(Encoder::Json(Box::new(encoder)), marks, vocabulary)
+    }
+
+    fn of_pairs(bytes: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(bytes).map_err(|_| "neither tokenizer.json nor Llama 3's tokenizer.model")?;
+        let pairs = BytePairs::parse(text)?;
+        let first = pairs.len() as u32;
+        let marks = Marks::find(|_, distance| Some(first + distance))?;
+        let vocabulary = pairs.len() + Marks::COUNT;
+        Self::new(Encoder::Pairs(pairs), marks, vocabulary)
+    }
+
+    fn new(encoder: Encoder, marks: Marks, vocabulary: usize) -> Result<Self, String> {
+        let mut tokenizer = Self { encoder, marks, vocabulary, after_header: Vec::new() };
+        let mut after = Vec::new();
+        tokenizer.encode("\n\n", &mut after)?;
+        tokenizer.after_header = after;
+        Ok(tokenizer)
+    }
+
+    /// The token of padding.
+    pub fn padding(&self) -> u32 {
+        self.marks.padding
+    }
+
+    /// Why its tokens are not those of a model; none where they are.
+    pub(super) fn is_foreign(&self, model: &ModelConfig) -> Option<String> {
+        let (name, there, known) = (&model.name, model.vocabulary, self.vocabulary);
+        (known > there).then(|| {
+            format!("it has {known} tokens and {name} knows {there}: it is of another model; use that of {name}")
+        })
+    }
+
+    /// Adds the tokens of a text without marks. White space around it counts.
+    fn encode(&self, text: &str, tokens: &mut Vec<u32>) -> Result<(), String> {
+        for slice in slices(text) {
+            match &self.encoder {
+                Encoder::Pairs(pairs) => pairs.encode(slice, tokens)?,
+                Encoder::Json(encoder) => {
+                    let encoding = encoder.encode_fast(slice, false).map_err(|error| error.to_string())?;
+                    tokens.extend(encoding.get_ids());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tokens of a row, and for each whether it is masked: begin mark, messages with headers and end marks, end mark. With a
+    /// limit the row is cut there and its last token becomes the end mark. Begin and end marks are always masked.
+    pub(super) fn row(&self, messages: &[Message], limit: Option<usize>) -> Result<(Vec<u32>, Vec<bool>), String> {
+        let marks = &self.marks;
+        let (mut tokens, mut masked) = (vec![marks.begin], vec![true]);
+        for message in messages {
+            tokens.push(marks.begin_header);
+            self.encode(message.role.name(), &mut tokens)?;
+            tokens.push(marks.end_header);
+            tokens.extend(&self.after_header);
+            for part in &message.parts {
+                self.encode(part.trim_matches(is_space), &mut tokens)?;
+            }
+            tokens.push(marks.end_turn);
+            masked.resize(tokens.len(), message.masked);
+            if limit.is_some_and(|limit| tokens.len() >= limit) {
+                break;
+            }
+        }
+        tokens.push(marks.end);
+        masked.push(true);
+        if let Some(limit) = limit.filter(|limit| *limit < tokens.len()) {
+            tokens.truncate(limit);
+            masked.truncate(limit);
+            if let (Some(token), Some(masked)) = (tokens.last_mut(), masked.last_mut()) {
+                (*token, *masked) = (marks.end, true);
+            }
+        }
+        Ok((tokens, masked))
+    }
+}
+
+/// What Python calls white space.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
+/// A text in slices that are encoded one by one.
+fn slices(text: &str) -> Vec<&str> {
+    let mut slices = Vec::new();
+    let (mut begin, mut chars, mut run, mut in_space) = (0, 0, 0, None);
+    for (at, c) in text.char_indices() {
+        let space = Some(is_space(c));
+        run = if in_space == space { run + 1 } else { 1 };
+        in_space = space;
+        if chars == SLICE_CHARS || run > RUN_CHARS {
+            slices.push(&text[begin..at]);
+            chars = if chars == SLICE_CHARS { 0 } else { chars };
+            (begin, run) = (at, 1);
+        }
+        chars += 1;
+    }
+    if begin < text.len() {
+        slices.push(&text[begin..]);
+    }
+    slices
+}
+
+#[cfg(test)]
+#[path = "tokenizer_tests.rs"]
+mod tests;
