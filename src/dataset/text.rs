@@ -18,7 +18,7 @@ use crate::plan::llm::{DataSet, LlmData, ModelConfig, Source};
 use rows::{Then, bad};
 
 /// The rows of a run, tokenized.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextSet {
     /// To train on.
     pub train: TokenRows,

@@ -9,18 +9,21 @@ mod weights;
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use multicard::dataset::text::{self, TextSet};
 use multicard::plan::LlmSettings;
 use multicard::plan::llm::{Kernels, LlmData, ModelConfig, Precision, Tf32};
-use multicard::protocol::{Evidence, Job};
+use multicard::protocol::{Event, Evidence, Job};
 use tch::{Device, Kind, TchError, Tensor};
 
+use crate::order::{Deal, Shard};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
 use crate::shim::{self, Flags};
 use crate::task::{Forward, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
-use data::{Batch, Rows};
+use data::{TextBatch, TextData};
 use model::{IGNORED_LABEL, Llama, Options};
 use optimizer::{Schedule, Scheduled};
 use weights::Checkpoint;
@@ -31,7 +34,9 @@ pub struct Llm {
     config: ModelConfig,
     /// Weights that it starts from; random ones where there are none.
     checkpoint: Option<Checkpoint>,
-    /// Steps of the run, once its rows are read.
+    /// What it is trained on.
+    rows: Arc<TextSet>,
+    /// Steps of the run, once its rows are shared out.
     steps: Rc<Cell<u64>>,
 }
 
@@ -67,7 +72,7 @@ impl Task for Llm {
     /// Tokens, labels, and where several rows share one, positions.
     type Inputs = Vec<Tensor>;
     type Module = Llama;
-    type Data = Rows;
+    type Data = TextData;
     type Totals = Totals;
 
     fn new(job: &Job) -> Result<Self, String> {
@@ -78,8 +83,9 @@ impl Task for Llm {
         if let Some(checkpoint) = &checkpoint {
             checkpoint.check(&weights::expected(&config))?;
         }
+        let rows = text::read(&settings, &data, &config, &job.data_folder).map_err(|error| error.to_string())?;
         let steps = Rc::new(Cell::new(job.shape.steps));
-        Ok(Self { settings, config, checkpoint, steps })
+        Ok(Self { settings, config, checkpoint, rows: Arc::new(rows), steps })
     }
 
     fn epochs(&self) -> u32 {
@@ -121,9 +127,12 @@ impl Task for Llm {
         Ok(Box::new(Scheduled::new(parameters, schedule, optimizer_impl)?))
     }
 
-    fn data(&self, rank: Rank, _report: &mut Report) -> Result<Rows, Stop> {
-        let rows = Rows::read(&self.settings, self.config.vocabulary as i64, rank.job, rank.device.device)?;
+    fn data(&self, rank: Rank, report: &mut Report) -> Result<TextData, Stop> {
+        let (place, world_size) = rank.peers.map_or((0, 1), |peers| (peers.rank as usize, peers.world_size as usize));
+        let shard = Shard { rank: place, world_size, deal: Deal::Sampled };
+        let rows = TextData::new(Arc::clone(&self.rows), &self.settings, shard, rank.job.seed, rank.device.device);
         self.steps.set(crate::task::Data::batches(&rows) as u64 * u64::from(self.epochs()));
+        report.event(Event::Evidence(rows.evidence(&self.settings)))?;
         Ok(rows)
     }
 
@@ -194,7 +203,7 @@ impl Task for Llm {
         }
     }
 
-    fn proof(&self, trainer: &Trainer<Self>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
+    fn proof(&self, trainer: &Trainer<Self>, batch: &TextBatch) -> Result<Vec<Evidence>, TchError> {
         proof::gather(trainer, batch)
     }
 }

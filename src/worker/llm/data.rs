@@ -1,43 +1,132 @@
-//! Rows of tokens.
+//! Batches of rows: a thread prepares them ahead of the trainer, padded to their longest row, or to one of a few lengths where
+//! each length has a CUDA graph.
 
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use multicard::dataset::text::{Sample, TextSet, TokenRows};
 use multicard::plan::LlmSettings;
-use multicard::protocol::Job;
-use tch::{Device, Kind, Tensor};
+use multicard::protocol::Evidence;
+use tch::{Device, Kind, TchError, Tensor};
 
+use crate::order::{Mode, Shard, indices, share};
 use crate::report::Stop;
-use crate::task;
+use crate::shim::{self, NvtxRange};
+use crate::task::{self, Readings};
 
-/// Made rows of equal length.
-pub struct Rows {
-    tokens: Tensor,
-    step_rows: i64,
-    steps: i64,
+/// Batches that the thread may be ahead.
+const PREFETCH: usize = 4;
+/// The shortest length that has a graph of its own.
+const LEAST_BUCKET: usize = 64;
+
+/// The rows of one rank.
+pub struct TextData {
+    set: Arc<TextSet>,
+    train: Part,
+    test: Part,
+    shard: Shard,
+    seed: u64,
+    shuffled: bool,
+    batches: usize,
 }
 
-/// A step's rows.
-pub struct Batch {
+/// What is trained on, or evaluated.
+#[derive(Clone)]
+struct Part {
+    /// The rows of each sample.
+    samples: Arc<Vec<Range<usize>>>,
+    format: Format,
+}
+
+/// What batches are like, and where they go.
+#[derive(Clone, Copy)]
+struct Format {
+    /// Samples of a batch.
+    samples: usize,
+    /// All samples are of this length: packs.
+    packed: Option<usize>,
+    /// Lengths are those of few buckets, at most this one.
+    longest_bucket: Option<usize>,
+    padding: u32,
+    pinned: bool,
+    device: Device,
+}
+
+/// The batches of a step, all its micro-batches one below the other: tokens and labels `[samples, length]`, i64, and for packs the
+/// place of each token in its row. Labels are those of the tokens themselves.
+pub struct TextBatch {
     inputs: Vec<Tensor>,
+    tokens: u32,
+    wait_s: f64,
 }
 
-/// One pass over them.
-pub struct Pass<'a> {
-    rows: &'a Rows,
-    next: i64,
-    end: i64,
-}
+impl TextData {
+    /// The rows that the cell asks for, of one rank.
+    pub fn new(set: Arc<TextSet>, settings: &LlmSettings, shard: Shard, seed: u64, device: Device) -> Self {
+        let part = |rows: &TokenRows, micro_batches: usize| {
+            let samples = rows.samples(set.packs_of);
+            let longest = samples.iter().map(|sample| rows.sample_len(sample.clone())).max().unwrap_or(1);
+            let format = Format {
+                samples: settings.batch_size.max(1) * micro_batches.max(1),
+                packed: set.packs_of,
+                longest_bucket: Some(longest).filter(|_| settings.cuda_graph),
+                padding: set.padding,
+                // Without a device there is nothing to lock pages for.
+                pinned: settings.pin_memory && device != Device::Cpu,
+                device,
+            };
+            Part { samples: Arc::new(samples), format }
+        };
+        let (train, test) = (part(&set.train, settings.gradient_accumulation), part(&set.test, 1));
+        let batches = settings.steps_per_epoch(train.samples.len() as u64) as usize;
+        Self { set, train, test, shard, seed, shuffled: settings.shuffle, batches }
+    }
 
-impl Rows {
-    /// Random tokens on the device.
-    pub fn read(settings: &LlmSettings, vocabulary: i64, job: &Job, device: Device) -> Result<Self, Stop> {
-        let rows = settings.rows.unwrap_or(0) as i64;
-        let step_rows = settings.step_rows() as i64;
-        tch::manual_seed(job.seed as i64);
-        let tokens = Tensor::f_randint(vocabulary, [rows, settings.row_tokens as i64], (Kind::Int64, Device::Cpu))?;
-        Ok(Self { tokens: tokens.f_to_device(device)?, step_rows, steps: rows / step_rows })
+    /// What was read or made, as evidence of the factor `data_set`.
+    pub fn evidence(&self, settings: &LlmSettings) -> Evidence {
+        let (rows, tokens) = (self.set.train.len(), self.set.train.token_count());
+        let learned = self.set.train.learned_count();
+        Evidence {
+            factor: "data_set".into(),
+            asked: settings.data_set.name().to_owned(),
+            seen: format!("{rows} rows of {tokens} tokens, {learned} of them learned: {}", self.set.source),
+            in_effect: settings.rows.is_none_or(|asked| asked == rows),
+        }
+    }
+
+    fn order(&self, epoch: u32) -> Vec<u32> {
+        let count = self.train.samples.len();
+        if self.shuffled {
+            return indices(count, Mode::Train, self.shard, self.seed, epoch);
+        }
+        share(&(0..count as u32).collect::<Vec<_>>(), Mode::Train, self.shard)
     }
 }
 
-impl task::Batch for Batch {
+impl task::Data for TextData {
+    type Batch = TextBatch;
+    type Epoch<'a> = TextEpoch;
+
+    fn batches(&self) -> usize {
+        self.batches
+    }
+
+    fn train(&mut self, epoch: u32) -> TextEpoch {
+        let mut order = self.order(epoch);
+        order.truncate(self.batches * self.train.format.samples);
+        TextEpoch::start(&self.set, &self.train, order, Mode::Train)
+    }
+
+    fn test(&mut self, epoch: u32) -> TextEpoch {
+        let order = indices(self.test.samples.len(), Mode::Evaluate, self.shard, self.seed, epoch);
+        TextEpoch::start(&self.set, &self.test, order, Mode::Evaluate)
+    }
+}
+
+impl task::Batch for TextBatch {
     type Inputs = Vec<Tensor>;
 
     fn inputs(&self) -> &Vec<Tensor> {
@@ -45,40 +134,137 @@ impl task::Batch for Batch {
     }
 
     fn units(&self) -> u32 {
-        self.inputs[0].numel() as u32
+        self.tokens
     }
 
     fn wait_s(&self) -> f64 {
-        0.0
+        self.wait_s
     }
 }
 
-impl task::Data for Rows {
-    type Batch = Batch;
-    type Epoch<'a> = Pass<'a>;
+/// A batch on the host.
+struct Prepared {
+    tensors: Vec<Tensor>,
+    tokens: usize,
+}
 
-    fn batches(&self) -> usize {
-        self.steps as usize
-    }
+/// One pass over rows. Dropped before its end, it stops its thread.
+pub struct TextEpoch {
+    ready: Option<Receiver<Result<Prepared, TchError>>>,
+    thread: Option<JoinHandle<()>>,
+    device: Device,
+    pinned: bool,
+    /// Tokens of rows, and of rows and padding, so far.
+    tokens: usize,
+    padded: usize,
+}
 
-    fn train(&mut self, _epoch: u32) -> Pass<'_> {
-        Pass { next: 0, end: self.steps, rows: self }
-    }
-
-    fn test(&mut self, _epoch: u32) -> Pass<'_> {
-        Pass { next: 0, end: 0, rows: self }
+impl TextEpoch {
+    fn start(set: &Arc<TextSet>, part: &Part, order: Vec<u32>, mode: Mode) -> Self {
+        let (send, ready) = sync_channel(PREFETCH);
+        let (set, part) = (Arc::clone(set), part.clone());
+        let Format { device, pinned, .. } = part.format;
+        let work = move || {
+            let rows = if mode == Mode::Train { &set.train } else { &set.test };
+            for batch in order.chunks(part.format.samples) {
+                let prepared = prepare(rows, &part, batch);
+                let failed = prepared.is_err();
+                if send.send(prepared).is_err() || failed {
+                    return;
+                }
+            }
+        };
+        // A thread that cannot be started leaves a closed channel, which ends the epoch with an error.
+        let thread = thread::Builder::new().name("rows".into()).spawn(work).ok();
+        Self { ready: Some(ready), thread, device, pinned, tokens: 0, padded: 0 }
     }
 }
 
-impl task::Epoch for Pass<'_> {
-    type Batch = Batch;
+impl task::Epoch for TextEpoch {
+    type Batch = TextBatch;
 
-    fn next(&mut self) -> Result<Option<Batch>, Stop> {
-        if self.next == self.end {
-            return Ok(None);
+    fn next(&mut self) -> Result<Option<TextBatch>, Stop> {
+        let Some(ready) = &self.ready else { return Ok(None) };
+        if self.thread.is_none() {
+            return Err(Stop::engine("starting the thread that prepares rows failed: this user runs too many"));
         }
-        let rows = self.rows.tokens.f_narrow(0, self.next * self.rows.step_rows, self.rows.step_rows)?;
-        self.next += 1;
-        Ok(Some(Batch { inputs: vec![rows.shallow_clone(), rows] }))
+        let asked = Instant::now();
+        let Ok(prepared) = ready.recv() else {
+            self.ready = None;
+            // A panic of the thread is no end of the rows.
+            let ended = self.thread.take().is_none_or(|thread| thread.join().is_ok());
+            return if ended { Ok(None) } else { Err(Stop::engine("the thread that prepares rows has panicked")) };
+        };
+        let wait_s = asked.elapsed().as_secs_f64();
+        let Prepared { tensors, tokens } = prepared?;
+        self.tokens += tokens;
+        self.padded += tensors.first().map_or(0, Tensor::numel);
+        let _range = NvtxRange::new(c"copy");
+        // The allocator of page-locked memory keeps it until the copy is over.
+        let to_device = |tensor: &Tensor| tensor.f_to_device_(self.device, Kind::Int64, self.pinned, false);
+        let inputs = tensors.iter().map(to_device).collect::<Result<_, _>>()?;
+        Ok(Some(TextBatch { inputs, tokens: tokens as u32, wait_s }))
+    }
+
+    fn readings(&self) -> Readings {
+        let padding = (self.padded - self.tokens) as f64 / self.padded.max(1) as f64;
+        vec![("padding_share", padding)]
     }
 }
+
+impl Drop for TextEpoch {
+    fn drop(&mut self) {
+        // A closed channel ends the thread wherever it is; only then is joining safe.
+        self.ready = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The length of a batch whose longest sample has so many tokens.
+fn length(longest: usize, format: &Format) -> usize {
+    match (format.packed, format.longest_bucket) {
+        (Some(limit), _) => limit,
+        (None, Some(most)) => bucket(longest).min(most),
+        (None, None) => longest,
+    }
+}
+
+/// The next of 64, 80, 96, 112, 128, 160, …: four lengths between a power of two and the next, so that at most a fifth is padding.
+fn bucket(longest: usize) -> usize {
+    let floor = longest.max(LEAST_BUCKET);
+    let step = (1 << floor.ilog2()) / 4;
+    floor.next_multiple_of(step)
+}
+
+fn prepare(rows: &TokenRows, part: &Part, batch: &[u32]) -> Result<Prepared, TchError> {
+    let samples = batch.iter().map(|index| part.samples[*index as usize].clone());
+    let lengths = samples.clone().map(|sample| rows.sample_len(sample));
+    let (longest, tokens) = (lengths.clone().max().unwrap_or(1), lengths.sum());
+    let length = length(longest, &part.format);
+    let shape = [batch.len() as i64, length as i64];
+    let count = if part.format.packed.is_some() { 3 } else { 2 };
+    let mut values = vec![vec![0_i64; batch.len() * length]; count];
+    for (place, sample) in samples.enumerate() {
+        let place = place * length..(place + 1) * length;
+        let [of_tokens, of_labels, rest @ ..] = &mut values[..] else { continue };
+        let positions = rest.first_mut().map(|positions| &mut positions[place.clone()]);
+        let into = Sample { tokens: &mut of_tokens[place.clone()], labels: &mut of_labels[place], positions };
+        rows.write(sample, part.format.padding, into);
+    }
+    let tensor = |values: &Vec<i64>| {
+        let tensor = Tensor::f_from_slice(values)?.f_view(&shape[..])?;
+        if !part.format.pinned {
+            return Ok(tensor);
+        }
+        let mut locked = shim::pinned_empty(&shape, Kind::Int64)?;
+        locked.f_copy_(&tensor)?;
+        Ok(locked)
+    };
+    Ok(Prepared { tensors: values.iter().map(tensor).collect::<Result<_, TchError>>()?, tokens })
+}
+
+#[cfg(test)]
+#[path = "data_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@ use multicard::protocol::Evidence;
 use tch::{Kind, TchError, Tensor};
 
 use super::Llm;
-use super::data::Batch;
+use super::data::TextBatch;
 use crate::module::Module;
 use crate::proof::{evidence, on_off};
 use crate::shim::Flags;
@@ -14,7 +14,7 @@ use crate::task::Batch as _;
 use crate::trainer::Trainer;
 
 /// Looks at the model, the optimizer and libtorch's switches.
-pub fn gather(trainer: &Trainer<Llm>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
+pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>, TchError> {
     let settings = &trainer.task().settings;
     let (weights, trained) = trainer.module().kinds();
     let expected = match settings.precision {

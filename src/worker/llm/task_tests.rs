@@ -22,7 +22,13 @@ fn trainer(device: Device, changed: &[(&str, &str)]) -> Trainer<Llm> {
     }
     let settings = LlmSettings::from_levels(&llm::spec().levels(&levels)).unwrap();
     let cuda_graph = settings.cuda_graph;
-    let task = Llm { config: ModelConfig::tiny(), checkpoint: None, steps: Rc::new(Cell::new(1_000_000)), settings };
+    let task = Llm {
+        config: ModelConfig::tiny(),
+        checkpoint: None,
+        rows: Arc::default(),
+        steps: Rc::new(Cell::new(1_000_000)),
+        settings,
+    };
     let trainer = Trainer::new(task, &[device], None, 1, cuda_graph).unwrap();
     // Zero B would hide A.
     tch::no_grad(|| {
