@@ -42,7 +42,7 @@ pub use order::{PlannedRun, order};
 pub use problem::{PlanError, Problem, suggestion};
 pub use remark::remarks;
 pub use run::RunState;
-pub use shape::{Binding, Estimate, Limits, Shape};
+pub use shape::{Binding, Estimate, Limits, MemoryKinds, Shape};
 pub use study::{StudyEntry, StudyTable};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracing};

@@ -67,6 +67,8 @@ pub enum Mark {
     ClockSet,
     /// A profiler recorded it, which costs time.
     Traced,
+    /// Its data was made in the likeness of a published set.
+    Synthetic,
     /// It was to be traced and there is no trace: why.
     NoTrace(String),
     /// A rank warned of something.
@@ -125,6 +127,9 @@ impl Mark {
         if record.traced {
             add(Self::Traced);
         }
+        if record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
+            add(Self::Synthetic);
+        }
         match &record.trace {
             Some(TraceOutcome::Imported(trace)) => {
                 trace.warnings.iter().for_each(|warning| add(Self::Warned(format!("{}: {warning}", trace.file))));
@@ -154,6 +159,7 @@ impl Mark {
             Self::NotFinite(_) => "not finite",
             Self::ClockSet => "clock set",
             Self::Traced => "traced",
+            Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
             Self::Warned(_) => "warning",
         }
@@ -223,6 +229,7 @@ impl fmt::Display for Mark {
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
             Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
             Self::Traced => write!(f, "a profiler recorded it, which costs time"),
+            Self::Synthetic => write!(f, "its data was made here: losses are not those of the published set"),
             Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),
         }

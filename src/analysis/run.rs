@@ -170,9 +170,12 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let step_mean = batch_means(&steady.times_s);
     let steadiness = Steadiness::of(&steady.times_s, step_mean.as_ref());
     let training = TrainingTime::of(record, steady.slowest);
+    let step_time_s = (!steady.times_s.is_empty()).then(|| median(&steady.times_s));
     let derived = [
+        // What workloads of text call a step.
+        ("iteration_time_s".into(), step_time_s.filter(|_| measures.find("iteration_time_s").is_some())),
         ("training_time_s".into(), training.map(|training| training.time_s)),
-        ("step_time_s".into(), (!steady.times_s.is_empty()).then(|| median(&steady.times_s))),
+        ("step_time_s".into(), step_time_s),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
         (distinct_rate(&measures.units), steady.rate(steady.distinct_units)),
         (processed_rate(&measures.units), steady.rate(steady.processed_units)),

@@ -23,7 +23,7 @@ use super::theme::GRID;
 use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
 use crate::analysis::{RunSummary, SpreadSeen};
-use crate::plan::{Data, Key, Level, Mode, Order, Plan, Tracing, image};
+use crate::plan::{Block, Data, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image};
 
 use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
@@ -95,6 +95,8 @@ pub enum PlanCommand {
     Tracing(Tracing),
     /// Set how far runs go.
     Mode(Mode),
+    /// Turn to this workload, with its defaults.
+    Workload(Arc<WorkloadSpec>),
     /// Set the data set.
     Data(Data),
     /// Keep finished repeats of the session, or run everything again.
@@ -292,6 +294,7 @@ impl State {
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
             PlanCommand::Mode(mode) => plan.edit(Some("mode"), |plan| plan.mode = mode),
             PlanCommand::Tracing(tracing) => plan.edit(Some("tracing"), |plan| plan.tracing = tracing),
+            PlanCommand::Workload(spec) => plan.edit(None, |plan| plan.first = Block::new(spec)),
             PlanCommand::Data(data) => plan.edit(None, |plan| plan.first.set_data(data)),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(requests),

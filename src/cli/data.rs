@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::{OK, Outcome, say};
 use crate::dataset::{self, FileFormat};
 use crate::plan::image::{self, DataSet};
-use crate::plan::{Block, Data};
+use crate::plan::{Block, Data, llm};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -75,6 +75,27 @@ pub(super) enum Written {
 pub(super) enum Fetched {
     /// 60,000 + 10,000 handwritten digits of 28×28 pixels.
     Mnist,
+    /// 51,760 instructions with answers.
+    AlpacaCleaned,
+    /// C4_200M: sentences and their corrections.
+    Grammar,
+    /// 16,369 dialogues with summaries.
+    Samsum,
+    /// 363,491 conversations.
+    Slimorca,
+}
+
+impl Fetched {
+    /// The data set of text that it is; none for images.
+    fn text(self) -> Option<llm::DataSet> {
+        match self {
+            Self::Mnist => None,
+            Self::AlpacaCleaned => Some(llm::DataSet::AlpacaCleaned),
+            Self::Grammar => Some(llm::DataSet::Grammar),
+            Self::Samsum => Some(llm::DataSet::Samsum),
+            Self::Slimorca => Some(llm::DataSet::Slimorca),
+        }
+    }
 }
 
 pub(super) fn run(command: Command) -> Outcome {
@@ -99,11 +120,19 @@ pub(super) fn run(command: Command) -> Outcome {
             with_bar("images", |progress| dataset::make_digits(&folder, progress))?;
             folder
         }
-        Command::Fetch { set: Fetched::Mnist, folder } => {
-            let folder = folder.map_or_else(|| dataset::data_folder(&Data::of_set("mnist")), Ok)?;
-            with_bar("bytes", |progress| dataset::fetch_mnist(&folder, dataset::MNIST_URLS, progress))?;
-            folder
-        }
+        Command::Fetch { set, folder } => match set.text() {
+            Some(set) => {
+                let folder = folder.map_or_else(|| dataset::data_folder(&Data::of_set("files")), Ok)?.join(set.name());
+                let hub = dataset::text::HUB_URL;
+                with_bar("bytes", |progress| dataset::text::fetch_text(set, &folder, hub, progress))?;
+                folder
+            }
+            None => {
+                let folder = folder.map_or_else(|| dataset::data_folder(&Data::of_set("mnist")), Ok)?;
+                with_bar("bytes", |progress| dataset::fetch_mnist(&folder, dataset::MNIST_URLS, progress))?;
+                folder
+            }
+        },
     };
     say(format_args!("{}", folder.display()));
     Ok(OK)

@@ -1,5 +1,6 @@
 //! `multicard plan`: shows what a plan would run here.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -87,6 +88,9 @@ struct CellOut<'a> {
     levels: &'a Levels,
     estimated_s: f64,
     estimated_peak_bytes: u64,
+    /// By kind; empty where the workload knows none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    estimated_memory_bytes: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Serialize)]
@@ -149,6 +153,7 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
         levels: &cell.levels,
         estimated_s: cell.estimate.duration_s,
         estimated_peak_bytes: cell.estimate.peak_bytes,
+        estimated_memory_bytes: cell.estimate.memory_kinds().collect(),
     });
     let invalid = matrix.invalid.iter().map(|cell| InvalidOut { levels: &cell.levels, reason: &cell.reason });
     MatrixOut { cells: cells.collect(), invalid: invalid.collect(), merged: matrix.merged.combinations, runs }

@@ -180,6 +180,9 @@ pub enum DatasetError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// Text that cannot be read as a plan asks for it: why.
+    #[error("{0}")]
+    Text(String),
     /// A thread could not be started.
     #[error("cannot start a thread to generate images: {0}")]
     Thread(io::Error),

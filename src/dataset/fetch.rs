@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use ureq::http::{StatusCode, header};
 
 use super::{DatasetError, make};
@@ -15,34 +16,24 @@ pub const MNIST_URLS: &[&str] =
     &["https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"];
 
 /// A file with known content.
-struct Wanted<'a> {
-    name: &'a str,
-    bytes: u64,
-    sha256: &'a str,
+pub(super) struct Wanted {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+    /// Where it is, the preferred place first.
+    pub(super) urls: Vec<String>,
 }
 
-const MNIST_FILES: [Wanted; 4] = [
-    Wanted {
-        name: "train-images-idx3-ubyte.gz",
-        bytes: 9_912_422,
-        sha256: "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-    },
-    Wanted {
-        name: "train-labels-idx1-ubyte.gz",
-        bytes: 28_881,
-        sha256: "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-    },
-    Wanted {
-        name: "t10k-images-idx3-ubyte.gz",
-        bytes: 1_648_877,
-        sha256: "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-    },
-    Wanted {
-        name: "t10k-labels-idx1-ubyte.gz",
-        bytes: 4_542,
-        sha256: "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-    },
+/// Names, bytes and checksums.
+const MNIST_FILES: [(&str, u64, &str); 4] = [
+    ("train-images-idx3-ubyte.gz", 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+    ("train-labels-idx1-ubyte.gz", 28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+    ("t10k-images-idx3-ubyte.gz", 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+    ("t10k-labels-idx1-ubyte.gz", 4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
 ];
+
+/// Redirections that are followed to a file's declaration.
+const MOST_HOPS: usize = 5;
 
 /// Most requests to a mirror that drops the connection, as long as each one makes progress.
 const ANSWERS: usize = 20;
@@ -54,44 +45,84 @@ pub fn fetch_mnist(
     base_urls: &[&str],
     progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<(), DatasetError> {
-    let agent = ureq::Agent::config_builder()
+    let wanted = MNIST_FILES.map(|(name, bytes, sha256)| {
+        let urls = base_urls.iter().map(|base| format!("{base}{name}")).collect();
+        Wanted { name: name.to_owned(), bytes, sha256: sha256.to_owned(), urls }
+    });
+    fetch(&agent(), folder, &wanted, progress)
+}
+
+/// What asks servers.
+pub(super) fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder()
         .http_status_as_error(false)
-        // The files are gzipped themselves: no further encoding.
+        // The files are compressed themselves: no further encoding.
         .accept_encoding("identity")
         .timeout_connect(Some(Duration::from_secs(15)))
         .timeout_recv_response(Some(Duration::from_secs(30)))
         .timeout_per_read(Some(Duration::from_secs(15)))
         .build()
-        .new_agent();
-    fetch(&agent, folder, &MNIST_FILES, base_urls, progress)
+        .new_agent()
 }
 
-fn fetch(
+/// A short text.
+pub(super) fn text(agent: &ureq::Agent, url: &str) -> Result<String, String> {
+    let mut response = agent.get(url).call().map_err(|error| error.to_string())?;
+    if response.status() != StatusCode::OK {
+        return Err(format!("answered {}", response.status()));
+    }
+    response.body_mut().read_to_string().map_err(|error| error.to_string())
+}
+
+/// The size in bytes and the SHA-256 that Hugging Face declares of a file, on its way to where the file is.
+pub(super) fn declared(agent: &ureq::Agent, url: &str) -> Result<(u64, String), String> {
+    let mut url = url.to_owned();
+    for _ in 0..MOST_HOPS {
+        let request = agent.head(&url).config().max_redirects(0).max_redirects_will_error(false).build();
+        let response = request.call().map_err(|error| error.to_string())?;
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let size = header("x-linked-size").and_then(|size| size.parse().ok());
+        let sum = header("x-linked-etag").map(|tag| tag.trim_matches('"').to_lowercase());
+        let is_sum = |sum: &String| sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if let (Some(size), Some(sum)) = (size, sum.filter(is_sum)) {
+            return Ok((size, sum));
+        }
+        let status = response.status();
+        match header("location").filter(|_| status.is_redirection()) {
+            Some(next) if next.starts_with("http") => url = next.to_owned(),
+            Some(next) => {
+                let host = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+                url = format!("{host}{next}");
+            }
+            None if status.is_success() => return Err("declares no SHA-256 of the file".to_owned()),
+            None => return Err(format!("answered {status}")),
+        }
+    }
+    Err(format!("redirects more than {MOST_HOPS} times"))
+}
+
+pub(super) fn fetch(
     agent: &ureq::Agent,
     folder: &Path,
     files: &[Wanted],
-    base_urls: &[&str],
     progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<(), DatasetError> {
     let _lock = make::lock(folder, progress)?;
     let total = files.iter().map(|file| file.bytes).sum();
     let mut before = 0;
     for file in files {
-        let path = folder.join(file.name);
+        let path = folder.join(&file.name);
         if checksum(&path).is_ok_and(|sum| sum == file.sha256) {
             before += file.bytes;
             continue;
         }
         let mut tried = Vec::new();
         let mut on_bytes = |done| progress(before + done, total);
-        let found = base_urls.iter().any(|base| {
-            let url = format!("{base}{}", file.name);
-            match from_mirror(agent, &url, &path, file, &mut on_bytes) {
-                Ok(()) => true,
-                Err(stop) => {
-                    tried.push((url, stop));
-                    matches!(tried.last(), Some((_, Stop::Ours(_))))
-                }
+        let found = file.urls.iter().any(|url| match from_mirror(agent, url, &path, file, &mut on_bytes) {
+            Ok(()) => true,
+            Err(stop) => {
+                tried.push((url.clone(), stop));
+                matches!(tried.last(), Some((_, Stop::Ours(_))))
             }
         });
         match tried.pop() {
@@ -100,7 +131,7 @@ fn fetch(
             last => {
                 let tried = tried.into_iter().chain(last);
                 let tried = tried.map(|(url, stop)| format!("{url}: {}", stop.reason())).collect();
-                return Err(DatasetError::Fetch { file: file.name.into(), folder: folder.to_owned(), tried });
+                return Err(DatasetError::Fetch { file: file.name.clone(), folder: folder.to_owned(), tried });
             }
         }
         before += file.bytes;
@@ -211,9 +242,16 @@ fn receive(
     }
 }
 
-/// SHA-256 of a file, in lower-case hexadecimal.
+/// SHA-256 of a file, in lower-case hexadecimal. Files of text are larger than memory.
 fn checksum(path: &Path) -> io::Result<String> {
-    Ok(make::sha256(&fs::read(path)?))
+    let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
 }
 
 #[cfg(test)]

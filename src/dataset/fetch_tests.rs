@@ -88,8 +88,9 @@ impl Place {
             .timeout_per_read(Some(Duration::from_secs(10)))
             .build()
             .new_agent();
-        let wanted = Wanted { name: NAME, bytes: self.content.len() as u64, sha256: &self.sha256 };
-        fetch(&agent, self.folder.path(), &[wanted], urls, progress)
+        let (bytes, sha256) = (self.content.len() as u64, self.sha256.clone());
+        let urls = urls.iter().map(|base| format!("{base}{NAME}")).collect();
+        fetch(&agent, self.folder.path(), &[Wanted { name: NAME.into(), bytes, sha256, urls }], progress)
     }
 
     fn error(&self, urls: &[&str]) -> String {

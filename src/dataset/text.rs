@@ -1,6 +1,7 @@
 //! Text data sets: their files and shapes, templates and tokenizers, and rows as tokens.
 
 mod byte_pairs;
+mod fetch;
 mod rows;
 mod template;
 mod tokenizer;
@@ -9,12 +10,13 @@ mod tokens;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use fetch::{HUB_URL, fetch_text};
 pub use tokenizer::Tokenizer;
 pub use tokens::{IGNORED_LABEL, Sample, TokenRows};
 
 use super::DatasetError;
-use crate::plan::LlmSettings;
 use crate::plan::llm::{DataSet, LlmData, ModelConfig, Source};
+use crate::plan::{Data, Levels, LlmSettings};
 use rows::{Then, bad};
 
 /// The rows of a run, tokenized.
@@ -30,6 +32,21 @@ pub struct TextSet {
     pub packs_of: Option<usize>,
     /// Where the rows come from, in words.
     pub source: String,
+}
+
+/// Reads the rows that a cell of the workload `llm` asks for, and keeps none. What is made needs no check.
+///
+/// # Errors
+/// As [`read`].
+pub fn check(levels: &Levels, data: &Data, folder: &Path) -> Result<(), DatasetError> {
+    let plan = |reason: String| DatasetError::Text(reason);
+    let data = LlmData::read(data).map_err(plan)?;
+    if data.source == Source::StandIn {
+        return Ok(());
+    }
+    let settings = LlmSettings::from_levels(levels).map_err(plan)?;
+    let model = data.model(settings.model).map_err(plan)?;
+    read(&settings, &data, &model, folder).map(drop)
 }
 
 /// Reads or makes the rows that a cell asks for, in full: a row that cannot be used is an error with its place.

@@ -131,6 +131,9 @@ pub struct DataSetRule {
     /// The keys that must be there.
     #[serde(default)]
     pub required: Vec<Key>,
+    /// It is made in the likeness of another set: what depends on its content is not the original's.
+    #[serde(default)]
+    pub synthetic: bool,
     /// Levels that belong to the set: choosing it ticks them.
     #[serde(default)]
     pub ticks: Vec<(Key, Level)>,

@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_quick_run_of_many_steps_takes_its_start_and_few_of_them() {
-        let full = Estimate { duration_s: 1_010.0, start_s: 10.0, peak_bytes: 1, host_bytes: 1 };
+        let full = Estimate { duration_s: 1_010.0, start_s: 10.0, peak_bytes: 1, host_bytes: 1, ..Estimate::default() };
         let quick = Mode::Quick { step_precision: 0.01 };
         let of = |mode: Mode, steps| mode.estimate(full, &Shape { steps, ..Shape::default() }).duration_s;
         assert_eq!(of(Mode::Full, 14_000), 1_010.0);

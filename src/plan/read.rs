@@ -31,6 +31,8 @@ const TOP_KEYS: &[&str] = &[
     "constraint",
     "study",
 ];
+/// The factor that says which data set, in workloads that have one.
+const SET: &str = "data_set";
 const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
 const BLOCK_KEYS: &[&str] = &["workload", "data", "factors"];
 
@@ -163,6 +165,10 @@ fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Bl
         let beside_data = data_table.as_ref().filter(|_| spec.cuts.contains(key));
         if let Some(levels) = factor_levels(factor, beside_data, factor_table.as_ref(), problems) {
             *ticked = levels;
+        } else if let Some(level) =
+            data_table.as_ref().and_then(|table| set_level(table, spec)).filter(|_| factor.key == SET)
+        {
+            *ticked = vec![level];
         }
     }
     block
@@ -212,6 +218,12 @@ fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {
     }
 }
 
+/// Where the data set is a factor, `set` may name its level: `set = "samsum"`.
+fn set_level(data: &Table, spec: &WorkloadSpec) -> Option<Level> {
+    let (_, value) = data.find("set")?;
+    level(spec.factor(SET)?, value).ok()
+}
+
 /// The data set that a table names, with what it says about it.
 fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
     let said = |rule: &DataSetRule| rule.keys.iter().map(|key| key.key.clone()).collect::<Vec<_>>();
@@ -221,7 +233,9 @@ fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
     keys.dedup();
     table.check_keys(&keys, spec, problems);
     let sets: Vec<&Key> = spec.data_sets.iter().map(|rule| &rule.key).collect();
-    let chosen = table.choice("set", &sets, problems).or_else(|| sets.first().map(|set| &***set));
+    let is_level = set_level(table, spec).is_some();
+    let chosen =
+        if is_level { None } else { table.choice("set", &sets, problems) }.or_else(|| sets.first().map(|set| &***set));
     let Some(rule) = chosen.and_then(|set| spec.data_set(set)) else { return Data::default() };
     let mut data = rule.default_data();
     for other in spec.data_sets.iter().flat_map(|other| &other.keys) {

@@ -100,7 +100,7 @@ impl Limits {
 }
 
 /// What a run will roughly take. Good for planning an evening, not for a table.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// From launch to end, in seconds.
     pub duration_s: f64,
@@ -110,6 +110,18 @@ pub struct Estimate {
     pub peak_bytes: u64,
     /// The peak of all ranks in the host's memory.
     pub host_bytes: u64,
+    /// What `peak_bytes` goes to, where the workload knows; the rest is the runtime's.
+    pub kinds: MemoryKinds,
+}
+
+/// A rank's memory by kind: names and bytes; an empty name ends the list.
+pub type MemoryKinds = [(&'static str, u64); 8];
+
+impl Estimate {
+    /// The kinds that are known, in bytes.
+    pub fn memory_kinds(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.kinds.into_iter().take_while(|(name, _)| !name.is_empty())
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::launch;
-use crate::plan::{Identity, InvalidCell, Matrix, Node, Plan, Request, RunState, expand, order};
+use crate::plan::{Cell, Identity, InvalidCell, Matrix, Node, Plan, Request, RunState, expand, llm, order};
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement};
 use crate::store::Decision;
 
@@ -41,6 +41,19 @@ pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
     }
 }
 
+/// Reads the rows of cells that are trained on text, before a GPU is held for one: each set of rows once.
+fn check_texts(cells: &[Cell], folders: &[PathBuf]) -> Result<(), SessionError> {
+    let mut read = HashSet::new();
+    for (cell, folder) in cells.iter().zip(folders).filter(|(cell, _)| cell.workload == llm::KEY) {
+        let of_rows = ["model", "data_set", "template", "train_on_input", "max_tokens", "rows", "test_rows"];
+        let levels: Vec<_> = of_rows.iter().map(|key| cell.levels.get(key).cloned()).collect();
+        if read.insert((cell.data.clone(), levels)) {
+            dataset::text::check(&cell.levels, &cell.data, folder)?;
+        }
+    }
+    Ok(())
+}
+
 /// The runs of a cell that the session holds.
 #[derive(Default)]
 struct There {
@@ -69,6 +82,7 @@ impl Session {
         let matrix = runnable(plan, &self.node)?;
         let folders = matrix.cells.iter().map(|cell| dataset::data_folder(&cell.data));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
+        check_texts(&matrix.cells, &folders)?;
         let exclusive = plan.limits.exclusive;
         let places = self.places(&matrix.cells, exclusive)?;
         let earlier = self.cells_there()?;

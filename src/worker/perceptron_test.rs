@@ -54,7 +54,16 @@ fn check(request: &Request) -> Result<(Shape, Estimate), String> {
     let (ranks_of, batch) = (i64::from(ranks), u64::from(ranks) * BATCH as u64);
     let steps = (IMAGES / BATCH / ranks_of) as u64 * u64::from(epochs);
     let shape = Shape { processes: ranks, steps, units_per_step: batch, ..Shape::default() };
-    Ok((shape, Estimate { duration_s: 5.0, start_s: 2.0, peak_bytes: 1 << 28, host_bytes: u64::from(ranks) << 28 }))
+    Ok((
+        shape,
+        Estimate {
+            duration_s: 5.0,
+            start_s: 2.0,
+            peak_bytes: 1 << 28,
+            host_bytes: u64::from(ranks) << 28,
+            ..Estimate::default()
+        },
+    ))
 }
 
 /// Classification of digits by their pixels.

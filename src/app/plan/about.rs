@@ -1,5 +1,7 @@
 //! The card of the settings that all cells share: name, repeats, data set, limits, order.
 
+use std::sync::Arc;
+
 use eframe::egui::{
     CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, TextEdit, Ui, Widget as _, WidgetInfo,
 };
@@ -9,7 +11,7 @@ use crate::analysis::repeats_remark;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted, radio_ui, tick_ui};
 use crate::app::{Command, State};
-use crate::plan::{Capture, Domain, Level, Mode, Order, Plan, Tracing};
+use crate::plan::{Capture, Domain, Level, Mode, Order, Plan, Tracing, workloads};
 
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -39,17 +41,39 @@ pub(super) fn about_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
                 ui.label(muted(ui, repeats_remark(seen, REMARKED_PRECISION)));
             }
         });
+        workload_ui(ui, state, &mut asked);
         data_ui(ui, state, &mut asked);
         CollapsingHeader::new("Details").id_salt("plan details").show(ui, |ui| details_ui(ui, plan, &mut asked));
     });
     commands.extend(asked.into_iter().map(Command::Plan));
 }
 
+/// Which workload: each has cards of its own.
+fn workload_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
+    let own = &state.plan.plan().first.spec;
+    // A plan may bring a workload that only it knows.
+    let brought = workloads().iter().all(|spec| spec.key != own.key).then_some(own);
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Workload");
+        for spec in workloads().iter().chain(brought) {
+            let chosen = spec.key == own.key;
+            let radio = radio_ui(ui, chosen, true, &*spec.name);
+            radio.widget_info(|| {
+                WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Workload {}", spec.name))
+            });
+            if radio.clicked() && !chosen {
+                asked.push(PlanCommand::Workload(Arc::clone(spec)));
+            }
+        }
+    });
+}
+
 fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
     let block = &state.plan.plan().first;
     let outlook = state.plan.outlook.as_ref();
     ui.horizontal_wrapped(|ui| {
-        ui.label("Data set");
+        // Where the data set is a factor, this says where its rows come from.
+        ui.label(if block.spec.factor("data_set").is_some() { "Rows" } else { "Data set" });
         for rule in &block.spec.data_sets {
             let set = &*rule.key;
             let chosen = block.data.set == set;

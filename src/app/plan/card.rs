@@ -15,8 +15,23 @@ use crate::figure::grouped;
 use crate::plan::{Domain, Factor, Level};
 
 /// Factors that most plans vary, in the order of their cards.
-const MAIN: &[&str] =
-    &["precision", "layout", "pin_memory", "loader", "strategy", "gpus", "image_size", "batch_size", "epochs"];
+const MAIN: &[&str] = &[
+    "technique",
+    "model",
+    "data_set",
+    "precision",
+    "layout",
+    "kernels",
+    "pin_memory",
+    "loader",
+    "strategy",
+    "gpus",
+    "image_size",
+    "batch_size",
+    "max_tokens",
+    "rows",
+    "epochs",
+];
 
 /// Draws the cards of all factors.
 pub(super) fn cards_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {

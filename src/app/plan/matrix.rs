@@ -40,6 +40,9 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Com
             });
             ui.data_mut(|data| data.insert_temp(only_id, only_invalid));
         }
+        if let Some(text) = memory_by_kind(outlook) {
+            ui.add(Label::new(muted(ui, text).size(SMALL)).wrap());
+        }
         if let Some(text) = further(outlook) {
             ui.label(muted(ui, text));
         }
@@ -65,6 +68,14 @@ fn heading_ui(ui: &mut Ui, state: &State) {
             ui.label(muted(ui, counting(state)));
         }
     });
+}
+
+/// What the memory of the largest cell goes to, where its workload knows: `peak: weights 32.1 GB, logits 0.3 GB`.
+fn memory_by_kind(outlook: &Outlook) -> Option<String> {
+    let largest = outlook.matrix.cells.iter().max_by_key(|cell| cell.estimate.peak_bytes)?;
+    let told = largest.estimate.memory_kinds().filter(|(_, bytes)| *bytes > largest.estimate.peak_bytes / 1000);
+    let told: Vec<_> = told.map(|(name, bytes)| format!("{name} {}", bytes_text(bytes as f64))).collect();
+    (!told.is_empty()).then(|| format!("peak: {}", told.join(", ")))
 }
 
 /// A note on the cells of blocks that can only be edited in the file.

@@ -20,6 +20,16 @@ pub(super) const STARTING_PLANS: &[StartingPlan] = &[
         text: include_str!("../../../sessions/quickstart.toml"),
     },
     StartingPlan {
+        name: "llm-quickstart",
+        help: "Fine-tuning of a tiny language model, adapters and all weights: three minutes without any GPU.",
+        text: include_str!("../../../sessions/llm-quickstart.toml"),
+    },
+    StartingPlan {
+        name: "llm-data-sets",
+        help: "LoRA of Llama 3 8B on one GPU by data set, on stand-ins: three cells, three runs each.",
+        text: include_str!("../../../sessions/llm-data-sets.toml"),
+    },
+    StartingPlan {
         name: "precision-layout-pin",
         help: "What precision, memory layout and pinned memory bring on one GPU: 16 cells, three runs each.",
         text: include_str!("../../../sessions/precision-layout-pin.toml"),

@@ -19,7 +19,7 @@ pub use settings::{
 };
 pub use stand_in::{Lengths, STAND_IN_BLOCK};
 
-use super::{Request, Unit, WorkloadSpec};
+use super::{Better, DeclaredMeasure, Request, Unit, WorkloadSpec};
 use crate::plan::{Estimate, Shape};
 
 /// The workload's key.
@@ -35,11 +35,28 @@ pub fn spec() -> Arc<WorkloadSpec> {
             factors: factors::factors(),
             data_sets: data::rules(),
             cuts: vec!["rows".into(), "test_rows".into()],
-            measures: Vec::new(),
+            measures: measures(),
             check,
         })
     });
     SPEC.clone()
+}
+
+/// What is measured beside the built-in measures.
+fn measures() -> Vec<DeclaredMeasure> {
+    let measure = |key: &str, name: &str, unit: &str, better: Better| DeclaredMeasure {
+        key: key.into(),
+        name: name.into(),
+        unit: unit.into(),
+        better,
+        on_speed: unit == "s",
+    };
+    vec![
+        measure("iteration_time_s", "Iteration time", "s", Better::Lower),
+        measure("learning_rate", "Learning rate", "", Better::Neither),
+        measure("gradient_norm", "Gradient norm", "", Better::Neither),
+        measure("padding_share", "Padding", "", Better::Lower),
+    ]
 }
 
 fn check(request: &Request) -> Result<(Shape, Estimate), String> {

@@ -34,7 +34,10 @@ fn solver() -> WorkloadSpec {
             Some(threads) if threads > i64::from(request.node.cpus) => {
                 Err(format!("{threads} threads need as many CPUs: use at most {}", request.node.cpus))
             }
-            _ => Ok((Shape::default(), Estimate { duration_s: 1.0, start_s: 0.5, peak_bytes: 1, host_bytes: 1 })),
+            _ => Ok((
+                Shape::default(),
+                Estimate { duration_s: 1.0, start_s: 0.5, peak_bytes: 1, host_bytes: 1, ..Estimate::default() },
+            )),
         },
     }
 }

@@ -149,6 +149,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         help: help.to_owned(),
         keys: Vec::new(),
         required: Vec::new(),
+        synthetic: false,
         // Image files are scenario b's, bytes scenario a's.
         ticks: vec![(Scenario::KEY.into(), Level::text(scenario.name()))],
     };

@@ -103,6 +103,7 @@ pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Co
             start_s,
             peak_bytes: peak_bytes as u64,
             host_bytes: host_bytes as u64,
+            ..Estimate::default()
         },
         set_copies: set_copies as u64,
         set_bytes: set_bytes as u64,

@@ -197,5 +197,7 @@ fn memory_suffices(candidate: &Candidate) -> Option<String> {
 
 fn host_memory_suffices(candidate: &Candidate) -> Option<String> {
     let shortage = shortage(candidate.estimate.host_bytes, candidate.node.memory_bytes)?;
-    Some(format!("does not fit into the host's memory: {shortage}: use fewer GPUs"))
+    Some(format!(
+        "does not fit into the host's memory: {shortage}, with five bytes for each token of the rows: use fewer rows or GPUs"
+    ))
 }

@@ -99,6 +99,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         help: help.to_owned(),
         keys: keys.into_iter().chain(of_model()).collect(),
         required: Vec::new(),
+        synthetic: set == "stand-in",
         ticks: Vec::new(),
     };
     vec![

@@ -4,7 +4,7 @@ use super::super::machine::usable_gpus;
 use super::model::ModelConfig;
 use super::settings::{LlmSettings, Precision, Technique};
 use super::stand_in::Lengths;
-use crate::plan::{Estimate, Node, OptimizerImpl};
+use crate::plan::{Estimate, MemoryKinds, Node, OptimizerImpl};
 
 /// CUDA's context and libraries on a GPU; no part of what the allocator counts.
 const CUDA_CONTEXT_BYTES: f64 = 0.6e9;
@@ -14,6 +14,9 @@ const PROCESS_BYTES: f64 = 0.4e9;
 const CUDA_PROCESS_BYTES: f64 = 2e9;
 /// cuBLAS's work space, gradients of activations on their way, the allocator's rounding, on a GPU.
 const WORKSPACE_BYTES: f64 = 0.2e9;
+
+/// A token in the host's memory: its id, and whether it is masked.
+const HELD_BYTES: f64 = 5.0;
 
 /// The device memory of one rank at its peak, by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -132,11 +135,19 @@ pub(super) fn run(
     };
     let runtime = if gpu { CUDA_CONTEXT_BYTES } else { PROCESS_BYTES };
     let peak = memory.sum() + runtime;
+    let mut kinds = MemoryKinds::default();
+    for (kind, (name, bytes)) in kinds.iter_mut().zip(memory.kinds()) {
+        *kind = (name, bytes as u64);
+    }
+    // Tokens of all rows stay in memory.
+    let samples = rows.samples.unwrap_or(0) as f64;
+    let held = samples * rows.mean_tokens.unwrap_or(0.0) * HELD_BYTES;
     let start_s = memory.weights / 1e9 + if gpu { 6.0 } else { 2.0 };
     Estimate {
         duration_s: start_s + steps * step_s,
         start_s,
         peak_bytes: peak as u64,
-        host_bytes: (settings.gpus as f64 * if gpu { CUDA_PROCESS_BYTES } else { peak }) as u64,
+        host_bytes: (settings.gpus as f64 * (if gpu { CUDA_PROCESS_BYTES } else { peak } + held)) as u64,
+        kinds,
     }
 }

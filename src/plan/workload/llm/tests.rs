@@ -127,3 +127,24 @@ fn levels_without_meaning_are_no_part_of_a_cell() {
     let matrix = expand(&plan, &gpu_node(1));
     assert_eq!((matrix.cells.len(), matrix.merged.combinations), (1, 7));
 }
+
+#[test]
+fn a_plan_may_name_the_data_set_beside_its_rows() {
+    let text = "version = 1\nworkload = \"llm\"\n[data]\nset = \"samsum\"\nrows = 20\n";
+    let plan = Plan::parse(text, "p.toml").unwrap();
+    assert_eq!((plan.first.levels("data_set"), &*plan.first.data.set), (&[Level::text("samsum")][..], "stand-in"));
+    let twice = Plan::parse(&plan.to_toml(), "p.toml").unwrap();
+    assert_eq!(twice.first, plan.first);
+    let error = Plan::parse(&text.replace("samsum", "samsun"), "p.toml").unwrap_err().to_string();
+    assert!(error.contains("unknown \"samsun\""), "{error}");
+}
+
+#[test]
+fn memory_is_told_by_kind() {
+    let cell = expand(&plan(&[("precision", "bf16")]), &gpu_node(1)).cells.remove(0);
+    let kinds: Vec<_> = cell.estimate.memory_kinds().collect();
+    assert_eq!(kinds[0], ("weights", 16_060_522_496));
+    assert_eq!(kinds[1], ("adapters", 2 * 19_660_800));
+    let sum: u64 = kinds.iter().map(|(_, bytes)| bytes).sum();
+    assert!((cell.estimate.peak_bytes - sum).abs_diff(600_000_000) < 100, "{kinds:?}");
+}
