@@ -131,7 +131,7 @@ fn tokenized(
             let wrong = |reason: String| bad(path, Some(row.place), reason);
             let messages = template::messages(template, train_on_input, &row.fields).map_err(wrong)?;
             let (tokens, masked) = tokenizer.row(&messages, max_tokens).map_err(wrong)?;
-            check(&tokens, &masked, max_tokens, model).map_err(wrong)?;
+            unusable(&tokens, &masked, max_tokens, model).map_or(Ok(()), |reason| Err(wrong(reason)))?;
             if train.len() < wanted { &mut train } else { &mut test }.push(&tokens, &masked);
             let enough = train.len() == wanted && test.len() == test_rows;
             Ok(if enough { Then::Stop } else { Then::Next })
@@ -159,19 +159,18 @@ fn tokenized(
 }
 
 /// Why a row cannot be trained on.
-fn check(tokens: &[u32], masked: &[bool], limit: Option<usize>, model: &ModelConfig) -> Result<(), String> {
+fn unusable(tokens: &[u32], masked: &[bool], limit: Option<usize>, model: &ModelConfig) -> Option<String> {
     let (count, name, context) = (tokens.len(), &model.name, model.context);
     if count > context {
-        return Err(format!("its {count} tokens do not fit into {name}'s context of {context}: set max_tokens"));
+        return Some(format!("its {count} tokens do not fit into {name}'s context of {context}: set max_tokens"));
     }
-    if masked.iter().all(|masked| *masked) {
-        let limit = limit.map_or(String::new(), |limit| format!(" of max_tokens = {limit}"));
-        return Err(format!(
+    let limit = limit.map_or(String::new(), |limit| format!(" of max_tokens = {limit}"));
+    masked.iter().all(|masked| *masked).then(|| {
+        format!(
             "its prompt fills all {count} tokens{limit}, and nothing is left to learn: raise max_tokens, or use \
              train_on_input = on"
-        ));
-    }
-    Ok(())
+        )
+    })
 }
 
 #[cfg(test)]
