@@ -222,6 +222,8 @@ fn separated(path: &Path, separator: u8, take: Take) -> Result<Then, DatasetErro
     } else {
         TSV_COLUMNS.map(str::to_owned).to_vec()
     };
+    // The reader counts the line end of a row that ends on CR LF with the next row.
+    let late = u64::from(with_names && ends_on_cr_lf(path)?);
     let mut record = csv::StringRecord::new();
     let mut row = 0;
     loop {
@@ -230,7 +232,7 @@ fn separated(path: &Path, separator: u8, take: Take) -> Result<Then, DatasetErro
             return Ok(Then::Next);
         }
         row += 1;
-        let place = Place { row, line: record.position().map(csv::Position::line) };
+        let place = Place { row, line: record.position().map(|position| position.line() + late) };
         if record.len() != names.len() {
             let (found, expected) = (record.len(), names.len());
             return Err(bad(path, Some(place), format!("it has {found} columns instead of {expected}")));
@@ -240,6 +242,13 @@ fn separated(path: &Path, separator: u8, take: Take) -> Result<Then, DatasetErro
             return Ok(Then::Stop);
         }
     }
+}
+
+/// Whether the first line does.
+fn ends_on_cr_lf(path: &Path) -> Result<bool, DatasetError> {
+    let mut line = Vec::new();
+    open(path)?.take(1 << 20).read_until(b'\n', &mut line).map_err(DatasetError::read(path))?;
+    Ok(line.ends_with(b"\r\n"))
 }
 
 fn separated_error(path: &Path, row: u64, error: &csv::Error) -> DatasetError {
