@@ -3,11 +3,14 @@
 mod activity;
 mod batch;
 mod cell;
+#[cfg(test)]
+mod coverage_tests;
 mod distribution;
 mod effect;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod fold;
+mod front;
 mod loss;
 mod mark;
 mod measure;
@@ -29,7 +32,8 @@ mod wall_clock;
 pub use activity::{Activity, Phase};
 pub use batch::{BatchMeans, batch_means};
 pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, measure_of, varying};
-pub use effect::{Effect, effects};
+pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
+pub use front::front;
 pub use loss::LossPoint;
 pub use mark::Mark;
 pub use measure::{Measure, Measures, Origin, OverRanks, OverTime, Scaling, measure};

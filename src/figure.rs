@@ -35,5 +35,5 @@ pub use palette::{COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use render::{Format, UnknownFormat, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};
-pub use study::{Form, Over, Place, Runs, SPEEDUP, Study, baseline_name, has_baseline, known_measures};
+pub use study::{Form, Limits, Over, Place, Runs, SPEEDUP, Study, baseline_name, has_baseline, known_measures};
 pub use table::{CellValue, Column, Row, Table};

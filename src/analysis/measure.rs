@@ -140,6 +140,11 @@ impl Measure {
         self.unit == "s"
     }
 
+    /// Whether its ratios, times the other way round, are of speed: above 1 is faster.
+    pub fn is_speed(&self) -> bool {
+        self.is_time() || self.on_speed && self.better == Better::Higher
+    }
+
     /// Whether each epoch has a value of it that stands for the run so far: losses, accuracy.
     pub fn is_of_epochs(&self) -> bool {
         matches!(self.origin, Origin::Readings(_, OverTime::Last))

@@ -27,10 +27,12 @@ use poll_promise::Promise;
 use super::engine::Records;
 use super::sessions::choose_session;
 use super::theme::{GRID, palette};
-use super::widgets::{main_button, muted};
+use super::widgets::{main_button, muted, strong};
 use super::{Command, Request, Screen, State};
 use crate::analysis::{CellKey, Key, Level, MetricUnit};
-use crate::figure::{Comparison, Form, Format, Geometry, Over, Place, Runs, SavedStudy, Study, baseline_name, render};
+use crate::figure::{
+    Comparison, Form, Format, Geometry, Limits, Over, Place, Runs, SavedStudy, Study, baseline_name, render,
+};
 use crate::papers::{Artefact, artefact};
 use picture::Picture;
 
@@ -71,6 +73,10 @@ pub enum CompareCommand {
     Claims(bool),
     /// Queue the runs that the session lacks of a paper's table or figure: its id.
     QueueMissing(String),
+    /// The limits within which the fastest cell is sought.
+    Limits(Limits),
+    /// Ratios that are surely nearer to 1 than this share count as equal.
+    EqualWithin(f64),
     /// Set the horizontal axis of losses.
     Over(Over),
     /// Show or hide traced runs among the others.
@@ -227,6 +233,8 @@ impl State {
             CompareCommand::SaveStudy(name) => self.save_study(&name, requests),
             CompareCommand::DeleteStudy(name) => self.delete_study(&name, requests),
             CompareCommand::RestoreStudy => self.restore_study(requests),
+            CompareCommand::Limits(limits) => compare.study.limits = limits,
+            CompareCommand::EqualWithin(share) => compare.study.equal_within = share,
             CompareCommand::Over(over) => compare.study.over = over,
             CompareCommand::Traced(traced) => compare.study.runs = if traced { Runs::All } else { Runs::Plain },
             CompareCommand::ShowMetric(key, show) => {
@@ -379,9 +387,14 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, &state.compare, picture, commands));
 }
 
-/// Draws warnings: missing items of the study, and its baseline.
+/// Draws the fastest cell within the limits, and warnings: missing items of the study, and its baseline.
 fn warnings_ui(ui: &mut Ui, picture: &Picture) {
-    let Comparison { missing, baseline_warning, .. } = &picture.comparison;
+    let Comparison { missing, baseline_warning, fastest, .. } = &picture.comparison;
+    if let Some(fastest) = fastest {
+        let mut letters = fastest.chars();
+        let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+        ui.label(strong(first + letters.as_str()));
+    }
     for line in missing.iter().chain(baseline_warning) {
         ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
     }
@@ -393,6 +406,11 @@ fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &
         look::legend_ui(ui, charts);
     }
     let mut notes: Vec<&str> = charts.iter().flat_map(|chart| &chart.notes).map(String::as_str).collect();
+    if picture.sheet.is_none() {
+        // A sheet says it itself.
+        let intervals = charts.iter().map(|chart| chart.intervals.as_str()).filter(|text| !text.is_empty());
+        notes.extend(intervals);
+    }
     notes.dedup();
     if !notes.is_empty() {
         ui.label(muted(ui, notes.join(" ")));

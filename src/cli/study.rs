@@ -16,8 +16,8 @@ use crate::store::{Decision, Reader, Store};
 /// A study by name, and changes to it.
 #[derive(Args)]
 pub(super) struct StudyArguments {
-    /// Start from this built-in study: times (unless --form is given), loading, loss, memory, scaling, speedup, effects,
-    /// repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
+    /// Start from this built-in study: times (unless --form is given), loading, loss, memory, scaling, speedup, effects, tornado,
+    /// interactions, pareto, steadiness, repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Start from this study, which the session keeps or multicard has built in; see `multicard study`.
@@ -36,6 +36,15 @@ pub(super) struct StudyArguments {
     /// Baseline of ratios: a cell's id, or levels such as precision=fp32,gpus=1. Default: the first cell that has the measure.
     #[arg(long, value_name = "CELL")]
     baseline: Option<String>,
+    /// Name the fastest cell among those whose GPUs have at most so many GB in use.
+    #[arg(long, value_name = "GB", value_parser = positive)]
+    max_memory: Option<f64>,
+    /// Name the fastest cell among those with at least this accuracy, in percent.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    min_accuracy: Option<f64>,
+    /// Call ratios equal that are surely within this of 1, in percent [default: 1].
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    equal_within: Option<f64>,
     /// Property that groups bars: a factor, data, auto or nothing.
     #[arg(long, value_name = "KEY")]
     rows: Option<Key>,
@@ -112,6 +121,16 @@ fn filter(text: &str) -> Result<String, FilterError> {
     Filter::parse(text).map(|_| text.to_owned())
 }
 
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "give a number above 0".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
+    number.filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| "give a number from 0 to 100".to_owned())
+}
+
 fn metric(text: &str) -> Result<Key, String> {
     let known: Vec<&str> = TRACE_METRICS.iter().map(|metric| metric.key).collect();
     if known.contains(&text) { Ok(text.into()) } else { Err(format!("use one of {}", known.join(", "))) }
@@ -132,6 +151,9 @@ impl StudyArguments {
         study.form = self.form.map_or(study.form, |form| form.0);
         study.filter = self.filter.clone().unwrap_or(study.filter);
         study.baseline = self.baseline.clone().or(study.baseline);
+        study.limits.memory_bytes = self.max_memory.map(|gb| gb * 1e9).or(study.limits.memory_bytes);
+        study.limits.accuracy = self.min_accuracy.map(|percent| percent / 100.0).or(study.limits.accuracy);
+        study.equal_within = self.equal_within.map_or(study.equal_within, |percent| percent / 100.0);
         for (place, asked) in
             [(&mut study.rows, &self.rows), (&mut study.columns, &self.columns), (&mut study.colour, &self.colour)]
         {

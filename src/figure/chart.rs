@@ -1,6 +1,8 @@
 //! A chart as one value: axes, panels, series, points. The window draws it, and so can paper.
 
-use crate::analysis::{CellKey, Level, Value};
+use std::collections::BTreeSet;
+
+use crate::analysis::{CellKey, Level, Method, Value};
 
 /// The geometry in which a chart's points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,12 @@ pub enum Geometry {
     Heat,
     /// A dot with its interval in each row: `x` of a point is its row among the x axis's categories, from above.
     Effects,
+    /// The same as a bar from 1.
+    Tornado,
+    /// Points joined by lines over the categories of the x axis, with bars for intervals.
+    Profile,
+    /// Points anywhere, with bars for the intervals of y; series of [`Role::Ideal`] are the front that they are held against.
+    Scatter,
 }
 
 /// Repeats from which on a box sums them up.
@@ -141,6 +149,8 @@ pub struct Chart {
     pub y: Axis,
     /// One or more, beside each other.
     pub panels: Vec<Panel>,
+    /// What bars or bands for intervals mean, in a few words; empty where none are drawn.
+    pub intervals: String,
     /// What a reader must know, one sentence each.
     pub notes: Vec<String>,
 }
@@ -165,6 +175,14 @@ impl Chart {
     /// Whether it shows what a paper prints, too.
     pub fn has_published(&self) -> bool {
         self.series().any(|series| series.role == Role::Published)
+    }
+
+    /// The methods by which the intervals that it draws were made, with their repeats; none of what draws no intervals.
+    pub(super) fn methods(&self) -> BTreeSet<(Method, usize)> {
+        use Geometry::{Bars, Effects, Lines, Profile, Scaling, Scatter, Tornado};
+        let draws = matches!(self.geometry, Bars | Lines | Scaling | Effects | Tornado | Profile | Scatter);
+        let points = self.series().filter(|_| draws).flat_map(|series| &series.points);
+        points.filter(|point| point.value.interval.is_some()).map(|point| (point.value.method, point.value.n)).collect()
     }
 
     /// Whether there is nothing to draw.

@@ -7,19 +7,23 @@ mod curves;
 mod effects;
 mod map;
 mod metrics;
+mod pareto;
 mod parts;
 mod repeats;
 mod scaling;
 
 pub use arrange::{Arrangement, level_name};
 
-use super::chart::Chart;
-use super::notes::{baseline_warning, traced_note};
+use std::collections::BTreeSet;
+
+use super::chart::{Chart, Geometry};
+use super::notes::{baseline_warning, coverage_text, traced_note};
 use super::published::{OfPaper, add_columns, add_marks, of_paper};
-use super::study::{Form, Runs, Study, known_measures};
+use super::study::{FRONT, Form, Runs, Study, known_measures};
 use super::table::{Baseline, CellValue, Table, cell_value, table_of};
 use crate::analysis::{
-    Cell, CellKey, Key, Level, Measure, Recording, RunState, Setting, Source, Value, cells_of, measure_of, varying,
+    Cell, CellKey, Intervals, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value, cells_of,
+    measure_of, varying,
 };
 use crate::plan::{Facts, Filter};
 use arrange::{arrange, name_of};
@@ -68,6 +72,8 @@ pub struct Comparison {
     pub baseline: Option<(CellKey, String)>,
     /// What is to be said of it: it is gone, or not shown.
     pub baseline_warning: Option<String>,
+    /// The fastest cell within the study's limits, in a sentence; none without limits.
+    pub fastest: Option<String>,
     /// What the study names that is not there, one line each.
     pub missing: Vec<String>,
     /// What there is of the paper's table or figure that the study is of.
@@ -140,7 +146,17 @@ impl<'a> Chosen<'a> {
 
     fn table(&self, baseline: &Baseline) -> Table {
         let study = &self.study;
-        let mut table = table_of(study, self.naming(), &self.shown, baseline);
+        let mut table = if study.form.is_of_effects() {
+            effects::table(study, &self.shown, baseline)
+        } else {
+            table_of(study, self.naming(), &self.shown, baseline)
+        };
+        if let Some(place) = table.columns.iter().position(|column| column.key == FRONT) {
+            for (row, text) in pareto::front_texts(study, &self.shown) {
+                table.rows[row].values[place] = CellValue::Text(text);
+            }
+        }
+        table.notes.extend(pareto::fastest(study, &self.shown, self.naming()));
         if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
         } else if study.runs == Runs::Plain && self.traced > 0 {
@@ -167,8 +183,24 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
     let table = chosen.table(&baseline);
     let Chosen { all, shown, settings, study, .. } = &chosen;
     let arrangement = arrange(study, settings, &chosen.shown_settings);
-    let scene = Scene { cells: shown, all, table: &table, baseline: &baseline, study, arrangement: &arrangement };
+    let mut scene = Scene {
+        cells: shown,
+        all,
+        table: &table,
+        baseline: &baseline,
+        study,
+        arrangement: &arrangement,
+        naming: chosen.naming(),
+        intervals: Intervals::ByCount,
+    };
     let mut charts = scene.charts();
+    let methods: BTreeSet<Method> = charts.iter().flat_map(|chart| chart.methods()).map(|(method, _)| method).collect();
+    if methods.len() > 1 {
+        // Bars that mean one thing here and another there cannot be read.
+        scene.intervals = Intervals::Range;
+        charts = scene.charts();
+    }
+    charts.iter_mut().for_each(|chart| chart.intervals = intervals_note(chart));
     add_marks(&mut charts, study, shown);
     let runs = || shown.iter().flat_map(|cell| &cell.runs);
     let done = runs().filter(|run| run.state == RunState::Finished).count();
@@ -182,6 +214,7 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
         baseline_warning: baseline_warning(shown, &baseline),
         finished: done,
         unfinished: runs().count() - done,
+        fastest: pareto::fastest(study, shown, chosen.naming()),
         missing: chosen.missing.clone(),
         of_paper: chosen.of_paper(),
         measures: known_measures(sources),
@@ -201,6 +234,10 @@ struct Scene<'a> {
     baseline: &'a Baseline<'a>,
     study: &'a Study,
     arrangement: &'a Arrangement,
+    /// The settings by which cells are known.
+    naming: &'a [Setting],
+    /// What intervals show: one thing in all of a picture.
+    intervals: Intervals,
 }
 
 impl Scene<'_> {
@@ -211,7 +248,10 @@ impl Scene<'_> {
             Form::Metrics => vec![metrics::metrics(self)],
             Form::Loss => curves::by_epoch(self),
             Form::Scaling => scaling::scaling(self),
-            Form::Effects => vec![effects::effects(self)],
+            Form::Effects => vec![effects::chart(self, false)],
+            Form::Tornado => vec![effects::chart(self, true)],
+            Form::Interactions => effects::interactions(self),
+            Form::Pareto => pareto::pareto(self, self.naming),
             Form::Repeats => vec![repeats::repeats(self)],
             Form::Map => vec![map::map(self)],
             Form::Parts => parts::parts(self),
@@ -221,12 +261,40 @@ impl Scene<'_> {
 
     /// A measure of a shown cell, by its place among them; the table's where it is there.
     fn value(&self, cell: usize, key: &str) -> Option<Value> {
-        let column = self.table.columns.iter().position(|column| column.key == key).filter(|_| !self.study.by_epoch);
+        let is_whole = !self.study.by_epoch && self.intervals == Intervals::ByCount;
+        let column = self.table.columns.iter().position(|column| column.key == key).filter(|_| is_whole);
         let value = match column {
             Some(column) => self.table.rows.get(cell)?.values.get(column)?.clone(),
-            None => cell_value(key, &self.cells[cell], None, self.baseline),
+            None => cell_value(key, &self.cells[cell], None, self.baseline, self.intervals),
         };
         if let CellValue::Measure(value) = value { Some(value) } else { None }
+    }
+}
+
+/// What the intervals of a chart mean.
+fn intervals_note(chart: &Chart) -> String {
+    let drawn = match chart.geometry {
+        Geometry::Lines => "Bands",
+        Geometry::Effects => "Lines",
+        _ => "Error bars",
+    };
+    let methods = chart.methods();
+    let counts: BTreeSet<usize> = methods.iter().map(|(_, n)| *n).collect();
+    let listed = |text: &dyn Fn(usize) -> String| match (counts.first(), counts.last()) {
+        (Some(least), Some(most)) if least < most => format!("{} to {}", text(*least), text(*most)),
+        (Some(only), _) => text(*only),
+        _ => String::new(),
+    };
+    match methods.first() {
+        None => String::new(),
+        Some((Method::OrderStatistics, _)) => {
+            format!("{drawn}: 95 % intervals of the median (n = {}).", listed(&|n: usize| n.to_string()))
+        }
+        Some(_) => format!(
+            "{drawn}: range of repeats (n = {}), which holds the true median in {} % of cases.",
+            listed(&|n: usize| n.to_string()),
+            listed(&coverage_text)
+        ),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A table as CSV (RFC 4180 with plain newlines): full precision, one column for each part of a value.
 
+use super::study::VERDICT;
 use super::{CellValue, Table};
 
 /// Writes the cell's id, data set and every factor, then the counts and measures, then the marks.
@@ -11,15 +12,18 @@ pub(super) fn render(table: &Table) -> String {
         }
     }
     let is_level = |key: &str| ["cell", "data"].contains(&key) || factors.contains(&key);
-    // The rows of a table of claims are no cells.
+    // Effects and claims are of no one cell.
     let of_cells = table.rows.iter().any(|row| !row.cell.is_empty());
-    let mut head = if of_cells { vec!["cell".to_owned(), "data".to_owned()] } else { Vec::new() };
+    let mut head: Vec<String> = if of_cells { vec!["cell".to_owned(), "data".to_owned()] } else { Vec::new() };
     head.extend(factors.iter().map(ToString::to_string));
     for column in table.columns.iter().filter(|column| !is_level(&column.key)) {
         if column.is_measure {
             head.extend(["median", "low", "high", "n", "method"].map(|part| format!("{}_{part}", column.key)));
         } else {
             head.push(column.key.to_string());
+            if column.key == VERDICT {
+                head.extend(["p", "p_holm", "detectable", "equal_within"].map(|part| format!("{VERDICT}_{part}")));
+            }
         }
     }
     if of_cells {
@@ -32,8 +36,13 @@ pub(super) fn render(table: &Table) -> String {
         for (column, value) in table.columns.iter().zip(&row.values).filter(|pair| !is_level(&pair.0.key)) {
             match value {
                 CellValue::Level(level) => fields.push(level.to_string()),
-                CellValue::Text(text) => fields.push(text.clone()),
                 CellValue::Count(count) => fields.push(count.to_string()),
+                CellValue::Text(text) => fields.push(text.clone()),
+                CellValue::Verdict(judged) => {
+                    let number = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
+                    fields.push(judged.verdict.name().to_owned());
+                    fields.extend([judged.p, judged.p_holm, judged.detectable, Some(judged.equal_within)].map(number));
+                }
                 CellValue::Measure(value) => {
                     let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
                     fields.push(value.median.to_string());
@@ -43,7 +52,8 @@ pub(super) fn render(table: &Table) -> String {
                     fields.push(value.method.name().to_owned());
                 }
                 CellValue::Missing => {
-                    fields.extend(std::iter::repeat_n(String::new(), if column.is_measure { 5 } else { 1 }));
+                    let parts = if column.is_measure || column.key == VERDICT { 5 } else { 1 };
+                    fields.extend(std::iter::repeat_n(String::new(), parts));
                 }
             }
         }

@@ -73,7 +73,8 @@ impl Figure {
         let mut notes: Vec<String> = Vec::new();
         let of_charts = self.charts.iter().flat_map(|chart| &chart.notes);
         let of_paper = self.of_paper.iter().flat_map(|of_paper| &of_paper.notes);
-        for note in self.missing.iter().chain(of_paper).chain(of_charts).chain(&self.table.notes) {
+        let intervals = self.charts.iter().map(|chart| &chart.intervals).filter(|text| !text.is_empty());
+        for note in self.missing.iter().chain(of_paper).chain(of_charts).chain(intervals).chain(&self.table.notes) {
             if !notes.contains(note) {
                 notes.push(note.clone());
             }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::{CellValue, Row, Table};
+use crate::analysis::Judgement;
 
 /// Writes the table; numbers are in the columns' units with full precision.
 pub(super) fn render(table: &Table) -> String {
@@ -37,6 +38,16 @@ struct JsonValue<'a> {
     method: &'a str,
 }
 
+#[derive(Serialize)]
+struct JsonVerdict<'a> {
+    verdict: &'a str,
+    p: Option<f64>,
+    p_holm: Option<f64>,
+    detectable: Option<f64>,
+    equal_within: f64,
+    n: usize,
+}
+
 struct JsonRow<'a> {
     table: &'a Table,
     row: &'a Row,
@@ -49,6 +60,7 @@ impl Serialize for JsonRow<'_> {
         if !row.session.is_empty() {
             map.serialize_entry("session", &row.session)?;
         }
+        // An effect is of no one cell.
         if !row.cell.is_empty() {
             map.serialize_entry("cell", &row.cell)?;
             map.serialize_entry("data", &row.data)?;
@@ -59,6 +71,12 @@ impl Serialize for JsonRow<'_> {
                 // Levels stand together, those that all rows share too.
                 CellValue::Level(_) => {}
                 CellValue::Text(text) => map.serialize_entry(&column.key, text)?,
+                CellValue::Verdict(judged) => {
+                    let Judgement { p, p_holm, detectable, equal_within, n, .. } = *judged;
+                    let verdict = judged.verdict.name();
+                    let judged = JsonVerdict { verdict, p, p_holm, detectable, equal_within, n };
+                    map.serialize_entry(&column.key, &judged)?;
+                }
                 CellValue::Count(count) => map.serialize_entry(&column.key, count)?,
                 CellValue::Measure(value) => {
                     let (low, high) = value.interval.map(|interval| (interval.low, interval.high)).unzip();

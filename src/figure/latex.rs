@@ -44,8 +44,9 @@ fn heading(column: &Column) -> String {
 fn cell(row: &Row, (column, value): (&Column, &CellValue)) -> String {
     let value = match value {
         CellValue::Level(level) => return escape(&level.to_string()),
-        CellValue::Text(text) => return escape(text),
         CellValue::Count(count) => return format!("\\num{{{count}}}"),
+        CellValue::Text(text) => return escape(text),
+        CellValue::Verdict(judged) => return escape(&judged.to_string()),
         CellValue::Missing => return "--".to_owned(),
         CellValue::Measure(value) => value,
     };

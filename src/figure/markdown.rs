@@ -40,8 +40,9 @@ fn heading(column: &Column) -> String {
 fn cell(row: &Row, (column, value): (&Column, &CellValue)) -> String {
     match value {
         CellValue::Level(level) => escape(&level.to_string()),
-        CellValue::Text(text) => escape(text),
         CellValue::Count(count) => count.to_string(),
+        CellValue::Text(text) => escape(text),
+        CellValue::Verdict(judged) => escape(&judged.to_string()),
         CellValue::Measure(value) => measured(row, column, value),
         CellValue::Missing => "—".to_owned(),
     }

@@ -1,9 +1,12 @@
 //! What stands under a table: what all rows share, how values were made, what is not in them.
 
+use super::number::significant;
 use super::sibling::Against;
-use super::study::{RATE, RATIO, SPEEDUP};
+use super::study::{RATE, RATIO, SPEEDUP, VERDICT};
 use super::table::{Baseline, CellValue, Column, Row, by_repeat, finished};
-use crate::analysis::{Cell, Measure, Method, RunState, held, range, varying};
+use crate::analysis::{
+    Cell, Judgement, Measure, Method, RunState, held, measure_of, outliers, range, spread, usual_spread, varying,
+};
 
 /// Measures that are not of the time after the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
@@ -36,6 +39,9 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     if shows(RATIO) {
         notes.push(ratio_note(cells, baseline));
     }
+    if shows(VERDICT) {
+        notes.extend(verdict_note(columns, rows));
+    }
     if columns.iter().any(|column| column.shown_unit == "GB") {
         notes.push("1 GB is 10^9 bytes; peaks are of the rank or GPU with the most".to_owned());
     }
@@ -47,6 +53,8 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
             _ => format!("{peaks} are of the time after the warm-up, in which cuDNN tries its algorithms"),
         });
     }
+    notes.extend(spread_note(cells, columns));
+    notes.extend(outlier_notes(cells, columns));
     notes.extend(device_note(cells));
     notes.extend(mark_notes(cells));
     notes.extend(unfinished_note(cells));
@@ -73,7 +81,7 @@ fn held_note(cells: &[Cell]) -> String {
 fn method_note(rows: &[Row]) -> String {
     let values = rows.iter().flat_map(|row| &row.values).filter_map(|value| match value {
         CellValue::Measure(value) => Some((value.method, value.n)),
-        CellValue::Level(_) | CellValue::Text(_) | CellValue::Count(_) | CellValue::Missing => None,
+        _ => None,
     });
     // A value over itself has several repeats and no interval: the baseline's note tells.
     let mut methods: Vec<(Method, usize)> = values.filter(|(method, n)| *method != Method::One || *n == 1).collect();
@@ -108,6 +116,80 @@ pub(super) fn coverage_text(n: usize) -> String {
     let coverage = range(&vec![0.0; n]).and_then(|value| value.coverage()).unwrap_or(0.0);
     let text = format!("{:.2}", 100.0 * coverage);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// How verdicts were made.
+pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Option<String> {
+    let place = columns.iter().position(|column| column.key == VERDICT)?;
+    let judged: Vec<&Judgement> = rows
+        .iter()
+        .filter_map(|row| if let CellValue::Verdict(judged) = &row.values[place] { Some(judged) } else { None })
+        .collect();
+    let tested = judged.iter().filter(|one| one.p.is_some()).count();
+    let within = 100.0 * judged.first()?.equal_within;
+    let power = "\"could show\" is the smallest difference that these repeats show in 80 % of cases";
+    Some(match tested {
+        0 => "verdicts: none, as no two repeats form pairs".to_owned(),
+        1 => format!(
+            "verdict: Student's t on logarithms of paired ratios at 5 %, equality within {within} % by two one-sided tests; {power}"
+        ),
+        _ => format!(
+            "verdicts: Student's t on logarithms of paired ratios, equality within {within} % by two one-sided tests, at 5 % over all \
+             {tested} comparisons (Holm); {power}"
+        ),
+    })
+}
+
+/// How far repeats of the first measure of speed spread, and how much of that comes from within runs.
+fn spread_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
+    let measures = columns.iter().filter_map(|column| measure_of(cells, &column.key));
+    let measure = measures.into_iter().find(|measure| measure.on_speed)?;
+    let of = |cell: &Cell, key: &str| by_repeat(cell, key).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
+    let spreads: Vec<f64> = cells.iter().filter_map(|cell| spread(&of(cell, &measure.key))).collect();
+    let usual = usual_spread(&spreads)?;
+    let within = |cell: &Cell| {
+        let errors = of(cell, "step_error");
+        (!errors.is_empty()).then(|| errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64)
+    };
+    let name = measure.name.to_lowercase();
+    let mut note = format!("repeats of {name} spread by {} % of it (median over cells)", significant(100.0 * usual));
+    let withins: Vec<f64> = cells.iter().filter_map(within).collect();
+    if let Some(within) = usual_spread(&withins).filter(|_| measure.key == "step_time_s" && usual > 0.0) {
+        let share = (100.0 * within / usual.powi(2)).min(100.0);
+        let advice = if share < 50.0 {
+            "more repeats narrow intervals, longer runs do not"
+        } else {
+            "longer runs narrow intervals too"
+        };
+        note += &format!("; {share:.0} % of that variance comes from within runs: {advice}");
+    }
+    Some(note)
+}
+
+/// Repeats that stand far off the others of their cell, one line a run.
+fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for cell in cells {
+        let measures = columns.iter().filter_map(|column| Some((cell.measure(&column.key)?, column)));
+        let found =
+            measures.flat_map(|(measure, column)| outliers(cell, measure).into_iter().map(move |one| (one, column)));
+        let mut by_run: Vec<(String, Vec<&'static str>, Vec<String>)> = Vec::new();
+        for (outlier, column) in found {
+            let off = 100.0 * (outlier.value / outlier.median - 1.0);
+            let shown = significant(outlier.value * column.shown_factor);
+            let unit = if column.shown_unit.is_empty() { String::new() } else { format!(" {}", column.shown_unit) };
+            let text = format!("{} {shown}{unit} ({off:+.0} % of its cell's median)", column.name.to_lowercase());
+            match by_run.iter_mut().find(|known| known.0 == outlier.run) {
+                Some(known) => known.2.push(text),
+                None => by_run.push((outlier.run, outlier.reasons, vec![text])),
+            }
+        }
+        notes.extend(by_run.into_iter().map(|(run, reasons, texts)| {
+            let why = if reasons.is_empty() { "no mark explains it".to_owned() } else { reasons.join(", ") };
+            format!("outlier, kept in all values: {run}: {}; {why}", texts.join(", "))
+        }));
+    }
+    notes
 }
 
 fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {

@@ -1,7 +1,7 @@
 //! The papers' "efficiency": training time of the cell that differs in one factor alone, over the cell's own.
 
 use super::table::over_baseline;
-use crate::analysis::{Cell, Value};
+use crate::analysis::{Cell, Intervals, Value};
 
 /// The papers' runs train for so many epochs that their total time is that of training. A short run's is mostly start and warm-up,
 /// whose ratios may have the wrong sign.
@@ -36,7 +36,7 @@ impl Against {
         let is_sibling = |other: &&Cell| {
             other.is_like(cell, &[factor]) && other.level(factor).is_some_and(|found| found.to_string() == level)
         };
-        over_baseline(cell, cells.iter().find(is_sibling), TIME)
+        over_baseline(cell, cells.iter().find(is_sibling), TIME, Intervals::ByCount)
     }
 
     /// How the column was made.

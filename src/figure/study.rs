@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    Cell, CellKey, Key, Level, Measures, MetricUnit, Recording, Source, TRACE_METRICS, cells_of, measure_of,
-    metric_measure,
+    Cell, CellKey, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Source, TRACE_METRICS, cells_of,
+    measure_of, metric_measure,
 };
 use crate::plan::Filter;
 
@@ -20,6 +20,10 @@ use crate::plan::Filter;
 pub const SPEEDUP: &str = "speedup";
 /// The column of the chosen measure over the baseline's.
 pub(super) const RATIO: &str = "ratio";
+/// The column of verdicts on the column before it.
+pub(super) const VERDICT: &str = "verdict";
+/// The column that says whether a cell is on the Pareto front.
+pub(super) const FRONT: &str = "front";
 /// The measure whose ratio is the speed-up.
 pub(super) const RATE: &str = "images_per_s";
 /// The measure that is shown unless another is asked for.
@@ -55,11 +59,17 @@ pub enum Form {
     Parts,
     /// What each rank did when.
     Activity,
+    /// All effects and interactions, the largest first.
+    Tornado,
+    /// How the effect of one factor depends on another.
+    Interactions,
+    /// Cells that no other betters in time, memory and energy at once.
+    Pareto,
 }
 
 impl Form {
     /// All forms.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Bars,
         Self::Loss,
         Self::Scaling,
@@ -70,6 +80,9 @@ impl Form {
         Self::Map,
         Self::Parts,
         Self::Activity,
+        Self::Tornado,
+        Self::Interactions,
+        Self::Pareto,
     ];
 
     /// The name in files and on the command line.
@@ -85,6 +98,9 @@ impl Form {
             Self::Map => "map",
             Self::Parts => "parts",
             Self::Activity => "activity",
+            Self::Tornado => "tornado",
+            Self::Interactions => "interactions",
+            Self::Pareto => "pareto",
         }
     }
 
@@ -101,6 +117,9 @@ impl Form {
             Self::Map => "Map",
             Self::Parts => "Parts",
             Self::Activity => "Activity",
+            Self::Tornado => "Tornado",
+            Self::Interactions => "Interactions",
+            Self::Pareto => "Pareto",
         }
     }
 
@@ -117,12 +136,20 @@ impl Form {
             Self::Map => "A measure over two factors as a field of colours",
             Self::Parts => "Parts of a step's time: waiting for data, all else",
             Self::Activity => "What each rank of a run did when",
+            Self::Tornado => "All effects of levels and interactions of two factors, the largest first",
+            Self::Interactions => "How the effect of one factor depends on another: means over all else",
+            Self::Pareto => "Cells that no other betters in time, memory and energy at once",
         }
     }
 
     /// Whether it draws a measure that can be chosen.
     pub fn has_measure(self) -> bool {
-        matches!(self, Self::Bars | Self::Loss | Self::Scaling | Self::Effects | Self::Repeats | Self::Map)
+        !matches!(self, Self::Memory | Self::Metrics | Self::Parts | Self::Activity)
+    }
+
+    /// Whether it shows effects of levels, not cells: so does its table.
+    pub fn is_of_effects(self) -> bool {
+        matches!(self, Self::Effects | Self::Tornado | Self::Interactions)
     }
 }
 
@@ -163,6 +190,23 @@ impl Over {
             Self::Steps => "Steps",
             Self::Time => "Training time",
         }
+    }
+}
+
+/// Limits within which the fastest cell is sought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The most memory that a GPU may have in use, in bytes.
+    pub memory_bytes: Option<f64>,
+    /// The least accuracy, as a share.
+    pub accuracy: Option<f64>,
+}
+
+impl Limits {
+    /// Whether there is one.
+    pub fn is_set(&self) -> bool {
+        self.memory_bytes.is_some() || self.accuracy.is_some()
     }
 }
 
@@ -235,6 +279,10 @@ pub struct Study {
     pub by_epoch: bool,
     /// The cell that ratios are over: its id, or levels as `precision=fp32,gpus=1`; none: the first that has the measure.
     pub baseline: Option<String>,
+    /// Ratios that are surely nearer to 1 than this share count as equal.
+    pub equal_within: f64,
+    /// Limits within which the fastest cell is sought.
+    pub limits: Limits,
     /// What losses are drawn over.
     pub over: Over,
     /// Keys of the profilers' metrics that are shown.
@@ -265,6 +313,8 @@ impl Default for Study {
             measures: Vec::new(),
             by_epoch: false,
             baseline: None,
+            equal_within: EQUAL_WITHIN,
+            limits: Limits::default(),
             over: Over::default(),
             // The papers' seven.
             metrics: TRACE_METRICS.iter().take(7).map(|metric| metric.key.into()).collect(),
@@ -319,10 +369,20 @@ impl Study {
                 self.measures.iter().chain(&self.measure).cloned().collect()
             }
             Form::Metrics => self.metric_measures(),
+            Form::Pareto => {
+                let respects = [self.own_measure(), "peak_device_bytes", MEMORY[0], "energy_j", "accuracy", FRONT];
+                respects.map(Key::from).to_vec()
+            }
             Form::Memory => MEMORY.iter().copied().chain([RATIO]).chain(CHECKS).map(Key::from).collect(),
             _ if self.shown_measure() == SPEEDUP => [SPEEDUP].into_iter().chain(CHECKS).map(Key::from).collect(),
             _ => [self.shown_measure(), RATIO].into_iter().chain(CHECKS).map(Key::from).collect(),
         };
+        // A ratio has its verdict beside it.
+        if let Some(place) =
+            measures.iter().position(|key| [SPEEDUP, RATIO].contains(&&**key)).filter(|_| !self.by_epoch)
+        {
+            measures.insert(place + 1, VERDICT.into());
+        }
         let mut seen = Vec::new();
         measures.retain(|key| {
             let new = !seen.contains(key);
@@ -412,7 +472,7 @@ fn is_measure(cells: &[Cell], key: &str) -> bool {
 
 /// Whether a table can have a column of this key.
 fn is_column(cells: &[Cell], key: &str) -> bool {
-    key == RATIO || is_measure(cells, key) || Against::find(key).is_some()
+    [RATIO, VERDICT, FRONT].contains(&key) || is_measure(cells, key) || Against::find(key).is_some()
 }
 
 /// The measures of these runs that can be drawn: their keys and names, in the order of columns.

@@ -1,11 +1,13 @@
 //! The table as a value: columns with units, rows of cells, notes.
 
+use std::collections::HashMap;
+
 use super::notes::notes;
 use super::sibling::Against;
-use super::study::{RATE, RATIO, SPEEDUP, Study, names_cell};
+use super::study::{FRONT, RATE, RATIO, SPEEDUP, Study, VERDICT, names_cell};
 use crate::analysis::{
-    Cell, CellKey, Interval, Key, Level, Levels, Measure, Method, RunState, RunSummary, Setting, Value, measure_of,
-    ratio, summarise,
+    Cell, CellKey, Interval, Intervals, Judgement, Key, Level, Levels, Measure, Method, RunState, RunSummary, Setting,
+    Value, judge, log_ratios, measure_of,
 };
 
 /// One column.
@@ -25,6 +27,20 @@ pub struct Column {
     pub is_measure: bool,
 }
 
+impl Column {
+    /// A column of levels, counts or words.
+    pub(super) fn plain(key: &str, name: &str, unit: &str) -> Self {
+        Self {
+            key: key.into(),
+            name: name.into(),
+            unit: unit.into(),
+            shown_unit: unit.into(),
+            shown_factor: 1.0,
+            is_measure: false,
+        }
+    }
+}
+
 /// What stands in one place of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellValue {
@@ -36,16 +52,18 @@ pub enum CellValue {
     Text(String),
     /// A measure over repeats, in the column's `unit`.
     Measure(Value),
+    /// What the repeats say of a ratio.
+    Verdict(Judgement),
     /// Not known.
     Missing,
 }
 
-/// One row: a cell, or one epoch of it.
+/// One row: a cell, one epoch of it, or an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The cell's session; empty where there is only one.
     pub session: String,
-    /// The cell's id.
+    /// The cell's id; empty for an effect.
     pub cell: String,
     /// The cell's data set, in words.
     pub data: String,
@@ -90,7 +108,8 @@ impl Table {
     pub fn is_text(&self, column: usize) -> bool {
         let is_name = |row: &Row| match &row.values[column] {
             CellValue::Level(level) => level.as_text().is_some(),
-            value => matches!(value, CellValue::Text(_)),
+            CellValue::Verdict(_) | CellValue::Text(_) => true,
+            CellValue::Count(_) | CellValue::Measure(_) | CellValue::Missing => false,
         };
         self.rows.iter().any(is_name)
     }
@@ -168,13 +187,22 @@ impl<'a> Baseline<'a> {
 /// named in the notes, and their cells have a row all the same.
 pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
     let columns = columns(study, settings, cells);
+    let verdicts = if columns.iter().any(|column| column.key == VERDICT) {
+        verdicts(study, cells, baseline)
+    } else {
+        HashMap::new()
+    };
+    let value = |column: &Column, cell: &Cell, epoch: Option<u32>| match &*column.key {
+        VERDICT => verdicts.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(*judged)),
+        key => cell_value(key, cell, epoch, baseline, Intervals::ByCount),
+    };
     let row = |cell: &Cell, epoch: Option<u32>| Row {
         session: cell.session.to_owned(),
         cell: cell.id.to_owned(),
         data: cell.data.to_owned(),
         levels: cell.levels.clone(),
         runs: finished(cell).count(),
-        values: columns.iter().map(|column| cell_value(&column.key, cell, epoch, baseline)).collect(),
+        values: columns.iter().map(|column| value(column, cell, epoch)).collect(),
         marks: marks(cell),
     };
     let rows = cells.iter().flat_map(|cell| {
@@ -187,15 +215,32 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
     Table { study: study.name.clone(), columns, rows, notes }
 }
 
-fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
-    let plain = |key: &str, name: &str, unit: &str| Column {
-        key: key.into(),
-        name: name.into(),
-        unit: unit.into(),
-        shown_unit: unit.into(),
-        shown_factor: 1.0,
-        is_measure: false,
+/// What repeats say of each cell's ratio to the baseline; all of them are one family.
+fn verdicts(study: &Study, cells: &[Cell], baseline: &Baseline) -> HashMap<CellKey, Judgement> {
+    let Some(base) = baseline.cell else { return HashMap::new() };
+    let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, RATIO].contains(&&**key));
+    let key = if ratio.as_deref() == Some(SPEEDUP) { RATE.into() } else { baseline.ratio_of.clone() };
+    let others = cells.iter().filter(|cell| cell.key() != base.key() && !by_repeat(cell, &key).is_empty());
+    let others: Vec<&Cell> = others.collect();
+    let judged = judge_cells(&others, base, &key, study.equal_within);
+    others.iter().map(|cell| cell.key()).zip(judged).collect()
+}
+
+/// What repeats say of cells' ratios to another one in a measure, as one family.
+pub(super) fn judge_cells(cells: &[&Cell], base: &Cell, key: &str, equal_within: f64) -> Vec<Judgement> {
+    let measure = base.measure(key);
+    let is_time = measure.is_some_and(Measure::is_time);
+    let of_base = by_repeat(base, key);
+    let logs = |cell: &&Cell| {
+        let own = by_repeat(cell, key);
+        if is_time { log_ratios(&of_base, &own) } else { log_ratios(&own, &of_base) }
     };
+    let family: Vec<Vec<f64>> = cells.iter().map(logs).collect();
+    judge(&family, measure.is_some_and(Measure::is_speed), equal_within)
+}
+
+fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
+    let plain = Column::plain;
     let mut columns: Vec<Column> =
         varying.iter().map(|setting| plain(&setting.key, &setting.name, &setting.unit)).collect();
     if study.by_epoch {
@@ -213,6 +258,8 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
             let percent = Column { shown_unit: "%".into(), shown_factor: 100.0, ..plain(key, against.name, "×") };
             Column { is_measure: true, ..percent }
         }
+        (None, None) if key == VERDICT => plain(key, "Verdict", ""),
+        (None, None) if key == FRONT => plain(key, "Pareto front", ""),
         (None, None) if key == RATIO => Column { is_measure: true, ..plain(key, "Ratio", "×") },
         (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
     }));
@@ -231,22 +278,28 @@ fn epochs(cell: &Cell) -> Vec<Option<u32>> {
     epochs.into_iter().map(Some).collect()
 }
 
-pub(super) fn cell_value(key: &str, cell: &Cell, epoch: Option<u32>, baseline: &Baseline) -> CellValue {
+pub(super) fn cell_value(
+    key: &str,
+    cell: &Cell,
+    epoch: Option<u32>,
+    baseline: &Baseline,
+    intervals: Intervals,
+) -> CellValue {
     let measure = cell.measure(key);
     let of_epoch = epoch.filter(|_| measure.is_some_and(Measure::is_of_epochs));
     let value = match (key, of_epoch) {
         ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
         ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
-        (SPEEDUP, _) => over_baseline(cell, baseline.cell, RATE),
-        (RATIO, _) => over_baseline(cell, baseline.cell, &baseline.ratio_of),
+        (SPEEDUP, _) => over_baseline(cell, baseline.cell, RATE, intervals),
+        (RATIO, _) => over_baseline(cell, baseline.cell, &baseline.ratio_of, intervals),
         (_, Some(epoch)) => {
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
-            summarise(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>())
+            intervals.of(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>())
         }
         _ => match (measure, Against::find(key)) {
             (Some(measure), _) => {
                 let values = finished(cell).filter_map(|run| measure.of_run_alone(run));
-                summarise(&values.collect::<Vec<_>>())
+                intervals.of(&values.collect::<Vec<_>>())
             }
             (None, Some(against)) => against.value(cell, baseline.among),
             (None, None) => return cell.level(key).map_or(CellValue::Missing, CellValue::Level),
@@ -263,7 +316,7 @@ pub(super) fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
 
 /// A measure over the baseline's, for times the other way round, so that twice as fast is 2. Over distinct images a
 /// second it is the speed-up: right for any batch size and any number of GPUs.
-pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str) -> Option<Value> {
+pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
     let baseline = baseline?;
     let own = by_repeat(cell, key);
     if baseline.id == cell.id && baseline.session == cell.session {
@@ -271,7 +324,11 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str) -> 
         return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
     }
     let base = by_repeat(baseline, key);
-    if cell.measure(key).is_some_and(Measure::is_time) { ratio(&base, &own) } else { ratio(&own, &base) }
+    if cell.measure(key).is_some_and(Measure::is_time) {
+        intervals.of_ratio(&base, &own)
+    } else {
+        intervals.of_ratio(&own, &base)
+    }
 }
 
 /// A value in another unit.

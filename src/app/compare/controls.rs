@@ -1,9 +1,10 @@
 //! Controls of the Compare screen: sessions, filter, arrangement, measure, baseline.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Button, Id, Key, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+    Button, DragValue, Id, Key, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
 };
 
@@ -204,13 +205,22 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
             });
         }
         baseline_ui(ui, picture, commands);
+        if study.form.has_measure() {
+            limits_ui(ui, study, commands);
+        }
         let arrangement = &picture.comparison.arrangement;
         let name =
             |setting: &Option<Setting>| setting.as_ref().map_or("nothing".into(), |setting| setting.name.clone());
-        if matches!(study.form, Form::Bars | Form::Memory | Form::Repeats) {
+        if matches!(study.form, Form::Bars | Form::Memory | Form::Repeats | Form::Interactions) {
             place_ui(ui, ("Rows", &study.rows, &name(&arrangement.rows)), picture, CompareCommand::Rows, commands);
         }
-        if matches!(study.form, Form::Effects | Form::Map | Form::Parts | Form::Activity) {
+        if matches!(study.form, Form::Effects | Form::Tornado | Form::Map | Form::Parts | Form::Activity | Form::Pareto)
+        {
+            return;
+        }
+        if study.form == Form::Interactions {
+            let now = name(&arrangement.colour);
+            place_ui(ui, ("Colour", &study.colour, &now), picture, CompareCommand::Colour, commands);
             return;
         }
         place_ui(
@@ -287,6 +297,58 @@ fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
         offer(ui, None, false, "the first row");
         for (key, name) in &picture.comparison.cells {
             offer(ui, Some(key), now.is_some_and(|now| now.0 == *key), name);
+        }
+    });
+}
+
+/// Limits within which the fastest cell is sought, and the bound of equality.
+fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let name = if study.limits.is_set() { "Limits: set" } else { "Limits" };
+    let (response, _) = MenuButton::new(name).config(config).ui(ui, |ui| {
+        let mut limits = study.limits;
+        limit_ui(ui, "Memory of a GPU at most", &mut limits.memory_bytes, (1e9, 16.0), ("GB", 0.0..=10_000.0));
+        limit_ui(ui, "Accuracy at least", &mut limits.accuracy, (0.01, 99.0), ("%", 0.0..=100.0));
+        if limits != study.limits {
+            commands.push(Command::Compare(CompareCommand::Limits(limits)));
+        }
+        ui.separator();
+        ui.horizontal(|ui| {
+            ui.label("Equal within");
+            let mut percent = 100.0 * study.equal_within;
+            let field = ui.add(DragValue::new(&mut percent).range(0.0..=50.0).speed(0.1).max_decimals(2).suffix(" %"));
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Equal within"));
+            if field.changed() {
+                commands.push(Command::Compare(CompareCommand::EqualWithin(percent / 100.0)));
+            }
+        });
+    });
+    response.on_hover_text("The fastest cell within limits of memory and accuracy; what counts as equal");
+}
+
+/// One limit, shown in a unit of so many: whether there is one, and which.
+fn limit_ui(
+    ui: &mut Ui,
+    name: &str,
+    limit: &mut Option<f64>,
+    (of_one, usual): (f64, f64),
+    (unit, range): (&str, RangeInclusive<f64>),
+) {
+    ui.horizontal(|ui| {
+        let mut is_set = limit.is_some();
+        let check = check_ui(ui, &mut is_set, name.to_owned());
+        check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, is_set, name));
+        if check.changed() {
+            *limit = is_set.then_some(usual * of_one);
+        }
+        if let Some(limit) = limit {
+            let mut shown = *limit / of_one;
+            let field =
+                ui.add(DragValue::new(&mut shown).range(range).speed(0.1).max_decimals(3).suffix(format!(" {unit}")));
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, format!("{name}, in {unit}")));
+            if field.changed() {
+                *limit = shown * of_one;
+            }
         }
     });
 }

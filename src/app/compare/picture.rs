@@ -141,6 +141,7 @@ impl Picture {
                 CellValue::Measure(value) => Some(value.median),
                 CellValue::Count(count) => Some(*count as f64),
                 CellValue::Level(level) => self.level_place(&self.comparison.table.columns[*column].key, level),
+                CellValue::Verdict(judged) => judged.p_holm,
                 CellValue::Text(_) | CellValue::Missing => None,
             },
             Shown::Marks => Some(self.comparison.table.rows[row].marks.len() as f64),
@@ -192,8 +193,9 @@ fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> Strin
     match shown {
         Shown::Value(place) => match &row.values[*place] {
             CellValue::Level(level) => level.to_string(),
-            CellValue::Text(text) => text.clone(),
             CellValue::Count(count) => count.to_string(),
+            CellValue::Text(text) => text.clone(),
+            CellValue::Verdict(judged) => judged.to_string(),
             CellValue::Missing => "–".to_owned(),
             CellValue::Measure(value) => {
                 let n = row.other_n(value).map_or(String::new(), |n| format!(" (n = {n})"));

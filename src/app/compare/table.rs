@@ -5,11 +5,11 @@ use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 
 use super::picture::{Picture, Shown};
 use super::{CompareCommand, CompareState, value_text};
-use crate::analysis::{CellKey, Value};
+use crate::analysis::{CellKey, Judgement, Value};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{CellValue, Column, Form, Runs};
+use crate::figure::{CellValue, Column, Form, Runs, significant};
 
 const ROW: f32 = 24.0;
 /// Height of a heading: name above unit.
@@ -181,6 +181,13 @@ impl TableDelegate for Delegate<'_> {
             let stripe = Rect::from_min_max(rect.min, Pos2::new(rect.left() + 3.0, rect.bottom()));
             ui.painter().rect_filled(stripe, 0.0, palette.accent);
         }
+        if key.cell.is_empty() {
+            // An effect is of no one cell that could be chosen.
+            let response = ui.interact(rect, ui.scope_id().with("row"), Sense::hover());
+            let words = self.picture.texts[row].last().map_or("", String::as_str);
+            response.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("Effect: {words}")));
+            return;
+        }
         let name = self.picture.comparison.cells.get(row).map_or("", |cell| cell.1.as_str());
         let response = ui.interact(rect, ui.scope_id().with("row"), Sense::click());
         response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Cell {name}")));
@@ -278,8 +285,9 @@ fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
             CellValue::Measure(value) => measured(ui, &table.columns[*place], value),
             CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
             CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
-            CellValue::Text(text) => drop(ui.label(text)),
             CellValue::Missing => drop(ui.label("No finished run has it")),
+            CellValue::Text(text) => drop(ui.label(text)),
+            CellValue::Verdict(judged) => judged_ui(ui, judged),
         },
         Shown::Marks => {
             for story in &picture.stories[row] {
@@ -292,6 +300,21 @@ fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
                 ui.label(format!("{sign} {} = {}: {}", proof.factor, proof.asked, proof.seen));
             }
         }
+    }
+}
+
+/// What a verdict rests on.
+fn judged_ui(ui: &mut Ui, judged: &Judgement) {
+    ui.label(judged.to_string());
+    let number = |p: Option<f64>| p.map_or("none".to_owned(), significant);
+    ui.label(format!(
+        "p = {} of {} pairs of repeats, {} after Holm's correction for the table",
+        number(judged.p),
+        judged.n,
+        number(judged.p_holm)
+    ));
+    if let Some(detectable) = judged.detectable {
+        ui.label(format!("They would show a difference of {} % in 80 % of cases", significant(100.0 * detectable)));
     }
 }
 

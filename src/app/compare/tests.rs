@@ -363,7 +363,7 @@ fn a_study_chosen_from_the_menu_sets_all_that_is_shown() {
     send(state, commands[0].clone());
     assert_eq!(state.compare.study, study);
     assert_eq!(column(state, "speedup")[0], "1.00");
-    assert_eq!(state.compare.picture.as_ref().unwrap().comparison.table.columns.len(), 5);
+    assert_eq!(state.compare.picture.as_ref().unwrap().comparison.table.columns.len(), 6);
 }
 
 #[test]

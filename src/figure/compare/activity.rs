@@ -15,6 +15,7 @@ pub(super) fn activity(scene: &Scene) -> Chart {
     let mut chart = Chart {
         title: "Activity of ranks".to_owned(),
         geometry: Geometry::Gantt,
+        intervals: String::new(),
         x: Axis::new("Time since start", "s"),
         y: Axis::default(),
         panels: Vec::new(),

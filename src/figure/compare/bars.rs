@@ -40,6 +40,7 @@ fn empty(scene: &Scene, metric: &str) -> Chart {
     Chart {
         title: name.clone(),
         geometry: Geometry::Bars,
+        intervals: String::new(),
         x: Axis::new(rows, ""),
         y: Axis::new(name, unit),
         panels: Vec::new(),

@@ -52,6 +52,7 @@ fn chart(scene: &Scene, key: &str) -> Chart {
     Chart {
         title: name.clone(),
         geometry: Geometry::Lines,
+        intervals: String::new(),
         x: match scene.study.over {
             Over::Epochs => Axis::new("Epoch", ""),
             Over::Steps => Axis::new("Step", ""),

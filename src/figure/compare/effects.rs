@@ -1,55 +1,279 @@
-//! The effect of each level on a measure: a dot with its interval, one row a level.
+//! Effects of levels on a measure, all else averaged: as dots in rows, as a tornado with the interactions of two factors, as lines
+//! that are parallel where there is none, and as a table with each effect in words.
+
+use super::arrange::place_of;
 
 use super::{Scene, level_name, shown_measure};
-use crate::analysis::{self, Cell, Measure, measure_of};
+use crate::analysis::{
+    Cell, Change, Effect, Intervals, Levels, MOST_INTERACTIONS, Measure, Reading, Setting, Value, Verdict, effects,
+    mean_cells, measure_of,
+};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Scale, Series};
-use crate::figure::table::by_repeat;
+use crate::figure::notes::{notes, verdict_note};
+use crate::figure::number::significant;
+use crate::figure::study::{Place, RATIO, Study, VERDICT};
+use crate::figure::table::{Baseline, CellValue, Column, Row, Table, by_repeat, scaled};
 
-/// How the chosen measure changes with each level, over cells that are otherwise equal.
-pub(super) fn effects(scene: &Scene) -> Chart {
+/// Rows of a tornado that can be read.
+const ROWS: usize = 20;
+/// Pairs of factors whose interaction is drawn.
+const PAIRS: usize = 4;
+
+/// The effects on a study's measure.
+fn effects_of(study: &Study, cells: &[Cell], intervals: Intervals) -> Vec<Effect> {
+    let key = study.own_measure();
+    let measure = measure_of(cells, key);
+    let reading = Reading {
+        inverse: measure.is_some_and(Measure::is_time),
+        of_speed: measure.is_some_and(Measure::is_speed),
+        equal_within: study.equal_within,
+        intervals,
+    };
+    effects(cells, &|cell: &Cell| by_repeat(cell, key), reading)
+}
+
+/// The largest first, up or down.
+fn ranked(mut effects: Vec<Effect>) -> Vec<Effect> {
+    let size = |effect: &Effect| effect.value.median.ln().abs();
+    effects.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    effects
+}
+
+fn change_name(change: &Change) -> String {
+    format!("{} over {}", level_name(&change.setting, &change.level), change.base)
+}
+
+/// `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`.
+fn name(effect: &Effect) -> String {
+    effect.changes.iter().map(change_name).collect::<Vec<_>>().join(" × ")
+}
+
+/// The name of a row of a chart: shorter than the change of an interaction.
+fn row_name(effect: &Effect) -> String {
+    match effect.changes.as_slice() {
+        [_] => name(effect),
+        changes => changes.iter().map(|one| level_name(&one.setting, &one.level)).collect::<Vec<_>>().join(" × "),
+    }
+}
+
+fn look(change: &Change, row: usize) -> Look {
+    match &*change.setting.key {
+        "session" | "data" => Look::Place(row),
+        _ => Look::of_level(&change.setting, change.level.clone()),
+    }
+}
+
+/// Half a sentence.
+fn words(effect: &Effect, measure: &str) -> String {
+    let times = format!("{} times", significant(effect.value.median));
+    let of_speed = measure.is_empty();
+    let undecided =
+        if effect.judgement.verdict == Verdict::Undecided { "; these repeats do not decide it" } else { "" };
+    let equal = effect.judgement.verdict == Verdict::Equal;
+    let level = |change: &Change| level_name(&change.setting, &change.level);
+    let base = |change: &Change| level_name(&change.setting, &change.base);
+    let text = match effect.changes.as_slice() {
+        [one] if equal && of_speed => format!("{} is as fast as {}", level(one), base(one)),
+        [one] if equal => format!("{} has the {measure} of {}", level(one), base(one)),
+        [one] if of_speed => format!("{} is {times} as fast as {}", level(one), base(one)),
+        [one] => format!("{} has {times} the {measure} of {}", level(one), base(one)),
+        [first, second, ..] => {
+            let (effect, with) = (format!("the effect of {}", change_name(first)), level(second));
+            if equal {
+                format!("{effect} is the same with {with} as with {}", base(second))
+            } else {
+                format!("with {with}, {effect} is {times} that with {}", base(second))
+            }
+        }
+        [] => String::new(),
+    };
+    text + undecided
+}
+
+/// The effects as rows, the largest first.
+pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table {
+    let text = |key: &str, name: &str| Column::plain(key, name, "");
+    let measure = measure_of(cells, study.own_measure());
+    let of_speed = measure.is_some_and(Measure::is_speed);
+    let name_of_measure = measure.map_or(String::new(), |measure| measure.name.clone());
+    let ratio =
+        if of_speed { format!("{name_of_measure}: times as fast") } else { format!("{name_of_measure}: ratio") };
+    let columns = vec![
+        text("effect", "Effect of"),
+        text("change", "Change"),
+        Column { is_measure: true, ..Column::plain(RATIO, &ratio, "×") },
+        text(VERDICT, "Verdict"),
+        text("groups", "Groups of cells"),
+        text("words", "In words"),
+    ];
+    let in_words = if of_speed { String::new() } else { name_of_measure.to_lowercase() };
+    let row = |effect: Effect| {
+        let settings: Vec<&str> = effect.changes.iter().map(|change| &*change.setting.name).collect();
+        let values = vec![
+            CellValue::Text(settings.join(" × ")),
+            CellValue::Text(name(&effect)),
+            CellValue::Measure(effect.value),
+            CellValue::Verdict(effect.judgement),
+            CellValue::Count(effect.groups as u64),
+            CellValue::Text(words(&effect, &in_words)),
+        ];
+        Row {
+            session: String::new(),
+            cell: String::new(),
+            data: String::new(),
+            levels: Levels::default(),
+            runs: effect.value.n,
+            values,
+            marks: Vec::new(),
+        }
+    };
+    let rows: Vec<Row> = ranked(effects_of(study, cells, Intervals::ByCount)).into_iter().map(row).collect();
+    let mut notes = notes(cells, &[], &rows, baseline);
+    if rows.is_empty() {
+        notes.push(nothing());
+    } else {
+        notes.insert(1, how());
+        if let Some(note) = verdict_note(&columns, &rows) {
+            notes.insert(2, note);
+        }
+        if rows.len() >= MOST_INTERACTIONS {
+            notes.push(format!("interactions beyond the first {MOST_INTERACTIONS} are left out: filter to see others"));
+        }
+    }
+    Table { study: study.name.clone(), columns, rows, notes }
+}
+
+fn nothing() -> String {
+    "No two cells with finished runs differ in one setting alone: tick two levels of a factor.".to_owned()
+}
+
+fn how() -> String {
+    "an effect is the geometric mean of ratios over all groups of cells that differ in it alone, its interval over repeats; an \
+     interaction is the effect of the first change where the second is made, over that where it is not"
+        .to_owned()
+}
+
+/// The main effects, factor by factor, as dots; or all effects with the interactions, the largest first, as bars from 1.
+pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     let metric = scene.study.own_measure();
-    let name = shown_measure(scene, metric).0;
-    let faster = measure_of(scene.cells, metric).is_some_and(Measure::is_time);
-    let values = |cell: &Cell| by_repeat(cell, metric);
+    let measure = shown_measure(scene, metric).0;
+    let of_speed = measure_of(scene.cells, metric).is_some_and(Measure::is_speed);
     let mut chart = Chart {
-        title: format!("Effects on {}", name.to_lowercase()),
-        geometry: Geometry::Effects,
+        title: format!("Effects on {}", measure.to_lowercase()),
+        geometry: if with_interactions { Geometry::Tornado } else { Geometry::Effects },
+        intervals: String::new(),
         x: Axis::new("Level", ""),
-        y: Axis::new(if faster { format!("{name}: times as fast") } else { format!("{name}: ratio") }, "×"),
+        y: Axis::new(if of_speed { format!("{measure}: times as fast") } else { format!("{measure}: ratio") }, "×"),
         panels: vec![Panel { title: String::new(), series: Vec::new() }],
         notes: Vec::new(),
     };
-    let mut pairs = Vec::new();
+    let mut effects = effects_of(scene.study, scene.cells, scene.intervals);
+    if with_interactions {
+        effects = ranked(effects);
+        if effects.len() > ROWS {
+            chart.notes.push(format!("The {ROWS} largest of {} effects are drawn; the table has all.", effects.len()));
+            effects.truncate(ROWS);
+        }
+    } else {
+        effects.retain(|effect| effect.changes.len() == 1);
+    }
     let mut ends = (1.0_f64, 1.0_f64);
-    for effect in analysis::effects(scene.cells, &values, faster) {
-        let row = chart.x.categories.len();
-        chart.x.categories.push(format!("{} over {}", level_name(&effect.setting, &effect.level), effect.base));
-        pairs.push(effect.pairs);
+    for effect in &effects {
+        let row = place_of(&mut chart.x.categories, row_name(effect));
         let interval = effect.value.interval.map_or([effect.value.median; 2], |ends| [ends.low, ends.high]);
         ends = (ends.0.min(interval[0]), ends.1.max(interval[1]));
-        let look = match &*effect.setting.key {
-            "session" | "data" => Look::Place(row),
-            _ => Look::of_level(&effect.setting, effect.level),
+        let look = match effect.changes.as_slice() {
+            [one] => look(one, row),
+            // What is of two factors has the colour of neither.
+            _ => Look::Grey,
         };
         let points = vec![Point { x: row as f64, value: effect.value, ratio: None, cell: None }];
         let name = chart.x.categories[row].clone();
         chart.panels[0].series.push(Series { name, look, variant: 0, role: Role::Measured, points });
     }
     // Twice and half are equally far from 1.
-    if ends.0 > 0.0 && ends.1 / ends.0 > 1.5 {
+    if with_interactions || ends.0 > 0.0 && ends.1 / ends.0 > 1.5 {
         chart.y.scale = Scale::Log;
     }
-    if pairs.is_empty() {
-        chart.notes.push(
-            "No two cells with finished runs differ in one setting alone: tick two levels of a factor.".to_owned(),
-        );
+    if effects.is_empty() {
+        chart.notes.push(nothing());
     } else {
-        let counts: Vec<String> = pairs.iter().map(ToString::to_string).collect();
-        chart.notes.push(format!(
-            "Effects are medians over pairs of cells that differ in one level alone ({} pairs from above); intervals are \
-             over pairs, for one pair over its repeats.",
-            counts.join(", ")
-        ));
+        let groups = how();
+        chart.notes.push(groups[..1].to_uppercase() + &groups[1..] + ".");
+    }
+    chart
+}
+
+/// The measure over the levels of one factor, a line for each level of another, all else averaged: one chart for each of the pairs of
+/// factors that interact most, or for the pair that the study puts on rows and colour.
+pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
+    let metric = scene.study.own_measure();
+    let effects = ranked(effects_of(scene.study, scene.cells, scene.intervals));
+    let mut pairs: Vec<(Setting, Setting)> = Vec::new();
+    for effect in &effects {
+        if let [first, second] = effect.changes.as_slice() {
+            let pair = (first.setting.clone(), second.setting.clone());
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+    }
+    if let (Place::Setting(rows), Place::Setting(colour)) = (&scene.study.rows, &scene.study.colour) {
+        let is_asked = |a: &Setting, b: &Setting| a.key == *rows && b.key == *colour;
+        pairs.retain(|(a, b)| is_asked(a, b) || is_asked(b, a));
+        pairs.iter_mut().filter(|(a, _)| a.key != *rows).for_each(|pair| std::mem::swap(&mut pair.0, &mut pair.1));
+    }
+    let count = pairs.len();
+    pairs.truncate(PAIRS);
+    let mut charts: Vec<Chart> = pairs.iter().map(|pair| interaction(scene, metric, pair)).collect();
+    charts.retain(|chart| !chart.is_empty());
+    let mut note = "Each point is the geometric mean over all combinations of the other factors that every level has; lines that are \
+                    not parallel on a logarithmic axis show an interaction."
+        .to_owned();
+    if count > PAIRS {
+        note += &format!(
+            " Drawn are the {PAIRS} of {count} pairs of factors that interact most: choose rows and colour for another."
+        );
+    }
+    match charts.first_mut() {
+        Some(chart) => chart.notes.push(note),
+        None => charts.push(Chart {
+            title: "Interactions".to_owned(),
+            geometry: Geometry::Profile,
+            intervals: String::new(),
+            x: Axis::default(),
+            y: Axis::default(),
+            panels: Vec::new(),
+            notes: vec!["No two factors have cells for every combination of two of their levels.".to_owned()],
+        }),
+    }
+    charts
+}
+
+fn interaction(scene: &Scene, metric: &str, (first, second): &(Setting, Setting)) -> Chart {
+    let (measure, unit, factor) = shown_measure(scene, metric);
+    let values = |cell: &Cell| by_repeat(cell, metric);
+    let mut chart = Chart {
+        title: format!("{} × {}", first.name, second.name),
+        geometry: Geometry::Profile,
+        intervals: String::new(),
+        x: Axis::new(&*first.name, &*first.unit),
+        y: Axis { scale: Scale::Log, ..Axis::new(measure, unit) },
+        panels: vec![Panel { title: String::new(), series: Vec::new() }],
+        notes: Vec::new(),
+    };
+    for mean in mean_cells(scene.cells, &values, (&first.key, &second.key), scene.intervals) {
+        let x = place_of(&mut chart.x.categories, level_name(first, &mean.first)) as f64;
+        let name = level_name(second, &mean.second);
+        let series = &mut chart.panels[0].series;
+        let place = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+            let change = Change { setting: second.clone(), base: mean.second.clone(), level: mean.second.clone() };
+            let look = look(&change, series.len());
+            series.push(Series { name, look, variant: 0, role: Role::Measured, points: Vec::new() });
+            series.len() - 1
+        });
+        let value: Value = scaled(mean.value, factor);
+        series[place].points.push(Point { x, value, ratio: None, cell: None });
     }
     chart
 }

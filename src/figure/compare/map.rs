@@ -19,6 +19,7 @@ pub(super) fn map(scene: &Scene) -> Chart {
     let mut chart = Chart {
         title: Axis::new(name, unit).title(),
         geometry: Geometry::Heat,
+        intervals: String::new(),
         x: axis(across.as_ref()),
         y: axis(down.as_ref()),
         panels: Vec::new(),

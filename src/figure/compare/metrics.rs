@@ -37,6 +37,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     let mut chart = Chart {
         title: name.to_owned(),
         geometry: if study.metric_unit == MetricUnit::OfShown { Geometry::Stacked } else { Geometry::Bars },
+        intervals: String::new(),
         x: Axis::new("", ""),
         y: Axis::new(name, unit),
         panels,

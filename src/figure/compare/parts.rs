@@ -45,6 +45,7 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
         Chart {
         title: "Parts of a step".to_owned(),
         geometry,
+        intervals: String::new(),
         x: Axis { categories: categories.clone(), ..Axis::default() },
         y,
         panels: vec![Panel { title: String::new(), series: series.clone() }],

@@ -61,6 +61,7 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     let chart = Chart {
         title: format!("{name} over GPUs"),
         geometry: Geometry::Scaling,
+        intervals: String::new(),
         x: Axis::new("GPUs", ""),
         y: Axis::new(name, unit),
         panels: lines.panels,
@@ -81,7 +82,7 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
         let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2);
         let Some((fewest, _, base)) = cells.iter().find(alike) else { continue };
         let lost = if ideal == Scaling::Constant { 1.0 } else { fewest / x };
-        let value = over_baseline(cell, Some(base), of).map(|ratio| scaled(ratio, 100.0 * lost));
+        let value = over_baseline(cell, Some(base), of, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
         let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
         lines.add(scene, cell, &["gpus"], point.into_iter().collect());
     }
@@ -92,6 +93,7 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
     Chart {
         title: "Parallel efficiency".to_owned(),
         geometry: Geometry::Scaling,
+        intervals: String::new(),
         x: Axis::new("GPUs", ""),
         y: Axis::new("Efficiency", "%"),
         panels: lines.panels,

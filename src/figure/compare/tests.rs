@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::{RunSummary, fixture, summarise_run};
 use crate::figure::chart::{Look, Role};
-use crate::figure::{Format, Over, Place, preset, render};
+use crate::figure::{Format, Limits, Over, Place, preset, render};
 
 fn runs(cells: &[(&str, i64, f64)]) -> Vec<RunSummary> {
     let run = |(precision, gpus, step_time_s): &(&str, i64, f64), repeat: u32| {
@@ -190,4 +190,159 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
     };
     assert!((of("Host waits for data") - 0.005).abs() < 1e-9, "{}", of("Host waits for data"));
     assert!((of("All else") - 0.095).abs() < 1e-9);
+}
+
+/// The first six cells of `runs`, repeats with a spread that none of them has in common.
+fn repeated(cells: &[(&str, i64, f64)], repeats: u32) -> Vec<RunSummary> {
+    let run = |(precision, gpus, step_time_s): &(&str, i64, f64), repeat: u32| {
+        let noise = 1.0 + 0.01 * f64::from((repeat * 7 + *gpus as u32 * 3 + precision.len() as u32) % 5);
+        summarise_run(&fixture::run(&fixture::cell(precision, *gpus, "ddp-ds"), repeat, step_time_s * noise))
+    };
+    cells.iter().flat_map(|cell| (1..=repeats).map(move |repeat| run(cell, repeat))).collect()
+}
+
+#[test]
+fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
+    let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05)], 3);
+    let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("effects").unwrap());
+    assert_eq!(table.rows.len(), 3, "two main effects and their interaction");
+    let csv = render(&table, Format::Csv);
+    let head = "effect,change,ratio_median,ratio_low,ratio_high,ratio_n,ratio_method,verdict,verdict_p,verdict_p_holm,\
+                verdict_detectable,verdict_equal_within,groups,words,marks";
+    assert_eq!(csv.lines().next(), Some(head));
+    let first = csv.lines().nth(1).unwrap();
+    assert!(first.starts_with("Precision,fp16 over fp32,4.4") && first.contains(",3,range,faster,"), "{first}");
+    assert!(first.contains("fp16 is 4.4") && first.contains(" times as fast as fp32"), "{first}");
+    let json: serde_json::Value = serde_json::from_str(&render(&table, Format::Json)).unwrap();
+    assert_eq!((&json["rows"][0]["verdict"]["verdict"], json["rows"][0].get("cell")), (&"faster".into(), None));
+    assert!(table.notes.iter().any(|note| note.contains("its interval over repeats")), "{:?}", table.notes);
+}
+
+#[test]
+fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
+    let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05)], 3);
+    let tornado = of(&runs, &preset("tornado").unwrap());
+    let names = &tornado.charts[0].x.categories;
+    assert_eq!(names, &["fp16 over fp32", "2 GPUs over 1", "fp16 × 2 GPUs"]);
+    let interactions = of(&runs, &preset("interactions").unwrap());
+    let chart = &interactions.charts[0];
+    assert_eq!(
+        (chart.title.as_str(), &chart.x.categories[..]),
+        ("Precision × GPUs", &["fp32".into(), "fp16".into()][..])
+    );
+    let lines: Vec<(&str, usize)> = chart.series().map(|line| (line.name.as_str(), line.points.len())).collect();
+    assert_eq!(lines, [("1 GPU", 2), ("2 GPUs", 2)]);
+    let asked = Study {
+        rows: Place::Setting("gpus".into()),
+        colour: Place::Setting("precision".into()),
+        ..preset("interactions").unwrap()
+    };
+    assert_eq!(of(&runs, &asked).charts[0].title, "GPUs × Precision");
+}
+
+#[test]
+fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
+    let cells = [("fp32", 1, 0.4), ("fp16", 1, 0.1)];
+    let mut runs = repeated(&cells, 8);
+    let note = |runs: &[RunSummary]| of(runs, &Study::default()).charts[0].intervals.clone();
+    assert_eq!(note(&runs), "Error bars: 95 % intervals of the median (n = 8).");
+    runs.truncate(11);
+    let mixed = of(&runs, &Study::default());
+    let methods: Vec<_> =
+        mixed.charts[0].series().flat_map(|series| &series.points).map(|point| point.value.method).collect();
+    assert_eq!(methods, [Method::Range; 2]);
+    let expected = "Error bars: range of repeats (n = 3 to 8), which holds the true median in 75 to 99.22 % of cases.";
+    assert_eq!(mixed.charts[0].intervals, expected);
+    // The table keeps the narrower interval, and says so.
+    assert!(mixed.table.notes.iter().any(|note| note.contains("of 8 repeats, by order statistics")));
+    assert_eq!(note(&repeated(&cells, 1)), "");
+}
+
+#[test]
+fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
+    let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.3995), ("fp16", 1, 0.1), ("bf16", 1, 0.1)], 4);
+    let table = of(&runs, &Study::default()).table;
+    let place = table.columns.iter().position(|column| column.key == "verdict").unwrap();
+    assert_eq!(table.columns[place - 1].key, "ratio");
+    let told: Vec<String> =
+        table
+            .rows
+            .iter()
+            .map(|row| {
+                if let CellValue::Verdict(judged) = &row.values[place] { judged.to_string() } else { "–".to_owned() }
+            })
+            .collect();
+    assert_eq!((told[0].as_str(), told[2].as_str(), told[3].as_str()), ("–", "faster", "faster"), "{told:?}");
+    assert!(told[1].starts_with("undecided: could show "), "{told:?}");
+    assert!(table.notes.iter().any(|note| note.contains("over all 3 comparisons (Holm)")), "{:?}", table.notes);
+    let wide = Study { equal_within: 0.2, ..Study::default() };
+    let csv = render(&of(&runs, &wide).table, Format::Csv);
+    assert!(csv.lines().nth(2).unwrap().contains(",equal,"), "{csv}");
+}
+
+#[test]
+fn the_fastest_cell_within_limits_is_named_with_those_not_told_apart() {
+    let mut runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.099)], 3);
+    for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp32-1")) {
+        run.values.insert("peak_device_bytes".into(), 4e9);
+    }
+    let told = |memory_gb: Option<f64>, accuracy: Option<f64>| {
+        let limits = Limits { memory_bytes: memory_gb.map(|gb| gb * 1e9), accuracy };
+        of(&runs, &Study { limits, measure: Some("epoch_time_s".into()), ..Study::default() }).fastest
+    };
+    assert_eq!(told(None, None), None);
+    let all = told(Some(20.0), Some(0.9)).unwrap();
+    assert!(all.starts_with("fastest with memory ≤ 20.0 GB, accuracy ≥ 90.0 %: fp16 · "), "{all}");
+    assert!(all.contains("; not told apart from it: fp16 · "), "{all}");
+    let small = told(Some(5.0), None).unwrap();
+    assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells are over a limit");
+    assert_eq!(told(None, Some(0.99)).as_deref(), Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells are over a limit"));
+}
+
+#[test]
+fn the_pareto_front_is_of_time_memory_and_energy() {
+    let mut runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.3)], 2);
+    let set = |runs: &mut Vec<RunSummary>, cell: &str, gb: f64, energy_j: f64| {
+        for run in runs.iter_mut().filter(|run| run.cell.starts_with(cell)) {
+            run.values.insert("peak_device_bytes".into(), gb * 1e9);
+            run.values.insert("energy_j".into(), energy_j);
+        }
+    };
+    set(&mut runs, "fp32-1", 2.0, 100.0);
+    set(&mut runs, "fp32-2", 9.0, 50.0);
+    set(&mut runs, "fp16-1", 5.0, 200.0);
+    set(&mut runs, "fp16-2", 6.0, 300.0);
+    let pareto = of(&runs, &preset("pareto").unwrap());
+    assert_eq!(
+        pareto.charts.iter().map(|chart| chart.x.name.as_str()).collect::<Vec<_>>(),
+        ["Peak on the device", "Energy"]
+    );
+    let place = pareto.table.columns.iter().position(|column| column.key == "front").unwrap();
+    let told: Vec<String> = pareto
+        .table
+        .rows
+        .iter()
+        .map(|row| if let CellValue::Text(text) = &row.values[place] { text.clone() } else { String::new() })
+        .collect();
+    // Little energy saves the second; the fourth is bettered by the third in all.
+    assert_eq!(told, ["on the front", "on the front", "on the front", "bettered"]);
+    let front = pareto.charts[0].series().find(|series| series.role == Role::Ideal).unwrap();
+    assert_eq!(front.points.iter().map(|point| point.x).collect::<Vec<_>>(), [2.0, 5.0, 5.0]);
+    assert!(
+        pareto.charts[0].notes[0]
+            .starts_with("3 of 4 cells are on the front of training time, peak on the device, energy")
+    );
+}
+
+#[test]
+fn outliers_are_named_with_their_marks_and_stay_in_the_values() {
+    let mut runs = repeated(&[("fp32", 1, 0.4), ("fp16", 1, 0.1)], 6);
+    runs[5].values.insert("epoch_time_s".into(), 12.0);
+    runs[5].marks.push(crate::analysis::Mark::Throttled(vec!["sw_power_cap".to_owned()]));
+    let table = of(&runs, &Study { measure: Some("epoch_time_s".into()), ..Study::default() }).table;
+    let note = table.notes.iter().find(|note| note.starts_with("outlier")).unwrap();
+    assert!(note.starts_with("outlier, kept in all values: fp32-1-ddp-ds-r6: epoch time 12.0 s (+1"), "{note}");
+    assert!(note.ends_with("; throttled"), "{note}");
+    let column = table.columns.iter().position(|column| column.key == "epoch_time_s").unwrap();
+    assert!(matches!(&table.rows[0].values[column], CellValue::Measure(value) if value.n == 6));
 }

@@ -82,14 +82,51 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
         top += above + height + below + BETWEEN.1;
     }
     scene.height = top - BETWEEN.1 + MARGIN;
+    say_intervals(&mut scene, kind, &shown);
     scene
+}
+
+/// Says below everything what bars and bands for intervals mean: a picture goes where its notes do not.
+fn say_intervals(scene: &mut Scene, kind: Type, charts: &[&Chart]) {
+    let typist = kind.typist;
+    let mut texts: Vec<&str> = Vec::new();
+    for chart in charts.iter().filter(|chart| !chart.intervals.is_empty()) {
+        if !texts.contains(&chart.intervals.as_str()) {
+            texts.push(&chart.intervals);
+        }
+    }
+    let room = scene.width - 2.0 * MARGIN;
+    let mut lines: Vec<String> = Vec::new();
+    for text in texts {
+        let mut line = String::new();
+        for word in text.split(' ') {
+            let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
+            if !line.is_empty() && typist.width(&Line::plain(&longer), kind.small) > room {
+                lines.push(std::mem::replace(&mut line, word.to_owned()));
+            } else {
+                line = longer;
+            }
+        }
+        lines.push(line);
+    }
+    if lines.is_empty() {
+        return;
+    }
+    scene.height += 2.0;
+    for line in lines {
+        let at = (MARGIN, scene.height + typist.ascent(kind.small));
+        let line = typist.cut(&line, kind.small, room);
+        typist.set(scene, &Line::plain(line), kind.small, at, Anchor::Start);
+        scene.height += typist.leading(kind.small);
+    }
+    scene.height += MARGIN;
 }
 
 /// The charts with a sign of its own for each look: where colours do not tell them apart, signs must, though a level
 /// then has not the same sign everywhere.
 fn told_apart(charts: &[Chart]) -> Vec<Chart> {
     let mut charts = charts.to_vec();
-    let lines = |chart: &&mut Chart| matches!(chart.geometry, Geometry::Lines | Geometry::Scaling);
+    let lines = |chart: &&mut Chart| matches!(chart.geometry, Geometry::Lines | Geometry::Scaling | Geometry::Profile);
     if !charts.iter_mut().filter(lines).any(|chart| chart.series().any(|series| series.variant > 0)) {
         return charts;
     }
@@ -140,7 +177,7 @@ fn letter(index: usize) -> String {
 }
 
 fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, edges: &Edges) {
-    let upright = matches!(spot.chart.geometry, Geometry::Effects | Geometry::Gantt);
+    let upright = matches!(spot.chart.geometry, Geometry::Effects | Geometry::Tornado | Geometry::Gantt);
     if upright {
         spot.bottom.draw_grid(scene, area, true);
     } else if spot.chart.geometry != Geometry::Heat {
@@ -205,7 +242,7 @@ impl Grid {
 
     fn data_height(&self, spot: &Spot, style: &Style, kind: Type) -> f64 {
         let rows = match (&spot.left, spot.chart.geometry) {
-            (Side::Names(names, _), Geometry::Effects) => names.len() as f64 * kind.size * 1.7,
+            (Side::Names(names, _), Geometry::Effects | Geometry::Tornado) => names.len() as f64 * kind.size * 1.7,
             (Side::Names(names, _), _) => names.len() as f64 * kind.size * 2.1,
             (Side::Numbers(_), _) => {
                 let most = if style.width == Width::Page && self.columns < 3 { 165.0 } else { 132.0 };
@@ -224,7 +261,13 @@ fn least_width(spot: &Spot) -> f64 {
         Geometry::Bars | Geometry::Strip => places * (3.0 + 4.0 * spot.panel.series.len() as f64).min(24.0),
         Geometry::Stacked | Geometry::Percent => places * 8.0,
         Geometry::Heat => places * 22.0,
-        Geometry::Lines | Geometry::Scaling | Geometry::Effects | Geometry::Gantt => 70.0,
+        Geometry::Profile => (places * 18.0).max(80.0),
+        Geometry::Lines
+        | Geometry::Scaling
+        | Geometry::Effects
+        | Geometry::Tornado
+        | Geometry::Scatter
+        | Geometry::Gantt => 70.0,
     }
     .max(60.0)
 }
@@ -243,9 +286,24 @@ fn spots(charts: &[Chart]) -> Vec<Spot<'_>> {
 
 fn sides(chart: &Chart) -> (Side, Side) {
     let names = |axis: &crate::figure::Axis| Side::Names(axis.categories.clone(), Line::plain(axis.title()));
-    let values = || Ruler::new(&chart.y, span(chart), !matches!(chart.geometry, Geometry::Lines | Geometry::Strip), 5);
+    let values = || {
+        Ruler::new(
+            &chart.y,
+            span(chart),
+            !matches!(chart.geometry, Geometry::Lines | Geometry::Strip | Geometry::Profile),
+            5,
+        )
+    };
     match chart.geometry {
-        Geometry::Bars | Geometry::Strip | Geometry::Stacked => (Side::Numbers(values()), names(&chart.x)),
+        Geometry::Bars | Geometry::Strip | Geometry::Stacked | Geometry::Profile => {
+            (Side::Numbers(values()), names(&chart.x))
+        }
+        Geometry::Scatter => {
+            let places =
+                chart.series().flat_map(|series| &series.points).map(|point| point.x).filter(|x| x.is_finite());
+            let ends = places.fold((0.0, f64::NEG_INFINITY), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
+            (Side::Numbers(values()), Side::Numbers(Ruler::new(&chart.x, ends, true, 5)))
+        }
         Geometry::Percent => {
             let axis = crate::figure::Axis::new(chart.y.name.clone(), "%");
             (Side::Numbers(Ruler::new(&axis, (0.0, 100.0), true, 5)), names(&chart.x))
@@ -274,7 +332,7 @@ fn sides(chart: &Chart) -> (Side, Side) {
             (names(&chart.y), Side::Numbers(Ruler::new(&chart.x, (0.0, last), true, 6)))
         }
         Geometry::Heat => (names(&chart.y), names(&chart.x)),
-        Geometry::Effects => {
+        Geometry::Effects | Geometry::Tornado => {
             let (low, high) = span(chart);
             // 1 says: no effect. It is always in sight.
             let ends = (low.min(1.0), high.max(1.0));

@@ -44,7 +44,7 @@ impl Legend {
                 }
             }
         }
-        let ideal = |series: &&Series| series.role == Role::Ideal && series.name == "ideal";
+        let ideal = |series: &&Series| series.role == Role::Ideal && ["ideal", "front"].contains(&series.name.as_str());
         if let Some(series) = charts.iter().flat_map(|chart| chart.series()).find(ideal) {
             let paint = Paint::of(&crate::figure::Look::Grey, 0, palette);
             let (name, geometry) = (series.name.clone(), Geometry::Scaling);
@@ -116,7 +116,7 @@ fn sample(scene: &mut Scene, entry: &Entry, x: f64, middle: f64, kind: Type) {
         let half = kind.typist.capital(kind.small) / 2.0 + 0.4;
         bar(scene, &Area::between((x, middle - half), (x + SAMPLE.0, middle + half)), &entry.paint);
     } else {
-        if entry.geometry != Geometry::Strip {
+        if !matches!(entry.geometry, Geometry::Strip | Geometry::Scatter) {
             scene.line(&[(x, middle), (x + SAMPLE.0, middle)], entry.paint.stroke(1.1));
         }
         marker(scene, (x + SAMPLE.0 / 2.0, middle), 1.9, &entry.paint);
@@ -137,8 +137,14 @@ fn needs_one(chart: &Chart) -> bool {
             .all(|point| chart.x.categories.get(point.x as usize).is_some_and(|name| *name == series.name))
     };
     match chart.geometry {
-        Geometry::Heat | Geometry::Effects => false,
+        Geometry::Heat | Geometry::Effects | Geometry::Tornado => false,
         Geometry::Bars | Geometry::Strip => !chart.series().all(named_below),
-        Geometry::Stacked | Geometry::Percent | Geometry::Gantt | Geometry::Lines | Geometry::Scaling => true,
+        Geometry::Stacked
+        | Geometry::Percent
+        | Geometry::Gantt
+        | Geometry::Lines
+        | Geometry::Scaling
+        | Geometry::Profile
+        | Geometry::Scatter => true,
     }
 }

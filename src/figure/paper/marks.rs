@@ -39,6 +39,11 @@ impl Field<'_> {
         self.area.top + self.left.place(row) * self.area.height
     }
 
+    /// How many rows there are.
+    fn rows(&self) -> f64 {
+        if let Side::Names(names, _) = self.left { names.len().max(1) as f64 } else { 1.0 }
+    }
+
     fn paint(&self, series: &Series) -> Paint {
         Paint::of(&series.look, series.variant, self.palette)
     }
@@ -70,7 +75,10 @@ pub(super) fn draw(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pane
         Geometry::Strip => strip(scene, field, chart, panel),
         Geometry::Gantt => gantt(scene, field, chart, panel),
         Geometry::Heat => heat(scene, field, chart, panel),
-        Geometry::Effects => effects(scene, field, panel),
+        Geometry::Effects => effects(scene, field, panel, false),
+        Geometry::Tornado => effects(scene, field, panel, true),
+        Geometry::Profile => lines(scene, field, panel, false),
+        Geometry::Scatter => scatter(scene, field, panel),
     }
 }
 
@@ -312,17 +320,48 @@ fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     }
 }
 
-fn effects(scene: &mut Scene, field: &Field, panel: &Panel) {
+/// What was measured as points, held against a front.
+fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
+    let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
+    for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
+        let paint = field.paint(series);
+        if series.role == Role::Ideal {
+            let points: Vec<(f64, f64)> =
+                sound(series).map(|point| (field.x(point.x), field.y(point.value.median))).collect();
+            scene.line(&points, ideal_stroke(&paint));
+            continue;
+        }
+        for point in sound(series) {
+            field.whisker(scene, field.x(point.x), &point.value, 1.8);
+            marker(scene, (field.x(point.x), field.y(point.value.median)), 2.2, &paint);
+        }
+    }
+}
+
+fn effects(scene: &mut Scene, field: &Field, panel: &Panel, from_one: bool) {
     let one = field.x(1.0);
     scene.line(&[(one, field.area.top), (one, field.area.bottom())], Stroke::new(INK, 0.6));
     for series in &panel.series {
         let paint = field.paint(series);
         for point in sound(series) {
             let y = field.row(point.x);
+            let at = field.x(point.value.median);
+            if from_one {
+                let half = (0.3 * field.area.height / field.rows()).min(4.5);
+                bar(scene, &Area::between((one.min(at), y - half), (one.max(at), y + half)), &paint);
+                if let Some(ends) = point.value.interval {
+                    let (low, high) = (field.x(ends.low), field.x(ends.high));
+                    scene.line(&[(low, y), (high, y)], Stroke::new(INK, 0.6));
+                    for x in [low, high] {
+                        scene.line(&[(x, y - 1.8), (x, y + 1.8)], Stroke::new(INK, 0.6));
+                    }
+                }
+                continue;
+            }
             if let Some(ends) = point.value.interval {
                 scene.line(&[(field.x(ends.low), y), (field.x(ends.high), y)], Stroke::new(paint.line, 1.2));
             }
-            marker(scene, (field.x(point.value.median), y), 2.2, &paint);
+            marker(scene, (at, y), 2.2, &paint);
         }
     }
 }

@@ -77,7 +77,20 @@ fn svg(figure: &Figure) -> Vec<u8> {
 
 #[test]
 fn every_form_is_written_as_the_golden_files_show() {
-    for id in ["times", "loss", "memory", "scaling", "effects", "repeats", "map", "parts", "activity"] {
+    for id in [
+        "times",
+        "loss",
+        "memory",
+        "scaling",
+        "effects",
+        "tornado",
+        "interactions",
+        "pareto",
+        "repeats",
+        "map",
+        "parts",
+        "activity",
+    ] {
         compare(&format!("{id}.svg"), &svg(&preset(id)));
     }
     let style = Style { width: Width::Page, font: Family::Serif, palette: Palette::Grey, size_pt: 9.0 };
@@ -239,7 +252,7 @@ fn a_figure_of_the_first_version_opens_as_the_study_that_it_meant() {
     assert!(read("scalling").unwrap_err().to_string().contains("did you mean \"scaling\""));
 }
 
-const GEOMETRIES: [Geometry; 9] = [
+const GEOMETRIES: [Geometry; 12] = [
     Geometry::Bars,
     Geometry::Lines,
     Geometry::Scaling,
@@ -249,6 +262,9 @@ const GEOMETRIES: [Geometry; 9] = [
     Geometry::Gantt,
     Geometry::Heat,
     Geometry::Effects,
+    Geometry::Tornado,
+    Geometry::Profile,
+    Geometry::Scatter,
 ];
 
 fn number() -> impl Strategy<Value = f64> {
@@ -297,6 +313,7 @@ fn chart() -> impl Strategy<Value = Chart> {
                 Chart {
                     title: String::new(),
                     geometry,
+                    intervals: String::new(),
                     x: Axis { categories: categories.clone(), ..Axis::new(x.clone(), "s") },
                     y: Axis { categories: categories.clone(), scale, ..Axis::new(y.clone(), "images/s") },
                     panels: panels.into_iter().map(panel).collect(),

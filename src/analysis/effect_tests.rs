@@ -1,0 +1,181 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::analysis::{EQUAL_WITHIN, Interval, RunSummary, Verdict, cells, fixture, summarise_run};
+
+const FASTER: Reading =
+    Reading { inverse: true, of_speed: true, equal_within: EQUAL_WITHIN, intervals: Intervals::ByCount };
+
+/// Runs of cells: precision, GPUs, and the time of each repeat.
+fn runs(cells: &[(&str, i64, &[f64])]) -> Vec<RunSummary> {
+    let run = |precision: &str, gpus: i64, repeat: u32, time_s: f64| {
+        let record = fixture::run(&fixture::cell(precision, gpus, "ddp-ds"), repeat, 0.01);
+        let mut run = summarise_run(&record);
+        run.values.insert("total_time_s".into(), time_s);
+        run
+    };
+    let of = |(precision, gpus, times): &(&str, i64, &[f64])| -> Vec<RunSummary> {
+        times.iter().zip(1..).map(|(time_s, repeat)| run(precision, *gpus, repeat, *time_s)).collect()
+    };
+    cells.iter().flat_map(of).collect()
+}
+
+fn times(cell: &Cell) -> Vec<(u32, f64)> {
+    cell.runs.iter().filter_map(|run| Some((run.repeat, run.value("total_time_s")?))).collect()
+}
+
+/// What stands for an effect in these tests: `fp16/fp32`, or `fp16/fp32 × 4/1`.
+fn name(effect: &Effect) -> String {
+    let changes = effect.changes.iter().map(|change| format!("{}/{}", change.level, change.base));
+    changes.collect::<Vec<_>>().join(" × ")
+}
+
+fn effects_of(data: &[(&str, i64, &[f64])]) -> Vec<(String, Effect)> {
+    let runs = runs(data);
+    effects(&cells(&runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect()
+}
+
+fn find(found: &[(String, Effect)], name: &str) -> Effect {
+    found.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("no {name}: {found:?}")).1.clone()
+}
+
+#[test]
+fn a_main_effect_is_the_geometric_mean_over_pairs_that_are_otherwise_equal() {
+    let found = effects_of(&[
+        ("fp32", 1, &[40.0]),
+        ("fp32", 2, &[20.0]),
+        ("fp16", 1, &[10.0]),
+        ("fp16", 2, &[10.0]),
+        ("fp64", 4, &[900.0]),
+    ]);
+    let fp16 = find(&found, "fp16/fp32");
+    // 4 times and twice as fast.
+    assert!((fp16.value.median - 8.0_f64.sqrt()).abs() < 1e-9 && fp16.groups == 2, "{fp16:?}");
+    assert_eq!((fp16.value.interval, fp16.judgement.verdict), (None, Verdict::Undecided));
+    // Nothing is otherwise equal to the only fp64 cell.
+    assert!(found.iter().all(|(name, _)| !name.contains("fp64")), "{found:?}");
+}
+
+#[test]
+fn what_pairs_differ_in_is_an_interaction_and_not_in_the_main_effects_interval() {
+    let near = |base: f64| [base, base * 1.01, base * 0.99];
+    let (a, b, c, d) = (near(80.0), near(80.0), near(40.0), near(10.0));
+    // Repeats of one cell go together with the others': the first change halves the time on one GPU, and takes 1/8 on two.
+    let found = effects_of(&[("fp32", 1, &a), ("fp32", 2, &b), ("fp16", 1, &c), ("fp16", 2, &d)]);
+    let main = find(&found, "fp16/fp32");
+    let Interval { low, high } = main.value.interval.unwrap();
+    assert!((main.value.median - 4.0).abs() < 1e-9 && low > 3.9 && high < 4.1, "{main:?}");
+    assert_eq!((main.judgement.verdict, main.value.n, main.groups), (Verdict::Faster, 3, 2));
+    let interaction = find(&found, "fp16/fp32 × 2/1");
+    assert!((interaction.value.median - 4.0).abs() < 1e-9, "{interaction:?}");
+    assert_eq!((interaction.groups, interaction.judgement.verdict), (1, Verdict::Faster));
+    assert_eq!(
+        found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["fp16/fp32", "2/1", "fp16/fp32 × 2/1"]
+    );
+}
+
+#[test]
+fn the_noise_of_repeats_is_the_width_of_the_interval() {
+    let slower = |base: f64, noise: [f64; 6]| noise.map(|log: f64| base * log.exp());
+    let (a, b) = (slower(80.0, [0.0; 6]), slower(40.0, [0.2, -0.1, 0.1, -0.2, 0.05, -0.05]));
+    let found = effects_of(&[("fp32", 1, &a), ("fp16", 1, &b)]);
+    let logs: Vec<(u32, f64)> = a.iter().zip(1..).map(|(time, repeat)| (repeat, *time)).collect();
+    let base: Vec<(u32, f64)> = b.iter().zip(1..).map(|(time, repeat)| (repeat, *time)).collect();
+    let ratio = crate::analysis::ratio(&logs, &base).unwrap();
+    let value = find(&found, "fp16/fp32").value;
+    assert!((value.median - ratio.median).abs() < 1e-12, "one pair is a ratio: {value:?}");
+    let (seen, expected) = (value.interval.unwrap(), ratio.interval.unwrap());
+    assert!(
+        (seen.low - expected.low).abs() < 1e-12 && (seen.high - expected.high).abs() < 1e-12,
+        "{seen:?} {expected:?}"
+    );
+}
+
+#[test]
+fn a_repeat_that_a_pair_lacks_leaves_its_difference_out_of_the_noise() {
+    let found =
+        effects_of(&[("fp32", 1, &[80.0; 3]), ("fp32", 2, &[80.0; 3]), ("fp16", 1, &[40.0; 3]), ("fp16", 2, &[10.0])]);
+    let main = find(&found, "fp16/fp32");
+    assert!((main.value.median - 4.0).abs() < 1e-9, "{main:?}");
+    let Interval { low, high } = main.value.interval.unwrap();
+    assert!((low - 4.0).abs() < 1e-9 && (high - 4.0).abs() < 1e-9, "{main:?}");
+    assert_eq!(find(&found, "fp16/fp32 × 2/1").value.n, 1);
+}
+
+#[test]
+fn one_cell_and_none_have_no_effects() {
+    assert!(effects_of(&[("fp32", 1, &[0.4])]).is_empty());
+    assert!(effects_of(&[]).is_empty());
+}
+
+/// Seconds of arXiv 2503.15252 Table 2: 20 epochs with strategy ddp-ds on 1 to 4 GPUs, pin_memory off.
+const TABLE_2: [(&str, [f64; 4]); 3] = [
+    ("fp64", [6266.0, 3339.0, 2318.0, 1937.0]),
+    ("fp32", [3721.0, 2094.0, 1483.0, 1256.0]),
+    ("fp16", [2477.0, 1445.0, 1049.0, 919.0]),
+];
+/// Table 3: the same in fp32, pin_memory off and on.
+const TABLE_3: [(&str, [f64; 4]); 2] =
+    [("off", [3792.0, 2205.0, 1579.0, 1358.0]), ("on", [2921.0, 1733.0, 1283.0, 1165.0])];
+
+fn assert_effects(found: &[(String, Effect)], expected: &[(&str, f64)]) {
+    for (name, ratio) in expected {
+        let seen = find(found, name).value.median;
+        assert!((seen - ratio).abs() < 5e-5, "{name}: {seen} for {ratio}");
+    }
+}
+
+#[test]
+fn effects_of_the_published_table_2_agree_with_a_recomputation_by_hand() {
+    let columns = TABLE_2.iter().flat_map(|(precision, times)| {
+        times.iter().zip(1..).map(move |(time_s, gpus)| (*precision, gpus, std::slice::from_ref(time_s)))
+    });
+    let found = effects_of(&columns.collect::<Vec<_>>());
+    // Geometric means of printed times over printed times; 1.4321 = ⁴√(3721/2477 · 2094/1445 · 1483/1049 · 1256/919).
+    let expected = [
+        ("fp16/fp32", 1.432_091),
+        ("fp64/fp32", 0.626_945),
+        ("2/1", 1.788_017),
+        ("4/1", 2.956_064),
+        ("fp16/fp32 × 4/1", 0.909_79),
+        ("fp64/fp32 × 4/1", 1.091_92),
+    ];
+    assert_effects(&found, &expected);
+}
+
+#[test]
+fn effects_of_the_published_table_3_agree_with_a_recomputation_by_hand() {
+    let mut all = Vec::new();
+    for (pin, times) in TABLE_3 {
+        let cells: Vec<(&str, i64, &[f64])> =
+            times.iter().zip(1..).map(|(time_s, gpus)| ("fp32", gpus, std::slice::from_ref(time_s))).collect();
+        for mut run in runs(&cells) {
+            let level = [("pin_memory".into(), Level::text(pin))];
+            let levels = run.levels.iter().map(|(key, level)| (key.clone(), level.clone())).chain(level);
+            run.levels = crate::plan::Levels::new(levels.collect::<Vec<_>>());
+            run.identity = None;
+            run.cell = format!("{}-{pin}", run.cell);
+            all.push(run);
+        }
+    }
+    let cells = cells(&all);
+    let found: Vec<_> = effects(&cells, &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect();
+    assert_effects(&found, &[("on/off", 1.240_706), ("4/1", 2.645_983), ("4/1 × on/off", 0.897_92)]);
+}
+
+#[test]
+fn means_of_levels_are_over_combinations_that_all_of_them_have() {
+    let runs = runs(&[
+        ("fp32", 1, &[40.0, 44.0]),
+        ("fp32", 2, &[20.0, 22.0]),
+        ("fp16", 1, &[10.0, 11.0]),
+        ("fp16", 2, &[10.0, 11.0]),
+    ]);
+    let found = mean_cells(&cells(&runs), &times, ("precision", "gpus"), Intervals::ByCount);
+    let told: Vec<String> =
+        found.iter().map(|one| format!("{} {} {:.2}", one.first, one.second, one.value.median)).collect();
+    assert_eq!(told, ["fp32 1 41.95", "fp32 2 20.98", "fp16 1 10.49", "fp16 2 10.49"]);
+    assert_eq!(found[0].value.interval.map(|ends| ends.low.round()), Some(40.0));
+    assert!(mean_cells(&cells(&runs[..6]), &times, ("precision", "gpus"), Intervals::ByCount).is_empty());
+}

@@ -1,0 +1,211 @@
+//! Cells that no other betters in time, memory and energy at once; and the fastest within limits of memory and accuracy.
+
+use super::arrange::name_of;
+
+use super::{Scene, shown_measure};
+use crate::analysis::{Better, Cell, Intervals, Measure, Setting, Value, Verdict, front, measure_of};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::number::significant;
+use crate::figure::study::{MEMORY, Study};
+use crate::figure::table::{by_repeat, judge_cells, scaled};
+
+/// Cells of the front that are told apart by their looks.
+const NAMED: usize = 8;
+/// Cells that are named as not told apart from the fastest.
+const TIES: usize = 4;
+
+/// The respects in which cells compete: the study's measure, then memory and energy as far as runs tell them.
+fn respects(study: &Study, cells: &[Cell]) -> Vec<String> {
+    let is_told = |key: &str| cells.iter().any(|cell| !by_repeat(cell, key).is_empty());
+    let memory = ["peak_device_bytes", MEMORY[0]].into_iter().find(|key| is_told(key));
+    let energy = Some("energy_j").filter(|key| is_told(key));
+    let first = study.own_measure();
+    let others = memory.into_iter().chain(energy).filter(|key| *key != first);
+    std::iter::once(first).chain(others).map(str::to_owned).collect()
+}
+
+fn value_of(cell: &Cell, key: &str, intervals: Intervals) -> Option<Value> {
+    intervals.of(&by_repeat(cell, key).into_iter().map(|(_, value)| value).collect::<Vec<_>>())
+}
+
+/// For each cell that has all respects: its place and whether it is on the front.
+fn standing(study: &Study, cells: &[Cell]) -> (Vec<String>, Vec<(usize, bool)>) {
+    let keys = respects(study, cells);
+    let point = |cell: &Cell| -> Option<Vec<f64>> {
+        let of = |key: &String| {
+            let median = value_of(cell, key, Intervals::ByCount)?.median;
+            let higher = cell.measure(key).is_some_and(|measure| measure.better == Better::Higher);
+            Some(if higher { -median } else { median })
+        };
+        keys.iter().map(of).collect()
+    };
+    let (places, points): (Vec<usize>, Vec<Vec<f64>>) =
+        cells.iter().enumerate().filter_map(|(place, cell)| Some((place, point(cell)?))).unzip();
+    let standing = places.into_iter().zip(front(&points)).collect();
+    (keys, standing)
+}
+
+/// What the table says of each cell.
+pub(super) fn front_texts(study: &Study, cells: &[Cell]) -> Vec<(usize, String)> {
+    let text = |is_on: bool| if is_on { "on the front" } else { "bettered" };
+    standing(study, cells).1.into_iter().map(|(place, is_on)| (place, text(is_on).to_owned())).collect()
+}
+
+/// The study's measure over memory, and over energy where GPUs tell it.
+pub(super) fn pareto(scene: &Scene, naming: &[Setting]) -> Vec<Chart> {
+    let (keys, standing) = standing(scene.study, scene.cells);
+    let of_front: Vec<usize> = standing.iter().filter(|(_, is_on)| *is_on).map(|(place, _)| *place).collect();
+    let mut charts: Vec<Chart> =
+        keys[1..].iter().map(|over| chart(scene, naming, (&keys[0], over), &standing, &of_front)).collect();
+    let names: Vec<String> = keys.iter().map(|key| shown_measure(scene, key).0.to_lowercase()).collect();
+    if let Some(chart) = charts.first_mut() {
+        chart.notes.push(format!(
+            "{} of {} cells are on the front of {}: no other cell is as good in all of these and better in one, by medians.",
+            of_front.len(),
+            standing.len(),
+            names.join(", ")
+        ));
+    } else {
+        charts.push(Chart {
+            notes: vec!["No finished run tells both this measure and its memory or energy.".to_owned()],
+            ..empty(scene, (&keys[0], &keys[0]))
+        });
+    }
+    charts
+}
+
+fn empty(scene: &Scene, (y, x): (&str, &str)) -> Chart {
+    let axis = |key: &str| {
+        let (name, unit, _) = shown_measure(scene, key);
+        Axis::new(name, unit)
+    };
+    Chart {
+        title: format!("{} over {}", axis(y).name, axis(x).name.to_lowercase()),
+        geometry: Geometry::Scatter,
+        intervals: String::new(),
+        x: axis(x),
+        y: axis(y),
+        panels: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn chart(
+    scene: &Scene,
+    naming: &[Setting],
+    (y, x): (&str, &str),
+    standing: &[(usize, bool)],
+    of_front: &[usize],
+) -> Chart {
+    let factor = |key: &str| shown_measure(scene, key).2;
+    let mut series: Vec<Series> = Vec::new();
+    for (place, is_on) in standing {
+        let cell = &scene.cells[*place];
+        let Some((value, across)) = value_of(cell, y, scene.intervals).zip(value_of(cell, x, scene.intervals)) else {
+            continue;
+        };
+        let point = Point {
+            x: across.median * factor(x),
+            value: scaled(value, factor(y)),
+            ratio: None,
+            cell: Some(cell.key()),
+        };
+        let rank = of_front.iter().position(|one| one == place).filter(|_| *is_on);
+        let (name, look) = match rank {
+            Some(rank) if rank < NAMED => (name_of(cell, naming), Look::Place(rank)),
+            Some(_) => ("more on the front".to_owned(), Look::Place(NAMED)),
+            None => ("bettered by another cell".to_owned(), Look::Grey),
+        };
+        match series.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.points.push(point),
+            None => series.push(Series { name, look, variant: 0, role: Role::Measured, points: vec![point] }),
+        }
+    }
+    // What all others are held against is drawn and named last.
+    series.sort_by_key(|series| series.look == Look::Grey);
+    if let Some(line) = front_line(scene, &series, y) {
+        series.push(line);
+    }
+    Chart { panels: vec![Panel { title: String::new(), series }], ..empty(scene, (y, x)) }
+}
+
+/// The front of this chart's two respects, as a line of steps.
+fn front_line(scene: &Scene, series: &[Series], y: &str) -> Option<Series> {
+    let higher = measure_of(scene.cells, y).is_some_and(|measure| measure.better == Better::Higher);
+    let points: Vec<&Point> = series.iter().flat_map(|series| &series.points).collect();
+    let respects: Vec<Vec<f64>> = points
+        .iter()
+        .map(|point| vec![point.x, if higher { -point.value.median } else { point.value.median }])
+        .collect();
+    let on: Vec<bool> = front(&respects);
+    let mut steps: Vec<&Point> = points.into_iter().zip(on).filter(|(_, on)| *on).map(|(point, _)| point).collect();
+    steps.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let corner =
+        |x: f64, point: &Point| Point { x, value: Value { interval: None, ..point.value }, ratio: None, cell: None };
+    let mut line: Vec<Point> = Vec::new();
+    for pair in steps.windows(2) {
+        line.extend([corner(pair[0].x, pair[0]), corner(pair[1].x, pair[0])]);
+    }
+    line.extend(steps.last().map(|last| corner(last.x, last)));
+    (steps.len() > 1).then(|| Series {
+        name: "front".to_owned(),
+        look: Look::Grey,
+        variant: 0,
+        role: Role::Ideal,
+        points: line,
+    })
+}
+
+/// The best cell in the study's measure within its limits, in a sentence; none where there is no limit.
+pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Option<String> {
+    let limits = &study.limits;
+    if !limits.is_set() {
+        return None;
+    }
+    let key = study.own_measure();
+    let measure = measure_of(cells, key)?;
+    let worst = |cell: &Cell, key: &str, low: bool| {
+        let values = by_repeat(cell, key).into_iter().map(|(_, value)| if low { -value } else { value });
+        values.max_by(f64::total_cmp).map(|value| if low { -value } else { value })
+    };
+    // By its worst repeat, each of which has to fit.
+    let keeps = |cell: &Cell| -> Option<bool> {
+        let memory = || worst(cell, "peak_device_bytes", false).or_else(|| worst(cell, MEMORY[0], false));
+        let in_memory = limits.memory_bytes.map_or(Some(true), |most| memory().map(|peak| peak <= most))?;
+        let accurate =
+            limits.accuracy.map_or(Some(true), |least| worst(cell, "accuracy", true).map(|seen| seen >= least))?;
+        Some(in_memory && accurate)
+    };
+    let mut asked = Vec::new();
+    asked.extend(limits.memory_bytes.map(|bytes| format!("memory ≤ {} GB", significant(bytes * 1e-9))));
+    asked.extend(limits.accuracy.map(|share| format!("accuracy ≥ {} %", significant(share * 100.0))));
+    let asked = asked.join(", ");
+    let median = |cell: &Cell| value_of(cell, key, Intervals::ByCount).map(|value| value.median);
+    let measured = || cells.iter().filter(|cell| median(cell).is_some());
+    let over = measured().filter(|cell| keeps(cell) == Some(false)).count();
+    let unknown = measured().filter(|cell| keeps(cell).is_none()).count();
+    let mut within: Vec<&Cell> = measured().filter(|cell| keeps(cell) == Some(true)).collect();
+    let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
+    within.sort_by(|a, b| (sign * median(a).unwrap_or(f64::NAN)).total_cmp(&(sign * median(b).unwrap_or(f64::NAN))));
+    let count = |count: usize, what: &str| if count == 0 { String::new() } else { format!("; {count} cells {what}") };
+    let left_out = count(over, "are over a limit") + &count(unknown, "do not tell whether they keep to it");
+    let Some((best, others)) = within.split_first() else {
+        return Some(format!("no cell keeps to {asked}{left_out}"));
+    };
+    let verdicts = judge_cells(others, best, key, study.equal_within);
+    let open =
+        others.iter().zip(verdicts).filter(|(_, one)| [Verdict::Undecided, Verdict::Equal].contains(&one.verdict));
+    let ties: Vec<String> = open.map(|(cell, _)| name_of(cell, naming)).collect();
+    let ties = match ties.len() {
+        0 => String::new(),
+        count if count > TIES => {
+            format!("; not told apart from it: {} and {} more", ties[..TIES].join(", "), count - TIES)
+        }
+        _ => format!("; not told apart from it: {}", ties.join(", ")),
+    };
+    let Measure { name, shown_unit, shown_factor, .. } = measure;
+    let value = median(best).map_or(String::new(), |median| significant(median * shown_factor));
+    let (name, best) = (name.to_lowercase(), name_of(best, naming));
+    let which = if measure.is_speed() { "fastest" } else { "best" };
+    Some(format!("{which} with {asked}: {best} ({name} {value} {shown_unit}){ties}{left_out}").replace(" )", ")"))
+}
