@@ -78,24 +78,26 @@ pub fn study_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.separator();
         // As much as the window leaves below the button.
         let height = (ui.ctx().content_rect().bottom() - ui.cursor().top() - 6.0 * GRID).clamp(120.0, 560.0);
-        ui.set_max_height(height);
-        ScrollArea::vertical().max_height(height).show(ui, |ui| {
-            if !state.records.studies.is_empty() {
-                ui.label(muted(ui, "Saved in this session"));
-                for saved in &state.records.studies {
-                    saved_ui(ui, state, saved, commands);
+        ui.scope(|ui| {
+            ui.set_max_height(height);
+            ScrollArea::vertical().max_height(height).show(ui, |ui| {
+                if !state.records.studies.is_empty() {
+                    ui.label(muted(ui, "Saved in this session"));
+                    for saved in &state.records.studies {
+                        saved_ui(ui, state, saved, commands);
+                    }
+                    ui.add_space(GRID);
                 }
-                ui.add_space(GRID);
-            }
-            ui.label(muted(ui, "Built in"));
-            let plain = Study {
-                about: "One measure with its ratio, and values that show that cells did the same work".to_owned(),
-                ..Study::default()
-            };
-            for study in std::iter::once(&plain).chain(presets()) {
-                let name = if study.name.is_empty() { "plain" } else { &study.name };
-                study_ui(ui, state, name, study, commands);
-            }
+                ui.label(muted(ui, "Built in"));
+                let plain = Study {
+                    about: "One measure with its ratio, and values that show that cells did the same work".to_owned(),
+                    ..Study::default()
+                };
+                for study in std::iter::once(&plain).chain(presets()) {
+                    let name = if study.name.is_empty() { "plain" } else { &study.name };
+                    study_ui(ui, state, name, study, commands);
+                }
+            });
         });
     });
     response.widget_info(|| named(&state.compare.study_text(&state.records.studies)));
