@@ -37,7 +37,7 @@ fn events(output: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn a_tiny_model_learns_made_rows_and_tables_speak_of_tokens() {
+fn a_tiny_model_learns_made_rows_and_tables_show_its_times() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let (mut command, session) = run_command(&folder, SMALL);
@@ -55,7 +55,7 @@ fn a_tiny_model_learns_made_rows_and_tables_speak_of_tokens() {
     let shown = table(&session, "times", &[]);
     for row in shown["rows"].as_array().unwrap() {
         assert!(row["step_time_s"]["median"].as_f64().unwrap() > 0.0, "{row}");
-        assert!(row["tokens_per_s"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["training_time_s"]["median"].as_f64().unwrap() > 0.0, "{row}");
     }
     let losses: Vec<f64> = events
         .iter()
@@ -63,7 +63,7 @@ fn a_tiny_model_learns_made_rows_and_tables_speak_of_tokens() {
         .map(|event| event["value"].as_f64().unwrap())
         .collect();
     // Nothing known is ln(1024) = 6.93.
-    assert!(losses.len() == 4 && losses[1] < 6.5 && losses[3] < 6.5, "{losses:?}");
+    assert!(losses.len() == 4 && losses.iter().all(|loss| *loss < 6.8), "{losses:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod worker {
         #[cfg(test)]
         pub mod testing;
     }
+    pub mod order;
     pub mod shim;
 }
 
@@ -26,7 +27,7 @@ use multicard::plan::image::{ImageSettings, Layout, Loader as Kind};
 use tch::Device;
 use worker::image::dali;
 use worker::image::data::{Deal, Loader, Mode, Samples, Shard};
-use worker::{image, shim};
+use worker::{image, order, shim};
 
 const IMAGES: usize = 60_000;
 

@@ -446,7 +446,9 @@ fn a_rank_that_hangs_after_it_has_left_its_address_ends_its_group_and_is_the_rea
     // From here on it waits for rank 1; its own start, however long, is not counted.
     run.process(0, |_| true);
     let reason = run.fails_soon();
-    assert!(reason.contains("rank 1 does not answer") && reason.contains("did not connect within 23 s"), "{reason}");
+    // The kernel takes connections for a process that is stopped: rank 0 waits for the connection or for the first message after it.
+    let waited = reason.contains("did not connect within 23 s") || reason.contains("Timed out waiting 20000ms");
+    assert!(reason.contains("rank 1 does not answer") && waited, "{reason}");
 }
 
 #[test]

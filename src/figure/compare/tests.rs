@@ -208,7 +208,7 @@ fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
     assert_eq!(table.rows.len(), 3, "two main effects and their interaction");
     let csv = render(&table, Format::Csv);
     let head = "effect,change,ratio_median,ratio_low,ratio_high,ratio_n,ratio_method,verdict,verdict_p,verdict_p_holm,\
-                verdict_detectable,verdict_equal_within,groups,words,marks";
+                verdict_detectable,verdict_equal_within,groups,words";
     assert_eq!(csv.lines().next(), Some(head));
     let first = csv.lines().nth(1).unwrap();
     assert!(first.starts_with("Precision,fp16 over fp32,4.4") && first.contains(",3,range,faster,"), "{first}");
