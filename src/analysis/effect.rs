@@ -28,7 +28,7 @@ pub struct Change {
 pub struct Effect {
     /// One change, or two of different factors.
     pub changes: Vec<Change>,
-    /// Of one change: the measure after it over that before, the geometric mean over all groups. Of two: the effect of the first
+    /// The ratio. For one change: the measure after it over that before, the geometric mean over all groups. Of two: the effect of the first
     /// where the second has its level, over that where it has its base; 1 says that they do not interact. The interval is over
     /// repeats.
     pub value: Value,
@@ -136,12 +136,12 @@ pub fn mean_cells(
 /// Cells as points in the space of their settings.
 struct Design {
     settings: Vec<Setting>,
-    /// Of each setting, in the order of cells.
+    /// Levels of each setting, in the order of cells.
     levels: Vec<Vec<Level>>,
-    /// Of each cell that has values: the places of its levels.
+    /// Places of the levels of each cell that has values.
     codes: Vec<Vec<usize>>,
     places: HashMap<Vec<usize>, usize>,
-    /// Of each cell: logarithms by repeat.
+    /// Logarithms of each cell's values, by repeat.
     logs: Vec<Vec<(u32, f64)>>,
 }
 

@@ -1,6 +1,6 @@
 //! The Pareto front: what nothing else betters in one respect without being worse in another.
 
-/// Of points whose every coordinate is better the lower it is: whether none other is as low in all and lower in one.
+/// Whether each point is on the front: no other is as low in all coordinates and lower in one. Lower is better.
 pub fn front(points: &[Vec<f64>]) -> Vec<bool> {
     let beats = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b);
     points.iter().map(|point| !points.iter().any(|other| beats(other, point))).collect()

@@ -4,7 +4,7 @@ use super::order::median;
 use super::{Cell, Measure, RunState, RunSummary};
 use crate::plan::Key;
 
-/// A repeat that is less than this off its cell's median is no news, however close the others stand.
+/// The smallest distance from its cell's median at which a repeat is named, however close the others stand.
 const LEAST_DEVIATION: f64 = 0.01;
 /// By how many repeats: the modified z-score that the farthest of so many normal values exceeds in 1 % of cells, by simulation.
 const CRITICAL: [(usize, f64); 14] = [

@@ -10,17 +10,17 @@ pub enum FigureError {
     /// It cannot be written in a format.
     #[error("writing a figure as {format}: {reason}")]
     NotWritten {
-        /// Which.
+        /// The format.
         format: &'static str,
-        /// Why.
+        /// What the writer reported.
         reason: String,
     },
     /// The file cannot be written.
     #[error("writing {path}: {error}: choose a folder that is there and can be written")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// What the system reported.
         error: std::io::Error,
     },
     /// A filter that cannot be read.
