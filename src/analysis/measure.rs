@@ -251,7 +251,7 @@ fn list(units: &str) -> Vec<Measure> {
     use OverRanks::{First, Max, MeanByUnits};
     use OverTime::{Last, Median, MedianOfSteady, Sum};
     let rate = |key: Key, name: &str| {
-        let rate = Measure::derived(key, format!("{name} {units}"), &format!("{units}/s"));
+        let rate = Measure::derived(key, format!("Throughput ({name} {units})"), &format!("{units}/s"));
         Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
     };
     let plain = |key: &str, name: &str| Measure::named(key, name, "");
@@ -265,8 +265,8 @@ fn list(units: &str) -> Vec<Measure> {
         Measure::time("training_time_s", "Training time").scaling(Scaling::Inverse),
         Measure::time("epoch_time_s", "Epoch time").read(Max, MedianOfSteady).scaling(Scaling::Inverse),
         Measure::time("total_time_s", "Total time").scaling(Scaling::Inverse),
-        rate(distinct_rate(units), "Distinct"),
-        rate(processed_rate(units), "Processed"),
+        rate(distinct_rate(units), "distinct"),
+        rate(processed_rate(units), "processed"),
         Measure::time("load_wait_s", "Wait for data per step"),
         Measure::time("loader_start_s", "Loader start-up per epoch").read(Max, Median),
         plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
@@ -347,7 +347,7 @@ mod tests {
         let rate = tokens.find("tokens_per_s").unwrap();
         assert_eq!(
             (rate.name.as_str(), rate.unit.as_str(), rate.better),
-            ("Distinct tokens", "tokens/s", Better::Higher)
+            ("Throughput (distinct tokens)", "tokens/s", Better::Higher)
         );
         assert!(tokens.find("images_per_s").is_none());
     }

@@ -350,7 +350,7 @@ impl State {
     /// Why nothing can be launched now; none if it can, or if that is not known yet.
     fn launch_refusal(&self) -> Option<String> {
         if let Some(reason) = self.session.as_ref().and_then(|session| session.read_only.as_ref()) {
-            return Some(format!("This session is read-only: {reason}"));
+            return Some(reason.clone());
         }
         let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
         if let Err(reason) = &node.worker {

@@ -296,8 +296,7 @@ pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>)
         note(ui, palette.bad, &message, |_| {});
     }
     if let Some(reason) = &session.read_only {
-        let message = format!("Read-only: {reason}");
-        note(ui, palette.warning, &message, |ui| {
+        note(ui, palette.warning, reason, |ui| {
             if ui.button("Open for writing").on_hover_text("Try again after fixing the cause").clicked() {
                 commands.push(Command::Sessions(SessionsCommand::TryAgain));
             }

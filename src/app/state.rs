@@ -35,7 +35,7 @@ pub struct Problem {
 pub struct OpenSession {
     /// Its folder.
     pub folder: PathBuf,
-    /// Why it is read-only: another process writes it.
+    /// Why it is read-only, as a line that says so; none if it can be written.
     pub read_only: Option<String>,
 }
 

@@ -260,7 +260,11 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
         }
         (None, None) if key == VERDICT => plain(key, "Verdict", ""),
         (None, None) if key == FRONT => plain(key, "Pareto front", ""),
-        (None, None) if key == RATIO => Column { is_measure: true, ..plain(key, "Ratio", "×") },
+        (None, None) if key == RATIO => {
+            let of_speed = measure_of(cells, &study.ratio_of()).is_some_and(Measure::is_speed);
+            let name = if of_speed { "Speed-up vs baseline" } else { "Ratio vs baseline" };
+            Column { is_measure: true, ..plain(key, name, "×") }
+        }
         (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
     }));
     columns

@@ -320,9 +320,6 @@ fn judged_ui(ui: &mut Ui, judged: &Judgement) {
 
 fn measured(ui: &mut Ui, column: &Column, value: &Value) {
     let shown = value.median * column.shown_factor;
-    if column.key == "ratio" {
-        ui.label(format!("Ratio: {} {}", value_text::ratio(value.median), value_text::interval(value, 1.0)));
-    }
     ui.label(format!("{}: {shown} {}", column.name, column.shown_unit));
     ui.label(value_text::origin(value, column.shown_factor, &column.shown_unit));
 }

@@ -30,6 +30,9 @@ const NODE_INTERVAL: Duration = Duration::from_secs(1);
 /// Capacity of the channel of samples for the Node screen.
 const NODE_SAMPLES_IN_FLIGHT: usize = 8;
 
+/// Why a session is read-only that another process writes.
+const IN_USE: &str = "Read-only: another window or command is writing this session";
+
 /// Message for a request that a read-only session cannot serve.
 const READ_ONLY: &str =
     "the session is read-only: fix the cause shown above, then open it for writing, or open another session";
@@ -310,12 +313,12 @@ impl Conductor<'_> {
                 self.session = Some(session);
                 None
             }
-            Err(error @ SessionError::Store(StoreError::InUse { .. })) => {
+            Err(SessionError::Store(StoreError::InUse { .. })) => {
                 self.session = None;
-                Some(error.to_string())
+                Some(IN_USE.to_owned())
             }
             // It can still be read.
-            Err(error) if is_shown => Some(error.to_string()),
+            Err(error) if is_shown => Some(format!("Read-only: {error}")),
             // The previous session stays open.
             Err(error) => {
                 return self.outbox.send(UiEvent::NotOpened { folder, reason: Some(error.to_string()) });

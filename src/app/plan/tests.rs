@@ -210,12 +210,12 @@ fn nothing_is_launched_without_a_worker_in_a_read_only_session_or_with_no_cell()
     assert!(messages(&window).contains("multicard-worker is not installed"));
 
     let mut window = window_of(Some(cpu_node()));
-    let read_only = Some("another workbench writes it".to_owned());
+    let read_only = Some("Read-only: another window is writing this session".to_owned());
     window.state_mut().state.take(UiEvent::Session { folder: "/tmp/none".into(), read_only });
     settle(&mut window);
     assert!(window.get_by_label("Launch 8 runs").accesskit_node().is_disabled());
     execute(&mut window, PlanCommand::Launch);
-    assert!(messages(&window).contains("another workbench writes it"));
+    assert!(messages(&window).contains("another window is writing"));
     assert!(window.state().requests.is_empty());
 
     let mut window = window_of(Some(cpu_node()));

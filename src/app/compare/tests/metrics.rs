@@ -61,9 +61,9 @@ fn a_report_dropped_on_the_window_is_attached_where_a_session_can_be_written() {
     let report = PathBuf::from("/elsewhere/run.nsys-rep");
     let drop = || Command::Dropped(vec![report.clone()]);
     assert_eq!(execute(&mut state, drop()), [Request::Attach(report.clone(), None)]);
-    state.session.as_mut().unwrap().read_only = Some("another workbench writes it".to_owned());
+    state.session.as_mut().unwrap().read_only = Some("Read-only: another window is writing this session".to_owned());
     assert_eq!(execute(&mut state, drop()), []);
-    assert!(state.problems.last().unwrap().message.contains("another workbench writes it"));
+    assert!(state.problems.last().unwrap().message.contains("another window is writing"));
     state.session = None;
     assert_eq!(execute(&mut state, drop()), []);
     assert!(state.problems.last().unwrap().message.contains("none is open"));
