@@ -48,7 +48,9 @@ pub use smooth::Smoother;
 pub use training::TrainingTime;
 pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_of, repeats_remark};
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
-pub use verdict::{EQUAL_WITHIN, Judgement, Verdict, judge, log_ratios, repeats_for, spread, usual_spread};
+pub use verdict::{
+    EQUAL_WITHIN, Judgement, Verdict, judge, log_ratios, mean_interval, repeats_for, spread, usual_spread,
+};
 
 // The plan's values that summaries and cells carry, for whoever draws them.
 pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};

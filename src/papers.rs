@@ -11,7 +11,7 @@ mod judge;
 mod published;
 
 pub use claim::{Claim, Compare, Test, claims};
-pub use coverage::{Coverage, Deviation, coverage, deviations};
+pub use coverage::{Coverage, Deviation, Deviations, coverage, deviations};
 pub use judge::{Finding, Judgement, Verdict, judge};
 pub use published::{
     Artefact, Bound, Contradiction, Paper, Printed, PublishedValue, UnknownArtefact, artefact, artefacts,

@@ -35,7 +35,7 @@ pub use file::{Block, Constraint, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use filter::{Facts, Filter, FilterError};
 pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels};
-pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand};
+pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use mode::Mode;
 pub use node::{CudaState, Gpu, Node, Nsys, Worker};
 pub use order::{PlannedRun, order};

@@ -1,6 +1,6 @@
 //! Records of made-up runs for tests, with numbers that can be checked by hand.
 
-use crate::plan::{Data, Level, Levels, Mode, RunState, image};
+use crate::plan::{AskedCell, Data, Level, Levels, Mode, Plan, RunState, image};
 use crate::protocol::{Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord};
 
@@ -50,6 +50,18 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
             samples: 10,
             ..TelemetryRecord::default()
         },
+    }
+}
+
+/// A finished run of a cell that a plan asks for.
+pub(crate) fn run_of(asked: &AskedCell, plan: &Plan, repeat: u32, step_time_s: f64) -> RunRecord {
+    let gpus = asked.levels.get("gpus").and_then(Level::as_number).unwrap_or(1.0) as u32;
+    let cell = FixtureCell { id: asked.identity.digits(4), levels: asked.levels.clone(), ranks: gpus };
+    RunRecord {
+        workload: asked.workload.clone(),
+        data: asked.data.clone(),
+        mode: plan.mode,
+        ..run(&cell, repeat, step_time_s)
     }
 }
 

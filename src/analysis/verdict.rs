@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::distribution::{student_t_above, student_t_quantile};
-use super::order::{CONFIDENCE, INTERVAL_REPEATS, median};
+use super::order::{CONFIDENCE, INTERVAL_REPEATS, Interval, median};
 use super::value::pairs;
 
 /// Probability of a false verdict of difference in a family, and in one of equality.
@@ -190,6 +190,13 @@ impl Contrast {
     }
 }
 
+/// The 95 % interval of the mean of values by Student's t, which takes them as normal; none of fewer than two.
+pub fn mean_interval(values: &[f64]) -> Option<Interval> {
+    let Contrast { mean, error, freedom } = Contrast::of(values)?;
+    let half = student_t_quantile(ERROR / 2.0, freedom) * error;
+    Some(Interval { low: mean - half, high: mean + half })
+}
+
 /// Holm's adjusted probabilities, in the order of `p`.
 fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
@@ -276,6 +283,17 @@ mod tests {
         );
         let told: Vec<String> = judged.iter().map(ToString::to_string).collect();
         assert_eq!(told, ["faster", "undecided: could show 6.1 %", "slower", "equal within 1 %", "faster"]);
+    }
+
+    #[test]
+    fn the_interval_of_a_mean_is_students_and_two_values_say_little() {
+        // R: t.test(c(1.1, 1.3, 0.9, 1.2))$conf.int
+        let Interval { low, high } = mean_interval(&[1.1, 1.3, 0.9, 1.2]).unwrap();
+        assert!((low - 0.853_247).abs() < 1e-6 && (high - 1.396_753).abs() < 1e-6, "{low} {high}");
+        let Interval { low, high } = mean_interval(&[1.0, 1.02]).unwrap();
+        assert!((high - low - 2.0 * 12.706_205 * 0.01).abs() < 1e-6, "{low} {high}");
+        assert_eq!(mean_interval(&[1.0]), None);
+        assert_eq!(mean_interval(&[2.0, 2.0]), Some(Interval { low: 2.0, high: 2.0 }));
     }
 
     #[test]

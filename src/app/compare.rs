@@ -31,9 +31,8 @@ use super::widgets::{main_button, muted, strong};
 use super::{Command, Request, Screen, State};
 use crate::analysis::{CellKey, Key, Level, MetricUnit};
 use crate::figure::{
-    Comparison, Form, Format, Geometry, Limits, Over, Place, Runs, SavedStudy, Study, baseline_name, render,
+    Comparison, Form, Format, Geometry, Limits, Over, Place, Runs, SavedStudy, Study, baseline_name, capitalised, render,
 };
-use crate::papers::{Artefact, artefact};
 use picture::Picture;
 
 /// A command of the Compare screen.
@@ -71,8 +70,10 @@ pub enum CompareCommand {
     Form(Form),
     /// Show what the runs say to the papers' claims, in place of charts and table, or not.
     Claims(bool),
-    /// Queue the runs that the session lacks of a paper's table or figure: its id.
-    QueueMissing(String),
+    /// Queue the runs that the session lacks of the paper's table or figure that is shown.
+    QueueMissing,
+    /// Open a plan of full runs of the quick cells that are shown.
+    PlanFullRuns,
     /// The limits within which the fastest cell is sought.
     Limits(Limits),
     /// Ratios that are surely nearer to 1 than this share count as equal.
@@ -225,9 +226,17 @@ impl State {
                 compare.stale |= show && !compare.claims;
                 compare.claims = show;
             }
-            CompareCommand::QueueMissing(id) => {
-                if let Some(plan) = artefact(&id).ok().and_then(Artefact::plan) {
-                    requests.push(Request::Launch { plan: Box::new(plan.clone()), only_missing: true });
+            CompareCommand::QueueMissing => {
+                let of_paper = compare.picture.as_ref().and_then(|picture| picture.comparison.of_paper.as_ref());
+                if let Some(plan) = of_paper.and_then(|of_paper| of_paper.plan_of_missing.clone()) {
+                    requests.push(Request::Launch { plan: Box::new(plan), only_missing: true });
+                }
+            }
+            CompareCommand::PlanFullRuns => {
+                let full = compare.picture.as_ref().and_then(|picture| picture.full_runs.clone());
+                if let Some(full) = full {
+                    self.plan.edit_plan(full);
+                    self.screen = Screen::Plan;
                 }
             }
             CompareCommand::SaveStudy(name) => self.save_study(&name, requests),
@@ -391,9 +400,7 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 fn warnings_ui(ui: &mut Ui, picture: &Picture) {
     let Comparison { missing, baseline_warning, fastest, .. } = &picture.comparison;
     if let Some(fastest) = fastest {
-        let mut letters = fastest.chars();
-        let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-        ui.label(strong(first + letters.as_str()));
+        ui.label(strong(capitalised(fastest)));
     }
     for line in missing.iter().chain(baseline_warning) {
         ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));

@@ -171,6 +171,11 @@ impl PlanState {
         self.document.plan()
     }
 
+    /// Edits another plan, which has no file yet.
+    pub fn edit_plan(&mut self, plan: Plan) {
+        self.document.open(plan, None);
+    }
+
     fn edit(&mut self, merge: Option<EditKind>, change: impl FnOnce(&mut Plan)) {
         let mut plan = self.plan().clone();
         change(&mut plan);

@@ -68,6 +68,11 @@ impl PlanArgument {
         Ok(plan)
     }
 
+    /// Whether it is that of a paper's table or figure.
+    pub fn is_preset(&self) -> bool {
+        self.preset.is_some()
+    }
+
     /// The plan as a file.
     fn text(&self, mode: Option<ModeName>) -> Result<String, Box<dyn Error>> {
         if self.plan.is_some() || mode.is_some() {

@@ -11,7 +11,7 @@ use super::material::{Material, saved};
 use super::study::check_baseline;
 use super::{OK, Outcome, say, session_folder};
 use crate::figure::paper::{self, PaperFormat};
-use crate::figure::{Chart, Figure, Format, Study, find_study, presets, render};
+use crate::figure::{Chart, Figure, Format, Study, capitalised, find_study, presets, render};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut readme = head(&material);
     let mut written = 0;
     for reason in unreadable {
-        readme += &format!("\n## Left out\n\n{}.\n", escape(&capital(&reason)));
+        readme += &format!("\n## Left out\n\n{}.\n", escape(&capitalised(&reason)));
     }
     let mut ids = HashSet::new();
     for study in &studies {
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         let baseline = arguments.baseline.clone().or_else(|| study.baseline.clone());
         let figure = material.figure(&Study { baseline, style: arguments.style.style(), ..study.clone() })?;
         let about = if study.about.is_empty() { study.form.help() } else { &study.about };
-        readme += &format!("\n## {}\n\n{}.\n\n", escape(&study.name), escape(&capital(about)));
+        readme += &format!("\n## {}\n\n{}.\n\n", escape(&study.name), escape(&capitalised(about)));
         if figure.charts.iter().all(Chart::is_empty) {
             readme += "No figure: no cell has its values.\n\n";
         } else {
@@ -151,11 +151,6 @@ fn head(material: &Material) -> String {
 /// A valid file name for an id.
 fn file_name(id: &str) -> String {
     id.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect()
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn escape(text: &str) -> String {

@@ -1,6 +1,6 @@
 //! `multicard run`: runs a plan, shows its progress and records it in a session.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use super::plan::{ModeName, PlanArgument};
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
 use crate::figure::duration_text;
+use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Plan, RunState, remarks};
 use crate::protocol::TraceOutcome;
 use crate::session::{Added, Machine, Notice, Session, new_session_folder, runnable};
@@ -78,7 +79,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             return Ok(INTERRUPTED);
         }
     }
-    let added = session.add_plan(&plan, arguments.resume)?;
+    let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&session, &plan)? } else { HashSet::new() };
+    if !full.is_empty() {
+        say(format_args!("{} cells have full runs, which tell more than quick ones: they are left out", full.len()));
+    }
+    let added = session.add_cells(&plan, arguments.resume, |cell| !full.contains(cell))?;
     say_added(&plan, &added, session.folder());
     for remark in remarks(&plan, &matrix, session.node()) {
         say(remark);
@@ -97,6 +102,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         session.folder().display()
     ));
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
+}
+
+/// The cells of a quick plan that the session has full runs of in place of quick ones.
+fn full_runs(session: &Session, plan: &Plan) -> Result<HashSet<Identity>, Box<dyn Error>> {
+    let Material { runs, .. } = Material::read(session.folder())?;
+    Ok(coverage(plan, &runs).full.into_iter().map(|cell| cell.identity).collect())
 }
 
 /// When a cell has enough repeats.

@@ -1,5 +1,6 @@
 //! Judgements of the papers' claims as a table.
 
+use super::notes::method_note;
 use super::number::significant;
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::Levels;
@@ -22,6 +23,7 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
         column("test", "Test", false),
         column("cells", "Cells", false),
         column("value", "Value", true),
+        column("decides", "95 % interval", false),
         column("claimed", "Claimed", false),
         column("finding", "Finding", false),
     ];
@@ -29,8 +31,8 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     let mut rows = Vec::new();
     for judgement in judgements.iter().filter(|one| with_untested || one.verdict != Verdict::Untested) {
         let claim = judgement.claim;
-        let mut row = |test: &Test, runs: usize, rest: [CellValue; 2], finding: Verdict| {
-            let [cells, value] = rest;
+        let mut row = |test: &Test, runs: usize, rest: [CellValue; 3], finding: Verdict| {
+            let [cells, value, decides] = rest;
             rows.push(Row {
                 session: String::new(),
                 cell: String::new(),
@@ -44,6 +46,7 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
                     text(&test.says),
                     cells,
                     value,
+                    decides,
                     text(&claimed(test)),
                     text(finding.name()),
                 ],
@@ -51,11 +54,12 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
             });
         };
         for finding in &judgement.findings {
-            let cells = [text(&finding.cells), CellValue::Measure(finding.value)];
+            let decides = finding.decides.map_or(CellValue::Missing, |ends| text(&from_to(ends.low, ends.high)));
+            let cells = [text(&finding.cells), CellValue::Measure(finding.value), decides];
             row(finding.test, finding.value.n, cells, finding.verdict);
         }
         for test in &judgement.untested {
-            row(test, 0, [CellValue::Missing, CellValue::Missing], Verdict::Untested);
+            row(test, 0, [CellValue::Missing, CellValue::Missing, CellValue::Missing], Verdict::Untested);
         }
     }
     let count = |verdict| judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
@@ -63,10 +67,14 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
         Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
     let mut notes = vec![
         format!("{} claims: {}", judgements.len(), counts.join(", ")),
-        "values are medians over repeats of ratios (of differences where the claim is of accuracy), with their intervals; \
-         a claim holds where every interval lies within it, and fails where one lies outside"
+        "a claim holds where the 95 % interval of every comparison lies within it, and fails where one lies outside; these \
+         intervals are Student's t's of the mean over repeats: of logarithms of ratios, of differences where the claim is of \
+         accuracy"
             .to_owned(),
     ];
+    if !rows.is_empty() {
+        notes.push(method_note(&rows));
+    }
     for judgement in judgements.iter().filter(|judgement| !judgement.reason().is_empty()) {
         if judgement.verdict != Verdict::Untested {
             notes.push(format!("{}: {}", judgement.claim.id, judgement.reason()));
@@ -80,6 +88,11 @@ pub fn claimed(test: &Test) -> String {
     match test.bounds() {
         (low, f64::INFINITY) => format!("at least {}", significant(low)),
         (f64::NEG_INFINITY, high) => format!("at most {}", significant(high)),
-        (low, high) => format!("{} to {}", significant(low), significant(high)),
+        (low, high) => from_to(low, high),
     }
+}
+
+/// `1.42 to 1.81`
+pub fn from_to(low: f64, high: f64) -> String {
+    format!("{} to {}", significant(low), significant(high))
 }

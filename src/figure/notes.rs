@@ -78,7 +78,7 @@ fn held_note(cells: &[Cell]) -> String {
 }
 
 /// Says for each method and count in the table what the brackets are.
-fn method_note(rows: &[Row]) -> String {
+pub(super) fn method_note(rows: &[Row]) -> String {
     let values = rows.iter().flat_map(|row| &row.values).filter_map(|value| match value {
         CellValue::Measure(value) => Some((value.method, value.n)),
         _ => None,

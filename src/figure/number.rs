@@ -39,6 +39,12 @@ pub fn grouped(text: &str) -> String {
     grouped
 }
 
+/// A text with a capital at its start.
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// A duration for reading: `8 s`, `4 min 5 s`, `2 h 3 min`.
 pub fn duration_text(duration_s: f64) -> String {
     let seconds = duration_s.max(0.0).round() as u64;

@@ -3,10 +3,12 @@
 use serde::Serialize;
 
 use super::chart::{Chart, Geometry, Point, Role, Series};
+use super::number::capitalised;
 use super::study::Study;
 use super::table::{CellValue, Column, Row, Table, scaled};
-use crate::analysis::{Cell, Interval, Method, RunSummary, Value, measure_of};
-use crate::papers::{Artefact, Deviation, Printed, artefact, coverage, deviations};
+use crate::analysis::{Cell, Interval, Measure, Method, RunSummary, Value, measure_of};
+use crate::papers::{Artefact, Coverage, Deviation, Deviations, Printed, artefact, coverage, deviations};
+use crate::plan::{AskedCell, Plan, plan_of_cells};
 
 /// Cells and contradictions that a note names.
 const NAMED: usize = 4;
@@ -22,6 +24,11 @@ pub struct OfPaper {
     pub asked: usize,
     /// Those without a finished run, by the levels that the plan varies.
     pub missing: Vec<String>,
+    /// Those of a quick plan that have full runs, which tell more, in place of quick ones.
+    pub full: Vec<String>,
+    /// The plan of the missing cells.
+    #[serde(skip)]
+    pub plan_of_missing: Option<Plan>,
     /// Some shown cell has another level than the paper's, or is none of the paper's.
     pub deviates: bool,
     /// What a reader must know, one sentence each, the weightiest first.
@@ -46,7 +53,11 @@ pub(super) fn of_paper<'a>(
         notes.push(format!("{artefact} cannot be measured here, or not wholly: {needs}"));
     }
     let coverage = artefact.plan().map(|plan| coverage(plan, runs));
-    let missing: Vec<String> = coverage.iter().flat_map(|all| all.missing.iter().map(|cell| all.name(cell))).collect();
+    let names = |of: fn(&Coverage) -> &[AskedCell]| -> Vec<String> {
+        coverage.iter().flat_map(|all| of(all).iter().map(|cell| all.name(cell))).collect()
+    };
+    let (missing, full) = (names(|all| &all.missing), names(|all| &all.full));
+    let plan_of_missing = artefact.plan().and_then(|plan| plan_of_cells(plan, &coverage.as_ref()?.missing));
     let asked = coverage.as_ref().map_or(0, |all| all.asked);
     if !missing.is_empty() {
         let count = if missing.len() == asked { "all".to_owned() } else { format!("{} of the", missing.len()) };
@@ -56,15 +67,23 @@ pub(super) fn of_paper<'a>(
             named(&missing, "; ")
         ));
     }
-    let (deviating, strangers) = deviations(artefact, shown);
-    let deviates = asked > 0 && !(deviating.is_empty() && strangers.is_empty());
+    if !full.is_empty() {
+        notes.push(format!(
+            "{} of the {asked} cells have full runs, which tell more than the quick ones of the plan and never pool with them: {}",
+            full.len(),
+            named(&full, "; ")
+        ));
+    }
+    let found = deviations(artefact, shown);
+    let (deviating, strangers) = (found.all(), found.strangers());
+    let deviates = asked > 0 && !(deviating.is_empty() && strangers == 0);
     if !deviating.is_empty() {
         let deviating: Vec<String> = deviating.iter().map(|one| deviation(one, shown.len())).collect();
         notes.push(format!("the cells deviate from {artefact}: {}", deviating.join("; ")));
     }
-    if !strangers.is_empty() && asked > 0 {
-        let of = if strangers.len() == shown.len() { "none of the cells" } else { "not all cells" };
-        notes.push(format!("{of} are among those of {artefact}: {} have other levels", strangers.len()));
+    if strangers > 0 && asked > 0 {
+        let of = if strangers == shown.len() { "none of the cells" } else { "not all cells" };
+        notes.push(format!("{of} are among those of {artefact}: {strangers} have other levels"));
     }
     for contradiction in artefact.contradictions() {
         notes.push(format!("the papers contradict themselves ({}): {}", contradiction.place, contradiction.what));
@@ -75,7 +94,7 @@ pub(super) fn of_paper<'a>(
         let (node, id) = (&paper.node, &paper.id);
         notes.push(format!("published values are of arXiv {id}: {node}; it states no repeats, intervals or spreads"));
     }
-    Some(OfPaper { title: format!("{artefact}: {}", artefact.shows), id, asked, missing, deviates, notes })
+    Some(OfPaper { title: format!("{artefact}: {}", artefact.shows), id, asked, missing, full, plan_of_missing, deviates, notes })
 }
 
 fn named(names: &[String], between: &str) -> String {
@@ -96,8 +115,10 @@ fn deviation(deviation: &Deviation, shown: usize) -> String {
 /// Puts what the paper prints of a measure, and the measured value over it, behind the measure's column.
 pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
     let Some(artefact) = of(study).filter(|_| table.rows.len() == cells.len()) else { return };
+    let found = deviations(artefact, cells);
     let mut place = 0;
     let mut is_any = false;
+    let mut left_out: Vec<String> = Vec::new();
     while place < table.columns.len() {
         let column = &table.columns[place];
         let unit = (column.shown_unit.as_str(), column.shown_factor);
@@ -123,11 +144,16 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
         // A ratio of ratios would say nothing.
         let added: Vec<Column> = if column.unit == "×" { vec![published] } else { vec![published, ratio] };
         let count = added.len();
+        let measure = measure_of(cells, &column.key);
         table.columns.splice(place + 1..=place, added);
-        for (row, printed) in table.rows.iter_mut().zip(&printed) {
+        for (at, (row, printed)) in table.rows.iter_mut().zip(&printed).enumerate() {
             let published = printed.map_or(CellValue::Missing, |printed| CellValue::Measure(printed_value(printed)));
-            let added = [published, over(row, place, *printed)];
-            row.values.splice(place + 1..=place, added.into_iter().take(count));
+            let is_same = measure.is_none_or(|measure| found.is_same_work(at, measure));
+            let over = if is_same { over(row, place, *printed) } else { CellValue::Missing };
+            row.values.splice(place + 1..=place, [published, over].into_iter().take(count));
+        }
+        if let Some(measure) = measure.filter(|_| count > 1) {
+            left_out.extend(other_work(&found, measure, cells.len()));
         }
         place += 1 + count;
     }
@@ -138,6 +164,15 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
                 .to_owned(),
         );
     }
+    table.notes.extend(left_out);
+}
+
+/// Why some cells of a measure are not held against what the paper prints.
+fn other_work(found: &Deviations, measure: &Measure, cells: usize) -> Option<String> {
+    let deviating: Vec<String> = found.other_work(measure).iter().map(|one| deviation(one, cells)).collect();
+    let name = measure.name.to_lowercase();
+    let why = deviating.join("; ");
+    (!why.is_empty()).then(|| format!("{name} is not held against the paper's where the work is another: {why}"))
 }
 
 fn over(row: &Row, place: usize, printed: Option<Printed>) -> CellValue {
@@ -156,6 +191,7 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
     let Some(artefact) = of(study) else { return };
     let key = study.shown_measure();
     let Some(measure) = measure_of(cells, key) else { return };
+    let found = deviations(artefact, cells);
     let of_measure = |chart: &&mut Chart| {
         matches!(chart.geometry, Geometry::Bars | Geometry::Scaling) && chart.y.name == measure.name
     };
@@ -163,7 +199,8 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
         for panel in &mut chart.panels {
             let published = panel.series.iter().filter(|series| series.role == Role::Measured).filter_map(|series| {
                 let point = |point: &Point| {
-                    let cell = cells.iter().find(|cell| Some(cell.key()) == point.cell)?;
+                    let place = cells.iter().position(|cell| Some(cell.key()) == point.cell)?;
+                    let cell = Some(&cells[place]).filter(|_| found.is_same_work(place, measure))?;
                     let unit = (measure.shown_unit.as_str(), measure.shown_factor);
                     let printed = artefact.printed(key, &|key: &str| cell.level(key), unit)?;
                     let value = scaled(printed_value(printed), measure.shown_factor);
@@ -174,6 +211,12 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
             });
             let published: Vec<Series> = published.collect();
             panel.series.extend(published);
+        }
+        let is_printed = |cell: &Cell| {
+            artefact.printed(key, &|key: &str| cell.level(key), (&measure.shown_unit, measure.shown_factor)).is_some()
+        };
+        if cells.iter().any(is_printed) && let Some(note) = other_work(&found, measure, cells.len()) {
+            chart.notes.push(capitalised(&note) + ".");
         }
     }
 }

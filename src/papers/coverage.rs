@@ -1,8 +1,27 @@
 //! What a session has of a table or figure: cells that are missing, and levels that deviate from the paper's.
 
+use std::collections::HashSet;
+
 use super::published::Artefact;
-use crate::analysis::{Cell, RunState, RunSummary};
-use crate::plan::{AskedCell, Identity, Key, Level, Plan, asked_cells};
+use crate::analysis::{Cell, Measure, RunState, RunSummary};
+use crate::plan::{AskedCell, Identity, Key, Level, Mode, Plan, asked_cells, identity};
+
+/// Settings that say how much a run computes in all.
+const AMOUNT: [&str; 3] = ["epochs", "train_images", "rows"];
+/// Settings that say what is computed for an image or a row.
+const WORK: [&str; 9] = [
+    "image_size",
+    "scenario",
+    "width_multiplier",
+    "model",
+    "technique",
+    "data_set",
+    "template",
+    "max_tokens",
+    "row_tokens",
+];
+/// Settings that say how much a step computes.
+const STEP: [&str; 3] = ["batch_size", "gradient_accumulation", "packed"];
 
 /// What a session has of the cells that a plan asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +30,8 @@ pub struct Coverage {
     pub asked: usize,
     /// Those of which no run has finished.
     pub missing: Vec<AskedCell>,
+    /// Those of a quick plan that have finished full runs and no quick one: full runs tell more. The two never pool.
+    pub full: Vec<AskedCell>,
     /// The keys of factors that the plan varies.
     pub varied: Vec<Key>,
 }
@@ -18,11 +39,17 @@ pub struct Coverage {
 /// Compares the cells that a plan asks for with runs.
 pub fn coverage<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a RunSummary>) -> Coverage {
     let finished = runs.into_iter().filter(|run| run.state == RunState::Finished);
-    let there: Vec<Identity> = finished.filter_map(|run| run.identity).collect();
-    let mut missing = asked_cells(plan);
-    let asked = missing.len();
-    missing.retain(|cell| !there.contains(&cell.identity));
-    Coverage { asked, missing, varied: plan.varied().into_iter().cloned().collect() }
+    let there: HashSet<Identity> = finished.filter_map(|run| run.identity).collect();
+    let cells = asked_cells(plan);
+    let asked = cells.len();
+    let lacking = cells.into_iter().filter(|cell| !there.contains(&cell.identity));
+    let (full, missing) = lacking.partition(|cell| !plan.mode.is_full() && there.contains(&of_full_runs(cell, plan)));
+    Coverage { asked, missing, full, varied: plan.varied().into_iter().cloned().collect() }
+}
+
+/// The cell of a quick plan whose runs go all the way.
+fn of_full_runs(cell: &AskedCell, plan: &Plan) -> Identity {
+    identity(&cell.workload, &cell.data, plan.tracing.capture().is_some(), Mode::Full, &cell.levels)
 }
 
 impl Coverage {
@@ -51,13 +78,66 @@ pub struct Deviation {
     pub cells: usize,
 }
 
-/// How cells deviate from the table or figure that they are shown as: each setting once, and the cells that are none of the
-/// paper's. A cell is held against that of the paper's cells that has its levels of what the plan varies.
-pub fn deviations<'a>(artefact: &Artefact, cells: &'a [Cell<'a>]) -> (Vec<Deviation>, Vec<&'a Cell<'a>>) {
-    let Some(plan) = artefact.plan() else { return (Vec::new(), Vec::new()) };
+/// How cells deviate from the table or figure that they are shown as.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Deviations {
+    /// For each cell what deviates; none of a cell that is not among the paper's.
+    pub of_cells: Vec<Option<Vec<Deviation>>>,
+}
+
+impl Deviations {
+    /// Each deviation once, with how many cells have it; what the paper leaves open last.
+    pub fn all(&self) -> Vec<Deviation> {
+        self.joined(|_| true)
+    }
+
+    /// How many cells are none of the paper's.
+    pub fn strangers(&self) -> usize {
+        self.of_cells.iter().filter(|cell| cell.is_none()).count()
+    }
+
+    /// Whether a cell does the work that the paper's number of a measure is of. Where it does not, their ratio says nothing.
+    pub fn is_same_work(&self, cell: usize, measure: &Measure) -> bool {
+        let deviations = self.of_cells.get(cell).and_then(Option::as_ref);
+        deviations.is_none_or(|all| all.iter().all(|one| !is_work(&one.key, measure)))
+    }
+
+    /// The deviations by which cells do other work, for a measure.
+    pub fn other_work(&self, measure: &Measure) -> Vec<Deviation> {
+        self.joined(|one| is_work(&one.key, measure))
+    }
+
+    fn joined(&self, counts: impl Fn(&Deviation) -> bool) -> Vec<Deviation> {
+        let mut joined: Vec<Deviation> = Vec::new();
+        for one in self.of_cells.iter().flatten().flatten().filter(|one| counts(one)) {
+            let is_known =
+                |known: &&mut Deviation| (&known.key, &known.own, &known.paper) == (&one.key, &one.own, &one.paper);
+            match joined.iter_mut().find(is_known) {
+                Some(known) => known.cells += 1,
+                None => joined.push(one.clone()),
+            }
+        }
+        joined.sort_by_key(|deviation| deviation.open);
+        joined
+    }
+}
+
+/// Whether another level of a setting makes a measure one of other work.
+fn is_work(key: &str, measure: &Measure) -> bool {
+    let of_step = &*measure.key == "step_time_s" || measure.key.starts_with("peak_");
+    let of_learning = measure.is_of_epochs() && !of_step;
+    WORK.contains(&key)
+        || (of_step && STEP.contains(&key))
+        || (!of_step && AMOUNT.contains(&key))
+        || (of_learning && key == "data")
+}
+
+/// How cells deviate from a table or figure. A cell is held against that of the paper's cells that has its levels of what the plan
+/// varies; without a plan nothing is known to deviate.
+pub fn deviations(artefact: &Artefact, cells: &[Cell]) -> Deviations {
+    let Some(plan) = artefact.plan() else { return Deviations::default() };
     let (asked, varied) = (asked_cells(plan), plan.varied());
-    let (mut deviations, mut strangers): (Vec<Deviation>, Vec<&Cell>) = (Vec::new(), Vec::new());
-    for cell in cells {
+    let of_cell = |cell: &Cell| {
         let same = |asked: &AskedCell, key: &Key| {
             cell.levels.get(key) == asked.levels.get(key)
                 || !asked.workload.has_meaning(key, &asked.levels)
@@ -65,37 +145,28 @@ pub fn deviations<'a>(artefact: &Artefact, cells: &'a [Cell<'a>]) -> (Vec<Deviat
         };
         let is_it =
             |asked: &&AskedCell| asked.workload.key == cell.workload.key && varied.iter().all(|key| same(asked, key));
-        let Some(asked) = asked.iter().find(is_it) else {
-            strangers.push(cell);
-            continue;
+        let asked = asked.iter().find(is_it)?;
+        let deviation = |key: &Key, own: Option<Level>, paper: Level| {
+            let open = artefact.leaves_open(key);
+            Deviation { key: key.clone(), own, paper, open, cells: 1 }
         };
-        let mut note = |key: &Key, own: Option<Level>, paper: Level| {
-            let is_known = |known: &&mut Deviation| known.key == *key && known.own == own && known.paper == paper;
-            match deviations.iter_mut().find(is_known) {
-                Some(known) => known.cells += 1,
-                None => {
-                    let open = artefact.leaves_open(key);
-                    deviations.push(Deviation { key: key.clone(), own, paper, open, cells: 1 });
-                }
-            }
-        };
+        let mut deviations = Vec::new();
         let data = asked.data.to_string();
         if cell.data != data {
-            note(&"data".into(), Some(Level::text(cell.data)), Level::text(&data));
+            deviations.push(deviation(&"data".into(), Some(Level::text(cell.data)), Level::text(&data)));
         }
-        for (key, level) in asked.levels.iter().filter(|(key, _)| !same(asked, key)) {
-            note(key, cell.levels.get(key).cloned(), level.clone());
-        }
-    }
-    deviations.sort_by_key(|deviation| deviation.open);
-    (deviations, strangers)
+        let other = asked.levels.iter().filter(|(key, _)| !same(asked, key));
+        deviations.extend(other.map(|(key, level)| deviation(key, cell.levels.get(key).cloned(), level.clone())));
+        Some(deviations)
+    };
+    Deviations { of_cells: cells.iter().map(of_cell).collect() }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::{cells, fixture, summarise_run};
+    use crate::analysis::{cells, fixture, measure as analysis_measure, summarise_run};
     use crate::papers::artefact;
     use crate::plan::Levels;
 
@@ -136,10 +207,50 @@ mod tests {
         let bf16 = [("precision", Level::text("bf16"))];
         let runs = [run_of("fp32", 1, &batch), run_of("fp64", 1, &batch[1..]), run_of("fp16", 1, &bf16)];
         let cells = cells(&runs);
-        let (deviations, strangers) = deviations(table, &cells);
+        let found = deviations(table, &cells);
+        let deviations = found.all();
         let told: Vec<_> = deviations.iter().map(|one| (one.key.to_string(), one.open, one.cells)).collect();
         assert_eq!(told, [("epochs".to_owned(), false, 2), ("batch_size".to_owned(), true, 1)]);
         assert_eq!((&deviations[0].own, &deviations[0].paper), (&Some(Level::Integer(1)), &Level::Integer(20)));
-        assert_eq!(strangers.len(), 1);
+        assert_eq!(found.strangers(), 1);
+    }
+
+    #[test]
+    fn a_cell_with_full_runs_is_not_missing_from_a_quick_plan() {
+        let plan = artefact("2503.15252/table-2").unwrap().plan().unwrap();
+        let mut full = run_of("fp32", 1, &[]);
+        (full.mode, full.identity) = (Mode::Full, Some(of_full_runs(&asked_cells(plan)[4], plan)));
+        let runs = [full, run_of("fp64", 4, &[])];
+        let coverage = coverage(plan, &runs);
+        assert_eq!((coverage.missing.len(), coverage.full.len()), (10, 1));
+        assert_eq!(coverage.name(&coverage.full[0]), "precision = fp32, gpus = 1");
+        // Of a plan of full runs, quick ones are no part.
+        let plan = Plan { mode: Mode::Full, ..plan.clone() };
+        let coverage = super::coverage(&plan, &[run_of("fp64", 4, &[])]);
+        assert_eq!((coverage.missing.len(), coverage.full.len()), (12, 0));
+    }
+
+    #[test]
+    fn other_epochs_are_other_work_for_the_whole_time_and_the_accuracy_and_the_same_for_a_step() {
+        let table = artefact("2503.15252/table-2").unwrap();
+        let runs = [
+            run_of("fp32", 1, &[("epochs", Level::Integer(1))]),
+            run_of("fp32", 2, &[("loader_workers", Level::Integer(2))]),
+            run_of("fp32", 3, &[("batch_size", Level::Integer(32))]),
+            run_of("fp32", 4, &[("image_size", Level::Integer(100))]),
+        ];
+        let cells = cells(&runs);
+        let found = deviations(table, &cells);
+        let place = |gpus: i64| {
+            cells.iter().position(|cell| cell.levels.get("gpus") == Some(&Level::Integer(gpus))).unwrap()
+        };
+        let same = |key: &str| {
+            let measure = analysis_measure(key).unwrap();
+            [1, 2, 3, 4].map(|gpus| found.is_same_work(place(gpus), measure))
+        };
+        assert_eq!(same("training_time_s"), [false, true, true, false]);
+        assert_eq!(same("accuracy"), [false, true, true, false]);
+        assert_eq!(same("step_time_s"), [true, true, false, false]);
+        assert_eq!(found.other_work(analysis_measure("step_time_s").unwrap()).len(), 2);
     }
 }

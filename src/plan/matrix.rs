@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::identity::{Head, Identity, line};
-use super::{Block, Data, Estimate, Key, Level, Levels, Node, Plan, Request, Shape, WorkloadSpec};
+use super::{Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, WorkloadSpec};
 
 /// A combination of levels that can run on the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +140,40 @@ pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
         });
     }
     cells
+}
+
+/// A plan like another one for these cells alone: one block where they are all combinations of some levels, else a block for each.
+/// None of no cells.
+pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
+    let is_same = |(one, other): (&AskedCell, &AskedCell)| one.identity == other.identity;
+    let all = asked_cells(like);
+    if !all.is_empty() && all.len() == cells.len() && all.iter().zip(cells).all(is_same) {
+        return Some(like.clone());
+    }
+    let block = |cell: &AskedCell| {
+        let spec = cell.workload.clone();
+        // A cell of an earlier version has no level of a factor that came later.
+        let level = |factor: &Factor| cell.levels.get(&factor.key).unwrap_or(&factor.frozen_default).clone();
+        let factors = spec.factors.iter().map(|factor| (factor.key.clone(), vec![level(factor)])).collect();
+        Block { data: cell.data.clone(), factors, spec }
+    };
+    let blocks: Vec<Block> = cells.iter().map(block).collect();
+    let mut grid = blocks.first()?.clone();
+    for block in &blocks {
+        for ((_, ticked), (_, own)) in grid.factors.iter_mut().zip(&block.factors) {
+            if !ticked.contains(&own[0]) {
+                ticked.push(own[0].clone());
+            }
+        }
+    }
+    let is_one_kind = blocks.iter().all(|block| (&block.spec, &block.data) == (&grid.spec, &grid.data));
+    let (first, further) = if is_one_kind && grid.combinations() == cells.len() as u64 {
+        (grid, Vec::new())
+    } else {
+        let mut blocks = blocks.into_iter();
+        (blocks.next()?, blocks.collect())
+    };
+    Some(Plan { first, further, constraints: Vec::new(), ..like.clone() })
 }
 
 /// Hands over each cell of a plan once, block by block; `merged` takes what is the same as another.
@@ -278,7 +312,7 @@ fn distinct(identity: Identity, taken: &mut HashSet<String>) -> String {
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{Capture, Factor, Mode, Tracing, WorkloadSpec, identity, image};
+    use crate::plan::{Capture, Mode, Tracing, WorkloadSpec, identity, image};
 
     fn texts(names: &[&str]) -> Vec<Level> {
         names.iter().map(|name| Level::text(name)).collect()
@@ -295,6 +329,26 @@ mod tests {
             .collect();
         assert_eq!(seen, ["fp32 nchw", "fp32 nhwc", "bf16 nchw", "bf16 nhwc"]);
         assert!(matrix.invalid.is_empty());
+    }
+
+    #[test]
+    fn a_plan_of_some_cells_asks_for_those_alone() {
+        let plan = small_plan(&[
+            ("precision", texts(&["fp64", "fp32", "fp16"])),
+            ("tf32", texts(&["conv"])),
+            ("gpus", vec![Level::Integer(1), Level::Integer(2)]),
+        ]);
+        let all = asked_cells(&plan);
+        let of = |places: &[usize]| {
+            let cells: Vec<AskedCell> = places.iter().map(|place| all[*place].clone()).collect();
+            let some = plan_of_cells(&plan, &cells).unwrap();
+            assert_eq!(asked_cells(&some), cells, "{places:?}");
+            1 + some.further.len()
+        };
+        assert_eq!(plan_of_cells(&plan, &all), Some(plan.clone()));
+        // Two combinations of levels are one block; tf32 means nothing in fp64, so that its cells are no grid with those of fp32.
+        assert_eq!((of(&[2, 3]), of(&[0, 1]), of(&[0, 3]), of(&[0, 1, 2, 3])), (1, 1, 2, 4));
+        assert_eq!(plan_of_cells(&plan, &[]), None);
     }
 
     #[test]

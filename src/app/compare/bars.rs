@@ -167,31 +167,55 @@ impl Scene<'_> {
         let palette = self.palette(ui);
         look::paint_bar(ui.painter(), bar, &series.look, ui.visuals().dark_mode);
         let text_colour = ui.visuals().text_color();
-        let mut end = bar.right();
+        // Where the bar's whisker ends, and where it begins.
+        let (mut end, mut begin) = (bar.right(), bar.right());
+        let mut mark = None;
         if let Some(ends) = point.value.interval {
             let (low, high) = (left + ends.low as f32 * unit, left + ends.high as f32 * unit);
             whisker(ui.painter(), bar.center().y, (low, high), text_colour, ui.visuals().extreme_bg_color);
-            end = end.max(high);
+            (end, begin) = (end.max(high), begin.min(low));
         }
         if let Some(printed) = self.published(panel, series, point) {
             let x = left + printed.value.median as f32 * unit;
+            let mut reach = (x - 6.0, x + 6.0);
             if let Some(ends) = printed.value.interval {
                 let ends = (left + ends.low as f32 * unit, left + ends.high as f32 * unit);
                 whisker(ui.painter(), bar.center().y, ends, text_colour, ui.visuals().extreme_bg_color);
+                reach = (reach.0.min(ends.0), reach.1.max(ends.1));
             }
             look::paint_hollow(ui.painter(), Pos2::new(x, bar.center().y), text_colour, ui.visuals().extreme_bg_color);
-            end = end.max(x + 6.0);
+            mark = Some(reach);
         }
         let (median, ratio) =
             (value_text::number(point.value.median), point.ratio.map(|ratio| value_text::ratio(ratio.median)));
-        let at = Pos2::new(end + 1.5 * GRID, bar.center().y);
         let font = FontId::proportional(SMALL);
-        let written = ui.painter().text(at, Align2::LEFT_CENTER, &median, font.clone(), text_colour);
-        let mut right = written.right();
-        if let Some(ratio) = &ratio {
-            let at = Pos2::new(right + 1.5 * GRID, at.y);
-            right = ui.painter().text(at, Align2::LEFT_CENTER, ratio, font, palette.muted).right();
+        let layout = |text: &str, colour| ui.painter().layout_no_wrap(text.to_owned(), font.clone(), colour);
+        let median_text = layout(&median, text_colour);
+        let ratio_text = ratio.as_ref().map(|ratio| layout(ratio, palette.muted));
+        let gap = 1.5 * GRID;
+        let width = median_text.size().x + ratio_text.as_ref().map_or(0.0, |text| gap + text.size().x);
+        // The numbers are the bar's: a mark that stands where they would be moves them into the bar, or behind itself.
+        let is_free = |from: f32| mark.is_none_or(|(low, high)| from + width < low || from - gap / 2.0 > high);
+        let inside = begin - gap - width;
+        let start = match mark {
+            _ if is_free(end + gap) => end + gap,
+            _ if inside > left + gap && is_free(inside) => {
+                let plate = Rect::from_center_size(
+                    Pos2::new(inside + width / 2.0, bar.center().y),
+                    vec2(width + gap, median_text.size().y.min(BAR)),
+                );
+                ui.painter().rect_filled(plate, 2.0, ui.visuals().extreme_bg_color);
+                inside
+            }
+            _ => mark.map_or(end, |(_, high)| end.max(high)) + gap,
+        };
+        let mut right = start;
+        for text in std::iter::once(median_text).chain(ratio_text) {
+            let at = Pos2::new(right, bar.center().y - text.size().y / 2.0);
+            right += text.size().x + gap;
+            ui.painter().galley(at, text, text_colour);
         }
+        right -= gap;
         let chosen = point.cell.is_some() && self.compare.selected == point.cell;
         let all = Rect::from_min_max(bar.min, Pos2::new(right, bar.bottom()));
         if chosen {

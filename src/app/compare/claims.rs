@@ -8,7 +8,7 @@ use super::value_text;
 use crate::app::Command;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, named, strong};
-use crate::figure::{claimed, preset};
+use crate::figure::{claimed, from_to, preset};
 use crate::papers::{Judgement, Verdict};
 
 /// Draws the claims: those that something tests first.
@@ -20,7 +20,8 @@ pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     ui.label(strong(format!("{} claims of both papers: {}", judgements.len(), counts.join(", "))));
     ui.label(muted(
         ui,
-        "A claim holds where the interval of every comparison lies within it, and fails where one lies outside.",
+        "A claim holds where the 95 % interval (Student's t over repeats) of every comparison lies within it, and fails where one \
+         lies outside.",
     ));
     ui.add_space(GRID);
     ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
@@ -66,12 +67,15 @@ fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
     if judgement.findings.is_empty() {
         return;
     }
-    Grid::new(("findings", &judgement.claim.id)).num_columns(5).spacing([3.0 * GRID, GRID]).show(ui, |ui| {
+    Grid::new(("findings", &judgement.claim.id)).num_columns(6).spacing([3.0 * GRID, GRID]).show(ui, |ui| {
         for finding in &judgement.findings {
             verdict_ui(ui, finding.verdict);
             let value = &finding.value;
-            ui.label(format!("{} {}", value_text::number(value.median), value_text::interval(value, 1.0)))
-                .on_hover_text(value_text::origin(value, 1.0, ""));
+            ui.label(value_text::number(value.median)).on_hover_text(value_text::origin(value, 1.0, ""));
+            let decides = finding.decides.map_or("one repeat, no interval".to_owned(), |ends| {
+                format!("95 %: {} (n = {})", from_to(ends.low, ends.high), value.n)
+            });
+            ui.label(decides);
             ui.label(muted(ui, format!("claimed {}", claimed(finding.test))));
             ui.label(&finding.test.says);
             ui.label(muted(ui, &finding.cells));

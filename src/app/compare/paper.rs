@@ -14,15 +14,19 @@ pub fn paper_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Ve
     ui.horizontal_wrapped(|ui| {
         ui.label(strong(&of_paper.title));
         if of_paper.asked > 0 {
-            let (asked, missing) = (of_paper.asked, of_paper.missing.len());
-            ui.label(muted(ui, format!("{} of {asked} cells measured in its setting", asked - missing)));
+            let (asked, missing, full) = (of_paper.asked, of_paper.missing.len(), of_paper.full.len());
+            let by_full = if full > 0 { format!(", {full} by full runs") } else { String::new() };
+            let count = ui.label(muted(ui, format!("{} of {asked} cells measured in its setting{by_full}", asked - missing)));
+            if full > 0 {
+                count.on_hover_text(format!("Full runs tell more than the plan's quick ones:\n{}", of_paper.full.join("\n")));
+            }
             let read_only = state.session.as_ref().and_then(|session| session.read_only.clone());
             if missing > 0 {
                 let text = format!("Queue {missing} missing {}", if missing == 1 { "cell" } else { "cells" });
                 let button = ui.add_enabled(read_only.is_none(), eframe::egui::Button::new(text));
                 let why = read_only.unwrap_or_else(|| of_paper.missing.join("\n"));
                 if button.on_hover_text(&why).on_disabled_hover_text(&why).clicked() {
-                    commands.push(Command::Compare(CompareCommand::QueueMissing(of_paper.id.clone())));
+                    commands.push(Command::Compare(CompareCommand::QueueMissing));
                 }
             }
         }

@@ -1,15 +1,16 @@
 //! The picture to draw, computed in the background: the comparison, its texts, and the evidence on its factors.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::sheet::Sheet;
 use super::sources::Source;
 use super::value_text;
 use crate::analysis::{self, CellKey, RunState, cells_of};
 use crate::figure::{CellValue, Column, Comparison, Row, Study, Table, compare};
-use crate::papers::{Judgement, judge};
-use crate::plan::Level;
+use crate::papers::{Judgement, artefact, judge};
+use crate::plan::{AskedCell, Identity, Level, Mode, Plan, identity, plan_of_cells};
+use crate::store::RunRecord;
 
 /// Evidence on one factor from the finished runs of a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,10 @@ pub struct Picture {
     pub proofs: Vec<Vec<Proof>>,
     /// Full texts of the marks by row.
     pub stories: Vec<Vec<String>>,
+    /// For each row whether its runs are quick.
+    pub quick: Vec<bool>,
+    /// A plan of full runs of the quick cells that are shown and have none.
+    pub full_runs: Option<Plan>,
     /// What the runs say to the papers' claims; empty unless asked for.
     pub claims: Vec<Judgement>,
     /// Number of ended runs whose measures are still being computed.
@@ -89,8 +94,15 @@ impl Picture {
             })
             .collect();
         let runs = || sources.iter().flat_map(|source| &source.records.runs);
+        let by_cell: HashMap<CellKey, &RunRecord> = sources
+            .iter()
+            .flat_map(|source| source.records.runs.iter().map(move |run| (key_of(source, run), run)))
+            .collect();
+        let is_quick = |row: &Row| by_cell.get(&row.key()).is_some_and(|run| !run.mode.is_full());
         Self {
             columns,
+            quick: comparison.table.rows.iter().map(is_quick).collect(),
+            full_runs: full_runs(&comparison, &by_cell),
             texts,
             proofs,
             stories,
@@ -164,6 +176,35 @@ impl Picture {
         let rows = order.iter().filter_map(|row| table.rows.get(*row).cloned()).collect();
         Table { rows, ..table.clone() }
     }
+}
+
+fn key_of(source: &Source, run: &RunRecord) -> CellKey {
+    CellKey { session: source.name.clone(), cell: run.cell.clone() }
+}
+
+/// A plan of full runs of the shown quick cells of which no full run is there, as often repeated.
+fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) -> Option<Plan> {
+    let identity_of = |run: &RunRecord, mode| identity(&run.workload, &run.data, run.traced, mode, &run.levels);
+    let is_done = |run: &&&RunRecord| run.mode.is_full() && run.state == RunState::Finished;
+    let there: HashSet<Identity> = by_cell.values().filter(is_done).map(|run| identity_of(run, Mode::Full)).collect();
+    let quick = comparison.cells.iter().filter_map(|(key, _)| by_cell.get(key)).filter(|run| !run.mode.is_full());
+    let (mut cells, mut first, mut repeats): (Vec<AskedCell>, Option<&RunRecord>, u32) = (Vec::new(), None, 1);
+    for run in quick {
+        let identity = identity_of(run, Mode::Full);
+        if !there.contains(&identity) && cells.iter().all(|cell| cell.identity != identity) {
+            let RunRecord { workload, data, levels, .. } = *run;
+            let (workload, data, levels) = (workload.clone(), data.clone(), levels.clone());
+            cells.push(AskedCell { workload, data, levels, identity });
+            (first, repeats) = (first.or(Some(run)), repeats.max(run.repeat));
+        }
+    }
+    let first = first?;
+    let paper = comparison.of_paper.as_ref().and_then(|of_paper| artefact(&of_paper.id).ok()?.plan());
+    let like = match paper {
+        Some(plan) => Plan { mode: Mode::Full, name: format!("{}, full runs", plan.name), ..plan.clone() },
+        None => Plan { repeats, ..Plan::new(&format!("{}, full runs", first.plan), first.workload.clone()) },
+    };
+    plan_of_cells(&like, &cells)
 }
 
 /// Values, with intervals next to the chosen measure and its ratio; then marks and evidence, if there are any.

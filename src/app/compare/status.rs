@@ -8,6 +8,7 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::Format;
+use crate::plan::asked_cells;
 
 /// Draws the status line.
 pub fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
@@ -23,6 +24,14 @@ pub fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut V
             let runs = if comparison.unfinished == 1 { "run" } else { "runs" };
             let text = format!("{} unfinished {runs} excluded", comparison.unfinished);
             ui.colored_label(colour, text).on_hover_text("Marks and notes list them with their reasons");
+        }
+        if let Some(full) = &picture.full_runs {
+            let count = asked_cells(full).len();
+            let text = format!("Plan full runs of {count} quick {}", if count == 1 { "cell" } else { "cells" });
+            let help = "Quick runs tell no accuracy and no losses of epochs. Opens a plan of full runs of these cells.";
+            if ui.button(text).on_hover_text(help).clicked() {
+                commands.push(Command::Compare(CompareCommand::PlanFullRuns));
+            }
         }
         if picture.waiting > 0 {
             ui.label(muted(ui, format!("{} still to run", picture.waiting)));

@@ -285,6 +285,9 @@ fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
             CellValue::Measure(value) => measured(ui, &table.columns[*place], value),
             CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
             CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
+            CellValue::Missing if picture.quick[row] => {
+                drop(ui.label("No finished run has it: quick runs tell no accuracy and no losses of epochs"));
+            }
             CellValue::Missing => drop(ui.label("No finished run has it")),
             CellValue::Text(text) => drop(ui.label(text)),
             CellValue::Verdict(judged) => judged_ui(ui, judged),

@@ -13,6 +13,7 @@ use crate::analysis::{self, RunState, fixture, summarise_run};
 use crate::app::state::OpenSession;
 use crate::app::{Settings, theme};
 use crate::figure::{Format, SPEEDUP, preset};
+use crate::papers::artefact;
 use crate::plan;
 use crate::protocol::Evidence;
 use crate::store::RunRecord;
@@ -393,22 +394,64 @@ fn names_of_sessions_are_as_short_as_tells_them_apart() {
 
 #[test]
 fn a_papers_table_stands_beside_its_published_values_and_queues_the_runs_that_are_missing() {
-    let mut state = state_of(records("/s/study", small()));
-    send(&mut state, CompareCommand::Study(Box::new(preset("2503.15252/table-2").unwrap())));
-    assert_eq!(column(&state, "published_training_time_s"), ["3721", "2094", "2477", "1445"]);
+    let table = preset("2503.15252/table-2").unwrap();
+    let plan = artefact(&table.name).unwrap().plan().unwrap();
+    // The three cells of one GPU, and one more that trained a single epoch.
+    let asked = plan::asked_cells(plan);
+    let is_there = |cell: &&plan::AskedCell| cell.levels.get("gpus") == Some(&Level::Integer(1));
+    let mut runs: Vec<RunRecord> =
+        asked.iter().filter(is_there).map(|cell| fixture::run_of(cell, plan, 1, 0.2)).collect();
+    let mut short = fixture::run_of(&asked[1], plan, 1, 0.2);
+    let other = short.levels.iter().map(|(key, level)| match &**key {
+        "epochs" => (key.clone(), Level::Integer(1)),
+        _ => (key.clone(), level.clone()),
+    });
+    short.levels = plan::Levels::new(other.collect::<Vec<_>>());
+    runs.push(short);
+    let mut state = state_of(records("/s/study", runs));
+    send(&mut state, CompareCommand::Study(Box::new(table)));
+    assert_eq!(column(&state, "published_training_time_s"), ["3721", "6266", "3339", "2477"]);
+    let ratios = column(&state, "training_time_s_over_published");
+    // A ratio of one epoch to twenty would say nothing.
+    assert_eq!(ratios.iter().filter(|ratio| *ratio == "–").count(), 1, "{ratios:?}");
     let mut window = harness(state, [1280.0, 800.0]);
-    window.get_by_label_contains("0 of 12 cells measured");
+    window.get_by_label_contains("3 of 12 cells measured");
     window.get_by_label_contains("cells deviate from the paper's");
+    window.get_by_label_contains("Training time is not held against the paper's where the work is another: epochs = 1");
     // A hollow mark stands in each bar's row, and a legend says what it is.
     window.get_by_label_contains("published 3721");
     window.get_by_label("published");
-    window.get_by_label("Queue 12 missing cells").click();
+    window.get_by_label("Queue 9 missing cells").click();
     window.run();
-    let asked = CompareCommand::QueueMissing("2503.15252/table-2".to_owned());
-    assert_eq!(window.state().commands, [Command::Compare(asked.clone())]);
-    let plan = artefact("2503.15252/table-2").unwrap().plan().unwrap();
-    let sent = send(&mut window.state_mut().state, asked);
-    assert_eq!(sent, [Request::Launch { plan: Box::new(plan.clone()), only_missing: true }]);
+    assert_eq!(window.state().commands, [Command::Compare(CompareCommand::QueueMissing)]);
+    let sent = send(&mut window.state_mut().state, CompareCommand::QueueMissing);
+    let [Request::Launch { plan: queued, only_missing: true }] = sent.as_slice() else { panic!("{sent:?}") };
+    let queued = plan::asked_cells(queued);
+    assert!(queued.len() == 9 && queued.iter().all(|cell| !is_there(&cell)), "{queued:?}");
+}
+
+#[test]
+fn a_plan_of_full_runs_stands_beside_quick_cells_until_they_have_full_runs() {
+    let mut runs: Vec<RunRecord> = small().into_iter().filter(|run| run.state == RunState::Finished).collect();
+    let quick = plan::Mode::Quick { step_precision: 0.01 };
+    runs.iter_mut().filter(|run| run.cell.starts_with("fp16")).for_each(|run| run.mode = quick);
+    let state = state_of(records("/s/study", runs.clone()));
+    let mut window = harness(state, [1280.0, 800.0]);
+    window.get_by_label("Plan full runs of 2 quick cells").click();
+    window.run();
+    assert_eq!(window.state().commands, [Command::Compare(CompareCommand::PlanFullRuns)]);
+    send(&mut window.state_mut().state, CompareCommand::PlanFullRuns);
+    let state = &window.state().state;
+    let (full, cells) = (state.plan.plan(), plan::asked_cells(state.plan.plan()));
+    assert_eq!((state.screen, full.mode, full.repeats), (Screen::Plan, plan::Mode::Full, 2));
+    let levels: Vec<_> = cells.iter().map(|cell| cell.levels.get("gpus").unwrap().to_string()).collect();
+    assert_eq!(levels, ["1", "2"]);
+    assert!(cells.iter().all(|cell| cell.levels.get("precision") == Some(&Level::text("fp16"))));
+    // One of the two has gone all the way since.
+    let mut done = runs.iter().find(|run| run.cell.starts_with("fp16-1")).unwrap().clone();
+    (done.mode, done.cell, done.run) = (plan::Mode::Full, "full".to_owned(), "full".to_owned());
+    runs.push(done);
+    harness(state_of(records("/s/study", runs)), [1280.0, 800.0]).get_by_label("Plan full runs of 1 quick cell");
 }
 
 #[test]

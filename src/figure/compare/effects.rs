@@ -10,7 +10,7 @@ use crate::analysis::{
 };
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Scale, Series};
 use crate::figure::notes::{notes, verdict_note};
-use crate::figure::number::significant;
+use crate::figure::number::{capitalised, significant};
 use crate::figure::study::{Place, RATIO, Study, VERDICT};
 use crate::figure::table::{Baseline, CellValue, Column, Row, Table, by_repeat, scaled};
 
@@ -198,8 +198,7 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     if effects.is_empty() {
         chart.notes.push(nothing());
     } else {
-        let groups = how();
-        chart.notes.push(groups[..1].to_uppercase() + &groups[1..] + ".");
+        chart.notes.push(capitalised(&how()) + ".");
     }
     chart
 }
