@@ -31,7 +31,8 @@ use super::widgets::{main_button, muted, strong};
 use super::{Command, Request, Screen, State};
 use crate::analysis::{CellKey, Key, Level, MetricUnit};
 use crate::figure::{
-    Comparison, Form, Format, Geometry, Limits, Over, Place, Runs, SavedStudy, Study, baseline_name, capitalised, render,
+    Comparison, Form, Format, Geometry, Limits, Over, Place, Runs, SavedStudy, Study, baseline_name, capitalised,
+    render,
 };
 use picture::Picture;
 

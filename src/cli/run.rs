@@ -79,7 +79,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             return Ok(INTERRUPTED);
         }
     }
-    let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&session, &plan)? } else { HashSet::new() };
+    let full =
+        if arguments.resume && arguments.plan.is_preset() { full_runs(&session, &plan)? } else { HashSet::new() };
     if !full.is_empty() {
         say(format_args!("{} cells have full runs, which tell more than quick ones: they are left out", full.len()));
     }

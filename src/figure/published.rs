@@ -94,7 +94,16 @@ pub(super) fn of_paper<'a>(
         let (node, id) = (&paper.node, &paper.id);
         notes.push(format!("published values are of arXiv {id}: {node}; it states no repeats, intervals or spreads"));
     }
-    Some(OfPaper { title: format!("{artefact}: {}", artefact.shows), id, asked, missing, full, plan_of_missing, deviates, notes })
+    Some(OfPaper {
+        title: format!("{artefact}: {}", artefact.shows),
+        id,
+        asked,
+        missing,
+        full,
+        plan_of_missing,
+        deviates,
+        notes,
+    })
 }
 
 fn named(names: &[String], between: &str) -> String {
@@ -215,7 +224,9 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
         let is_printed = |cell: &Cell| {
             artefact.printed(key, &|key: &str| cell.level(key), (&measure.shown_unit, measure.shown_factor)).is_some()
         };
-        if cells.iter().any(is_printed) && let Some(note) = other_work(&found, measure, cells.len()) {
+        if cells.iter().any(is_printed)
+            && let Some(note) = other_work(&found, measure, cells.len())
+        {
             chart.notes.push(capitalised(&note) + ".");
         }
     }

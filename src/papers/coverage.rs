@@ -241,9 +241,8 @@ mod tests {
         ];
         let cells = cells(&runs);
         let found = deviations(table, &cells);
-        let place = |gpus: i64| {
-            cells.iter().position(|cell| cell.levels.get("gpus") == Some(&Level::Integer(gpus))).unwrap()
-        };
+        let place =
+            |gpus: i64| cells.iter().position(|cell| cell.levels.get("gpus") == Some(&Level::Integer(gpus))).unwrap();
         let same = |key: &str| {
             let measure = analysis_measure(key).unwrap();
             [1, 2, 3, 4].map(|gpus| found.is_same_work(place(gpus), measure))

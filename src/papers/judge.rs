@@ -3,9 +3,7 @@
 use serde::Serialize;
 
 use super::claim::{Claim, Compare, Side, Test, claims};
-use crate::analysis::{
-    Cell, Interval, Key, Recording, RunState, RunSummary, Value, mean_interval, summarise, varying,
-};
+use crate::analysis::{Cell, Interval, Key, Recording, RunState, RunSummary, Value, mean_interval, summarise, varying};
 use crate::plan::Filter;
 
 /// What runs say to a claim.

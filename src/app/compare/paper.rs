@@ -16,9 +16,13 @@ pub fn paper_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Ve
         if of_paper.asked > 0 {
             let (asked, missing, full) = (of_paper.asked, of_paper.missing.len(), of_paper.full.len());
             let by_full = if full > 0 { format!(", {full} by full runs") } else { String::new() };
-            let count = ui.label(muted(ui, format!("{} of {asked} cells measured in its setting{by_full}", asked - missing)));
+            let count =
+                ui.label(muted(ui, format!("{} of {asked} cells measured in its setting{by_full}", asked - missing)));
             if full > 0 {
-                count.on_hover_text(format!("Full runs tell more than the plan's quick ones:\n{}", of_paper.full.join("\n")));
+                count.on_hover_text(format!(
+                    "Full runs tell more than the plan's quick ones:\n{}",
+                    of_paper.full.join("\n")
+                ));
             }
             let read_only = state.session.as_ref().and_then(|session| session.read_only.clone());
             if missing > 0 {
