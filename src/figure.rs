@@ -1,5 +1,6 @@
 //! Tables and charts for screen and paper: each one value, whatever draws or writes it. [`paper`] sets charts as figures.
 
+mod baseline;
 mod built_in;
 mod chart;
 mod claims;
@@ -15,13 +16,16 @@ mod number;
 mod palette;
 pub mod paper;
 mod published;
+mod ratio;
 mod render;
 mod saved;
 mod sibling;
 mod study;
 mod style;
 mod table;
+mod tabulate;
 
+pub use baseline::{baseline_name, has_baseline};
 pub use built_in::{UnknownPreset, preset, presets};
 pub use chart::{
     Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series, ticks, ticks_between,
@@ -35,5 +39,5 @@ pub use palette::{COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use render::{Format, UnknownFormat, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};
-pub use study::{Form, Limits, Over, Place, Runs, SPEEDUP, Study, baseline_name, has_baseline, known_measures};
+pub use study::{Form, Limits, Over, Place, Runs, SPEEDUP, Study, known_measures};
 pub use table::{CellValue, Column, Row, Table};

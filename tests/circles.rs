@@ -32,14 +32,6 @@ const ALLOWED: &[(&[&str], &str)] = &[
     ),
     (&["parallel", "task", "trainer"], "strategies hook into the trainer of a task, and a task is told of its peers"),
     (&["plan::file", "plan::read", "plan::write"], "a plan reads and writes itself"),
-    (
-        &["analysis::fold", "analysis::measure", "analysis::metric", "analysis::run"],
-        "to untangle: a measure takes its value from a `RunSummary`, which measures make up",
-    ),
-    (
-        &["figure::notes", "figure::sibling", "figure::study", "figure::table"],
-        "a table notes how its values were computed, and the ratio to a sibling cell is one of its values",
-    ),
 ];
 
 /// A module's path from the crate's root, such as `["trace", "gap"]`.

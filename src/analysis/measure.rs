@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use super::RunSummary;
-use super::metric::metric_measures;
+use super::metric::{MetricUnit, key_in};
 use super::training::PLANNED_STEPS;
 use crate::plan::{Better, DeclaredMeasure, Key, WorkloadSpec};
+use crate::protocol::{TRACE_METRICS, TraceMetricKind};
 
 /// How the values of ranks become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -149,16 +149,6 @@ impl Measure {
     pub fn is_of_epochs(&self) -> bool {
         matches!(self.origin, Origin::Readings(_, OverTime::Last))
     }
-
-    /// The measure of a run.
-    pub fn of(&self, run: &RunSummary) -> Option<f64> {
-        run.value(&self.key)
-    }
-
-    /// The measure of a run as tables take it: none where it depends on the machine's speed and others were on it.
-    pub fn of_run_alone(&self, run: &RunSummary) -> Option<f64> {
-        if self.on_speed && run.had_company() { None } else { self.of(run) }
-    }
 }
 
 /// The measures of a kind of run, in the order of columns: the built-in ones, and those that a plan brings.
@@ -236,6 +226,11 @@ pub fn measure(key: &str) -> Option<&'static Measure> {
     Measures::built_in().find(key)
 }
 
+/// The measure of a metric; none of a key that no metric has.
+pub fn metric_measure(key: &str, unit: MetricUnit) -> Option<&'static Measure> {
+    measure(&key_in(key, unit))
+}
+
 /// The key of the distinct units in each second: `images_per_s`.
 pub(super) fn distinct_rate(units: &str) -> Key {
     format!("{units}_per_s").into()
@@ -302,17 +297,30 @@ fn list(units: &str) -> Vec<Measure> {
     ]
 }
 
+/// Four measures of each metric, in the order of [`TRACE_METRICS`] and [`MetricUnit::ALL`].
+fn metric_measures() -> Vec<Measure> {
+    let one = |kind: &TraceMetricKind, unit: MetricUnit| match unit {
+        MetricUnit::Seconds => Measure { better: Better::Neither, ..Measure::time(key_in(kind.key, unit), kind.name) },
+        _ => Measure::derived(
+            key_in(kind.key, unit),
+            kind.name,
+            &unit.name().replace("percent_", "% ").replace('_', " "),
+        ),
+    };
+    TRACE_METRICS.iter().flat_map(|kind| MetricUnit::ALL.map(|unit| one(kind, unit))).collect()
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::{fixture, summarise_run};
+    use crate::analysis::{RunSummary, fixture, summarise_run};
 
     #[test]
     fn a_run_that_had_company_has_losses_and_memory_and_no_times_for_tables() {
         let mut record = fixture::finished();
         let told = |run: &RunSummary| -> Vec<Key> {
-            let alone = run.measures.iter().filter(|measure| measure.of_run_alone(run).is_some());
+            let alone = run.measures.iter().filter(|measure| run.value_alone(measure).is_some());
             alone.map(|measure| measure.key.clone()).collect()
         };
         let alone = summarise_run(&record);
@@ -360,5 +368,19 @@ mod tests {
         assert_eq!(measures.iter().last().unwrap().name, "Perplexity");
         assert_eq!(measures.find("test_loss").unwrap().name, "Loss of held-out text");
         assert_eq!(measures.iter().count(), Measures::built_in().iter().count() + 1);
+    }
+
+    #[test]
+    fn every_metric_is_a_measure_in_every_unit_under_its_own_name() {
+        assert_eq!(metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len());
+        for kind in &TRACE_METRICS {
+            for unit in MetricUnit::ALL {
+                let measure = metric_measure(kind.key, unit).unwrap();
+                let ending = if unit == MetricUnit::Seconds { "s" } else { unit.name() };
+                assert_eq!((&*measure.key, &*measure.name), (format!("{}_{ending}", kind.key).as_str(), kind.name));
+                let shown = if unit == MetricUnit::OfWall { Some("% of wall") } else { None };
+                assert!(shown.is_none_or(|shown| shown == measure.unit), "{}", measure.unit);
+            }
+        }
     }
 }

@@ -1,11 +1,9 @@
-//! Metrics of profilers' reports as measures: each in seconds and as shares, which are named.
+//! The units of profilers' metrics: seconds, and shares of what.
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::{Measure, measure};
-use crate::plan::Better;
 use crate::plan::Key;
-use crate::protocol::{TRACE_METRICS, TraceMetric, TraceMetricKind, TraceSummary};
+use crate::protocol::{TraceMetric, TraceSummary};
 
 /// In what metrics are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,19 +50,6 @@ impl MetricUnit {
     }
 }
 
-/// Four measures of each metric, in the order of [`TRACE_METRICS`] and [`MetricUnit::ALL`].
-pub(super) fn metric_measures() -> Vec<Measure> {
-    let one = |kind: &TraceMetricKind, unit: MetricUnit| match unit {
-        MetricUnit::Seconds => Measure { better: Better::Neither, ..Measure::time(key_in(kind.key, unit), kind.name) },
-        _ => Measure::derived(
-            key_in(kind.key, unit),
-            kind.name,
-            &unit.name().replace("percent_", "% ").replace('_', " "),
-        ),
-    };
-    TRACE_METRICS.iter().flat_map(|kind| MetricUnit::ALL.map(|unit| one(kind, unit))).collect()
-}
-
 /// The values of a report's metrics under the keys of their measures.
 pub(super) fn metric_values(trace: &TraceSummary) -> impl Iterator<Item = (Key, f64)> {
     let values = |metric: &TraceMetric| {
@@ -79,32 +64,8 @@ pub(super) fn metric_values(trace: &TraceSummary) -> impl Iterator<Item = (Key, 
     trace.metrics.iter().flat_map(values)
 }
 
-fn key_in(metric: &str, unit: MetricUnit) -> Key {
+/// The key of a metric's measure in a unit.
+pub(super) fn key_in(metric: &str, unit: MetricUnit) -> Key {
     let unit = if unit == MetricUnit::Seconds { "s" } else { unit.name() };
     format!("{metric}_{unit}").into()
-}
-
-/// The measure of a metric; none of a key that no metric has.
-pub fn metric_measure(key: &str, unit: MetricUnit) -> Option<&'static Measure> {
-    measure(&key_in(key, unit))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_metric_is_a_measure_in_every_unit_under_its_own_name() {
-        assert_eq!(metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len());
-        for kind in &TRACE_METRICS {
-            for unit in MetricUnit::ALL {
-                let measure = metric_measure(kind.key, unit).unwrap();
-                let ending = if unit == MetricUnit::Seconds { "s" } else { unit.name() };
-                assert_eq!((&*measure.key, &*measure.name), (format!("{}_{ending}", kind.key).as_str(), kind.name));
-                let shown = if unit == MetricUnit::OfWall { Some("% of wall") } else { None };
-                assert!(shown.is_none_or(|shown| shown == measure.unit), "{}", measure.unit);
-            }
-        }
-    }
 }

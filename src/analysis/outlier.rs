@@ -47,7 +47,7 @@ pub struct Outlier {
 /// repeats have none.
 pub fn outliers(cell: &Cell, measure: &Measure) -> Vec<Outlier> {
     let finished = || cell.runs.iter().copied().filter(|run| run.state == RunState::Finished);
-    let told: Vec<(&RunSummary, f64)> = finished().filter_map(|run| Some((run, measure.of_run_alone(run)?))).collect();
+    let told: Vec<(&RunSummary, f64)> = finished().filter_map(|run| Some((run, run.value_alone(measure)?))).collect();
     let Some((_, critical)) = CRITICAL.iter().rev().find(|(n, _)| *n <= told.len()) else { return Vec::new() };
     let values: Vec<f64> = told.iter().map(|(_, value)| *value).collect();
     let middle = median(&values);

@@ -12,7 +12,7 @@ use super::measure::{distinct_rate, processed_rate};
 use super::metric::metric_values;
 use super::order::median;
 use super::steadiness::Steadiness;
-use super::{Activity, BatchMeans, LossPoint, Mark, Measures, TrainingTime, batch_means};
+use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
 use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, Strategy, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, RunRecord, StepRecord};
@@ -151,6 +151,11 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
 }
 
 impl RunSummary {
+    /// A measure as tables take it: none where it depends on the machine's speed and other runs were on the machine.
+    pub fn value_alone(&self, measure: &Measure) -> Option<f64> {
+        if measure.on_speed && self.had_company() { None } else { self.value(&measure.key) }
+    }
+
     /// Whether other runs of the session were on the machine at the same time, so that its times are not its own.
     pub fn had_company(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))

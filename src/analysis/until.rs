@@ -35,7 +35,7 @@ pub fn next_repeats(repeats: &[f64], precision: f64) -> Option<u32> {
 /// The training times of a cell's finished runs, of those that were alone.
 pub fn repeats_of(runs: &[RunSummary], cell: &Identity) -> Vec<f64> {
     let of_cell = runs.iter().filter(|run| run.identity.as_ref() == Some(cell) && run.state == RunState::Finished);
-    of_cell.filter_map(|run| run.measures.find(UNTIL_MEASURE)?.of_run_alone(run)).collect()
+    of_cell.filter_map(|run| run.value_alone(run.measures.find(UNTIL_MEASURE)?)).collect()
 }
 
 /// What the cells of a session tell of how far repeats spread.
@@ -52,7 +52,7 @@ impl SpreadSeen {
     pub fn of(runs: &[RunSummary]) -> Option<Self> {
         let mut cells: BTreeMap<Identity, Vec<f64>> = BTreeMap::new();
         for run in runs.iter().filter(|run| run.state == RunState::Finished) {
-            let time = run.measures.find(UNTIL_MEASURE).and_then(|measure| measure.of_run_alone(run));
+            let time = run.measures.find(UNTIL_MEASURE).and_then(|measure| run.value_alone(measure));
             if let Some((cell, time)) = run.identity.zip(time) {
                 cells.entry(cell).or_default().push(time);
             }

@@ -16,11 +16,13 @@ pub use arrange::{Arrangement, level_name};
 
 use std::collections::BTreeSet;
 
+use super::baseline::Baseline;
 use super::chart::{Chart, Geometry};
 use super::notes::{baseline_warning, coverage_text, traced_note};
 use super::published::{OfPaper, add_columns, add_marks, of_paper};
 use super::study::{FRONT, Form, Runs, Study, known_measures};
-use super::table::{Baseline, CellValue, Table, cell_value, table_of};
+use super::table::{CellValue, Table};
+use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
     Cell, CellKey, Intervals, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value, cells_of,
     measure_of, varying,

@@ -1,6 +1,7 @@
 //! Two sessions cell by cell: which cells became faster or slower, with verdicts.
 
-use super::table::{CellValue, Column, Row, Table, by_repeat};
+use super::ratio::by_repeat;
+use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Better, Cell, Measure, Verdict, judge, log_ratios, ratio, summarise, varying};
 
 /// What a comparison of two sessions says.

@@ -1,9 +1,11 @@
 //! What stands under a table: what all rows share, how values were made, what is not in them.
 
+use super::baseline::Baseline;
 use super::number::significant;
+use super::ratio::{by_repeat, finished};
 use super::sibling::Against;
 use super::study::{RATE, RATIO, SPEEDUP, VERDICT};
-use super::table::{Baseline, CellValue, Column, Row, by_repeat, finished};
+use super::table::{CellValue, Column, Row};
 use crate::analysis::{
     Cell, Judgement, Measure, Method, RunState, held, measure_of, outliers, range, spread, usual_spread, varying,
 };

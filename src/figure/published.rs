@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::chart::{Chart, Geometry, Point, Role, Series};
 use super::number::capitalised;
+use super::ratio::scaled;
 use super::study::Study;
-use super::table::{CellValue, Column, Row, Table, scaled};
+use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, Interval, Measure, Method, RunSummary, Value, measure_of};
 use crate::papers::{Artefact, Coverage, Deviation, Deviations, Printed, artefact, coverage, deviations};
 use crate::plan::{AskedCell, Plan, plan_of_cells};

@@ -1,6 +1,6 @@
 //! The papers' "efficiency": training time of the cell that differs in one factor alone, over the cell's own.
 
-use super::table::over_baseline;
+use super::ratio::over_baseline;
 use crate::analysis::{Cell, Intervals, Value};
 
 /// The papers' runs train for so many epochs that their total time is that of training. A short run's is mostly start and warm-up,

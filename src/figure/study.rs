@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    Cell, CellKey, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Source, TRACE_METRICS, cells_of,
-    measure_of, metric_measure,
+    Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Source, TRACE_METRICS, measure_of, metric_measure,
 };
 use crate::plan::Filter;
 
@@ -495,37 +494,4 @@ pub fn known_measures(sources: &[Source]) -> Vec<(Key, String)> {
     }
     measures.push((SPEEDUP.into(), "Speed-up".to_owned()));
     measures
-}
-
-/// The name of a cell as a study's baseline.
-pub fn baseline_name(cell: &CellKey) -> String {
-    if cell.session.is_empty() { cell.cell.clone() } else { format!("session={},cell={}", cell.session, cell.cell) }
-}
-
-/// Whether some cell is what a study's baseline asks for.
-pub fn has_baseline(sources: &[Source], asked: &str) -> bool {
-    cells_of(sources).iter().any(|cell| names_cell(asked, cell))
-}
-
-/// Whether a study's baseline means this cell: by its id, or by levels as `precision=fp32,gpus=1`.
-pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
-    if cell.id == asked {
-        return true;
-    }
-    let mut pairs: Vec<String> = Vec::new();
-    for part in asked.split(',') {
-        match pairs.last_mut() {
-            // A comma may stand within a level.
-            Some(pair) if !part.contains('=') => *pair += &format!(",{part}"),
-            _ => pairs.push(part.to_owned()),
-        }
-    }
-    pairs.iter().all(|pair| {
-        let asked = pair.split_once('=').map(|(key, level)| (key.trim(), level.trim()));
-        asked.is_some_and(|(key, level)| {
-            // Of one session alone cells do not say which it is.
-            let is_only = key == "session" && cell.session.is_empty();
-            is_only || cell.level(key).is_some_and(|own| own.to_string() == level)
-        })
-    })
 }

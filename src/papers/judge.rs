@@ -149,7 +149,7 @@ fn values(test: &Test, cell: &Cell) -> Vec<(u32, f64)> {
         let one = |key: &Key| -> Option<f64> {
             let measure = run.measures.find(key)?;
             if !test.over_epochs {
-                return measure.of_run_alone(run);
+                return run.value_alone(measure);
             }
             let values: Vec<f64> = run.epochs.iter().filter_map(|epoch| epoch.value(key)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

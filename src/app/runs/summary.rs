@@ -68,7 +68,7 @@ fn marks_ui(ui: &mut Ui, page: &RunPage) {
 fn measures_ui(ui: &mut Ui, page: &RunPage) {
     let summary = &page.summary;
     let mut known: Vec<(Measure, f64)> =
-        summary.measures.iter().filter_map(|measure| Some((measure.clone(), measure.of(summary)?))).collect();
+        summary.measures.iter().filter_map(|measure| Some((measure.clone(), summary.value(&measure.key)?))).collect();
     // Readings of a newer worker, or of one's own: by their keys.
     known.extend(summary.unregistered().map(|(key, value)| (Measure::new(key), value)));
     section(ui, "Measures");

@@ -4,7 +4,7 @@ use super::Scene;
 use super::arrange::{name_of, place_of};
 use crate::analysis::{Interval, Method, Phase, Value, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
-use crate::figure::table::finished;
+use crate::figure::ratio::finished;
 
 /// Panels that can still be read.
 const PANELS: usize = 8;

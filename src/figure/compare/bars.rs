@@ -4,8 +4,8 @@ use super::arrange::{name_of, place_of};
 use super::{Scene, shown_measure};
 use crate::analysis::{Cell, Setting, Value};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+pub(super) use crate::figure::ratio::scaled;
 use crate::figure::study::{MEMORY, RATIO, SPEEDUP};
-pub(super) use crate::figure::table::scaled;
 
 /// The chosen measure: rows are groups, columns panels, colours bars.
 pub(super) fn bars(scene: &Scene) -> Chart {

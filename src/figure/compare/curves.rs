@@ -6,8 +6,8 @@ use super::arrange::name_of;
 use super::{Scene, shown_measure};
 use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, range};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::ratio::finished;
 use crate::figure::study::{CURVES, Over};
-use crate::figure::table::finished;
 
 use super::bars::scaled;
 

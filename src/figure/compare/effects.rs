@@ -8,11 +8,13 @@ use crate::analysis::{
     Cell, Change, Effect, Intervals, Levels, MOST_INTERACTIONS, Measure, Reading, Setting, Value, Verdict, effects,
     mean_cells, measure_of,
 };
+use crate::figure::baseline::Baseline;
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Scale, Series};
 use crate::figure::notes::{notes, verdict_note};
 use crate::figure::number::{capitalised, significant};
+use crate::figure::ratio::{by_repeat, scaled};
 use crate::figure::study::{Place, RATIO, Study, VERDICT};
-use crate::figure::table::{Baseline, CellValue, Column, Row, Table, by_repeat, scaled};
+use crate::figure::table::{CellValue, Column, Row, Table};
 
 /// Rows of a tornado that can be read.
 const ROWS: usize = 20;

@@ -5,7 +5,7 @@ use super::Scene;
 use super::arrange::name_of;
 use crate::analysis::{Cell, Key, MetricUnit, RunSummary, TRACE_METRICS, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
-use crate::figure::table::finished;
+use crate::figure::ratio::finished;
 
 /// The chosen metrics of each cell with a report. A metric looks the same whichever others are chosen.
 pub(super) fn metrics(scene: &Scene) -> Chart {

@@ -3,11 +3,11 @@
 use super::arrange::name_of;
 
 use super::{Scene, shown_measure};
-use crate::analysis::{Better, Cell, Intervals, Measure, Setting, Value, Verdict, front, measure_of};
+use crate::analysis::{Better, Cell, Intervals, Measure, Setting, Value, Verdict, measure_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::number::significant;
+use crate::figure::ratio::{by_repeat, judge_cells, scaled};
 use crate::figure::study::{MEMORY, Study};
-use crate::figure::table::{by_repeat, judge_cells, scaled};
 
 /// Cells of the front that are told apart by their looks.
 const NAMED: usize = 8;
@@ -208,4 +208,25 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     let (name, best) = (name.to_lowercase(), name_of(best, naming));
     let which = if measure.is_speed() { "fastest" } else { "best" };
     Some(format!("{which} with {asked}: {best} ({name} {value} {shown_unit}){ties}{left_out}").replace(" )", ")"))
+}
+
+/// The Pareto front: whether each point is on the front: no other is as low in all coordinates and lower in one. Lower is better.
+fn front(points: &[Vec<f64>]) -> Vec<bool> {
+    let beats = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b);
+    points.iter().map(|point| !points.iter().any(|other| beats(other, point))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_points_that_no_other_betters_are_on_the_front() {
+        let points = [[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [3.0, 5.0], [4.0, 1.0], [2.0, 5.0]].map(Vec::from);
+        assert_eq!(front(&points), [true, true, false, false, true, true]);
+        // A third respect lets one in.
+        let three = [[1.0, 1.0, 5.0], [2.0, 2.0, 1.0], [2.0, 2.0, 6.0]].map(Vec::from);
+        assert_eq!(front(&three), [true, true, false]);
+        assert!(front(&[]).is_empty());
+    }
 }

@@ -5,7 +5,7 @@ use super::Scene;
 use super::arrange::name_of;
 use crate::analysis::{Method, RunSummary, Value, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
-use crate::figure::table::finished;
+use crate::figure::ratio::finished;
 
 /// The mean wait of a step, and the rest of it, in seconds.
 fn of_run(run: &RunSummary) -> Option<[f64; 2]> {

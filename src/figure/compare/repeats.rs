@@ -4,8 +4,8 @@ use super::bars::{self, scaled};
 use super::{Scene, shown_measure};
 use crate::analysis::{Method, Value};
 use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Point};
+use crate::figure::ratio::by_repeat;
 use crate::figure::study::SPEEDUP;
-use crate::figure::table::by_repeat;
 
 /// The chosen measure of each finished run, arranged as bars are.
 pub(super) fn repeats(scene: &Scene) -> Chart {

@@ -5,8 +5,8 @@ use super::curves::Lines;
 use super::{Scene, shown_measure};
 use crate::analysis::{Cell, Method, Scaling, Setting, Value, measure_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Role, Series};
+use crate::figure::ratio::over_baseline;
 use crate::figure::study::SPEEDUP;
-use crate::figure::table::over_baseline;
 
 /// Lines up to which each has its ideal beside it.
 const IDEAL_LINES: usize = 8;

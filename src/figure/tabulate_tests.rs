@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::{Source, fixture, summarise_run};
+use crate::analysis::{Method, RunSummary, Source, Value, fixture, summarise_run};
 use crate::figure::preset;
 
 /// The table of a preset, over this baseline.

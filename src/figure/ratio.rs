@@ -1,0 +1,55 @@
+//! A measure of a cell over its repeats, and over that of another cell.
+
+use crate::analysis::{
+    Cell, Interval, Intervals, Judgement, Measure, Method, RunState, RunSummary, Value, judge, log_ratios,
+};
+
+/// The finished runs of a cell: those whose numbers count.
+pub(super) fn finished<'a>(cell: &'a Cell<'a>) -> impl Iterator<Item = &'a RunSummary> {
+    cell.runs.iter().copied().filter(|run| run.state == RunState::Finished)
+}
+
+/// A measure of a cell's finished runs, each with its repeat.
+pub(super) fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
+    let Some(measure) = cell.measure(key) else { return Vec::new() };
+    finished(cell).filter_map(|run| Some((run.repeat, run.value_alone(measure)?))).collect()
+}
+
+/// A measure over the baseline's, for times the other way round, so that twice as fast is 2. Over distinct images a
+/// second it is the speed-up: right for any batch size and any number of GPUs.
+pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
+    let baseline = baseline?;
+    let own = by_repeat(cell, key);
+    if baseline.id == cell.id && baseline.session == cell.session {
+        // Over itself it is 1 by definition: an interval would only show its own spread.
+        return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
+    }
+    let base = by_repeat(baseline, key);
+    if cell.measure(key).is_some_and(Measure::is_time) {
+        intervals.of_ratio(&base, &own)
+    } else {
+        intervals.of_ratio(&own, &base)
+    }
+}
+
+/// A value in another unit.
+pub(super) fn scaled(value: Value, factor: f64) -> Value {
+    let interval = value.interval.map(|ends| Interval {
+        low: (ends.low * factor).min(ends.high * factor),
+        high: (ends.low * factor).max(ends.high * factor),
+    });
+    Value { median: value.median * factor, interval, ..value }
+}
+
+/// What repeats say of cells' ratios to another one in a measure, as one family.
+pub(super) fn judge_cells(cells: &[&Cell], base: &Cell, key: &str, equal_within: f64) -> Vec<Judgement> {
+    let measure = base.measure(key);
+    let is_time = measure.is_some_and(Measure::is_time);
+    let of_base = by_repeat(base, key);
+    let logs = |cell: &&Cell| {
+        let own = by_repeat(cell, key);
+        if is_time { log_ratios(&of_base, &own) } else { log_ratios(&own, &of_base) }
+    };
+    let family: Vec<Vec<f64>> = cells.iter().map(logs).collect();
+    judge(&family, measure.is_some_and(Measure::is_speed), equal_within)
+}

@@ -1,0 +1,143 @@
+//! Cells as a table: the columns that a study asks for, one row for each cell or epoch, and notes.
+
+use std::collections::HashMap;
+
+use super::baseline::Baseline;
+use super::notes::notes;
+use super::ratio::{by_repeat, finished, judge_cells, over_baseline};
+use super::sibling::Against;
+use super::study::{FRONT, RATE, RATIO, SPEEDUP, Study, VERDICT};
+use super::table::{CellValue, Column, Row, Table};
+use crate::analysis::{Cell, CellKey, Intervals, Judgement, Measure, RunState, Setting, measure_of};
+
+/// Joins the runs of cells into rows, with columns for these settings. Only finished runs enter values; the others are
+/// named in the notes, and their cells have a row all the same.
+pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
+    let columns = columns(study, settings, cells);
+    let verdicts = if columns.iter().any(|column| column.key == VERDICT) {
+        verdicts(study, cells, baseline)
+    } else {
+        HashMap::new()
+    };
+    let value = |column: &Column, cell: &Cell, epoch: Option<u32>| match &*column.key {
+        VERDICT => verdicts.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(*judged)),
+        key => cell_value(key, cell, epoch, baseline, Intervals::ByCount),
+    };
+    let row = |cell: &Cell, epoch: Option<u32>| Row {
+        session: cell.session.to_owned(),
+        cell: cell.id.to_owned(),
+        data: cell.data.to_owned(),
+        levels: cell.levels.clone(),
+        runs: finished(cell).count(),
+        values: columns.iter().map(|column| value(column, cell, epoch)).collect(),
+        marks: marks(cell),
+    };
+    let rows = cells.iter().flat_map(|cell| {
+        let epochs = if study.by_epoch { epochs(cell) } else { Vec::new() };
+        let epochs = if epochs.is_empty() { vec![None] } else { epochs };
+        epochs.into_iter().map(|epoch| row(cell, epoch)).collect::<Vec<_>>()
+    });
+    let rows: Vec<Row> = rows.collect();
+    let notes = notes(cells, &columns, &rows, baseline);
+    Table { study: study.name.clone(), columns, rows, notes }
+}
+
+/// What repeats say of each cell's ratio to the baseline; all of them are one family.
+fn verdicts(study: &Study, cells: &[Cell], baseline: &Baseline) -> HashMap<CellKey, Judgement> {
+    let Some(base) = baseline.cell else { return HashMap::new() };
+    let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, RATIO].contains(&&**key));
+    let key = if ratio.as_deref() == Some(SPEEDUP) { RATE.into() } else { baseline.ratio_of.clone() };
+    let others = cells.iter().filter(|cell| cell.key() != base.key() && !by_repeat(cell, &key).is_empty());
+    let others: Vec<&Cell> = others.collect();
+    let judged = judge_cells(&others, base, &key, study.equal_within);
+    others.iter().map(|cell| cell.key()).zip(judged).collect()
+}
+
+fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
+    let plain = Column::plain;
+    let mut columns: Vec<Column> =
+        varying.iter().map(|setting| plain(&setting.key, &setting.name, &setting.unit)).collect();
+    if study.by_epoch {
+        columns.push(plain("epoch", "Epoch", ""));
+    }
+    columns.push(plain("runs", "Runs", ""));
+    columns.extend(study.table_measures().iter().map(|key| match (measure_of(cells, key), Against::find(key)) {
+        (Some(measure), _) => Column {
+            shown_unit: measure.shown_unit.clone(),
+            shown_factor: measure.shown_factor,
+            is_measure: true,
+            ..plain(&measure.key, &measure.name, &measure.unit)
+        },
+        (None, Some(against)) => {
+            let percent = Column { shown_unit: "%".into(), shown_factor: 100.0, ..plain(key, against.name, "×") };
+            Column { is_measure: true, ..percent }
+        }
+        (None, None) if key == VERDICT => plain(key, "Verdict", ""),
+        (None, None) if key == FRONT => plain(key, "Pareto front", ""),
+        (None, None) if key == RATIO => {
+            let of_speed = measure_of(cells, &study.ratio_of()).is_some_and(Measure::is_speed);
+            let name = if of_speed { "Speed-up vs baseline" } else { "Ratio vs baseline" };
+            Column { is_measure: true, ..plain(key, name, "×") }
+        }
+        (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
+    }));
+    columns
+}
+
+fn epochs(cell: &Cell) -> Vec<Option<u32>> {
+    let mut epochs: Vec<u32> = finished(cell).flat_map(|run| &run.epochs).map(|epoch| epoch.epoch).collect();
+    epochs.sort_unstable();
+    epochs.dedup();
+    epochs.into_iter().map(Some).collect()
+}
+
+pub(super) fn cell_value(
+    key: &str,
+    cell: &Cell,
+    epoch: Option<u32>,
+    baseline: &Baseline,
+    intervals: Intervals,
+) -> CellValue {
+    let measure = cell.measure(key);
+    let of_epoch = epoch.filter(|_| measure.is_some_and(Measure::is_of_epochs));
+    let value = match (key, of_epoch) {
+        ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
+        ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
+        (SPEEDUP, _) => over_baseline(cell, baseline.cell, RATE, intervals),
+        (RATIO, _) => over_baseline(cell, baseline.cell, &baseline.ratio_of, intervals),
+        (_, Some(epoch)) => {
+            let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
+            intervals.of(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>())
+        }
+        _ => match (measure, Against::find(key)) {
+            (Some(measure), _) => {
+                let values = finished(cell).filter_map(|run| run.value_alone(measure));
+                intervals.of(&values.collect::<Vec<_>>())
+            }
+            (None, Some(against)) => against.value(cell, baseline.among),
+            (None, None) => return cell.level(key).map_or(CellValue::Missing, CellValue::Level),
+        },
+    };
+    value.map_or(CellValue::Missing, CellValue::Measure)
+}
+
+/// The labels of a row's runs, each once, and how many of them did not finish.
+fn marks(cell: &Cell) -> Vec<String> {
+    let mut marks: Vec<String> = Vec::new();
+    for mark in finished(cell).flat_map(|run| &run.marks) {
+        if marks.iter().all(|known| known != mark.label()) {
+            marks.push(mark.label().to_owned());
+        }
+    }
+    let mut states: Vec<RunState> = cell.runs.iter().map(|run| run.state).collect();
+    states.retain(|state| *state != RunState::Finished);
+    states.sort_unstable();
+    for same in states.chunk_by(|a, b| a == b) {
+        marks.push(format!("{} {}", same.len(), same[0].name()));
+    }
+    marks
+}
+
+#[cfg(test)]
+#[path = "tabulate_tests.rs"]
+mod tests;
