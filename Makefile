@@ -17,7 +17,7 @@ CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTIC
 TORCH_CARGO = $(CUDA_PART) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: run window test test-gpu lint build build-cuda bench clean help packages test-packages libtorch dali
+.PHONY: run window test test-gpu lint build build-cuda bench clean help packages test-packages libtorch dali readers
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -34,7 +34,7 @@ run: build ## build, run sessions/quickstart.toml (what it has done already is k
 window: build ## build and open the window
 	$(BUILT)/release/multicard
 
-test: libtorch dali test-packages ## run every test: library, window, both binaries, end to end
+test: libtorch dali readers test-packages ## run every test: library, window, both binaries, end to end
 	$(TORCH_CARGO) test --features torch
 
 test-gpu: libtorch dali ## run the tests that need NVIDIA GPUs, as far as this machine has them
@@ -58,6 +58,9 @@ bench: libtorch ## run the benchmarks
 
 dali: packages ## fetch NVIDIA DALI (230 MB, once, into the user's cache): loader = dali
 	@.ci/dali > /dev/null
+
+readers: packages # pandas and DuckDB, which read exported tables back, once into the user's cache
+	@.ci/readers > /dev/null
 
 clean: ## remove what was built; downloads and sessions stay
 	cargo clean

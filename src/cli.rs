@@ -5,6 +5,7 @@
 mod claims;
 mod data;
 mod difference;
+mod export;
 mod figure;
 mod help;
 mod material;
@@ -63,6 +64,8 @@ enum Command {
     Claims(claims::Arguments),
     /// List the tables and figures of the papers; print the values, contradictions and claims of one.
     Papers(claims::PapersArguments),
+    /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and the like.
+    Export(export::Arguments),
     /// Write all figures and tables of a session into a folder.
     Report(report::Arguments),
     /// Summarise a report of Nsight Systems: metrics, kernels, API calls, copies, gaps.
@@ -115,6 +118,7 @@ pub fn main() -> ExitCode {
         Some(Command::Diff(arguments)) => difference::run(&arguments),
         Some(Command::Claims(arguments)) => claims::run(&arguments),
         Some(Command::Papers(arguments)) => claims::papers(&arguments),
+        Some(Command::Export(arguments)) => export::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Trace(arguments)) => trace::run(&arguments),
         Some(Command::Data(command)) => data::run(command),

@@ -32,6 +32,7 @@ pub use chart::{
 };
 pub use claims::{claimed, claims_table, from_to};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, level_name, table};
+pub use csv::csv_text;
 pub use difference::{Difference, difference};
 pub use drawing::{Figure, figure};
 pub use number::{capitalised, duration_text, grouped, significant};

@@ -24,6 +24,8 @@ pub mod app;
 pub mod cli;
 /// Image data sets: IDX files, the procedural digits, the download of MNIST, folders of colour files.
 pub mod dataset;
+/// Long tables of a session's runs, steps, epochs, samples and evidence for other programs, as CSV and Parquet.
+pub mod export;
 /// Charts and tables for screen and paper: studies, figures as SVG, PDF and PNG with their provenance, tables as Markdown, CSV,
 /// LaTeX and JSON.
 pub mod figure;

@@ -18,6 +18,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("analysis", &["plan", "protocol", "store"]),
     ("papers", &["plan", "analysis"]),
     ("figure", &["plan", "analysis", "papers"]),
+    ("export", &["plan", "protocol", "store", "analysis", "figure"]),
     ("session", &["plan", "protocol", "dataset", "launch", "telemetry", "store", "trace"]),
     (
         "app",
@@ -49,6 +50,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "analysis",
             "papers",
             "figure",
+            "export",
             "session",
         ],
     ),
@@ -58,6 +60,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// Crates that only some rooms may use.
 const CRATES: &[(&str, &[&str])] = &[
     ("rusqlite", &["store", "trace"]),
+    ("parquet", &["dataset", "export"]),
     ("nvml_wrapper", &["telemetry"]),
     ("tch", &["worker"]),
     ("torch_sys", &["worker"]),

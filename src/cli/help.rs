@@ -26,6 +26,7 @@ const TOPICS: &[Topic] = &[
         about: "measures, intervals and what they leave out",
         text: || plain(include_str!("../analysis/method.md")),
     },
+    Topic { name: "export", about: "columns of exported tables", text: || plain(include_str!("../export/export.md")) },
     Topic { name: "session", about: "the session's folder", text: || plain(include_str!("../store/session.md")) },
     Topic {
         name: "protocol",

@@ -2,6 +2,18 @@
 
 use super::study::VERDICT;
 use super::{CellValue, Table};
+use crate::analysis::Level;
+
+/// Text as a field of a CSV file. A spreadsheet would compute a text that begins with `=`, `+`, `-` or `@`: an apostrophe before it
+/// keeps it text.
+pub fn csv_text(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    quote(&if is_formula { format!("'{text}") } else { text.to_owned() })
+}
+
+fn csv_level(level: &Level) -> String {
+    level.as_text().map_or_else(|| level.to_string(), csv_text)
+}
 
 /// Writes the cell's id, data set and every factor, then the counts and measures, then the marks.
 pub(super) fn render(table: &Table) -> String {
@@ -29,15 +41,15 @@ pub(super) fn render(table: &Table) -> String {
     if of_cells {
         head.push("marks".to_owned());
     }
-    let mut text = line(&head);
+    let mut text = line(&head.iter().map(|name| csv_text(name)).collect::<Vec<_>>());
     for row in &table.rows {
-        let mut fields = if of_cells { vec![row.cell.clone(), row.data.clone()] } else { Vec::new() };
-        fields.extend(factors.iter().map(|key| row.levels.get(key).map_or(String::new(), ToString::to_string)));
+        let mut fields = if of_cells { vec![csv_text(&row.cell), csv_text(&row.data)] } else { Vec::new() };
+        fields.extend(factors.iter().map(|key| row.levels.get(key).map_or(String::new(), csv_level)));
         for (column, value) in table.columns.iter().zip(&row.values).filter(|pair| !is_level(&pair.0.key)) {
             match value {
-                CellValue::Level(level) => fields.push(level.to_string()),
+                CellValue::Level(level) => fields.push(csv_level(level)),
                 CellValue::Count(count) => fields.push(count.to_string()),
-                CellValue::Text(text) => fields.push(text.clone()),
+                CellValue::Text(text) => fields.push(csv_text(text)),
                 CellValue::Verdict(judged) => {
                     let number = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
                     fields.push(judged.verdict.name().to_owned());
@@ -58,7 +70,7 @@ pub(super) fn render(table: &Table) -> String {
             }
         }
         if of_cells {
-            fields.push(row.marks.join("; "));
+            fields.push(csv_text(&row.marks.join("; ")));
         }
         text += &line(&fields);
     }
@@ -66,7 +78,7 @@ pub(super) fn render(table: &Table) -> String {
 }
 
 fn line(fields: &[String]) -> String {
-    fields.iter().map(|field| quote(field)).collect::<Vec<_>>().join(",") + "\n"
+    fields.join(",") + "\n"
 }
 
 fn quote(field: &str) -> String {
@@ -74,5 +86,16 @@ fn quote(field: &str) -> String {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
         field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::csv_text;
+
+    #[test]
+    fn text_that_a_spreadsheet_would_compute_stays_text() {
+        let written = ["fp16", "=1+2", "+1", "-fast", "@sum", "a,b", "=\"x\"", ""].map(csv_text);
+        assert_eq!(written, ["fp16", "'=1+2", "'+1", "'-fast", "'@sum", "\"a,b\"", "\"'=\"\"x\"\"\"", ""]);
     }
 }

@@ -85,11 +85,22 @@ impl Reader {
         self.checked(self.collect(None))
     }
 
+    /// All runs in the order they were queued, without what their ranks logged: a record for each run, however long it is.
+    pub fn headings(&self) -> Result<Vec<RunRecord>, StoreError> {
+        self.checked(self.collect_in_snapshot(None, false))
+    }
+
+    /// The keys of readings that belong to single steps, in order.
+    pub fn step_reading_keys(&self) -> Result<Vec<Key>, StoreError> {
+        let sql = "SELECT DISTINCT key FROM reading WHERE step > 0 ORDER BY key";
+        self.checked(self.rows(sql, params![], |row| Ok(Key::from(row.get_ref(0)?.as_str()?))))
+    }
+
     /// One run with its ranks' steps; none for a run that the journal does not have.
     pub fn run(&self, run: &str) -> Result<Option<RunRecord>, StoreError> {
         let collect = || {
             let snapshot = self.connection.unchecked_transaction()?;
-            let Some(mut record) = self.collect_in_snapshot(Some(run))?.pop() else { return Ok(None) };
+            let Some(mut record) = self.collect_in_snapshot(Some(run), true)?.pop() else { return Ok(None) };
             for rank in &mut record.ranks {
                 rank.steps = self.read_steps(run, rank.rank)?;
             }
@@ -117,10 +128,15 @@ impl Reader {
     /// Samples of a run, in the order of its log. Malformed lines and a torn last line are left out; a run without a log has
     /// no samples.
     pub fn samples(&self, run: &str) -> Result<Vec<Sample>, StoreError> {
-        folder::check_run_id(run)?;
         let mut samples = Vec::new();
-        replay::each_sample(&self.folder, run, u64::MAX, |sample| samples.push(sample))?;
+        self.each_sample(run, |sample| samples.push(sample))?;
         Ok(samples)
+    }
+
+    /// Calls `each` for every sample of a run; see [`Self::samples`].
+    pub fn each_sample(&self, run: &str, each: impl FnMut(Sample)) -> Result<(), StoreError> {
+        folder::check_run_id(run)?;
+        replay::each_sample(&self.folder, run, u64::MAX, each)
     }
 
     /// Processes of runs that were started and have not ended: those to look for after a restart.
@@ -161,14 +177,14 @@ impl Reader {
 
     fn collect(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {
         let snapshot = self.connection.unchecked_transaction()?;
-        let records = self.collect_in_snapshot(run)?;
+        let records = self.collect_in_snapshot(run, true)?;
         snapshot.finish()?;
         Ok(records)
     }
 
     /// All runs or one. The caller's transaction gives the queries one snapshot.
-    fn collect_in_snapshot(&self, run: Option<&str>) -> SqlResult<Vec<RunRecord>> {
-        let mut ranks = self.ranks(run)?;
+    fn collect_in_snapshot(&self, run: Option<&str>, with_ranks: bool) -> SqlResult<Vec<RunRecord>> {
+        let mut ranks = if with_ranks { self.ranks(run)? } else { HashMap::new() };
         let mut beside = self.beside(run)?;
         let mut workloads = self.read_workloads(run)?;
         // That of its plan, this version's, or an unknown one.

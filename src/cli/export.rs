@@ -1,0 +1,133 @@
+//! `multicard export`: long tables of a session for other programs.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, ValueEnum};
+
+use super::{INTERRUPTED, OK, Outcome, say, session_folder};
+use crate::export::{ExportError, Exported, Format, What, export};
+use crate::plan::Filter;
+use crate::store::Reader;
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    /// Session folder, or the name of a session in the default folder.
+    session: PathBuf,
+    /// What rows are.
+    #[arg(long, value_enum)]
+    what: WhatName,
+    /// Output format. Default: by the ending of the output file, or CSV.
+    #[arg(long, value_enum)]
+    format: Option<FormatName>,
+    /// Include only these runs: words that occur in their levels, or comparisons such as "precision=fp16 and state=finished".
+    #[arg(long, default_value = "", hide_default_value = true)]
+    filter: String,
+    /// File to write, replaced if it exists. Default: standard output.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum WhatName {
+    /// Measures: a row for each run and measure.
+    Runs,
+    /// A row for each training step of each rank.
+    Steps,
+    /// A row for each rank, epoch and reading.
+    Epochs,
+    /// Telemetry: rows for host, GPUs and ranks at each moment.
+    Samples,
+    /// A row for each observation of whether a factor is in effect.
+    Evidence,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FormatName {
+    /// CSV with a head.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl From<WhatName> for What {
+    fn from(what: WhatName) -> Self {
+        match what {
+            WhatName::Runs => Self::Runs,
+            WhatName::Steps => Self::Steps,
+            WhatName::Epochs => Self::Epochs,
+            WhatName::Samples => Self::Samples,
+            WhatName::Evidence => Self::Evidence,
+        }
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let folder = session_folder(&arguments.session)?;
+    let filter =
+        Filter::parse(&arguments.filter).map_err(|error| format!("--filter {:?}: {error}", arguments.filter))?;
+    let by_ending = || match arguments.output.as_ref()?.extension()?.to_str()? {
+        "parquet" => Some(FormatName::Parquet),
+        "csv" => Some(FormatName::Csv),
+        _ => None,
+    };
+    let format = arguments.format.or_else(by_ending).unwrap_or(FormatName::Csv);
+    if format == FormatName::Parquet && arguments.output.is_none() && io::stdout().is_terminal() {
+        return Err("--format parquet is not for a terminal: name a file with --output FILE".into());
+    }
+    let format = if format == FormatName::Parquet { Format::Parquet } else { Format::Csv };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let reader = Reader::open(&folder)?;
+    let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let what = What::from(arguments.what);
+    let stop = || interrupted.load(Ordering::Relaxed);
+    let write = |to: Box<dyn Write + Send>| export(&reader, &name, what, &filter, format, to, &stop);
+    let exported = match &arguments.output {
+        None => write(Box::new(io::stdout())),
+        Some(file) => to_file(file, write),
+    };
+    match exported {
+        Ok(Exported { runs, rows }) => {
+            if runs == 0 && !filter.is_empty() {
+                say(format_args!("--filter {:?}: no run of the session meets it", arguments.filter));
+            }
+            if let Some(file) = &arguments.output {
+                say(format_args!("{rows} rows of {runs} runs in {}", file.display()));
+            }
+            Ok(OK)
+        }
+        Err(error @ ExportError::Interrupted) => {
+            say(error);
+            Ok(INTERRUPTED)
+        }
+        // A reader such as `head` has closed the pipe.
+        Err(ExportError::Io(error)) if arguments.output.is_none() => Err(error.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes a file whole: it gets its name once it is complete.
+fn to_file(
+    file: &Path,
+    write: impl FnOnce(Box<dyn Write + Send>) -> Result<Exported, ExportError>,
+) -> Result<Exported, ExportError> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("writing {}: {error}", file.display()));
+    let mut name = file.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = file.with_file_name(name);
+    let written = File::create(&part).map_err(|error| named(error).into()).and_then(|to| write(Box::new(to)));
+    let written = written.and_then(|exported| {
+        std::fs::rename(&part, file).map_err(named)?;
+        Ok(exported)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written
+}

@@ -1,0 +1,92 @@
+#![doc = include_str!("export/export.md")]
+
+mod parquet;
+mod sink;
+mod tables;
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::plan::Filter;
+use crate::store::{Reader, StoreError};
+
+/// What the rows of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Readings of runs: one row for each run and measure.
+    Runs,
+    /// Training steps: one row for each step of each rank.
+    Steps,
+    /// Readings of epochs: one row for each rank, epoch and measure.
+    Epochs,
+    /// Samples of the machine: one row for each moment and subject (host, GPU, rank).
+    Samples,
+    /// Observations of whether factors are in effect: one row for each.
+    Evidence,
+}
+
+/// The file's format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// CSV (RFC 4180 with plain newlines), UTF-8, with a head.
+    Csv,
+    /// Apache Parquet, compressed with Snappy.
+    Parquet,
+}
+
+/// Why a table could not be exported.
+#[derive(Debug, Error)]
+pub enum ExportError {
+    /// The session could not be read.
+    #[error(transparent)]
+    Session(#[from] StoreError),
+    /// The file could not be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The Parquet writer failed.
+    #[error("writing Parquet: {0}")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
+    /// It was asked to stop.
+    #[error("interrupted; nothing was kept")]
+    Interrupted,
+}
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Runs that the filter admits.
+    pub runs: usize,
+    /// Rows.
+    pub rows: u64,
+}
+
+/// Writes a table of a session's runs that a filter admits, one run at a time. `session` is the name in its first column; `stop` is
+/// asked now and then whether to give up.
+///
+/// # Errors
+/// The session cannot be read, the file cannot be written, or `stop` said so.
+pub fn export(
+    reader: &Reader,
+    session: &str,
+    what: What,
+    filter: &Filter,
+    format: Format,
+    to: impl io::Write + Send + 'static,
+    stop: &dyn Fn() -> bool,
+) -> Result<Exported, ExportError> {
+    let listed = tables::listed(reader, filter)?;
+    let columns = tables::Columns::new(reader, what, &listed)?;
+    let all = columns.all();
+    let mut sink: Box<dyn sink::Sink> = match format {
+        Format::Csv => Box::new(sink::Csv::new(to, &all)?),
+        Format::Parquet => Box::new(parquet::Parquet::new(to, &all)?),
+    };
+    let mut rows = tables::Rows { sink: &mut *sink, rows: 0, stop };
+    for heading in &listed {
+        tables::write_run(reader, session, what, heading, &columns, &mut rows)?;
+    }
+    let exported = Exported { runs: listed.len(), rows: rows.rows };
+    sink.finish()?;
+    Ok(exported)
+}

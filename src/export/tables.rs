@@ -1,0 +1,434 @@
+//! The tables: which runs, which columns, and the rows of one run.
+
+use std::collections::BTreeMap;
+
+use super::sink::{Column, Kind, Sink, Value};
+use super::{ExportError, What};
+use crate::analysis::{Recording, RunSummary, summarise_run};
+use crate::plan::{Facts, Filter, Key, Level, Levels, RunState};
+use crate::protocol::{Sample, TraceOutcome};
+use crate::store::{RankRecord, Reader, RunRecord, StoreError};
+
+/// The first columns of every table; factors follow.
+const HEAD: [(&str, Kind); 14] = [
+    ("session", Kind::Text),
+    ("plan", Kind::Text),
+    ("run", Kind::Text),
+    ("run_order", Kind::Integer),
+    ("cell", Kind::Text),
+    ("workload", Kind::Text),
+    ("data", Kind::Text),
+    ("mode", Kind::Text),
+    ("traced", Kind::Flag),
+    ("repeat", Kind::Integer),
+    ("seed", Kind::Integer),
+    ("state", Kind::Text),
+    ("started_time_s", Kind::Number),
+    ("marks", Kind::Text),
+];
+const RUNS: [(&str, Kind); 4] =
+    [("reading", Kind::Text), ("unit", Kind::Text), ("value", Kind::Number), ("in_tables", Kind::Flag)];
+const STEPS: [(&str, Kind); 9] = [
+    ("rank", Kind::Integer),
+    ("epoch", Kind::Integer),
+    ("step", Kind::Integer),
+    ("time_s", Kind::Number),
+    ("duration_s", Kind::Number),
+    ("load_wait_s", Kind::Number),
+    ("loss", Kind::Number),
+    ("units", Kind::Integer),
+    ("warm_up", Kind::Flag),
+];
+const EPOCHS: [(&str, Kind); 7] = [
+    ("rank", Kind::Integer),
+    ("epoch", Kind::Integer),
+    ("warm_up", Kind::Flag),
+    ("time_s", Kind::Number),
+    ("reading", Kind::Text),
+    ("unit", Kind::Text),
+    ("value", Kind::Number),
+];
+const SAMPLES: [(&str, Kind); 27] = [
+    ("time_s", Kind::Number),
+    ("elapsed_s", Kind::Number),
+    ("hole_s", Kind::Number),
+    ("subject", Kind::Text),
+    ("gpu_uuid", Kind::Text),
+    ("rank", Kind::Integer),
+    ("cpus", Kind::Integer),
+    ("cpus_busy", Kind::Number),
+    ("stolen_cpus", Kind::Number),
+    ("runnable_tasks", Kind::Integer),
+    ("memory_used_bytes", Kind::Integer),
+    ("disk_read_bytes_per_s", Kind::Number),
+    ("disk_write_bytes_per_s", Kind::Number),
+    ("resident_bytes", Kind::Integer),
+    ("ranks_memory_bytes", Kind::Integer),
+    ("foreign_processes", Kind::Integer),
+    ("busy", Kind::Number),
+    ("sm_activity", Kind::Number),
+    ("tensor_activity", Kind::Number),
+    ("power_w", Kind::Number),
+    ("energy_j", Kind::Number),
+    ("temperature_c", Kind::Number),
+    ("sm_clock_mhz", Kind::Integer),
+    ("memory_clock_mhz", Kind::Integer),
+    ("throttle_reasons", Kind::Text),
+    ("pcie_receive_bytes_per_s", Kind::Number),
+    ("pcie_send_bytes_per_s", Kind::Number),
+];
+const EVIDENCE: [(&str, Kind); 6] = [
+    ("rank", Kind::Integer),
+    ("source", Kind::Text),
+    ("factor", Kind::Text),
+    ("asked", Kind::Text),
+    ("seen", Kind::Text),
+    ("in_effect", Kind::Flag),
+];
+/// Rows between two looks whether to stop.
+const STOP_ROWS: u64 = 1 << 12;
+
+/// A run and its place in the session's order.
+pub(super) struct Heading {
+    pub run: String,
+    pub order: usize,
+    levels: Levels,
+}
+
+/// A run's text and levels, as filters see them.
+struct Listed<'a> {
+    record: &'a RunRecord,
+    words: String,
+}
+
+impl Facts for Listed<'_> {
+    fn level(&self, key: &str) -> Option<Level> {
+        let record = self.record;
+        Some(match key {
+            "run" => Level::text(&record.run),
+            "cell" => Level::text(&record.cell),
+            "plan" => Level::text(&record.plan),
+            "workload" => Level::text(&record.workload.key),
+            "data" => Level::text(&record.data.to_string()),
+            "mode" => Level::text(&record.mode.to_string()),
+            "trace" => Level::text(if record.traced { "on" } else { "off" }),
+            "state" => Level::text(record.state.name()),
+            "repeat" => Level::Integer(record.repeat.into()),
+            _ => return record.levels.get(key).cloned(),
+        })
+    }
+
+    fn mentions(&self, word: &str) -> bool {
+        self.words.contains(word)
+    }
+}
+
+/// The runs that a filter admits, in the order they were queued.
+pub(super) fn listed(reader: &Reader, filter: &Filter) -> Result<Vec<Heading>, StoreError> {
+    let admitted = |(order, record): (usize, RunRecord)| {
+        let levels = record.levels.iter().map(|(_, level)| level.to_string());
+        let words = [record.run.clone(), record.cell.clone(), record.plan.clone(), record.data.to_string()];
+        let words = words.into_iter().chain(levels).collect::<Vec<_>>().join(" ").to_lowercase();
+        let is_admitted = filter.admits(&Listed { record: &record, words });
+        is_admitted.then_some(Heading { run: record.run, order, levels: record.levels })
+    };
+    Ok(reader.headings()?.into_iter().enumerate().filter_map(|(place, run)| admitted((place + 1, run))).collect())
+}
+
+fn fixed(what: What) -> &'static [(&'static str, Kind)] {
+    match what {
+        What::Runs => &RUNS,
+        What::Steps => &STEPS,
+        What::Epochs => &EPOCHS,
+        What::Samples => &SAMPLES,
+        What::Evidence => &EVIDENCE,
+    }
+}
+
+/// The columns of a table, in this order.
+pub(super) struct Columns {
+    head: Vec<Column>,
+    factors: Vec<Column>,
+    fixed: Vec<Column>,
+    /// Readings of single steps.
+    readings: Vec<Column>,
+}
+
+impl Columns {
+    pub fn new(reader: &Reader, what: What, listed: &[Heading]) -> Result<Self, StoreError> {
+        let columns = |all: &[(&str, Kind)]| -> Vec<Column> {
+            all.iter().map(|(name, kind)| Column { name: (*name).into(), kind: *kind }).collect()
+        };
+        let factors = factors(listed).into_iter().map(|(key, kind)| Column { name: factor_column(&key), kind });
+        let (head, factors, fixed) = (columns(&HEAD), factors.collect::<Vec<_>>(), columns(fixed(what)));
+        let keys = if what == What::Steps { reader.step_reading_keys()? } else { Vec::new() };
+        let is_free = |key: &Key| [&head, &factors, &fixed].into_iter().flatten().all(|known| known.name != *key);
+        let readings = keys.into_iter().filter(is_free).map(|name| Column { name, kind: Kind::Number }).collect();
+        Ok(Self { head, factors, fixed, readings })
+    }
+
+    pub fn all(&self) -> Vec<Column> {
+        [&self.head, &self.factors, &self.fixed, &self.readings].into_iter().flatten().cloned().collect()
+    }
+}
+
+/// The factors of runs and what their levels are: whole numbers, numbers, or text where any level is a name.
+fn factors(listed: &[Heading]) -> Vec<(Key, Kind)> {
+    let mut factors: Vec<(Key, Kind)> = Vec::new();
+    let mut places: BTreeMap<Key, usize> = BTreeMap::new();
+    for (key, level) in listed.iter().flat_map(|run| run.levels.iter()) {
+        let kind = match level {
+            Level::Integer(_) => Kind::Integer,
+            Level::Number(_) => Kind::Number,
+            Level::Text(_) => Kind::Text,
+        };
+        let place = *places.entry(key.clone()).or_insert(factors.len());
+        match factors.get_mut(place) {
+            None => factors.push((key.clone(), kind)),
+            Some((_, known)) if *known == kind => {}
+            Some((_, known)) if *known == Kind::Text || kind == Kind::Text => *known = Kind::Text,
+            Some((_, known)) => *known = Kind::Number,
+        }
+    }
+    factors
+}
+
+/// The name of a factor's column: its key, unless a table has a column of that name.
+fn factor_column(key: &Key) -> Key {
+    let fixed = [&HEAD[..], &RUNS, &STEPS, &EPOCHS, &SAMPLES, &EVIDENCE];
+    let is_taken = fixed.iter().copied().flatten().any(|(name, _)| key == name);
+    if is_taken { format!("factor_{key}").into() } else { key.clone() }
+}
+
+/// Rows on their way into a file.
+pub(super) struct Rows<'a> {
+    pub sink: &'a mut dyn Sink,
+    pub rows: u64,
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+impl Rows<'_> {
+    fn add(&mut self, values: &[Value]) -> Result<(), ExportError> {
+        if self.rows.is_multiple_of(STOP_ROWS) && (self.stop)() {
+            return Err(ExportError::Interrupted);
+        }
+        self.rows += 1;
+        self.sink.row(values)
+    }
+}
+
+/// Writes the rows of one run. A run without any has none but in the table of runs.
+pub(super) fn write_run(
+    reader: &Reader,
+    session: &str,
+    what: What,
+    heading: &Heading,
+    columns: &Columns,
+    rows: &mut Rows,
+) -> Result<(), ExportError> {
+    let Some(record) = reader.run(&heading.run)? else { return Ok(()) };
+    let summary = summarise_run(&record);
+    let (data, mode) = (record.data.to_string(), record.mode.to_string());
+    let mut marks: Vec<&str> = summary.marks.iter().map(|mark| mark.label()).collect();
+    marks.dedup();
+    let marks = marks.join("; ");
+    let mut head: Vec<Value> = vec![
+        session.into(),
+        (&*record.plan).into(),
+        (&*record.run).into(),
+        (heading.order as u64).into(),
+        (&*record.cell).into(),
+        (&*record.workload.key).into(),
+        (&*data).into(),
+        (&*mode).into(),
+        record.traced.into(),
+        record.repeat.into(),
+        record.seed.into(),
+        record.state.name().into(),
+        record.started_time_s.into(),
+        (&*marks).into(),
+    ];
+    let levels: Vec<(Key, &Level, String)> =
+        record.levels.iter().map(|(key, level)| (factor_column(key), level, level.to_string())).collect();
+    head.extend(columns.factors.iter().map(|column| {
+        let level = levels.iter().find(|(key, ..)| *key == column.name);
+        match (level, column.kind) {
+            (None, _) => Value::Unknown,
+            (Some((_, _, text)), Kind::Text) => Value::Text(text),
+            (Some((_, level, _)), Kind::Integer) => level.as_integer().map_or(Value::Unknown, Value::Integer),
+            (Some((_, level, _)), _) => level.as_number().into(),
+        }
+    }));
+    rows.sink.begin(&head)?;
+    match what {
+        What::Runs => of_run(&summary, rows),
+        What::Steps => record.ranks.iter().try_for_each(|rank| steps(rank, &columns.readings, rows)),
+        What::Epochs => record.ranks.iter().try_for_each(|rank| epochs(rank, &summary, rows)),
+        What::Samples => samples(reader, &record, rows),
+        What::Evidence => evidence(&record, rows),
+    }
+}
+
+/// Measures of a run. One that has none yet has a row that says so.
+fn of_run(summary: &RunSummary, rows: &mut Rows) -> Result<(), ExportError> {
+    let is_counted = summary.state == RunState::Finished && summary.recording == Recording::Plain;
+    for (key, value) in &summary.values {
+        let measure = summary.measures.find(key);
+        let unit = measure.map(|measure| &*measure.unit);
+        let enters = measure.map_or(Some(*value), |measure| summary.value_alone(measure)).is_some();
+        rows.add(&[(&**key).into(), unit.into(), (*value).into(), (is_counted && enters).into()])?;
+    }
+    if summary.values.is_empty() {
+        rows.add(&[Value::Unknown, Value::Unknown, Value::Unknown, false.into()])?;
+    }
+    Ok(())
+}
+
+/// The steps of a rank with its readings of single steps.
+fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), ExportError> {
+    let of_column = |column: &Column| {
+        let mut told: Vec<(u64, f64)> =
+            rank.readings_of(&column.name).filter_map(|reading| Some((reading.step?, reading.value))).collect();
+        told.sort_by_key(|(step, _)| *step);
+        told
+    };
+    let readings: Vec<Vec<(u64, f64)>> = columns.iter().map(of_column).collect();
+    let mut places = vec![0; readings.len()];
+    let mut values: Vec<Value> = Vec::with_capacity(STEPS.len() + columns.len());
+    for step in &rank.steps {
+        values.clear();
+        values.extend([
+            rank.rank.into(),
+            step.epoch.into(),
+            step.step.into(),
+            step.time_s.into(),
+            step.duration_s.into(),
+            step.load_wait_s.into(),
+            step.loss.into(),
+            step.units.into(),
+            step.warm_up.into(),
+        ]);
+        for (told, place) in readings.iter().zip(&mut places) {
+            let mut value = Value::Unknown;
+            while let Some((of, number)) = told.get(*place).filter(|(of, _)| *of <= step.step) {
+                // Of several values of a step, the last one counts.
+                if *of == step.step {
+                    value = Value::Number(*number);
+                }
+                *place += 1;
+            }
+            values.push(value);
+        }
+        rows.add(&values)?;
+    }
+    Ok(())
+}
+
+/// What a rank measured in its epochs.
+fn epochs(rank: &RankRecord, summary: &RunSummary, rows: &mut Rows) -> Result<(), ExportError> {
+    let mut warm: Vec<u32> = rank.steps.iter().filter(|step| step.warm_up).map(|step| step.epoch).collect();
+    warm.dedup();
+    for reading in rank.readings.iter().filter(|reading| reading.step.is_none()) {
+        let Some(epoch) = reading.epoch else { continue };
+        let unit = summary.measures.find(&reading.key).map(|measure| &*measure.unit);
+        rows.add(&[
+            rank.rank.into(),
+            epoch.into(),
+            warm.contains(&epoch).into(),
+            reading.time_s.into(),
+            (&*reading.key).into(),
+            unit.into(),
+            reading.value.into(),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Samples of a run: of each moment the host's, each GPU's and each rank's.
+fn samples(reader: &Reader, record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
+    let mut outcome = Ok(());
+    reader.each_sample(&record.run, |sample| {
+        if outcome.is_ok() {
+            outcome = sample_rows(&sample, record.started_time_s, rows);
+        }
+    })?;
+    outcome
+}
+
+fn sample_rows(sample: &Sample, started_time_s: Option<f64>, rows: &mut Rows) -> Result<(), ExportError> {
+    let mut add = |subject: &'static str, known: &[(&str, Value)]| {
+        let value = |(name, _): &(&str, Kind)| match *name {
+            "time_s" => sample.time_s.into(),
+            "elapsed_s" => started_time_s.map(|started_s| sample.time_s - started_s).into(),
+            "hole_s" => sample.hole_s.into(),
+            "subject" => subject.into(),
+            name => known.iter().find(|(known, _)| *known == name).map_or(Value::Unknown, |(_, value)| value.clone()),
+        };
+        rows.add(&SAMPLES.iter().map(value).collect::<Vec<_>>())
+    };
+    let host = &sample.host;
+    add(
+        "host",
+        &[
+            ("cpus", host.cpus.into()),
+            ("cpus_busy", host.cpus_busy.into()),
+            ("stolen_cpus", host.stolen_cpus.into()),
+            ("runnable_tasks", host.runnable.into()),
+            ("memory_used_bytes", host.memory_used_bytes.into()),
+            ("disk_read_bytes_per_s", host.disk_read_bytes_per_s.into()),
+            ("disk_write_bytes_per_s", host.disk_write_bytes_per_s.into()),
+        ],
+    )?;
+    for gpu in &sample.gpus {
+        let reasons = gpu.throttle_reasons.join("; ");
+        add(
+            "gpu",
+            &[
+                ("gpu_uuid", (&*gpu.uuid).into()),
+                ("memory_used_bytes", gpu.memory_used_bytes.into()),
+                ("ranks_memory_bytes", gpu.ranks_memory_bytes.into()),
+                ("foreign_processes", gpu.foreign_processes.into()),
+                ("busy", gpu.busy.into()),
+                ("sm_activity", gpu.sm_activity.into()),
+                ("tensor_activity", gpu.tensor_activity.into()),
+                ("power_w", gpu.power_w.into()),
+                ("energy_j", gpu.energy_j.into()),
+                ("temperature_c", gpu.temperature_c.into()),
+                ("sm_clock_mhz", gpu.sm_clock_mhz.into()),
+                ("memory_clock_mhz", gpu.memory_clock_mhz.into()),
+                ("throttle_reasons", (&*reasons).into()),
+                ("pcie_receive_bytes_per_s", gpu.pcie_receive_bytes_per_s.into()),
+                ("pcie_send_bytes_per_s", gpu.pcie_send_bytes_per_s.into()),
+            ],
+        )?;
+    }
+    for rank in &sample.ranks {
+        let known = [
+            ("rank", rank.rank.into()),
+            ("resident_bytes", rank.resident_bytes.into()),
+            ("cpus_busy", rank.cpus_busy.into()),
+        ];
+        add("rank", &known)?;
+    }
+    Ok(())
+}
+
+/// Evidence of ranks and of the profiler's report.
+fn evidence(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
+    let of_ranks = record.ranks.iter().flat_map(|rank| rank.evidence.iter().map(|one| (Some(rank.rank), "rank", one)));
+    let of_report = match &record.trace {
+        Some(TraceOutcome::Imported(trace)) => trace.evidence.as_slice(),
+        Some(TraceOutcome::Failed(_)) | None => &[],
+    };
+    for (rank, source, one) in of_ranks.chain(of_report.iter().map(|one| (None, "profiler", one))) {
+        rows.add(&[
+            rank.into(),
+            source.into(),
+            (&*one.factor).into(),
+            (&*one.asked).into(),
+            (&*one.seen).into(),
+            one.in_effect.into(),
+        ])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Exported tables, read back by pandas and DuckDB and held against the session's own logs.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use flate2::read::GzDecoder;
+use multicard::plan::{Data, Key, Level, Levels, Mode, RunState};
+use multicard::store::{Decision, Store};
+use multicard::telemetry::read_node;
+use tempfile::TempDir;
+
+const TABLES: [&str; 5] = ["runs", "steps", "epochs", "samples", "evidence"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn multicard(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    command.env("HOME", home).env_remove("XDG_DATA_HOME").env_remove("XDG_STATE_HOME").env_remove("MULTICARD_INDEX");
+    command
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// A session that is kept in `tests/golden/sessions`.
+fn golden(folder: &Path, name: &str) -> PathBuf {
+    let kept = root().join("tests/golden/sessions");
+    let (mut archive, session) = (kept.join(format!("{name}.zip")), folder.join(name));
+    if !archive.exists() {
+        let file = fs::File::open(kept.join(format!("{name}.zip.gz"))).unwrap();
+        archive = folder.join("archive.zip");
+        std::io::copy(&mut BufReader::new(GzDecoder::new(file)), &mut fs::File::create(&archive).unwrap()).unwrap();
+    }
+    succeed(multicard(folder).args(["session", "import"]).arg(archive).arg("--session").arg(&session));
+    session
+}
+
+/// A session with what exports must bear: text that looks like a formula, losses that are no numbers, readings of steps, levels of
+/// several kinds under one key, a run that never started.
+fn odd(folder: &Path) -> PathBuf {
+    let session = folder.join("odd");
+    let store = Store::create(&session, &read_node()).unwrap();
+    let name = "=HYPERLINK(\"x\"), \"quoted\"";
+    store
+        .decide(Decision::PlanAdded {
+            plan: "p1".into(),
+            name: name.into(),
+            toml: String::new(),
+            workloads: Vec::new(),
+        })
+        .unwrap();
+    let queue = |run: &str, batch: Level| {
+        let levels = Levels::new(vec![
+            ("precision", Level::text("-fp16")),
+            ("batch", batch),
+            ("rank", Level::Integer(8)),
+            ("learning_rate", Level::Number(0.5)),
+        ]);
+        let queued = Decision::RunQueued {
+            run: run.into(),
+            plan: "p1".into(),
+            cell: "c1".into(),
+            workload: Key::from("image"),
+            levels,
+            data: Data::of_set("digits"),
+            repeat: 1,
+            seed: 7,
+            traced: false,
+            mode: Mode::Full,
+        };
+        store.decide(queued).unwrap();
+    };
+    queue("0001-a", Level::Integer(64));
+    queue("0002-a", Level::text("auto"));
+    let line = |event: &str| format!("{{\"run\":\"0001-a\",\"rank\":0,\"time_s\":1700000000.25,{event}}}\n");
+    let mut log = line(
+        r#""event":"started","protocol_version":2,"pid":1,"torch_version":"2.11.0","device":{"name":"cpu","gpu_uuid":null},"world_size":1,"seed":7"#,
+    );
+    log += &line(r#""event":"evidence","factor":"precision","asked":"-fp16","seen":"@half, +0","in_effect":true"#);
+    for step in 1..=300 {
+        let loss = if step == 17 { "null".to_owned() } else { (1.0 / f64::from(step)).to_string() };
+        let (epoch, warm_up) = (1 + step / 200, step <= 3);
+        log += &line(&format!(
+            r#""event":"step","epoch":{epoch},"step":{step},"steps":300,"duration_s":{},"load_wait_s":1e-7,"loss":{loss},"units":64,"warm_up":{warm_up}"#,
+            0.1 + f64::from(step) / 3e4
+        ));
+        if step % 2 == 0 {
+            log += &line(&format!(r#""event":"reading","key":"gradient_norm","value":-1e-30,"step":{step}"#));
+        }
+    }
+    log += &line(r#""event":"reading","key":"accuracy","value":null,"epoch":1"#);
+    fs::create_dir_all(session.join("runs/0001-a")).unwrap();
+    fs::write(session.join("runs/0001-a/rank-0.jsonl"), log).unwrap();
+    let ended = Decision::RunEnded { run: "0001-a".into(), state: RunState::Finished, reason: None, duration_s: None };
+    store.decide(ended).unwrap();
+    drop(store);
+    session
+}
+
+/// Exports all tables of a session in both formats.
+fn export(folder: &Path, session: &Path) -> PathBuf {
+    let out = session.with_extension("tables");
+    fs::create_dir(&out).unwrap();
+    for table in TABLES {
+        for ending in ["csv", "parquet"] {
+            let file = out.join(format!("{table}.{ending}"));
+            succeed(multicard(folder).arg("export").arg(session).args(["--what", table, "--output"]).arg(file));
+        }
+    }
+    out
+}
+
+/// Runs Python with pandas and DuckDB, which `.ci/readers` installs.
+fn python(arguments: &[&Path]) -> String {
+    let readers = Command::new("python3").arg(root().join(".ci/readers")).arg("--print").output().unwrap();
+    let readers = PathBuf::from(String::from_utf8(readers.stdout).unwrap().trim());
+    assert!(readers.is_dir(), "pandas and DuckDB are not in {}: type `make readers`", readers.display());
+    let output = succeed(Command::new("python3").env("PYTHONPATH", readers).args(arguments));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn pandas_and_duckdb_read_back_what_the_logs_say() {
+    let folder = TempDir::new().unwrap();
+    let oracle = root().join("tests/oracles/exported.py");
+    for session in [golden(folder.path(), "gpu"), golden(folder.path(), "ranks"), odd(folder.path())] {
+        let said = python(&[&oracle, &session, &export(folder.path(), &session)]);
+        assert!(said.contains("agree"), "{said}");
+    }
+}
+
+#[test]
+fn tables_have_typed_columns_safe_text_and_a_row_for_a_run_that_never_started() {
+    let folder = TempDir::new().unwrap();
+    let session = odd(folder.path());
+    let export = |arguments: &[&str]| {
+        let output = succeed(multicard(folder.path()).arg("export").arg(&session).args(arguments));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let runs = export(&["--what", "runs"]);
+    let head = runs.lines().next().unwrap();
+    assert!(head.starts_with("session,plan,run,run_order,cell,workload,data,mode,traced,repeat,seed,state,"), "{head}");
+    assert!(head.ends_with("marks,precision,batch,factor_rank,learning_rate,reading,unit,value,in_tables"), "{head}");
+    let first = runs.lines().nth(1).unwrap();
+    assert!(first.starts_with(r#"odd,"'=HYPERLINK(""x""), ""quoted""",0001-a,1,c1,image,"#), "{first}");
+    assert!(first.contains(",'-fp16,64,8,0.5,"), "{first}");
+    let never = runs.lines().last().unwrap();
+    assert!(never.contains(",0002-a,2,") && never.ends_with(",'-fp16,auto,8,0.5,,,,false"), "{never}");
+    let steps = export(&["--what", "steps", "--filter", "batch=64 and state=finished"]);
+    assert!(steps.lines().next().unwrap().ends_with(",units,warm_up,gradient_norm"), "{steps}");
+    assert_eq!(steps.lines().count(), 301);
+    assert!(steps.lines().nth(17).unwrap().contains(",NaN,64,false,"));
+    assert!(steps.lines().nth(2).unwrap().ends_with(",64,true,-1e-30"));
+    assert!(steps.lines().nth(1).unwrap().ends_with(",64,true,"));
+}
+
+#[test]
+fn a_wrong_filter_or_folder_leaves_no_file_and_says_what_is_wrong() {
+    let folder = TempDir::new().unwrap();
+    let session = odd(folder.path());
+    let said = |arguments: &[&str]| {
+        let mut command = multicard(folder.path());
+        let output = command.current_dir(folder.path()).arg("export").arg(&session).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, text) = said(&["--what", "runs", "--filter", "gpus >"]);
+    assert!(code == Some(2) && text.contains("--filter") && text.contains("character"), "{text}");
+    let (code, text) = said(&["--what", "steps", "--output", "missing/steps.parquet"]);
+    assert!(code == Some(2) && text.contains("writing missing/steps.parquet"), "{text}");
+    let (code, text) = said(&["--what", "steps", "--filter", "precision=fp99", "--output", "none.parquet"]);
+    assert!(code == Some(0) && text.contains("no run of the session meets it"), "{text}");
+    assert!(folder.path().join("none.parquet").exists());
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{left:?}");
+}
