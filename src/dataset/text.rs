@@ -2,6 +2,7 @@
 
 mod byte_pairs;
 mod fetch;
+mod preference;
 mod rows;
 mod template;
 mod tokenizer;
@@ -15,9 +16,11 @@ pub use tokenizer::Tokenizer;
 pub use tokens::{IGNORED_LABEL, Sample, TokenRows};
 
 use super::DatasetError;
-use crate::plan::llm::{DataSet, LlmData, ModelConfig, Source};
+use crate::plan::llm::{DataSet, LlmData, ModelConfig, Source, Technique};
 use crate::plan::{Data, Levels, LlmSettings};
-use rows::{Then, bad};
+use preference::Pairing;
+use rows::{Place, Then, bad};
+use template::Message;
 
 /// The rows of a run, tokenized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub struct TextSet {
     pub padding: u32,
     /// Rows share samples of so many tokens; none where each is a sample.
     pub packs_of: Option<usize>,
+    /// A rejected row follows each chosen one, and both are one sample.
+    pub pairs: bool,
     /// Where the rows come from, in words.
     pub source: String,
 }
@@ -87,7 +92,11 @@ fn made(settings: &LlmSettings, model: &ModelConfig) -> TextSet {
     let cut = |length: usize| max_tokens.map_or(length, |limit| length.min(limit));
     lengths.iter_mut().for_each(|length| *length = cut(*length));
     let rows = settings.rows.unwrap_or(data_set.published_rows().unwrap_or(0) as usize);
-    let of = |range| TokenRows::stand_in(data_set, range, &lengths, model.vocabulary, train_on_input);
+    let pairs = settings.technique == Technique::Dpo;
+    let of = |range| match pairs {
+        true => preference::made_pairs(data_set, range, &lengths, model.vocabulary, train_on_input, max_tokens),
+        false => TokenRows::stand_in(data_set, range, &lengths, model.vocabulary, train_on_input),
+    };
     let assumed = data_set.assumed();
     let assumed = if assumed.is_empty() { String::new() } else { format!("; {assumed}") };
     TextSet {
@@ -95,6 +104,7 @@ fn made(settings: &LlmSettings, model: &ModelConfig) -> TextSet {
         test: of(rows..rows + settings.test_rows),
         padding: model.vocabulary as u32 - 1,
         packs_of: max_tokens.filter(|_| settings.packed),
+        pairs,
         source: format!("made by this program, synthetic{assumed}"),
     }
 }
@@ -114,6 +124,45 @@ pub(super) fn files_of(set: DataSet, folder: &Path) -> Result<Vec<PathBuf>, Data
     Ok(files)
 }
 
+/// The samples that a cell asks for, as they come: first those that are trained on.
+struct Samples<'a> {
+    settings: &'a LlmSettings,
+    model: &'a ModelConfig,
+    tokenizer: &'a Tokenizer,
+    train: TokenRows,
+    test: TokenRows,
+}
+
+impl Samples<'_> {
+    fn trained(&self) -> usize {
+        self.train.len() / self.settings.rows_per_sample()
+    }
+
+    fn tested(&self) -> usize {
+        self.test.len() / self.settings.rows_per_sample()
+    }
+
+    fn wants_training(&self) -> bool {
+        self.settings.rows.is_none_or(|rows| self.trained() < rows)
+    }
+
+    fn enough(&self) -> bool {
+        !self.wants_training() && self.tested() == self.settings.test_rows
+    }
+
+    /// Takes a sample: one row, or both of a pair.
+    fn push(&mut self, rows: &[Vec<Message>]) -> Result<(), String> {
+        let limit = self.settings.max_tokens;
+        let into_train = self.wants_training();
+        for messages in rows {
+            let (tokens, masked) = self.tokenizer.row(messages, limit)?;
+            unusable(&tokens, &masked, limit, self.model).map_or(Ok(()), Err)?;
+            if into_train { &mut self.train } else { &mut self.test }.push(&tokens, &masked);
+        }
+        Ok(())
+    }
+}
+
 fn tokenized(
     settings: &LlmSettings,
     model: &ModelConfig,
@@ -121,40 +170,56 @@ fn tokenized(
     files: &[PathBuf],
 ) -> Result<TextSet, DatasetError> {
     let LlmSettings { template, train_on_input, max_tokens, test_rows, .. } = *settings;
-    let (mut train, mut test) = (TokenRows::default(), TokenRows::default());
-    let wanted = settings.rows.unwrap_or(usize::MAX);
+    let mut samples = Samples { settings, model, tokenizer, train: TokenRows::default(), test: TokenRows::default() };
+    let mut pairing = (settings.technique == Technique::Dpo).then(|| Pairing::new(template, train_on_input));
+    let wrong = |path: &Path, place: Place| {
+        let path = path.to_owned();
+        move |reason: String| bad(&path, Some(place), reason)
+    };
     for path in files {
         let then = rows::for_each(path, &mut |row| {
-            if train.len() == wanted && test.len() == test_rows {
+            if samples.enough() {
                 return Ok(Then::Stop);
             }
-            let wrong = |reason: String| bad(path, Some(row.place), reason);
-            let messages = template::messages(template, train_on_input, &row.fields).map_err(wrong)?;
-            let (tokens, masked) = tokenizer.row(&messages, max_tokens).map_err(wrong)?;
-            unusable(&tokens, &masked, max_tokens, model).map_or(Ok(()), |reason| Err(wrong(reason)))?;
-            if train.len() < wanted { &mut train } else { &mut test }.push(&tokens, &masked);
-            let enough = train.len() == wanted && test.len() == test_rows;
-            Ok(if enough { Then::Stop } else { Then::Next })
+            match &mut pairing {
+                None => {
+                    let messages = template::messages(template, train_on_input, &row.fields);
+                    let taken = messages.and_then(|messages| samples.push(&[messages]));
+                    taken.map_err(wrong(path, row.place))?;
+                }
+                Some(pairing) => {
+                    let pair = pairing.next(path, row.place, &row.fields).map_err(wrong(path, row.place))?;
+                    pair.map_or(Ok(()), |pair| samples.push(&pair.rows).map_err(wrong(&pair.path, pair.place)))?;
+                }
+            }
+            Ok(if samples.enough() { Then::Stop } else { Then::Next })
         })?;
         if then == Then::Stop {
             break;
         }
     }
-    let there = train.len() + test.len();
-    let asked = settings.rows.unwrap_or(train.len().max(1)) + test_rows;
+    let path = files.first().cloned().unwrap_or_default();
+    if let Some(pairing) = pairing.as_mut().filter(|_| !samples.enough()) {
+        let pair = pairing.end().map_err(|reason| bad(&path, None, reason))?;
+        pair.map_or(Ok(()), |pair| samples.push(&pair.rows).map_err(wrong(&pair.path, pair.place)))?;
+    }
+    let there = samples.trained() + samples.tested();
+    let asked = settings.rows.unwrap_or(samples.trained().max(1)) + test_rows;
     if there < asked {
-        let path = files.first().cloned().unwrap_or_default();
         return Err(DatasetError::FewRows { path, files: files.len(), there, asked });
     }
     let named = files.first().map_or(String::new(), |file| file.display().to_string());
     let more = if files.len() > 1 { format!(" and {} more files", files.len() - 1) } else { String::new() };
+    let made = pairing.as_ref().map_or(String::new(), Pairing::source);
+    let Samples { train, test, .. } = samples;
     Ok(TextSet {
         train,
         test,
         // TorchTune pads packs with token 0.
         padding: if settings.packed { 0 } else { tokenizer.padding() },
         packs_of: max_tokens.filter(|_| settings.packed),
-        source: format!("read from {named}{more}"),
+        pairs: pairing.is_some(),
+        source: format!("read from {named}{more}{made}"),
     })
 }
 

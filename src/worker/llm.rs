@@ -3,7 +3,10 @@
 mod data;
 mod model;
 mod optimizer;
+mod preference;
 mod proof;
+#[cfg(test)]
+mod testing;
 mod weights;
 
 use std::cell::Cell;
@@ -13,7 +16,7 @@ use std::sync::Arc;
 
 use multicard::dataset::text::{self, TextSet};
 use multicard::plan::LlmSettings;
-use multicard::plan::llm::{Kernels, LlmData, ModelConfig, Precision, Tf32};
+use multicard::plan::llm::{Kernels, LlmData, ModelConfig, Precision, Technique, Tf32};
 use multicard::protocol::{Event, Evidence, Job};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -40,7 +43,7 @@ pub struct Llm {
     steps: Rc<Cell<u64>>,
 }
 
-/// The sum of losses and the number of tokens that they are of, on the device.
+/// The sum of losses and the number of tokens, or of pairs, that they are of, on the device.
 pub struct Totals([Tensor; 2]);
 
 impl Llm {
@@ -50,6 +53,18 @@ impl Llm {
             fused: self.settings.kernels == Kernels::Fused,
             checkpointing: self.settings.activation_checkpointing,
         }
+    }
+
+    /// Whether pairs of rows are compared.
+    fn prefers(&self) -> bool {
+        self.settings.technique == Technique::Dpo
+    }
+
+    /// The loss of pairs, and their rewards: the reference is the model without its adapters. Its pass comes first, for it keeps
+    /// nothing.
+    fn preference(&self, forward: &mut Forward<Llama>, inputs: &Vec<Tensor>) -> Result<Tensor, TchError> {
+        let reference = forward.module().without_adapters(|| forward.without_gradients(inputs))?;
+        preference::seen(&forward.run(inputs)?, &reference, self.settings.dpo_beta)
     }
 
     /// The type of frozen weights, or of all where all are trained.
@@ -116,7 +131,7 @@ impl Task for Llm {
         }
         let llama = Llama::new(&self.config, options, device, weights)?;
         if let Some(checkpoint) = &self.checkpoint {
-            checkpoint.copy_to(&llama.named_weights(&Tensor::f_detach)?)?;
+            llama.load(checkpoint)?;
         }
         Ok(llama)
     }
@@ -142,18 +157,27 @@ impl Task for Llm {
         if parts == 1 {
             return Ok(Vec::new());
         }
+        let pairs = self.prefers();
         let all = counted(&inputs[1])?;
         let rows = inputs[0].size()[0] / parts;
         let part = |index: i64| {
             let part: Result<Vec<_>, _> = inputs.iter().map(|tensor| tensor.f_narrow(0, index * rows, rows)).collect();
             let part = part?;
-            let share = counted(&part[1])?.f_div(&all)?;
+            // Each micro-batch holds as many pairs as the others.
+            let share = if pairs { all.f_full_like(1.0 / parts as f64)? } else { counted(&part[1])?.f_div(&all)? };
             Ok((part, share))
         };
         (0..parts).map(part).collect()
     }
 
+    fn measures(&self) -> &'static [&'static str] {
+        if self.prefers() { preference::MEASURES } else { &[] }
+    }
+
     fn loss(&self, forward: &mut Forward<Llama>, inputs: &Vec<Tensor>) -> Result<Tensor, TchError> {
+        if self.prefers() {
+            return self.preference(forward, inputs);
+        }
         forward.run(inputs)?.f_sum(Kind::Float)?.f_div(&counted(&inputs[1])?)
     }
 
@@ -168,6 +192,12 @@ impl Task for Llm {
         inputs: &Vec<Tensor>,
         Totals([loss, tokens]): &mut Totals,
     ) -> Result<(), TchError> {
+        if self.prefers() {
+            let pairs = (inputs[0].size()[0] / 2) as f64;
+            let _ = loss.f_add_(&self.preference(forward, inputs)?.f_get(0)?.f_mul_scalar(pairs)?)?;
+            let _ = tokens.f_add_scalar_(pairs)?;
+            return Ok(());
+        }
         let _ = loss.f_add_(&forward.run(inputs)?.f_sum(Kind::Double)?)?;
         let _ = tokens.f_add_(&counted(&inputs[1])?)?;
         Ok(())

@@ -75,7 +75,13 @@ pub trait Task: Sized {
         Ok(Vec::new())
     }
 
-    /// The loss of a batch, a mean over its units: a scalar from which the backward pass starts.
+    /// What is measured of each step beside the loss: keys of measures.
+    fn measures(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The loss of a batch, a mean over its units: a scalar from which the backward pass starts. Where a step measures more, a
+    /// vector: the loss, then the [measures](Self::measures), means over the same units.
     fn loss(&self, forward: &mut Forward<Self::Module>, inputs: &Self::Inputs) -> Result<Tensor, TchError>;
 
     /// Nothing evaluated yet.
@@ -115,10 +121,20 @@ pub struct Forward<'a, M: Module> {
     pub(super) train: bool,
 }
 
-impl<M: Module> Forward<'_, M> {
+impl<'a, M: Module> Forward<'a, M> {
     /// The module's output for a whole batch, in the type it computes in.
     pub fn run(&mut self, input: &M::Input) -> Result<Tensor, TchError> {
         self.strategy.forward(self.module, self.arithmetic, input, self.train)
+    }
+
+    /// The module itself.
+    pub fn module(&self) -> &'a M {
+        self.module
+    }
+
+    /// The module's output of a pass that no backward pass follows.
+    pub fn without_gradients(&mut self, input: &M::Input) -> Result<Tensor, TchError> {
+        tch::no_grad(|| self.strategy.forward(self.module, self.arithmetic, input, false))
     }
 
     /// A tensor in the type of losses: half precision would round the loss itself.

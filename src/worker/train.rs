@@ -114,7 +114,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     let mut trainer = Trainer::new(task, &device.devices, peers, job.seed, shape.cuda_graph)?;
     report.event(Event::Model { name: trainer.task().model().into() })?;
     report.reading("parameters", parameter_count(trainer.module()) as f64, None, None)?;
-    let numbers = 1 + trainer.optimizer().measures().len();
+    let numbers = 1 + trainer.measures().len();
     let clock = StepClock::new(device.device, trainer.arithmetic().losses(), numbers)?;
 
     report.event(Event::Phase { phase: Phase::Load })?;
@@ -374,8 +374,8 @@ impl<T: Task> Run<'_, T> {
                 units: info.units,
                 warm_up: self.warm_up(info.step),
             })?;
-            for (key, value) in self.trainer.optimizer().measures().iter().zip(&seen[1..]) {
-                self.report.reading(*key, *value, Some(epoch), Some(info.step))?;
+            for (key, value) in self.trainer.measures().into_iter().zip(&seen[1..]) {
+                self.report.reading(key, *value, Some(epoch), Some(info.step))?;
             }
             self.losses.see(loss).map_err(|found| not_finite(info.step, &found))?;
         }

@@ -71,6 +71,11 @@ impl<T: Task> Trainer<T> {
         &*self.optimizer
     }
 
+    /// What is measured of each step beside the loss: keys of measures.
+    pub fn measures(&self) -> Vec<&'static str> {
+        [self.task.measures(), self.optimizer.measures()].concat()
+    }
+
     /// All that training changes, by name. A run continues from a step when these tensors are overwritten.
     pub fn state(&self) -> Result<Vec<(String, Tensor)>, TchError> {
         let scale = self.arithmetic.scale().map_or_else(|| Ok(Vec::new()), LossScale::state)?;
@@ -95,8 +100,8 @@ impl<T: Task> Trainer<T> {
         self.graph.as_ref().map(StepGraph::replays).unwrap_or_default()
     }
 
-    /// Forward, backward, update: the loss of the batch before the update, and what the optimizer measured of it, side by side on
-    /// the device. The next step overwrites a graph's.
+    /// Forward, backward, update: the loss of the batch before the update, and the [measures](Self::measures), side by side on the
+    /// device. The next step overwrites a graph's.
     pub fn step(&mut self, inputs: &T::Inputs) -> Result<Tensor, TchError> {
         self.optimizer.begin()?;
         let Some(mut graph) = self.graph.take() else { return self.eager_step(inputs) };
@@ -112,10 +117,10 @@ impl<T: Task> Trainer<T> {
         for (part, share) in &parts {
             losses.push(self.gradients(part, Some(share))?);
         }
-        let loss = if losses.is_empty() {
+        let seen = if losses.is_empty() {
             self.gradients(inputs, None)?
         } else {
-            Tensor::f_stack(&losses, 0)?.f_sum(losses[0].kind())?
+            Tensor::f_stack(&losses, 0)?.f_sum_dim_intlist(0, false, losses[0].kind())?
         };
         {
             let _range = NvtxRange::new(c"all_reduce");
@@ -125,28 +130,28 @@ impl<T: Task> Trainer<T> {
             let _range = NvtxRange::new(c"optimizer");
             self.optimizer.step(self.arithmetic.scale())?;
         }
-        let mut seen = self.optimizer.measured()?;
-        if seen.is_empty() {
-            return Ok(loss);
+        let measured = self.optimizer.measured()?;
+        if measured.is_empty() {
+            return Ok(seen);
         }
-        seen.insert(0, loss);
-        Tensor::f_stack(&seen, 0)
+        Tensor::f_cat(&[seen.f_reshape([-1])?, Tensor::f_stack(&measured, 0)?], 0)
     }
 
-    /// Adds the gradients of a batch, or of a part of one with its share of the loss; gives that loss.
+    /// Adds the gradients of a batch, or of a part of one with its share of the loss; gives that share of what the task sees.
     fn gradients(&mut self, inputs: &T::Inputs, share: Option<&Tensor>) -> Result<Tensor, TchError> {
-        let loss = {
+        let seen = {
             let _range = NvtxRange::new(c"forward");
             self.pass(true, |task, forward| task.loss(forward, inputs))?
         };
-        let loss = share.map_or_else(|| Ok(loss.shallow_clone()), |share| loss.f_mul(share))?;
+        let seen = share.map_or_else(|| Ok(seen.shallow_clone()), |share| seen.f_mul(share))?;
+        let loss = if seen.dim() == 0 { seen.shallow_clone() } else { seen.f_get(0)? };
         let _range = NvtxRange::new(c"backward");
         self.strategy.before_backward()?;
         match self.arithmetic.scale() {
             None => loss.f_backward()?,
             Some(scale) => scale.apply(&loss)?.f_backward()?,
         }
-        loss.f_detach()
+        seen.f_detach()
     }
 
     /// Begins an evaluation: nothing evaluated yet.

@@ -38,6 +38,14 @@ pub(super) struct Place {
     line: Option<u64>,
 }
 
+#[cfg(test)]
+impl Place {
+    /// A row of a file without lines.
+    pub(super) fn of_row(row: u64) -> Self {
+        Self { row, line: None }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {

@@ -25,7 +25,7 @@ impl Role {
 }
 
 /// One message of a row.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) role: Role,
     /// Texts that are encoded one by one, each without the white space around it.
@@ -34,14 +34,11 @@ pub(super) struct Message {
     pub(super) masked: bool,
 }
 
-type Fields = Map<String, Value>;
+pub(super) type Fields = Map<String, Value>;
 
 /// The messages of a row. The error says what the row lacks.
 pub(super) fn messages(template: Template, train_on_input: bool, row: &Fields) -> Result<Vec<Message>, String> {
-    let turn = |parts: Vec<String>, answer: &str| {
-        let message = |role, parts, masked| Message { role, parts, masked };
-        vec![message(Role::User, parts, !train_on_input), message(Role::Assistant, vec![answer.to_owned()], false)]
-    };
+    let turn = |parts: Vec<String>, answer: &str| exchange(parts, answer, train_on_input);
     match template {
         Template::Own | Template::Instruct => {
             let [instruction, answer] = filled(row, ["instruction", "output"])?;
@@ -58,6 +55,12 @@ pub(super) fn messages(template: Template, train_on_input: bool, row: &Fields) -
         }
         Template::Chat => conversation(row, train_on_input),
     }
+}
+
+/// A user's message and the answer to it.
+pub(super) fn exchange(parts: Vec<String>, answer: &str, train_on_input: bool) -> Vec<Message> {
+    let message = |role, parts, masked| Message { role, parts, masked };
+    vec![message(Role::User, parts, !train_on_input), message(Role::Assistant, vec![answer.to_owned()], false)]
 }
 
 /// Alpaca's two prompts.
@@ -79,7 +82,10 @@ fn around(before: &str, text: &str, after: &str) -> Vec<String> {
 }
 
 /// Columns of text, of which at least one holds some.
-fn filled<'a, const COUNT: usize>(row: &'a Fields, columns: [&str; COUNT]) -> Result<[&'a str; COUNT], String> {
+pub(super) fn filled<'a, const COUNT: usize>(
+    row: &'a Fields,
+    columns: [&str; COUNT],
+) -> Result<[&'a str; COUNT], String> {
     let mut texts = [""; COUNT];
     for (text, column) in texts.iter_mut().zip(columns) {
         *text = match row.get(column) {
@@ -105,6 +111,15 @@ fn conversation(row: &Fields, train_on_input: bool) -> Result<Vec<Message>, Stri
         return Err("the column conversations is missing".to_owned());
     };
     let turns = turns.as_array().ok_or_else(|| format!("conversations is {}, not a list", kind(turns)))?;
+    of_turns(turns, (from, value), train_on_input)
+}
+
+/// The messages of turns, whose speaker and text stand under these keys.
+pub(super) fn of_turns(
+    turns: &[Value],
+    (from, value): (&str, &str),
+    train_on_input: bool,
+) -> Result<Vec<Message>, String> {
     let mut messages = Vec::new();
     for (place, turn) in turns.iter().enumerate() {
         let text = |key: &str| {

@@ -12,7 +12,7 @@ pub const IGNORED_LABEL: i64 = -100;
 
 /// Tokens of made rows that begin and end them.
 const MADE_BEGIN: u32 = 0;
-const MADE_END: u32 = 1;
+pub(super) const MADE_END: u32 = 1;
 /// Made tokens follow from the one before so often; else they are drawn anew.
 const FOLLOWS: f64 = 0.75;
 
@@ -130,29 +130,33 @@ impl TokenRows {
         train_on_input: bool,
     ) -> Self {
         let mut made = Self::default();
-        let share = if train_on_input { 0.0 } else { data_set.prompt_share() };
-        let words = (vocabulary.max(4) - 2) as f64;
         for row in rows {
-            let length = lengths[row % lengths.len()].max(2);
-            let mut random = ChaCha8Rng::seed_from_u64(row as u64);
-            random.set_stream(data_set as u64);
-            let mut word = 0;
-            let middle = (2..length).map(|_| {
-                word = if random.random::<f64>() < FOLLOWS {
-                    (word * 5 + 7) % words as u64
-                } else {
-                    (((random.random::<f64>() * words.ln()).exp() - 1.0) as u64).min(words as u64 - 1)
-                };
-                word as u32 + 2
-            });
-            let tokens: Vec<u32> = std::iter::once(MADE_BEGIN).chain(middle).chain([MADE_END]).collect();
+            let tokens = made_row(data_set, row, lengths, vocabulary);
             // The first mark is never learned; the answer always.
-            let prompt = ((length as f64 * share) as usize).clamp(1, length - 1);
-            let masked: Vec<bool> = (0..length).map(|place| place < prompt).collect();
+            let prompt = if train_on_input { 1 } else { data_set.prompt_tokens(tokens.len()) };
+            let masked: Vec<bool> = (0..tokens.len()).map(|place| place < prompt).collect();
             made.push(&tokens, &masked);
         }
         made
     }
+}
+
+/// The tokens of a made row.
+pub(super) fn made_row(data_set: DataSet, row: usize, lengths: &[usize], vocabulary: usize) -> Vec<u32> {
+    let length = lengths[row % lengths.len()].max(2);
+    let words = (vocabulary.max(4) - 2) as f64;
+    let mut random = ChaCha8Rng::seed_from_u64(row as u64);
+    random.set_stream(data_set as u64);
+    let mut word = 0;
+    let middle = (2..length).map(|_| {
+        word = if random.random::<f64>() < FOLLOWS {
+            (word * 5 + 7) % words as u64
+        } else {
+            (((random.random::<f64>() * words.ln()).exp() - 1.0) as u64).min(words as u64 - 1)
+        };
+        word as u32 + 2
+    });
+    std::iter::once(MADE_BEGIN).chain(middle).chain([MADE_END]).collect()
 }
 
 #[cfg(test)]

@@ -56,6 +56,10 @@ fn measures() -> Vec<DeclaredMeasure> {
         measure("learning_rate", "Learning rate", "", Better::Neither),
         measure("gradient_norm", "Gradient norm", "", Better::Neither),
         measure("padding_share", "Padding", "", Better::Lower),
+        measure("rewards_chosen", "Reward of chosen answers", "", Better::Neither),
+        measure("rewards_rejected", "Reward of rejected answers", "", Better::Neither),
+        measure("reward_margin", "Reward margin", "", Better::Higher),
+        measure("reward_accuracy", "Pairs with a positive margin", "", Better::Higher),
     ]
 }
 

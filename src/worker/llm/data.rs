@@ -36,9 +36,16 @@ pub struct TextData {
 /// What is trained on, or evaluated.
 #[derive(Clone)]
 struct Part {
-    /// The rows of each sample.
+    /// What of the rows stands in each row of a batch: one, or several that share it.
     samples: Arc<Vec<Range<usize>>>,
     format: Format,
+}
+
+impl Part {
+    /// Samples: rows, packs or pairs.
+    fn count(&self) -> usize {
+        self.samples.len() / self.format.rows
+    }
 }
 
 /// What batches are like, and where they go.
@@ -46,6 +53,8 @@ struct Part {
 struct Format {
     /// Samples of a batch.
     samples: usize,
+    /// Rows of a batch that belong to a sample: 2 where they are pairs.
+    rows: usize,
     /// All samples are of this length: packs.
     packed: Option<usize>,
     /// Lengths are those of few buckets, at most this one.
@@ -55,7 +64,8 @@ struct Format {
     device: Device,
 }
 
-/// The batches of a step, all its micro-batches one below the other: tokens and labels `[samples, length]`, i64, and for packs the
+/// The batches of a step, all its micro-batches one below the other: tokens and labels `[rows, length]`, i64, a rejected row below
+/// its chosen one where they are pairs, and for packs the
 /// place of each token in its row. Labels are those of the tokens themselves.
 pub struct TextBatch {
     inputs: Vec<Tensor>,
@@ -71,6 +81,7 @@ impl TextData {
             let longest = samples.iter().map(|sample| rows.sample_len(sample.clone())).max().unwrap_or(1);
             let format = Format {
                 samples: settings.batch_size.max(1) * micro_batches.max(1),
+                rows: if set.pairs { 2 } else { 1 },
                 packed: set.packs_of,
                 longest_bucket: Some(longest).filter(|_| settings.cuda_graph),
                 padding: set.padding,
@@ -81,24 +92,26 @@ impl TextData {
             Part { samples: Arc::new(samples), format }
         };
         let (train, test) = (part(&set.train, settings.gradient_accumulation), part(&set.test, 1));
-        let batches = settings.steps_per_epoch(train.samples.len() as u64) as usize;
+        let batches = settings.steps_per_epoch(train.count() as u64) as usize;
         Self { set, train, test, shard, seed, shuffled: settings.shuffle, batches }
     }
 
     /// What was read or made, as evidence of the factor `data_set`.
     pub fn evidence(&self, settings: &LlmSettings) -> Evidence {
-        let (rows, tokens) = (self.set.train.len(), self.set.train.token_count());
-        let learned = self.set.train.learned_count();
+        let pairs = self.set.pairs;
+        let rows = if pairs { self.set.train.len() / 2 } else { self.set.train.len() };
+        let (tokens, learned) = (self.set.train.token_count(), self.set.train.learned_count());
+        let what = if pairs { "pairs" } else { "rows" };
         Evidence {
             factor: "data_set".into(),
             asked: settings.data_set.name().to_owned(),
-            seen: format!("{rows} rows of {tokens} tokens, {learned} of them learned: {}", self.set.source),
+            seen: format!("{rows} {what} of {tokens} tokens, {learned} of them learned: {}", self.set.source),
             in_effect: settings.rows.is_none_or(|asked| asked == rows),
         }
     }
 
     fn order(&self, epoch: u32) -> Vec<u32> {
-        let count = self.train.samples.len();
+        let count = self.train.count();
         if self.shuffled {
             return indices(count, Mode::Train, self.shard, self.seed, epoch);
         }
@@ -121,7 +134,7 @@ impl task::Data for TextData {
     }
 
     fn test(&mut self, epoch: u32) -> TextEpoch {
-        let order = indices(self.test.samples.len(), Mode::Evaluate, self.shard, self.seed, epoch);
+        let order = indices(self.test.count(), Mode::Evaluate, self.shard, self.seed, epoch);
         TextEpoch::start(&self.set, &self.test, order, Mode::Evaluate)
     }
 }
@@ -239,13 +252,15 @@ fn bucket(longest: usize) -> usize {
 }
 
 fn prepare(rows: &TokenRows, part: &Part, batch: &[u32]) -> Result<Prepared, TchError> {
-    let samples = batch.iter().map(|index| part.samples[*index as usize].clone());
+    let rows_of = |index: &u32| *index as usize * part.format.rows..(*index as usize + 1) * part.format.rows;
+    let samples = batch.iter().flat_map(rows_of).map(|row| part.samples[row].clone());
     let lengths = samples.clone().map(|sample| rows.sample_len(sample));
     let (longest, tokens) = (lengths.clone().max().unwrap_or(1), lengths.sum());
     let length = length(longest, &part.format);
-    let shape = [batch.len() as i64, length as i64];
+    let count_of_rows = batch.len() * part.format.rows;
+    let shape = [count_of_rows as i64, length as i64];
     let count = if part.format.packed.is_some() { 3 } else { 2 };
-    let mut values = vec![vec![0_i64; batch.len() * length]; count];
+    let mut values = vec![vec![0_i64; count_of_rows * length]; count];
     for (place, sample) in samples.enumerate() {
         let place = place * length..(place + 1) * length;
         let [of_tokens, of_labels, rest @ ..] = &mut values[..] else { continue };

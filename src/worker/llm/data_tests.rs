@@ -14,7 +14,14 @@ fn settings(changed: &[(&str, Level)]) -> LlmSettings {
 fn set(lengths: &[usize], packs_of: Option<usize>) -> Arc<TextSet> {
     let made = |rows: Range<usize>| TokenRows::stand_in(DataSet::AlpacaCleaned, rows, lengths, 64, true);
     let rows = lengths.len();
-    Arc::new(TextSet { train: made(0..rows), test: made(0..3), padding: 63, packs_of, source: "made".into() })
+    Arc::new(TextSet {
+        train: made(0..rows),
+        test: made(0..3),
+        padding: 63,
+        packs_of,
+        pairs: false,
+        source: "made".into(),
+    })
 }
 
 fn data(set: &Arc<TextSet>, settings: &LlmSettings, rank: usize) -> TextData {

@@ -3,10 +3,13 @@
 //! Layout and names are Hugging Face's (transformers, `modeling_llama`): rotary positions turn the halves of a head against each
 //! other. Projections of one input are one matrix: q, k and v, gate and up.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use multicard::plan::llm::{Lora, ModelConfig};
 use tch::{Device, Kind, TchError, Tensor};
+
+use super::weights::Checkpoint;
 
 use crate::module::{Module, Pass, Tensors};
 use crate::shim::llama::{self, Adapted};
@@ -136,10 +139,15 @@ impl Linear {
             .chain(adapters.flat_map(|it| [&it.a].into_iter().chain(it.b.iter().map(|(_, _, b)| b))))
     }
 
+    /// Its adapters, where they are there and wanted.
+    fn adapters(&self, adapted: bool) -> Option<&Adapters> {
+        self.adapters.as_ref().filter(|_| adapted)
+    }
+
     /// libtorch's operations one by one. An adapter in fp32 beside half-precision weights computes in theirs.
-    fn forward(&self, input: &Tensor) -> Result<Tensor, TchError> {
+    fn forward(&self, input: &Tensor, adapted: bool) -> Result<Tensor, TchError> {
         let output = input.f_linear(&self.weight, None::<&Tensor>)?;
-        let Some(Adapters { a, b, scale }) = &self.adapters else { return Ok(output) };
+        let Some(Adapters { a, b, scale }) = self.adapters(adapted) else { return Ok(output) };
         let low = input.f_linear(&a.f_to_kind(input.kind())?, None::<&Tensor>)?.f_mul_scalar(*scale)?;
         let rank = a.size()[0] / b.len() as i64;
         // The projections stand side by side; those without an adapter get nothing.
@@ -151,9 +159,10 @@ impl Linear {
         Tensor::f_cat(&parts, -1)
     }
 
-    fn with<R>(&self, call: impl FnOnce(&Adapted) -> R) -> R {
-        let b: Vec<_> = self.adapters.iter().flat_map(|it| &it.b).map(|(_, at, b)| (*at, b.shallow_clone())).collect();
-        let (a, scale) = self.adapters.as_ref().map_or((None, 0.0), |adapters| (Some(&adapters.a), adapters.scale));
+    fn with<R>(&self, adapted: bool, call: impl FnOnce(&Adapted) -> R) -> R {
+        let adapters = self.adapters(adapted);
+        let b: Vec<_> = adapters.iter().flat_map(|it| &it.b).map(|(_, at, b)| (*at, b.shallow_clone())).collect();
+        let (a, scale) = adapters.map_or((None, 0.0), |adapters| (Some(&adapters.a), adapters.scale));
         call(&Adapted { weight: &self.weight, a, b: &b, scale })
     }
 
@@ -208,6 +217,8 @@ struct Batch {
     positions: Tensor,
     /// Which tokens see which, `[batch, 1, tokens, tokens]`, where several rows share one; else each sees those before it.
     mask: Option<Tensor>,
+    /// Adapters take part.
+    adapted: bool,
 }
 
 impl Batch {
@@ -216,6 +227,7 @@ impl Batch {
             rotary: self.rotary.each_ref().map(Tensor::shallow_clone),
             positions: self.positions.shallow_clone(),
             mask: self.mask.as_ref().map(Tensor::shallow_clone),
+            adapted: self.adapted,
         }
     }
 }
@@ -252,27 +264,28 @@ impl Block {
         let Widths { heads, kv_heads, epsilon, fused, .. } = self.widths;
         let (attention_norm, ffn_norm) = ((&self.attention_norm, epsilon), (&self.ffn_norm, epsilon));
         if fused {
-            let [q, k, v] = self.qkv.with(|qkv| {
+            let [q, k, v] = self.qkv.with(batch.adapted, |qkv| {
                 let counts = (heads, kv_heads);
                 llama::attention_in(input, attention_norm, qkv, &batch.rotary, &batch.positions, counts)
             })?;
             let attended = self.attend([&q, &k, &v], batch)?;
-            return self.output.with(|output| {
-                self.gate_up.with(|gate_up| {
-                    self.down.with(|down| llama::block_out(input, &attended, output, ffn_norm, gate_up, down))
+            return self.output.with(batch.adapted, |output| {
+                self.gate_up.with(batch.adapted, |gate_up| {
+                    self.down
+                        .with(batch.adapted, |down| llama::block_out(input, &attended, output, ffn_norm, gate_up, down))
                 })
             });
         }
-        let qkv = self.qkv.forward(&rms_norm(input, attention_norm)?)?;
+        let qkv = self.qkv.forward(&rms_norm(input, attention_norm)?, batch.adapted)?;
         let qkv = qkv.f_unflatten(-1, [heads + 2 * kv_heads, self.widths.head_dim])?;
         let part = |start, count| qkv.f_narrow(2, start, count);
         let q = turn(&part(0, heads)?, batch)?;
         let k = turn(&part(heads, kv_heads)?, batch)?;
         let attended = self.attend([&q, &k, &part(heads + kv_heads, kv_heads)?], batch)?;
-        let middle = input.f_add(&self.output.forward(&attended)?)?;
-        let gate_up = self.gate_up.forward(&rms_norm(&middle, ffn_norm)?)?.f_chunk(2, -1)?;
+        let middle = input.f_add(&self.output.forward(&attended, batch.adapted)?)?;
+        let gate_up = self.gate_up.forward(&rms_norm(&middle, ffn_norm)?, batch.adapted)?.f_chunk(2, -1)?;
         let hidden = gate_up[0].f_silu()?.f_mul(&gate_up[1])?;
-        middle.f_add(&self.down.forward(&hidden)?)
+        middle.f_add(&self.down.forward(&hidden, batch.adapted)?)
     }
 
     /// Attention of queries to keys and values `[batch, tokens, heads, head_dim]`: `[batch, tokens, heads * head_dim]`.
@@ -323,6 +336,8 @@ pub struct Llama {
     output: Option<Tensor>,
     rotary: [Tensor; 2],
     epsilon: f64,
+    /// Adapters take part in passes.
+    adapted: Cell<bool>,
 }
 
 impl Llama {
@@ -340,12 +355,26 @@ impl Llama {
                 output: if config.tied { None } else { Some(place.matrix(vocabulary, dim)?) },
                 rotary: rotary(config, device)?,
                 epsilon: config.norm_eps,
+                adapted: Cell::new(true),
             })
         })
     }
 
     fn block<R>(&self, index: usize, call: impl FnOnce(&Block) -> R) -> R {
         call(&self.blocks[index].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes the weights of a checkpoint.
+    pub fn load(&self, checkpoint: &Checkpoint) -> Result<(), TchError> {
+        checkpoint.copy_to(&self.named_weights(&Tensor::f_detach)?)
+    }
+
+    /// What passes give without the adapters.
+    pub fn without_adapters<R>(&self, passes: impl FnOnce() -> R) -> R {
+        self.adapted.set(false);
+        let result = passes();
+        self.adapted.set(true);
+        result
     }
 
     /// All weights but adapters by their names in Hugging Face's files, or what belongs `of` each, as views.
@@ -411,7 +440,8 @@ impl Llama {
                 (positions.f_flatten(0, -1)?, Some(same.f_logical_and(&before)?.f_unsqueeze(1)?))
             }
         };
-        Ok(Batch { rotary: self.rotary.each_ref().map(Tensor::shallow_clone), positions, mask })
+        let rotary = self.rotary.each_ref().map(Tensor::shallow_clone);
+        Ok(Batch { rotary, positions, mask, adapted: self.adapted.get() })
     }
 
     /// What the last block gives: `[batch, tokens, dim]`.

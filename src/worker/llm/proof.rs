@@ -1,7 +1,7 @@
 //! What is seen of the factors of language models while they should be in effect.
 
 use multicard::plan::OptimizerImpl;
-use multicard::plan::llm::{Kernels, Precision, Tf32};
+use multicard::plan::llm::{Kernels, Precision, Technique, Tf32};
 use multicard::protocol::Evidence;
 use tch::{Kind, TchError, Tensor};
 
@@ -41,8 +41,14 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
 
     let technique = settings.technique.name();
     let adapters = trainer.module().named_adapters(&Tensor::f_detach)?;
-    let seen = format!("{} tensors of adapters, {} trained tensors", adapters.len(), parameters.len());
-    found.push(evidence("technique", technique, seen, adapters.is_empty() == settings.lora.is_none()));
+    let mut seen = format!("{} tensors of adapters, {} trained tensors", adapters.len(), parameters.len());
+    let mut in_effect = adapters.is_empty() == settings.lora.is_none();
+    if settings.technique == Technique::Dpo {
+        let rows = batch.inputs()[0].size()[0];
+        seen += &format!("; {rows} rows a step, in pairs; the reference is the model without adapters");
+        in_effect &= rows == 2 * (settings.batch_size * settings.gradient_accumulation) as i64;
+    }
+    found.push(evidence("technique", technique, seen, in_effect));
 
     let flags = Flags::in_effect()?;
     if batch.inputs()[0].device().is_cuda() {

@@ -31,6 +31,7 @@ const CONSTRAINTS: &[Constraint] = &[
     stand_ins_fit_the_vocabulary,
     rows_are_there,
     packs_have_a_length,
+    pairs_are_not_packed,
     rows_fit_the_context,
     first_step_is_full,
     steps_can_be_captured,
@@ -47,9 +48,9 @@ pub(super) fn reason(candidate: &Candidate) -> Option<String> {
 
 /// What of the levels this version knows and cannot train yet.
 pub(super) fn not_built(settings: &LlmSettings) -> Option<String> {
-    if matches!(settings.technique, Technique::Qlora | Technique::Dpo | Technique::Qat) {
+    if matches!(settings.technique, Technique::Qlora | Technique::Qat) {
         let name = settings.technique.name();
-        return Some(format!("not built yet: technique = {name}: use lora or full"));
+        return Some(format!("not built yet: technique = {name}: use lora, dpo or full"));
     }
     (settings.gpus > 1).then(|| {
         let (gpus, sharding) = (settings.gpus, settings.sharding.name());
@@ -121,6 +122,12 @@ fn packs_have_a_length(candidate: &Candidate) -> Option<String> {
         .then(|| "packed = on fills rows of max_tokens: set max_tokens, such as 2048".to_owned())
 }
 
+fn pairs_are_not_packed(candidate: &Candidate) -> Option<String> {
+    let LlmSettings { packed, technique, .. } = *candidate.settings;
+    (packed && technique == Technique::Dpo)
+        .then(|| "packed = on mixes rows, and technique = dpo compares pairs of them: use packed = off".to_owned())
+}
+
 fn rows_fit_the_context(candidate: &Candidate) -> Option<String> {
     let (model, longest) = (candidate.model, candidate.rows.longest);
     (longest > model.context && !candidate.rows.assumed).then(|| {
@@ -133,7 +140,14 @@ fn rows_fit_the_context(candidate: &Candidate) -> Option<String> {
 fn first_step_is_full(candidate: &Candidate) -> Option<String> {
     let (settings, samples) = (candidate.settings, candidate.rows.samples?);
     (settings.steps_per_epoch(samples) == 0).then(|| {
-        let (step, what) = (settings.step_rows(), if settings.packed { "packs" } else { "rows" });
+        let what = if settings.packed {
+            "packs"
+        } else if settings.technique == Technique::Dpo {
+            "pairs"
+        } else {
+            "rows"
+        };
+        let step = settings.step_rows();
         format!("{samples} {what} do not fill a step of {step}: use more rows or a smaller batch")
     })
 }

@@ -80,7 +80,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
     let parameters = model.parameters() as f64;
     let (weight, trainable) = if settings.lora.is_some() { (frozen, adapters) } else { (trained, parameters) };
 
-    let tokens = (settings.batch_size * rows.longest) as f64;
+    let tokens = (settings.batch_size * settings.rows_per_sample() * rows.longest) as f64;
     let (dim, queries, ffn) = (model.dim as f64, (model.heads * model.head_dim) as f64, model.ffn as f64);
     let norms = 2.0 * dim * 4.0;
     let block = norms + (2.0 * dim + 4.0 * queries + 4.0 * ffn) * arithmetic;
@@ -103,7 +103,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
 /// Estimates one run.
 ///
 /// A step multiplies each token with every weight once forward, once backward, and once more for the gradients of weights that
-/// are trained: 4 or 6 operations a parameter. GPUs are taken to reach 400 (half precision), 200 (TF32) and 44 Tflop/s (fp32, as
+/// are trained: 4 or 6 operations a parameter. DPO multiplies once more, for the reference. GPUs are taken to reach 400 (half precision), 200 (TF32) and 44 Tflop/s (fp32, as
 /// measured on an H100), and to launch the kernels of a block in 2.8 ms without a graph; a core reaches 15 Gflop/s. Weights come
 /// from files at 1 GB/s.
 pub(super) fn run(
@@ -117,7 +117,10 @@ pub(super) fn run(
     let steps = rows.samples.map_or(0, |samples| settings.steps(samples)) as f64;
     let tokens =
         rows.mean_tokens.unwrap_or(rows.longest as f64) * (settings.batch_size * settings.gradient_accumulation) as f64;
-    let operations = if settings.lora.is_some() && settings.technique != Technique::Full { 4.0 } else { 6.0 };
+    let operations = match settings.technique {
+        Technique::Lora | Technique::Qlora => 4.0,
+        Technique::Dpo | Technique::Qat | Technique::Full => 6.0,
+    };
     let again = if settings.activation_checkpointing { 4.0 / 3.0 } else { 1.0 };
     let work = tokens * operations * again * model.parameters() as f64;
     let micro_batches = settings.gradient_accumulation as f64;
@@ -127,7 +130,9 @@ pub(super) fn run(
             (Precision::Fp32, super::Tf32::All) => 200e12,
             _ => 400e12,
         };
-        let launch = if settings.cuda_graph { 0.0 } else { 2.8e-3 * model.layers as f64 * micro_batches };
+        // The reference's forward pass takes about a third of the launches of forward and backward pass.
+        let passes = if settings.technique == Technique::Dpo { 4.0 / 3.0 } else { 1.0 };
+        let launch = if settings.cuda_graph { 0.0 } else { 2.8e-3 * model.layers as f64 * micro_batches * passes };
         launch.max(work / rate)
     } else {
         let cores = (f64::from(node.cpus) / settings.gpus.max(1) as f64).max(1.0);

@@ -27,7 +27,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("The words around a row. own is the one that the data set was made for; a file needs another."),
         Factor::named(TrainOnInput::KEY, "Prompts are learned", TrainOnInput::NAMES)
             .idle_where(DataSet::KEY, &["uniform"])
-            .help("Whether prompts count in the loss. own does as TorchTune: on for alpaca-cleaned, off for the others."),
+            .help("Whether prompts count in the loss. own does as TorchTune: on for alpaca-cleaned, off for the others and for dpo."),
         Factor::named(Precision::KEY, "Precision", Precision::NAMES)
             .help("Types of weights and arithmetic. bf16: everything. fp16: frozen weights; what is trained stays in fp32.")
             .finding("The papers' iterations are in FP32 (2505.22905 section 4)."),
@@ -37,7 +37,7 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::count("batch_size", "Batch size", 1..=4096, 2)
             .unit("rows per GPU")
             .usual(&[1.0, 2.0, 4.0, 8.0, 16.0])
-            .help("Rows a GPU and micro-batch, padded to the longest of them."),
+            .help("Rows (for dpo, pairs of rows) a GPU and micro-batch, padded to the longest of them."),
         Factor::count("gradient_accumulation", "Gradient accumulation", 1..=4096, 1)
             .unit("micro-batches")
             .usual(&[1.0, 2.0, 4.0, 8.0])
@@ -63,6 +63,10 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(LoraTargets::KEY, "LoRA targets", LoraTargets::NAMES)
             .idle_where(Technique::KEY, WITHOUT_ADAPTERS)
             .help("The projections with adapters: of queries (q), keys (k), values (v), attention's output (o), and the MLP's three."),
+        Factor::number("dpo_beta", "DPO beta", 0.0..=100.0, 0.1)
+            .idle_where(Technique::KEY, &["lora", "qlora", "qat", "full"])
+            .usual(&[0.05, 0.1, 0.5])
+            .help("How strongly DPO holds the model near the one without adapters. TorchTune's default is 0.1."),
         Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
             .help("plain: libtorch's operations one by one. fused: several steps of a layer in one kernel, on GPUs."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)

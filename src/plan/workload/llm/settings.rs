@@ -68,7 +68,7 @@ levels! {
 levels! {
     /// Whether prompts count in the loss.
     TrainOnInput = "train_on_input" {
-        /// As TorchTune's builder of the data set does: for alpaca-cleaned alone.
+        /// As TorchTune's builder of the data set does: for alpaca-cleaned alone, and never for preference pairs.
         Own = "own",
         /// Labels of prompts are masked.
         Off = "off",
@@ -215,6 +215,8 @@ pub struct LlmSettings {
     pub optimizer_impl: OptimizerImpl,
     /// The adapters, for techniques that have some.
     pub lora: Option<Lora>,
+    /// The strength of the reference in the loss of preference pairs.
+    pub dpo_beta: f64,
     /// How the model is spread over ranks.
     pub sharding: Sharding,
     /// What FSDP gathers at a time.
@@ -263,7 +265,10 @@ impl LlmSettings {
             (said, _) => said,
         };
         let train_on_input = match TrainOnInput::read(levels)? {
-            TrainOnInput::Own => matches!(data_set, DataSet::AlpacaCleaned | DataSet::Uniform),
+            TrainOnInput::Own => match data_set {
+                DataSet::AlpacaCleaned => technique != Technique::Dpo,
+                other => other == DataSet::Uniform,
+            },
             said => said == TrainOnInput::On,
         };
         let lora = Lora {
@@ -285,6 +290,7 @@ impl LlmSettings {
             activation_checkpointing: switch("activation_checkpointing")?,
             optimizer_impl: OptimizerImpl::read(levels)?,
             lora: Some(lora).filter(|_| !matches!(technique, Technique::Qat | Technique::Full)),
+            dpo_beta: number(levels, "dpo_beta")?,
             sharding: Sharding::read(levels)?,
             fsdp_wrap: FsdpWrap::read(levels)?,
             shuffle: switch("shuffle")?,
@@ -305,7 +311,12 @@ impl LlmSettings {
         })
     }
 
-    /// Samples of a step, over all ranks and micro-batches: rows, or packs of them.
+    /// Rows of a sample: a chosen one and a rejected one where preferences are learned.
+    pub fn rows_per_sample(&self) -> usize {
+        if self.technique == Technique::Dpo { 2 } else { 1 }
+    }
+
+    /// Samples of a step, over all ranks and micro-batches: rows, packs of them, or pairs.
     pub fn step_rows(&self) -> usize {
         self.batch_size.saturating_mul(self.gpus).saturating_mul(self.gradient_accumulation)
     }

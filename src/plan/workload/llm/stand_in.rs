@@ -4,7 +4,7 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::settings::{DataSet, LlmSettings};
+use super::settings::{DataSet, LlmSettings, Technique};
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Shape};
 
 /// Rows whose tokens were counted: the papers' subsets. Lengths repeat from there on.
@@ -69,20 +69,29 @@ impl DataSet {
         lengths
     }
 
-    /// The share of a row's tokens in its prompt, for stand-ins.
-    pub fn prompt_share(self) -> f64 {
-        self.counted().map_or(0.0, |(_, share)| share)
+    /// The tokens of a stand-in's prompt, its begin mark included: at least 1, and all but one at most.
+    pub fn prompt_tokens(self, length: usize) -> usize {
+        let share = self.counted().map_or(0.0, |(_, share)| share);
+        ((length as f64 * share) as usize).clamp(1, length.max(2) - 1)
+    }
+
+    /// The tokens of the rejected row beside a stand-in of `lengths`, before it is cut: the same prompt, and as the answer the
+    /// prompt's own sentence for `grammar`, the next row's answer for others.
+    pub fn rejected_tokens(self, lengths: &[usize], row: usize) -> usize {
+        let of = |row: usize| lengths[row % lengths.len()].max(2);
+        let prompt = self.prompt_tokens(of(row));
+        if self == Self::Grammar { 2 * prompt } else { prompt + of(row + 1) - self.prompt_tokens(of(row + 1)) }
     }
 }
 
 /// What is known of the rows of a cell before they are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lengths {
-    /// Samples of an epoch: rows, or packs of them; none where nobody can tell.
+    /// Samples of an epoch: rows, packs of them or pairs; none where nobody can tell.
     pub samples: Option<u64>,
     /// Tokens of a sample; none where nobody can tell.
     pub mean_tokens: Option<f64>,
-    /// Tokens of the longest sample.
+    /// Tokens of the longest sample; of its longer row where it is a pair.
     pub longest: usize,
     /// The longest is a guess: the rows are in a file that nobody counted.
     pub assumed: bool,
@@ -105,12 +114,23 @@ impl Lengths {
             let packs = rows.filter(|rows| *rows <= MAX_PACKED_ROWS).and_then(|rows| packs(&lengths, rows, limit));
             return Self { samples: packs, mean_tokens: Some(limit as f64), longest: limit, assumed: false };
         }
+        if settings.technique == Technique::Dpo {
+            let with_rejected = |row| [lengths[row], cut(settings.data_set.rejected_tokens(&lengths, row))];
+            let pairs: Vec<[usize; 2]> = (0..lengths.len()).map(with_rejected).collect();
+            return Self::of_samples(settings, rows, &pairs);
+        }
+        let alone: Vec<[usize; 1]> = lengths.into_iter().map(|length| [length]).collect();
+        Self::of_samples(settings, rows, &alone)
+    }
+
+    /// Of samples of several rows with these lengths, over and over.
+    fn of_samples<const ROWS: usize>(settings: &LlmSettings, rows: Option<u64>, lengths: &[[usize; ROWS]]) -> Self {
         let first = rows.map_or(lengths.len(), |rows| lengths.len().min(rows as usize));
-        let Some(longest) = lengths[..first].iter().max() else {
+        let Some(longest) = lengths[..first].iter().flatten().max() else {
             let longest = settings.max_tokens.unwrap_or(ASSUMED_LONGEST);
             return Self { samples: rows, mean_tokens: None, longest, assumed: settings.max_tokens.is_none() };
         };
-        let mean = lengths[..first].iter().sum::<usize>() as f64 / first as f64;
+        let mean = lengths[..first].iter().flatten().sum::<usize>() as f64 / first as f64;
         Self { samples: rows, mean_tokens: Some(mean), longest: *longest, assumed: false }
     }
 }

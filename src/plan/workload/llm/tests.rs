@@ -58,6 +58,25 @@ fn peaks_agree_with_torchtunes_on_an_h100_within_a_tenth() {
 }
 
 #[test]
+fn peaks_of_dpo_agree_with_torchtunes_on_an_h100_within_a_tenth() {
+    for (precision, measured) in [("bf16", 19.0), ("fp32", 36.4)] {
+        let found = peak_gib(&[("technique", "dpo"), ("precision", precision), ("data_set", "uniform")]);
+        assert!((found / measured - 1.0).abs() < 0.1, "{precision}: {found} of {measured} GiB");
+    }
+}
+
+#[test]
+fn pairs_count_as_samples_and_prompts_are_not_learned_unless_asked() {
+    let cell = expand(&plan(&[("technique", "dpo"), ("data_set", "uniform")]), &gpu_node(1)).cells.remove(0);
+    assert_eq!((cell.shape.steps, cell.shape.units_per_step), (250, 2 * 2 * 120));
+    let cell = expand(&plan(&[("technique", "dpo")]), &gpu_node(1)).cells.remove(0);
+    let settings = LlmSettings::from_levels(&cell.levels).unwrap();
+    assert_eq!((settings.train_on_input, settings.dpo_beta), (false, 0.1));
+    // A rejected answer is the next row's: all answers come twice, and all prompts.
+    assert!(cell.shape.units_per_step.abs_diff(2 * 237) <= 1, "{}", cell.shape.units_per_step);
+}
+
+#[test]
 fn what_cannot_fit_is_off_with_numbers_by_kind() {
     let full = [("technique", "full"), ("precision", "fp32")];
     let mut plan = plan(&full);
@@ -69,7 +88,7 @@ fn what_cannot_fit_is_off_with_numbers_by_kind() {
 
 #[test]
 fn levels_that_are_known_and_not_built_say_so() {
-    for technique in ["qlora", "dpo", "qat"] {
+    for technique in ["qlora", "qat"] {
         assert!(refused(&[("technique", technique)], &gpu_node(1)).starts_with("not built yet: technique"));
     }
     assert!(refused(&[("gpus", "2")], &gpu_node(2)).starts_with("not built yet: sharding = fsdp over 2 GPUs"));
@@ -89,6 +108,8 @@ fn cells_that_make_no_sense_are_refused_with_the_reason() {
         (&[("rows", "20"), ("cuda_graph", "on")], "from the 13th on, and there are 10"),
         (&[("model", "config")], "needs data.config"),
         (&[("precision", "fp16"), ("cuda_graph", "on"), ("optimizer_impl", "loop")], "cannot capture"),
+        (&[("technique", "dpo"), ("packed", "on"), ("max_tokens", "512")], "compares pairs of them: use packed = off"),
+        (&[("technique", "dpo"), ("rows", "1")], "1 pairs do not fill a step of 2"),
     ];
     for (settings, part) in cases {
         let reason = refused(settings, &gpu_node(1));

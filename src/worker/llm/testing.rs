@@ -1,0 +1,79 @@
+//! What tests of techniques share: the model of `tests/golden/llm-techniques` and what TorchTune 0.5 made of it.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use multicard::plan::llm::ModelConfig;
+use tch::{Device, Kind, Tensor};
+
+use super::model::{Llama, Options};
+use super::weights::{Checkpoint, expected};
+use crate::testing::generator;
+
+/// The goldens of one folder.
+pub struct Golden {
+    folder: PathBuf,
+    tensors: HashMap<String, Tensor>,
+}
+
+impl Golden {
+    pub fn techniques() -> Self {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llm-techniques");
+        let tensors = Tensor::read_safetensors(folder.join("golden.safetensors")).unwrap().into_iter().collect();
+        Self { folder, tensors }
+    }
+
+    pub fn tensor(&self, name: &str) -> &Tensor {
+        &self.tensors[name]
+    }
+
+    pub fn number(&self, name: &str) -> f64 {
+        self.tensor(name).double_value(&[0])
+    }
+
+    /// Tokens and labels.
+    pub fn batch(&self) -> Vec<Tensor> {
+        ["tokens", "labels"].map(|name| self.tensor(name).to_kind(Kind::Int64)).into()
+    }
+
+    /// The golden's weights.
+    pub fn llama(&self, options: Options) -> Llama {
+        let _generator = generator();
+        let config = ModelConfig::read(&self.folder.join("config.json")).unwrap();
+        let llama = Llama::new(&config, options, Device::Cpu, Kind::Float).unwrap();
+        let weights = Checkpoint::open(&self.folder.join("model.safetensors")).unwrap();
+        weights.check(&expected(&config)).unwrap();
+        llama.load(&weights).unwrap();
+        llama
+    }
+
+    /// Its adapters too.
+    pub fn with_adapters(&self, options: Options) -> Llama {
+        let llama = self.llama(options);
+        let adapters = Checkpoint::open(&self.folder.join("adapter_model.safetensors")).unwrap();
+        adapters.copy_to(&llama.named_adapters(&Tensor::f_detach).unwrap()).unwrap();
+        llama
+    }
+
+    pub fn compare_adapter_gradients(&self, name: &str, llama: &Llama) {
+        let named = llama.named_adapters(&|tensor| Ok(tensor.grad())).unwrap();
+        assert_eq!(
+            named.len(),
+            self.tensors.keys().filter(|key| key.starts_with(&format!("{name}.gradient."))).count()
+        );
+        for (parameter, found) in named {
+            compare(&parameter, &found, self.tensor(&format!("{name}.gradient.{parameter}")));
+        }
+    }
+}
+
+/// Whether two tensors are equal but for rounding, relative to the greatest value.
+pub fn compare(name: &str, found: &Tensor, expected: &Tensor) {
+    let (difference, scale) = (differs_by(found, expected), expected.abs().max().double_value(&[]));
+    assert!(difference < 1e-6 + 2e-4 * scale, "{name}: {difference} of {scale}");
+}
+
+pub fn differs_by(a: &Tensor, b: &Tensor) -> f64 {
+    (a - b).abs().max().double_value(&[])
+}
