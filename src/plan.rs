@@ -46,11 +46,7 @@ pub use shape::{Binding, Estimate, Limits, MemoryKinds, Shape};
 pub use study::{StudyEntry, StudyTable};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracing};
-pub use workload::image::{
-    self, BatchNorm, DataCopy, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype,
-};
-pub use workload::llm::{self, LlmSettings};
 pub use workload::{
-    Better, CUDA_GRAPH_WARM_UP_STEPS, DeclaredMeasure, OptimizerImpl, Request, Unit, WorkloadSpec, offered_levels,
-    workload, workload_or_unknown, workloads,
+    Better, CUDA_GRAPH_WARM_UP_STEPS, DeclaredMeasure, OptimizerImpl, Request, Unit, WorkloadSpec, image, llm,
+    offered_levels, workload, workload_or_unknown, workloads,
 };

@@ -13,7 +13,8 @@ use super::metric::metric_values;
 use super::order::median;
 use super::steadiness::Steadiness;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
-use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, Strategy, WorkloadSpec, workload_or_unknown};
+use crate::plan::image::Strategy;
+use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};
 use crate::store::{RankRecord, RunRecord, StepRecord};
 

@@ -16,8 +16,8 @@ pub use tokenizer::Tokenizer;
 pub use tokens::{IGNORED_LABEL, Sample, TokenRows};
 
 use super::DatasetError;
-use crate::plan::llm::{DataSet, LlmData, ModelConfig, Source, Technique};
-use crate::plan::{Data, Levels, LlmSettings};
+use crate::plan::llm::{DataSet, LlmData, LlmSettings, ModelConfig, Source, Technique};
+use crate::plan::{Data, Levels};
 use preference::Pairing;
 use rows::{Place, Then, bad};
 use template::Message;

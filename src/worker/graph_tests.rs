@@ -3,7 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
-use multicard::plan::{ImageSettings, Layout, OptimizerImpl, Precision};
+use multicard::plan::OptimizerImpl;
+use multicard::plan::image::{ImageSettings, Layout, Precision};
 use tch::Kind;
 
 use super::*;

@@ -15,8 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use multicard::dataset::text::{self, TextSet};
-use multicard::plan::LlmSettings;
-use multicard::plan::llm::{Kernels, LlmData, ModelConfig, Precision, Technique, Tf32};
+use multicard::plan::llm::{Kernels, LlmData, LlmSettings, ModelConfig, Precision, Technique, Tf32};
 use multicard::protocol::{Event, Evidence, Job};
 use tch::{Device, Kind, TchError, Tensor};
 

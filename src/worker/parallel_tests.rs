@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 
-use multicard::plan::{ImageSettings, Layout};
+use multicard::plan::image::{ImageSettings, Layout};
 use tch::Kind;
 
 use super::*;

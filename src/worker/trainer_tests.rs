@@ -1,7 +1,8 @@
 //! Steps on the CPU: every precision and layout learns, and the same seed gives the same bits.
 #![allow(clippy::unwrap_used)]
 
-use multicard::plan::{ImageSettings, Layout, OptimizerImpl, Precision};
+use multicard::plan::OptimizerImpl;
+use multicard::plan::image::{ImageSettings, Layout, Precision};
 use tch::Kind;
 
 use super::*;

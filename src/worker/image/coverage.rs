@@ -1,6 +1,6 @@
 //! Which images all ranks processed in an epoch, and what they received: shows how a strategy deals them.
 
-use multicard::plan::{ImageSettings, Strategy as Level};
+use multicard::plan::image::{ImageSettings, Strategy as Level};
 use multicard::protocol::Evidence;
 use tch::TchError;
 

@@ -12,7 +12,7 @@ mod schedule;
 mod staging;
 mod upsample;
 
-use multicard::plan::Precision;
+use multicard::plan::image::Precision;
 use tch::Kind;
 
 pub use crate::order::{Deal, Mode, Shard};

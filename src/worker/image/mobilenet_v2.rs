@@ -2,7 +2,7 @@
 //!
 //! Source: Sandler et al., arXiv 1801.04381, Table 2; `torchvision.models.mobilenet_v2`.
 
-use multicard::plan::BatchNorm;
+use multicard::plan::image::BatchNorm;
 use tch::nn::{Init, Path, VarStore};
 use tch::{Device, Kind, TchError, Tensor};
 

@@ -1,6 +1,7 @@
 //! What is seen of the factors of images while they should be in effect.
 
-use multicard::plan::{ImageSettings, Layout, Loader, OptimizerImpl, Precision, Tf32, WireDtype};
+use multicard::plan::OptimizerImpl;
+use multicard::plan::image::{ImageSettings, Layout, Loader, Precision, Tf32, WireDtype};
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
 

@@ -1,7 +1,8 @@
 //! Cells and jobs for tests of the image workload.
 #![allow(clippy::unwrap_used)]
 
-use multicard::plan::{Data, ImageSettings, Level, Levels, Mode, Shape, image};
+use multicard::plan::image::ImageSettings;
+use multicard::plan::{Data, Level, Levels, Mode, Shape, image};
 use multicard::protocol::{Job, JobLimits, PROTOCOL_VERSION, RankPlace};
 use tch::Tensor;
 

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use multicard::dataset::text::{Sample, TextSet, TokenRows};
-use multicard::plan::LlmSettings;
+use multicard::plan::llm::LlmSettings;
 use multicard::protocol::Evidence;
 use tch::{Device, Kind, TchError, Tensor};
 

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use multicard::dataset::decode;
-use multicard::plan::{ImageSettings, Layout, Precision};
+use multicard::plan::image::{ImageSettings, Layout, Precision};
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::loader::{Batch, Origin};

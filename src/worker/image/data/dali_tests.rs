@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use multicard::dataset::{FileFormat, ImageSet, Images, list_files, make_files};
-use multicard::plan::Loader as Level;
+use multicard::plan::image::Loader as Level;
 
 use super::super::loader::{Epoch, Loader};
 use super::super::staging::no_fence;

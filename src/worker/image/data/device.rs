@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use multicard::plan::{ImageSettings, Layout, Precision};
+use multicard::plan::image::{ImageSettings, Layout, Precision};
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::loader::{Batch, Origin};

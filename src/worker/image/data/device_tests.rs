@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use multicard::dataset::Images;
-use multicard::plan::Loader as Level;
+use multicard::plan::image::Loader as Level;
 
 use super::super::loader::Loader;
 use super::super::staging::no_fence;

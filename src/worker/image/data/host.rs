@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use half::{bf16, f16};
-use multicard::plan::{ImageSettings, Layout, Precision, WireDtype};
+use multicard::plan::image::{ImageSettings, Layout, Precision, WireDtype};
 use tch::{Device, Kind};
 
 use super::loader::{Batch, Origin};

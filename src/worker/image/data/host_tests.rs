@@ -5,7 +5,8 @@
 use std::fs;
 
 use multicard::dataset::Images;
-use multicard::plan::{BatchNorm, Binding, DataCopy, Loader as Level, OptimizerImpl, Scenario, Strategy, Tf32};
+use multicard::plan::image::{BatchNorm, DataCopy, Loader as Level, Scenario, Strategy, Tf32};
+use multicard::plan::{Binding, OptimizerImpl};
 
 use super::super::loader::{Epoch, Loader, Source};
 use super::super::staging::no_fence;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use multicard::plan::{ImageSettings, Loader as Level};
+use multicard::plan::image::{ImageSettings, Loader as Level};
 use tch::{Device, TchError, Tensor};
 
 use super::dali::DaliSource;

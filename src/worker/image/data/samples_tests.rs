@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use multicard::dataset::{FileFormat, ImageSet, decode, enlarge, list_files, make_files};
-use multicard::plan::{ImageSettings, Layout, Loader as Level, Precision, WireDtype};
+use multicard::plan::image::{ImageSettings, Layout, Loader as Level, Precision, WireDtype};
 use tch::{Device, Kind, Tensor};
 
 use super::super::loader::{Batch, Loader};
