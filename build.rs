@@ -16,7 +16,9 @@ mod shim {
     const SHIM: &str = "src/worker/shim";
 
     pub fn build() {
-        for header in ["guard.h", "group.h", "llama_kernels.h", "cuda/llama_source.h", "cuda/product.h", "stand_in"] {
+        let headers = ["guard.h", "group.h", "llama_kernels.h", "stand_in"];
+        let of_cuda = ["cuda/llama_source.h", "cuda/llama_mma_source.h", "cuda/product.h"];
+        for header in headers.iter().chain(&of_cuda) {
             println!("cargo:rerun-if-changed={SHIM}/{header}");
         }
         println!("cargo:rerun-if-env-changed=MULTICARD_BUILD_CUDA");

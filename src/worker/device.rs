@@ -64,6 +64,11 @@ impl RankDevice {
         })
     }
 
+    /// At most allocated since the last call, in bytes.
+    pub fn allocated(&self) -> Result<u64, TchError> {
+        Ok(self.peaks()?[0])
+    }
+
     /// At most allocated, reserved and active since the last call, in bytes. On the CPU, the process's resident memory
     /// stands for all three.
     fn peaks(&self) -> Result<[u64; 3], TchError> {

@@ -155,7 +155,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
         watchdog,
         owed,
     };
-    match (run.epochs(&mut data), peers) {
+    match (run.epochs(&mut data).map_err(|stop| run.explain_memory(stop)), peers) {
         // Freeing what the run holds may wait for the other ranks, which wait for this one.
         (Err(stop), Some(peers)) => give_up(run.report, &peers.explain(stop)),
         (outcome, _) => outcome,
@@ -225,6 +225,16 @@ impl<T: Task> Run<'_, T> {
     fn report_memory(&mut self, warm_up: bool) -> Result<(), Stop> {
         let peaks = self.rank.device.memory(warm_up)?;
         self.report_readings(peaks, None)
+    }
+
+    /// Adds to a failure for want of memory what had been allocated for what.
+    fn explain_memory(&self, stop: Stop) -> Stop {
+        let Stop::Failed { kind: FailureKind::OutOfMemory, message } = stop else { return stop };
+        let allocated = match self.rank.device.allocated() {
+            Ok(bytes) => allocated(bytes, &self.trainer.held()),
+            Err(error) => format!("what was allocated cannot be found: {error}"),
+        };
+        Stop::failed(FailureKind::OutOfMemory, format!("{message}\n{allocated}"))
     }
 
     fn enter(&mut self, phase: Phase) -> Result<(), Stop> {
@@ -401,6 +411,16 @@ impl<T: Task> Run<'_, T> {
         self.report_readings(vec![("evaluation_time_s", duration_s)], Some(epoch))?;
         self.report_readings(score, Some(epoch))
     }
+}
+
+/// What the bytes that were allocated at most are for: `held` lives between steps, the rest within one.
+fn allocated(most: u64, held: &[(&'static str, u64)]) -> String {
+    let gigabytes = |bytes: u64| format!("{:.2} GB", bytes as f64 / 1e9);
+    let rest = most.saturating_sub(held.iter().map(|(_, bytes)| bytes).sum());
+    let rest = ("activations and work space", rest);
+    let kinds = held.iter().chain([&rest]).filter(|(_, bytes)| *bytes > 0);
+    let kinds: Vec<_> = kinds.map(|(kind, bytes)| format!("{kind} {}", gigabytes(*bytes))).collect();
+    format!("At most {} were allocated: {}", gigabytes(most), kinds.join(", "))
 }
 
 /// The next batch, as a range in a profiler's timeline.

@@ -222,3 +222,10 @@ fn losses_that_are_no_numbers_end_a_run_only_in_a_row() {
     }
     assert!(losses.see(f64::NEG_INFINITY).unwrap_err().contains("3 losses"));
 }
+
+#[test]
+fn memory_that_ran_out_is_told_by_kind() {
+    let held = [("frozen weights", 16_060_000_000), ("trained weights", 0), ("optimizer", 84_000_000)];
+    let expected = "At most 20.50 GB were allocated: frozen weights 16.06 GB, optimizer 0.08 GB, activations and work space 4.36 GB";
+    assert_eq!(allocated(20_500_000_000, &held), expected);
+}

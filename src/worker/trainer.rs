@@ -95,6 +95,24 @@ impl<T: Task> Trainer<T> {
         Ok(())
     }
 
+    /// Bytes of what lives between steps, by kind.
+    pub fn held(&self) -> Vec<(&'static str, u64)> {
+        let bytes =
+            |tensors: &[Tensor]| tensors.iter().map(|it| (it.numel() * it.kind().elt_size_in_bytes()) as u64).sum();
+        let all: Vec<_> = self.module.units().into_iter().flatten().collect();
+        let (trained, frozen): (Vec<_>, Vec<_>) = all.into_iter().partition(Tensor::requires_grad);
+        let gradients: Vec<_> = trained.iter().map(Tensor::grad).filter(Tensor::defined).collect();
+        // What cannot be told now is part of the rest.
+        let optimizer = self.optimizer.state().unwrap_or_default();
+        let kinds = [
+            ("frozen weights", frozen),
+            ("trained weights", trained),
+            ("gradients", gradients),
+            ("optimizer", optimizer),
+        ];
+        kinds.map(|(kind, tensors)| (kind, bytes(&tensors))).into()
+    }
+
     /// What was seen of the step's CUDA graph; nothing where there is none.
     pub fn replays(&self) -> Replays {
         self.graph.as_ref().map(StepGraph::replays).unwrap_or_default()

@@ -20,8 +20,6 @@ const LOSS_ROWS: i64 = 1024;
 const LOSS_PARTS: i64 = 8;
 /// What the loss skips.
 pub const IGNORED_LABEL: i64 = -100;
-/// The standard deviation of random weights.
-const RANDOM_DEVIATION: f64 = 0.02;
 
 /// Tokens and labels `[batch, tokens]`, and where several rows share one, the position of each token in its own row.
 impl Tensors for Vec<Tensor> {
@@ -86,7 +84,8 @@ impl Place {
     }
 
     fn matrix(&self, out: i64, from: i64) -> Result<Tensor, TchError> {
-        self.parameter(&[out, from], |mut empty| empty.f_normal_(0.0, RANDOM_DEVIATION))
+        // What comes out is as large as what goes in, however wide the model is.
+        self.parameter(&[out, from], |mut empty| empty.f_normal_(0.0, 1.0 / (from as f64).sqrt()))
     }
 
     fn norm(&self, width: i64) -> Result<Tensor, TchError> {
@@ -264,15 +263,16 @@ impl Block {
         let Widths { heads, kv_heads, epsilon, fused, .. } = self.widths;
         let (attention_norm, ffn_norm) = ((&self.attention_norm, epsilon), (&self.ffn_norm, epsilon));
         if fused {
-            let [q, k, v] = self.qkv.with(batch.adapted, |qkv| {
+            let [q, k, v, input] = self.qkv.with(batch.adapted, |qkv| {
                 let counts = (heads, kv_heads);
                 llama::attention_in(input, attention_norm, qkv, &batch.rotary, &batch.positions, counts)
             })?;
             let attended = self.attend([&q, &k, &v], batch)?;
             return self.output.with(batch.adapted, |output| {
                 self.gate_up.with(batch.adapted, |gate_up| {
-                    self.down
-                        .with(batch.adapted, |down| llama::block_out(input, &attended, output, ffn_norm, gate_up, down))
+                    self.down.with(batch.adapted, |down| {
+                        llama::block_out(&input, &attended, output, ffn_norm, gate_up, down)
+                    })
                 })
             });
         }

@@ -95,62 +95,31 @@ Tensor product(const RawLinear& raw, const Tensor& x, Applied& applied) {
   auto& k = kernels(x);
   applied.linear = in_kind(raw, x.scalar_type());
   applied.kept = raw.parts > 0 ? raw.a->scalar_type() : x.scalar_type();
-  bool adapted = applied.linear.adapted();
-  if (adapted) {
-    k.fork();
-    applied.u = k.down(x, applied.linear.a, applied.linear.scale);
-  }
-  auto y = k.product(x, applied.linear.weight, true);
-  if (adapted) k.join();
-  return y;
+  if (applied.linear.adapted()) applied.u = k.down(x, applied.linear.a, applied.linear.scale);
+  return k.product(x, applied.linear.weight, true);
 }
 
-// y = x W^T with adapters, plus `more`.
-Tensor apply(const RawLinear& raw, const Tensor& x, Applied& applied, const Tensor& more) {
-  auto y = product(raw, x, applied);
-  if (applied.linear.adapted()) {
-    kernels(x).add_up(y, applied.u, applied.linear, more);
-  } else if (more.defined()) {
-    y.add_(more);
-  }
-  return y;
-}
-
-// The gradient of x, and that of `u` for the gradients of adapters. Without `whole`, the caller adds du A.
-Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool wanted, bool whole = true) {
+// The gradient of x without that through adapters, and that of `u`.
+Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool wanted) {
   auto& k = kernels(grad);
-  const auto& linear = applied.linear;
-  if (linear.adapted()) {
-    k.fork();
-    du = k.back(grad, linear);
-  }
-  if (!wanted) return {};
-  auto dx = k.product(grad, linear.weight, false);
-  if (linear.adapted()) {
-    k.join();
-    if (whole) k.add_back(dx, du, linear.a);
-  }
-  return dx;
+  if (applied.linear.adapted()) du = k.back(grad, applied.linear);
+  return wanted ? k.product(grad, applied.linear.weight, false) : Tensor();
 }
 
-// Appends the gradients of the layer's own tensors; `grads` holds those of all inputs before them. The caller joins.
+// Appends the gradients of the layer's own tensors, of which some may be `made`; `grads` holds those of all inputs before them.
 void own_grads(const Applied& applied, const Tensor& x, const Tensor& grad, const Tensor& du, const Step& step,
-               variable_list& grads) {
-  auto& k = kernels(grad);
+               variable_list& grads, AdapterGrads made = {}) {
   grads.push_back(step.wants(grads.size()) ? at::mm(grad.t(), x) : Tensor());
   if (!applied.linear.adapted()) return;
-  k.fork();
-  auto da = k.grad_a(du, x);
-  auto db = k.grad_b(grad, applied.u, applied.linear);
-  bool wider = applied.kept != x.scalar_type();
-  if (wider) k.join();
-  grads.push_back(wider ? da.to(applied.kept) : da);
-  for (auto& b : db) grads.push_back(wider ? b.to(applied.kept) : b);
+  kernels(grad).adapter_grads(made, du, x, grad, applied.u, applied.linear);
+  grads.push_back(made.a.to(applied.kept));
+  for (auto& b : made.b) grads.push_back(b.to(applied.kept));
 }
 
 // How many of autograd's inputs a layer is.
 size_t inputs_of(const Applied& applied) { return applied.linear.adapted() ? 2 + applied.linear.b.size() : 1; }
 
+// Norms are trained where there are no adapters, and `grad` is whole.
 Tensor norm_weight_grad(const Tensor& grad, const Tensor& x, const Tensor& inverse, const Tensor& weight) {
   auto normed = x.to(at::kFloat).mul(inverse.unsqueeze(1));
   return normed.mul_(grad).sum(0).to(weight.scalar_type());
@@ -164,46 +133,51 @@ Tensor rows_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 SHIM_API void mc_llama_kernels(LlamaKernels* cuda) { on_cuda = cuda; }
 
 // x [batch, tokens, width] -> queries [batch, tokens, heads, head width], keys and values [batch, tokens, kv heads, head width]:
-// norm, one product for all three, turned by their positions [batch * tokens].
+// norm, one product for all three, turned by their positions [batch * tokens]. The fourth result is x itself for what else uses it:
+// its gradient comes back through this step, which adds it to its own.
 SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, const RawLinear* qkv, Tensor* cos, Tensor* sin,
                                    Tensor* positions, int64_t heads, int64_t kv_heads, Tensor** results) {
   GUARD(-1, {
     variable_list inputs{*input, *norm};
     push(inputs, *qkv);
     auto applied = std::make_shared<Applied>();
-    Tensor q, k, v, normed, inverse;
-    auto x = *input, weight = *norm, c = *cos, s = *sin, at_positions = *positions;
+    Tensor q, k, v, same, normed, inverse;
+    auto x = *input, weight = *norm;
     int64_t batch = x.size(0), tokens = x.size(1), width = qkv->weight->size(0) / (heads + 2 * kv_heads);
+    Heads all{heads, kv_heads, width, *cos, *sin, *positions};
     {
       at::AutoDispatchBelowADInplaceOrView guard;
       auto& kernel = kernels(x);
       kernel.rms_norm(rows_of(x), weight, epsilon, normed, inverse);
-      auto rows = apply(*qkv, normed, *applied, {});
-      kernel.rotate(rows, heads + kv_heads, width, c, s, at_positions, false);
-      auto all = rows.view({batch, tokens, heads + 2 * kv_heads, width});
-      q = all.narrow(2, 0, heads);
-      k = all.narrow(2, heads, kv_heads);
-      v = all.narrow(2, heads + kv_heads, kv_heads);
+      auto rows = product(*qkv, normed, *applied);
+      kernel.add_up_turn(rows, applied->u, applied->linear, all);
+      auto each = rows.view({batch, tokens, heads + 2 * kv_heads, width});
+      q = each.narrow(2, 0, heads);
+      k = each.narrow(2, heads, kv_heads);
+      v = each.narrow(2, heads + kv_heads, kv_heads);
+      same = x.view(x.sizes());
     }
     if (recorded(inputs)) {
-      record(inputs, {&q, &k, &v}, [=](const Step& step, variable_list&& grads) {
+      record(inputs, {&q, &k, &v, &same}, [=](const Step& step, variable_list&& grads) {
         at::AutoDispatchBelowADInplaceOrView guard;
         auto& kernel = kernels(x);
-        auto grad = at::cat({grads[0], grads[1], grads[2]}, 2).view({batch * tokens, (heads + 2 * kv_heads) * width});
-        kernel.rotate(grad, heads + kv_heads, width, c, s, at_positions, true);
+        auto grad = kernel.turn_back(grads[0], grads[1], grads[2], all);
         variable_list results(2);
         Tensor du;
         auto dn = input_grad(*applied, grad, du, step.wants(0) || step.wants(1));
         own_grads(*applied, normed, grad, du, step, results);
         if (step.wants(1)) results[1] = norm_weight_grad(dn, rows_of(x), inverse, weight);
-        if (step.wants(0)) results[0] = kernel.rms_norm_backward(dn, rows_of(x), weight, inverse, {}).view(x.sizes());
-        kernel.join();
+        auto more = grads[3].defined() ? rows_of(grads[3]) : Tensor();
+        if (step.wants(0)) {
+          results[0] = kernel.rms_norm_backward(dn, rows_of(x), weight, inverse, more, du, applied->linear.a).view(x.sizes());
+        }
         return results;
       });
     }
     results[0] = new Tensor(std::move(q));
     results[1] = new Tensor(std::move(k));
     results[2] = new Tensor(std::move(v));
+    results[3] = new Tensor(std::move(same));
     return 0;
   })
 }
@@ -228,39 +202,42 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
       at::AutoDispatchBelowADInplaceOrView guard;
       auto& kernel = kernels(*input);
       kept->attended = rows_of(*attended);
-      kept->middle = apply(*out, kept->attended, kept->out, rows_of(*input));
-      kernel.rms_norm(kept->middle, weight, epsilon, kept->normed, kept->inverse);
-      auto& gates = kept->gates = product(*gate_up, kept->normed, kept->gate_up);
-      const auto& adapted = kept->gate_up.linear;
-      auto hidden = adapted.adapted() ? kernel.add_up_swiglu(gates, kept->gate_up.u, adapted) : kernel.swiglu(gates);
-      result = apply(*down, hidden, kept->down, kept->middle).view(sizes);
+      kept->middle = product(*out, kept->attended, kept->out);
+      kernel.add_up_norm(kept->middle, kept->out.u, kept->out.linear, rows_of(*input), weight, epsilon, kept->normed, kept->inverse);
+      kept->gates = product(*gate_up, kept->normed, kept->gate_up);
+      auto hidden = kernel.swiglu(kept->gates, kept->gate_up.u, kept->gate_up.linear);
+      result = product(*down, hidden, kept->down);
+      kernel.add_up(result, kept->down.u, kept->down.linear, kept->middle);
+      result = result.view(sizes);
     }
     if (recorded(inputs)) {
       record(inputs, {&result}, [=](const Step& step, variable_list&& grads) {
         at::AutoDispatchBelowADInplaceOrView guard;
         auto& kernel = kernels(grads[0]);
         auto grad = rows_of(grads[0]);
-        // Gradients of `u` live until the end: what uses them may run beside all else.
-        Tensor du_down, du_gates, du_out, hidden;
+        Tensor du_down, du_gates, du_out;
         // Lists begin with room for what comes before, so that each layer finds its inputs' places.
         variable_list results(3), of_gates(3 + inputs_of(kept->out)), of_down(of_gates.size() + inputs_of(kept->gate_up));
         auto room = std::pair(of_gates.size(), of_down.size());
-        auto dh = input_grad(kept->down, grad, du_down, true, /*whole=*/false);
-        auto dg = kernel.swiglu_backward(dh, kept->gates, du_down, kept->down.linear.a, hidden);
+        auto dh = input_grad(kept->down, grad, du_down, true);
+        auto back = kernel.swiglu_backward(dh, kept->gates, kept->gate_up.u, kept->gate_up.linear, du_down, kept->down.linear);
         kept->gates.reset();
         dh.reset();
-        own_grads(kept->down, hidden, grad, du_down, step, of_down);
-        auto dn = input_grad(kept->gate_up, dg, du_gates, true);
-        own_grads(kept->gate_up, kept->normed, dg, du_gates, step, of_gates);
+        own_grads(kept->down, back.output, grad, du_down, step, of_down, std::move(back.down));
+        back.output.reset();
+        auto dn = input_grad(kept->gate_up, back.gates, du_gates, true);
+        own_grads(kept->gate_up, kept->normed, back.gates, du_gates, step, of_gates, std::move(back.gate_up));
+        back.gates.reset();
         if (step.wants(2)) results[2] = norm_weight_grad(dn, kept->middle, kept->inverse, weight);
-        auto dm = kernel.rms_norm_backward(dn, kept->middle, weight, kept->inverse, grad);
+        auto dm = kernel.rms_norm_backward(dn, kept->middle, weight, kept->inverse, grad, du_gates, kept->gate_up.linear.a);
+        dn.reset();
         auto da = input_grad(kept->out, dm, du_out, step.wants(1));
+        if (da.defined() && du_out.defined()) kernel.add_back(da, du_out, kept->out.linear.a);
         own_grads(kept->out, kept->attended, dm, du_out, step, results);
         results.insert(results.end(), of_gates.begin() + room.first, of_gates.end());
         results.insert(results.end(), of_down.begin() + room.second, of_down.end());
         if (step.wants(0)) results[0] = dm.view(sizes);
         if (da.defined()) results[1] = da.view({sizes[0], sizes[1], da.size(1)});
-        kernel.join();
         return results;
       });
     }
@@ -319,7 +296,7 @@ SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Te
           results[2] = dw;
         }
         if (step.wants(1)) results[1] = norm_weight_grad(grad, x, inverse, scale);
-        if (step.wants(0)) results[0] = kernel.rms_norm_backward(grad, x, scale, inverse, {});
+        if (step.wants(0)) results[0] = kernel.rms_norm_backward(grad, x, scale, inverse, {}, {}, {});
         return results;
       });
     }

@@ -97,7 +97,8 @@ pub fn use_cuda_kernels() -> Result<(), TchError> {
 }
 
 /// RMSNorm of `input [batch, tokens, dim]`, the product for queries, keys and values, turned by `positions [batch * tokens]`:
-/// three tensors `[batch, tokens, heads, head_dim]`. `rotary` are cosines and sines `[context, head_dim / 2]` in fp32.
+/// three tensors `[batch, tokens, heads, head_dim]`. The fourth result is `input` for what else uses it, whose gradient then joins
+/// this step's. `rotary` are cosines and sines `[context, head_dim / 2]` in fp32.
 pub fn attention_in(
     input: &Tensor,
     (norm, epsilon): (&Tensor, f64),
@@ -105,18 +106,18 @@ pub fn attention_in(
     rotary: &[Tensor; 2],
     positions: &Tensor,
     (heads, kv_heads): (i64, i64),
-) -> Result<[Tensor; 3], TchError> {
-    let mut results = [ptr::null_mut(); 3];
+) -> Result<[Tensor; 4], TchError> {
+    let mut results = [ptr::null_mut(); 4];
     let status = qkv.with(|qkv| {
         let [cos, sin] = rotary.each_ref().map(Tensor::as_ptr);
         let (input, norm, positions) = (input.as_ptr(), norm.as_ptr(), positions.as_ptr());
         let results = results.as_mut_ptr();
-        // SAFETY: all tensors live through the call; three places for results. Autograd keeps references of its own.
+        // SAFETY: all tensors live through the call; four places for results. Autograd keeps references of its own.
         unsafe { mc_llama_attention_in(input, norm, epsilon, qkv, cos, sin, positions, heads, kv_heads, results) }
     });
     check(status)?;
-    let [q, k, v] = results;
-    Ok([own(q)?, own(k)?, own(v)?])
+    let [q, k, v, same] = results;
+    Ok([own(q)?, own(k)?, own(v)?, own(same)?])
 }
 
 /// `input [batch, tokens, dim]` plus the projection of what attention gave, and the feed-forward network of that, added to it.

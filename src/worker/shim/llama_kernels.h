@@ -16,53 +16,70 @@ struct Linear {
   int64_t rank() const { return b[0].size(1); }
 };
 
+// The heads of a row, side by side: queries, as many keys as values. cos and sin: [positions, width / 2] in fp32.
+struct Heads {
+  int64_t queries, keys, width;
+  at::Tensor cos, sin, positions;
+
+  int64_t columns() const { return (queries + 2 * keys) * width; }
+};
+
+// The gradients of a layer's adapters, as far as they are made.
+struct AdapterGrads {
+  at::Tensor a;
+  std::vector<at::Tensor> b;
+};
+
+// What the backward pass through SwiGLU gives: the gradient of [gate | up], and of the adapters beside it either what they are made
+// of (`output`, which SwiGLU gave) or themselves.
+struct SwigluGrads {
+  at::Tensor gates, output;
+  AdapterGrads gate_up, down;
+};
+
 struct LlamaKernels {
   virtual ~LlamaKernels() = default;
-
-  // `down`, `back`, `grad_a` and `grad_b` may run beside what follows them. They begin after all that was asked for before `fork`;
-  // what is asked for after `join` begins after them. Their tensors must live until then.
-  virtual void fork() {}
-  virtual void join() {}
 
   // x W^T, or x W.
   virtual at::Tensor product(const at::Tensor& x, const at::Tensor& weight, bool transposed) = 0;
 
   // y = x / rms(x) * weight, and 1 / rms(x) of each row in fp32.
   virtual void rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon, at::Tensor& y, at::Tensor& inverse) = 0;
-  // The gradient of x, plus `more` where it is defined.
-  virtual at::Tensor rms_norm_backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight,
-                                       const at::Tensor& inverse, const at::Tensor& more) = 0;
-
-  // Turns the first `heads` heads of each row in place, by the row's position; back with `inverse`. cos and sin: [positions, width / 2].
-  virtual void rotate(at::Tensor& rows, int64_t heads, int64_t width, const at::Tensor& cos, const at::Tensor& sin,
-                      const at::Tensor& positions, bool inverse) = 0;
-
-  // silu(gate) * up of rows [gate | up].
-  virtual at::Tensor swiglu(const at::Tensor& gate_up) = 0;
-  // The same after `add_up`.
-  virtual at::Tensor add_up_swiglu(at::Tensor& gate_up, const at::Tensor& u, const Linear& linear) {
-    add_up(gate_up, u, linear, {});
-    return swiglu(gate_up);
+  // `add_up`, and `rms_norm` of what y is then.
+  virtual void add_up_norm(at::Tensor& y, const at::Tensor& u, const Linear& linear, const at::Tensor& more, const at::Tensor& weight,
+                           double epsilon, at::Tensor& normed, at::Tensor& inverse) {
+    add_up(y, u, linear, more);
+    rms_norm(y, weight, epsilon, normed, inverse);
   }
-  // The gradient of `gate_up`, and what `swiglu` gave. Where `du` is defined, du A is added to `grad` first.
-  virtual at::Tensor swiglu_backward(at::Tensor& grad, const at::Tensor& gate_up, const at::Tensor& du, const at::Tensor& a,
-                                     at::Tensor& output) = 0;
+  // The gradient of x, plus `more` where it is defined. Where `du` is defined, du A is added to `grad` first.
+  virtual at::Tensor rms_norm_backward(at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse,
+                                       const at::Tensor& more, const at::Tensor& du, const at::Tensor& a) = 0;
+
+  // `add_up`, and queries and keys turned by their positions.
+  virtual void add_up_turn(at::Tensor& rows, const at::Tensor& u, const Linear& linear, const Heads& heads) = 0;
+  // Gradients of turned queries and keys and of values [batch, tokens, heads, width], turned back and side by side.
+  virtual at::Tensor turn_back(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Heads& heads) = 0;
+
+  // silu(gate) * up of rows [gate | up] + u B^T.
+  virtual at::Tensor swiglu(const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up) = 0;
+  // Back through it, where the gradient of its output is grad + du A of `down`, the layer behind it. `grad` may be overwritten.
+  virtual SwigluGrads swiglu_backward(at::Tensor& grad, const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up,
+                                      const at::Tensor& du, const Linear& down) = 0;
 
   // The cross entropy of each row in fp32, 0 where its label is below 0; `logits` become its gradient.
   virtual at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& labels) = 0;
 
   // scale x A^T: [rows, parts * rank].
   virtual at::Tensor down(const at::Tensor& x, const at::Tensor& a, double scale) = 0;
-  // y[:, part] += u_p B_p^T, and y += more where that is defined.
+  // y[:, part] += u_p B_p^T where there are adapters, and y += more where that is defined.
   virtual void add_up(at::Tensor& y, const at::Tensor& u, const Linear& linear, const at::Tensor& more) = 0;
   // scale dy[:, part] B_p, side by side: [rows, parts * rank].
   virtual at::Tensor back(const at::Tensor& grad, const Linear& linear) = 0;
   // dx += du A.
   virtual void add_back(at::Tensor& dx, const at::Tensor& du, const at::Tensor& a) = 0;
-  // du^T x: [parts * rank, in].
-  virtual at::Tensor grad_a(const at::Tensor& du, const at::Tensor& x) = 0;
-  // dy[:, part]^T u_p for each part.
-  virtual std::vector<at::Tensor> grad_b(const at::Tensor& grad, const at::Tensor& u, const Linear& linear) = 0;
+  // Those gradients that are not made: du^T x [parts * rank, in], and dy[:, part]^T u_p for each part.
+  virtual void adapter_grads(AdapterGrads& grads, const at::Tensor& du, const at::Tensor& x, const at::Tensor& grad,
+                             const at::Tensor& u, const Linear& linear) = 0;
 };
 
 // Each step as libtorch's operations.
@@ -77,8 +94,9 @@ struct PlainKernels : LlamaKernels {
     y = wide.mul(inverse.unsqueeze(1)).mul_(weight).to(x.scalar_type());
   }
 
-  at::Tensor rms_norm_backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse,
-                           const at::Tensor& more) override {
+  at::Tensor rms_norm_backward(at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse,
+                               const at::Tensor& more, const at::Tensor& du, const at::Tensor& a) override {
+    if (du.defined()) add_back(grad, du, a);
     auto r = inverse.unsqueeze(1);
     auto normed = x.to(at::kFloat).mul(r);
     auto dn = grad.to(at::kFloat).mul(weight);
@@ -87,35 +105,56 @@ struct PlainKernels : LlamaKernels {
     return dx.to(x.scalar_type());
   }
 
-  void rotate(at::Tensor& rows, int64_t heads, int64_t width, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& positions,
-              bool inverse) override {
-    auto x = rows.narrow(1, 0, heads * width).view({rows.size(0), heads, width});
-    auto first = x.narrow(2, 0, width / 2), second = x.narrow(2, width / 2, width / 2);
-    auto c = cos.index_select(0, positions).unsqueeze(1), s = sin.index_select(0, positions).unsqueeze(1);
-    if (inverse) s = -s;
+  static void turn(at::Tensor& rows, const Heads& heads, bool back) {
+    auto count = heads.queries + heads.keys, half = heads.width / 2;
+    auto x = rows.narrow(1, 0, count * heads.width).view({rows.size(0), count, heads.width});
+    auto first = x.narrow(2, 0, half), second = x.narrow(2, half, half);
+    auto c = heads.cos.index_select(0, heads.positions).unsqueeze(1), s = heads.sin.index_select(0, heads.positions).unsqueeze(1);
+    if (back) s = -s;
     auto a = first.to(at::kFloat), b = second.to(at::kFloat);
     auto turned = a * c - b * s;
     second.copy_(b * c + a * s);
     first.copy_(turned);
   }
 
-  at::Tensor swiglu(const at::Tensor& gate_up) override {
-    auto width = gate_up.size(1) / 2;
-    auto gate = gate_up.narrow(1, 0, width).to(at::kFloat);
-    return at::silu(gate).mul_(gate_up.narrow(1, width, width)).to(gate_up.scalar_type());
+  void add_up_turn(at::Tensor& rows, const at::Tensor& u, const Linear& linear, const Heads& heads) override {
+    add_up(rows, u, linear, {});
+    turn(rows, heads, false);
   }
 
-  at::Tensor swiglu_backward(at::Tensor& grad, const at::Tensor& gate_up, const at::Tensor& du, const at::Tensor& a,
-                             at::Tensor& output) override {
-    if (du.defined()) add_back(grad, du, a);
-    auto width = gate_up.size(1) / 2;
-    auto gate = gate_up.narrow(1, 0, width).to(at::kFloat), up = gate_up.narrow(1, width, width).to(at::kFloat);
+  at::Tensor turn_back(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Heads& heads) override {
+    auto rows = at::cat({q, k, v}, 2).view({-1, heads.columns()});
+    turn(rows, heads, true);
+    return rows;
+  }
+
+  // [gate | up] with what adapters add.
+  at::Tensor with_adapters(const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up) {
+    if (!gate_up.adapted()) return gates;
+    auto whole = gates.clone();
+    PlainKernels::add_up(whole, u, gate_up, {});
+    return whole;
+  }
+
+  at::Tensor swiglu(const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up) override {
+    auto whole = with_adapters(gates, u, gate_up);
+    auto width = gates.size(1) / 2;
+    return at::silu(whole.narrow(1, 0, width).to(at::kFloat)).mul_(whole.narrow(1, width, width)).to(gates.scalar_type());
+  }
+
+  SwigluGrads swiglu_backward(at::Tensor& grad, const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up,
+                              const at::Tensor& du, const Linear& down) override {
+    if (du.defined()) add_back(grad, du, down.a);
+    auto whole = with_adapters(gates, u, gate_up);
+    auto width = gates.size(1) / 2;
+    auto gate = whole.narrow(1, 0, width).to(at::kFloat), up = whole.narrow(1, width, width).to(at::kFloat);
     auto dy = grad.to(at::kFloat), sigmoid = at::sigmoid(gate), silu = gate * sigmoid;
-    auto d = at::empty_like(gate_up);
-    d.narrow(1, 0, width).copy_(dy * up * sigmoid * (1 + gate * (1 - sigmoid)));
-    d.narrow(1, width, width).copy_(dy * silu);
-    output = (silu * up).to(gate_up.scalar_type());
-    return d;
+    SwigluGrads grads;
+    grads.gates = at::empty_like(gates);
+    grads.gates.narrow(1, 0, width).copy_(dy * up * sigmoid * (1 + gate * (1 - sigmoid)));
+    grads.gates.narrow(1, width, width).copy_(dy * silu);
+    grads.output = (silu * up).to(gates.scalar_type());
+    return grads;
   }
 
   at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& labels) override {
@@ -144,12 +183,11 @@ struct PlainKernels : LlamaKernels {
 
   void add_back(at::Tensor& dx, const at::Tensor& du, const at::Tensor& a) override { dx.addmm_(du, a); }
 
-  at::Tensor grad_a(const at::Tensor& du, const at::Tensor& x) override { return at::mm(du.t(), x); }
-
-  std::vector<at::Tensor> grad_b(const at::Tensor& grad, const at::Tensor& u, const Linear& linear) override {
-    std::vector<at::Tensor> grads;
-    for (size_t p = 0; p < linear.b.size(); p++) grads.push_back(at::mm(part(grad, linear, p).t(), of(u, linear, p)));
-    return grads;
+  void adapter_grads(AdapterGrads& grads, const at::Tensor& du, const at::Tensor& x, const at::Tensor& grad, const at::Tensor& u,
+                     const Linear& linear) override {
+    if (!grads.a.defined()) grads.a = at::mm(du.t(), x);
+    if (!grads.b.empty()) return;
+    for (size_t p = 0; p < linear.b.size(); p++) grads.b.push_back(at::mm(part(grad, linear, p).t(), of(u, linear, p)));
   }
 
   static at::Tensor part(const at::Tensor& rows, const Linear& l, size_t p) { return rows.narrow(1, l.start[p], l.b[p].size(0)); }

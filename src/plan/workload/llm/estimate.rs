@@ -2,7 +2,7 @@
 
 use super::super::machine::usable_gpus;
 use super::model::ModelConfig;
-use super::settings::{LlmSettings, Precision, Technique};
+use super::settings::{Kernels, LlmSettings, Precision, Technique};
 use super::stand_in::Lengths;
 use crate::plan::{Estimate, MemoryKinds, Node, OptimizerImpl};
 
@@ -15,6 +15,8 @@ const CUDA_PROCESS_BYTES: f64 = 2e9;
 /// cuBLAS's work space, gradients of activations on their way, the allocator's rounding, on a GPU.
 const WORKSPACE_BYTES: f64 = 0.2e9;
 
+/// Rows of logits that the fused loss holds at a time.
+const FUSED_LOGIT_ROWS: f64 = 1024.0;
 /// A token in the host's memory: its id, and whether it is masked.
 const HELD_BYTES: f64 = 5.0;
 
@@ -72,6 +74,9 @@ fn sizes(precision: Precision) -> (f64, f64, f64) {
 /// `2 dim` in fp32 and `2 dim + 4 heads head_dim + 4 ffn` in the type of the arithmetic. With checkpointing each block keeps `dim`, and
 /// one block at a time all of it. Logits are kept in the type of the arithmetic and in fp32.
 ///
+/// With `kernels = fused` they are inputs and outputs of both norms, queries, keys, values, what attention gives, gate and up, all in
+/// the type of the arithmetic; logits are held for 1024 rows at a time, in that type alone.
+///
 /// TorchTune 0.5 measured on an H100 with Llama 3 8B and LoRA peaks at 16.9 and 22.1 GiB (bf16, 240 and 1024 tokens) and at 33.2 and
 /// 42.3 GiB (fp32): the estimate is within 2 % of them.
 pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths) -> Memory {
@@ -81,11 +86,13 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
     let (weight, trainable) = if settings.lora.is_some() { (frozen, adapters) } else { (trained, parameters) };
 
     let tokens = (settings.batch_size * settings.rows_per_sample() * rows.longest) as f64;
-    let (dim, queries, ffn) = (model.dim as f64, (model.heads * model.head_dim) as f64, model.ffn as f64);
-    let norms = 2.0 * dim * 4.0;
-    let block = norms + (2.0 * dim + 4.0 * queries + 4.0 * ffn) * arithmetic;
-    let layers = model.layers as f64;
+    let block = kept_by_block(settings.kernels, model, arithmetic);
+    let (layers, dim) = (model.layers as f64, model.dim as f64);
     let kept = if settings.activation_checkpointing { layers * dim * arithmetic + block } else { layers * block };
+    let (logits, library) = match settings.kernels {
+        Kernels::Plain => (tokens * (arithmetic + 4.0), WORKSPACE_BYTES),
+        Kernels::Fused => (tokens.min(FUSED_LOGIT_ROWS) * arithmetic, 0.0),
+    };
 
     // foreach holds one more copy of what it updates; others none.
     let update = if settings.optimizer_impl == OptimizerImpl::Foreach { trainable * trained } else { 0.0 };
@@ -95,8 +102,22 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         gradients: trainable * trained,
         optimizer: 2.0 * trainable * trained,
         activations: tokens * kept,
-        logits: tokens * model.vocabulary as f64 * (arithmetic + 4.0),
-        workspace: WORKSPACE_BYTES.min(0.1 * parameters * weight) + update,
+        logits: logits * model.vocabulary as f64,
+        workspace: library.min(0.1 * parameters * weight) + update,
+    }
+}
+
+/// What autograd keeps of one block for each token, in bytes.
+fn kept_by_block(kernels: Kernels, model: &ModelConfig, arithmetic: f64) -> f64 {
+    let (dim, ffn) = (model.dim as f64, model.ffn as f64);
+    let (queries, keys) = ((model.heads * model.head_dim) as f64, (model.kv_heads * model.head_dim) as f64);
+    match kernels {
+        Kernels::Plain => 2.0 * dim * 4.0 + (2.0 * dim + 4.0 * queries + 4.0 * ffn) * arithmetic,
+        Kernels::Fused => {
+            // Attention in fp32 wants a copy of keys and values for each head of queries.
+            let repeated = if arithmetic == 4.0 && keys < queries { 2.0 * queries } else { 0.0 };
+            (4.0 * dim + 2.0 * queries + 2.0 * keys + 2.0 * ffn + repeated) * arithmetic
+        }
     }
 }
 

@@ -66,6 +66,22 @@ fn peaks_of_dpo_agree_with_torchtunes_on_an_h100_within_a_tenth() {
 }
 
 #[test]
+fn peaks_of_fused_kernels_agree_with_an_h100_within_a_fiftieth() {
+    // tests/records/2026-11-22-h100-llama-lora.md
+    for (precision, row_tokens, measured) in [
+        ("bf16", "120", 15.95),
+        ("bf16", "512", 18.73),
+        ("fp32", "120", 32.10),
+        ("fp32", "512", 38.45),
+        ("fp16", "120", 16.11),
+    ] {
+        let uniform = [("precision", precision), ("data_set", "uniform"), ("row_tokens", row_tokens)];
+        let found = peak_gib(&[&uniform[..], &[("kernels", "fused")]].concat());
+        assert!((found / measured - 1.0).abs() < 0.02, "{precision} {row_tokens}: {found} of {measured} GiB");
+    }
+}
+
+#[test]
 fn pairs_count_as_samples_and_prompts_are_not_learned_unless_asked() {
     let cell = expand(&plan(&[("technique", "dpo"), ("data_set", "uniform")]), &gpu_node(1)).cells.remove(0);
     assert_eq!((cell.shape.steps, cell.shape.units_per_step), (250, 2 * 2 * 120));

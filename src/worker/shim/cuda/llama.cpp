@@ -15,6 +15,7 @@
 
 #include "guard.h"
 #include "llama_kernels.h"
+#include "llama_mma_source.h"
 #include "llama_source.h"
 #include "product.h"
 
@@ -22,9 +23,12 @@ using at::Tensor;
 
 namespace {
 
-constexpr int BLOCK = 256;
+// Of the source.
+constexpr int BLOCK = 256, NORM_BLOCK = 512, SUM_BLOCK = 512, PAIR = 2, SUMS = 4, QUAD = 4, STRIPE = 32, TILES = 8 * 16;
 // What adapters of a higher rank do with the weights' time is little: libtorch's products serve them.
 constexpr int64_t HIGHEST_RANK = 16;
+// Tensor cores that add up bf16.
+constexpr int MMA_SINCE = 8;
 
 // ---------- compiling ----------
 
@@ -76,17 +80,24 @@ struct Nvrtc {
 
 struct Program {
   std::map<std::string, cudaKernel_t> kernels;
+  // Whether adapters' products run on tensor cores.
+  bool mma;
 
-  Program(const char* type, int64_t rank) {
+  Program(at::ScalarType kind, int64_t rank) {
     static Nvrtc nvrtc;
     cudaDeviceProp properties;
     C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, c10::cuda::current_device()));
+    bool wide = kind == at::kFloat, half = kind == at::kHalf;
+    mma = !wide && properties.major >= MMA_SINCE && rank % 8 == 0;
     std::string arch = "--gpu-architecture=sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
-    std::string t = std::string("-DTYPE=") + type, r = "-DRANK=" + std::to_string(rank);
-    const char* options[] = {arch.c_str(), t.c_str(), r.c_str(), "--std=c++17"};
+    std::string type = std::string("-DTYPE=") + (wide ? "float" : half ? "fp16" : "bf16"), r = "-DRANK=" + std::to_string(rank);
+    std::string of_mma = std::string("-DMMA=\"") + (half ? "f16" : "bf16") + "\"";
+    const char* options[] = {arch.c_str(), type.c_str(), r.c_str(), of_mma.c_str(), "--std=c++17"};
+    std::string source = LLAMA_SOURCE;
+    if (mma) source += LLAMA_MMA_SOURCE;
     void* program = nullptr;
-    TORCH_CHECK(nvrtc.create(&program, LLAMA_SOURCE, "llama.cu", 0, nullptr, nullptr) == 0, "NVRTC cannot begin");
-    if (nvrtc.compile(program, 4, options) != 0) {
+    TORCH_CHECK(nvrtc.create(&program, source.c_str(), "llama.cu", 0, nullptr, nullptr) == 0, "NVRTC cannot begin");
+    if (nvrtc.compile(program, std::size(options), options) != 0) {
       size_t size = 0;
       nvrtc.log_size(program, &size);
       std::string log(size, '\0');
@@ -100,21 +111,18 @@ struct Program {
     nvrtc.destroy(&program);
     cudaLibrary_t library;
     C10_CUDA_CHECK(cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    for (const char* name : {"rms_norm", "rms_norm_backward", "rotate", "swiglu", "swiglu_backward", "cross_entropy", "down", "back",
-                             "add_up", "add_up_swiglu", "add_back", "grad_a", "grad_b"}) {
-      C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
-    }
+    std::vector<const char*> names{"rms_norm", "rms_norm_backward", "add_up_norm", "add_up_turn", "turn_back", "swiglu",
+                                   "swiglu_backward", "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b"};
+    if (mma) names.insert(names.end(), {"mma_down", "mma_back", "mma_outer", "mma_add_up", "mma_add_back", "mma_add_up_turn",
+                                          "mma_add_up_norm", "mma_rms_norm_backward", "mma_swiglu", "mma_swiglu_backward"});
+    for (const char* name : names) C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
   }
 
   template <class... Arguments>
   void run(const char* name, dim3 grid, dim3 block, Arguments... arguments) {
-    run_on(c10::cuda::getCurrentCUDAStream(), name, grid, block, arguments...);
-  }
-
-  template <class... Arguments>
-  void run_on(cudaStream_t stream, const char* name, dim3 grid, dim3 block, Arguments... arguments) {
     void* pointers[] = {&arguments...};
-    C10_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernels.at(name)), grid, block, pointers, 0, stream));
+    C10_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernels.at(name)), grid, block, pointers, 0,
+                                    c10::cuda::getCurrentCUDAStream()));
   }
 };
 
@@ -130,6 +138,20 @@ struct Outs {
   void* b[4];
 };
 
+// As `Outers`.
+struct Outer {
+  const void* x;
+  long long stride;
+  int width;
+  const void* w;
+  int count, rows;
+  void* out;
+  int across;
+};
+struct Outers {
+  Outer each[8];
+};
+
 unsigned blocks(int64_t count, int64_t of) { return static_cast<unsigned>((count + of - 1) / of); }
 
 // ---------- kernels ----------
@@ -141,35 +163,15 @@ struct CudaKernels : PlainKernels {
   Program& program(at::ScalarType kind, int64_t rank = 8) {
     std::lock_guard lock(building);
     auto& made = programs[{kind, rank}];
-    if (!made) {
-      const char* type = kind == at::kFloat ? "float" : kind == at::kHalf ? "fp16" : "bf16";
-      made = std::make_unique<Program>(type, rank);
-    }
+    if (!made) made = std::make_unique<Program>(kind, rank);
     return *made;
-  }
-
-  // What is not needed at once runs on a stream of its own, beside the products.
-  c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
-  cudaEvent_t forked = event(), joined = event();
-
-  static cudaEvent_t event() {
-    cudaEvent_t event;
-    C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    return event;
-  }
-
-  void fork() override {
-    C10_CUDA_CHECK(cudaEventRecord(forked, c10::cuda::getCurrentCUDAStream()));
-    C10_CUDA_CHECK(cudaStreamWaitEvent(side, forked, 0));
-  }
-
-  void join() override {
-    C10_CUDA_CHECK(cudaEventRecord(joined, side));
-    C10_CUDA_CHECK(cudaStreamWaitEvent(c10::cuda::getCurrentCUDAStream(), joined, 0));
   }
 
   // Values in 16 bytes.
   static int64_t pack(const Tensor& x) { return 16 / x.element_size(); }
+
+  // Tokens that a thread adds to: MANY of the source.
+  static int64_t many(const Tensor& x, int64_t rank) { return rank > 8 ? 4 : 2 * x.element_size(); }
 
   // Rows that can be read 16 bytes at a time.
   static bool fits(const Tensor& x) {
@@ -187,6 +189,7 @@ struct CudaKernels : PlainKernels {
     return true;
   }
 
+  // Without adapters there are none.
   static Parts parts_of(const Linear& linear) {
     Parts parts{};
     for (size_t p = 0; p < linear.b.size(); p++) {
@@ -196,6 +199,19 @@ struct CudaKernels : PlainKernels {
     }
     parts.count = static_cast<int>(linear.b.size());
     return parts;
+  }
+
+  static bool fits_or_none(const Linear& linear, const Tensor& u) { return !linear.adapted() || (fits(linear) && fits_whole(u)); }
+  static int64_t rank_of(const Linear& linear) { return linear.adapted() ? linear.rank() : 8; }
+  static void* pointer(const Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
+
+  // The two parts of [gate | up], or none.
+  static bool halves(const Linear& linear, int64_t width) {
+    return !linear.adapted() || (linear.b.size() == 2 && linear.start[0] == 0 && linear.start[1] == width && linear.b[0].size(0) == width);
+  }
+  // A part that is all columns, or none.
+  static bool whole(const Linear& linear, int64_t width) {
+    return !linear.adapted() || (linear.b.size() == 1 && linear.b[0].size(0) == width);
   }
 
   static int64_t widest(const Linear& linear) {
@@ -217,61 +233,107 @@ struct CudaKernels : PlainKernels {
              inverse.data_ptr(), static_cast<int>(x.size(1)), static_cast<float>(epsilon));
   }
 
-  Tensor rms_norm_backward(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& inverse,
-                           const Tensor& more) override {
-    if (!fits_whole(x) || !fits_whole(grad) || (more.defined() && !fits_whole(more))) {
-      return PlainKernels::rms_norm_backward(grad, x, weight, inverse, more);
+  void add_up_norm(Tensor& y, const Tensor& u, const Linear& linear, const Tensor& more, const Tensor& weight, double epsilon,
+                   Tensor& normed, Tensor& inverse) override {
+    if (!fits_whole(y) || !fits_whole(more) || !fits_or_none(linear, u) || !whole(linear, y.size(1))) {
+      return LlamaKernels::add_up_norm(y, u, linear, more, weight, epsilon, normed, inverse);
+    }
+    normed = at::empty_like(y);
+    inverse = at::empty({y.size(0)}, y.options().dtype(at::kFloat));
+    auto& made = program(y.scalar_type(), rank_of(linear));
+    bool mma = made.mma && linear.adapted();
+    made.run(mma ? "mma_add_up_norm" : "add_up_norm", blocks(y.size(0), mma ? 8 : PAIR), NORM_BLOCK, y.data_ptr(), pointer(u), more.data_ptr(), parts_of(linear),
+             weight.data_ptr(), normed.data_ptr(), inverse.data_ptr(), static_cast<int>(y.size(0)), static_cast<int>(y.size(1)),
+             static_cast<float>(epsilon));
+  }
+
+  Tensor rms_norm_backward(Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& more,
+                           const Tensor& du, const Tensor& a) override {
+    bool adapted = du.defined();
+    if (!fits_whole(x) || !fits_whole(grad) || (more.defined() && !fits_whole(more)) || (adapted && !fits_below(a))) {
+      return PlainKernels::rms_norm_backward(grad, x, weight, inverse, more, du, a);
     }
     auto dx = at::empty_like(x);
-    void* added = more.defined() ? more.data_ptr() : nullptr;
-    program(x.scalar_type())
-        .run("rms_norm_backward", static_cast<unsigned>(x.size(0)), BLOCK, grad.data_ptr(), x.data_ptr(), weight.data_ptr(),
-             inverse.data_ptr(), added, dx.data_ptr(), static_cast<int>(x.size(1)));
+    auto& made = program(x.scalar_type());
+    bool mma = made.mma && adapted;
+    made.run(mma ? "mma_rms_norm_backward" : "rms_norm_backward", blocks(x.size(0), mma ? 8 : PAIR), NORM_BLOCK, grad.data_ptr(), x.data_ptr(), weight.data_ptr(),
+             inverse.data_ptr(), pointer(more), pointer(du), adapted ? a.data_ptr() : nullptr, dx.data_ptr(),
+             static_cast<int>(x.size(1)), adapted ? static_cast<int>(a.size(0)) : 0, static_cast<int>(x.size(0)));
     return dx;
   }
 
-  void rotate(Tensor& rows, int64_t heads, int64_t width, const Tensor& cos, const Tensor& sin, const Tensor& positions,
-              bool inverse) override {
-    if (!fits(rows)) return PlainKernels::rotate(rows, heads, width, cos, sin, positions, inverse);
-    program(rows.scalar_type())
-        .run("rotate", static_cast<unsigned>(rows.size(0)), BLOCK, rows.data_ptr(), cos.data_ptr(), sin.data_ptr(),
-             positions.data_ptr(), static_cast<int>(heads), static_cast<int>(width / 2), rows.stride(0), inverse ? -1.0f : 1.0f);
-  }
-
-  Tensor swiglu(const Tensor& gate_up) override {
-    auto width = gate_up.size(1) / 2;
-    if (!fits_whole(gate_up) || width % pack(gate_up) != 0) return PlainKernels::swiglu(gate_up);
-    auto y = at::empty({gate_up.size(0), width}, gate_up.options());
-    program(y.scalar_type())
-        .run("swiglu", blocks(y.numel(), BLOCK * pack(y)), BLOCK, gate_up.data_ptr(), y.data_ptr(), static_cast<int>(width), y.numel());
-    return y;
-  }
-
-  Tensor add_up_swiglu(Tensor& gate_up, const Tensor& u, const Linear& linear) override {
-    auto width = gate_up.size(1) / 2;
-    bool both = linear.b.size() == 2 && linear.start[0] == 0 && linear.start[1] == width && linear.b[0].size(0) == width;
-    if (!both || !fits_whole(gate_up) || !fits(linear) || !fits_whole(u)) return PlainKernels::add_up_swiglu(gate_up, u, linear);
-    auto y = at::empty({gate_up.size(0), width}, gate_up.options());
-    program(y.scalar_type(), linear.rank())
-        .run("add_up_swiglu", dim3(blocks(y.size(0), 4), blocks(width, BLOCK * pack(y))), BLOCK, gate_up.data_ptr(), u.data_ptr(),
-             y.data_ptr(), parts_of(linear), static_cast<int>(y.size(0)), static_cast<int>(width));
-    return y;
-  }
-
-  Tensor swiglu_backward(Tensor& grad, const Tensor& gate_up, const Tensor& du, const Tensor& a, Tensor& output) override {
-    auto width = gate_up.size(1) / 2;
-    bool adapted = du.defined();
-    if (!fits_whole(gate_up) || !fits_whole(grad) || (adapted && (!fits_whole(a) || a.size(0) > 4 * HIGHEST_RANK))) {
-      return PlainKernels::swiglu_backward(grad, gate_up, du, a, output);
+  void add_up_turn(Tensor& rows, const Tensor& u, const Linear& linear, const Heads& heads) override {
+    auto half = heads.width / 2;
+    if (!fits_whole(rows) || half % pack(rows) != 0 || !fits_or_none(linear, u)) {
+      return PlainKernels::add_up_turn(rows, u, linear, heads);
     }
-    auto d = at::empty_like(gate_up);
-    output = at::empty_like(grad);
-    void* none = nullptr;
-    program(grad.scalar_type())
-        .run("swiglu_backward", dim3(blocks(grad.size(0), 4), blocks(width, BLOCK * pack(grad))), BLOCK, grad.data_ptr(),
-             gate_up.data_ptr(), adapted ? du.data_ptr() : none, adapted ? a.data_ptr() : none, d.data_ptr(), output.data_ptr(),
-             static_cast<int>(width), adapted ? static_cast<int>(a.size(0)) : 0, static_cast<int>(grad.size(0)));
-    return d;
+    auto count = heads.queries + 2 * heads.keys;
+    auto& made = program(rows.scalar_type(), rank_of(linear));
+    bool mma = made.mma && half % STRIPE == 0;
+    dim3 grid = mma ? dim3(blocks(count * half, STRIPE), blocks(rows.size(0), TILES))
+                    : dim3(blocks(rows.size(0), many(rows, rank_of(linear))), blocks(count * half, BLOCK * pack(rows)));
+    made.run(mma ? "mma_add_up_turn" : "add_up_turn", grid, BLOCK, rows.data_ptr(), pointer(u), parts_of(linear), heads.cos.data_ptr(), heads.sin.data_ptr(),
+             heads.positions.data_ptr(), static_cast<int>(count), static_cast<int>(heads.queries + heads.keys), static_cast<int>(half),
+             static_cast<int>(rows.size(0)));
+  }
+
+  Tensor turn_back(const Tensor& q, const Tensor& k, const Tensor& v, const Heads& heads) override {
+    auto half = heads.width / 2;
+    if (half % pack(q) != 0) return PlainKernels::turn_back(q, k, v, heads);
+    // Heads of a token lie together, tokens at one distance.
+    auto even = [&](const Tensor& x) {
+      bool is = x.stride(3) == 1 && x.stride(2) == heads.width && x.stride(0) == x.size(1) * x.stride(1) &&
+                x.stride(1) % pack(x) == 0 && reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
+      return is ? x : x.contiguous();
+    };
+    auto from_q = even(q), from_k = even(k), from_v = even(v);
+    auto rows = at::empty({q.size(0) * q.size(1), heads.columns()}, q.options());
+    program(q.scalar_type())
+        .run("turn_back", static_cast<unsigned>(rows.size(0)), BLOCK, from_q.data_ptr(), from_k.data_ptr(), from_v.data_ptr(),
+             rows.data_ptr(), heads.cos.data_ptr(), heads.sin.data_ptr(), heads.positions.data_ptr(), static_cast<int>(heads.queries),
+             static_cast<int>(heads.keys), static_cast<int>(half), from_q.stride(1), from_k.stride(1), from_v.stride(1));
+    return rows;
+  }
+
+  Tensor swiglu(const Tensor& gates, const Tensor& u, const Linear& gate_up) override {
+    auto tokens = gates.size(0), width = gates.size(1) / 2;
+    if (!fits_whole(gates) || width % pack(gates) != 0 || !fits_or_none(gate_up, u) || !halves(gate_up, width)) {
+      return PlainKernels::swiglu(gates, u, gate_up);
+    }
+    auto y = at::empty({tokens, width}, gates.options());
+    auto& made = program(y.scalar_type(), rank_of(gate_up));
+    bool mma = made.mma && gate_up.adapted();
+    dim3 grid = mma ? dim3(blocks(width, STRIPE)) : dim3(blocks(tokens, many(y, rank_of(gate_up))), blocks(width, BLOCK * pack(y)));
+    made.run(mma ? "mma_swiglu" : "swiglu", grid, BLOCK, gates.data_ptr(), pointer(u), y.data_ptr(), parts_of(gate_up),
+             static_cast<int>(tokens), static_cast<int>(width));
+    return y;
+  }
+
+  SwigluGrads swiglu_backward(Tensor& grad, const Tensor& gates, const Tensor& u, const Linear& gate_up, const Tensor& du,
+                              const Linear& down) override {
+    auto tokens = gates.size(0), width = gates.size(1) / 2;
+    bool adapted = du.defined();
+    if (!fits_whole(gates) || !fits_whole(grad) || width % pack(grad) != 0 || !fits_or_none(gate_up, u) || !halves(gate_up, width) ||
+        (adapted && !fits_below(down.a))) {
+      return PlainKernels::swiglu_backward(grad, gates, u, gate_up, du, down);
+    }
+    SwigluGrads grads;
+    grads.gates = at::empty_like(gates);
+    auto& made = program(grad.scalar_type(), rank_of(gate_up));
+    int count = static_cast<int>(tokens), columns = static_cast<int>(width);
+    if (made.mma && adapted && gate_up.adapted() && down.a.size(0) == gate_up.rank()) {
+      grads.down.a = at::empty_like(down.a);
+      for (const auto& b : gate_up.b) grads.gate_up.b.push_back(at::empty_like(b));
+      made.run("mma_swiglu_backward", blocks(width, STRIPE), BLOCK, grad.data_ptr(), gates.data_ptr(), u.data_ptr(), parts_of(gate_up),
+               du.data_ptr(), down.a.data_ptr(), grads.gates.data_ptr(), grads.down.a.data_ptr(), grads.gate_up.b[0].data_ptr(),
+               grads.gate_up.b[1].data_ptr(), count, columns);
+      return grads;
+    }
+    grads.output = at::empty_like(grad);
+    made.run("swiglu_backward", dim3(blocks(tokens, QUAD), blocks(width, BLOCK * pack(grad))), BLOCK, grad.data_ptr(), gates.data_ptr(),
+             pointer(u), parts_of(gate_up), pointer(du), adapted ? down.a.data_ptr() : nullptr, grads.gates.data_ptr(),
+             grads.output.data_ptr(), columns, adapted ? static_cast<int>(down.a.size(0)) : 0, count);
+    return grads;
   }
 
   Tensor cross_entropy(Tensor& logits, const Tensor& labels) override {
@@ -283,12 +345,15 @@ struct CudaKernels : PlainKernels {
     return losses;
   }
 
+  // Groups of 8 rows, whatever the rank.
+  static bool fits_below(const Tensor& a) { return fits_whole(a) && a.size(0) % 8 == 0 && a.size(0) <= 4 * HIGHEST_RANK; }
+
   Tensor down(const Tensor& x, const Tensor& a, double scale) override {
-    // Groups of 8 rows, whatever the rank.
-    if (!fits(x) || !fits_whole(a) || a.size(0) % 8 != 0 || a.size(0) > 4 * HIGHEST_RANK) return PlainKernels::down(x, a, scale);
+    if (!fits(x) || !fits_below(a)) return PlainKernels::down(x, a, scale);
     auto u = at::empty({x.size(0), a.size(0)}, x.options());
-    program(x.scalar_type())
-        .run_on(side, "down", dim3(blocks(x.size(0), 2), static_cast<unsigned>(a.size(0) / 8)), BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(),
+    auto& made = program(x.scalar_type());
+    dim3 grid = made.mma ? dim3(blocks(x.size(0), 8), blocks(a.size(0), 16)) : dim3(blocks(x.size(0), SUMS), blocks(a.size(0), 8));
+    made.run(made.mma ? "mma_down" : "down", grid, made.mma ? SUM_BLOCK : BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(),
              static_cast<int>(x.size(1)), static_cast<int>(a.size(0)), static_cast<int>(x.size(0)), x.stride(0),
              static_cast<float>(scale));
     return u;
@@ -296,55 +361,84 @@ struct CudaKernels : PlainKernels {
 
   void add_up(Tensor& y, const Tensor& u, const Linear& linear, const Tensor& more) override {
     // With `more`, the parts must cover all columns.
-    bool whole = linear.b.size() == 1 && linear.b[0].size(0) == y.size(1);
-    if (!fits(y) || !fits(linear) || !fits_whole(u) || (more.defined() && (!whole || !fits(more) || more.stride(0) != y.stride(0)))) {
+    bool all = linear.b.size() == 1 && linear.b[0].size(0) == y.size(1);
+    if (!linear.adapted() || !fits(y) || !fits(linear) || !fits_whole(u) ||
+        (more.defined() && (!all || !fits(more) || more.stride(0) != y.stride(0)))) {
       return PlainKernels::add_up(y, u, linear, more);
     }
-    dim3 grid(blocks(y.size(0), 4), static_cast<unsigned>(linear.b.size()), blocks(widest(linear), BLOCK * pack(y)));
-    program(y.scalar_type(), linear.rank())
-        .run("add_up", grid, BLOCK, y.data_ptr(), u.data_ptr(), more.defined() ? more.data_ptr() : static_cast<void*>(nullptr),
-             parts_of(linear), static_cast<int>(y.size(0)), y.stride(0));
+    auto& made = program(y.scalar_type(), linear.rank());
+    auto parts = static_cast<unsigned>(linear.b.size());
+    dim3 grid = made.mma ? dim3(blocks(widest(linear), STRIPE), blocks(y.size(0), TILES), parts)
+                         : dim3(blocks(y.size(0), many(y, linear.rank())), parts, blocks(widest(linear), BLOCK * pack(y)));
+    made.run(made.mma ? "mma_add_up" : "add_up", grid, BLOCK, y.data_ptr(), u.data_ptr(), pointer(more), parts_of(linear), static_cast<int>(y.size(0)),
+             y.stride(0));
   }
 
   Tensor back(const Tensor& grad, const Linear& linear) override {
     if (!fits(grad) || !fits(linear)) return PlainKernels::back(grad, linear);
     auto du = at::empty({grad.size(0), linear.a.size(0)}, grad.options());
-    dim3 grid(blocks(grad.size(0), 2), static_cast<unsigned>(linear.b.size()));
-    program(grad.scalar_type(), linear.rank())
-        .run_on(side, "back", grid, BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), static_cast<int>(grad.size(0)), grad.stride(0),
-             static_cast<float>(linear.scale));
+    auto& made = program(grad.scalar_type(), linear.rank());
+    dim3 grid(blocks(grad.size(0), made.mma ? 8 : SUMS), static_cast<unsigned>(linear.b.size()));
+    made.run(made.mma ? "mma_back" : "back", grid, made.mma ? SUM_BLOCK : BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(),
+             static_cast<int>(grad.size(0)), grad.stride(0), static_cast<float>(linear.scale));
     return du;
   }
 
   void add_back(Tensor& dx, const Tensor& du, const Tensor& a) override {
-    if (!fits_whole(dx) || !fits_whole(a) || a.size(0) > 4 * HIGHEST_RANK) return PlainKernels::add_back(dx, du, a);
-    program(dx.scalar_type())
-        .run("add_back", dim3(blocks(dx.size(0), 4), blocks(dx.size(1), BLOCK * pack(dx))), BLOCK, dx.data_ptr(), du.data_ptr(),
+    if (!fits_whole(dx) || !fits_below(a)) return PlainKernels::add_back(dx, du, a);
+    auto& made = program(dx.scalar_type());
+    dim3 grid = made.mma ? dim3(blocks(dx.size(1), STRIPE), blocks(dx.size(0), TILES))
+                         : dim3(blocks(dx.size(0), many(dx, 8)), blocks(dx.size(1), BLOCK * pack(dx)));
+    made.run(made.mma ? "mma_add_back" : "add_back", grid, BLOCK, dx.data_ptr(), du.data_ptr(),
              a.data_ptr(), static_cast<int>(dx.size(1)), static_cast<int>(a.size(0)), static_cast<int>(dx.size(0)));
   }
 
-  Tensor grad_a(const Tensor& du, const Tensor& x) override {
-    if (!fits(x) || !fits_whole(du) || du.size(1) % 8 != 0 || du.size(1) > 4 * HIGHEST_RANK) return PlainKernels::grad_a(du, x);
-    auto da = at::empty({du.size(1), x.size(1)}, x.options());
-    program(x.scalar_type())
-        .run_on(side, "grad_a", dim3(blocks(x.size(1), 64), static_cast<unsigned>(du.size(1) / 8)), dim3(32, 16), x.data_ptr(), du.data_ptr(),
-             da.data_ptr(), static_cast<int>(x.size(1)), static_cast<int>(du.size(1)), static_cast<int>(x.size(0)), x.stride(0));
-    return da;
+  void adapter_grads(AdapterGrads& grads, const Tensor& du, const Tensor& x, const Tensor& grad, const Tensor& u,
+                     const Linear& linear) override {
+    bool of_a = !grads.a.defined(), of_b = grads.b.empty();
+    if ((of_a && (!fits(x) || !fits_whole(du) || !fits_below(linear.a))) || (of_b && (!fits(grad) || !fits_whole(u))) || !fits(linear)) {
+      return PlainKernels::adapter_grads(grads, du, x, grad, u, linear);
+    }
+    Outs outs{};
+    if (of_a) grads.a = at::empty_like(linear.a);
+    for (size_t p = 0; of_b && p < linear.b.size(); p++) {
+      grads.b.push_back(at::empty_like(linear.b[p]));
+      outs.b[p] = grads.b[p].data_ptr();
+    }
+    auto& made = program(linear.a.scalar_type(), linear.rank());
+    auto tokens = static_cast<int>(u.size(0)), count = static_cast<int>(linear.a.size(0)), rank = static_cast<int>(linear.rank());
+    if (made.mma) return outers(made, of_a, of_b, grads, du, x, grad, u, linear);
+    if (of_a) {
+      made.run("grad_a", dim3(blocks(x.size(1), 64), blocks(count, rank)), dim3(32, 16), x.data_ptr(), du.data_ptr(),
+               grads.a.data_ptr(), static_cast<int>(x.size(1)), count, tokens, x.stride(0));
+    }
+    if (of_b) {
+      dim3 grid(blocks(widest(linear), 64), static_cast<unsigned>(linear.b.size()));
+      made.run("grad_b", grid, dim3(32, 16), grad.data_ptr(), u.data_ptr(), parts_of(linear), outs, tokens, grad.stride(0));
+    }
   }
 
-  std::vector<Tensor> grad_b(const Tensor& grad, const Tensor& u, const Linear& linear) override {
-    if (!fits(grad) || !fits(linear) || !fits_whole(u)) return PlainKernels::grad_b(grad, u, linear);
-    std::vector<Tensor> grads;
-    Outs outs{};
-    for (const auto& b : linear.b) {
-      grads.push_back(at::empty_like(b));
-      outs.b[grads.size() - 1] = grads.back().data_ptr();
+  // All of a layer's sums over tokens in one launch.
+  static void outers(Program& made, bool of_a, bool of_b, AdapterGrads& grads, const Tensor& du, const Tensor& x, const Tensor& grad,
+                     const Tensor& u, const Linear& linear) {
+    Outers jobs{};
+    unsigned next = 0;
+    int64_t widest = 0;
+    auto rank = linear.rank(), count = linear.a.size(0);
+    auto add = [&](const Tensor& from, int64_t start, int64_t width, const Tensor& by, int64_t first, int64_t rows, void* out, bool across) {
+      auto at = [](const Tensor& tensor, int64_t place) { return static_cast<char*>(tensor.data_ptr()) + place * tensor.element_size(); };
+      jobs.each[next++] = {at(from, start), from.stride(0), static_cast<int>(width), at(by, first), static_cast<int>(count),
+                           static_cast<int>(rows), out, across};
+      widest = std::max(widest, width);
+    };
+    for (int64_t first = 0; of_a && first < count; first += 16) {
+      auto rows = grads.a.narrow(0, first, std::min<int64_t>(16, count - first));
+      add(x, 0, x.size(1), du, first, rows.size(0), rows.data_ptr(), false);
     }
-    dim3 grid(blocks(widest(linear), 64), static_cast<unsigned>(linear.b.size()));
-    program(grad.scalar_type(), linear.rank())
-        .run_on(side, "grad_b", grid, dim3(32, 16), grad.data_ptr(), u.data_ptr(), parts_of(linear), outs, static_cast<int>(grad.size(0)),
-             grad.stride(0));
-    return grads;
+    for (size_t p = 0; of_b && p < linear.b.size(); p++) {
+      add(grad, linear.start[p], linear.b[p].size(0), u, p * rank, rank, grads.b[p].data_ptr(), true);
+    }
+    made.run("mma_outer", dim3(blocks(widest, STRIPE), next), BLOCK, jobs, static_cast<int>(u.size(0)));
   }
 };
 

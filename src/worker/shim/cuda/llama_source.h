@@ -57,52 +57,6 @@ extern "C" __global__ void rms_norm(const T* x, const T* weight, T* y, float* in
   }
 }
 
-extern "C" __global__ void rms_norm_backward(const T* grad, const T* x, const T* weight, const float* inverse, const T* more, T* dx,
-                                             int dim) {
-  i64 at = (i64)blockIdx.x * dim;
-  float r = inverse[blockIdx.x], dot = 0;
-  for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
-    Pack g = load(grad + at + i), a = load(x + at + i), w = load(weight + i);
-    for (int k = 0; k < N; k++) dot += wide(g.v[k]) * wide(w.v[k]) * wide(a.v[k]);
-  }
-  float c = block_sum(dot) * r * r * r / dim;
-  for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
-    Pack g = load(grad + at + i), a = load(x + at + i), w = load(weight + i), m;
-    if (more) m = load(more + at + i);
-    for (int k = 0; k < N; k++) {
-      float d = wide(g.v[k]) * wide(w.v[k]) * r - c * wide(a.v[k]);
-      narrow(more ? d + wide(m.v[k]) : d, g.v[k]);
-    }
-    store(dx + at + i, g);
-  }
-}
-
-// Turns `heads` heads of a row in place.
-extern "C" __global__ void rotate(T* rows, const float* cos, const float* sin, const i64* positions, int heads, int half, i64 stride,
-                                  float sign) {
-  T* row = rows + blockIdx.x * stride;
-  i64 table = positions[blockIdx.x] * half;
-  for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
-    int head = i / half, at = i % half;
-    T *p = row + head * 2 * half + at, *q = p + half;
-    float c = cos[table + at], s = sin[table + at] * sign, a = wide(*p), b = wide(*q);
-    narrow(a * c - b * s, *p);
-    narrow(b * c + a * s, *q);
-  }
-}
-
-extern "C" __global__ void swiglu(const T* gates, T* y, int width, i64 count) {
-  i64 i = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * N;
-  if (i >= count) return;
-  i64 row = i / width, at = row * 2 * width + i % width;
-  Pack g = load(gates + at), u = load(gates + at + width);
-  for (int k = 0; k < N; k++) {
-    float x = wide(g.v[k]);
-    narrow(x / (1 + __expf(-x)) * wide(u.v[k]), g.v[k]);
-  }
-  store(y + i, g);
-}
-
 // A row's loss; its logits become their gradient.
 extern "C" __global__ void cross_entropy(T* logits, const i64* labels, float* losses, int vocabulary) {
   T* row = logits + (i64)blockIdx.x * vocabulary;
@@ -159,24 +113,26 @@ template <int COUNT, class Put> __device__ inline void reduce(float* sums, Put p
   }
 }
 
-constexpr int PAIR = 2;   // tokens that a block adds up at a time
-constexpr int QUAD = 4;   // tokens that a thread adds to at a time
+constexpr int PAIR = 2;               // tokens that a block of a norm works on
+constexpr int SUMS = 4;               // tokens that a block adds up at a time
+constexpr int QUAD = 4;               // tokens of a thread of swiglu_backward
+constexpr int MANY = R > 8 ? 4 : 2 * sizeof(T);   // tokens that a thread adds to at a time
 
-// u[t, j] = scale * sum over i of x[t, i] a[j, i], for `count` rows of a in groups of R: blockIdx.y is the group, blockIdx.x two tokens.
+// u[t, j] = scale * sum over i of x[t, i] a[j, i], for `count` rows of a in groups of R: blockIdx.y is the group, blockIdx.x four tokens.
 extern "C" __global__ void down(const T* x, const T* a, T* u, int width, int count, int tokens, i64 stride, float scale) {
-  int t = blockIdx.x * PAIR;
+  int t = blockIdx.x * SUMS;
   const T* rows = a + (i64)blockIdx.y * R * width;
-  float sums[PAIR * R];
-  for (int j = 0; j < PAIR * R; j++) sums[j] = 0;
+  float sums[SUMS * R];
+  for (int j = 0; j < SUMS * R; j++) sums[j] = 0;
   for (int i = threadIdx.x * N; i < width; i += 256 * N) {
-    Pack p[PAIR];
-    for (int e = 0; e < PAIR; e++) p[e] = load(x + (i64)min(t + e, tokens - 1) * stride + i);
+    Pack p[SUMS];
+    for (int e = 0; e < SUMS; e++) p[e] = load(x + (i64)min(t + e, tokens - 1) * stride + i);
     for (int j = 0; j < R; j++) {
       Pack q = load(rows + (i64)j * width + i);
-      for (int e = 0; e < PAIR; e++) for (int k = 0; k < N; k++) sums[e * R + j] += wide(p[e].v[k]) * wide(q.v[k]);
+      for (int e = 0; e < SUMS; e++) for (int k = 0; k < N; k++) sums[e * R + j] += wide(p[e].v[k]) * wide(q.v[k]);
     }
   }
-  reduce<PAIR * R>(sums, [&](int at, float s) {
+  reduce<SUMS * R>(sums, [&](int at, float s) {
     int e = at / R, j = at % R;
     if (t + e < tokens) narrow(s * scale, u[(i64)(t + e) * count + blockIdx.y * R + j]);
   });
@@ -184,34 +140,34 @@ extern "C" __global__ void down(const T* x, const T* a, T* u, int width, int cou
 
 struct Parts { const T* b[4]; int start[4]; int width[4]; int count; };
 
-// du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]; blockIdx.y is the part p, blockIdx.x two tokens.
-extern "C" __global__ void back(const T* grad, Parts parts, T* du, int tokens, i64 stride, float scale) {
-  int p = blockIdx.y, t = blockIdx.x * PAIR;
+// du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]; blockIdx.y is the part p, blockIdx.x four tokens.
+extern "C" __global__ void back(const T* grad, const __grid_constant__ Parts parts, T* du, int tokens, i64 stride, float scale) {
+  int p = blockIdx.y, t = blockIdx.x * SUMS;
   const T* rows = grad + parts.start[p];
-  float sums[PAIR * R];
-  for (int j = 0; j < PAIR * R; j++) sums[j] = 0;
+  float sums[SUMS * R];
+  for (int j = 0; j < SUMS * R; j++) sums[j] = 0;
   for (int i = threadIdx.x * N; i < parts.width[p]; i += 256 * N) {
-    Pack g[PAIR];
-    for (int e = 0; e < PAIR; e++) g[e] = load(rows + (i64)min(t + e, tokens - 1) * stride + i);
+    Pack g[SUMS];
+    for (int e = 0; e < SUMS; e++) g[e] = load(rows + (i64)min(t + e, tokens - 1) * stride + i);
     for (int l = 0; l < N; l++) {
       for (int j = 0; j < R; j += N) {
         Pack q = load(parts.b[p] + (i64)(i + l) * R + j);
         for (int k = 0; k < N; k++) {
-          for (int e = 0; e < PAIR; e++) sums[e * R + j + k] += wide(g[e].v[l]) * wide(q.v[k]);
+          for (int e = 0; e < SUMS; e++) sums[e * R + j + k] += wide(g[e].v[l]) * wide(q.v[k]);
         }
       }
     }
   }
-  reduce<PAIR * R>(sums, [&](int at, float s) {
+  reduce<SUMS * R>(sums, [&](int at, float s) {
     int e = at / R, j = at % R;
     if (t + e < tokens) narrow(s * scale, du[(i64)(t + e) * parts.count * R + p * R + j]);
   });
 }
 
-// The N values from i of u_t B_p^T for four tokens t.
-__device__ inline void up(const T* u, const Parts& parts, int p, int t, int i, int tokens, float s[QUAD][N]) {
-  float f[QUAD][R];
-  for (int e = 0; e < QUAD; e++) {
+// The N values from i of u_t B_p^T for E tokens t.
+template <int E> __device__ inline void up(const T* u, const Parts& parts, int p, int t, int i, int tokens, float s[E][N]) {
+  float f[E][R];
+  for (int e = 0; e < E; e++) {
     const T* from = u + (i64)min(t + e, tokens - 1) * parts.count * R + p * R;
     for (int j = 0; j < R; j += N) {
       Pack q = load(from + j);
@@ -219,20 +175,21 @@ __device__ inline void up(const T* u, const Parts& parts, int p, int t, int i, i
     }
   }
   for (int k = 0; k < N; k++) {
-    for (int e = 0; e < QUAD; e++) s[e][k] = 0;
+    for (int e = 0; e < E; e++) s[e][k] = 0;
     for (int j = 0; j < R; j += N) {
       Pack q = load(parts.b[p] + (i64)(i + k) * R + j);
-      for (int l = 0; l < N; l++) for (int e = 0; e < QUAD; e++) s[e][k] += f[e][j + l] * wide(q.v[l]);
+      for (int l = 0; l < N; l++) for (int e = 0; e < E; e++) s[e][k] += f[e][j + l] * wide(q.v[l]);
     }
   }
 }
 
-// The N values from i of du_t A for four tokens t; A has `count` rows.
-__device__ inline void down_again(const T* du, const T* a, int t, int i, int width, int count, int tokens, float s[QUAD][N]) {
-  for (int e = 0; e < QUAD; e++) for (int k = 0; k < N; k++) s[e][k] = 0;
+// The N values from i of du_t A for E tokens t; A has `count` rows.
+template <int E>
+__device__ inline void down_again(const T* du, const T* a, int t, int i, int width, int count, int tokens, float s[E][N]) {
+  for (int e = 0; e < E; e++) for (int k = 0; k < N; k++) s[e][k] = 0;
   for (int j = 0; j < count; j++) {
     Pack q = load(a + (i64)j * width + i);
-    for (int e = 0; e < QUAD; e++) {
+    for (int e = 0; e < E; e++) {
       float f = wide(du[(i64)min(t + e, tokens - 1) * count + j]);
       for (int k = 0; k < N; k++) s[e][k] += f * wide(q.v[k]);
     }
@@ -240,13 +197,13 @@ __device__ inline void down_again(const T* du, const T* a, int t, int i, int wid
 }
 
 // y[t, start_p + i] += more[t, start_p + i] (where there is more) + sum over j of u[t, p R + j] b_p[i, j]; blockIdx.y is the part p,
-// blockIdx.z a stretch of its columns, blockIdx.x four tokens.
-extern "C" __global__ void add_up(T* y, const T* u, const T* more, Parts parts, int tokens, i64 stride) {
-  int p = blockIdx.y, t = blockIdx.x * QUAD, i = (blockIdx.z * blockDim.x + threadIdx.x) * N;
+// blockIdx.z a stretch of its columns, blockIdx.x MANY tokens.
+extern "C" __global__ void add_up(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, int tokens, i64 stride) {
+  int p = blockIdx.y, t = blockIdx.x * MANY, i = (blockIdx.z * blockDim.x + threadIdx.x) * N;
   if (i >= parts.width[p]) return;
-  float s[QUAD][N];
-  up(u, parts, p, t, i, tokens, s);
-  for (int e = 0; e < QUAD && t + e < tokens; e++) {
+  float s[MANY][N];
+  up<MANY>(u, parts, p, t, i, tokens, s);
+  for (int e = 0; e < MANY && t + e < tokens; e++) {
     i64 at = (i64)(t + e) * stride + parts.start[p] + i;
     Pack out = load(y + at), m;
     if (more) m = load(more + at);
@@ -255,40 +212,164 @@ extern "C" __global__ void add_up(T* y, const T* u, const T* more, Parts parts, 
   }
 }
 
-// `add_up` on rows [gate | up], both of which are parts, and `swiglu` of the sum. blockIdx.y is a stretch of columns, blockIdx.x
-// four tokens.
-extern "C" __global__ void add_up_swiglu(T* gates, const T* u, T* y, Parts parts, int tokens, int width) {
-  int t = blockIdx.x * QUAD, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
-  if (i >= width) return;
-  float s[QUAD][N];
-  Pack gate[QUAD];
-  for (int p = 0; p < 2; p++) {
-    up(u, parts, p, t, i, tokens, s);
-    for (int e = 0; e < QUAD && t + e < tokens; e++) {
-      T* at = gates + ((i64)(t + e) * 2 + p) * width + i;
-      Pack out = load(at);
-      for (int k = 0; k < N; k++) narrow(wide(out.v[k]) + s[e][k], out.v[k]);
-      store(at, out);
-      if (p == 0) {
-        gate[e] = out;
-      } else {
-        for (int k = 0; k < N; k++) {
-          float x = wide(gate[e].v[k]);
-          narrow(x / (1 + __expf(-x)) * wide(out.v[k]), out.v[k]);
-        }
-        store(y + (i64)(t + e) * width + i, out);
+// y = more + y + u B^T of rows that one part covers, and RMSNorm of that. A block works on two tokens.
+extern "C" __global__ void add_up_norm(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, const T* weight, T* normed, float* inverse,
+                                       int tokens, int dim, float epsilon) {
+  int t = blockIdx.x * PAIR;
+  float squares[PAIR] = {};
+  for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
+    float s[PAIR][N] = {};
+    if (parts.count) up<PAIR>(u, parts, 0, t, i, tokens, s);
+    for (int e = 0; e < PAIR && t + e < tokens; e++) {
+      i64 at = (i64)(t + e) * dim + i;
+      Pack out = load(y + at), m = load(more + at);
+      for (int k = 0; k < N; k++) {
+        narrow(wide(out.v[k]) + s[e][k] + wide(m.v[k]), out.v[k]);
+        squares[e] += wide(out.v[k]) * wide(out.v[k]);
       }
+      store(y + at, out);
+    }
+  }
+  for (int e = 0; e < PAIR && t + e < tokens; e++) {
+    float r = rsqrtf(block_sum(squares[e]) / dim + epsilon);
+    if (threadIdx.x == 0) inverse[t + e] = r;
+    for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
+      i64 at = (i64)(t + e) * dim + i;
+      Pack a = load(y + at), w = load(weight + i);
+      for (int k = 0; k < N; k++) narrow(wide(a.v[k]) * r * wide(w.v[k]), a.v[k]);
+      store(normed + at, a);
     }
   }
 }
 
-// dx[t, i] += sum over j of du[t, j] a[j, i]; blockIdx.y is a stretch of columns, blockIdx.x four tokens.
-extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, int count, int tokens) {
-  int t = blockIdx.x * QUAD, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+// The gradient of x of RMSNorm, where that of its output is grad + du A (grad alone without du), plus `more` where there is more.
+// A block works on two tokens. `grad` is overwritten.
+extern "C" __global__ void rms_norm_backward(T* grad, const T* x, const T* weight, const float* inverse, const T* more, const T* du,
+                                             const T* a, T* dx, int dim, int count, int tokens) {
+  int t = blockIdx.x * PAIR;
+  float dot[PAIR] = {};
+  for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
+    float s[PAIR][N] = {};
+    if (du) down_again<PAIR>(du, a, t, i, dim, count, tokens, s);
+    Pack w = load(weight + i);
+    for (int e = 0; e < PAIR && t + e < tokens; e++) {
+      i64 at = (i64)(t + e) * dim + i;
+      Pack g = load(grad + at), v = load(x + at);
+      for (int k = 0; k < N; k++) {
+        if (du) narrow(wide(g.v[k]) + s[e][k], g.v[k]);
+        dot[e] += wide(g.v[k]) * wide(w.v[k]) * wide(v.v[k]);
+      }
+      if (du) store(grad + at, g);
+    }
+  }
+  for (int e = 0; e < PAIR && t + e < tokens; e++) {
+    float r = inverse[t + e], c = block_sum(dot[e]) * r * r * r / dim;
+    for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
+      i64 at = (i64)(t + e) * dim + i;
+      Pack g = load(grad + at), v = load(x + at), w = load(weight + i), m;
+      if (more) m = load(more + at);
+      for (int k = 0; k < N; k++) {
+        float d = wide(g.v[k]) * wide(w.v[k]) * r - c * wide(v.v[k]);
+        narrow(more ? d + wide(m.v[k]) : d, g.v[k]);
+      }
+      store(dx + at, g);
+    }
+  }
+}
+
+// Two packs of a head, half a head apart, turned.
+__device__ inline void turn(Pack& a, Pack& b, const float* c, const float* s, float sign) {
+  for (int k = 0; k < N; k++) {
+    float x = wide(a.v[k]), y = wide(b.v[k]);
+    narrow(x * c[k] - y * s[k] * sign, a.v[k]);
+    narrow(y * c[k] + x * s[k] * sign, b.v[k]);
+  }
+}
+
+// Rows [q | k | v] += u B^T, then queries and keys (`turned` heads) turned by their positions. A thread works on two packs of a head
+// and MANY tokens; blockIdx.y is a stretch of columns.
+extern "C" __global__ void add_up_turn(T* rows, const T* u, const __grid_constant__ Parts parts, const float* cos, const float* sin, const i64* positions,
+                                       int heads, int turned, int half, int tokens) {
+  int t = blockIdx.x * MANY, at = (blockIdx.y * blockDim.x + threadIdx.x) * N, head = at / half, inside = at % half;
+  if (head >= heads) return;
+  int width = heads * 2 * half, i = head * 2 * half + inside;
+  float s[MANY][N] = {}, z[MANY][N] = {};
+  for (int p = 0; p < parts.count; p++) {
+    if (i >= parts.start[p] && i < parts.start[p] + parts.width[p]) {
+      up<MANY>(u, parts, p, t, i - parts.start[p], tokens, s);
+      up<MANY>(u, parts, p, t, i + half - parts.start[p], tokens, z);
+    }
+  }
+  for (int e = 0; e < MANY && t + e < tokens; e++) {
+    T* row = rows + (i64)(t + e) * width + i;
+    Pack a = load(row), b = load(row + half);
+    for (int k = 0; k < N; k++) {
+      narrow(wide(a.v[k]) + s[e][k], a.v[k]);
+      narrow(wide(b.v[k]) + z[e][k], b.v[k]);
+    }
+    if (head < turned) {
+      i64 table = positions[t + e] * half + inside;
+      turn(a, b, cos + table, sin + table, 1.0f);
+    }
+    store(row, a);
+    store(row + half, b);
+  }
+}
+
+// Gradients of turned queries and keys and of values, side by side and turned back; heads of a token lie together in each.
+extern "C" __global__ void turn_back(const T* q, const T* k, const T* v, T* rows, const float* cos, const float* sin,
+                                     const i64* positions, int heads, int kv_heads, int half, i64 q_stride, i64 k_stride, i64 v_stride) {
+  int t = blockIdx.x;
+  for (int at = threadIdx.x * N; at < (heads + 2 * kv_heads) * half; at += blockDim.x * N) {
+    int head = at / half, inside = at % half;
+    const T* from = head < heads ? q + t * q_stride + head * 2 * half
+                    : head < heads + kv_heads ? k + t * k_stride + (head - heads) * 2 * half
+                                              : v + t * v_stride + (head - heads - kv_heads) * 2 * half;
+    Pack a = load(from + inside), b = load(from + inside + half);
+    if (head < heads + kv_heads) {
+      i64 table = positions[t] * half + inside;
+      turn(a, b, cos + table, sin + table, -1.0f);
+    }
+    T* to = rows + ((i64)t * (heads + 2 * kv_heads) + head) * 2 * half + inside;
+    store(to, a);
+    store(to + half, b);
+  }
+}
+
+__device__ inline float silu(float x) { return x / (1 + __expf(-x)); }
+
+// The gradients of gate and up where that of silu(gate) up is dy.
+__device__ inline void silu_backward(float dy, float gate, float up, float& dgate, float& dup) {
+  float sigmoid = 1 / (1 + __expf(-gate));
+  dgate = dy * up * sigmoid * (1 + gate * (1 - sigmoid));
+  dup = dy * gate * sigmoid;
+}
+
+// silu(gate) up of rows [gate | up] + u B^T, whose parts, where there are any, are gate and up. blockIdx.y is a stretch of columns,
+// blockIdx.x MANY tokens.
+extern "C" __global__ void swiglu(const T* gates, const T* u, T* y, const __grid_constant__ Parts parts, int tokens, int width) {
+  int t = blockIdx.x * MANY, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
-  float s[QUAD][N];
-  down_again(du, a, t, i, width, count, tokens, s);
-  for (int e = 0; e < QUAD && t + e < tokens; e++) {
+  float s[MANY][N] = {}, z[MANY][N] = {};
+  if (parts.count) {
+    up<MANY>(u, parts, 0, t, i, tokens, s);
+    up<MANY>(u, parts, 1, t, i, tokens, z);
+  }
+  for (int e = 0; e < MANY && t + e < tokens; e++) {
+    const T* at = gates + (i64)(t + e) * 2 * width + i;
+    Pack gate = load(at), above = load(at + width);
+    for (int k = 0; k < N; k++) narrow(silu(wide(gate.v[k]) + s[e][k]) * (wide(above.v[k]) + z[e][k]), gate.v[k]);
+    store(y + (i64)(t + e) * width + i, gate);
+  }
+}
+
+// dx[t, i] += sum over j of du[t, j] a[j, i]; blockIdx.y is a stretch of columns, blockIdx.x MANY tokens.
+extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, int count, int tokens) {
+  int t = blockIdx.x * MANY, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+  if (i >= width) return;
+  float s[MANY][N];
+  down_again<MANY>(du, a, t, i, width, count, tokens, s);
+  for (int e = 0; e < MANY && t + e < tokens; e++) {
     T* at = dx + (i64)(t + e) * width + i;
     Pack out = load(at);
     for (int k = 0; k < N; k++) narrow(wide(out.v[k]) + s[e][k], out.v[k]);
@@ -296,24 +377,30 @@ extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, i
   }
 }
 
-// Of rows [gate | up] and y = silu(gate) up: their gradient from that of y, to which du A is added where there is du; and y.
-extern "C" __global__ void swiglu_backward(const T* grad, const T* gates, const T* du, const T* a, T* dgates, T* y, int width, int count,
-                                           int tokens) {
+// Of rows [gate | up] + u B^T and y = silu(gate) up: their gradient from that of y, which is grad + du A; and y. Without adapters
+// `parts` has none and `du` is null. blockIdx.y is a stretch of columns, blockIdx.x QUAD tokens.
+extern "C" __global__ void swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a, T* dgates,
+                                           T* y, int width, int count, int tokens) {
   int t = blockIdx.x * QUAD, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
-  float s[QUAD][N];
-  down_again(du, a, t, i, width, count, tokens, s);
+  float s[QUAD][N] = {}, z[QUAD][N] = {}, d[QUAD][N] = {};
+  if (parts.count) {
+    up<QUAD>(u, parts, 0, t, i, tokens, s);
+    up<QUAD>(u, parts, 1, t, i, tokens, z);
+  }
+  if (du) down_again<QUAD>(du, a, t, i, width, count, tokens, d);
   for (int e = 0; e < QUAD && t + e < tokens; e++) {
     i64 row = t + e, at = row * 2 * width + i;
-    Pack d = load(grad + row * width + i), g = load(gates + at), u = load(gates + at + width), out;
+    Pack dy = load(grad + row * width + i), g = load(gates + at), above = load(gates + at + width), out;
     for (int k = 0; k < N; k++) {
-      float x = wide(g.v[k]), above = wide(u.v[k]), dy = wide(d.v[k]) + s[e][k], sigmoid = 1 / (1 + __expf(-x));
-      narrow(x * sigmoid * above, out.v[k]);
-      narrow(dy * above * sigmoid * (1 + x * (1 - sigmoid)), g.v[k]);
-      narrow(dy * x * sigmoid, u.v[k]);
+      float gate = wide(g.v[k]) + s[e][k], second = wide(above.v[k]) + z[e][k], dgate, dup;
+      narrow(silu(gate) * second, out.v[k]);
+      silu_backward(wide(dy.v[k]) + d[e][k], gate, second, dgate, dup);
+      narrow(dgate, g.v[k]);
+      narrow(dup, above.v[k]);
     }
     store(dgates + at, g);
-    store(dgates + at + width, u);
+    store(dgates + at + width, above);
     store(y + row * width + i, out);
   }
 }
@@ -363,7 +450,7 @@ extern "C" __global__ void grad_a(const T* x, const T* du, T* da, int width, int
 struct Outs { T* b[4]; };
 
 // db_p[i, j] = sum over t of grad[t, start_p + i] u[t, p R + j]; blockIdx.y is the part p.
-extern "C" __global__ void grad_b(const T* grad, const T* u, Parts parts, Outs outs, int tokens, i64 stride) {
+extern "C" __global__ void grad_b(const T* grad, const T* u, const __grid_constant__ Parts parts, const __grid_constant__ Outs outs, int tokens, i64 stride) {
   int p = blockIdx.y;
   if ((int)(blockIdx.x * 64) >= parts.width[p]) return;
   outer(grad + parts.start[p], stride, parts.width[p], u + p * R, parts.count * R, tokens, outs.b[p], true);
