@@ -15,6 +15,8 @@ unexport LIBTORCH_BYPASS_VERSION_CHECK
 # The CUDA part of the shim is built wherever its headers lie beside the linked libtorch.
 CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1)
 TORCH_CARGO = $(CUDA_PART) cargo
+# Recorded with each run.
+COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null))
 
 .DEFAULT_GOAL := help
 .PHONY: run window test test-gpu lint build build-cuda bench clean help packages test-packages libtorch dali readers
@@ -46,12 +48,12 @@ lint: libtorch ## check form, lints and dependencies, with and without the windo
 	$(TORCH_CARGO) clippy --no-default-features --features torch -- -D warnings
 	.ci/audit
 
-build: libtorch ## build both binaries, optimised
-	$(TORCH_CARGO) build --release --features torch
+build: libtorch ## build both binaries, optimised; they know their git commit
+	$(COMMIT) $(TORCH_CARGO) build --release --features torch
 
 build-cuda: packages ## build both binaries and the CUDA part of the worker; needs neither GPU nor driver
 	@.ci/libtorch --cuda
-	MULTICARD_BUILD_CUDA=1 cargo build --release --features torch
+	$(COMMIT) MULTICARD_BUILD_CUDA=1 cargo build --release --features torch
 
 bench: libtorch ## run the benchmarks
 	$(TORCH_CARGO) bench --features torch

@@ -3,10 +3,12 @@
 mod activity;
 mod batch;
 mod cell;
+mod condition;
 #[cfg(test)]
 mod coverage_tests;
 mod distribution;
 mod effect;
+mod environment;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod fold;
@@ -31,7 +33,9 @@ mod wall_clock;
 pub use activity::{Activity, Phase};
 pub use batch::{BatchMeans, batch_means};
 pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, measure_of, varying};
+pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
+pub use environment::{environment_notes, environments_between};
 pub use loss::LossPoint;
 pub use mark::Mark;
 pub use measure::{Measure, Measures, Origin, OverRanks, OverTime, Scaling, measure, metric_measure};
@@ -52,4 +56,4 @@ pub use verdict::{
 
 // The plan's values that summaries and cells carry, for whoever draws them.
 pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};
-pub use crate::protocol::{TRACE_METRICS, TraceMetricKind};
+pub use crate::protocol::{Environment, TRACE_METRICS, TraceMetricKind};

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 success, 1 some run did not finish, a claim fails or a cell became worse, 2 bad input or usage, 130 interrupted.
 
+mod cite;
 mod claims;
 mod data;
 mod difference;
@@ -9,6 +10,7 @@ mod export;
 mod figure;
 mod help;
 mod material;
+mod methods;
 mod node;
 mod output;
 mod plan;
@@ -66,6 +68,10 @@ enum Command {
     Papers(claims::PapersArguments),
     /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and the like.
     Export(export::Arguments),
+    /// Print how to cite multicard, and the measurements of a session.
+    Cite(cite::Arguments),
+    /// Write a paragraph on how a session's numbers were measured, from its records.
+    Methods(methods::Arguments),
     /// Write all figures and tables of a session into a folder.
     Report(report::Arguments),
     /// Summarise a report of Nsight Systems: metrics, kernels, API calls, copies, gaps.
@@ -73,7 +79,7 @@ enum Command {
     /// Generate or download data sets.
     #[command(subcommand)]
     Data(data::Command),
-    /// Rebuild, export or import a session.
+    /// Show, rebuild, export or import a session.
     #[command(subcommand)]
     Session(session::Command),
     /// Print the help of a subcommand, a topic or a workload.
@@ -119,6 +125,8 @@ pub fn main() -> ExitCode {
         Some(Command::Claims(arguments)) => claims::run(&arguments),
         Some(Command::Papers(arguments)) => claims::papers(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
+        Some(Command::Cite(arguments)) => cite::run(&arguments),
+        Some(Command::Methods(arguments)) => methods::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Trace(arguments)) => trace::run(&arguments),
         Some(Command::Data(command)) => data::run(command),

@@ -24,6 +24,8 @@ pub enum What {
     Samples,
     /// Observations of whether factors are in effect: one row for each.
     Evidence,
+    /// Environments of runs: one row for each fact.
+    Environment,
 }
 
 /// The file's format.

@@ -11,6 +11,7 @@ mod drawing;
 mod json;
 mod latex;
 mod markdown;
+mod methods;
 mod notes;
 mod number;
 mod palette;
@@ -35,6 +36,7 @@ pub use compare::{Arrangement, Comparison, SettingLevels, compare, level_name, t
 pub use csv::csv_text;
 pub use difference::{Difference, difference};
 pub use drawing::{Figure, figure};
+pub use methods::methods;
 pub use number::{capitalised, duration_text, grouped, significant};
 pub use palette::{COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use published::OfPaper;

@@ -37,7 +37,7 @@ pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use mode::Mode;
-pub use node::{CudaState, Gpu, Node, Nsys, Worker};
+pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
 pub use order::{PlannedRun, order};
 pub use problem::{PlanError, Problem, suggestion};
 pub use remark::remarks;

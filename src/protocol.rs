@@ -1,5 +1,6 @@
 #![doc = include_str!("protocol/protocol.md")]
 
+mod environment;
 mod event;
 mod group;
 mod job;
@@ -8,6 +9,7 @@ mod ranges;
 mod sample;
 mod trace;
 
+pub use environment::{BUILD, Environment};
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MEETING_VARIABLE};
 pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, RankPlace};

@@ -2,6 +2,7 @@
 
 mod archive;
 mod block;
+mod course;
 mod error;
 mod folder;
 mod index;

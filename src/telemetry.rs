@@ -6,6 +6,7 @@
 
 mod cgroup;
 mod delivery;
+mod environment;
 mod gpu;
 mod gpu_use;
 mod host;
@@ -17,6 +18,7 @@ mod ticker;
 mod topology;
 mod visible;
 
+pub use environment::read_environment;
 pub use gpu_use::{in_use, signs_of_use};
 pub use node::read_node;
 pub use sampler::{DEFAULT_INTERVAL, Sampler, TelemetryError};

@@ -1,4 +1,5 @@
-//! Exported tables, read back by pandas and DuckDB and held against the session's own logs.
+//! What leaves the tool: exported tables, read back by pandas and DuckDB and held against the session's own logs; what `diff`,
+//! `session show`, `methods` and `cite` say of real sessions.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -12,7 +13,7 @@ use multicard::store::{Decision, Store};
 use multicard::telemetry::read_node;
 use tempfile::TempDir;
 
-const TABLES: [&str; 5] = ["runs", "steps", "epochs", "samples", "evidence"];
+const TABLES: [&str; 6] = ["runs", "steps", "epochs", "samples", "evidence", "environment"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -150,10 +151,10 @@ fn tables_have_typed_columns_safe_text_and_a_row_for_a_run_that_never_started() 
     assert!(head.starts_with("session,plan,run,run_order,cell,workload,data,mode,traced,repeat,seed,state,"), "{head}");
     assert!(head.ends_with("marks,precision,batch,factor_rank,learning_rate,reading,unit,value,in_tables"), "{head}");
     let first = runs.lines().nth(1).unwrap();
-    assert!(first.starts_with(r#"odd,"'=HYPERLINK(""x""), ""quoted""",0001-a,1,c1,image,"#), "{first}");
+    assert!(first.starts_with(r#"odd,"'=HYPERLINK(""x""), ""quoted""",0001-a,,c1,image,"#), "{first}");
     assert!(first.contains(",'-fp16,64,8,0.5,"), "{first}");
     let never = runs.lines().last().unwrap();
-    assert!(never.contains(",0002-a,2,") && never.ends_with(",'-fp16,auto,8,0.5,,,,false"), "{never}");
+    assert!(never.contains(",0002-a,,") && never.ends_with(",'-fp16,auto,8,0.5,,,,false"), "{never}");
     let steps = export(&["--what", "steps", "--filter", "batch=64 and state=finished"]);
     assert!(steps.lines().next().unwrap().ends_with(",units,warm_up,gradient_norm"), "{steps}");
     assert_eq!(steps.lines().count(), 301);
@@ -180,4 +181,97 @@ fn a_wrong_filter_or_folder_leaves_no_file_and_says_what_is_wrong() {
     assert!(folder.path().join("none.parquet").exists());
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{left:?}");
+}
+
+/// The same session with all times of steps longer, as if its machine had become slower.
+fn slowed(folder: &Path, session: &Path, factor: f64) -> PathBuf {
+    let slow = folder.join("slowed");
+    for entry in fs::read_dir(session.join("runs")).unwrap() {
+        let run = entry.unwrap();
+        let to = slow.join("runs").join(run.file_name());
+        fs::create_dir_all(&to).unwrap();
+        for file in fs::read_dir(run.path()).unwrap() {
+            let file = file.unwrap();
+            let text = fs::read_to_string(file.path()).unwrap();
+            let is_log = file.file_name().to_string_lossy().starts_with("rank-");
+            let line = |line: &str| {
+                let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+                if event["event"] == "step" {
+                    event["duration_s"] = (event["duration_s"].as_f64().unwrap() * factor).into();
+                }
+                event.to_string() + "\n"
+            };
+            let text = if is_log { text.lines().map(line).collect() } else { text };
+            fs::write(to.join(file.file_name()), text).unwrap();
+        }
+    }
+    for file in ["session.toml", "journal.jsonl"] {
+        fs::copy(session.join(file), slow.join(file)).unwrap();
+    }
+    slow
+}
+
+#[test]
+fn a_regression_between_sessions_has_its_exit_code_and_verdicts() {
+    let folder = TempDir::new().unwrap();
+    let before = golden(folder.path(), "repeats");
+    let after = slowed(folder.path(), &before, 1.25);
+    let diff = |before: &Path, after: &Path, arguments: &[&str]| {
+        let mut command = multicard(folder.path());
+        let output = command.arg("diff").arg(before).arg(after).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, table, _) = diff(&before, &after, &[]);
+    assert_eq!((code, table.matches("slower").count()), (Some(1), 2), "{table}");
+    assert!(table.contains("environment before: not recorded"), "{table}");
+    let (code, table, _) = diff(&after, &before, &[]);
+    assert_eq!((code, table.matches("faster").count()), (Some(0), 2), "{table}");
+    let (code, table, _) = diff(&before, &before, &[]);
+    assert_eq!((code, table.matches("equal within 1 %").count()), (Some(0), 2), "{table}");
+    // A difference that is within the asked bound is no regression.
+    let (code, table, _) = diff(&before, &after, &["--equal-within", "0.4"]);
+    assert_eq!((code, table.matches("equal within 40 %").count()), (Some(0), 2), "{table}");
+    let (code, _, said) = diff(&before, &golden(folder.path(), "gpu"), &[]);
+    assert!(code == Some(2) && said.contains("no cell in common"), "{said}");
+}
+
+#[test]
+fn old_sessions_say_what_they_did_not_record() {
+    let folder = TempDir::new().unwrap();
+    let session = golden(folder.path(), "gpu");
+    let said = |arguments: &[&str]| {
+        let output = succeed(multicard(folder.path()).args(arguments).arg(&session));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown = said(&["session", "show"]);
+    assert!(shown.contains("- runs: 8 finished") && shown.ends_with("Not recorded.\n"), "{shown}");
+    let methods = said(&["methods"]);
+    for part in ["NVIDIA H100", "was not recorded", "Each cell has 2 finished repeats", "holds the true median in 50 %"]
+    {
+        assert!(methods.contains(part), "{part:?}: {methods}");
+    }
+    let cited = said(&["cite"]);
+    assert!(cited.contains("@software{multicard,") && cited.contains("@misc{measurements-gpu,"), "{cited}");
+    assert!(cited.contains("8 finished runs of 8") && cited.contains("NVIDIA H100"), "{cited}");
+}
+
+#[test]
+fn energy_of_steady_steps_is_told_for_each_image_of_runs_on_gpus_alone() {
+    let folder = TempDir::new().unwrap();
+    let table = |session: &Path| {
+        let mut command = multicard(folder.path());
+        let output = succeed(command.arg("table").arg(session).args(["--preset", "energy", "--format", "json"]));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let on_gpu = table(&golden(folder.path(), "gpu"));
+    let rows = on_gpu["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let median = |key: &str| row[key]["median"].as_f64().unwrap();
+        // An H100 draws 50 to 700 W; a small network takes well below a joule for each image.
+        assert!((50.0..700.0).contains(&median("power_w")), "{row}");
+        assert!((1e-4..1.0).contains(&median("energy_per_unit_j")), "{row}");
+    }
+    let on_cpu = table(&golden(folder.path(), "repeats"));
+    assert!(on_cpu["notes"].to_string().contains("energy: none, as these runs used no GPU"), "{}", on_cpu["notes"]);
 }

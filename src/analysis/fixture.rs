@@ -36,6 +36,8 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         reason: None,
         placement: None,
         warnings: Vec::new(),
+        environment: None,
+        start_order: None,
         beside: Vec::new(),
         queued_time_s: 1_000.0,
         started_time_s: Some(1_001.0),

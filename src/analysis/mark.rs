@@ -57,8 +57,17 @@ pub enum Mark {
     },
     /// Each of its epochs holds warm-up steps, and so does `epoch_time_s`.
     IncludesWarmUp,
-    /// Its steps became slower (above 0) or faster while it ran: the last fifth over the first, less 1.
-    Drifts(f64),
+    /// Its steps became slower or faster while it ran.
+    Drifts {
+        /// The last fifth of steps over the first, less 1.
+        change: f64,
+        /// By how much the clock of its GPUs changed meanwhile, as a share.
+        clock: Option<f64>,
+        /// By how much its GPUs became warmer meanwhile.
+        warmer_c: Option<f64>,
+    },
+    /// One of its GPUs ran at a lower clock than the others: its clock over the median of all.
+    UnevenClocks(f64),
     /// All of its steps are warm-up: it has no step time and no throughput.
     NoSteadySteps,
     /// A measure was not a finite number and is left out: its key.
@@ -99,6 +108,9 @@ impl Mark {
             add(Self::Shared);
         }
         marks_of_load(&record.telemetry.load).into_iter().for_each(&mut add);
+        if let Some(share) = record.telemetry.load.least_clock_share.filter(|share| *share <= UNEVEN_CLOCK) {
+            add(Self::UnevenClocks(share));
+        }
         if !record.beside.is_empty() {
             add(Self::SharedNode(record.beside.clone()));
         }
@@ -154,7 +166,8 @@ impl Mark {
             Self::Quick { .. } => "quick",
             Self::NotPrecise { .. } => "imprecise",
             Self::IncludesWarmUp => "includes warm-up",
-            Self::Drifts(_) => "drifts",
+            Self::Drifts { .. } => "drifts",
+            Self::UnevenClocks(_) => "uneven clocks",
             Self::NoSteadySteps => "no steady steps",
             Self::NotFinite(_) => "not finite",
             Self::ClockSet => "clock set",
@@ -169,6 +182,9 @@ impl Mark {
 /// Others matter that keep so many CPUs busy, or this share of all, where hardly any is idle.
 const OTHERS_CPUS: f64 = 0.25;
 const OTHERS_SHARE: f64 = 0.05;
+/// A GPU whose clock is at most this share of the median of the run's GPUs holds all of them up: ranks go in step, and 3 % is the
+/// drift within a run that is marked.
+const UNEVEN_CLOCK: f64 = 0.97;
 /// From this share on hardly any CPU is idle.
 const FULL_SHARE: f64 = 0.9;
 /// A hypervisor matters that takes so many CPUs away, or this share of all.
@@ -221,10 +237,19 @@ impl fmt::Display for Mark {
                 )
             }
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
-            Self::Drifts(drift) => {
-                let became = if *drift > 0.0 { "slower" } else { "faster" };
-                write!(f, "its steps became {:.0} % {became} while it ran", 100.0 * drift.abs())
+            Self::Drifts { change, clock, warmer_c } => {
+                let became = if *change > 0.0 { "slower" } else { "faster" };
+                write!(f, "its steps became {:.0} % {became} while it ran", 100.0 * change.abs())?;
+                if let Some(clock) = clock {
+                    write!(f, "; GPU clock {:+.1} %", 100.0 * clock)?;
+                }
+                warmer_c.map_or(Ok(()), |warmer_c| write!(f, "; GPU temperature {warmer_c:+.0} °C"))
             }
+            Self::UnevenClocks(share) => write!(
+                f,
+                "one of its GPUs ran at a clock {:.0} % below the others': steps wait for the slowest",
+                100.0 * (1.0 - share)
+            ),
             Self::NoSteadySteps => write!(f, "all steps are warm-up, none counts"),
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
             Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),

@@ -249,6 +249,7 @@ fn list(units: &str) -> Vec<Measure> {
         let rate = Measure::derived(key, format!("Throughput ({name} {units})"), &format!("{units}/s"));
         Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
     };
+    let one = units.strip_suffix('s').unwrap_or(units);
     let plain = |key: &str, name: &str| Measure::named(key, name, "");
     let share = |key: &str, name: &str| Measure {
         shown_unit: "%".to_owned(),
@@ -277,6 +278,12 @@ fn list(units: &str) -> Vec<Measure> {
         Measure::bytes("warm_up_peak_bytes", "Peak allocated in warm-up").read(Max, OverTime::Max),
         Measure { origin: Origin::Derived, ..Measure::bytes("peak_device_bytes", "Peak on the device") },
         Measure { on_speed: true, ..Measure::derived("energy_j", "Energy", "J").better(Lower) },
+        Measure { on_speed: true, ..Measure::derived("steady_energy_j", "Energy of steady steps", "J").better(Lower) },
+        Measure {
+            on_speed: true,
+            ..Measure::derived("energy_per_unit_j", format!("Energy per {one}"), &format!("J/{one}")).better(Lower)
+        },
+        Measure { on_speed: true, ..Measure::derived("power_w", "Power of all GPUs in steady steps", "W") },
         Measure::time("evaluation_time_s", "Test time per epoch").read(Max, MedianOfSteady),
         Measure::bytes("received_bytes", "Received per epoch and rank").read(Max, Median),
         plain("skipped_updates", "Skipped updates").better(Lower).read(Max, Sum),
@@ -293,6 +300,8 @@ fn list(units: &str) -> Vec<Measure> {
         Measure::derived("temperature_c", "GPU temperature", "°C"),
         Measure::derived("temperature_rise_c", "GPU temperature rise", "°C"),
         Measure::derived("sm_clock_mhz", "GPU clock", "MHz"),
+        share("sm_clock_change", "Change of the GPU clock over the run"),
+        Measure::derived("run_order", "Place in the session", ""),
         plain(PLANNED_STEPS, "Steps of the plan").read(Max, OverTime::Max),
     ]
 }

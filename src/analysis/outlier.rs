@@ -1,5 +1,6 @@
 //! Repeats that stand far off the others of their cell. They are named, never dropped.
 
+use super::condition::{Condition, conditions};
 use super::order::median;
 use super::{Cell, Measure, RunState, RunSummary};
 use crate::plan::Key;
@@ -39,7 +40,7 @@ pub struct Outlier {
     pub median: f64,
     /// The modified z-score: its distance from the median in standard deviations, judged by the median absolute deviation.
     pub score: f64,
-    /// Labels of the run's marks that no other repeat of its cell bears: what may be the reason.
+    /// Labels of the run's marks that no other repeat of its cell bears, and of conditions that set it apart: what may be the reason.
     pub reasons: Vec<&'static str>,
 }
 
@@ -62,17 +63,18 @@ pub fn outliers(cell: &Cell, measure: &Measure) -> Vec<Outlier> {
             value,
             median: middle,
             score,
-            reasons: reasons(run, &told),
+            reasons: reasons(run, &told, &conditions(cell)),
         })
     };
     told.iter().copied().filter_map(stands_off).collect()
 }
 
-fn reasons(run: &RunSummary, others: &[(&RunSummary, f64)]) -> Vec<&'static str> {
+fn reasons(run: &RunSummary, others: &[(&RunSummary, f64)], conditions: &[Condition]) -> Vec<&'static str> {
     let has = |other: &RunSummary, label: &str| other.marks.iter().any(|mark| mark.label() == label);
     let mut labels: Vec<&'static str> = run.marks.iter().map(super::Mark::label).collect();
     labels.dedup();
     labels.retain(|label| others.iter().filter(|(other, _)| has(other, label)).count() == 1);
+    labels.extend(conditions.iter().filter(|one| one.run == run.run).map(|one| one.label));
     labels
 }
 

@@ -15,8 +15,8 @@ use super::steadiness::Steadiness;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
 use crate::plan::image::Strategy;
 use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, WorkloadSpec, workload_or_unknown};
-use crate::protocol::{TraceMetric, TraceOutcome, TraceSummary};
-use crate::store::{RankRecord, RunRecord, StepRecord};
+use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
+use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
 
 /// One epoch of a run, over its ranks.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +91,8 @@ pub struct RunSummary {
     pub losses: Vec<LossPoint>,
     /// What a reader must know.
     pub marks: Vec<Mark>,
+    /// What it ran in, where that was recorded.
+    pub environment: Option<Arc<Environment>>,
     /// Whether a profiler recorded it.
     pub recording: Recording,
     /// What came of the profiler's report, once that is known.
@@ -146,6 +148,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         activity: Vec::new(),
         losses: Vec::new(),
         marks,
+        environment: None,
         recording: Recording::Report,
         trace: Some(TraceOutcome::Imported(Box::new(trace))),
     }
@@ -192,11 +195,16 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         ("step_error".into(), steadiness.error),
         ("peak_device_bytes".into(), record.telemetry.peak_device_bytes.map(|bytes| bytes as f64)),
         ("energy_j".into(), record.telemetry.energy_j),
+        ("steady_energy_j".into(), record.telemetry.steady_energy_j),
+        ("energy_per_unit_j".into(), steady.energy_per_unit_j(record.telemetry.steady_energy_j)),
+        ("power_w".into(), record.telemetry.steady_energy_j.zip(record.telemetry.steady_time_s).map(|(j, s)| j / s)),
         ("others_cpus".into(), record.telemetry.load.others_cpus),
         ("runnable_tasks".into(), record.telemetry.load.runnable),
         ("temperature_c".into(), record.telemetry.load.temperature_c),
         ("temperature_rise_c".into(), record.telemetry.load.temperature_rise_c),
         ("sm_clock_mhz".into(), record.telemetry.load.sm_clock_mhz),
+        ("sm_clock_change".into(), record.telemetry.load.sm_clock_change),
+        ("run_order".into(), record.start_order.map(f64::from)),
     ];
     values.extend(derived.into_iter().filter_map(|(key, value)| Some((key, value?))));
     if let Some(TraceOutcome::Imported(trace)) = &record.trace {
@@ -219,6 +227,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         training,
         mode: record.mode,
         marks: Mark::of_run(record),
+        environment: record.environment.clone(),
         activity: super::activity::activity(record),
         epochs: epochs(&record.ranks, folded.of_epochs),
         recording: if record.traced { Recording::Traced } else { Recording::Plain },
@@ -236,7 +245,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         summary.marks.push(Mark::IncludesWarmUp);
     }
     if let Some(drift) = steadiness.drift.filter(|_| steadiness.drifts) {
-        summary.marks.push(Mark::Drifts(drift));
+        let LoadRecord { sm_clock_change: clock, temperature_rise_c: warmer_c, .. } = record.telemetry.load;
+        summary.marks.push(Mark::Drifts { change: drift, clock, warmer_c });
     }
     if steady.times_s.is_empty() && record.ranks.iter().any(|rank| !rank.steps.is_empty()) {
         summary.marks.push(Mark::NoSteadySteps);
@@ -279,6 +289,11 @@ impl<'a> Steady<'a> {
             processed_units,
             load_wait_s: (count > 0).then(|| wait_s / count as f64),
         }
+    }
+
+    /// Joules for each distinct unit.
+    fn energy_per_unit_j(&self, energy_j: Option<f64>) -> Option<f64> {
+        energy_j.filter(|_| self.distinct_units > 0.0).map(|energy_j| energy_j / self.distinct_units)
     }
 
     /// Units a second; a clock that did not move forward tells none, and a time that is not finite has no rate.

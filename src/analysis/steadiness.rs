@@ -51,7 +51,7 @@ impl Steadiness {
 }
 
 /// Kendall's S of a series against time: pairs that rise less pairs that fall (H. B. Mann, *Econometrica* 13(3), 1945).
-fn kendall(values: &[f64]) -> i32 {
+pub(super) fn kendall(values: &[f64]) -> i32 {
     let sign = |a: f64, b: f64| i32::from(b > a) - i32::from(b < a);
     (0..values.len())
         .flat_map(|i| (i + 1..values.len()).map(move |j| (i, j)))

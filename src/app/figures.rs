@@ -60,6 +60,8 @@ pub enum FiguresCommand {
     Choose,
     /// Write the file.
     Export,
+    /// Copy a paragraph on how the figure's numbers were measured.
+    CopyMethods,
     /// Open a figure file.
     Open(PathBuf),
 }
@@ -83,6 +85,7 @@ pub struct FiguresState {
     work: Option<Promise<Result<Drawn, String>>>,
     stale: bool,
     exporting: Option<Promise<Exported>>,
+    describing: Option<Promise<Result<String, String>>>,
     choosing: Option<Promise<Option<PathBuf>>>,
     opening: Option<(PathBuf, Promise<Result<Provenance, ReadError>>)>,
 }
@@ -101,6 +104,7 @@ impl Default for FiguresState {
             work: None,
             stale: true,
             exporting: None,
+            describing: None,
             choosing: None,
             opening: None,
         }
@@ -120,7 +124,11 @@ impl FiguresState {
 
     /// Whether a figure is being drawn, exported, opened or chosen.
     pub fn is_busy(&self) -> bool {
-        self.stale || self.work.is_some() || self.exporting.is_some() || self.opening.is_some()
+        self.stale
+            || self.work.is_some()
+            || self.exporting.is_some()
+            || self.describing.is_some()
+            || self.opening.is_some()
     }
 }
 
@@ -170,6 +178,7 @@ impl State {
             FiguresCommand::Path(text) => figures.path = text,
             FiguresCommand::Choose => self.choose_export(context),
             FiguresCommand::Export => self.export_figure(context),
+            FiguresCommand::CopyMethods => self.describe_figure(context),
             FiguresCommand::Open(file) => self.open_figure(file, context),
         }
         let figures = &mut self.figures;
@@ -191,7 +200,7 @@ impl State {
                 Err(work) => figures.work = Some(work),
             }
         }
-        self.poll_export();
+        self.poll_export(context);
         self.poll_open_figure(requests);
         // One at a time, and only while the screen is shown; later changes start another one.
         if self.figures.stale && self.figures.work.is_none() && self.screen == Screen::Figures {

@@ -43,6 +43,8 @@ enum WhatName {
     Samples,
     /// A row for each observation of whether a factor is in effect.
     Evidence,
+    /// A row for each fact of a run's environment: driver, libraries, settings.
+    Environment,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,6 +63,7 @@ impl From<WhatName> for What {
             WhatName::Epochs => Self::Epochs,
             WhatName::Samples => Self::Samples,
             WhatName::Evidence => Self::Evidence,
+            WhatName::Environment => Self::Environment,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::material::{Material, saved};
 use super::study::check_baseline;
 use super::{OK, Outcome, say, session_folder};
 use crate::figure::paper::{self, PaperFormat};
-use crate::figure::{Chart, Figure, Format, Study, capitalised, find_study, presets, render};
+use crate::figure::{self, Chart, Figure, Format, Study, capitalised, find_study, presets, render};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -69,6 +69,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         write_tables(out, &id, &figure)?;
         figure.notes().iter().for_each(|note| readme += &format!("- {}\n", escape(note)));
     }
+    let study = Study::default();
+    let methods = figure::methods(&material.sources(), &study, std::slice::from_ref(&material.origin));
+    readme += &format!("\n## Methods\n\n{}\n", escape(&methods));
     for plan in &material.origin.plans {
         let file = out.join("plans").join(format!("{}.toml", file_name(&plan.id)));
         paper::write_file(&file, plan.toml.as_bytes())?;

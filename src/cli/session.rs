@@ -1,5 +1,6 @@
-//! `multicard session`: rebuilds, exports and imports sessions.
+//! `multicard session`: shows, rebuilds, exports and imports sessions.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -8,13 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
-use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say, session_folder};
+use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say, session_folder};
 use crate::session::default_sessions_folder;
-use crate::store::{self, ArchiveError, ArchiveProgress};
+use crate::store::{self, ArchiveError, ArchiveProgress, Reader};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
+    /// Show a session: its plans, the states of its runs, and the environments they ran in.
+    Show {
+        /// Session folder, or the name of a session in the default folder.
+        session: PathBuf,
+        /// Output format.
+        #[arg(long, value_enum, default_value_t = Format::Md)]
+        format: Format,
+    },
     /// Rebuild the index from the logs.
     Rebuild {
         /// Session folder, or the name of a session in the default folder.
@@ -41,6 +51,7 @@ pub(super) enum Command {
 
 pub(super) fn run(command: Command) -> Outcome {
     match command {
+        Command::Show { session, format } => show(&session_folder(&session)?, format),
         Command::Rebuild { session } => rebuild(&session_folder(&session)?),
         Command::Export { session, out } => {
             let session = session_folder(&session)?;
@@ -56,6 +67,91 @@ pub(super) fn run(command: Command) -> Outcome {
             let work = |progress: ArchiveProgress<'_>| store::import_session(&file, &session, progress);
             transfer("importing", work, |()| format!("session {}", session.display()))
         }
+    }
+}
+
+/// What `session show` tells.
+#[derive(Serialize)]
+struct Shown {
+    session: String,
+    machine: String,
+    plans: Vec<ShownPlan>,
+    /// Runs by state.
+    runs: BTreeMap<&'static str, usize>,
+    /// Facts of the environments of runs, each value with the number of runs that have it.
+    environment: Vec<ShownFact>,
+    /// Runs without a recorded environment.
+    environment_not_recorded: usize,
+}
+
+#[derive(Serialize)]
+struct ShownPlan {
+    plan: String,
+    name: String,
+}
+
+#[derive(Serialize)]
+struct ShownFact {
+    key: String,
+    name: String,
+    values: BTreeMap<String, usize>,
+}
+
+fn show(folder: &Path, format: Format) -> Outcome {
+    let reader = Reader::open(folder)?;
+    let runs = reader.headings()?;
+    let started: Vec<_> = runs.iter().filter(|run| run.started_time_s.is_some()).collect();
+    let mut environment: Vec<ShownFact> = Vec::new();
+    for (key, name, value) in started.iter().filter_map(|run| run.environment.as_ref()).flat_map(|one| one.facts()) {
+        let place = environment.iter().position(|fact| fact.key == key).unwrap_or_else(|| {
+            environment.push(ShownFact { key: key.to_owned(), name: name.to_owned(), values: BTreeMap::new() });
+            environment.len() - 1
+        });
+        *environment[place].values.entry(value.to_owned()).or_default() += 1;
+    }
+    let mut states: BTreeMap<&'static str, usize> = BTreeMap::new();
+    runs.iter().for_each(|run| *states.entry(run.state.name()).or_default() += 1);
+    let node = reader.node()?;
+    let plans = reader.plans()?.into_iter().map(|(plan, name, _)| ShownPlan { plan, name });
+    let shown = Shown {
+        session: folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        machine: format!("{}: {}, {}", node.hostname, node.cpu_model, node.system),
+        plans: plans.collect(),
+        runs: states,
+        environment,
+        environment_not_recorded: started.iter().filter(|run| run.environment.is_none()).count(),
+    };
+    match format {
+        Format::Md => print(&shown.markdown(started.len()))?,
+        Format::Json => print(&serde_json::to_string_pretty(&shown)?)?,
+    }
+    Ok(OK)
+}
+
+impl Shown {
+    fn markdown(&self, started: usize) -> String {
+        let states: Vec<String> = self.runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let states = if states.is_empty() { "none".to_owned() } else { states.join(", ") };
+        let mut text = format!("# Session {}\n\n- created on {}\n- runs: {states}\n", self.session, self.machine);
+        for ShownPlan { plan, name } in &self.plans {
+            text += &format!("- plan {plan}: {name}\n");
+        }
+        text += "\n## Environment of its runs\n\n";
+        if self.environment.is_empty() {
+            return text + "Not recorded.\n";
+        }
+        text += "| Fact | Value | Runs |\n|---|---|---:|\n";
+        for fact in &self.environment {
+            let told: usize = fact.values.values().sum();
+            let differs = if fact.values.len() > 1 || told < started { " (differs)" } else { "" };
+            for (value, count) in &fact.values {
+                text += &format!("| {}{differs} | {} | {count} |\n", fact.name, value.replace('|', "\\|"));
+            }
+        }
+        if self.environment_not_recorded > 0 {
+            text += &format!("\nNot recorded of {} of {started} runs.\n", self.environment_not_recorded);
+        }
+        text
     }
 }
 

@@ -17,7 +17,7 @@ use crate::store::{Decision, Reader, Store};
 #[derive(Args)]
 pub(super) struct StudyArguments {
     /// Start from this built-in study: times (unless --form is given), loading, loss, memory, scaling, speedup, effects, tornado,
-    /// interactions, pareto, steadiness, repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
+    /// interactions, pareto, steadiness, energy, repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Start from this study, which the session keeps or multicard has built in; see `multicard study`.

@@ -85,13 +85,13 @@ const EVIDENCE: [(&str, Kind); 6] = [
     ("seen", Kind::Text),
     ("in_effect", Kind::Flag),
 ];
+const ENVIRONMENT: [(&str, Kind); 3] = [("fact", Kind::Text), ("name", Kind::Text), ("value_text", Kind::Text)];
 /// Rows between two looks whether to stop.
 const STOP_ROWS: u64 = 1 << 12;
 
-/// A run and its place in the session's order.
+/// A run and its levels.
 pub(super) struct Heading {
     pub run: String,
-    pub order: usize,
     levels: Levels,
 }
 
@@ -125,14 +125,14 @@ impl Facts for Listed<'_> {
 
 /// The runs that a filter admits, in the order they were queued.
 pub(super) fn listed(reader: &Reader, filter: &Filter) -> Result<Vec<Heading>, StoreError> {
-    let admitted = |(order, record): (usize, RunRecord)| {
+    let admitted = |record: RunRecord| {
         let levels = record.levels.iter().map(|(_, level)| level.to_string());
         let words = [record.run.clone(), record.cell.clone(), record.plan.clone(), record.data.to_string()];
         let words = words.into_iter().chain(levels).collect::<Vec<_>>().join(" ").to_lowercase();
         let is_admitted = filter.admits(&Listed { record: &record, words });
-        is_admitted.then_some(Heading { run: record.run, order, levels: record.levels })
+        is_admitted.then_some(Heading { run: record.run, levels: record.levels })
     };
-    Ok(reader.headings()?.into_iter().enumerate().filter_map(|(place, run)| admitted((place + 1, run))).collect())
+    Ok(reader.headings()?.into_iter().filter_map(admitted).collect())
 }
 
 fn fixed(what: What) -> &'static [(&'static str, Kind)] {
@@ -142,6 +142,7 @@ fn fixed(what: What) -> &'static [(&'static str, Kind)] {
         What::Epochs => &EPOCHS,
         What::Samples => &SAMPLES,
         What::Evidence => &EVIDENCE,
+        What::Environment => &ENVIRONMENT,
     }
 }
 
@@ -195,7 +196,7 @@ fn factors(listed: &[Heading]) -> Vec<(Key, Kind)> {
 
 /// The name of a factor's column: its key, unless a table has a column of that name.
 fn factor_column(key: &Key) -> Key {
-    let fixed = [&HEAD[..], &RUNS, &STEPS, &EPOCHS, &SAMPLES, &EVIDENCE];
+    let fixed = [&HEAD[..], &RUNS, &STEPS, &EPOCHS, &SAMPLES, &EVIDENCE, &ENVIRONMENT];
     let is_taken = fixed.iter().copied().flatten().any(|(name, _)| key == name);
     if is_taken { format!("factor_{key}").into() } else { key.clone() }
 }
@@ -236,7 +237,7 @@ pub(super) fn write_run(
         session.into(),
         (&*record.plan).into(),
         (&*record.run).into(),
-        (heading.order as u64).into(),
+        record.start_order.into(),
         (&*record.cell).into(),
         (&*record.workload.key).into(),
         (&*data).into(),
@@ -266,6 +267,7 @@ pub(super) fn write_run(
         What::Epochs => record.ranks.iter().try_for_each(|rank| epochs(rank, &summary, rows)),
         What::Samples => samples(reader, &record, rows),
         What::Evidence => evidence(&record, rows),
+        What::Environment => environment(&record, rows),
     }
 }
 
@@ -411,6 +413,14 @@ fn sample_rows(sample: &Sample, started_time_s: Option<f64>, rows: &mut Rows) ->
         add("rank", &known)?;
     }
     Ok(())
+}
+
+/// The facts of a run's environment. One whose environment is not recorded has a row that says so.
+fn environment(record: &RunRecord, rows: &mut Rows) -> Result<(), ExportError> {
+    let Some(environment) = &record.environment else {
+        return rows.add(&[Value::Unknown, Value::Unknown, Value::Unknown]);
+    };
+    environment.facts().try_for_each(|(key, name, value)| rows.add(&[key.into(), name.into(), value.into()]))
 }
 
 /// Evidence of ranks and of the profiler's report.

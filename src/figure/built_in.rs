@@ -127,6 +127,22 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             &["step_time_s", "step_spread", "step_drift", "step_lag_one", "step_error"],
         ),
         study(
+            "energy",
+            "joules for each image or token, power, clock and temperature of the GPUs in steady steps",
+            Form::Bars,
+            "energy_per_unit_j",
+            &[
+                "energy_per_unit_j",
+                "steady_energy_j",
+                "power_w",
+                "step_time_s",
+                "sm_clock_mhz",
+                "temperature_c",
+                "temperature_rise_c",
+                "run_order",
+            ],
+        ),
+        study(
             "repeats",
             "every repeat of every cell",
             Form::Repeats,

@@ -93,11 +93,11 @@ pub struct Comparison {
 }
 
 /// The cells of a study.
-struct Chosen<'a> {
+pub(super) struct Chosen<'a> {
     /// Those of its kind.
-    all: Vec<Cell<'a>>,
+    pub(super) all: Vec<Cell<'a>>,
     /// Those that its filter leaves.
-    shown: Vec<Cell<'a>>,
+    pub(super) shown: Vec<Cell<'a>>,
     /// What differs among all of them.
     settings: Vec<Setting>,
     /// What differs among those that are shown.
@@ -106,7 +106,7 @@ struct Chosen<'a> {
     /// Cells with a profiler's report.
     recorded: usize,
     /// Cells whose runs a profiler recorded.
-    traced: usize,
+    pub(super) traced: usize,
     /// What is shown of them.
     study: Study,
     /// What was asked for and is not there.
@@ -114,7 +114,7 @@ struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    fn new(sources: &[Source<'a>], study: &Study) -> Self {
+    pub(super) fn new(sources: &[Source<'a>], study: &Study) -> Self {
         let mut all = cells_of(sources);
         let count = |of: fn(Recording) -> bool| all.iter().filter(|cell| of(cell.recording())).count();
         let (recorded, traced) = (count(|of| of != Recording::Plain), count(|of| of == Recording::Traced));
@@ -138,7 +138,7 @@ impl<'a> Chosen<'a> {
         if self.shown_settings.is_empty() { &self.settings } else { &self.shown_settings }
     }
 
-    fn baseline(&self) -> Baseline<'_> {
+    pub(super) fn baseline(&self) -> Baseline<'_> {
         Baseline::find(&self.study, &self.all, &self.shown)
     }
 
@@ -146,7 +146,7 @@ impl<'a> Chosen<'a> {
         of_paper(&self.study, &self.shown, self.all.iter().flat_map(|cell| cell.runs.iter().copied()))
     }
 
-    fn table(&self, baseline: &Baseline) -> Table {
+    pub(super) fn table(&self, baseline: &Baseline) -> Table {
         let study = &self.study;
         let mut table = if study.form.is_of_effects() {
             effects::table(study, &self.shown, baseline)

@@ -1,6 +1,6 @@
 //! A table as CSV (RFC 4180 with plain newlines): full precision, one column for each part of a value.
 
-use super::study::VERDICT;
+use super::study::is_verdict;
 use super::{CellValue, Table};
 use crate::analysis::Level;
 
@@ -33,8 +33,9 @@ pub(super) fn render(table: &Table) -> String {
             head.extend(["median", "low", "high", "n", "method"].map(|part| format!("{}_{part}", column.key)));
         } else {
             head.push(column.key.to_string());
-            if column.key == VERDICT {
-                head.extend(["p", "p_holm", "detectable", "equal_within"].map(|part| format!("{VERDICT}_{part}")));
+            if is_verdict(&column.key) {
+                let parts = ["p", "p_holm", "detectable", "equal_within"];
+                head.extend(parts.map(|part| format!("{}_{part}", column.key)));
             }
         }
     }
@@ -64,7 +65,7 @@ pub(super) fn render(table: &Table) -> String {
                     fields.push(value.method.name().to_owned());
                 }
                 CellValue::Missing => {
-                    let parts = if column.is_measure || column.key == VERDICT { 5 } else { 1 };
+                    let parts = if column.is_measure || is_verdict(&column.key) { 5 } else { 1 };
                     fields.extend(std::iter::repeat_n(String::new(), parts));
                 }
             }

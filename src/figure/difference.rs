@@ -1,8 +1,12 @@
 //! Two sessions cell by cell: which cells became faster or slower, with verdicts.
 
-use super::ratio::by_repeat;
+use super::notes::verdict_note;
+use super::ratio::{by_repeat, finished};
+use super::study::VERDICT;
 use super::table::{CellValue, Column, Row, Table};
-use crate::analysis::{Better, Cell, Measure, Verdict, judge, log_ratios, ratio, summarise, varying};
+use crate::analysis::{
+    Better, Cell, Mark, Measure, Verdict, environments_between, judge, log_ratios, ratio, summarise, varying,
+};
 
 /// What a comparison of two sessions says.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +15,14 @@ pub struct Difference {
     pub table: Table,
     /// Cells that became worse: slower, or lower where high is good.
     pub worse: usize,
+}
+
+/// The marks of a cell's finished runs, each once.
+fn marks<'a>(which: &'a str, cell: &'a Cell) -> impl Iterator<Item = String> + use<'a> {
+    let mut labels: Vec<&str> = finished(cell).flat_map(|run| &run.marks).map(Mark::label).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    labels.into_iter().map(move |label| format!("{which}: {label}"))
 }
 
 /// Compares the cells that two sessions share by a measure: `before` and `after` are the cells of one session each. Ratios are the
@@ -31,7 +43,7 @@ pub fn difference(before: &[Cell], after: &[Cell], measure: &Measure, equal_with
         if measure.better == Better::Lower { (old, new) } else { (new, old) }
     };
     let logs: Vec<Vec<f64>> = pairs.iter().map(sides).map(|(over, base)| log_ratios(&over, &base)).collect();
-    let judged = judge(&logs, measure.on_speed, equal_within);
+    let judged = judge(&logs, measure.is_speed(), equal_within);
     let is_worse = |verdict: Verdict| matches!(verdict, Verdict::Slower | Verdict::Lower);
     let plain = |key: &str, name: &str, unit: &str| Column {
         key: key.into(),
@@ -54,19 +66,14 @@ pub fn difference(before: &[Cell], after: &[Cell], measure: &Measure, equal_with
     columns.push(of_measure("before", &format!("{}, before", measure.name)));
     columns.push(of_measure("after", &format!("{}, after", measure.name)));
     columns.push(Column { is_measure: true, ..plain("better", "Times as good", "×") });
-    columns.push(plain("verdict", "Verdict", ""));
+    columns.push(plain(VERDICT, "Verdict", ""));
     let value = |value| Option::map_or(value, CellValue::Missing, CellValue::Measure);
     let median = |cell: &Cell| summarise(&by_repeat(cell, key).iter().map(|pair| pair.1).collect::<Vec<_>>());
     let rows = pairs.iter().zip(&judged).map(|(pair, judgement)| {
         let (old, new) = *pair;
         let (over, base) = sides(pair);
         let levels = settings.iter().map(|one| old.level(&one.key).map_or(CellValue::Missing, CellValue::Level));
-        let verdict = match judgement.verdict {
-            Verdict::Higher => "better".to_owned(),
-            Verdict::Lower => "worse".to_owned(),
-            _ => judgement.to_string(),
-        };
-        let rest = [value(median(old)), value(median(new)), value(ratio(&over, &base)), CellValue::Text(verdict)];
+        let rest = [value(median(old)), value(median(new)), value(ratio(&over, &base)), CellValue::Verdict(*judgement)];
         Row {
             session: String::new(),
             cell: old.id.to_owned(),
@@ -74,17 +81,18 @@ pub fn difference(before: &[Cell], after: &[Cell], measure: &Measure, equal_with
             levels: old.levels.clone(),
             runs: by_repeat(old, key).len(),
             values: levels.chain(rest).collect(),
-            marks: Vec::new(),
+            marks: marks("before", old).chain(marks("after", new)).collect(),
         }
     });
     let rows: Vec<Row> = rows.collect();
-    let only =
-        |count: usize, which: &str| format!("{} cells are {which} alone and compared with nothing", count - rows.len());
-    let notes = vec![
-        format!("{} cells of both sessions; above 1 is better; repeats are paired by their number", rows.len()),
-        only(before.len(), "before"),
-        only(after.len(), "after"),
-    ];
+    let mut notes =
+        vec![format!("cells in both sessions: {}; above 1 is better; repeats are paired by their number", rows.len())];
+    let only = (before.len() - rows.len(), after.len() - rows.len());
+    if only != (0, 0) {
+        notes.push(format!("not compared: {} cells of the session before alone, {} of the one after", only.0, only.1));
+    }
+    notes.extend(verdict_note(&columns, &rows));
+    let notes = notes.into_iter().chain(environments_between(before, after)).collect();
     let worse = judged.iter().filter(|judgement| is_worse(judgement.verdict)).count();
     Difference { table: Table { study: "diff".to_owned(), columns, rows, notes }, worse }
 }
@@ -110,10 +118,17 @@ mod tests {
         let after = session(&[("fp32", 0.12), ("fp16", 0.05), ("bf16", 0.05)], 1);
         let found = difference(&cells(&before), &cells(&after), measure("step_time_s").unwrap(), 0.01);
         assert_eq!((found.table.rows.len(), found.worse), (2, 1));
-        let verdicts: Vec<&CellValue> = found.table.rows.iter().map(|row| row.values.last().unwrap()).collect();
-        let texts = ["slower", "equal within 1 %"].map(|text| CellValue::Text(text.to_owned()));
-        assert_eq!(verdicts, texts.iter().collect::<Vec<_>>());
-        assert!(found.table.notes[1].starts_with("1 cells are before alone"), "{:?}", found.table.notes);
+        let verdict = |row: &Row| match row.values.last().unwrap() {
+            CellValue::Verdict(judged) => judged.to_string(),
+            other => panic!("{other:?} is no verdict"),
+        };
+        let verdicts: Vec<String> = found.table.rows.iter().map(verdict).collect();
+        assert_eq!(verdicts, ["slower", "equal within 1 %"]);
+        assert!(
+            found.table.notes[1].starts_with("not compared: 1 cells of the session before"),
+            "{:?}",
+            found.table.notes
+        );
         let back = difference(&cells(&after), &cells(&before), measure("images_per_s").unwrap(), 0.01);
         assert_eq!(back.worse, 0);
     }

@@ -4,10 +4,11 @@ use super::baseline::Baseline;
 use super::number::significant;
 use super::ratio::{by_repeat, finished};
 use super::sibling::Against;
-use super::study::{RATE, RATIO, SPEEDUP, VERDICT};
+use super::study::{RATE, RATIO, SPEEDUP, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Judgement, Measure, Method, RunState, held, measure_of, outliers, range, spread, usual_spread, varying,
+    Cell, Condition, Judgement, Measure, Method, RunState, conditions, environment_notes, held, measure_of, outliers,
+    range, session_drift, spread, usual_spread, varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -34,16 +35,8 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
                 .to_owned(),
         );
     }
-    if shows(SPEEDUP) {
-        notes.push(baseline_note(cells, baseline));
-    }
-    notes.extend(columns.iter().filter_map(|column| Against::find(&column.key)).map(Against::note));
-    if shows(RATIO) {
-        notes.push(ratio_note(cells, baseline));
-    }
-    if shows(VERDICT) {
-        notes.extend(verdict_note(columns, rows));
-    }
+    notes.extend(summary_of_baseline(cells, columns, baseline));
+    notes.extend(verdict_note(columns, rows));
     if columns.iter().any(|column| column.shown_unit == "GB") {
         notes.push("1 GB is 10^9 bytes; peaks are of the rank or GPU with the most".to_owned());
     }
@@ -57,7 +50,11 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     }
     notes.extend(spread_note(cells, columns));
     notes.extend(outlier_notes(cells, columns));
+    notes.extend(condition_notes(cells));
+    notes.extend(session_drift_note(cells, columns));
+    notes.extend(energy_note(cells, columns, rows));
     notes.extend(device_note(cells));
+    notes.extend(environment_notes(cells));
     notes.extend(mark_notes(cells));
     notes.extend(unfinished_note(cells));
     notes
@@ -120,25 +117,39 @@ pub(super) fn coverage_text(n: usize) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// How verdicts were made.
+/// How verdicts were made; each column of them is a family.
 pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Option<String> {
-    let place = columns.iter().position(|column| column.key == VERDICT)?;
-    let judged: Vec<&Judgement> = rows
+    let judged_in = |place: usize| -> Vec<&Judgement> {
+        let values = rows.iter().map(|row| &row.values[place]);
+        values.filter_map(|value| if let CellValue::Verdict(judged) = value { Some(judged) } else { None }).collect()
+    };
+    let families: Vec<Vec<&Judgement>> = columns
         .iter()
-        .filter_map(|row| if let CellValue::Verdict(judged) = &row.values[place] { Some(judged) } else { None })
+        .enumerate()
+        .filter(|(_, column)| is_verdict(&column.key))
+        .map(|(place, _)| judged_in(place))
+        .filter(|judged| !judged.is_empty())
         .collect();
-    let tested = judged.iter().filter(|one| one.p.is_some()).count();
-    let within = 100.0 * judged.first()?.equal_within;
+    let within = 100.0 * families.first()?.first()?.equal_within;
+    let mut tested: Vec<usize> =
+        families.iter().map(|judged| judged.iter().filter(|one| one.p.is_some()).count()).collect();
+    tested.sort_unstable();
+    tested.dedup();
     let power = "\"could show\" is the smallest difference that these repeats show in 80 % of cases";
-    Some(match tested {
-        0 => "verdicts: none, as no two repeats form pairs".to_owned(),
-        1 => format!(
+    Some(match tested.as_slice() {
+        [0] => "verdicts: none, as no two repeats form pairs".to_owned(),
+        [1] => format!(
             "verdict: Student's t on logarithms of paired ratios at 5 %, equality within {within} % by two one-sided tests; {power}"
         ),
-        _ => format!(
-            "verdicts: Student's t on logarithms of paired ratios, equality within {within} % by two one-sided tests, at 5 % over all \
-             {tested} comparisons (Holm); {power}"
-        ),
+        counts => {
+            let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
+            let of = if families.len() == 1 { "over all" } else { "over each column's" };
+            format!(
+                "verdicts: Student's t on logarithms of paired ratios, equality within {within} % by two one-sided tests, at 5 % {of} \
+                 {} comparisons (Holm); {power}",
+                counts.join(" or ")
+            )
+        }
     })
 }
 
@@ -192,6 +203,52 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
         }));
     }
     notes
+}
+
+/// Repeats whose GPUs were slower or warmer than those of the others.
+fn condition_notes(cells: &[Cell]) -> Vec<String> {
+    let found = cells.iter().flat_map(conditions);
+    found.map(|Condition { run, label, text }| format!("{label}: {run}: {text}")).collect()
+}
+
+/// Whether the first measure of speed drifted with the order of runs.
+fn session_drift_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
+    let mut measures = columns.iter().filter_map(|column| measure_of(cells, &column.key));
+    let measure = measures.find(|measure| measure.on_speed)?;
+    let drift = session_drift(cells, measure)?;
+    let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
+    let mut note = format!(
+        "drift over the session: {} of the last fifth of {} runs {} against the first fifth, in the order of their starts",
+        measure.name.to_lowercase(),
+        drift.runs,
+        percent(drift.change)
+    );
+    note += &drift.clock.map_or(String::new(), |clock| format!("; GPU clock {}", percent(clock)));
+    note += &drift.warmer_c.map_or(String::new(), |warmer_c| format!("; GPU temperature {warmer_c:+.0} °C"));
+    Some(note + "; ratios are paired by repeat, which keeps it out of them where runs are interleaved")
+}
+
+/// Why energies are empty.
+fn energy_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Option<String> {
+    const ENERGIES: [&str; 4] = ["energy_j", "steady_energy_j", "energy_per_unit_j", "power_w"];
+    let is_empty = |place: usize| rows.iter().all(|row| row.values[place] == CellValue::Missing);
+    let mut places = columns.iter().enumerate().filter(|(_, column)| ENERGIES.contains(&&*column.key));
+    places.find(|(place, _)| is_empty(*place))?;
+    let on_cpus = cells.iter().flat_map(finished).all(|run| run.device.as_deref() == Some("cpu"));
+    Some(if on_cpus {
+        "energy: none, as these runs used no GPU".to_owned()
+    } else {
+        "energy: none, as not all of the runs' GPUs told their energy or power while steps counted".to_owned()
+    })
+}
+
+/// What ratios and speed-ups of a table are over.
+pub(super) fn summary_of_baseline(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Vec<String> {
+    let shows = |key: &str| columns.iter().any(|column| column.key == key);
+    let speedup = shows(SPEEDUP).then(|| baseline_note(cells, baseline));
+    let against = columns.iter().filter_map(|column| Against::find(&column.key)).map(Against::note);
+    let ratio = shows(RATIO).then(|| ratio_note(cells, baseline));
+    speedup.into_iter().chain(against).chain(ratio).collect()
 }
 
 fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {

@@ -1,11 +1,16 @@
 //! The papers' "efficiency": training time of the cell that differs in one factor alone, over the cell's own.
 
-use super::ratio::over_baseline;
-use crate::analysis::{Cell, Intervals, Value};
+use std::collections::HashMap;
+
+use super::ratio::{by_repeat, over_baseline};
+use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Value, judge, log_ratios};
 
 /// The papers' runs train for so many epochs that their total time is that of training. A short run's is mostly start and warm-up,
 /// whose ratios may have the wrong sign.
 const TIME: &str = "training_time_s";
+
+/// What ends the key of a column of verdicts.
+const VERDICT_SUFFIX: &str = "_verdict";
 
 /// A column that holds each cell against its sibling with one certain level.
 pub(super) struct Against {
@@ -30,13 +35,47 @@ impl Against {
         COLUMNS.iter().find(|column| column.key == key)
     }
 
+    /// The column whose verdicts stand under this key.
+    pub(super) fn of_verdict(key: &str) -> Option<&'static Self> {
+        key.strip_suffix(VERDICT_SUFFIX).and_then(Self::find)
+    }
+
+    /// The key of the column of verdicts beside this one.
+    pub(super) fn verdict_key(&self) -> Key {
+        format!("{}{VERDICT_SUFFIX}", self.key).into()
+    }
+
+    /// The heading of the column of verdicts.
+    pub(super) fn verdict_name(&self) -> String {
+        let (factor, level) = self.sibling;
+        format!("Verdict against {factor} = {level}")
+    }
+
+    fn sibling_of<'a>(&self, cell: &Cell, cells: &'a [Cell<'a>]) -> Option<&'a Cell<'a>> {
+        let (factor, level) = self.sibling;
+        cells.iter().find(|other| {
+            other.is_like(cell, &[factor]) && other.level(factor).is_some_and(|found| found.to_string() == level)
+        })
+    }
+
     /// What stands in a cell's row; nothing where its sibling is not among the cells.
     pub(super) fn value(&self, cell: &Cell, cells: &[Cell]) -> Option<Value> {
-        let (factor, level) = self.sibling;
-        let is_sibling = |other: &&Cell| {
-            other.is_like(cell, &[factor]) && other.level(factor).is_some_and(|found| found.to_string() == level)
-        };
-        over_baseline(cell, cells.iter().find(is_sibling), TIME, Intervals::ByCount)
+        over_baseline(cell, self.sibling_of(cell, cells), TIME, Intervals::ByCount)
+    }
+
+    /// What repeats say of each shown cell against its sibling among all cells; the whole column is one family.
+    pub(super) fn verdicts(&self, shown: &[Cell], all: &[Cell], equal_within: f64) -> HashMap<CellKey, Judgement> {
+        let mut family = Vec::new();
+        let mut keys = Vec::new();
+        for cell in shown {
+            let sibling = self.sibling_of(cell, all).filter(|sibling| sibling.key() != cell.key());
+            let (own, base) = (by_repeat(cell, TIME), sibling.map(|sibling| by_repeat(sibling, TIME)));
+            if let Some(base) = base.filter(|base| !base.is_empty() && !own.is_empty()) {
+                family.push(log_ratios(&base, &own));
+                keys.push(cell.key());
+            }
+        }
+        keys.into_iter().zip(judge(&family, true, equal_within)).collect()
     }
 
     /// How the column was made.

@@ -382,6 +382,13 @@ impl Study {
         {
             measures.insert(place + 1, VERDICT.into());
         }
+        if !self.by_epoch {
+            let beside = |key: Key| {
+                let verdict = Against::find(&key).map(Against::verdict_key);
+                [key].into_iter().chain(verdict)
+            };
+            measures = measures.into_iter().flat_map(beside).collect();
+        }
         let mut seen = Vec::new();
         measures.retain(|key| {
             let new = !seen.contains(key);
@@ -469,9 +476,14 @@ fn is_measure(cells: &[Cell], key: &str) -> bool {
     key == SPEEDUP || measure_of(cells, key).is_some()
 }
 
+/// Whether a column of this key holds verdicts.
+pub(super) fn is_verdict(key: &str) -> bool {
+    key == VERDICT || Against::of_verdict(key).is_some()
+}
+
 /// Whether a table can have a column of this key.
 fn is_column(cells: &[Cell], key: &str) -> bool {
-    [RATIO, VERDICT, FRONT].contains(&key) || is_measure(cells, key) || Against::find(key).is_some()
+    [RATIO, FRONT].contains(&key) || is_verdict(key) || is_measure(cells, key) || Against::find(key).is_some()
 }
 
 /// The measures of these runs that can be drawn: their keys and names, in the order of columns.

@@ -8,20 +8,20 @@ use super::ratio::{by_repeat, finished, judge_cells, over_baseline};
 use super::sibling::Against;
 use super::study::{FRONT, RATE, RATIO, SPEEDUP, Study, VERDICT};
 use super::table::{CellValue, Column, Row, Table};
-use crate::analysis::{Cell, CellKey, Intervals, Judgement, Measure, RunState, Setting, measure_of};
+use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, measure_of};
 
 /// Joins the runs of cells into rows, with columns for these settings. Only finished runs enter values; the others are
 /// named in the notes, and their cells have a row all the same.
 pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
     let columns = columns(study, settings, cells);
-    let verdicts = if columns.iter().any(|column| column.key == VERDICT) {
-        verdicts(study, cells, baseline)
-    } else {
-        HashMap::new()
+    let of_column = |column: &Column| match Against::of_verdict(&column.key) {
+        Some(against) => Some((column.key.clone(), against.verdicts(cells, baseline.among, study.equal_within))),
+        None => (column.key == VERDICT).then(|| (column.key.clone(), verdicts(study, cells, baseline))),
     };
-    let value = |column: &Column, cell: &Cell, epoch: Option<u32>| match &*column.key {
-        VERDICT => verdicts.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(*judged)),
-        key => cell_value(key, cell, epoch, baseline, Intervals::ByCount),
+    let verdicts: HashMap<Key, HashMap<CellKey, Judgement>> = columns.iter().filter_map(of_column).collect();
+    let value = |column: &Column, cell: &Cell, epoch: Option<u32>| match verdicts.get(&column.key) {
+        Some(judged) => judged.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(*judged)),
+        None => cell_value(&column.key, cell, epoch, baseline, Intervals::ByCount),
     };
     let row = |cell: &Cell, epoch: Option<u32>| Row {
         session: cell.session.to_owned(),
@@ -73,6 +73,9 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
             Column { is_measure: true, ..percent }
         }
         (None, None) if key == VERDICT => plain(key, "Verdict", ""),
+        (None, None) if Against::of_verdict(key).is_some() => {
+            plain(key, &Against::of_verdict(key).map_or(String::new(), Against::verdict_name), "")
+        }
         (None, None) if key == FRONT => plain(key, "Pareto front", ""),
         (None, None) if key == RATIO => {
             let of_speed = measure_of(cells, &study.ratio_of()).is_some_and(Measure::is_speed);

@@ -56,6 +56,7 @@ pub(crate) fn command(path: PathBuf) -> WorkerCommand {
         torch_version: "2.11.0".into(),
         cuda: CudaState::Available,
         dali: Err("not installed".into()),
+        versions: Default::default(),
     };
     WorkerCommand { path, environment: Vec::new(), description }
 }

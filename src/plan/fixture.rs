@@ -10,6 +10,7 @@ fn worker(cuda: CudaState) -> Worker {
         torch_version: "2.11.0".to_owned(),
         cuda,
         dali: Ok("dali".into()),
+        versions: Default::default(),
     }
 }
 

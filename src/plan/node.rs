@@ -34,6 +34,19 @@ pub enum CudaState {
     },
 }
 
+/// Versions of the worker and of the libraries that it has loaded; none of those that are not loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// The git commit that it was built from, where the build knew.
+    pub build: Option<String>,
+    /// The CUDA runtime: `13.0`.
+    pub cuda_runtime: Option<String>,
+    /// cuDNN: `9.15.1`.
+    pub cudnn: Option<String>,
+    /// NCCL: `2.28.9`.
+    pub nccl: Option<String>,
+}
+
 /// The worker binary as it described itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
@@ -50,6 +63,9 @@ pub struct Worker {
     /// The folder of NVIDIA DALI's libraries, or why there are none and how to get them.
     #[serde(default = "dali_unknown")]
     pub dali: Result<PathBuf, String>,
+    /// Versions of its build and its libraries.
+    #[serde(default)]
+    pub versions: Versions,
 }
 
 /// Of a worker that was described before it looked for DALI.

@@ -56,7 +56,7 @@ impl Session {
         queued.rank_bytes.saturating_mul(queued.job.ranks.len() as u64)
     }
 
-    /// The journal entry for a run's placement, with warnings about its GPUs.
+    /// The journal entry for a run's placement, with warnings about its GPUs and its environment.
     pub(super) fn placed(&self, run: &str, queued: &QueuedJob, beside: Vec<String>) -> Decision {
         let ranks = queued.job.ranks.clone();
         let gpus: Vec<_> = self
@@ -71,6 +71,7 @@ impl Session {
             warnings.push(format!("GPU {} is in MIG mode and was excluded", mig.join(", ")));
         }
         let placement = Placement { ranks, links: queued.links.clone() };
-        Decision::RunPlaced { run: run.to_owned(), placement, beside, warnings }
+        let environment = Some(telemetry::read_environment(&self.node, &gpus));
+        Decision::RunPlaced { run: run.to_owned(), placement, beside, warnings, environment }
     }
 }

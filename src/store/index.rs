@@ -71,7 +71,7 @@ impl Index {
                     workload = excluded.workload, levels = excluded.levels,
                     data = excluded.data, repeat = excluded.repeat, seed = excluded.seed,
                     queued_time_s = excluded.queued_time_s, state = excluded.state, traced = excluded.traced, mode = excluded.mode, reason = NULL,
-                    placement = NULL, warnings = NULL, started_time_s = NULL, pid = NULL, process_start = NULL, ended_time_s = NULL",
+                    placement = NULL, warnings = NULL, environment = NULL, start_order = NULL, started_time_s = NULL, pid = NULL, process_start = NULL, ended_time_s = NULL",
                 params![
                     run,
                     plan,
@@ -87,19 +87,26 @@ impl Index {
                     json(mode)?
                 ],
             ),
-            Decision::RunPlaced { run, placement, beside, warnings } => {
+            Decision::RunPlaced { run, placement, beside, warnings, environment } => {
                 for other in beside {
                     for pair in [[run, other], [other, run]] {
                         self.execute("INSERT OR IGNORE INTO beside VALUES (?1, ?2)", pair)?;
                     }
                 }
                 self.execute(
-                    "UPDATE run SET placement = ?2, warnings = ?3 WHERE run = ?1",
-                    params![run, json(placement)?, json(warnings)?],
+                    "UPDATE run SET placement = ?2, warnings = ?3, environment = ?4 WHERE run = ?1",
+                    params![
+                        run,
+                        json(placement)?,
+                        json(warnings)?,
+                        environment.as_ref().map(json).transpose()?
+                    ],
                 )
             }
             Decision::RunStarted { run, pid, process_start } => self.execute(
-                "UPDATE run SET state = ?2, started_time_s = ?3, pid = ?4, process_start = ?5 WHERE run = ?1",
+                "UPDATE run SET state = ?2, started_time_s = ?3, pid = ?4, process_start = ?5,
+                    start_order = ifnull(start_order, (SELECT ifnull(max(start_order), 0) + 1 FROM run))
+                 WHERE run = ?1",
                 params![run, json(&RunState::Starting)?, line.time_s, pid, process_start.cast_signed()],
             ),
             // A known duration gives the end, because the clock of `time_s` may have been set meanwhile.

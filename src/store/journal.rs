@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Data, Key, Levels, Mode, RunState, image};
-use crate::protocol::{Placement, TraceOutcome};
+use crate::protocol::{Environment, Placement, TraceOutcome};
 
 /// Default workload, for old journals that name none.
 fn image() -> Key {
@@ -62,6 +62,9 @@ pub enum Decision {
         beside: Vec<String>,
         /// Caveats about its GPUs, such as use by others.
         warnings: Vec<String>,
+        /// What it runs in; sessions of version 0.1 record none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<Environment>,
     },
     /// A run's group was started.
     RunStarted {

@@ -9,8 +9,9 @@ use crate::protocol::Sample;
 const PIECES: usize = 64;
 /// Length of the first pieces.
 const FIRST_WIDTH_S: f64 = 0.5;
-/// Means that are kept: busy CPUs, those of others, stolen ones, runnable tasks, temperature and clock of the GPUs.
-const QUANTITIES: usize = 6;
+/// Means that are kept: busy CPUs, those of others, stolen ones, runnable tasks, temperature and clock of the GPUs, the slowest
+/// GPU's clock over the median.
+const QUANTITIES: usize = 7;
 
 /// Sums and counts over the samples of one piece of time.
 type Piece = [(f64, u32); QUANTITIES];
@@ -71,7 +72,11 @@ impl LoadFold {
         let all = joined(&pieces);
         let mean =
             |piece: &Piece, place: usize| (piece[place].1 > 0).then(|| piece[place].0 / f64::from(piece[place].1));
-        let temperatures = || pieces.iter().filter_map(|piece| mean(piece, 4));
+        let ends = |place: usize| {
+            let mut means = pieces.iter().filter_map(|piece| mean(piece, place));
+            let first = means.next()?;
+            Some((first, means.next_back().unwrap_or(first)))
+        };
         LoadRecord {
             cpus: self.cpus,
             cpus_busy: mean(&all, 0),
@@ -79,8 +84,10 @@ impl LoadFold {
             stolen_cpus: mean(&all, 2),
             runnable: mean(&all, 3),
             temperature_c: mean(&all, 4),
-            temperature_rise_c: temperatures().next_back().zip(temperatures().next()).map(|(last, first)| last - first),
+            temperature_rise_c: ends(4).map(|(first, last)| last - first),
             sm_clock_mhz: mean(&all, 5),
+            sm_clock_change: ends(5).filter(|(first, _)| *first > 0.0).map(|(first, last)| last / first - 1.0),
+            least_clock_share: mean(&all, 6),
         }
     }
 }
@@ -104,9 +111,13 @@ fn quantities(sample: &Sample) -> [Option<f64>; QUANTITIES] {
     let others = host.cpus_busy.zip(ranks).map(|(all, ranks)| (all - ranks).max(0.0));
     let of_gpus = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let temperatures = sample.gpus.iter().filter_map(|gpu| gpu.temperature_c).collect();
-    let clocks = sample.gpus.iter().filter_map(|gpu| gpu.sm_clock_mhz).map(f64::from).collect();
+    let clocks: Vec<f64> = sample.gpus.iter().filter_map(|gpu| gpu.sm_clock_mhz).map(f64::from).collect();
+    let mut sorted = clocks.clone();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.get(sorted.len() / 2).copied().filter(|middle| sorted.len() > 1 && *middle > 0.0);
+    let least_share = middle.map(|middle| sorted[0] / middle);
     let runnable = host.runnable.map(f64::from);
-    [host.cpus_busy, others, host.stolen_cpus, runnable, of_gpus(temperatures), of_gpus(clocks)]
+    [host.cpus_busy, others, host.stolen_cpus, runnable, of_gpus(temperatures), of_gpus(clocks), least_share]
 }
 
 #[cfg(test)]
@@ -120,7 +131,13 @@ mod tests {
             time_s,
             host: HostSample { cpus: Some(2), cpus_busy: Some(all), stolen_cpus: Some(0.1), ..HostSample::default() },
             ranks: ranks.iter().map(|busy| RankSample { cpus_busy: Some(*busy), ..RankSample::default() }).collect(),
-            gpus: vec![GpuSample { temperature_c: Some(temperature_c), ..GpuSample::default() }],
+            gpus: [1_980, 1_980, 1_782]
+                .map(|clock| GpuSample {
+                    temperature_c: Some(temperature_c),
+                    sm_clock_mhz: Some(clock),
+                    ..GpuSample::default()
+                })
+                .to_vec(),
             ..Sample::default()
         }
     }
@@ -145,7 +162,11 @@ mod tests {
         let whole = fold.summary(None);
         assert!((whole.others_cpus.unwrap() - 0.75).abs() < 1e-9);
         assert!((whole.stolen_cpus.unwrap() - 0.1).abs() < 1e-9);
-        assert_eq!(whole.temperature_rise_c, Some(20.0));
+        assert_eq!((whole.temperature_rise_c, whole.sm_clock_change), (Some(20.0), Some(0.0)));
+        assert!(
+            (whole.least_clock_share.unwrap() - 0.9).abs() < 1e-9
+                && (whole.sm_clock_mhz.unwrap() - 1_914.0).abs() < 1e-6
+        );
         // A moment shorter than a piece of time has that piece's means.
         assert_eq!(of(1_015.01, 1_015.02).others_cpus, Some(1.5));
     }

@@ -16,13 +16,15 @@ use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
 use crate::plan::{Key, Node, RunState, WorkloadSpec, workload_or_unknown};
-use crate::protocol::{Sample, TraceOutcome, TraceSummary};
+use crate::protocol::{Environment, Sample, TraceOutcome, TraceSummary};
 
 /// Read-only connection. Each call sees a consistent snapshot of the index.
 pub struct Reader {
     folder: PathBuf,
     path: PathBuf,
     connection: Connection,
+    /// Environments by their JSON: runs of a session share few.
+    environments: RefCell<HashMap<String, Arc<Environment>>>,
 }
 
 /// Process of a run that was started and has not ended.
@@ -52,7 +54,9 @@ impl Reader {
     pub(super) fn open_index(folder: &Path) -> Result<Self, StoreError> {
         let path = folder::index_path(folder);
         match schema::open_reader(&path).map_err(StoreError::index(&path))? {
-            Opened::Ready(connection) => Ok(Self { folder: folder.to_owned(), path, connection }),
+            Opened::Ready(connection) => {
+                Ok(Self { folder: folder.to_owned(), path, connection, environments: RefCell::default() })
+            }
             Opened::Unusable => Err(StoreError::NoIndex { path }),
         }
     }
@@ -196,7 +200,7 @@ impl Reader {
         let sql = format!(
             "SELECT run.run, ifnull(plan.name, run.plan), cell, levels, data, repeat, seed, state, reason,
                 queued_time_s, started_time_s, ended_time_s, fold, traced, outcome, placement, warnings, workload,
-                run.plan, mode
+                run.plan, mode, environment, start_order
              FROM run LEFT JOIN plan ON plan.plan = run.plan LEFT JOIN telemetry ON telemetry.run = run.run
                 LEFT JOIN trace ON trace.of_run AND trace.name = run.run
              WHERE {which} ORDER BY run.position"
@@ -231,10 +235,23 @@ impl Reader {
                 ranks: logged.ranks,
                 placement: optional_json(row, 15)?,
                 warnings: optional_json(row, 16)?.unwrap_or_default(),
+                environment: self.environment(row, 20)?,
+                start_order: row.get(21)?,
                 beside: beside.remove(&run).unwrap_or_default(),
                 run,
             })
         })
+    }
+
+    fn environment(&self, row: &Row<'_>, column: usize) -> SqlResult<Option<Arc<Environment>>> {
+        let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(None) };
+        let mut known = self.environments.borrow_mut();
+        if let Some(known) = known.get(text) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let environment: Arc<Environment> = Arc::new(json(row, column)?);
+        known.insert(text.to_owned(), Arc::clone(&environment));
+        Ok(Some(environment))
     }
 
     /// The workloads that plans brought, by the plan's id and the workload's key, without those that cannot be read.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::plan::{Data, Identity, Key, Levels, Mode, RunState, WorkloadSpec, identity};
-use crate::protocol::{Device, Evidence, FailureKind, Placement, TraceOutcome};
+use crate::protocol::{Device, Environment, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,6 +71,10 @@ pub struct TelemetryRecord {
     pub peak_device_bytes: Option<u64>,
     /// Energy of its GPUs during the run.
     pub energy_j: Option<f64>,
+    /// Energy of its GPUs while steps counted.
+    pub steady_energy_j: Option<f64>,
+    /// How long that was, in seconds.
+    pub steady_time_s: Option<f64>,
     /// Throttle reasons of its GPUs during counted steps.
     pub throttle_reasons: Vec<String>,
     /// Whether another process used one of its GPUs.
@@ -102,6 +106,10 @@ pub struct LoadRecord {
     pub temperature_rise_c: Option<f64>,
     /// Clock of the GPUs' multiprocessors: the mean over them.
     pub sm_clock_mhz: Option<f64>,
+    /// How much higher it was at the end than at the start, as a share.
+    pub sm_clock_change: Option<f64>,
+    /// The slowest GPU's clock over the median of all, of several GPUs.
+    pub least_clock_share: Option<f64>,
 }
 
 /// Everything known about one run.
@@ -131,6 +139,10 @@ pub struct RunRecord {
     pub placement: Option<Placement>,
     /// Caveats about its GPUs, such as use by others.
     pub warnings: Vec<String>,
+    /// What it runs in, where that was recorded. Runs share equal ones.
+    pub environment: Option<Arc<Environment>>,
+    /// Its place in the order in which the session's runs were started, from 1.
+    pub start_order: Option<u32>,
     /// Runs that ran on the machine at the same time.
     pub beside: Vec<String>,
     /// When it was queued, in seconds since the Unix epoch.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 10;
+pub(super) const INDEX_VERSION: i64 = 11;
 
-// `position` is the order in the journal. Workloads, levels, data sets, modes, placements, devices and the telemetry fold are JSON.
+// `position` is the order in the journal, `start_order` that of starts. Workloads, levels, data sets, modes, placements,
+// environments, devices and the telemetry fold are JSON.
 // `rank_key` is the key of the row in `rank`.
 const TABLES: &str = "
 CREATE TABLE plan (
@@ -21,8 +22,9 @@ CREATE TABLE run (
     levels TEXT NOT NULL, data TEXT NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
     queued_time_s REAL NOT NULL, state TEXT NOT NULL, reason TEXT,
     placement TEXT, warnings TEXT, started_time_s REAL, pid INTEGER, process_start INTEGER, ended_time_s REAL,
-    traced INTEGER NOT NULL, mode TEXT NOT NULL
+    traced INTEGER NOT NULL, mode TEXT NOT NULL, environment TEXT, start_order INTEGER
 );
+CREATE INDEX run_start_order ON run (start_order);
 -- Runs that were under way at the same time, each pair both ways.
 CREATE TABLE beside (run TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY (run, other)) WITHOUT ROWID;
 CREATE TABLE rank (

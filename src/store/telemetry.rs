@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::TelemetryRecord;
+use super::course::EnergyCourse;
 use super::load::LoadFold;
-use crate::protocol::Sample;
+use crate::protocol::{GpuSample, Sample};
 
 /// Longest gap within a span: it keeps the list of spans short if a reason flickers.
 const SPAN_GAP_S: f64 = 1.0;
 
-/// Energy counter of one GPU.
+/// Energy of one GPU: by its counter, or by its power where it has none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Energy {
     /// Energy of earlier counters: a reloaded driver counts from 0.
@@ -19,9 +20,27 @@ struct Energy {
     first_j: f64,
     last_j: f64,
     readings: u64,
+    /// The last reading of power of a GPU without a counter: when, and how much.
+    power: Option<(f64, f64)>,
 }
 
 impl Energy {
+    fn sample(&mut self, time_s: f64, energy_j: Option<f64>, power_w: Option<f64>) {
+        match (energy_j, power_w) {
+            (Some(energy_j), _) if self.power.is_none() => self.add(energy_j),
+            // A counter that is silent for a moment is not replaced.
+            (None, Some(power_w)) if self.readings == 0 || self.power.is_some() => self.integrate(time_s, power_w),
+            _ => {}
+        }
+    }
+
+    fn integrate(&mut self, time_s: f64, power_w: f64) {
+        if let Some((before_s, before_w)) = self.power.replace((time_s, power_w)) {
+            self.before_j += (time_s - before_s).max(0.0) * before_w.midpoint(power_w);
+        }
+        self.readings += 1;
+    }
+
     fn add(&mut self, energy_j: f64) {
         if self.readings == 0 {
             self.first_j = energy_j;
@@ -59,6 +78,7 @@ pub(super) struct TelemetryFold {
     /// By throttle reason.
     throttle: BTreeMap<String, Vec<Span>>,
     load: LoadFold,
+    course: EnergyCourse,
 }
 
 impl TelemetryFold {
@@ -67,15 +87,18 @@ impl TelemetryFold {
             self.peak_device_bytes = self.peak_device_bytes.max(gpu.memory_used_bytes);
             self.shared |= gpu.foreign_processes.is_some_and(|count| count > 0);
             let energy = self.energy.entry(gpu.uuid.clone()).or_default();
-            if let Some(energy_j) = gpu.energy_j {
-                energy.add(energy_j);
-            }
+            energy.sample(sample.time_s, gpu.energy_j, gpu.power_w);
             for reason in &gpu.throttle_reasons {
                 self.throttled(reason, sample);
             }
         }
         if let Some(hole_s) = sample.hole_s {
             self.longest_hole_s = Some(self.longest_hole_s.map_or(hole_s, |longest| longest.max(hole_s)));
+        }
+        let told = |gpu: &GpuSample| gpu.energy_j.is_some() || gpu.power_w.is_some();
+        if !sample.gpus.is_empty() && sample.gpus.iter().all(told) {
+            let taken_j: f64 = self.energy.values().map(|energy| energy.taken_j().unwrap_or(0.0)).sum();
+            self.course.add(sample.time_s, taken_j);
         }
         self.load.add(sample);
         self.last_time_s = sample.time_s;
@@ -105,9 +128,13 @@ impl TelemetryFold {
         let throttled = self.throttle.iter().filter(|(_, spans)| seen(spans));
         // A sum over a part of the GPUs would be too low, so all of them must report.
         let energies: Option<Vec<f64>> = self.energy.values().map(Energy::taken_j).collect();
+        let energy_j: Option<f64> = energies.filter(|all| !all.is_empty()).map(|all| all.iter().sum());
+        let steady = counted.filter(|_| energy_j.is_some()).and_then(|times| self.course.within(times));
         TelemetryRecord {
             peak_device_bytes: self.peak_device_bytes,
-            energy_j: energies.filter(|all| !all.is_empty()).map(|all| all.iter().sum()),
+            energy_j,
+            steady_energy_j: steady.map(|(energy_j, _)| energy_j),
+            steady_time_s: steady.map(|(_, time_s)| time_s),
             throttle_reasons: throttled.map(|(reason, _)| reason.clone()).collect(),
             shared: self.shared,
             load: self.load.summary(counted),
@@ -120,7 +147,6 @@ impl TelemetryFold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::GpuSample;
 
     fn sample(time_s: f64, energies_j: &[Option<f64>], reasons: &[&str]) -> Sample {
         let gpu = |(index, energy_j): (usize, &Option<f64>)| GpuSample {
@@ -148,6 +174,20 @@ mod tests {
         let reloaded = [sample(0.0, &[Some(10.0)], &[]), sample(1.0, &[Some(15.0)], &[])];
         let reloaded = [&reloaded[..], &[sample(2.0, &[Some(1.0)], &[]), sample(3.0, &[Some(3.0)], &[])]].concat();
         assert_eq!(fold(&reloaded).summary(None).energy_j, Some(7.0), "the counter restarted");
+    }
+
+    #[test]
+    fn a_gpu_without_a_counter_has_the_energy_of_its_power_and_steps_have_theirs() {
+        let at = |tick: u32| {
+            let power_w = Some(if (10..30).contains(&tick) { 400.0 } else { 100.0 });
+            let gpu = GpuSample { uuid: "GPU-0".to_owned(), power_w, ..GpuSample::default() };
+            Sample { time_s: f64::from(tick), gpus: vec![gpu], ..Sample::default() }
+        };
+        let fold = fold(&(0..40).map(at).collect::<Vec<_>>());
+        let summary = fold.summary(Some(&[(10.0, 29.0)]));
+        assert_eq!((summary.energy_j, summary.steady_energy_j), (Some(9_900.0), Some(7_600.0)));
+        assert_eq!(summary.steady_time_s, Some(19.0));
+        assert_eq!(fold.summary(None).steady_energy_j, None);
     }
 
     #[test]

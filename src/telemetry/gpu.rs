@@ -73,6 +73,32 @@ fn listed(device: &Device<'_>) -> Result<Listed, NvmlError> {
     })
 }
 
+/// The newest CUDA that the driver serves: `13.0`.
+pub(super) fn cuda_version(nvml: &Nvml) -> Option<String> {
+    let version = nvml.sys_cuda_driver_version().ok()?;
+    Some(format!("{}.{}", version / 1000, version % 1000 / 10))
+}
+
+/// Settings of a GPU; none where it does not tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GpuSettings {
+    /// The power limit in effect, in watts.
+    pub power_limit_w: Option<u32>,
+    /// Whether its memory corrects errors.
+    pub ecc: Option<bool>,
+    pub mig: Option<bool>,
+}
+
+/// Reads the settings of a GPU.
+pub(super) fn settings(nvml: &Nvml, uuid: &str) -> GpuSettings {
+    let Ok(device) = nvml.device_by_uuid(uuid) else { return GpuSettings::default() };
+    GpuSettings {
+        power_limit_w: device.enforced_power_limit().ok().map(|milliwatts| milliwatts / 1000),
+        ecc: device.is_ecc_enabled().ok().map(|mode| mode.currently_enabled),
+        mig: device.mig_mode().ok().map(|mode| mode.current == 1),
+    }
+}
+
 /// Upper bound of NVLinks per GPU.
 const MOST_NVLINKS: u32 = 36;
 

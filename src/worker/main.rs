@@ -99,13 +99,16 @@ fn main() -> ExitCode {
 }
 
 fn describe() -> ExitCode {
+    // Looking for CUDA loads its libraries, which then tell their versions.
+    let cuda = device::cuda_state();
     let worker = Worker {
         path: std::env::current_exe().unwrap_or_default(),
         version: env!("CARGO_PKG_VERSION").into(),
         protocol_version: PROTOCOL_VERSION,
         torch_version: shim::torch_version(),
-        cuda: device::cuda_state(),
+        cuda,
         dali: image::dali::folder(),
+        versions: shim::versions(),
     };
     match serde_json::to_string(&worker) {
         Ok(text) => {

@@ -261,6 +261,7 @@ fn job(folder: &Path, mode: Mode) -> Job {
         torch_version: String::new(),
         cuda: CudaState::Unavailable { reason: "a test".into() },
         dali: Err("a test".into()),
+        versions: Default::default(),
     };
     let node = Node {
         hostname: "small".into(),

@@ -14,6 +14,7 @@ mod mapped;
 mod numa;
 mod optimizer;
 mod profiler;
+mod versions;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use host::{
@@ -24,6 +25,7 @@ pub use mapped::Mapped;
 pub use numa::ThreadPolicy;
 pub use optimizer::{AdamW, LossScale, Sgd};
 pub use profiler::{NvtxRange, Recording};
+pub use versions::versions;
 
 use std::ffi::{CStr, c_char, c_int};
 

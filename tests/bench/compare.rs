@@ -1,4 +1,5 @@
-//! How long the window's thread needs to draw the Compare screen with 500 runs, and a thread beside it to compare them.
+//! How long the window's thread needs for the Compare screen with 500 and with 10,000 runs: to take them over, to act on a change of
+//! form, and to draw; and how long a thread beside it compares them.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -15,35 +16,55 @@ mod many_runs;
 const FRAMES: usize = 60;
 
 fn main() {
-    let runs = many_runs::many_runs(8);
+    for repeats in [8, 160] {
+        compare(repeats);
+    }
+}
+
+/// All forms over 64 cells with so many repeats.
+fn compare(repeats: u32) {
+    let runs = many_runs::many_runs(repeats);
     println!("{} runs", runs.len());
     let context = Context::default();
     multicard::app::install_theme(&context);
     let mut state = State::new(Settings::default());
     let folder = PathBuf::from("study");
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
-    state.take(UiEvent::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() })));
+    let records = UiEvent::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() }));
+    let (taken_ms, _) = timed_ms(|| state.take(records));
     let mut requests = Vec::new();
-    state.execute(Command::Show(Screen::Compare), &context, &mut requests);
+    let (shown_ms, _) = timed_ms(|| state.execute(Command::Show(Screen::Compare), &context, &mut requests));
+    println!("taken over in {taken_ms:.2} ms, screen changed in {shown_ms:.2} ms");
     for form in Form::ALL {
         let start = Instant::now();
-        state.execute(Command::Compare(CompareCommand::Form(form)), &context, &mut requests);
-        state.poll(&context, &mut requests);
-        while state.is_comparing() {
+        let command = Command::Compare(CompareCommand::Form(form));
+        let (mut longest_ms, _) = timed_ms(|| state.execute(command, &context, &mut requests));
+        loop {
+            let (polled_ms, _) = timed_ms(|| state.poll(&context, &mut requests));
+            longest_ms = longest_ms.max(polled_ms);
+            if !state.is_comparing() {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(1));
-            state.poll(&context, &mut requests);
         }
         let compared_ms = start.elapsed().as_secs_f64() * 1e3;
         let mut times_ms: Vec<f64> = (0..FRAMES).map(|_| frame_ms(&context, &state)).skip(10).collect();
         times_ms.sort_by(f64::total_cmp);
         println!(
-            "{:8} drawn in {:.2} ms (median of {} frames), {:.2} at most; compared in {compared_ms:.0} ms",
+            "{:12} drawn in {:.2} ms (median of {} frames), {:.2} at most; window's thread else {longest_ms:.2} at most; \
+             compared in {compared_ms:.0} ms",
             form.name(),
             times_ms[times_ms.len() / 2],
             times_ms.len(),
             times_ms[times_ms.len() - 1],
         );
     }
+}
+
+fn timed_ms<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let start = Instant::now();
+    let done = work();
+    (start.elapsed().as_secs_f64() * 1e3, done)
 }
 
 /// The time of our own drawing, and egui's of laying it out; painting the triangles is the graphics driver's.

@@ -101,6 +101,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         epochs,
         losses: (1..=120).map(loss).collect(),
         marks,
+        environment: None,
         recording: Recording::default(),
         trace: None,
     }

@@ -77,6 +77,7 @@ fn node(with_gpu: bool) -> Node {
             torch_version: "2.11.0".to_owned(),
             cuda,
             dali: Err("not installed".into()),
+            versions: Default::default(),
         }),
     }
 }

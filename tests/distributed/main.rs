@@ -136,6 +136,7 @@ fn worker(environment: &[(&str, &str)]) -> WorkerCommand {
         torch_version: String::new(),
         cuda: CudaState::Unavailable { reason: "these ranks are on CPUs".into() },
         dali: Err("not installed".into()),
+        versions: Default::default(),
     };
     let environment = environment.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     WorkerCommand { path, environment, description }

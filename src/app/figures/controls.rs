@@ -184,6 +184,12 @@ fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         }
         ui.label(muted(ui, "dpi"));
     });
+    let copy = ui.add_enabled(figures.describing.is_none(), eframe::egui::Button::new("Copy methods"));
+    let hint = "Copy a paragraph for a paper: how these numbers were measured, from what the session recorded";
+    copy.widget_info(|| named("Copy the methods paragraph"));
+    if copy.on_hover_text(hint).clicked() {
+        commands.push(Command::Figures(FiguresCommand::CopyMethods));
+    }
     if let Some((message, good)) = &figures.said {
         let palette = palette(ui.visuals());
         ui.add_space(GRID);

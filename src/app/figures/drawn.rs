@@ -12,6 +12,15 @@ use crate::figure::{self, Chart, Figure, Format, Study, render};
 /// A session with its name, which is empty if it is the only one, and its runs.
 pub type Source = (String, Arc<Records>);
 
+/// Sessions as studies see them.
+pub fn named(sources: &[Source]) -> Vec<analysis::Source<'_>> {
+    let mut all = Vec::new();
+    for (session, records) in sources {
+        all.push(analysis::Source { session, runs: &records.summaries, reports: &records.reports });
+    }
+    all
+}
+
 /// A figure, ready to show and export.
 #[derive(Clone, Debug)]
 pub struct Drawn {
@@ -29,15 +38,7 @@ const FORMATS: [Format; 3] = [Format::Markdown, Format::Csv, Format::Latex];
 impl Drawn {
     /// Draws the figure, which takes tens of milliseconds, or more for hundreds of cells.
     pub fn new(sources: &[Source], study: &Study, resolution: f64) -> Result<Self, String> {
-        let sources: Vec<analysis::Source> = sources
-            .iter()
-            .map(|(name, records)| analysis::Source {
-                session: name,
-                runs: &records.summaries,
-                reports: &records.reports,
-            })
-            .collect();
-        let figure = figure::figure(&sources, study).map_err(|error| error.to_string())?;
+        let figure = figure::figure(&named(sources), study).map_err(|error| error.to_string())?;
         let scene = figure.scene();
         let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?;
         let size = [pixels.width as usize, pixels.height as usize];

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use eframe::egui::Context;
 
-use super::drawn::Source;
+use super::drawn::{Source, named};
 use crate::app::plan::{on_thread, typed_path};
 use crate::app::{Screen, State};
 use crate::figure::paper::{Origin, PaperFormat, encode, write_file};
@@ -56,8 +56,32 @@ impl State {
             Some(on_thread("figure export", context, move || export(&path, &sources, &study, dpi)));
     }
 
+    /// Writes the methods paragraph of the figure, to be copied.
+    pub(super) fn describe_figure(&mut self, context: &Context) {
+        if self.figures.describing.is_some() {
+            return;
+        }
+        let (sources, study) = (self.figure_sources(), self.figures.study.clone());
+        self.figures.said = None;
+        self.figures.describing = Some(on_thread("methods paragraph", context, move || {
+            let origins: Vec<Origin> = sources.iter().map(origin).collect::<Result<_, _>>()?;
+            Ok(figure::methods(&named(&sources), &study, &origins))
+        }));
+    }
+
     /// Takes over the results of exports and dialogs.
-    pub(super) fn poll_export(&mut self) {
+    pub(super) fn poll_export(&mut self, context: &Context) {
+        if let Some(describing) = self.figures.describing.take() {
+            match describing.try_take() {
+                Ok(Ok(text)) => {
+                    let words = text.split_whitespace().count();
+                    self.figures.said = Some((format!("Copied: methods paragraph, {words} words"), true));
+                    context.copy_text(text);
+                }
+                Ok(Err(message)) => self.figures.said = Some((message, false)),
+                Err(describing) => self.figures.describing = Some(describing),
+            }
+        }
         if let Some(choosing) = self.figures.choosing.take() {
             match choosing.try_take() {
                 Ok(Some(path)) => self.figures.path = path.display().to_string(),
@@ -78,15 +102,7 @@ impl State {
 fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Exported {
     let say = |error: &dyn std::fmt::Display| error.to_string();
     let format = PaperFormat::of(path, dpi).map_err(|error| say(&error))?;
-    let named: Vec<crate::analysis::Source> = sources
-        .iter()
-        .map(|(name, records)| crate::analysis::Source {
-            session: name,
-            runs: &records.summaries,
-            reports: &records.reports,
-        })
-        .collect();
-    let figure = figure::figure(&named, study).map_err(|error| say(&error))?;
+    let figure = figure::figure(&named(sources), study).map_err(|error| say(&error))?;
     if figure.charts.iter().all(figure::Chart::is_empty) {
         return Err("nothing to export: no cell has what this study shows".to_owned());
     }

@@ -146,6 +146,9 @@ fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
     send(&mut state, FiguresCommand::Export);
     let (message, good) = state.figures.said.clone().unwrap();
     assert!(!good && message.contains("reading the plans"), "{message}");
+    send(&mut state, FiguresCommand::CopyMethods);
+    let (message, good) = state.figures.said.clone().unwrap();
+    assert!(!good && message.contains("reading the plans"), "{message}");
     send(&mut state, FiguresCommand::Filter("fp16 )".to_owned()));
     assert!(state.figures.drawn().unwrap().as_ref().unwrap_err().contains("the filter, character 6"));
     let harness = harness(state);

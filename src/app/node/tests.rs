@@ -102,6 +102,7 @@ fn a_worker_is_described() {
         torch_version: "2.11.0".to_owned(),
         cuda: CudaState::Unavailable { reason: "libcuda.so.1 is missing".to_owned() },
         dali: Err("not installed".into()),
+        versions: Default::default(),
     };
     let harness = window(Node { worker: Ok(worker), ..node(0) }, places(Topology::default()));
     assert!(sees(&harness, "✓ found") && sees(&harness, "2.11.0") && sees(&harness, "off: libcuda.so.1 is missing"));

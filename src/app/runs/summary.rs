@@ -22,6 +22,7 @@ pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     levels_ui(ui, row, page);
     places_ui(ui, page);
     times_ui(ui, page);
+    environment_ui(ui, page);
     if let Some(node) = &page.node {
         node_ui(ui, node);
     }
@@ -267,6 +268,18 @@ fn times_ui(ui: &mut Ui, page: &RunPage) {
     pairs_ui(ui, "run-times", &pairs);
 }
 
+fn environment_ui(ui: &mut Ui, page: &RunPage) {
+    section(ui, "Environment");
+    match &page.record.environment {
+        Some(environment) => {
+            let facts = environment.facts().map(|(_, name, value)| (name.to_owned(), value.to_owned()));
+            pairs_ui(ui, "run-environment", &facts.collect::<Vec<_>>());
+        }
+        None => drop(ui.weak("Not recorded: the run has not started, or an earlier version of multicard ran it.")),
+    }
+}
+
+/// The machine that the session was created on.
 fn node_ui(ui: &mut Ui, node: &Node) {
     section(ui, "Node");
     let mut pairs = vec![

@@ -40,6 +40,7 @@ fn origin() -> Origin {
         torch_version: "2.11.0".to_owned(),
         cuda: CudaState::Available,
         dali: Err("not installed".to_owned()),
+        versions: Default::default(),
     };
     let node = Node {
         hostname: "secret".to_owned(),

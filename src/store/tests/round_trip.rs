@@ -1,10 +1,11 @@
 //! Readers return what was written to a session.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::fixture::*;
 use crate::plan::RunState;
-use crate::protocol::{Event, Evidence, FailureKind, Phase, Placement, RankPlace};
+use crate::protocol::{Environment, Event, Evidence, FailureKind, Phase, Placement, RankPlace};
 use crate::store::{Decision, Reader, RunProcess, Store, index_path, rebuild};
 
 #[test]
@@ -105,7 +106,13 @@ fn places_come_back_and_runs_that_met_know_of_each_other() {
     for (run, beside) in [("r1", vec![]), ("r2", vec!["r1".to_owned()]), ("r3", vec![])] {
         store.decide(queued(run)).unwrap();
         let (run, placement, warnings) = (run.to_owned(), places.clone(), vec![format!("{run} is warned of")]);
-        store.decide(Decision::RunPlaced { run, placement, beside, warnings }).unwrap();
+        let mut environment = Environment::default();
+        environment.set("driver", Some("580.65"));
+        let environment = Some(environment).filter(|_| run != "r3");
+        store.decide(Decision::RunPlaced { run, placement, beside, warnings, environment }).unwrap();
+    }
+    for run in ["r2", "r1"] {
+        store.decide(Decision::RunStarted { run: run.to_owned(), pid: 1, process_start: 2 }).unwrap();
     }
     store.decide(queued("r4")).unwrap();
     store.flush().unwrap();
@@ -117,6 +124,11 @@ fn places_come_back_and_runs_that_met_know_of_each_other() {
     );
     assert_eq!((seen("r2").placement, seen("r2").warnings), (Some(places), vec!["r2 is warned of".to_owned()]));
     assert_eq!((seen("r4").placement, seen("r4").warnings), (None, vec![]));
+    let driver = |run: &str| seen(run).environment.map(|known| known.get("driver").unwrap_or_default().to_owned());
+    assert_eq!(["r1", "r2", "r3", "r4"].map(driver), [Some("580.65".into()), Some("580.65".into()), None, None]);
+    assert_eq!(["r1", "r2", "r3"].map(|run| seen(run).start_order), [Some(2), Some(1), None]);
+    let listed = reader.runs().unwrap();
+    assert!(listed[0].environment.as_ref().zip(listed[1].environment.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b)));
     assert_eq!(reader.runs().unwrap()[0], seen("r1"));
 }
 

@@ -1,0 +1,164 @@
+//! What differs in the environments of runs: within a session, and between two.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Cell, RunState, RunSummary};
+use crate::protocol::Environment;
+
+/// A fact that is not the same for all runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Differing {
+    /// Its name.
+    pub name: String,
+    /// Its values, each with the places of the runs that have it; `None` where the fact is not known.
+    pub values: BTreeMap<Option<String>, Vec<usize>>,
+}
+
+/// The facts in which environments differ, in the order in which they are shown.
+fn differing<'a>(environments: impl Iterator<Item = (usize, &'a Arc<Environment>)>) -> Vec<Differing> {
+    // Runs share equal environments, mostly.
+    let mut distinct: Vec<(&Arc<Environment>, Vec<usize>)> = Vec::new();
+    for (place, environment) in environments {
+        match distinct.iter_mut().find(|(known, _)| Arc::ptr_eq(known, environment) || *known == environment) {
+            Some((_, places)) => places.push(place),
+            None => distinct.push((environment, vec![place])),
+        }
+    }
+    let mut differing: Vec<Differing> = Vec::new();
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    for (key, name, _) in distinct.iter().flat_map(|(environment, _)| environment.facts()) {
+        if keys.iter().all(|(known, _)| *known != key) {
+            keys.push((key, name));
+        }
+    }
+    for (key, name) in keys {
+        let mut values: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
+        for (environment, places) in &distinct {
+            values.entry(environment.get(key).map(str::to_owned)).or_default().extend(places);
+        }
+        if values.len() > 1 {
+            differing.push(Differing { name: name.to_owned(), values });
+        }
+    }
+    differing
+}
+
+/// Finished runs: those that enter tables.
+fn finished<'a>(cells: &'a [Cell]) -> Vec<&'a RunSummary> {
+    cells.iter().flat_map(|cell| cell.runs.iter().copied()).filter(|run| run.state == RunState::Finished).collect()
+}
+
+fn shown(value: Option<&String>) -> &str {
+    value.map_or("not known", String::as_str)
+}
+
+/// Sentences on facts that differ between the finished runs of cells, and on runs without a recorded environment beside others with
+/// one.
+pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
+    let runs = finished(cells);
+    let recorded = runs.iter().enumerate().filter_map(|(place, run)| Some((place, run.environment.as_ref()?)));
+    let mut notes: Vec<String> = differing(recorded.clone())
+        .iter()
+        .map(|fact| {
+            let value = |(value, places): (&Option<String>, &Vec<usize>)| {
+                let mut ids: Vec<&str> = places.iter().map(|place| &*runs[*place].cell).collect();
+                ids.sort_unstable();
+                ids.dedup();
+                let of_cells = match ids.as_slice() {
+                    _ if cells.len() == 1 => String::new(),
+                    [id] => format!(" (cell {id})"),
+                    ids => format!(" ({} cells)", ids.len()),
+                };
+                format!("{} in {}{of_cells}", shown(value.as_ref()), runs_text(places.len()))
+            };
+            let values: Vec<String> = fact.values.iter().map(value).collect();
+            format!("environment: {} differs: {}", fact.name, values.join(", "))
+        })
+        .collect();
+    let known = recorded.count();
+    if known > 0 && known < runs.len() {
+        notes.push(format!("environment: not recorded of {}", runs_text(runs.len() - known)));
+    }
+    notes
+}
+
+fn runs_text(count: usize) -> String {
+    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+}
+
+/// Sentences on what differs between the environments of two sessions' finished runs.
+pub fn environments_between(before: &[Cell], after: &[Cell]) -> Vec<String> {
+    let (before, after) = (finished(before), finished(after));
+    let count = |runs: &[&RunSummary]| runs.iter().filter(|run| run.environment.is_some()).count();
+    let mut notes = Vec::new();
+    for (which, runs) in [("before", &before), ("after", &after)] {
+        match (count(runs), runs.len()) {
+            (0, _) => notes.push(format!("environment {which}: not recorded")),
+            (known, all) if known < all => {
+                notes.push(format!("environment {which}: not recorded of {}", runs_text(all - known)));
+            }
+            _ => {}
+        }
+    }
+    if count(&before) == 0 || count(&after) == 0 {
+        return notes;
+    }
+    let border = before.len();
+    let all = before.iter().chain(&after).enumerate();
+    let recorded = all.filter_map(|(place, run)| Some((place, run.environment.as_ref()?)));
+    notes.extend(differing(recorded).iter().map(|fact| {
+        let side = |is_after: bool| {
+            let on_side = |places: &&Vec<usize>| places.iter().any(|place| (*place >= border) == is_after);
+            let values = fact.values.iter().filter(|(_, places)| on_side(places));
+            values.map(|(value, _)| shown(value.as_ref())).collect::<Vec<_>>().join(" and ")
+        };
+        format!("environment: {} differs: {} before, {} after", fact.name, side(false), side(true))
+    }));
+    notes
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{cells, fixture, summarise_run};
+
+    fn runs(drivers: &[(&str, Option<&str>)]) -> Vec<RunSummary> {
+        let run = |(place, (precision, driver)): (u32, &(&str, Option<&str>))| {
+            let mut record = fixture::run(&fixture::cell(precision, 1, "single"), place, 1.0);
+            record.environment = driver.map(|driver| {
+                let mut environment = Environment::default();
+                environment.set("kernel", Some("6.1"));
+                environment.set("driver", Some(driver));
+                Arc::new(environment)
+            });
+            summarise_run(&record)
+        };
+        (1..).zip(drivers).map(run).collect()
+    }
+
+    #[test]
+    fn what_differs_between_runs_is_said_with_the_cells() {
+        let same = runs(&[("fp32", Some("570")), ("fp16", Some("570"))]);
+        assert!(environment_notes(&cells(&same)).is_empty());
+        let other = runs(&[("fp32", Some("570")), ("fp32", Some("570")), ("fp16", Some("580")), ("fp16", None)]);
+        let expected = [
+            "environment: NVIDIA driver differs: 570 in 2 runs (cell fp32-1-single), 580 in 1 run (cell fp16-1-single)",
+            "environment: not recorded of 1 run",
+        ];
+        assert_eq!(environment_notes(&cells(&other)), expected);
+        // Old sessions record none: that is said where environments are shown, not under every table.
+        assert!(environment_notes(&cells(&runs(&[("fp32", None)]))).is_empty());
+    }
+
+    #[test]
+    fn two_sessions_say_what_changed_between_them() {
+        let (old, new) = (runs(&[("fp32", Some("570"))]), runs(&[("fp32", Some("580")), ("fp32", Some("570"))]));
+        let said = environments_between(&cells(&old), &cells(&new));
+        assert_eq!(said, ["environment: NVIDIA driver differs: 570 before, 570 and 580 after"]);
+        let unknown = runs(&[("fp32", None)]);
+        assert_eq!(environments_between(&cells(&unknown), &cells(&new)), ["environment before: not recorded"]);
+        assert!(environments_between(&cells(&old), &cells(&old)).is_empty());
+    }
+}

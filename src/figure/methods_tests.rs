@@ -1,0 +1,80 @@
+//! The methods paragraph says what the records say, and what they lack.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::analysis::{Environment, fixture, summarise_run};
+use crate::plan::fixture::cpu_node;
+
+const PLAN: &str =
+    "version = 1\nname = \"precision\"\nrepeats = 3\nseed = 7\n[factors]\nprecision = [\"fp32\", \"fp16\"]\n";
+
+fn origin() -> Origin {
+    let plans = vec![("p1".to_owned(), "precision".to_owned(), PLAN.to_owned())];
+    Origin::new("study".to_owned(), &cpu_node(), plans, Some(1_700_000_000.0))
+}
+
+fn runs(environment: Option<Environment>) -> Vec<RunSummary> {
+    let environment = environment.map(Arc::new);
+    let precisions = ["fp32", "fp16"].into_iter().flat_map(|precision| (1..=3).map(move |repeat| (precision, repeat)));
+    let mut runs: Vec<RunSummary> = precisions
+        .map(|(precision, repeat)| {
+            let time_s = if precision == "fp32" { 0.02 } else { 0.01 } + f64::from(repeat) * 1e-5;
+            let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, time_s);
+            record.environment.clone_from(&environment);
+            summarise_run(&record)
+        })
+        .collect();
+    runs[5].state = RunState::Failed;
+    runs
+}
+
+fn said(runs: &[RunSummary]) -> String {
+    methods(&[Source { session: "", runs, reports: &[] }], &Study::default(), &[origin()])
+}
+
+#[test]
+fn every_sentence_is_from_the_records() {
+    let mut environment = Environment::default();
+    for (key, value) in [
+        ("cpu_model", "EPYC 9554"),
+        ("cpus", "16"),
+        ("gpus", "1 × NVIDIA H100"),
+        ("gpu_power_limit_w", "700"),
+        ("driver", "580.65"),
+        ("libtorch", "2.11.0"),
+        ("multicard_build", "abc123"),
+    ] {
+        environment.set(key, Some(value));
+    }
+    let text = said(&runs(Some(environment)));
+    for part in [
+        "2 cells of Images on ",
+        "vary in Precision (fp32, fp16)",
+        "Runs used 1 × NVIDIA H100; processor EPYC 9554, 16 usable CPUs, GPU power limit 700 W.",
+        "NVIDIA driver 580.65, libtorch 2.11.0 (git commit abc123).",
+        "Not recorded: CPU governor, GPU ECC, MIG",
+        "Each cell has 2 to 3 finished repeats.",
+        "Runs were interleaved: each repeat is a shuffle of all cells (seed 7).",
+        "5 runs went through all epochs; warm-up (at least 10 steps) is left out.",
+        "which holds the true median in 50 or 75 % of cases",
+        "above 1 is faster.",
+        "Excluded: 1 failed.",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
+
+#[test]
+fn what_is_not_recorded_is_said_to_be_so() {
+    let text = said(&runs(None));
+    assert!(
+        text.contains(
+            "The environment of the runs (CUDA libraries, kernel, power limit, ECC, governor) was not recorded."
+        ),
+        "{text}"
+    );
+    assert!(text.contains("The sessions were created on: no GPU; a processor with 4 usable CPUs"), "{text}");
+    let none = methods(&[Source { session: "", runs: &[], reports: &[] }], &Study::default(), &[origin()]);
+    assert!(none.starts_with("No run of these cells has finished"), "{none}");
+}

@@ -1,0 +1,82 @@
+//! The environment of a run: versions of software, and settings of the machine and its GPUs, as they were when it started.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Key;
+
+/// The git commit that this build is of, with `-dirty` if files differed from it. None of builds without `make`.
+pub const BUILD: Option<&str> = option_env!("MULTICARD_BUILD");
+
+/// The known facts, in the order in which they are shown: key and name.
+const FACTS: [(&str, &str); 19] = [
+    ("hostname", "Machine"),
+    ("system", "System"),
+    ("kernel", "Linux kernel"),
+    ("cpu_model", "Processor"),
+    ("cpus", "Usable CPUs"),
+    ("cpu_governor", "CPU governor"),
+    ("gpus", "GPUs of the run"),
+    ("gpu_power_limit_w", "GPU power limit, W"),
+    ("gpu_ecc", "GPU memory ECC"),
+    ("gpu_mig", "GPU MIG mode"),
+    ("driver", "NVIDIA driver"),
+    ("cuda_driver", "CUDA of the driver"),
+    ("cuda_runtime", "CUDA runtime"),
+    ("cudnn", "cuDNN"),
+    ("nccl", "NCCL"),
+    ("libtorch", "libtorch"),
+    ("multicard", "multicard"),
+    ("multicard_build", "multicard's git commit"),
+    ("worker_build", "Worker's git commit"),
+];
+
+/// Facts by their keys; an unknown one is absent. Facts of later versions are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Environment(BTreeMap<Key, String>);
+
+impl Environment {
+    /// Records a fact, if it is known.
+    pub fn set(&mut self, key: &str, value: Option<impl Into<String>>) {
+        if let Some(value) = value {
+            self.0.insert(key.into(), value.into());
+        }
+    }
+
+    /// A fact.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// Facts that are known: key, name and value; those of later versions last, under their keys.
+    pub fn facts(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let known = FACTS.iter().filter_map(|(key, name)| Some((*key, *name, self.get(key)?)));
+        let is_new = |key: &Key| FACTS.iter().all(|(known, _)| key != known);
+        let new = self.0.iter().filter(move |(key, _)| is_new(key));
+        known.chain(new.map(|(key, value)| (key.as_str(), key.as_str(), value.as_str())))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_later_versions_are_kept_and_unknown_ones_are_absent() {
+        let text = r#"{"driver":"580.65","firmware":"96.00"}"#;
+        let mut environment: Environment = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&environment).unwrap(), text);
+        environment.set("kernel", Some("6.1"));
+        environment.set("nccl", None::<String>);
+        let facts: Vec<_> = environment.facts().collect();
+        let expected = [
+            ("kernel", "Linux kernel", "6.1"),
+            ("driver", "NVIDIA driver", "580.65"),
+            ("firmware", "firmware", "96.00"),
+        ];
+        assert_eq!(facts, expected);
+    }
+}
