@@ -97,6 +97,7 @@ def write_rows():
     import pyarrow.parquet
     table = pyarrow.Table.from_pylist(SLIMORCA)
     pyarrow.parquet.write_table(table, FOLDER / "slimorca/0000.parquet", compression="snappy")
+    pyarrow.parquet.write_table(pyarrow.table({"input": ["one"], "output": ["two"]}), FOLDER / "zstd.parquet", compression="zstd")
 
 
 def train():

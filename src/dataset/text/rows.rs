@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::rc::Rc;
 
+use parquet::basic::Compression;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde::Deserializer as _;
@@ -276,6 +277,14 @@ fn parquet(path: &Path, take: Take) -> Result<Then, DatasetError> {
         let at = |row, reason: String| bad(path, Some(Place { row, line: None }), format!("not Parquet: {reason}"));
         let reader =
             SerializedFileReader::new(file).map_err(|error| bad(path, None, format!("not Parquet: {error}")))?;
+        let columns = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+        let other = |codec: &Compression| !matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY);
+        if let Some(codec) = columns.map(|column| column.compression()).find(other) {
+            let reason = format!(
+                "its columns are compressed by {codec}: only snappy is read; write it anew with snappy or without compression"
+            );
+            return Err(bad(path, None, reason));
+        }
         for read in reader.get_row_iter(None).map_err(|error| at(1, error.to_string()))? {
             row += 1;
             let read = read.map_err(|error| at(row, error.to_string()))?;

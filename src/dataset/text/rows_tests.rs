@@ -65,6 +65,13 @@ fn tab_separated_rows_have_no_names_and_no_quotes() {
 }
 
 #[test]
+fn parquet_that_another_codec_compressed_is_refused_by_its_name() {
+    let (rows, error) = read("rows.parquet", include_bytes!("../../../tests/oracles/llm/zstd.parquet"));
+    let error = error.unwrap();
+    assert!(rows.is_empty() && error.contains("ZSTD") && error.contains("snappy"), "{error}");
+}
+
+#[test]
 fn parquet_holds_lists_of_groups_and_damage_is_an_error() {
     let bytes = include_bytes!("../../../tests/oracles/llm/slimorca/0000.parquet");
     let (rows, error) = read("rows.parquet", bytes);

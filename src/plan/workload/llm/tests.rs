@@ -66,18 +66,27 @@ fn peaks_of_dpo_agree_with_torchtunes_on_an_h100_within_a_tenth() {
 }
 
 #[test]
-fn peaks_of_fused_kernels_agree_with_an_h100_within_a_fiftieth() {
+fn peaks_agree_with_an_h100_within_a_tenth_and_with_fused_kernels_within_a_twenty_fifth() {
     // tests/records/2026-11-22-h100-llama-lora.md
-    for (precision, row_tokens, measured) in [
-        ("bf16", "120", 15.95),
-        ("bf16", "512", 18.73),
-        ("fp32", "120", 32.10),
-        ("fp32", "512", 38.45),
-        ("fp16", "120", 16.11),
+    for (settings, measured) in [
+        (&[("precision", "bf16"), ("row_tokens", "120")][..], 15.95),
+        (&[("precision", "bf16"), ("row_tokens", "512")], 18.73),
+        (&[("precision", "fp32"), ("row_tokens", "120")], 32.10),
+        (&[("precision", "fp32"), ("row_tokens", "512")], 38.45),
+        (&[("precision", "fp16"), ("row_tokens", "120")], 16.11),
+        (&[("precision", "bf16"), ("row_tokens", "512"), ("activation_checkpointing", "on")], 15.60),
+        (&[("technique", "full"), ("model", "llama3.2-1b"), ("precision", "bf16"), ("row_tokens", "120")], 9.77),
     ] {
-        let uniform = [("precision", precision), ("data_set", "uniform"), ("row_tokens", row_tokens)];
-        let found = peak_gib(&[&uniform[..], &[("kernels", "fused")]].concat());
-        assert!((found / measured - 1.0).abs() < 0.02, "{precision} {row_tokens}: {found} of {measured} GiB");
+        let found = peak_gib(&[settings, &[("data_set", "uniform"), ("kernels", "fused")]].concat());
+        assert!((found / measured - 1.0).abs() < 0.04, "{settings:?}: {found} of {measured} GiB");
+    }
+    // Operations one by one, of the same model.
+    for (settings, measured) in [
+        (&[("precision", "bf16"), ("row_tokens", "120")][..], 16.76),
+        (&[("technique", "full"), ("model", "llama3.2-1b"), ("precision", "bf16"), ("row_tokens", "120")], 9.80),
+    ] {
+        let found = peak_gib(&[settings, &[("data_set", "uniform")]].concat());
+        assert!((found / measured - 1.0).abs() < 0.1, "{settings:?}: {found} of {measured} GiB");
     }
 }
 

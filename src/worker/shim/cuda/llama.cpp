@@ -24,7 +24,11 @@ using at::Tensor;
 namespace {
 
 // Of the source.
-constexpr int BLOCK = 256, NORM_BLOCK = 512, SUM_BLOCK = 512, PAIR = 2, SUMS = 4, QUAD = 4, STRIPE = 32, TILES = 8 * 16;
+constexpr int BLOCK = 256, NORM_BLOCK = 512, SUM_BLOCK = 512, SPAN_BLOCK = 128;
+// Tokens or columns of a block or thread: of the source, but for SPAN.
+constexpr int PAIR = 2, SUMS = 4, MANY = 4, STRIPE = 32, TILES = 8 * 16, SPAN = 16;
+// Tokens from which blocks of eight of them are enough for a GPU.
+constexpr int64_t FILLS_GPU = 512;
 // What adapters of a higher rank do with the weights' time is little: libtorch's products serve them.
 constexpr int64_t HIGHEST_RANK = 16;
 // Tensor cores that add up bf16.
@@ -111,8 +115,8 @@ struct Program {
     nvrtc.destroy(&program);
     cudaLibrary_t library;
     C10_CUDA_CHECK(cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    std::vector<const char*> names{"rms_norm", "rms_norm_backward", "add_up_norm", "add_up_turn", "turn_back", "swiglu",
-                                   "swiglu_backward", "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b"};
+    std::vector<const char*> names{"rms_norm", "rms_norm_backward", "add_up_norm", "add_up_turn", "turn_back", "swiglu", "swiglu_adapted",
+                                   "swiglu_backward", "swiglu_adapted_backward", "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b"};
     if (mma) names.insert(names.end(), {"mma_down", "mma_back", "mma_outer", "mma_add_up", "mma_add_back", "mma_add_up_turn",
                                           "mma_add_up_norm", "mma_rms_norm_backward", "mma_swiglu", "mma_swiglu_backward"});
     for (const char* name : names) C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
@@ -169,9 +173,6 @@ struct CudaKernels : PlainKernels {
 
   // Values in 16 bytes.
   static int64_t pack(const Tensor& x) { return 16 / x.element_size(); }
-
-  // Tokens that a thread adds to: MANY of the source.
-  static int64_t many(const Tensor& x, int64_t rank) { return rank > 8 ? 4 : 2 * x.element_size(); }
 
   // Rows that can be read 16 bytes at a time.
   static bool fits(const Tensor& x) {
@@ -241,7 +242,7 @@ struct CudaKernels : PlainKernels {
     normed = at::empty_like(y);
     inverse = at::empty({y.size(0)}, y.options().dtype(at::kFloat));
     auto& made = program(y.scalar_type(), rank_of(linear));
-    bool mma = made.mma && linear.adapted();
+    bool mma = made.mma && linear.adapted() && y.size(0) >= FILLS_GPU;
     made.run(mma ? "mma_add_up_norm" : "add_up_norm", blocks(y.size(0), mma ? 8 : PAIR), NORM_BLOCK, y.data_ptr(), pointer(u), more.data_ptr(), parts_of(linear),
              weight.data_ptr(), normed.data_ptr(), inverse.data_ptr(), static_cast<int>(y.size(0)), static_cast<int>(y.size(1)),
              static_cast<float>(epsilon));
@@ -255,7 +256,7 @@ struct CudaKernels : PlainKernels {
     }
     auto dx = at::empty_like(x);
     auto& made = program(x.scalar_type());
-    bool mma = made.mma && adapted;
+    bool mma = made.mma && adapted && x.size(0) >= FILLS_GPU;
     made.run(mma ? "mma_rms_norm_backward" : "rms_norm_backward", blocks(x.size(0), mma ? 8 : PAIR), NORM_BLOCK, grad.data_ptr(), x.data_ptr(), weight.data_ptr(),
              inverse.data_ptr(), pointer(more), pointer(du), adapted ? a.data_ptr() : nullptr, dx.data_ptr(),
              static_cast<int>(x.size(1)), adapted ? static_cast<int>(a.size(0)) : 0, static_cast<int>(x.size(0)));
@@ -271,7 +272,7 @@ struct CudaKernels : PlainKernels {
     auto& made = program(rows.scalar_type(), rank_of(linear));
     bool mma = made.mma && half % STRIPE == 0;
     dim3 grid = mma ? dim3(blocks(count * half, STRIPE), blocks(rows.size(0), TILES))
-                    : dim3(blocks(rows.size(0), many(rows, rank_of(linear))), blocks(count * half, BLOCK * pack(rows)));
+                    : dim3(blocks(rows.size(0), MANY), blocks(count * half, BLOCK * pack(rows)));
     made.run(mma ? "mma_add_up_turn" : "add_up_turn", grid, BLOCK, rows.data_ptr(), pointer(u), parts_of(linear), heads.cos.data_ptr(), heads.sin.data_ptr(),
              heads.positions.data_ptr(), static_cast<int>(count), static_cast<int>(heads.queries + heads.keys), static_cast<int>(half),
              static_cast<int>(rows.size(0)));
@@ -303,9 +304,13 @@ struct CudaKernels : PlainKernels {
     auto y = at::empty({tokens, width}, gates.options());
     auto& made = program(y.scalar_type(), rank_of(gate_up));
     bool mma = made.mma && gate_up.adapted();
-    dim3 grid = mma ? dim3(blocks(width, STRIPE)) : dim3(blocks(tokens, many(y, rank_of(gate_up))), blocks(width, BLOCK * pack(y)));
-    made.run(mma ? "mma_swiglu" : "swiglu", grid, BLOCK, gates.data_ptr(), pointer(u), y.data_ptr(), parts_of(gate_up),
-             static_cast<int>(tokens), static_cast<int>(width));
+    int count = static_cast<int>(tokens), columns = static_cast<int>(width), span = gate_up.adapted() ? SPAN : 1;
+    if (mma) {
+      made.run("mma_swiglu", blocks(width, STRIPE), BLOCK, gates.data_ptr(), u.data_ptr(), y.data_ptr(), parts_of(gate_up), count, columns);
+    } else {
+      made.run(gate_up.adapted() ? "swiglu_adapted" : "swiglu", dim3(blocks(tokens, span), blocks(width, SPAN_BLOCK * pack(y))),
+               SPAN_BLOCK, gates.data_ptr(), pointer(u), y.data_ptr(), parts_of(gate_up), count, columns, span);
+    }
     return y;
   }
 
@@ -313,15 +318,16 @@ struct CudaKernels : PlainKernels {
                               const Linear& down) override {
     auto tokens = gates.size(0), width = gates.size(1) / 2;
     bool adapted = du.defined();
+    bool same = adapted == gate_up.adapted() && (!adapted || (fits_below(down.a) && down.a.size(0) == gate_up.rank()));
     if (!fits_whole(gates) || !fits_whole(grad) || width % pack(grad) != 0 || !fits_or_none(gate_up, u) || !halves(gate_up, width) ||
-        (adapted && !fits_below(down.a))) {
+        !same) {
       return PlainKernels::swiglu_backward(grad, gates, u, gate_up, du, down);
     }
     SwigluGrads grads;
     grads.gates = at::empty_like(gates);
     auto& made = program(grad.scalar_type(), rank_of(gate_up));
     int count = static_cast<int>(tokens), columns = static_cast<int>(width);
-    if (made.mma && adapted && gate_up.adapted() && down.a.size(0) == gate_up.rank()) {
+    if (made.mma && adapted) {
       grads.down.a = at::empty_like(down.a);
       for (const auto& b : gate_up.b) grads.gate_up.b.push_back(at::empty_like(b));
       made.run("mma_swiglu_backward", blocks(width, STRIPE), BLOCK, grad.data_ptr(), gates.data_ptr(), u.data_ptr(), parts_of(gate_up),
@@ -330,9 +336,10 @@ struct CudaKernels : PlainKernels {
       return grads;
     }
     grads.output = at::empty_like(grad);
-    made.run("swiglu_backward", dim3(blocks(tokens, QUAD), blocks(width, BLOCK * pack(grad))), BLOCK, grad.data_ptr(), gates.data_ptr(),
-             pointer(u), parts_of(gate_up), pointer(du), adapted ? down.a.data_ptr() : nullptr, grads.gates.data_ptr(),
-             grads.output.data_ptr(), columns, adapted ? static_cast<int>(down.a.size(0)) : 0, count);
+    int span = adapted ? SPAN : 1;
+    made.run(adapted ? "swiglu_adapted_backward" : "swiglu_backward", dim3(blocks(tokens, span), blocks(width, SPAN_BLOCK * pack(grad))),
+             SPAN_BLOCK, grad.data_ptr(), gates.data_ptr(), pointer(u), parts_of(gate_up), pointer(du), pointer(down.a),
+             grads.gates.data_ptr(), grads.output.data_ptr(), count, columns, span);
     return grads;
   }
 
@@ -352,7 +359,7 @@ struct CudaKernels : PlainKernels {
     if (!fits(x) || !fits_below(a)) return PlainKernels::down(x, a, scale);
     auto u = at::empty({x.size(0), a.size(0)}, x.options());
     auto& made = program(x.scalar_type());
-    dim3 grid = made.mma ? dim3(blocks(x.size(0), 8), blocks(a.size(0), 16)) : dim3(blocks(x.size(0), SUMS), blocks(a.size(0), 8));
+    dim3 grid = made.mma ? dim3(blocks(x.size(0), 8), blocks(a.size(0), 16)) : dim3(blocks(x.size(0), PAIR), blocks(a.size(0), 8));
     made.run(made.mma ? "mma_down" : "down", grid, made.mma ? SUM_BLOCK : BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(),
              static_cast<int>(x.size(1)), static_cast<int>(a.size(0)), static_cast<int>(x.size(0)), x.stride(0),
              static_cast<float>(scale));
@@ -369,7 +376,7 @@ struct CudaKernels : PlainKernels {
     auto& made = program(y.scalar_type(), linear.rank());
     auto parts = static_cast<unsigned>(linear.b.size());
     dim3 grid = made.mma ? dim3(blocks(widest(linear), STRIPE), blocks(y.size(0), TILES), parts)
-                         : dim3(blocks(y.size(0), many(y, linear.rank())), parts, blocks(widest(linear), BLOCK * pack(y)));
+                         : dim3(blocks(y.size(0), MANY), parts, blocks(widest(linear), BLOCK * pack(y)));
     made.run(made.mma ? "mma_add_up" : "add_up", grid, BLOCK, y.data_ptr(), u.data_ptr(), pointer(more), parts_of(linear), static_cast<int>(y.size(0)),
              y.stride(0));
   }
@@ -388,7 +395,7 @@ struct CudaKernels : PlainKernels {
     if (!fits_whole(dx) || !fits_below(a)) return PlainKernels::add_back(dx, du, a);
     auto& made = program(dx.scalar_type());
     dim3 grid = made.mma ? dim3(blocks(dx.size(1), STRIPE), blocks(dx.size(0), TILES))
-                         : dim3(blocks(dx.size(0), many(dx, 8)), blocks(dx.size(1), BLOCK * pack(dx)));
+                         : dim3(blocks(dx.size(0), MANY), blocks(dx.size(1), BLOCK * pack(dx)));
     made.run(made.mma ? "mma_add_back" : "add_back", grid, BLOCK, dx.data_ptr(), du.data_ptr(),
              a.data_ptr(), static_cast<int>(dx.size(1)), static_cast<int>(a.size(0)), static_cast<int>(dx.size(0)));
   }

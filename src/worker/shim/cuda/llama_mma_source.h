@@ -45,7 +45,9 @@ struct Lane {
   __device__ Lane() : g((threadIdx.x & 31) >> 2), q(threadIdx.x & 3), column(8 * (g >> 1) + (g & 1)) {}
 };
 
-constexpr int WARPS = 16;   // of blocks that share a sum over columns
+constexpr int WARPS = 16;          // of blocks that share a sum over columns
+constexpr int STEP = WARPS * 32;   // columns of such a block
+constexpr int AHEAD = 4;           // steps whose loads are under way at once: that hides what each waits
 
 // The sums of a block's warps over [16, 8] values d, written by put(row, column, sum).
 template <class Put> __device__ inline void reduce_tile(const float* d, const Lane& l, Put put) {
@@ -69,8 +71,6 @@ extern "C" __global__ void __launch_bounds__(512) mma_down(const T* x, const T* 
   bool second = first + 8 < count, there = t + l.g < tokens;
   const T *row = x + (i64)(t + l.g) * stride, *rows = a + (i64)(first + l.g) * width;
   float d[4] = {};
-  // Loads of several rounds at once hide what each waits.
-  constexpr int AHEAD = 4, STEP = WARPS * 32;
   for (int base = (threadIdx.x >> 5) * 32; base < width; base += AHEAD * STEP) {
     Words p[AHEAD], f[AHEAD], s[AHEAD];
     for (int k = 0; k < AHEAD; k++) {
@@ -95,7 +95,6 @@ extern "C" __global__ void __launch_bounds__(512) mma_back(const T* grad, const 
   bool there = t + l.g < tokens;
   const T *row = grad + (i64)(t + l.g) * stride + parts.start[p], *b = parts.b[p];
   float d[4] = {};
-  constexpr int AHEAD = 4, STEP = WARPS * 32;
   for (int base = (threadIdx.x >> 5) * 32; base < width; base += AHEAD * STEP) {
     Words y[AHEAD];
     u32 f[AHEAD][4], s[AHEAD][4];
@@ -312,26 +311,33 @@ mma_add_up_norm(T* y, const T* u, const T* more, const __grid_constant__ Parts p
   float squares = 0;
   u32 by[R / 8];
   for (int h = 0; h < R / 8; h++) by[h] = word(u + (i64)t * R + 8 * h + 2 * l.q, there);
-#pragma unroll 2
-  for (int base = (threadIdx.x >> 5) * 32; base < dim; base += WARPS * 32) {
-    int i = base + l.q * 8;
-    bool in = there && i < dim;
-    Words a = words(y + row + i, in), b = words(more + row + i, in);
-    Across across(parts.b[0], l, base, dim);
-    for (int m = 0; m < 4; m++) {
-      float d[4];
-      float2 x = wide2(a.w[m]), z = wide2(b.w[m]);
-      d[0] = x.x + z.x, d[1] = x.y + z.y, d[2] = d[3] = 0;
-      for (int h = 0; h < R / 8; h++) mma(d, by[h], 0, across.b[m][h]);
-      a.w[m] = narrow2(d[0], d[1]);
-      x = wide2(a.w[m]);
-      squares += x.x * x.x + x.y * x.y;
+  for (int base = (threadIdx.x >> 5) * 32; base < dim; base += AHEAD * STEP) {
+    Words a[AHEAD], b[AHEAD];
+    u32 across[AHEAD][4][R / 8];
+    for (int k = 0; k < AHEAD; k++) {
+      int i = base + k * STEP + l.q * 8, column = base + k * STEP + l.column;
+      a[k] = words(y + row + i, there && i < dim), b[k] = words(more + row + i, there && i < dim);
+      for (int m = 0; m < 4; m++) {
+        const T* from = parts.b[0] + (i64)(column + 2 * m) * R + 2 * l.q;
+        for (int h = 0; h < R / 8; h++) across[k][m][h] = word(from + 8 * h, column + 2 * m < dim);
+      }
     }
-    if (in) store(y + row + i, a);
+    for (int k = 0; k < AHEAD; k++) {
+      int i = base + k * STEP + l.q * 8;
+      for (int m = 0; m < 4; m++) {
+        float2 x = wide2(a[k].w[m]), z = wide2(b[k].w[m]);
+        float d[4] = {x.x + z.x, x.y + z.y, 0, 0};
+        for (int h = 0; h < R / 8; h++) mma(d, by[h], 0, across[k][m][h]);
+        a[k].w[m] = narrow2(d[0], d[1]);
+        x = wide2(a[k].w[m]);
+        squares += x.x * x.x + x.y * x.y;
+      }
+      if (there && i < dim) store(y + row + i, a[k]);
+    }
   }
   float r = rsqrtf(token_sum(squares, l) / dim + epsilon);
   if (threadIdx.x < 32 && l.q == 0 && there) inverse[t] = r;
-#pragma unroll 2
+#pragma unroll 4
   for (int i = (threadIdx.x >> 5) * 32 + l.q * 8; i < dim; i += WARPS * 32) {
     if (!there) break;
     Words a = words(y + row + i, true), w = words(weight + i, true);
@@ -352,27 +358,35 @@ mma_rms_norm_backward(T* grad, const T* x, const T* weight, const float* inverse
   bool there = t < tokens;
   i64 row = (i64)t * dim;
   float dot = 0;
-#pragma unroll 2
-  for (int base = (threadIdx.x >> 5) * 32; base < dim; base += WARPS * 32) {
-    int i = base + l.q * 8;
-    bool in = there && i < dim;
-    Words g = words(grad + row + i, in), v = words(x + row + i, in), w = words(weight + i, i < dim);
-    float d[4][4];
-    for (int m = 0; m < 4; m++) tile(d[m], g.w[m], 0);
+  for (int base = (threadIdx.x >> 5) * 32; base < dim; base += AHEAD * STEP) {
+    Words g[AHEAD], v[AHEAD], w[AHEAD];
+    float d[AHEAD][4][4];
+    for (int k = 0; k < AHEAD; k++) {
+      int i = base + k * STEP + l.q * 8;
+      g[k] = words(grad + row + i, there && i < dim), v[k] = words(x + row + i, there && i < dim), w[k] = words(weight + i, i < dim);
+    }
+    for (int k = 0; k < AHEAD; k++) for (int m = 0; m < 4; m++) tile(d[k][m], g[k].w[m], 0);
     for (int j = 0; j < count; j += 8) {
-      Words rows = words(a + (i64)(j + l.g) * dim + i, i < dim);
+      Words rows[AHEAD];
+      for (int k = 0; k < AHEAD; k++) {
+        int i = base + k * STEP + l.q * 8;
+        rows[k] = words(a + (i64)(j + l.g) * dim + i, i < dim);
+      }
       u32 by = word(du + (i64)t * count + j + 2 * l.q, there);
-      for (int m = 0; m < 4; m++) mma(d[m], by, 0, turned(rows.w[m]));
+      for (int k = 0; k < AHEAD; k++) for (int m = 0; m < 4; m++) mma(d[k][m], by, 0, turned(rows[k].w[m]));
     }
-    for (int m = 0; m < 4; m++) {
-      g.w[m] = narrow2(d[m][0], d[m][1]);
-      float2 p = wide2(g.w[m]), q = wide2(w.w[m]), z = wide2(v.w[m]);
-      dot += p.x * q.x * z.x + p.y * q.y * z.y;
+    for (int k = 0; k < AHEAD; k++) {
+      int i = base + k * STEP + l.q * 8;
+      for (int m = 0; m < 4; m++) {
+        g[k].w[m] = narrow2(d[k][m][0], d[k][m][1]);
+        float2 p = wide2(g[k].w[m]), q = wide2(w[k].w[m]), z = wide2(v[k].w[m]);
+        dot += p.x * q.x * z.x + p.y * q.y * z.y;
+      }
+      if (there && i < dim) store(grad + row + i, g[k]);
     }
-    if (in) store(grad + row + i, g);
   }
   float r = there ? inverse[t] : 0, c = token_sum(dot, l) * r * r * r / dim;
-#pragma unroll 2
+#pragma unroll 4
   for (int i = (threadIdx.x >> 5) * 32 + l.q * 8; i < dim; i += WARPS * 32) {
     if (!there) break;
     Words g = words(grad + row + i, true), v = words(x + row + i, true), w = words(weight + i, true), k = {};

@@ -113,26 +113,25 @@ template <int COUNT, class Put> __device__ inline void reduce(float* sums, Put p
   }
 }
 
-constexpr int PAIR = 2;               // tokens that a block of a norm works on
-constexpr int SUMS = 4;               // tokens that a block adds up at a time
-constexpr int QUAD = 4;               // tokens of a thread of swiglu_backward
-constexpr int MANY = R > 8 ? 4 : 2 * sizeof(T);   // tokens that a thread adds to at a time
+constexpr int PAIR = 2;               // tokens that a block of a norm or of `down` works on
+constexpr int SUMS = 4;               // tokens that a block of `back` works on
+constexpr int MANY = 4;               // tokens that a thread adds to at a time
 
-// u[t, j] = scale * sum over i of x[t, i] a[j, i], for `count` rows of a in groups of R: blockIdx.y is the group, blockIdx.x four tokens.
+// u[t, j] = scale * sum over i of x[t, i] a[j, i], for `count` rows of a in groups of R: blockIdx.y is the group, blockIdx.x two tokens.
 extern "C" __global__ void down(const T* x, const T* a, T* u, int width, int count, int tokens, i64 stride, float scale) {
-  int t = blockIdx.x * SUMS;
+  int t = blockIdx.x * PAIR;
   const T* rows = a + (i64)blockIdx.y * R * width;
-  float sums[SUMS * R];
-  for (int j = 0; j < SUMS * R; j++) sums[j] = 0;
+  float sums[PAIR * R];
+  for (int j = 0; j < PAIR * R; j++) sums[j] = 0;
   for (int i = threadIdx.x * N; i < width; i += 256 * N) {
-    Pack p[SUMS];
-    for (int e = 0; e < SUMS; e++) p[e] = load(x + (i64)min(t + e, tokens - 1) * stride + i);
+    Pack p[PAIR];
+    for (int e = 0; e < PAIR; e++) p[e] = load(x + (i64)min(t + e, tokens - 1) * stride + i);
     for (int j = 0; j < R; j++) {
       Pack q = load(rows + (i64)j * width + i);
-      for (int e = 0; e < SUMS; e++) for (int k = 0; k < N; k++) sums[e * R + j] += wide(p[e].v[k]) * wide(q.v[k]);
+      for (int e = 0; e < PAIR; e++) for (int k = 0; k < N; k++) sums[e * R + j] += wide(p[e].v[k]) * wide(q.v[k]);
     }
   }
-  reduce<SUMS * R>(sums, [&](int at, float s) {
+  reduce<PAIR * R>(sums, [&](int at, float s) {
     int e = at / R, j = at % R;
     if (t + e < tokens) narrow(s * scale, u[(i64)(t + e) * count + blockIdx.y * R + j]);
   });
@@ -345,22 +344,63 @@ __device__ inline void silu_backward(float dy, float gate, float up, float& dgat
   dup = dy * gate * sigmoid;
 }
 
-// silu(gate) up of rows [gate | up] + u B^T, whose parts, where there are any, are gate and up. blockIdx.y is a stretch of columns,
-// blockIdx.x MANY tokens.
-extern "C" __global__ void swiglu(const T* gates, const T* u, T* y, const __grid_constant__ Parts parts, int tokens, int width) {
-  int t = blockIdx.x * MANY, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+// The N rows from i of a matrix B, or the N columns from i of a matrix A, in a thread's registers for many tokens.
+struct Narrow {
+  float v[R][N];
+  __device__ void rows(const T* b, int i) {
+    for (int k = 0; k < N; k++) {
+      for (int j = 0; j < R; j += N) {
+        Pack q = load(b + (i64)(i + k) * R + j);
+        for (int l = 0; l < N; l++) v[j + l][k] = wide(q.v[l]);
+      }
+    }
+  }
+  __device__ void columns(const T* a, int i, int width) {
+    for (int j = 0; j < R; j++) {
+      Pack q = load(a + (i64)j * width + i);
+      for (int k = 0; k < N; k++) v[j][k] = wide(q.v[k]);
+    }
+  }
+  // x plus the product with a row of R values.
+  __device__ void add(const Pack& x, const T* u, float sum[N]) const {
+    for (int k = 0; k < N; k++) sum[k] = wide(x.v[k]);
+    for (int j = 0; j < R; j += N) {
+      Pack q = load(u + j);
+      for (int l = 0; l < N; l++) for (int k = 0; k < N; k++) sum[k] += wide(q.v[l]) * v[j + l][k];
+    }
+  }
+};
+
+// silu(gate) up of rows [gate | up]. blockIdx.y is a stretch of columns, blockIdx.x `span` tokens.
+template <bool ADAPTED>
+__device__ inline void swiglu_of(const T* gates, const T* u, T* y, const Parts& parts, int tokens, int width, int span) {
+  int i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
-  float s[MANY][N] = {}, z[MANY][N] = {};
-  if (parts.count) {
-    up<MANY>(u, parts, 0, t, i, tokens, s);
-    up<MANY>(u, parts, 1, t, i, tokens, z);
-  }
-  for (int e = 0; e < MANY && t + e < tokens; e++) {
-    const T* at = gates + (i64)(t + e) * 2 * width + i;
+  Narrow to_gate, to_up;
+  if (ADAPTED) to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i);
+#pragma unroll 2
+  for (int t = blockIdx.x * span; t < min(((int)blockIdx.x + 1) * span, tokens); t++) {
+    const T* at = gates + (i64)t * 2 * width + i;
     Pack gate = load(at), above = load(at + width);
-    for (int k = 0; k < N; k++) narrow(silu(wide(gate.v[k]) + s[e][k]) * (wide(above.v[k]) + z[e][k]), gate.v[k]);
-    store(y + (i64)(t + e) * width + i, gate);
+    float x[N], z[N];
+    if (ADAPTED) {
+      to_gate.add(gate, u + (i64)t * 2 * R, x);
+      to_up.add(above, u + (i64)t * 2 * R + R, z);
+    } else {
+      for (int k = 0; k < N; k++) x[k] = wide(gate.v[k]), z[k] = wide(above.v[k]);
+    }
+    for (int k = 0; k < N; k++) narrow(silu(x[k]) * z[k], gate.v[k]);
+    store(y + (i64)t * width + i, gate);
   }
+}
+extern "C" __global__ void __launch_bounds__(128)
+swiglu(const T* gates, const T* u, T* y, const __grid_constant__ Parts parts, int tokens, int width, int span) {
+  swiglu_of<false>(gates, u, y, parts, tokens, width, span);
+}
+// The same of rows + u B^T, whose parts are gate and up.
+extern "C" __global__ void __launch_bounds__(128)
+swiglu_adapted(const T* gates, const T* u, T* y, const __grid_constant__ Parts parts, int tokens, int width, int span) {
+  swiglu_of<true>(gates, u, y, parts, tokens, width, span);
 }
 
 // dx[t, i] += sum over j of du[t, j] a[j, i]; blockIdx.y is a stretch of columns, blockIdx.x MANY tokens.
@@ -377,32 +417,47 @@ extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, i
   }
 }
 
-// Of rows [gate | up] + u B^T and y = silu(gate) up: their gradient from that of y, which is grad + du A; and y. Without adapters
-// `parts` has none and `du` is null. blockIdx.y is a stretch of columns, blockIdx.x QUAD tokens.
-extern "C" __global__ void swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a, T* dgates,
-                                           T* y, int width, int count, int tokens) {
-  int t = blockIdx.x * QUAD, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+// Of rows [gate | up] and y = silu(gate) up: their gradient from that of y, and y.
+template <bool ADAPTED>
+__device__ inline void swiglu_backward_of(const T* grad, const T* gates, const T* u, const Parts& parts, const T* du, const T* a,
+                                          T* dgates, T* y, int tokens, int width, int span) {
+  int i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
-  float s[QUAD][N] = {}, z[QUAD][N] = {}, d[QUAD][N] = {};
-  if (parts.count) {
-    up<QUAD>(u, parts, 0, t, i, tokens, s);
-    up<QUAD>(u, parts, 1, t, i, tokens, z);
-  }
-  if (du) down_again<QUAD>(du, a, t, i, width, count, tokens, d);
-  for (int e = 0; e < QUAD && t + e < tokens; e++) {
-    i64 row = t + e, at = row * 2 * width + i;
-    Pack dy = load(grad + row * width + i), g = load(gates + at), above = load(gates + at + width), out;
+  Narrow to_gate, to_up, below;
+  if (ADAPTED) to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i), below.columns(a, i, width);
+  for (int t = blockIdx.x * span; t < min(((int)blockIdx.x + 1) * span, tokens); t++) {
+    i64 at = (i64)t * 2 * width + i, row = (i64)t * width + i;
+    Pack dy = load(grad + row), g = load(gates + at), above = load(gates + at + width), out;
+    float x[N], z[N], d[N];
+    if (ADAPTED) {
+      to_gate.add(g, u + (i64)t * 2 * R, x);
+      to_up.add(above, u + (i64)t * 2 * R + R, z);
+      below.add(dy, du + (i64)t * R, d);
+    } else {
+      for (int k = 0; k < N; k++) x[k] = wide(g.v[k]), z[k] = wide(above.v[k]), d[k] = wide(dy.v[k]);
+    }
     for (int k = 0; k < N; k++) {
-      float gate = wide(g.v[k]) + s[e][k], second = wide(above.v[k]) + z[e][k], dgate, dup;
-      narrow(silu(gate) * second, out.v[k]);
-      silu_backward(wide(dy.v[k]) + d[e][k], gate, second, dgate, dup);
+      float dgate, dup;
+      silu_backward(d[k], x[k], z[k], dgate, dup);
+      narrow(silu(x[k]) * z[k], out.v[k]);
       narrow(dgate, g.v[k]);
       narrow(dup, above.v[k]);
     }
     store(dgates + at, g);
     store(dgates + at + width, above);
-    store(y + row * width + i, out);
+    store(y + row, out);
   }
+}
+extern "C" __global__ void __launch_bounds__(128)
+swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a, T* dgates, T* y,
+                int tokens, int width, int span) {
+  swiglu_backward_of<false>(grad, gates, u, parts, du, a, dgates, y, tokens, width, span);
+}
+// The same of rows + u B^T, where the gradient of y is grad + du A.
+extern "C" __global__ void __launch_bounds__(128)
+swiglu_adapted_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a,
+                        T* dgates, T* y, int tokens, int width, int span) {
+  swiglu_backward_of<true>(grad, gates, u, parts, du, a, dgates, y, tokens, width, span);
 }
 
 struct alignas(2 * sizeof(T)) Two { T v[2]; };
