@@ -280,6 +280,9 @@ fn parquet(path: &Path, take: Take) -> Result<Then, DatasetError> {
         let columns = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
         let other = |codec: &Compression| !matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY);
         if let Some(codec) = columns.map(|column| column.compression()).find(other) {
+            // With its level behind it.
+            let codec = codec.to_string();
+            let codec = codec.split('(').next().unwrap_or_default();
             let reason = format!(
                 "its columns are compressed by {codec}: only snappy is read; write it anew with snappy or without compression"
             );
