@@ -123,7 +123,7 @@ fn settings_of_a_cell_are_the_specs() {
 #[test]
 #[ignore = "needs a GPU: make test-gpu"]
 fn rows_travel_from_page_locked_memory_on_a_gpu() {
-    crate::shim::cuda::open().unwrap();
+    shim::cuda::open().unwrap();
     let set = set(&[40; 100], None);
     let settings = settings(&[("pin_memory", Level::text("on"))]);
     let mut on_gpu = TextData::new(Arc::clone(&set), &settings, Shard::ALL, 1, Device::Cuda(0));
