@@ -39,7 +39,7 @@ pub use environment::{environment_notes, environments_between};
 pub use loss::LossPoint;
 pub use mark::Mark;
 pub use measure::{Measure, Measures, Origin, OverRanks, OverTime, Scaling, measure, metric_measure};
-pub use metric::MetricUnit;
+pub use metric::{MetricUnit, WINDOW_S, of_window};
 pub use order::{CONFIDENCE, INTERVAL_REPEATS, Interval};
 pub use outlier::{Outlier, outliers};
 pub use places::Places;

@@ -31,13 +31,13 @@ pub use built_in::{UnknownPreset, preset, presets};
 pub use chart::{
     Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series, ticks, ticks_between,
 };
-pub use claims::{claimed, claims_table, from_to};
+pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, level_name, table};
 pub use csv::csv_text;
 pub use difference::{Difference, difference};
 pub use drawing::{Figure, figure};
 pub use methods::methods;
-pub use number::{capitalised, duration_text, grouped, significant};
+pub use number::{capitalised, duration_text, from_to, grouped, significant};
 pub use palette::{COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use render::{Format, UnknownFormat, render};

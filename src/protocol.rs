@@ -16,7 +16,9 @@ pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, RankPl
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample};
-pub use trace::{CAPTURE_RANGE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSource, TraceSummary};
+pub use trace::{
+    CAPTURE_RANGE, CopiedBytes, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSource, TraceSummary,
+};
 
 /// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted
 /// on reading.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use super::metric::{MetricUnit, key_in};
+use super::metric::{COPIED, MetricUnit, key_in};
 use super::training::PLANNED_STEPS;
 use crate::plan::{Better, DeclaredMeasure, Key, WorkloadSpec};
 use crate::protocol::{TRACE_METRICS, TraceMetricKind};
@@ -158,7 +158,7 @@ pub struct Measures {
     pub(super) units: Arc<str>,
     /// Those to choose from.
     list: Vec<Measure>,
-    /// Metrics of profilers' reports, in each of their units.
+    /// What profilers' reports say: metrics in each of their units, bytes of copies.
     metrics: Vec<Measure>,
 }
 
@@ -213,6 +213,11 @@ impl Measures {
     /// The measures to choose from, in the order of columns. Metrics of profilers' reports are not among them.
     pub fn iter(&self) -> std::slice::Iter<'_, Measure> {
         self.list.iter()
+    }
+
+    /// Whether a measure comes from a profiler's report.
+    pub fn is_of_reports(&self, key: &str) -> bool {
+        self.metrics.iter().any(|measure| measure.key == *key)
     }
 
     /// A measure by its key, metrics included.
@@ -306,17 +311,21 @@ fn list(units: &str) -> Vec<Measure> {
     ]
 }
 
-/// Four measures of each metric, in the order of [`TRACE_METRICS`] and [`MetricUnit::ALL`].
+/// A measure for each metric and unit, in the order of [`TRACE_METRICS`] and [`MetricUnit::ALL`], then bytes of copies.
 fn metric_measures() -> Vec<Measure> {
     let one = |kind: &TraceMetricKind, unit: MetricUnit| match unit {
-        MetricUnit::Seconds => Measure { better: Better::Neither, ..Measure::time(key_in(kind.key, unit), kind.name) },
+        MetricUnit::Seconds | MetricUnit::Of720 => {
+            let shown_unit = if unit == MetricUnit::Of720 { "s of 720 s" } else { "s" }.to_owned();
+            Measure { better: Better::Neither, shown_unit, ..Measure::time(key_in(kind.key, unit), kind.name) }
+        }
         _ => Measure::derived(
             key_in(kind.key, unit),
             kind.name,
             &unit.name().replace("percent_", "% ").replace('_', " "),
         ),
     };
-    TRACE_METRICS.iter().flat_map(|kind| MetricUnit::ALL.map(|unit| one(kind, unit))).collect()
+    let copied = COPIED.map(|(key, name)| Measure { origin: Origin::Derived, ..Measure::bytes(key, name) });
+    TRACE_METRICS.iter().flat_map(|kind| MetricUnit::ALL.map(|unit| one(kind, unit))).chain(copied).collect()
 }
 
 #[cfg(test)]
@@ -381,12 +390,11 @@ mod tests {
 
     #[test]
     fn every_metric_is_a_measure_in_every_unit_under_its_own_name() {
-        assert_eq!(metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len());
+        assert_eq!(metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len() + COPIED.len());
         for kind in &TRACE_METRICS {
             for unit in MetricUnit::ALL {
                 let measure = metric_measure(kind.key, unit).unwrap();
-                let ending = if unit == MetricUnit::Seconds { "s" } else { unit.name() };
-                assert_eq!((&*measure.key, &*measure.name), (format!("{}_{ending}", kind.key).as_str(), kind.name));
+                assert_eq!((&measure.key, &*measure.name), (&key_in(kind.key, unit), kind.name));
                 let shown = if unit == MetricUnit::OfWall { Some("% of wall") } else { None };
                 assert!(shown.is_none_or(|shown| shown == measure.unit), "{}", measure.unit);
             }

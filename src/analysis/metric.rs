@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Key;
-use crate::protocol::{TraceMetric, TraceSummary};
+use crate::protocol::{CopiedBytes, TraceMetric, TraceSummary};
 
 /// In what metrics are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,11 +21,17 @@ pub enum MetricUnit {
     /// Share of the time the report covers, divided by the GPUs.
     #[serde(rename = "percent_of_wall")]
     OfWall,
+    /// Seconds, scaled from the time the report covers to [`WINDOW_S`].
+    #[serde(rename = "seconds_of_720")]
+    Of720,
 }
+
+/// The window that the papers record of language models (2503.15252 section 4.4, 2505.22905 section 5.4.2), in seconds.
+pub const WINDOW_S: f64 = 720.0;
 
 impl MetricUnit {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Seconds, Self::OfReport, Self::OfShown, Self::OfWall];
+    pub const ALL: [Self; 5] = [Self::Seconds, Self::OfReport, Self::OfShown, Self::OfWall, Self::Of720];
 
     /// The name in files and on screen.
     pub fn name(self) -> &'static str {
@@ -34,6 +40,7 @@ impl MetricUnit {
             Self::OfReport => "percent_of_report",
             Self::OfShown => "percent_of_shown",
             Self::OfWall => "percent_of_wall",
+            Self::Of720 => "seconds_of_720",
         }
     }
 
@@ -46,26 +53,73 @@ impl MetricUnit {
             }
             Self::OfShown => "Share of the metrics that are shown, which make 100 % together.",
             Self::OfWall => "Share of the time the report covers, divided by the GPUs.",
+            Self::Of720 => {
+                "Seconds, summed over GPUs and threads, scaled from the time the report covers to the papers' 720 s."
+            }
         }
     }
 }
 
-/// The values of a report's metrics under the keys of their measures.
-pub(super) fn metric_values(trace: &TraceSummary) -> impl Iterator<Item = (Key, f64)> {
-    let values = |metric: &TraceMetric| {
+/// Bytes of copies: from hosts to GPUs, within GPUs, from GPUs to hosts, all three.
+pub(super) const COPIED: [(&str, &str); 4] = [
+    ("host_to_device_bytes", "Copied host to device"),
+    ("device_to_device_bytes", "Copied device to device"),
+    ("device_to_host_bytes", "Copied device to host"),
+    ("copied_bytes", "Copied in all"),
+];
+
+/// What a report says, under the keys of its measures.
+pub(super) fn metric_values<'a>(trace: &'a TraceSummary) -> impl Iterator<Item = (Key, f64)> + 'a {
+    let values = |metric: &'a TraceMetric| {
         let value = |unit| match unit {
-            MetricUnit::Seconds => metric.seconds,
-            MetricUnit::OfReport => metric.percent_of_report,
-            MetricUnit::OfShown => metric.percent_of_shown,
-            MetricUnit::OfWall => metric.percent_of_wall,
+            MetricUnit::Seconds => Some(metric.seconds),
+            MetricUnit::OfReport => Some(metric.percent_of_report),
+            MetricUnit::OfShown => Some(metric.percent_of_shown),
+            MetricUnit::OfWall => Some(metric.percent_of_wall),
+            MetricUnit::Of720 => of_window(metric.seconds, trace),
         };
-        MetricUnit::ALL.map(|unit| (key_in(&metric.key, unit), value(unit)))
+        MetricUnit::ALL.into_iter().filter_map(move |unit| Some((key_in(&metric.key, unit), value(unit)?)))
     };
-    trace.metrics.iter().flat_map(values)
+    let copied = trace.copied.map(|CopiedBytes { host_to_device, device_to_device, device_to_host }| {
+        let bytes = [host_to_device, device_to_device, device_to_host].map(|bytes| bytes as f64);
+        [bytes[0], bytes[1], bytes[2], bytes.iter().sum()]
+    });
+    let copied = copied.into_iter().flat_map(|bytes| COPIED.into_iter().zip(bytes));
+    trace.metrics.iter().flat_map(values).chain(copied.map(|((key, _), bytes)| (key.into(), bytes)))
+}
+
+/// Seconds of a report scaled to [`WINDOW_S`]; none of a report that covers no time.
+pub fn of_window(seconds: f64, trace: &TraceSummary) -> Option<f64> {
+    (trace.wall_s > 0.0).then(|| seconds * WINDOW_S / trace.wall_s)
 }
 
 /// The key of a metric's measure in a unit.
 pub(super) fn key_in(metric: &str, unit: MetricUnit) -> Key {
-    let unit = if unit == MetricUnit::Seconds { "s" } else { unit.name() };
+    let unit = match unit {
+        MetricUnit::Seconds => "s",
+        MetricUnit::Of720 => "s_of_720",
+        _ => unit.name(),
+    };
     format!("{metric}_{unit}").into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::analysis::fixture;
+
+    #[test]
+    fn a_report_says_bytes_of_copies_and_seconds_of_the_papers_window() {
+        let copied = CopiedBytes { host_to_device: 3, device_to_device: 40, device_to_host: 500 };
+        let trace = TraceSummary { wall_s: 36.0, copied: Some(copied), ..fixture::trace(1.5, 3.0) };
+        let values: BTreeMap<Key, f64> = metric_values(&trace).collect();
+        assert_eq!(COPIED.map(|(key, _)| values[key]), [3.0, 40.0, 500.0, 543.0]);
+        assert_eq!((values["host_to_device_s"], values["host_to_device_s_of_720"]), (1.5, 30.0));
+        let earlier = TraceSummary { copied: None, wall_s: 0.0, ..trace };
+        let values: BTreeMap<Key, f64> = metric_values(&earlier).collect();
+        assert!(!values.contains_key("copied_bytes") && !values.contains_key("host_to_device_s_of_720"));
+    }
 }

@@ -114,6 +114,9 @@ enum UnitName {
     PercentOfShown,
     /// Share of the recorded time, divided by the number of GPUs.
     PercentOfWall,
+    /// Seconds, scaled from the recorded time to 720 s.
+    #[value(name = "seconds-of-720")]
+    SecondsOf720,
 }
 
 /// Checks a filter before anything is read.
@@ -174,6 +177,7 @@ impl StudyArguments {
             Some(UnitName::PercentOfReport) => MetricUnit::OfReport,
             Some(UnitName::PercentOfShown) => MetricUnit::OfShown,
             Some(UnitName::PercentOfWall) => MetricUnit::OfWall,
+            Some(UnitName::SecondsOf720) => MetricUnit::Of720,
         };
         study.log |= self.log;
         Ok(study)

@@ -35,7 +35,9 @@ const SEVEN: &[&str] = &[
 const OF_TUNING: &[&str] = &["cuda_launch_kernel", "cuda_stream_synchronize", "host_to_device"];
 const OF_TECHNIQUES: &[&str] =
     &["cuda_event_synchronize", "cuda_launch_kernel", "cuda_stream_synchronize", "nccl_all_gather", "host_to_device"];
-const OF_COPIES: &[&str] = &["host_to_device", "cuda_memcpy_async"];
+/// With the gathers that there are on two and more GPUs.
+const OF_PINNING: &[&str] = &["cuda_launch_kernel", "cuda_stream_synchronize", "host_to_device", "nccl_all_gather"];
+const COPIES: &[&str] = &["host_to_device_bytes", "device_to_device_bytes", "device_to_host_bytes", "copied_bytes"];
 
 static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
     let all: Vec<&str> = TRACE_METRICS.iter().map(|metric| metric.key).collect();
@@ -233,14 +235,25 @@ fn of_paper(artefact: &Artefact) -> Study {
         }
         (_, "table-4") => within(bars("units", &["units", "step_time_s"], "data_set", "data_set"), "workload = llm"),
         (_, "table-5") => within(bars("step_time_s", ITERATIONS, "gpus", "pin_memory"), "workload = llm"),
-        ("2503.15252", "fig-5" | "fig-6") | (_, "fig-11" | "fig-12") => {
-            within(metrics(OF_TUNING, MetricUnit::Seconds), "workload = llm")
-        }
-        (_, "fig-13") => within(bars("step_time_s", ITERATIONS, "data_set", "technique"), "workload = llm"),
-        (_, "fig-14") => within(bars("step_time_s", ITERATIONS, "gpus", "technique"), "workload = llm"),
+        ("2503.15252", "fig-5") | (_, "fig-11") => within(metrics(OF_TUNING, MetricUnit::Of720), "workload = llm"),
+        ("2503.15252", "fig-6") | (_, "fig-12") => within(metrics(OF_PINNING, MetricUnit::Of720), "workload = llm"),
+        (_, "fig-13") => Study {
+            columns: Place::Setting("gpus".into()),
+            ..within(bars("step_time_s", ITERATIONS, "data_set", "technique"), "workload = llm")
+        },
+        (_, "fig-14") => Study {
+            columns: Place::Setting("data_set".into()),
+            ..within(bars("training_time_s", ITERATIONS, "gpus", "technique"), "workload = llm")
+        },
         (_, "fig-15") => within(metrics(OF_TECHNIQUES, MetricUnit::OfWall), "workload = llm"),
-        (_, "fig-16") => within(bars("peak_allocated_bytes", MEMORY, "gpus", "technique"), "workload = llm"),
-        (_, "fig-17") => within(metrics(OF_COPIES, MetricUnit::Seconds), "workload = llm"),
+        (_, "fig-16") => Study {
+            columns: Place::Setting("data_set".into()),
+            ..within(bars("peak_allocated_bytes", MEMORY, "gpus", "technique"), "workload = llm")
+        },
+        (_, "fig-17") => Study {
+            runs: Runs::Traced,
+            ..within(bars("copied_bytes", COPIES, "data_set", "technique"), "workload = llm")
+        },
         // A drawing of the node.
         _ => study(&id, &about, Form::Scaling, "images_per_s", SCALING),
     };

@@ -1,7 +1,7 @@
 //! Judgements of the papers' claims as a table.
 
 use super::notes::method_note;
-use super::number::significant;
+use super::number::{from_to, significant};
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::Levels;
 use crate::papers::{Judgement, Test, Verdict};
@@ -66,7 +66,7 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     let counts: Vec<String> =
         Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
     let mut notes = vec![
-        format!("{} claims: {}", judgements.len(), counts.join(", ")),
+        format!("{} {}: {}", judgements.len(), if judgements.len() == 1 { "claim" } else { "claims" }, counts.join(", ")),
         "a claim holds where the 95 % interval of every comparison lies within it, and fails where one lies outside; these \
          intervals are Student's t's of the mean over repeats: of logarithms of ratios, of differences where the claim is of \
          accuracy"
@@ -90,9 +90,4 @@ pub fn claimed(test: &Test) -> String {
         (f64::NEG_INFINITY, high) => format!("at most {}", significant(high)),
         (low, high) => from_to(low, high),
     }
-}
-
-/// `1.42 to 1.81`
-pub fn from_to(low: f64, high: f64) -> String {
-    format!("{} to {}", significant(low), significant(high))
 }

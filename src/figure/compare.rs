@@ -161,6 +161,7 @@ impl<'a> Chosen<'a> {
         table.notes.extend(pareto::fastest(study, &self.shown, self.naming()));
         if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
+            table.notes.extend(metrics::scaled_note(study, &self.shown));
         } else if study.runs == Runs::Plain && self.traced > 0 {
             table.notes.push(traced_note(self.traced));
         }

@@ -13,6 +13,11 @@ pub fn significant(value: f64) -> String {
     }
 }
 
+/// `1.42 to 1.81`
+pub fn from_to(low: f64, high: f64) -> String {
+    format!("{} to {}", significant(low), significant(high))
+}
+
 /// The same for Markdown: narrow no-break spaces between thousands from five digits on, powers as `×10`.
 pub(super) fn markdown(value: f64) -> String {
     let text = significant(value).replace('-', "\u{2212}");

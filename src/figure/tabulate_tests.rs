@@ -3,6 +3,8 @@
 use super::*;
 use crate::analysis::{Method, RunSummary, Source, Value, fixture, summarise_run};
 use crate::figure::preset;
+use crate::papers::artefact;
+use crate::plan::{Level, asked_cells};
 
 /// The table of a preset, over this baseline.
 fn of_preset(name: &str, runs: &[RunSummary], baseline: Option<&str>) -> Table {
@@ -65,6 +67,26 @@ fn the_papers_efficiency_is_over_the_cell_that_differs_in_one_factor_alone() {
     // Without such a cell there is no ratio.
     let alone = of_preset("2503.15252/table-2", &runs(&[("fp32", 2, 1, 0.025)]), None);
     assert_eq!(value(&alone, 0, "speedup_over_1_gpu"), None);
+}
+
+#[test]
+fn fp64_is_the_sibling_of_an_fp32_cell_whatever_its_tf32() {
+    let plan = artefact("2503.15252/table-2").unwrap().plan().unwrap();
+    let times = [("fp64", 0.4), ("fp32", 0.25), ("fp16", 0.16)];
+    let of_one_gpu = asked_cells(plan).into_iter().filter(|cell| cell.levels.get("gpus") == Some(&Level::Integer(1)));
+    let runs: Vec<RunSummary> = of_one_gpu
+        .zip(times)
+        .map(|(cell, (_, time_s))| summarise_run(&fixture::run_of(&cell, plan, 1, time_s)))
+        .collect();
+    let tf32: Vec<String> = runs.iter().map(|run| run.levels.get("tf32").unwrap().to_string()).collect();
+    assert_eq!(tf32, ["off", "conv", "off"], "it means nothing but in fp32");
+    let table = of_preset("2503.15252/table-2", &runs, None);
+    for row in 0..3 {
+        let precision = table.rows[row].levels.get("precision").unwrap().to_string();
+        let time_s = times.iter().find(|(known, _)| *known == precision).unwrap().1;
+        let ratio = value(&table, row, "speedup_over_fp64").unwrap().median;
+        assert!((ratio - 0.4 / time_s).abs() < 1e-9, "{precision}: {ratio}");
+    }
 }
 
 #[test]

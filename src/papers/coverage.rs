@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::published::Artefact;
-use crate::analysis::{Cell, Measure, RunState, RunSummary};
-use crate::plan::{AskedCell, Identity, Key, Level, Mode, Plan, asked_cells, identity};
+use crate::analysis::{Cell, Measure, Recording, RunState, RunSummary};
+use crate::plan::{AskedCell, Data, Identity, Key, Level, Mode, Plan, asked_cells, identity};
 
 /// Settings that say how much a run computes in all.
 const AMOUNT: [&str; 3] = ["epochs", "train_images", "rows"];
@@ -38,18 +38,36 @@ pub struct Coverage {
 
 /// Compares the cells that a plan asks for with runs.
 pub fn coverage<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a RunSummary>) -> Coverage {
-    let finished = runs.into_iter().filter(|run| run.state == RunState::Finished);
-    let there: HashSet<Identity> = finished.filter_map(|run| run.identity).collect();
+    let finished: Vec<&RunSummary> = runs.into_iter().filter(|run| run.state == RunState::Finished).collect();
+    let there: HashSet<Identity> = finished.iter().filter_map(|run| run.identity).collect();
     let cells = asked_cells(plan);
+    // A stand-in stands for the data set itself: whatever the rows of a run come from, it is a run of the cell.
+    let any_data: HashSet<Identity> = match cells.iter().any(is_stand_in) {
+        true => finished.iter().filter(|run| run.identity.is_some()).map(|run| of_any_data(run)).collect(),
+        false => HashSet::new(),
+    };
     let asked = cells.len();
-    let lacking = cells.into_iter().filter(|cell| !there.contains(&cell.identity));
-    let (full, missing) = lacking.partition(|cell| !plan.mode.is_full() && there.contains(&of_full_runs(cell, plan)));
+    let has = |cell: &AskedCell, mode: Mode| {
+        there.contains(&of_cell(cell, &cell.data, plan, mode))
+            || is_stand_in(cell) && any_data.contains(&of_cell(cell, &Data::default(), plan, mode))
+    };
+    let lacking = cells.into_iter().filter(|cell| !has(cell, plan.mode));
+    let (full, missing) = lacking.partition(|cell| !plan.mode.is_full() && has(cell, Mode::Full));
     Coverage { asked, missing, full, varied: plan.varied().into_iter().cloned().collect() }
 }
 
-/// The cell of a quick plan whose runs go all the way.
-fn of_full_runs(cell: &AskedCell, plan: &Plan) -> Identity {
-    identity(&cell.workload, &cell.data, plan.tracing.capture().is_some(), Mode::Full, &cell.levels)
+fn of_cell(cell: &AskedCell, data: &Data, plan: &Plan, mode: Mode) -> Identity {
+    identity(&cell.workload, data, plan.tracing.capture().is_some(), mode, &cell.levels)
+}
+
+fn of_any_data(run: &RunSummary) -> Identity {
+    identity(&run.workload, &Data::default(), run.recording == Recording::Traced, run.mode, &run.levels)
+}
+
+/// Whether a cell's rows are made in place of those of its data set.
+fn is_stand_in(cell: &AskedCell) -> bool {
+    &*cell.workload.key == crate::plan::llm::KEY
+        && cell.workload.data_set(&cell.data.set).is_some_and(|rule| rule.synthetic)
 }
 
 impl Coverage {
@@ -152,7 +170,7 @@ pub fn deviations(artefact: &Artefact, cells: &[Cell]) -> Deviations {
         };
         let mut deviations = Vec::new();
         let data = asked.data.to_string();
-        if cell.data != data {
+        if cell.data != data && !is_stand_in(asked) {
             deviations.push(deviation(&"data".into(), Some(Level::text(cell.data)), Level::text(&data)));
         }
         let other = asked.levels.iter().filter(|(key, _)| !same(asked, key));
@@ -219,7 +237,8 @@ mod tests {
     fn a_cell_with_full_runs_is_not_missing_from_a_quick_plan() {
         let plan = artefact("2503.15252/table-2").unwrap().plan().unwrap();
         let mut full = run_of("fp32", 1, &[]);
-        (full.mode, full.identity) = (Mode::Full, Some(of_full_runs(&asked_cells(plan)[4], plan)));
+        let asked = &asked_cells(plan)[4];
+        (full.mode, full.identity) = (Mode::Full, Some(of_cell(asked, &asked.data, plan, Mode::Full)));
         let runs = [full, run_of("fp64", 4, &[])];
         let coverage = coverage(plan, &runs);
         assert_eq!((coverage.missing.len(), coverage.full.len()), (10, 1));
@@ -228,6 +247,21 @@ mod tests {
         let plan = Plan { mode: Mode::Full, ..plan.clone() };
         let coverage = super::coverage(&plan, &[run_of("fp64", 4, &[])]);
         assert_eq!((coverage.missing.len(), coverage.full.len()), (12, 0));
+    }
+
+    #[test]
+    fn rows_of_files_count_for_a_plan_of_stand_ins() {
+        let table = artefact("2503.15252/table-5").unwrap();
+        let plan = table.plan().unwrap();
+        let cells_of_plan = asked_cells(plan);
+        let mut record = fixture::run_of(&cells_of_plan[0], plan, 1, 0.7);
+        record.data = Data::of_set("files").with("weights", Level::text("/models/llama"));
+        let runs = [summarise_run(&record)];
+        assert_eq!(coverage(plan, &runs).missing.len(), 7);
+        let found = deviations(table, &cells(&runs)).all();
+        assert!(found.is_empty(), "{found:?}");
+        let other = Plan { mode: Mode::Full, ..plan.clone() };
+        assert_eq!(coverage(&other, &runs).missing.len(), 8);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::claim::{Claim, Compare, Side, Test, claims};
-use crate::analysis::{Cell, Interval, Key, Recording, RunState, RunSummary, Value, mean_interval, summarise, varying};
+use crate::analysis::{
+    Cell, Interval, Key, Measures, Recording, RunState, RunSummary, Value, mean_interval, summarise, varying,
+};
 use crate::plan::Filter;
 
 /// What runs say to a claim.
@@ -107,7 +109,7 @@ fn judgement(claim: &'static Claim, cells: &[Cell]) -> Judgement {
 fn carry_out(test: &'static Test, cells: &[Cell]) -> Vec<Finding> {
     let filter = Filter::parse(&test.filter).unwrap_or_default();
     // Recording costs time: all but metrics of reports is taken from runs that nothing recorded.
-    let is_metric = test.measure.iter().all(|key| is_metric(key));
+    let is_metric = test.measure.iter().all(|key| Measures::built_in().is_of_reports(key));
     let recorded = |cell: &Cell| cell.recording() == Recording::Traced;
     let mut about: Vec<&Cell> = cells
         .iter()
@@ -137,10 +139,6 @@ fn carry_out(test: &'static Test, cells: &[Cell]) -> Vec<Finding> {
         Some(Finding { test, cells, value, decides, verdict: verdict(test, decides) })
     };
     groups.iter().filter_map(finding).collect()
-}
-
-fn is_metric(key: &str) -> bool {
-    crate::analysis::TRACE_METRICS.iter().any(|metric| key.strip_prefix(metric.key).is_some())
 }
 
 /// What a test asks of each finished run, with its repeat.

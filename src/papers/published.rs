@@ -144,6 +144,17 @@ impl Printed {
 /// artefacts in `published.toml`.
 const PLANS: &[(&str, &str)] = &[
     ("image-sizes", include_str!("../../sessions/papers/image-sizes.toml")),
+    ("llm-calls", include_str!("../../sessions/papers/llm-calls.toml")),
+    ("llm-calls-pin-memory", include_str!("../../sessions/papers/llm-calls-pin-memory.toml")),
+    ("llm-calls-pin-memory-two", include_str!("../../sessions/papers/llm-calls-pin-memory-two.toml")),
+    ("llm-calls-slimorca", include_str!("../../sessions/papers/llm-calls-slimorca.toml")),
+    ("llm-iterations", include_str!("../../sessions/papers/llm-iterations.toml")),
+    ("llm-iterations-slimorca", include_str!("../../sessions/papers/llm-iterations-slimorca.toml")),
+    ("llm-pin-memory", include_str!("../../sessions/papers/llm-pin-memory.toml")),
+    ("llm-techniques", include_str!("../../sessions/papers/llm-techniques.toml")),
+    ("llm-techniques-calls", include_str!("../../sessions/papers/llm-techniques-calls.toml")),
+    ("llm-techniques-memory", include_str!("../../sessions/papers/llm-techniques-memory.toml")),
+    ("llm-techniques-scaling", include_str!("../../sessions/papers/llm-techniques-scaling.toml")),
     ("loaders", include_str!("../../sessions/papers/loaders.toml")),
     ("loaders-nhwc", include_str!("../../sessions/papers/loaders-nhwc.toml")),
     ("loading-metrics", include_str!("../../sessions/papers/loading-metrics.toml")),

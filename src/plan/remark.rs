@@ -17,9 +17,10 @@ fn quick(plan: &Plan, node: &Node) -> Option<String> {
     let full = Plan { mode: Mode::Full, ..plan.clone() };
     let full_s: f64 = expand(&full, node).cells.iter().map(|cell| cell.estimate.duration_s).sum();
     let hours = full_s * f64::from(plan.repeats) / 3600.0;
+    let estimate = if full_s > 0.0 { format!(", by estimate {hours:.1} hours") } else { String::new() };
     Some(format!(
         "mode = quick: runs end once their mean step is known to ±{} %; accuracy and losses of epochs take full runs \
-         (mode = \"full\", or --mode full), by estimate {hours:.1} hours",
+         (mode = \"full\", or --mode full){estimate}",
         (precision * 1e8).round() / 1e6
     ))
 }

@@ -119,6 +119,17 @@ pub struct TraceMetric {
     pub percent_of_wall: f64,
 }
 
+/// Bytes that copies moved, summed over GPUs. NCCL moves data by kernels, which are no copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopiedBytes {
+    /// From the host's memory to a GPU's.
+    pub host_to_device: u64,
+    /// Within GPUs' memory.
+    pub device_to_device: u64,
+    /// From a GPU's memory to the host's.
+    pub device_to_host: u64,
+}
+
 /// Summary of a report, of a run or standing alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceSummary {
@@ -134,6 +145,9 @@ pub struct TraceSummary {
     pub gpus: u32,
     /// The papers' metrics, and NCCL's other collectives.
     pub metrics: Vec<TraceMetric>,
+    /// Bytes of copies; none of reports that were imported before these were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<CopiedBytes>,
     /// Evidence on the run's factors; empty for a report that stands alone.
     pub evidence: Vec<Evidence>,
     /// Caveats for readers.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::window::Window;
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Levels};
-use crate::protocol::{Evidence, TraceMetric, TraceSummary};
+use crate::protocol::{CopiedBytes, Evidence, TraceMetric, TraceSummary};
 
 /// The version of [`Trace`] as JSON.
 pub const FORMAT_VERSION: u32 = 1;
@@ -387,7 +387,17 @@ impl Trace {
             percent_of_shown: metric.percent_of_shown,
             percent_of_wall: metric.percent_of_wall,
         };
+        let bytes = |name: &str| {
+            let of_kind = self.memory.iter().filter(|operation| operation.name == name);
+            of_kind.fold(0, |sum: u64, operation| sum.saturating_add(operation.bytes))
+        };
+        let copied = CopiedBytes {
+            host_to_device: bytes("[CUDA memcpy Host-to-Device]"),
+            device_to_device: bytes("[CUDA memcpy Device-to-Device]"),
+            device_to_host: bytes("[CUDA memcpy Device-to-Host]"),
+        };
         TraceSummary {
+            copied: Some(copied),
             file: file.to_owned(),
             schema_version: self.schema_version.clone(),
             product_version: self.product_version.clone(),

@@ -3,9 +3,11 @@
 
 use super::Scene;
 use super::arrange::name_of;
-use crate::analysis::{Cell, Key, MetricUnit, RunSummary, TRACE_METRICS, summarise, varying};
+use crate::analysis::{Cell, Key, MetricUnit, RunSummary, TRACE_METRICS, of_window, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::number::{capitalised, from_to, significant};
 use crate::figure::ratio::finished;
+use crate::figure::study::{Form, Study};
 
 /// The chosen metrics of each cell with a report. A metric looks the same whichever others are chosen.
 pub(super) fn metrics(scene: &Scene) -> Chart {
@@ -15,6 +17,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
         MetricUnit::OfReport => ("Share of the report's list", "%"),
         MetricUnit::OfShown => ("Share of the shown metrics", "%"),
         MetricUnit::OfWall => ("Share of the recorded time", "%"),
+        MetricUnit::Of720 => ("Time in metrics, scaled to 720 s", "s"),
     };
     let settings = varying(scene.cells);
     let chosen = TRACE_METRICS.iter().enumerate().filter(|(_, kind)| study.metrics.iter().any(|key| key == kind.key));
@@ -54,7 +57,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     }
     let overlap = match study.metric_unit {
         MetricUnit::OfReport => "Calls, kernels and copies are lists of their own: shares of two lists do not add up.",
-        MetricUnit::Seconds | MetricUnit::OfWall => {
+        MetricUnit::Seconds | MetricUnit::OfWall | MetricUnit::Of720 => {
             "Calls of the host, kernels and copies run at the same time: their times do not add up."
         }
         MetricUnit::OfShown => {
@@ -62,6 +65,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
         }
     };
     chart.notes.push(overlap.to_owned());
+    chart.notes.extend(scaled_note(study, scene.cells).map(|note| capitalised(&note) + "."));
     // A copy from pageable memory lasts as long as the call that waits for it.
     let counts_twice =
         ["host_to_device", "cuda_memcpy_async"].iter().all(|key| study.metrics.iter().any(|one| one == key));
@@ -72,12 +76,25 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     chart
 }
 
+/// From which recordings times are scaled to the papers' window.
+pub(super) fn scaled_note(study: &Study, cells: &[Cell]) -> Option<String> {
+    if study.form != Form::Metrics || study.metric_unit != MetricUnit::Of720 {
+        return None;
+    }
+    let covered = cells.iter().flat_map(finished).filter_map(|run| Some(run.trace_summary()?.wall_s));
+    let (low, high) = covered.fold((f64::INFINITY, 0.0_f64), |(low, high), wall_s| (low.min(wall_s), high.max(wall_s)));
+    let from = if significant(low) == significant(high) { significant(low) } else { from_to(low, high) };
+    (high > 0.0)
+        .then(|| format!("scaled from recordings of {from} s to 720 s, which the papers record with their start"))
+}
+
 fn value(run: &RunSummary, key: &str, unit: MetricUnit, shown: &[Key]) -> Option<f64> {
     let metric = run.trace_metric(key)?;
     Some(match unit {
         MetricUnit::Seconds => metric.seconds,
         MetricUnit::OfReport => metric.percent_of_report,
         MetricUnit::OfWall => metric.percent_of_wall,
+        MetricUnit::Of720 => of_window(metric.seconds, run.trace_summary()?)?,
         MetricUnit::OfShown => {
             let all: f64 = shown.iter().filter_map(|key| run.trace_metric(key)).map(|metric| metric.seconds).sum();
             if all > 0.0 { 100.0 * metric.seconds / all } else { 0.0 }
