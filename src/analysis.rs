@@ -38,7 +38,9 @@ pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, 
 pub use environment::{environment_notes, environments_between};
 pub use loss::LossPoint;
 pub use mark::Mark;
-pub use measure::{Measure, Measures, Origin, OverRanks, OverTime, Scaling, measure, metric_measure};
+pub use measure::{
+    Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, measure, metric_measure,
+};
 pub use metric::{MetricUnit, WINDOW_S, of_window};
 pub use order::{CONFIDENCE, INTERVAL_REPEATS, Interval};
 pub use outlier::{Outlier, outliers};

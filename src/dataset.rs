@@ -11,13 +11,15 @@ mod idx;
 mod images;
 mod make;
 mod make_files;
+mod obtain;
 pub mod text;
 
 pub use bilinear::{Axis, Real, enlarge, nearest_byte};
 pub use error::DatasetError;
 pub use fetch::{MNIST_URLS, fetch_mnist};
 pub use files::{FileSet, ImageFiles, Picture, decode, list_files};
-pub use folder::{data_folder, load, present, whereabouts};
+pub use folder::{data_folder, load, whereabouts};
 pub use images::{ImageSet, Images};
 pub use make::make_digits;
 pub use make_files::{FileFormat, make_files};
+pub use obtain::{Progress, folder_of, image_sets, obtain, prepare, present};

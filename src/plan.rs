@@ -29,7 +29,7 @@ mod tracing;
 mod workload;
 mod write;
 
-pub use data::{Data, DataSetRule};
+pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use factor::{Domain, Factor};
 pub use file::{Block, Constraint, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use filter::{Facts, Filter, FilterError};
@@ -47,6 +47,6 @@ pub use study::{StudyEntry, StudyTable};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracing};
 pub use workload::{
-    Better, CUDA_GRAPH_WARM_UP_STEPS, DeclaredMeasure, OptimizerImpl, Request, Unit, WorkloadSpec, image, llm,
-    offered_levels, workload, workload_or_unknown, workloads,
+    Better, CUDA_GRAPH_WARM_UP_STEPS, DeclaredMeasure, OptimizerImpl, Request, USUAL_STEP, Unit, WorkloadSpec, image,
+    llm, obtainable, offered_levels, workload, workload_or_unknown, workloads,
 };

@@ -1,14 +1,17 @@
 //! What each rank of a run did when: starting, warming up, training, testing.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use super::wall_clock::was_set;
 use crate::store::{RankRecord, RunRecord};
 
 /// What a rank did for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, VariantArray, IntoStaticStr)]
 pub enum Phase {
     /// Processes start, data is loaded, the model is built: until the first step.
     Start,
     /// Steps that do not count.
+    #[strum(serialize = "Warm-up")]
     WarmUp,
     /// Steps that count.
     Training,
@@ -18,16 +21,11 @@ pub enum Phase {
 
 impl Phase {
     /// All phases, in the order of a run.
-    pub const ALL: [Self; 4] = [Self::Start, Self::WarmUp, Self::Training, Self::Test];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The name on paper and on screen.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Start => "Start",
-            Self::WarmUp => "Warm-up",
-            Self::Training => "Training",
-            Self::Test => "Test",
-        }
+        self.into()
     }
 }
 

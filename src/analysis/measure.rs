@@ -4,8 +4,13 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::metric::{COPIED, MetricUnit, key_in};
 use super::training::PLANNED_STEPS;
-use crate::plan::{Better, DeclaredMeasure, Key, WorkloadSpec};
+use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec};
 use crate::protocol::{TRACE_METRICS, TraceMetricKind};
+
+/// The key under which a study asks for the distinct units in each second, whatever a workload counts: `images_per_s` of images.
+pub const THROUGHPUT: &str = "throughput";
+/// The key of the time of a step.
+const STEP_TIME: &str = "step_time_s";
 
 /// How the values of ranks become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,7 +160,13 @@ impl Measure {
 #[derive(Clone, Debug)]
 pub struct Measures {
     /// What steps process: `images`, `tokens`.
-    pub(super) units: Arc<str>,
+    units: Arc<str>,
+    /// What steps are called: `step`, `iteration`.
+    step: Arc<str>,
+    /// The key of the distinct units in each second: `images_per_s`.
+    pub(super) distinct_rate: Key,
+    /// The key of the units of all ranks in each second: `processed_images_per_s`.
+    pub(super) processed_rate: Key,
     /// Those to choose from.
     list: Vec<Measure>,
     /// What profilers' reports say: metrics in each of their units, bytes of copies.
@@ -172,7 +183,16 @@ impl PartialEq for Measures {
 impl Measures {
     /// The measures of runs whose steps process `units`: `images`, `tokens`.
     pub fn of_units(units: &str) -> Self {
-        Self { units: units.into(), list: list(units), metrics: metric_measures() }
+        Self::of_steps(units, USUAL_STEP)
+    }
+
+    /// The same where steps are called `step`.
+    fn of_steps(units: &str, step: &str) -> Self {
+        let [distinct_rate, processed_rate] =
+            ["", "processed_"].map(|which| Key::from(format!("{which}{units}_per_s")));
+        let list = list(units, step, [&distinct_rate, &processed_rate]);
+        let metrics = metric_measures();
+        Self { units: units.into(), step: step.into(), distinct_rate, processed_rate, list, metrics }
     }
 
     /// The measures of image runs.
@@ -183,19 +203,20 @@ impl Measures {
 
     /// The measures of a workload's runs, with those that it declares. Runs of alike workloads share them.
     pub fn of_workload(spec: &WorkloadSpec) -> Arc<Self> {
-        type Known = Vec<(Arc<str>, Vec<DeclaredMeasure>, Arc<Measures>)>;
+        type Known = Vec<(Vec<DeclaredMeasure>, Arc<Measures>)>;
         static OTHERS: Mutex<Known> = Mutex::new(Vec::new());
-        let units = &spec.unit.many;
-        if *units == Self::built_in().units && spec.measures.is_empty() {
+        let (units, step) = (&spec.unit.many, &spec.step);
+        let names = |known: &Self| (&known.units, &known.step) == (units, step);
+        if names(Self::built_in()) && spec.measures.is_empty() {
             return Arc::clone(Self::built_in());
         }
         let mut others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = others.iter().find(|(known, declared, _)| known == units && *declared == spec.measures);
-        if let Some((_, _, measures)) = known {
+        let known = others.iter().find(|(declared, known)| names(known) && *declared == spec.measures);
+        if let Some((_, measures)) = known {
             return Arc::clone(measures);
         }
-        let measures = Arc::new(Self::of_units(units).with(spec.measures.iter().map(Measure::declared)));
-        others.push((units.clone(), spec.measures.clone(), Arc::clone(&measures)));
+        let measures = Arc::new(Self::of_steps(units, step).with(spec.measures.iter().map(Measure::declared)));
+        others.push((spec.measures.clone(), Arc::clone(&measures)));
         measures
     }
 
@@ -220,10 +241,23 @@ impl Measures {
         self.metrics.iter().any(|measure| measure.key == *key)
     }
 
-    /// A measure by its key, metrics included.
+    /// A measure by its key, metrics included. [`THROUGHPUT`] is the distinct rate, and `iteration_time_s` the step time where steps
+    /// are called iterations.
     pub fn find(&self, key: &str) -> Option<&Measure> {
+        let is_step_time = || key.strip_suffix("_time_s") == Some(&*self.step);
+        let key = match key {
+            THROUGHPUT => &*self.distinct_rate,
+            _ if is_step_time() => STEP_TIME,
+            _ => key,
+        };
         self.list.iter().chain(&self.metrics).find(|measure| measure.key == *key)
     }
+}
+
+/// A text with its first letter in upper case.
+pub fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A built-in measure by its key.
@@ -236,25 +270,16 @@ pub fn metric_measure(key: &str, unit: MetricUnit) -> Option<&'static Measure> {
     measure(&key_in(key, unit))
 }
 
-/// The key of the distinct units in each second: `images_per_s`.
-pub(super) fn distinct_rate(units: &str) -> Key {
-    format!("{units}_per_s").into()
-}
-
-/// The key of the units of all ranks in each second: `processed_images_per_s`.
-pub(super) fn processed_rate(units: &str) -> Key {
-    format!("processed_{units}_per_s").into()
-}
-
-fn list(units: &str) -> Vec<Measure> {
+fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> Vec<Measure> {
     use Better::{Higher, Lower};
     use OverRanks::{First, Max, MeanByUnits};
     use OverTime::{Last, Median, MedianOfSteady, Sum};
-    let rate = |key: Key, name: &str| {
-        let rate = Measure::derived(key, format!("Throughput ({name} {units})"), &format!("{units}/s"));
+    let rate = |key: &Key, name: &str| {
+        let rate = Measure::derived(key.clone(), format!("Throughput ({name} {units})"), &format!("{units}/s"));
         Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
     };
     let one = units.strip_suffix('s').unwrap_or(units);
+    let capital = capitalised(step);
     let plain = |key: &str, name: &str| Measure::named(key, name, "");
     let share = |key: &str, name: &str| Measure {
         shown_unit: "%".to_owned(),
@@ -262,13 +287,13 @@ fn list(units: &str) -> Vec<Measure> {
         ..Measure::derived(key, name, "")
     };
     vec![
-        Measure::time("step_time_s", "Step time").scaling(Scaling::Constant),
+        Measure::time(STEP_TIME, format!("{capital} time")).scaling(Scaling::Constant),
         Measure::time("training_time_s", "Training time").scaling(Scaling::Inverse),
         Measure::time("epoch_time_s", "Epoch time").read(Max, MedianOfSteady).scaling(Scaling::Inverse),
         Measure::time("total_time_s", "Total time").scaling(Scaling::Inverse),
-        rate(distinct_rate(units), "distinct"),
-        rate(processed_rate(units), "processed"),
-        Measure::time("load_wait_s", "Wait for data per step"),
+        rate(distinct_rate, "distinct"),
+        rate(processed_rate, "processed"),
+        Measure::time("load_wait_s", format!("Wait for data per {step}")),
         Measure::time("loader_start_s", "Loader start-up per epoch").read(Max, Median),
         plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
         plain("test_loss", "Test loss").better(Lower).read(First, Last),
@@ -296,10 +321,10 @@ fn list(units: &str) -> Vec<Measure> {
         plain("unit_copies", &format!("Ranks that process the same {units}")).read(First, Last),
         plain("units", &format!("Processed {units} per epoch")).read(OverRanks::Sum, Median),
         plain("test_units", &format!("Test {units}")).read(First, OverTime::Max),
-        share("step_spread", "Spread of steps").better(Lower),
+        share("step_spread", &format!("Spread of {step}s")).better(Lower),
         share("step_drift", "Drift over the run"),
-        Measure::derived("step_lag_one", "Correlation of neighbouring steps", ""),
-        share("step_error", "Error of the mean step").better(Lower),
+        Measure::derived("step_lag_one", format!("Correlation of neighbouring {step}s"), ""),
+        share("step_error", &format!("Error of the mean {step}")).better(Lower),
         Measure::derived("others_cpus", "CPUs busy with others", "CPUs").better(Lower),
         Measure::derived("runnable_tasks", "Runnable tasks", "").better(Lower),
         Measure::derived("temperature_c", "GPU temperature", "°C"),
@@ -307,7 +332,7 @@ fn list(units: &str) -> Vec<Measure> {
         Measure::derived("sm_clock_mhz", "GPU clock", "MHz"),
         share("sm_clock_change", "Change of the GPU clock over the run"),
         Measure::derived("run_order", "Place in the session", ""),
-        plain(PLANNED_STEPS, "Steps of the plan").read(Max, OverTime::Max),
+        plain(PLANNED_STEPS, &format!("{capital}s of the plan")).read(Max, OverTime::Max),
     ]
 }
 
@@ -376,6 +401,20 @@ mod tests {
             ("Throughput (distinct tokens)", "tokens/s", Better::Higher)
         );
         assert!(tokens.find("images_per_s").is_none());
+        assert_eq!(tokens.find(THROUGHPUT), Some(rate));
+    }
+
+    #[test]
+    fn steps_are_called_what_the_workload_calls_them() {
+        let name = |spec: &WorkloadSpec, key: &str| {
+            Measures::of_workload(spec).find(key).map(|measure| (measure.key.to_string(), measure.name.clone()))
+        };
+        let told = |name: &str| Some((STEP_TIME.to_owned(), name.to_owned()));
+        let (images, text) = (crate::plan::image::spec(), crate::plan::llm::spec());
+        assert_eq!(name(&images, STEP_TIME), told("Step time"));
+        assert_eq!(name(&text, STEP_TIME), told("Iteration time"));
+        assert_eq!(name(&text, "iteration_time_s"), told("Iteration time"));
+        assert_eq!(name(&images, "iteration_time_s"), None);
     }
 
     #[test]

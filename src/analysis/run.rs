@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::fold::fold;
 use super::loss::losses;
-use super::measure::{distinct_rate, processed_rate};
 use super::metric::metric_values;
 use super::order::median;
 use super::steadiness::Steadiness;
@@ -181,13 +180,11 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let training = TrainingTime::of(record, steady.slowest);
     let step_time_s = (!steady.times_s.is_empty()).then(|| median(&steady.times_s));
     let derived = [
-        // What workloads of text call a step.
-        ("iteration_time_s".into(), step_time_s.filter(|_| measures.find("iteration_time_s").is_some())),
         ("training_time_s".into(), training.map(|training| training.time_s)),
         ("step_time_s".into(), step_time_s),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
-        (distinct_rate(&measures.units), steady.rate(steady.distinct_units)),
-        (processed_rate(&measures.units), steady.rate(steady.processed_units)),
+        (measures.distinct_rate.clone(), steady.rate(steady.distinct_units)),
+        (measures.processed_rate.clone(), steady.rate(steady.processed_units)),
         ("load_wait_s".into(), steady.load_wait_s),
         ("step_spread".into(), steadiness.spread),
         ("step_drift".into(), steadiness.drift),

@@ -14,11 +14,11 @@ use poll_promise::Promise;
 use super::theme::{GRID, palette};
 use super::widgets::{bytes_text, card, muted, strong};
 use super::{Command, Request, Screen, State};
-use crate::plan::{CudaState, Node};
+use crate::plan::{CudaState, Key, Node};
 use crate::protocol::Sample;
 use crate::telemetry::signs_of_use;
 
-use data::{Set, Work};
+use data::Work;
 use place::Places;
 
 /// Interval at which topology, data sets and disks are read while the screen is shown, in seconds.
@@ -27,12 +27,12 @@ const READ_INTERVAL_S: f64 = 5.0;
 const TWO_COLUMNS: f32 = 900.0;
 
 /// A command of the Node screen.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum NodeCommand {
     /// Read the machine again.
     Refresh,
     /// Generate or download a data set.
-    Get(Set),
+    Get(Key),
     /// Cancel that.
     CancelGet,
 }
@@ -52,7 +52,7 @@ pub struct NodeState {
     /// A data set that is being generated or downloaded.
     work: Option<Work>,
     /// Outcome of the last one.
-    outcome: Option<(Set, Result<String, String>)>,
+    outcome: Option<(Key, Result<String, String>)>,
 }
 
 impl NodeState {
@@ -81,7 +81,7 @@ impl State {
             }
             NodeCommand::Get(set) if self.machine.work.is_none() => {
                 self.machine.outcome = None;
-                match Work::start(set, context) {
+                match Work::start(set.clone(), context) {
                     Ok(work) => self.machine.work = Some(work),
                     Err(reason) => self.machine.outcome = Some((set, Err(reason))),
                 }

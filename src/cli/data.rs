@@ -5,13 +5,14 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{OK, Outcome, say};
 use crate::dataset::{self, FileFormat};
-use crate::plan::image::{self, DataSet};
-use crate::plan::{Block, Data, llm};
+use crate::plan::image::DataSet;
+use crate::plan::{Block, Data, Obtainable, Obtained, obtainable};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -27,8 +28,8 @@ pub(super) enum Command {
         #[arg(long)]
         folder: Option<PathBuf>,
         /// Source of scenario b's images.
-        #[arg(long, value_enum, default_value_t = From::Digits)]
-        from: From,
+        #[arg(long, value_name = "SET", default_value = "digits", value_parser = names(dataset::image_sets()))]
+        from: String,
         /// Training images of scenario b; there are a sixth as many test images.
         #[arg(long, default_value_t = 60_000)]
         count: usize,
@@ -39,8 +40,8 @@ pub(super) enum Command {
     /// Download a data set; resumes an interrupted download.
     Fetch {
         /// The data set.
-        #[arg(value_enum)]
-        set: Fetched,
+        #[arg(value_parser = names(with(Obtained::Downloaded)))]
+        set: String,
         /// Target folder. Default: where plans look for it.
         #[arg(long)]
         folder: Option<PathBuf>,
@@ -56,14 +57,6 @@ pub(super) enum Scenario {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum From {
-    /// The procedural digits.
-    Digits,
-    /// MNIST; download it first.
-    Mnist,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Written {
     /// JPEG of quality 90.
     Jpeg,
@@ -71,39 +64,21 @@ pub(super) enum Written {
     Png,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Fetched {
-    /// 60,000 + 10,000 handwritten digits of 28×28 pixels.
-    Mnist,
-    /// 51,760 instructions with answers.
-    AlpacaCleaned,
-    /// C4_200M: sentences and their corrections.
-    Grammar,
-    /// 16,369 dialogues with summaries.
-    Samsum,
-    /// 363,491 conversations.
-    Slimorca,
+/// The names of sets of files, as clap offers them.
+fn names<'a>(files: impl Iterator<Item = &'static Obtainable> + 'a) -> PossibleValuesParser {
+    PossibleValuesParser::new(files.map(|files| PossibleValue::new(&*files.key).help(&*files.about)))
 }
 
-impl Fetched {
-    /// The data set of text that it is; none for images.
-    fn text(self) -> Option<llm::DataSet> {
-        match self {
-            Self::Mnist => None,
-            Self::AlpacaCleaned => Some(llm::DataSet::AlpacaCleaned),
-            Self::Grammar => Some(llm::DataSet::Grammar),
-            Self::Samsum => Some(llm::DataSet::Samsum),
-            Self::Slimorca => Some(llm::DataSet::Slimorca),
-        }
-    }
+fn with(by: Obtained) -> impl Iterator<Item = &'static Obtainable> {
+    obtainable().map(|(_, files)| files).filter(move |files| files.by == by)
 }
 
 pub(super) fn run(command: Command) -> Outcome {
     let folder = match command {
         Command::Make { target: Some(folder), scenario: Scenario::B, from, count, format, .. } => {
-            let set = if from == From::Mnist { DataSet::Mnist { folder: None } } else { DataSet::Digits };
-            prepare_images(&set)?;
-            let images = dataset::load(&set, &dataset::data_folder(&set.clone().into())?)?;
+            let data = Data::of_set(&from);
+            with_bar("images", |progress| dataset::prepare(&data, progress))?;
+            let images = dataset::load(&DataSet::read(&data)?, &dataset::data_folder(&data)?)?;
             let format = if format == Written::Png { FileFormat::Png } else { FileFormat::Jpeg };
             with_bar("images", |progress| dataset::make_files(&images, &folder, count, format, progress))?;
             folder
@@ -111,51 +86,36 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Make { scenario: Scenario::B, .. } => {
             return Err("name the folder to write: multicard data make --scenario b DIR".into());
         }
-        Command::Make { target: Some(other), .. } if other.as_os_str() != "digits" => {
-            let other = other.display();
-            return Err(format!("cannot generate `{other}`: use digits, or --scenario b and a folder").into());
+        Command::Make { target, folder, .. } => {
+            let name = target.unwrap_or_else(|| "digits".into());
+            let generated = || with(Obtained::Generated).map(|files| &*files.key);
+            let Some(name) = generated().find(|key| name.as_os_str() == *key) else {
+                let (name, known) = (name.display(), generated().collect::<Vec<_>>().join(", "));
+                return Err(format!("cannot generate `{name}`: use {known}, or --scenario b and a folder").into());
+            };
+            obtain(name, folder, "images")?
         }
-        Command::Make { folder, .. } => {
-            let folder = folder.map_or_else(|| dataset::data_folder(&Data::of_set("digits")), Ok)?;
-            with_bar("images", |progress| dataset::make_digits(&folder, progress))?;
-            folder
-        }
-        Command::Fetch { set, folder } => match set.text() {
-            Some(set) => {
-                let folder = folder.map_or_else(|| dataset::data_folder(&Data::of_set("files")), Ok)?.join(set.name());
-                let hub = dataset::text::HUB_URL;
-                with_bar("bytes", |progress| dataset::text::fetch_text(set, &folder, hub, progress))?;
-                folder
-            }
-            None => {
-                let folder = folder.map_or_else(|| dataset::data_folder(&Data::of_set("mnist")), Ok)?;
-                with_bar("bytes", |progress| dataset::fetch_mnist(&folder, dataset::MNIST_URLS, progress))?;
-                folder
-            }
-        },
+        Command::Fetch { set, folder } => obtain(&set, folder, "bytes")?,
     };
     say(format_args!("{}", folder.display()));
     Ok(OK)
 }
 
-/// Checks the data set of a plan's block before a launch: generates the digits if necessary, and rejects a missing or invalid set.
-pub(super) fn prepare(block: &Block) -> Result<(), Box<dyn Error>> {
-    if block.spec.key == image::KEY {
-        prepare_images(&DataSet::read(&block.data)?)?;
-    }
-    Ok(())
+/// Generates or downloads a set of files, into its own folder where none is given.
+fn obtain(name: &str, folder: Option<PathBuf>, unit: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let known = obtainable().find(|(_, files)| files.key == name);
+    let (rule, files) = known.ok_or_else(|| format!("{name} is a data set of no workload"))?;
+    let own = || dataset::folder_of(rule, files);
+    // A folder that is named holds all sets that its rule reads.
+    let given = |folder: PathBuf| if files.key == rule.key { folder } else { folder.join(&*files.key) };
+    let folder = folder.map_or_else(own, |folder| Ok(given(folder)))?;
+    with_bar(unit, |progress| dataset::obtain(name, &folder, progress))?;
+    Ok(folder)
 }
 
-fn prepare_images(set: &DataSet) -> Result<(), dataset::DatasetError> {
-    let folder = dataset::data_folder(&set.clone().into())?;
-    if *set == DataSet::Digits {
-        with_bar("images", |progress| dataset::make_digits(&folder, progress))?;
-    }
-    match set {
-        // Decoding all files would take minutes; the runs check the files they use.
-        DataSet::Folder { .. } => dataset::list_files(&folder).map(drop),
-        _ => dataset::load(set, &folder).map(drop),
-    }
+/// Checks the data set of a plan's block before a launch: generates the digits if necessary, and rejects a missing or invalid set.
+pub(super) fn prepare(block: &Block) -> Result<(), Box<dyn Error>> {
+    Ok(with_bar("images", |progress| dataset::prepare(&block.data, progress))?)
 }
 
 /// Runs work that reports progress, with a progress bar on a terminal.

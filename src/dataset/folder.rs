@@ -47,7 +47,7 @@ pub fn whereabouts(data: &Data) -> Option<Result<String, String>> {
 }
 
 /// Size of the IDX files in `folder`, in bytes; `None` if one is missing. Contents are not checked; [`load`] does that.
-pub fn present(folder: &Path) -> Option<u64> {
+pub(super) fn idx_bytes(folder: &Path) -> Option<u64> {
     let bytes = |name: &&'static str| Some(idx::find(folder, name)?.metadata().ok()?.len());
     idx::NAMES.as_flattened().iter().map(bytes).sum()
 }
@@ -88,11 +88,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let names = idx::NAMES.as_flattened();
         for (index, name) in names.iter().enumerate() {
-            assert_eq!(present(folder.path()), None, "{index} of {}", names.len());
+            assert_eq!(idx_bytes(folder.path()), None, "{index} of {}", names.len());
             let name = if index % 2 == 0 { (*name).to_owned() } else { format!("{name}.gz") };
             std::fs::write(folder.path().join(name), "12345").unwrap();
         }
-        assert_eq!(present(folder.path()), Some(20));
+        assert_eq!(idx_bytes(folder.path()), Some(20));
     }
 
     #[test]

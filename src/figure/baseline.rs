@@ -1,8 +1,8 @@
 //! The cell that ratios are over: how a study names it, and which one it is.
 
 use super::ratio::by_repeat;
-use super::study::{RATE, SPEEDUP, Study};
-use crate::analysis::{Cell, CellKey, Key, Source, cells_of};
+use super::study::{SPEEDUP, Study};
+use crate::analysis::{Cell, CellKey, Key, Source, THROUGHPUT, cells_of};
 
 /// The name of a cell as a study's baseline.
 pub fn baseline_name(cell: &CellKey) -> String {
@@ -66,9 +66,9 @@ impl<'a> Baseline<'a> {
             None => {
                 let has = |cell: &Cell, key: &str| !by_repeat(cell, key).is_empty();
                 let speedup = study.table_measures().iter().any(|key| key == SPEEDUP);
-                let whole = shown.iter().find(|cell| has(cell, &ratio_of) && (!speedup || has(cell, RATE)));
+                let whole = shown.iter().find(|cell| has(cell, &ratio_of) && (!speedup || has(cell, THROUGHPUT)));
                 let first = whole.or_else(|| shown.iter().find(|cell| has(cell, &ratio_of)));
-                let first = first.or_else(|| shown.iter().find(|cell| speedup && has(cell, RATE)));
+                let first = first.or_else(|| shown.iter().find(|cell| speedup && has(cell, THROUGHPUT)));
                 first.and_then(|first| all.iter().find(|cell| cell.key() == first.key()))
             }
         };

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use thiserror::Error;
 
 use super::study::{CURVES, Form, Place, Runs, SPEEDUP, Study};
-use crate::analysis::{MetricUnit, TRACE_METRICS};
+use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
 use crate::papers::{Artefact, artefacts};
 
-const SCALING: &[&str] = &["training_time_s", "epoch_time_s", "images_per_s", SPEEDUP];
+const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, SPEEDUP];
 const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP];
 /// The columns of 2503.15252 Tables 2 and 3, which are those of 2505.22905 too.
 const TABLE_2: &[&str] = &["training_time_s", "total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_fp64"];
@@ -52,7 +52,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
                 "training_time_s",
                 "epoch_time_s",
                 "total_time_s",
-                "images_per_s",
+                THROUGHPUT,
                 SPEEDUP,
                 "accuracy",
                 "train_loss",
@@ -63,7 +63,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             "throughput, waiting for data in each step, and the start of the loader in each epoch",
             Form::Bars,
             "load_wait_s",
-            &["images_per_s", "step_time_s", "load_wait_s", "loader_start_s", "epoch_time_s", "training_time_s"],
+            &[THROUGHPUT, "step_time_s", "load_wait_s", "loader_start_s", "epoch_time_s", "training_time_s"],
         ),
         losses("loss", "training loss, test loss and accuracy after each epoch"),
         study(
@@ -86,13 +86,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             "training_time_s",
             SCALING,
         ),
-        study(
-            "speedup",
-            "distinct images per second over those of the baseline",
-            Form::Bars,
-            SPEEDUP,
-            &["images_per_s", SPEEDUP],
-        ),
+        study("speedup", "throughput over that of the baseline", Form::Bars, SPEEDUP, &[THROUGHPUT, SPEEDUP]),
         study(
             "effects",
             "how many times as fast each level is as its factor's first one, all else equal, and how factors interact",

@@ -4,11 +4,11 @@ use super::baseline::Baseline;
 use super::number::significant;
 use super::ratio::{by_repeat, finished};
 use super::sibling::Against;
-use super::study::{RATE, RATIO, SPEEDUP, is_verdict};
+use super::study::{RATIO, SPEEDUP, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Condition, Judgement, Measure, Method, RunState, conditions, environment_notes, held, measure_of, outliers,
-    range, session_drift, spread, usual_spread, varying,
+    Cell, Condition, Judgement, Measure, Method, RunState, THROUGHPUT, conditions, environment_notes, held, measure_of,
+    outliers, range, session_drift, spread, usual_spread, varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -266,14 +266,18 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
     } else {
         ""
     };
-    format!("speed-up: distinct images per second over those of {}{paired}", cell_name(cells, cell))
+    format!(
+        "speed-up: distinct {} per second over those of {}{paired}",
+        cell.workload.unit.many,
+        cell_name(cells, cell)
+    )
 }
 
 /// Whether some speed-up is of pairs of repeats while one side has more of them; see [`crate::analysis::ratio`].
 fn leaves_repeats_out(cells: &[Cell], baseline: &Cell) -> bool {
-    let base = by_repeat(baseline, RATE);
+    let base = by_repeat(baseline, THROUGHPUT);
     cells.iter().filter(|cell| cell.key() != baseline.key()).any(|cell| {
-        let own = by_repeat(cell, RATE);
+        let own = by_repeat(cell, THROUGHPUT);
         let pairs = own.iter().filter(|(repeat, _)| base.iter().any(|(other, _)| other == repeat)).count();
         pairs < own.len().max(base.len())
     })

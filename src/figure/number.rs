@@ -1,5 +1,7 @@
 //! Numbers for readers: three significant digits, integers whole.
 
+pub use crate::analysis::capitalised;
+
 /// A number with three significant digits in plain ASCII; whole from 100 on, `1.23e-7` below 0.0001.
 pub fn significant(value: f64) -> String {
     let scientific = format!("{value:.2e}");
@@ -42,12 +44,6 @@ pub fn grouped(text: &str) -> String {
         grouped.push(digit);
     }
     grouped
-}
-
-/// A text with a capital at its start.
-pub fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A duration for reading: `8 s`, `4 min 5 s`, `2 h 3 min`.

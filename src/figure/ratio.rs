@@ -19,6 +19,11 @@ pub(super) fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
 /// second it is the speed-up: right for any batch size and any number of GPUs.
 pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
     let baseline = baseline?;
+    let unit = |cell: &Cell| cell.measure(key).map(|measure| measure.key.clone());
+    if unit(cell) != unit(baseline) {
+        // Throughputs of workloads that count different things.
+        return None;
+    }
     let own = by_repeat(cell, key);
     if baseline.id == cell.id && baseline.session == cell.session {
         // Over itself it is 1 by definition: an interval would only show its own spread.

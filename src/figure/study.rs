@@ -7,15 +7,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
+use super::number::capitalised;
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Source, TRACE_METRICS, measure_of, metric_measure,
+    Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Source, THROUGHPUT, TRACE_METRICS, measure_of,
+    metric_measure,
 };
 use crate::plan::Filter;
 
-/// The measure that is made of two cells: distinct images a second over the baseline's.
+/// The measure that is made of two cells: throughput over the baseline's.
 pub const SPEEDUP: &str = "speedup";
 /// The column of the chosen measure over the baseline's.
 pub(super) const RATIO: &str = "ratio";
@@ -23,8 +26,6 @@ pub(super) const RATIO: &str = "ratio";
 pub(super) const VERDICT: &str = "verdict";
 /// The column that says whether a cell is on the Pareto front.
 pub(super) const FRONT: &str = "front";
-/// The measure whose ratio is the speed-up.
-pub(super) const RATE: &str = "images_per_s";
 /// The measure that is shown unless another is asked for.
 const USUAL_MEASURE: &str = "training_time_s";
 /// Peaks of GPU memory, as the chart of them shows them.
@@ -33,14 +34,17 @@ pub(super) const MEMORY: [&str; 4] =
 /// Measures that are drawn over epochs.
 pub(super) const CURVES: [&str; 3] = ["train_loss", "test_loss", "accuracy"];
 
-/// A kind of chart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A kind of chart. The line that documents it is also its help.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Form {
     /// A measure as grouped bars.
     #[default]
     Bars,
-    /// Losses and accuracy by epoch, or one of them alone.
+    /// Losses and accuracy by epoch.
     Loss,
     /// A measure over GPUs beside its ideal, and the efficiency.
     Scaling,
@@ -54,91 +58,35 @@ pub enum Form {
     Repeats,
     /// A measure over two factors as a field of colours.
     Map,
-    /// Parts of a step's time, in seconds and percent.
+    /// Parts of a step's time: waiting for data, all else.
     Parts,
-    /// What each rank did when.
+    /// What each rank of a run did when.
     Activity,
-    /// All effects and interactions, the largest first.
+    /// All effects of levels and interactions of two factors, the largest first.
     Tornado,
-    /// How the effect of one factor depends on another.
+    /// How the effect of one factor depends on another: means over all else.
     Interactions,
     /// Cells that no other betters in time, memory and energy at once.
     Pareto,
 }
 
 impl Form {
-    /// All forms.
-    pub const ALL: [Self; 13] = [
-        Self::Bars,
-        Self::Loss,
-        Self::Scaling,
-        Self::Memory,
-        Self::Metrics,
-        Self::Effects,
-        Self::Repeats,
-        Self::Map,
-        Self::Parts,
-        Self::Activity,
-        Self::Tornado,
-        Self::Interactions,
-        Self::Pareto,
-    ];
+    /// All forms, in the order in which they are offered.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The name in files and on the command line.
     pub fn key(self) -> &'static str {
-        match self {
-            Self::Bars => "bars",
-            Self::Loss => "loss",
-            Self::Scaling => "scaling",
-            Self::Memory => "memory",
-            Self::Metrics => "metrics",
-            Self::Effects => "effects",
-            Self::Repeats => "repeats",
-            Self::Map => "map",
-            Self::Parts => "parts",
-            Self::Activity => "activity",
-            Self::Tornado => "tornado",
-            Self::Interactions => "interactions",
-            Self::Pareto => "pareto",
-        }
+        self.into()
     }
 
     /// The name on screen.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bars => "Bars",
-            Self::Loss => "Loss",
-            Self::Scaling => "Scaling",
-            Self::Memory => "Memory",
-            Self::Metrics => "Metrics",
-            Self::Effects => "Effects",
-            Self::Repeats => "Repeats",
-            Self::Map => "Map",
-            Self::Parts => "Parts",
-            Self::Activity => "Activity",
-            Self::Tornado => "Tornado",
-            Self::Interactions => "Interactions",
-            Self::Pareto => "Pareto",
-        }
+    pub fn name(self) -> String {
+        capitalised(self.key())
     }
 
     /// One line: what it shows.
     pub fn help(self) -> &'static str {
-        match self {
-            Self::Bars => "A measure as grouped bars",
-            Self::Loss => "Losses and accuracy by epoch",
-            Self::Scaling => "A measure over GPUs beside its ideal, and the efficiency",
-            Self::Memory => "Peaks of GPU memory",
-            Self::Metrics => "Metrics of profilers' reports",
-            Self::Effects => "The effect of each level on a measure, all else equal",
-            Self::Repeats => "Every repeat of every cell",
-            Self::Map => "A measure over two factors as a field of colours",
-            Self::Parts => "Parts of a step's time: waiting for data, all else",
-            Self::Activity => "What each rank of a run did when",
-            Self::Tornado => "All effects of levels and interactions of two factors, the largest first",
-            Self::Interactions => "How the effect of one factor depends on another: means over all else",
-            Self::Pareto => "Cells that no other betters in time, memory and energy at once",
-        }
+        self.get_documentation().unwrap_or_default().trim_end_matches('.')
     }
 
     /// Whether it draws a measure that can be chosen.
@@ -166,7 +114,7 @@ pub enum Runs {
 }
 
 /// What losses are drawn over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 pub enum Over {
     /// Epochs.
@@ -175,20 +123,17 @@ pub enum Over {
     /// Steps, counted over the whole run.
     Steps,
     /// The time spent in training.
+    #[strum(serialize = "Training time")]
     Time,
 }
 
 impl Over {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Epochs, Self::Steps, Self::Time];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The name on screen.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Epochs => "Epochs",
-            Self::Steps => "Steps",
-            Self::Time => "Training time",
-        }
+        self.into()
     }
 }
 
@@ -339,7 +284,7 @@ impl Study {
     /// The shown measure, or the one of single cells that it is made of.
     pub(super) fn own_measure(&self) -> &str {
         match self.shown_measure() {
-            SPEEDUP => RATE,
+            SPEEDUP => THROUGHPUT,
             key => key,
         }
     }
@@ -469,7 +414,7 @@ impl Study {
 }
 
 /// Values that show that two cells did the same work.
-const CHECKS: [&str; 4] = [RATE, MEMORY[0], "train_loss", "accuracy"];
+const CHECKS: [&str; 4] = [THROUGHPUT, MEMORY[0], "train_loss", "accuracy"];
 
 /// Whether a measure can be drawn.
 fn is_measure(cells: &[Cell], key: &str) -> bool {

@@ -6,9 +6,9 @@ use super::baseline::Baseline;
 use super::notes::notes;
 use super::ratio::{by_repeat, finished, judge_cells, over_baseline};
 use super::sibling::Against;
-use super::study::{FRONT, RATE, RATIO, SPEEDUP, Study, VERDICT};
+use super::study::{FRONT, RATIO, SPEEDUP, Study, VERDICT};
 use super::table::{CellValue, Column, Row, Table};
-use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, measure_of};
+use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
 
 /// Joins the runs of cells into rows, with columns for these settings. Only finished runs enter values; the others are
 /// named in the notes, and their cells have a row all the same.
@@ -46,7 +46,7 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
 fn verdicts(study: &Study, cells: &[Cell], baseline: &Baseline) -> HashMap<CellKey, Judgement> {
     let Some(base) = baseline.cell else { return HashMap::new() };
     let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, RATIO].contains(&&**key));
-    let key = if ratio.as_deref() == Some(SPEEDUP) { RATE.into() } else { baseline.ratio_of.clone() };
+    let key = if ratio.as_deref() == Some(SPEEDUP) { THROUGHPUT.into() } else { baseline.ratio_of.clone() };
     let others = cells.iter().filter(|cell| cell.key() != base.key() && !by_repeat(cell, &key).is_empty());
     let others: Vec<&Cell> = others.collect();
     let judged = judge_cells(&others, base, &key, study.equal_within);
@@ -61,12 +61,12 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
         columns.push(plain("epoch", "Epoch", ""));
     }
     columns.push(plain("runs", "Runs", ""));
-    columns.extend(study.table_measures().iter().map(|key| match (measure_of(cells, key), Against::find(key)) {
+    columns.extend(measure_keys(study, cells).iter().map(|key| match (measure_of(cells, key), Against::find(key)) {
         (Some(measure), _) => Column {
             shown_unit: measure.shown_unit.clone(),
             shown_factor: measure.shown_factor,
             is_measure: true,
-            ..plain(&measure.key, &measure.name, &measure.unit)
+            ..plain(key, &measure.name, &measure.unit)
         },
         (None, Some(against)) => {
             let percent = Column { shown_unit: "%".into(), shown_factor: 100.0, ..plain(key, against.name, "×") };
@@ -85,6 +85,19 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
         (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
     }));
     columns
+}
+
+/// The keys of the columns of measures; throughput has one for each unit that the cells' workloads count.
+fn measure_keys(study: &Study, cells: &[Cell]) -> Vec<Key> {
+    let mut rates: Vec<Key> = Vec::new();
+    for measure in cells.iter().filter_map(|cell| cell.measure(THROUGHPUT)) {
+        if !rates.contains(&measure.key) {
+            rates.push(measure.key.clone());
+        }
+    }
+    let rates = if rates.is_empty() { vec![THROUGHPUT.into()] } else { rates };
+    let keys = study.table_measures().into_iter();
+    keys.flat_map(|key| if key == THROUGHPUT { rates.clone() } else { vec![key] }).collect()
 }
 
 fn epochs(cell: &Cell) -> Vec<Option<u32>> {
@@ -106,7 +119,7 @@ pub(super) fn cell_value(
     let value = match (key, of_epoch) {
         ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
         ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
-        (SPEEDUP, _) => over_baseline(cell, baseline.cell, RATE, intervals),
+        (SPEEDUP, _) => over_baseline(cell, baseline.cell, THROUGHPUT, intervals),
         (RATIO, _) => over_baseline(cell, baseline.cell, &baseline.ratio_of, intervals),
         (_, Some(epoch)) => {
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));

@@ -117,6 +117,36 @@ fn level_of(value: serde_json::Value) -> Option<Level> {
     }
 }
 
+/// How a set of files comes to be on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Obtained {
+    /// This program generates it.
+    Generated,
+    /// It is downloaded.
+    Downloaded,
+}
+
+/// A set of files that this program generates or downloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Obtainable {
+    /// Its name on the command line: `multicard data fetch KEY`.
+    pub key: Key,
+    /// Its name on screen.
+    pub name: String,
+    /// One line: what it holds.
+    pub about: String,
+    /// How it is obtained.
+    pub by: Obtained,
+}
+
+impl Obtainable {
+    /// Files under their key: on screen they have the same name.
+    pub fn new(key: &str, by: Obtained, about: &str) -> Self {
+        Self { key: key.into(), name: key.to_owned(), about: about.to_owned(), by }
+    }
+}
+
 /// What a plan may say about one data set of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataSetRule {
@@ -137,6 +167,9 @@ pub struct DataSetRule {
     /// Levels that belong to the set: choosing it ticks them.
     #[serde(default)]
     pub ticks: Vec<(Key, Level)>,
+    /// Files that this program can put into its folder; several have a sub-folder each.
+    #[serde(default)]
+    pub obtainable: Vec<Obtainable>,
 }
 
 impl DataSetRule {

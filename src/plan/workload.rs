@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::data::{Data, DataSetRule};
+use super::data::{Data, DataSetRule, Obtainable};
 use super::factor::Factor;
 use super::level::{Key, Level, Levels};
 use super::{Estimate, Limits, Node, Shape};
@@ -18,6 +18,9 @@ mod machine;
 mod typed;
 
 pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, OptimizerImpl};
+
+/// What most workloads call a step.
+pub const USUAL_STEP: &str = "step";
 
 /// Workloads that plans may name one day.
 pub(super) const NOT_YET: &[&str] = &["command"];
@@ -73,6 +76,9 @@ pub struct WorkloadSpec {
     pub name: Arc<str>,
     /// What it counts.
     pub unit: Unit,
+    /// What it calls a step: `step`, `iteration`.
+    #[serde(default = "usual_step")]
+    pub step: Arc<str>,
     /// Its factors, in the order of columns and cards.
     #[serde(default)]
     pub factors: Vec<Factor>,
@@ -89,6 +95,10 @@ pub struct WorkloadSpec {
     /// that was read has the check that this version has under its key.
     #[serde(skip, default = "check_of_key")]
     pub check: fn(&Request) -> Result<(Shape, Estimate), String>,
+}
+
+fn usual_step() -> Arc<str> {
+    USUAL_STEP.into()
 }
 
 fn check_of_key() -> fn(&Request) -> Result<(Shape, Estimate), String> {
@@ -119,7 +129,9 @@ pub struct Request<'a> {
 // A check is as good as another of the same workload: functions have no identity of their own.
 impl PartialEq for WorkloadSpec {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |spec: &Self| (spec.key.clone(), spec.name.clone(), spec.unit.clone(), spec.cuts.clone());
+        let parts = |spec: &Self| {
+            (spec.key.clone(), spec.name.clone(), spec.unit.clone(), spec.step.clone(), spec.cuts.clone())
+        };
         // Runs of a session share theirs.
         std::ptr::eq(self, other)
             || parts(self) == parts(other)
@@ -137,6 +149,7 @@ impl WorkloadSpec {
             key: key.into(),
             name: key.into(),
             unit,
+            step: usual_step(),
             factors: Vec::new(),
             data_sets: Vec::new(),
             cuts: Vec::new(),
@@ -226,6 +239,12 @@ pub fn offered_levels<'a>(key: &str, further: impl IntoIterator<Item = &'a Workl
 pub fn workloads() -> &'static [Arc<WorkloadSpec>] {
     static WORKLOADS: LazyLock<Vec<Arc<WorkloadSpec>>> = LazyLock::new(|| vec![image::spec(), llm::spec()]);
     &WORKLOADS
+}
+
+/// What this version can generate or download of its workloads' data sets, each with the set that reads it.
+pub fn obtainable() -> impl Iterator<Item = (&'static DataSetRule, &'static Obtainable)> {
+    let sets = workloads().iter().flat_map(|spec| &spec.data_sets);
+    sets.flat_map(|rule| rule.obtainable.iter().map(move |one| (rule, one)))
 }
 
 /// A workload of this version by its key.

@@ -167,7 +167,7 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
     let study = &state.compare.study;
     ui.horizontal_wrapped(|ui| {
         study_menu_ui(ui, state, commands);
-        for form in Form::ALL {
+        for &form in Form::ALL {
             let chosen = study.form == form && !state.compare.claims;
             let tab = ui.selectable_label(chosen, form.name());
             tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen, format!("Chart {}", form.name())));
@@ -197,7 +197,7 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
         }
         if study.form == Form::Loss {
             choice_ui(ui, "Over", study.over.name(), 112.0, |ui| {
-                for over in Over::ALL {
+                for &over in Over::ALL {
                     if ui.selectable_label(study.over == over, over.name()).clicked() {
                         commands.push(Command::Compare(CompareCommand::Over(over)));
                     }

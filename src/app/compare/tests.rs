@@ -329,7 +329,7 @@ fn every_form_of_chart_is_drawn_of_one_run_of_many_and_of_none() {
     let failed = records("", small().split_off(7));
     for (name, records) in [("many", many), ("one", one), ("failed", failed)] {
         let mut state = state_of(records);
-        for form in Form::ALL {
+        for &form in Form::ALL {
             send(&mut state, CompareCommand::Form(form));
             let places = [Place::Nothing, Place::Setting("gpus".into()), Place::Setting("absent".into())];
             // The others are arranged as bars, or not at all.

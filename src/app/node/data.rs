@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, Label, ProgressBar, Ui};
 use poll_promise::Promise;
-use strum::{EnumIter, IntoEnumIterator};
 
 use super::NodeCommand;
 use crate::app::theme::palette;
@@ -15,44 +14,10 @@ use crate::app::widgets::{bytes_text, muted, strong};
 use crate::app::{Command, State};
 use crate::dataset::{self, DatasetError};
 use crate::figure::grouped;
-use crate::plan::Data;
+use crate::plan::{Key, Obtainable, Obtained, obtainable};
 
 /// Interval of progress updates.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
-
-/// A data set that can be generated or downloaded here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
-pub enum Set {
-    /// The procedural digits.
-    Digits,
-    /// MNIST.
-    Mnist,
-}
-
-impl Set {
-    /// The data set as plans name it.
-    pub fn of_plan(self) -> Data {
-        match self {
-            Self::Digits => Data::of_set("digits"),
-            Self::Mnist => Data::of_set("mnist"),
-        }
-    }
-
-    /// Text of the button.
-    fn button(self) -> &'static str {
-        match self {
-            Self::Digits => "Generate digits",
-            Self::Mnist => "Download MNIST",
-        }
-    }
-
-    fn about(self) -> &'static str {
-        match self {
-            Self::Digits => "70 000 procedural digits of 28×28 pixels; generated automatically when first needed",
-            Self::Mnist => "70 000 handwritten digits of 28×28 pixels; 12 MB to download",
-        }
-    }
-}
 
 /// Progress and cancellation, shared with the working thread.
 #[derive(Default)]
@@ -62,17 +27,19 @@ struct Shared {
     cancel: AtomicBool,
 }
 
-/// A data set that is being generated or downloaded.
+/// A set of files that is being generated or downloaded.
 pub struct Work {
-    set: Set,
+    key: Key,
     shared: Arc<Shared>,
     promise: Promise<Result<String, String>>,
 }
 
 impl Work {
     /// Starts the work.
-    pub fn start(set: Set, context: &Context) -> Result<Self, String> {
-        let folder = dataset::data_folder(&set.of_plan()).map_err(|error| error.to_string())?;
+    pub fn start(key: Key, context: &Context) -> Result<Self, String> {
+        let known = obtainable().find(|(_, files)| files.key == key);
+        let (rule, files) = known.ok_or_else(|| format!("{key} is a data set of no workload"))?;
+        let folder = dataset::folder_of(rule, files).map_err(|error| error.to_string())?;
         let shared = Arc::<Shared>::default();
         let (theirs, waker) = (Arc::clone(&shared), context.clone());
         let promise = Promise::spawn_thread("data-set", move || {
@@ -86,19 +53,15 @@ impl Work {
                 }
                 if theirs.cancel.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            let result = match set {
-                Set::Digits => dataset::make_digits(&folder, &mut progress),
-                Set::Mnist => dataset::fetch_mnist(&folder, dataset::MNIST_URLS, &mut progress),
-            };
-            let outcome = match result {
-                Ok(()) => Ok(format!("{} is ready", set.of_plan().set)),
+            let outcome = match dataset::obtain(&files.key, &folder, &mut progress) {
+                Ok(()) => Ok(format!("{} is ready", files.key)),
                 Err(DatasetError::Cancelled) => Ok("cancelled; the finished part is kept for the next time".to_owned()),
                 Err(error) => Err(error.to_string()),
             };
             waker.request_repaint();
             outcome
         });
-        Ok(Self { set, shared, promise })
+        Ok(Self { key, shared, promise })
     }
 
     /// Cancels the work at its next step.
@@ -107,11 +70,11 @@ impl Work {
     }
 
     /// The outcome, or the work itself while it goes on.
-    pub fn result(self) -> Result<(Set, Result<String, String>), Self> {
-        let Self { set, shared, promise } = self;
+    pub fn result(self) -> Result<(Key, Result<String, String>), Self> {
+        let Self { key, shared, promise } = self;
         match promise.try_take() {
-            Ok(outcome) => Ok((set, outcome)),
-            Err(promise) => Err(Self { set, shared, promise }),
+            Ok(outcome) => Ok((key, outcome)),
+            Err(promise) => Err(Self { key, shared, promise }),
         }
     }
 }
@@ -121,22 +84,22 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let machine = &state.machine;
     let palette = palette(ui.visuals());
     let found = machine.places.as_ref().map_or(&[][..], |places| &places.sets);
-    for (index, set) in Set::iter().enumerate() {
+    for (index, (_, files)) in obtainable().enumerate() {
         let known = found.get(index);
         let bytes = known.and_then(|(_, bytes)| *bytes);
         ui.horizontal_wrapped(|ui| {
-            ui.label(strong(&*set.of_plan().set));
+            ui.label(strong(&*files.key));
             match (known, bytes) {
                 (None, _) => ui.label(muted(ui, "reading …")),
                 (Some(_), Some(bytes)) => ui.colored_label(palette.good, format!("✓ {}", bytes_text(bytes as f64))),
                 (Some(_), None) => ui.label(muted(ui, "not present")),
             };
             let idle = machine.work.is_none();
-            if known.is_some() && bytes.is_none() && ui.add_enabled(idle, button(set)).clicked() {
-                commands.push(Command::Node(NodeCommand::Get(set)));
+            if known.is_some() && bytes.is_none() && ui.add_enabled(idle, button(files)).clicked() {
+                commands.push(Command::Node(NodeCommand::Get(files.key.clone())));
             }
         });
-        ui.add(Label::new(muted(ui, set.about()).small()).wrap());
+        ui.add(Label::new(muted(ui, &files.about).small()).wrap());
         match known {
             Some((Ok(folder), _)) => {
                 ui.add(Label::new(muted(ui, folder.display().to_string()).small()).wrap().selectable(true));
@@ -146,10 +109,10 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             }
             None => {}
         }
-        if let Some(work) = machine.work.as_ref().filter(|work| work.set == set) {
-            work_ui(ui, work, commands);
+        if let Some(work) = machine.work.as_ref().filter(|work| work.key == files.key) {
+            work_ui(ui, work, files.by, commands);
         }
-        match machine.outcome.as_ref().filter(|(of, _)| *of == set) {
+        match machine.outcome.as_ref().filter(|(of, _)| *of == files.key) {
             Some((_, Ok(text))) => {
                 ui.label(muted(ui, text));
             }
@@ -162,16 +125,20 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     }
 }
 
-fn button(set: Set) -> eframe::egui::Button<'static> {
-    eframe::egui::Button::new(set.button())
+fn button(files: &Obtainable) -> eframe::egui::Button<'static> {
+    let verb = match files.by {
+        Obtained::Generated => "Generate",
+        Obtained::Downloaded => "Download",
+    };
+    eframe::egui::Button::new(format!("{verb} {}", files.name))
 }
 
-fn work_ui(ui: &mut Ui, work: &Work, commands: &mut Vec<Command>) {
+fn work_ui(ui: &mut Ui, work: &Work, by: Obtained, commands: &mut Vec<Command>) {
     let (done, total) = (work.shared.done.load(Ordering::Relaxed), work.shared.total.load(Ordering::Relaxed));
-    let text = match (total, work.set) {
+    let text = match (total, by) {
         (0, _) => "waiting for another process that prepares the same data …".to_owned(),
-        (_, Set::Digits) => format!("{} of {} images", grouped(&done.to_string()), grouped(&total.to_string())),
-        (_, Set::Mnist) => format!("{} of {}", bytes_text(done as f64), bytes_text(total as f64)),
+        (_, Obtained::Generated) => format!("{} of {} images", grouped(&done.to_string()), grouped(&total.to_string())),
+        (_, Obtained::Downloaded) => format!("{} of {}", bytes_text(done as f64), bytes_text(total as f64)),
     };
     ui.horizontal(|ui| {
         let share = done as f32 / total.max(1) as f32;

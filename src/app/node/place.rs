@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use eframe::egui::{Context, Label, Ui};
 use poll_promise::Promise;
-use strum::IntoEnumIterator;
 
-use super::data::Set;
 use crate::app::theme::palette;
 use crate::app::widgets::{bytes_text, muted};
 use crate::dataset;
-use crate::plan::{Node, Topology};
+use crate::plan::{Node, Topology, obtainable};
 use crate::session::default_sessions_folder;
 use crate::telemetry::read_topology;
 
@@ -34,7 +32,7 @@ pub struct Disk {
 pub struct Places {
     /// GPU interconnects and NUMA nodes.
     pub topology: Topology,
-    /// Data sets, in the order of [`Set`]: the folder, and the size in bytes if present.
+    /// Data sets, in the order of [`obtainable`]: the folder, and the size in bytes if present.
     pub sets: Vec<(Result<PathBuf, String>, Option<u64>)>,
     /// Disks of data and sessions.
     pub disks: Vec<Disk>,
@@ -51,10 +49,10 @@ pub fn look(node: Arc<Node>, session: Option<PathBuf>, context: &Context) -> Pro
 }
 
 fn read(node: &Node, session: Option<PathBuf>) -> Places {
-    let sets: Vec<_> = Set::iter()
-        .map(|set| {
-            let folder = dataset::data_folder(&set.of_plan()).map_err(|error| error.to_string());
-            let bytes = folder.as_deref().ok().and_then(dataset::present);
+    let sets: Vec<_> = obtainable()
+        .map(|(rule, files)| {
+            let folder = dataset::folder_of(rule, files).map_err(|error| error.to_string());
+            let bytes = folder.as_deref().ok().and_then(|folder| dataset::present(&files.key, folder));
             (folder, bytes)
         })
         .collect();

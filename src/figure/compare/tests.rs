@@ -149,7 +149,7 @@ fn values_are_those_of_the_command_line_s_tables() {
 
 #[test]
 fn nothing_makes_an_empty_comparison() {
-    for form in Form::ALL {
+    for &form in Form::ALL {
         let nothing = compare(&[], &Study { form, ..Study::default() });
         assert_eq!((nothing.all_cells, nothing.table.rows.len()), (0, 0));
         assert!(nothing.charts.iter().all(Chart::is_empty));

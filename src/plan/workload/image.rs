@@ -14,7 +14,7 @@ pub use settings::{
     BatchNorm, DataCopy, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype,
 };
 
-use super::{Request, Unit, WorkloadSpec};
+use super::{Request, USUAL_STEP, Unit, WorkloadSpec};
 use crate::plan::{Estimate, Shape};
 
 /// The workload's key.
@@ -27,6 +27,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             key: KEY.into(),
             name: "Images".into(),
             unit: Unit { one: "image".into(), many: "images".into() },
+            step: USUAL_STEP.into(),
             factors: factors::factors(),
             data_sets: data::rules(),
             cuts: vec!["train_images".into(), "test_images".into()],

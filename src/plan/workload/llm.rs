@@ -32,6 +32,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             key: KEY.into(),
             name: "Language models".into(),
             unit: Unit { one: "token".into(), many: "tokens".into() },
+            step: "iteration".into(),
             factors: factors::factors(),
             data_sets: data::rules(),
             cuts: vec!["rows".into(), "test_rows".into()],
@@ -49,10 +50,9 @@ fn measures() -> Vec<DeclaredMeasure> {
         name: name.into(),
         unit: unit.into(),
         better,
-        on_speed: unit == "s",
+        on_speed: false,
     };
     vec![
-        measure("iteration_time_s", "Iteration time", "s", Better::Lower),
         measure("learning_rate", "Learning rate", "", Better::Neither),
         measure("gradient_norm", "Gradient norm", "", Better::Neither),
         measure("padding_share", "Padding", "", Better::Lower),

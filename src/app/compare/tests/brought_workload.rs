@@ -4,7 +4,8 @@ use super::*;
 use crate::figure::Look;
 use crate::launch::misbehaviour;
 use crate::plan::{
-    Better, DeclaredMeasure, Estimate, Factor, NumaNode, Plan, Shape, Topology, Unit, WorkloadSpec, fixture as machines,
+    Better, DeclaredMeasure, Estimate, Factor, NumaNode, Plan, Shape, Topology, USUAL_STEP, Unit, WorkloadSpec,
+    fixture as machines,
 };
 use crate::session::{Machine, Session};
 use crate::store::Reader;
@@ -16,6 +17,7 @@ fn solver() -> WorkloadSpec {
         key: "solver".into(),
         name: "Solver".into(),
         unit: Unit { one: "cell".into(), many: "cells".into() },
+        step: USUAL_STEP.into(),
         factors: vec![
             methods,
             Factor::count("threads", "Threads", 1..=256, 1).unit("threads"),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::Scenario;
-use crate::plan::{Data, DataSetRule, Factor, Level};
+use crate::plan::{Data, DataSetRule, Factor, Level, Obtainable, Obtained};
 
 /// A data set of the `image` workload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,10 +152,20 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         synthetic: false,
         // Image files are scenario b's, bytes scenario a's.
         ticks: vec![(Scenario::KEY.into(), Level::text(scenario.name()))],
+        obtainable: Vec::new(),
     };
+    let digits = "70,000 procedural digits of 28×28 pixels; generated when first needed";
+    let mnist = "70,000 handwritten digits of 28×28 pixels; a download of 12 MB";
     vec![
-        rule("digits", "Drawn by this program when first needed; nothing is downloaded.", Scenario::A),
         DataSetRule {
+            obtainable: vec![Obtainable::new("digits", Obtained::Generated, digits)],
+            ..rule("digits", "Drawn by this program when first needed; nothing is downloaded.", Scenario::A)
+        },
+        DataSetRule {
+            obtainable: vec![Obtainable {
+                name: "MNIST".to_owned(),
+                ..Obtainable::new("mnist", Obtained::Downloaded, mnist)
+            }],
             keys: vec![Factor::path("folder", "Folder of MNIST", "").help("as downloaded")],
             ..rule("mnist", "Handwritten digits; `multicard data fetch mnist` downloads them.", Scenario::A)
         },

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::model::ModelConfig;
-use super::settings::Model;
-use crate::plan::{Data, DataSetRule, Factor, Level};
+use super::settings::{DataSet, Model};
+use crate::plan::{Data, DataSetRule, Factor, Level, Obtainable, Obtained};
 
 /// What a plan says about rows and weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,16 @@ pub enum Source {
 impl Source {
     /// The names used in plans, the default first.
     pub const NAMES: &'static [&'static str] = &["stand-in", "files"];
+}
+
+impl DataSet {
+    /// The published sets, each with what it holds.
+    pub const PUBLISHED: [(Self, &str); 4] = [
+        (Self::AlpacaCleaned, "51,760 instructions with answers"),
+        (Self::Grammar, "C4_200M: sentences and their corrections"),
+        (Self::Samsum, "16,369 dialogues with summaries"),
+        (Self::Slimorca, "363,491 conversations"),
+    ];
 }
 
 impl LlmData {
@@ -101,6 +111,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         required: Vec::new(),
         synthetic: set == "stand-in",
         ticks: Vec::new(),
+        obtainable: Vec::new(),
     };
     vec![
         rule(
@@ -108,14 +119,19 @@ pub(super) fn rules() -> Vec<DataSetRule> {
             Vec::new(),
             "Made rows with the published counts and lengths of the data set, marked as synthetic; nothing is downloaded.",
         ),
-        rule(
-            "files",
-            vec![
-                path("folder", "Folder of data sets", "as downloaded"),
-                path("file", "File of data_set = file", "a JSON, JSON Lines, CSV or Parquet file"),
-                path("tokenizer", "Tokenizer", "that beside the weights"),
-            ],
-            "The published files; `multicard data fetch` downloads them. They need a tokenizer.",
-        ),
+        DataSetRule {
+            obtainable: DataSet::PUBLISHED
+                .map(|(set, about)| Obtainable::new(set.name(), Obtained::Downloaded, about))
+                .into(),
+            ..rule(
+                "files",
+                vec![
+                    path("folder", "Folder of data sets", "as downloaded"),
+                    path("file", "File of data_set = file", "a JSON, JSON Lines, CSV or Parquet file"),
+                    path("tokenizer", "Tokenizer", "that beside the weights"),
+                ],
+                "The published files; `multicard data fetch` downloads them. They need a tokenizer.",
+            )
+        },
     ]
 }

@@ -1,0 +1,116 @@
+//! Data sets that this program generates or downloads, by the names under which workloads declare them.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::{DatasetError, MNIST_URLS, data_folder, fetch_mnist, folder, list_files, load, make_digits, text};
+use crate::plan::image::{self, DataSet};
+use crate::plan::llm;
+use crate::plan::{Data, DataSetRule, Obtainable, Obtained, obtainable};
+
+/// Takes what is done and what there is to do, in images or bytes; breaking cancels.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+
+/// The folder of a set of files where no plan names another.
+///
+/// # Errors
+/// No folder for data is known.
+pub fn folder_of(rule: &DataSetRule, files: &Obtainable) -> Result<PathBuf, DatasetError> {
+    let folder = data_folder(&Data::of_set(&rule.key))?;
+    Ok(if files.key == rule.key { folder } else { folder.join(&*files.key) })
+}
+
+/// Generates or downloads a set of files into `folder`; goes on where it was interrupted.
+///
+/// # Errors
+/// What could not be written or downloaded; cancelled.
+pub fn obtain(key: &str, folder: &Path, progress: Progress) -> Result<(), DatasetError> {
+    match key {
+        "digits" => make_digits(folder, progress),
+        "mnist" => fetch_mnist(folder, MNIST_URLS, progress),
+        _ => match text_set(key) {
+            Some(set) => text::fetch_text(set, folder, text::HUB_URL, progress),
+            None => Err(DatasetError::Text(format!("{key}: this version can neither generate nor download it"))),
+        },
+    }
+}
+
+fn text_set(key: &str) -> Option<llm::DataSet> {
+    llm::DataSet::PUBLISHED.into_iter().map(|(set, _)| set).find(|set| set.name() == key)
+}
+
+/// The size of a set of files in its folder, in bytes; `None` where some are missing. Contents are not checked.
+pub fn present(key: &str, folder: &Path) -> Option<u64> {
+    if text_set(key).is_none() {
+        return folder::idx_bytes(folder);
+    }
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).ok()? {
+        let entry = entry.ok()?;
+        match entry.path().extension()?.to_str()? {
+            "parquet" => bytes += entry.metadata().ok()?.len(),
+            // A download that is not finished.
+            "part" => return None,
+            _ => {}
+        }
+    }
+    (bytes > 0).then_some(bytes)
+}
+
+/// Makes sure of the images of a plan before its runs start: generates what this program generates, and looks at the rest.
+///
+/// # Errors
+/// What is missing or damaged, and what to do.
+pub fn prepare(data: &Data, progress: Progress) -> Result<(), DatasetError> {
+    let Ok(set) = DataSet::read(data) else { return Ok(()) };
+    let folder = data_folder(data)?;
+    let generated = obtainable().find(|(rule, files)| rule.key == data.set && files.by == Obtained::Generated);
+    if let Some((_, files)) = generated {
+        obtain(&files.key, &folder, progress)?;
+    }
+    match set {
+        // Decoding all files would take minutes; the runs check those that they use.
+        DataSet::Folder { .. } => list_files(&folder).map(drop),
+        _ => load(&set, &folder).map(drop),
+    }
+}
+
+/// The names of the sets of images that this program obtains.
+pub fn image_sets() -> impl Iterator<Item = &'static Obtainable> {
+    let of_images = |rule: &DataSetRule| image::spec().data_set(&rule.key).is_some();
+    obtainable().filter(move |(rule, _)| of_images(rule)).map(|(_, files)| files)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_that_a_workload_declares_can_be_obtained_into_a_folder_of_its_own() {
+        let mut folders = Vec::new();
+        for (rule, files) in obtainable() {
+            let known = matches!(&*files.key, "digits" | "mnist") || text_set(&files.key).is_some();
+            assert!(known && !files.about.is_empty(), "{}", files.key);
+            folders.push(folder_of(rule, files).unwrap());
+        }
+        let count = folders.len();
+        folders.sort_unstable();
+        folders.dedup();
+        assert_eq!(folders.len(), count);
+        let error = obtain("cifar", Path::new("/nowhere"), &mut |_, _| ControlFlow::Continue(())).unwrap_err();
+        assert!(error.to_string().contains("cifar"), "{error}");
+    }
+
+    #[test]
+    fn text_is_present_once_no_part_of_it_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(present("samsum", folder.path()), None);
+        fs::write(folder.path().join("0000.parquet"), "12345").unwrap();
+        assert_eq!(present("samsum", folder.path()), Some(5));
+        fs::write(folder.path().join("0001.parquet.part"), "12").unwrap();
+        assert_eq!(present("samsum", folder.path()), None);
+        assert_eq!(present("mnist", folder.path()), None);
+    }
+}
