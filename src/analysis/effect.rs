@@ -28,8 +28,8 @@ pub struct Change {
 pub struct Effect {
     /// One change, or two of different factors.
     pub changes: Vec<Change>,
-    /// The ratio. For one change: the measure after it over that before, the geometric mean over all groups. Of two: the effect of the first
-    /// where the second has its level, over that where it has its base; 1 says that they do not interact. The interval is over
+    /// The ratio. For one change: the measure after it over that before, the geometric mean over all groups. For two: the effect of
+    /// the first at the second's level over its effect at the second's base; 1 means no interaction. The interval is over
     /// repeats.
     pub value: Value,
     /// Groups of cells that differ in these changes alone: pairs of one change, fours of two.

@@ -222,6 +222,8 @@ impl Outcomes {
     fn count(&mut self, notice: &Notice) {
         match notice {
             Notice::State { state: RunState::Finished, .. } => self.finished += 1,
+            // Left by an earlier command and ended before this one looked: its cell is run anew where it is wanted.
+            Notice::State { state: RunState::Interrupted, .. } => {}
             Notice::State { state, .. } if state.is_final() => self.unfinished += 1,
             Notice::State { .. } => {}
             Notice::Event(_)
@@ -313,4 +315,22 @@ fn draw(bar: &ProgressBar, session: &Session) {
     });
     let message = format!("{}ETA {}", running.collect::<String>(), duration_text(progress.remaining_s(now_s)));
     bar.set_message(message);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_runs_that_ended_under_this_command_decide_its_exit_code() {
+        let mut outcomes = Outcomes::default();
+        for state in [RunState::Running, RunState::Interrupted, RunState::Finished] {
+            outcomes.count(&Notice::State { run: "0001-cell-1".to_owned(), state, reason: None });
+        }
+        assert_eq!((outcomes.finished, outcomes.unfinished), (1, 0));
+        for state in [RunState::Failed, RunState::TimedOut, RunState::Cancelled] {
+            outcomes.count(&Notice::State { run: "0002-cell-1".to_owned(), state, reason: None });
+        }
+        assert_eq!((outcomes.finished, outcomes.unfinished), (1, 3));
+    }
 }

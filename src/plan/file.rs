@@ -1,4 +1,4 @@
-//! A plan: what a person ticked, as a value and as a TOML file.
+//! A plan as a value and as a TOML file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,11 +11,11 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 use super::problem::PlanError;
 use super::{Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing, WorkloadSpec, read, write};
 
-/// The version of plan files that this program writes and reads.
+/// Version of the plan format.
 pub const PLAN_VERSION: i64 = 1;
-/// The most runs that a plan may ask for: cells times repeats.
+/// Maximum number of runs of a plan: cells times repeats.
 pub const MAX_RUNS: u64 = 100_000;
-/// A plan of all factors with hundreds of levels is a few kilobytes.
+/// Maximum size of a plan file in bytes. A plan of all factors with hundreds of levels is a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Order of runs.
@@ -45,33 +45,33 @@ impl Order {
 /// What to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What the person calls it.
+    /// Its name.
     pub name: String,
     /// Runs of each cell.
     pub repeats: u32,
     /// Seeds the order of runs, weights and the order of samples.
     pub seed: u64,
-    /// In which order runs are made.
+    /// Order of the runs.
     pub order: Order,
-    /// What a run may take.
+    /// Limits of time and memory of a run.
     pub limits: Limits,
     /// Steps at the start of a run that are recorded and left out of statistics.
     pub warm_up_steps: u64,
-    /// How far a run goes.
+    /// Whether runs are full or quick.
     pub mode: Mode,
-    /// Whether a profiler records the runs.
+    /// Whether and how a profiler records the runs.
     pub tracing: Tracing,
     /// Its cells: those of the file's own `workload`, `[data]` and `[factors]`.
     pub first: Block,
     /// More cells: a block for each `[[block]]`.
     pub further: Vec<Block>,
-    /// The cells that are left out, by each `[[constraint]]`.
+    /// Excluded cells: one constraint for each `[[constraint]]`.
     pub constraints: Vec<Constraint>,
-    /// What is shown of its results: a study for each `[[study]]`. A session that runs the plan has them.
+    /// Studies of its results: one for each `[[study]]`. A session that runs the plan offers them.
     pub studies: Vec<StudyTable>,
 }
 
-/// Cells that a plan leaves out.
+/// Cells that a plan excludes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constraint {
     /// The combinations of levels: `gpus > 2 and precision = fp64`. `workload` and `data` can be asked for, too.
@@ -102,12 +102,12 @@ impl Plan {
     /// Reads a plan file. Relative folders in it are relative to the working directory.
     ///
     /// # Errors
-    /// Where the file cannot be read, or [`Self::parse`] finds problems.
+    /// If the file cannot be read or [`Self::parse`] finds problems.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let origin = path.display().to_string();
         let failed = |source: io::Error| PlanError::Read { path: origin.clone(), source };
         let mut text = String::new();
-        // A device file may have no end.
+        // A device file may be endless.
         let file = File::open(path).map_err(failed)?;
         file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_FILE_BYTES {
@@ -116,7 +116,7 @@ impl Plan {
         Self::parse(&text, &origin)
     }
 
-    /// Reads a plan's text; `origin` names its file in messages.
+    /// Parses the text of a plan; `origin` names its file in messages.
     ///
     /// Only `version` must be there: the name is the file's where none is given, the rest as in [`Self::new`].
     ///

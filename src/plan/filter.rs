@@ -1,4 +1,4 @@
-//! Filters: one small language that chooses runs and cells on every screen and command, and combinations of levels in plans.
+//! Filters: a small language that selects runs and cells on every screen and command, and combinations of levels in plans.
 //!
 //! ```text
 //! filter = group { ("and" | "or") group }      "and" binds tighter than "or"
@@ -7,10 +7,10 @@
 //! pair   = key ("=" | "!=" | "<" | "<=" | ">" | ">=") value
 //! ```
 //!
-//! A word is looked for anywhere in the text of a thing, whatever its case. Values are compared as numbers where both
-//! sides are numbers; otherwise as names, of which only letters, digits and dots count: `Timed out`, `timed_out` and
-//! `timed-out` are the same. What lacks a key is not equal to any of its values. Names and values with spaces,
-//! parentheses or comparisons in them stand in quotes, `"…"` or `'…'`, in which a backslash keeps the quote itself.
+//! A word matches anywhere in the text of a thing, ignoring case. Values are compared as numbers if both
+//! sides are numbers, otherwise as names, in which only letters, digits and dots count: `Timed out`, `timed_out` and
+//! `timed-out` are equal. A thing without a key equals none of its values. Names and values with spaces,
+//! parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
 //!
 //! Several `key=value` pairs of one key in a group mean one of these values: `precision=fp16 precision=bf16 gpus=4` is
 //! `(precision=fp16 or precision=bf16) and gpus=4`. With `and` between them they must hold both, which no level does.
@@ -24,16 +24,16 @@ use thiserror::Error;
 use super::level::Level;
 use parser::{Keyword, Parser, Token};
 
-/// What a filter asks of a thing.
+/// Anything that a filter can be applied to.
 pub trait Facts {
-    /// The level of a key: of a factor, or of what else the thing has.
+    /// The level of a key, a factor's or another property's.
     fn level(&self, key: &str) -> Option<Level>;
 
-    /// Whether the thing's text holds a word, which is in lower case.
+    /// Whether the text of the thing contains a lower-case word.
     fn mentions(&self, word: &str) -> bool;
 }
 
-/// Levels alone; there is no text for words to match.
+/// Levels alone: words match nothing.
 impl<F: Fn(&str) -> Option<Level>> Facts for F {
     fn level(&self, key: &str) -> Option<Level> {
         self(key)
@@ -44,23 +44,23 @@ impl<F: Fn(&str) -> Option<Level>> Facts for F {
     }
 }
 
-/// A condition that runs, cells or combinations of levels meet or not. The empty filter admits everything.
+/// A condition on runs, cells or combinations of levels. The empty filter admits everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter(Option<Term>);
 
-/// What is wrong with a filter's text.
+/// A syntax error in a filter, or an unknown key or level.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("character {position}: {found}: {remedy}")]
 pub struct FilterError {
-    /// The place in the text in characters, from 1.
+    /// Position in the text in characters, from 1.
     pub position: usize,
-    /// What was found there.
+    /// What was found at this position.
     pub found: String,
     /// What to do.
     pub remedy: String,
 }
 
-/// What a key may be compared with, where that is known.
+/// The values that a key may be compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known<'a> {
     /// These names.
@@ -111,7 +111,7 @@ impl Comparison {
     }
 }
 
-/// The value of a pair, read once.
+/// The value of a pair, parsed once.
 #[derive(Clone, Debug, PartialEq)]
 struct Operand {
     text: String,
@@ -142,24 +142,24 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// A name without what people write in different ways: its letters in lower case, digits and dots.
+/// A name normalised for comparison: lower-case letters, digits and dots.
 fn plain(text: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || *c == '.';
     text.chars().filter(kept).flat_map(char::to_lowercase).collect()
 }
 
 impl Filter {
-    /// Reads a filter that is complete.
+    /// Parses a complete filter.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         Parser::new(text, false, None)?.filter()
     }
 
-    /// Reads a filter that is being typed: what is not finished yet, such as `gpus=` or `precision=fp16 or`, is left out.
+    /// Parses a filter that is being typed: an unfinished end, such as `gpus=` or `precision=fp16 or`, is ignored.
     pub fn typed(text: &str) -> Result<Self, FilterError> {
         Parser::new(text, true, None)?.filter()
     }
 
-    /// Reads a complete filter that may use these keys with these levels alone, and no words.
+    /// Parses a complete filter that may use only these keys and levels, and no words.
     pub fn parse_known(text: &str, known: &[(&str, Known)]) -> Result<Self, FilterError> {
         Parser::new(text, false, Some(known))?.filter()
     }
@@ -174,7 +174,7 @@ impl Filter {
         self.0.as_ref().is_none_or(|term| term.holds(facts))
     }
 
-    /// The keys that it compares, each once.
+    /// The keys compared, each once.
     pub fn keys(&self) -> Vec<&str> {
         let mut keys = Vec::new();
         if let Some(term) = &self.0 {
@@ -210,7 +210,7 @@ impl Term {
         }
     }
 
-    /// One term for several; none for none.
+    /// Joins terms into one; none for an empty list.
     fn all(terms: Vec<Self>) -> Option<Self> {
         let flat = |term| if let Self::All(terms) = term { terms } else { vec![term] };
         join(terms.into_iter().flat_map(flat).collect(), Self::All)
@@ -226,7 +226,7 @@ fn join(mut terms: Vec<Term>, several: fn(Vec<Term>) -> Term) -> Option<Term> {
     if terms.len() > 1 { Some(several(terms)) } else { terms.pop() }
 }
 
-/// Keys are found as they are written, in lower case, and `gpu` for `gpus`.
+/// Looks a key up as written, then in lower case; `gpu` means `gpus`.
 fn level_of(facts: &dyn Facts, key: &str) -> Option<Level> {
     let lower = || key.to_lowercase();
     let level = facts.level(key).or_else(|| facts.level(&lower()));
@@ -282,7 +282,7 @@ impl Term {
     }
 }
 
-/// A word, key or value as it stands in a filter's text: in quotes where it needs them.
+/// A word, key or value as filter text, quoted if necessary.
 pub fn quoted(text: &str) -> String {
     let bare = Token::all(text).is_ok_and(
         |tokens| matches!(tokens.as_slice(), [(_, Token::Text { text: read, quoted: false })] if read == text),
@@ -294,7 +294,7 @@ pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The text of a filter with a pair added that must hold too, or taken away where it is there.
+/// The text of a filter with a further required pair added, or removed if it is present.
 pub fn toggled(text: &str, pair: &str) -> String {
     let without: Vec<&str> = text.split_whitespace().filter(|term| *term != pair).collect();
     if without.len() < text.split_whitespace().count() {
@@ -319,7 +319,7 @@ pub fn toggled(text: &str, pair: &str) -> String {
     }
 }
 
-/// Whether the text of a filter holds the pair that [`toggled`] adds and takes away.
+/// Whether the text of a filter contains the pair that [`toggled`] adds and removes.
 pub fn holds(text: &str, pair: &str) -> bool {
     text.split_whitespace().any(|term| term == pair)
 }

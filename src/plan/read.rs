@@ -1,4 +1,4 @@
-//! Reads a plan's TOML: every key, level, type and range is checked, and every problem found is told.
+//! Reads a plan's TOML. Checks every key, level, type and range, and reports all problems found.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const TOP_KEYS: &[&str] = &[
     "constraint",
     "study",
 ];
-/// The factor that says which data set, in workloads that have one.
+/// The factor that selects the data set, in workloads that have one.
 const SET: &str = "data_set";
 const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
 const BLOCK_KEYS: &[&str] = &["workload", "data", "factors"];
@@ -46,7 +46,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         }
     };
     let top = Table { name: String::new(), entries: document.get_ref() };
-    // What the keys of another version or workload mean is not known: say only that.
+    // The meaning of keys of another version or workload is unknown: report only that.
     version(&top, &mut problems);
     if problems.any() {
         return Err(problems.into_error());
@@ -88,7 +88,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     for (_, table) in top.tables("block", &mut problems) {
         let before = problems.any();
         let spec = workload(&table, &known, &mut problems);
-        // What its keys mean is not known without it.
+        // Without the workload, the meaning of its keys is unknown.
         if before || !problems.any() {
             table.check_keys(BLOCK_KEYS, &spec, &mut problems);
             plan.further.push(block(&table, &spec, &mut problems));
@@ -103,7 +103,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     if problems.any() { Err(problems.into_error()) } else { Ok(plan) }
 }
 
-/// The cells that `[[constraint]]` leaves out, by the factors and levels of all blocks.
+/// The cells that `[[constraint]]` excludes, by the factors and levels of all blocks.
 fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constraint> {
     let specs = || plan.blocks().map(|block| &block.spec);
     let mut known: Vec<(&str, Known)> = vec![
@@ -148,7 +148,7 @@ fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constra
     constraints
 }
 
-/// The cells that a table asks for by `data` and `factors`.
+/// The cells of a table with `data` and `factors`.
 fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Block {
     let mut block = Block::new(spec.clone());
     let data_table = table.table("data", problems);
@@ -188,7 +188,7 @@ fn version(top: &Table, problems: &mut Problems) {
     }
 }
 
-/// The workload that a table names, the first built-in one where it names none.
+/// The workload that a table names; by default the first built-in one.
 fn workload(table: &Table, known: &[&Arc<WorkloadSpec>], problems: &mut Problems) -> Arc<WorkloadSpec> {
     let mut names: Vec<&str> = known.iter().map(|spec| &*spec.key).chain(NOT_YET.iter().copied()).collect();
     names.dedup();
@@ -218,13 +218,13 @@ fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {
     }
 }
 
-/// Where the data set is a factor, `set` may name its level: `set = "samsum"`.
+/// If the data set is a factor, `set` may name its level: `set = "samsum"`.
 fn set_level(data: &Table, spec: &WorkloadSpec) -> Option<Level> {
     let (_, value) = data.find("set")?;
     level(spec.factor(SET)?, value).ok()
 }
 
-/// The data set that a table names, with what it says about it.
+/// The data set that a table names, with its keys.
 fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
     let said = |rule: &DataSetRule| rule.keys.iter().map(|key| key.key.clone()).collect::<Vec<_>>();
     let mut keys: Vec<Key> = vec!["set".into()];
@@ -267,12 +267,12 @@ fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
             problems.add(&span, table.path(key), message);
         }
     }
-    // In the order of the rule, whatever the file's.
+    // In the order of the rule, not of the file.
     data.keys.sort_by_key(|(key, _)| rule.keys.iter().position(|known| known.key == *key));
     data
 }
 
-/// How far runs go.
+/// The mode of the runs, full or quick.
 fn mode(measure: &Table, problems: &mut Problems) -> Mode {
     let quick = measure.choice("mode", Mode::NAMES, problems) == Some("quick");
     let Some((span, value)) = measure.find("step_precision") else {
@@ -291,7 +291,7 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
     Mode::Full
 }
 
-/// Whether runs are traced, and which part of them.
+/// Whether runs are traced, and which part of each.
 fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
     let on = measure.choice("trace", Tracing::NAMES, problems) == Some("nsys");
     let first_s = measure.positive("trace_first_s", 1e9, problems);
@@ -364,7 +364,7 @@ fn factor_levels(
     (!levels.is_empty()).then_some(levels)
 }
 
-/// One level of a factor, or what is wrong with it.
+/// One level of a factor, or why it is invalid.
 fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
     let found = value.get_ref();
     let out_of_range = |number: String, min: String, max: String| {
@@ -401,7 +401,7 @@ fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
             if !(min..=max).contains(&&number) {
                 return Err(out_of_range(number.to_string(), min.to_string(), max.to_string()));
             }
-            // -0.0 and 0.0 are one level.
+            // -0.0 and 0.0 are the same level.
             Ok(Level::Number(number + 0.0))
         }
     }

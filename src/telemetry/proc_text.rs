@@ -1,10 +1,10 @@
-//! Parsers of the texts in `/proc` and `/sys`: pure functions that never panic, whatever the text.
+//! Parsers of files in `/proc` and `/sys`: pure functions that never panic.
 //!
-//! The crate procfs reads single processes. It has parsers for some of these files too, but they refuse a file in which any
-//! line is missing, as containers show them, and read all of it ten times a second where a line is needed.
+//! Single processes are read with the procfs crate. Its parsers of these files reject a file that lacks any
+//! line, as in containers, and parse all of it where one line is needed ten times per second.
 
-/// Clock ticks in which all CPUs together were busy, from `/proc/stat`. Time that a hypervisor took away and time of
-/// waiting for disks is not work; guests are already in user time.
+/// Busy clock ticks of all CPUs together, from `/proc/stat`. Stolen time and time waiting
+/// for disks are excluded; guest time is part of user time.
 pub(super) fn busy_ticks(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("cpu "))?;
     let fields: Vec<u64> = line.split_ascii_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
@@ -12,20 +12,20 @@ pub(super) fn busy_ticks(text: &str) -> Option<u64> {
     [0, 1, 2, 5, 6].iter().try_fold(0_u64, |sum, &index| sum.checked_add(*fields.get(index)?))
 }
 
-/// Clock ticks that a hypervisor took away from all CPUs together, from `/proc/stat`.
+/// Clock ticks stolen by a hypervisor from all CPUs together, from `/proc/stat`.
 pub(super) fn stolen_ticks(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("cpu "))?;
     line.split_ascii_whitespace().nth(8)?.parse().ok()
 }
 
-/// CPUs that `/proc/stat` lists.
+/// Number of CPUs in `/proc/stat`.
 pub(super) fn cpu_count(text: &str) -> Option<u32> {
     let is_cpu =
         |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     u32::try_from(text.lines().filter(is_cpu).count()).ok().filter(|count| *count > 0)
 }
 
-/// Tasks that run or wait for a CPU, from `/proc/loadavg`.
+/// Runnable tasks: running or waiting for a CPU, from `/proc/loadavg`.
 pub(super) fn runnable_tasks(text: &str) -> Option<u32> {
     text.split_ascii_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
 }
@@ -41,12 +41,12 @@ pub(super) fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
     }
 }
 
-/// A value of a file of lines `key value`, such as a cgroup's `memory.stat`.
+/// A value from a file of `key value` lines, such as `memory.stat` of a cgroup.
 pub(super) fn keyed_value(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?.trim().parse().ok()
 }
 
-/// What one whole disk has moved since boot.
+/// Bytes read and written by a disk since boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DiskCounters {
     pub name: String,
@@ -54,11 +54,11 @@ pub(super) struct DiskCounters {
     pub written_bytes: u64,
 }
 
-/// The kernel counts 512-byte sectors here whatever the disk's own are.
+/// The kernel counts 512-byte sectors here, regardless of the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
 
-/// Whole disks of `/proc/diskstats`: no partitions, and nothing stacked on other disks or on memory, which would
-/// count the same bytes twice or none that reach a disk.
+/// Whole disks in `/proc/diskstats`: without partitions and devices stacked on disks or memory, which would
+/// count bytes twice or count bytes that reach no disk.
 pub(super) fn disks(text: &str) -> Vec<DiskCounters> {
     let mut disks: Vec<DiskCounters> = Vec::new();
     for line in text.lines() {
@@ -89,7 +89,7 @@ fn is_partition_of(name: &str, disk: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// How many numbers a list such as `0-3,8` holds.
+/// Count of the numbers in a list such as `0-3,8`.
 pub(super) fn list_count(text: &str) -> Option<u32> {
     text.trim().split(',').try_fold(0_u32, |count, part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -107,7 +107,7 @@ pub(super) fn list_has(text: &str, number: u32) -> bool {
     })
 }
 
-/// The value after `key` and a colon in `/proc/cpuinfo`: the first one.
+/// The first value of `key` in `/proc/cpuinfo`.
 pub(super) fn cpuinfo_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -115,7 +115,7 @@ pub(super) fn cpuinfo_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// The name of the system in `/etc/os-release`.
+/// The name of the operating system in `/etc/os-release`.
 pub(super) fn pretty_name(text: &str) -> Option<&str> {
     let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?.trim();
     Some(value.trim_matches(['"', '\'']))

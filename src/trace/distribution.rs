@@ -5,10 +5,10 @@ use std::hash::Hash;
 use super::ids::ById;
 use super::value::Statistics;
 
-/// Values are collected in a buffer of this size at least before they are sorted into the counts.
+/// Minimum size of the buffer that collects values before they are sorted into the counts.
 const BUFFER: usize = 1024;
 
-/// A multiset of integers. Exact median and deviation, memory by distinct values.
+/// A multiset of integers with exact median and deviation; its memory grows with the number of distinct values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distribution {
     /// Distinct values in ascending order, with how often each was pushed.
@@ -30,12 +30,12 @@ impl Distribution {
         self.counts.is_empty() && self.pending.is_empty()
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn len(&self) -> u64 {
         self.pending.len() as u64 + self.counts.iter().map(|(_, count)| count).sum::<u64>()
     }
 
-    /// Takes in all values of another.
+    /// Adds all values of another distribution.
     pub fn merge(&mut self, other: Self) {
         self.settle();
         let mut other = other;
@@ -54,7 +54,7 @@ impl Distribution {
         self.pending.shrink_to(BUFFER);
     }
 
-    /// Count, sum, mean, median, least, most and deviation; none if there is no value or the sum is beyond 64 bits.
+    /// Count, sum, mean, median, minimum, maximum and deviation; none without values or if the sum overflows 64 bits.
     pub fn statistics(&mut self) -> Option<Statistics> {
         self.settle();
         let (min, max) = (self.counts.first()?.0, self.counts.last()?.0);
@@ -73,7 +73,7 @@ impl Distribution {
         })
     }
 
-    /// The value at an index of all values in ascending order.
+    /// The value at an index in ascending order.
     fn nth(&self, index: u64) -> u64 {
         let mut before = 0;
         for &(value, count) in &self.counts {
@@ -86,7 +86,7 @@ impl Distribution {
     }
 }
 
-/// Two ascending lists of counts as one.
+/// Merges two ascending lists of counts.
 fn merged(old: &[(u64, u64)], fresh: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut all = Vec::with_capacity(old.len() + fresh.size_hint().0);
     let mut old = old.iter().copied().peekable();
@@ -101,7 +101,7 @@ fn merged(old: &[(u64, u64)], fresh: impl Iterator<Item = (u64, u64)>) -> Vec<(u
     all
 }
 
-/// Takes in values by key.
+/// Merges distributions by key.
 pub(super) fn join<K: Eq + Hash>(all: &mut ById<K, Distribution>, part: ById<K, Distribution>) {
     part.into_iter().for_each(|(key, values)| all.entry(key).or_default().merge(values));
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a report, and what to do about it.
+//! Errors of reports, each with its remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,89 +6,89 @@ use std::path::PathBuf;
 /// Why a report could not be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The file system refused.
+    /// The file system returned an error.
     #[error("{file}: {source}; check the path and the permissions", file = file.display())]
     Io {
-        /// What was opened.
+        /// The file.
         file: PathBuf,
-        /// What it said.
+        /// The system's message.
         source: io::Error,
     },
-    /// The file is something else.
+    /// The file is not a report.
     #[error(
         "{file}: {found}; give an .nsys-rep, or the .sqlite that `nsys export --type sqlite` makes of it",
         file = file.display()
     )]
     NotAReport {
-        /// What was opened.
+        /// The file.
         file: PathBuf,
-        /// What it is instead.
+        /// What the file is instead.
         found: String,
     },
-    /// The file ends too early.
+    /// The file is truncated.
     #[error(
         "{file}: cut off: its header speaks of {expected_bytes} bytes, it has {found_bytes}; copy or export it again",
         file = file.display()
     )]
     Truncated {
-        /// What was opened.
+        /// The file.
         file: PathBuf,
-        /// What its header says.
+        /// The size that its header states.
         expected_bytes: u64,
-        /// What is there.
+        /// The size of the file.
         found_bytes: u64,
     },
-    /// The export is of a schema that is not known here.
+    /// The export has an unsupported schema.
     #[error("{file}: {found}; {advice}", file = file.display())]
     Schema {
-        /// What was opened.
+        /// The file.
         file: PathBuf,
-        /// The schema that was found.
+        /// The schema found.
         found: String,
         /// What to do.
         advice: &'static str,
     },
-    /// A value that no report holds. Nothing of the report is used then, because its sums would be wrong.
+    /// A value that no report can hold. The whole report is rejected, because its sums would be wrong.
     #[error("{file}: {place}: {problem}; the file is damaged: export or record it again", file = file.display())]
     Damaged {
-        /// What was opened.
+        /// The file.
         file: PathBuf,
         /// Table and row.
         place: String,
-        /// What is wrong there.
+        /// What is wrong with the value.
         problem: String,
     },
     /// SQLite could not read the file.
     #[error("{file}: {source}; the file is damaged or incomplete: copy or export it again", file = file.display())]
     Sqlite {
-        /// What was opened.
+        /// The file.
         file: PathBuf,
-        /// What SQLite said.
+        /// SQLite's message.
         source: rusqlite::Error,
     },
-    /// There is no nsys to read an .nsys-rep with.
+    /// No nsys was found to export the .nsys-rep.
     #[error(
         "{file}: reading an .nsys-rep needs nsys, and {looked}; install Nsight Systems, set MULTICARD_NSYS to its \
          nsys, or run `nsys export --type sqlite` where the report was recorded and open the .sqlite",
         file = file.display()
     )]
     NoNsys {
-        /// What was opened.
+        /// The file.
         file: PathBuf,
-        /// Where it was looked for.
+        /// The places searched.
         looked: String,
     },
-    /// nsys did not export the report.
+    /// nsys failed to export the report.
     #[error("{file}: `nsys export` failed ({status}): {said}", file = file.display())]
     Export {
-        /// What was exported.
+        /// The report.
         file: PathBuf,
-        /// How nsys ended.
+        /// The exit status of nsys.
         status: String,
-        /// The last it said.
+        /// The last lines of its output.
         said: String,
     },
-    /// The window is none.
+    /// The window is empty or invalid.
     #[error("from {from_s} s to {to_s} s: no such window; times are seconds from the start of the report, from < to")]
     Window {
         /// Its start.
@@ -96,7 +96,7 @@ pub enum TraceError {
         /// Its end.
         to_s: f64,
     },
-    /// The caller asked to stop.
+    /// The caller cancelled the import.
     #[error("import cancelled; nothing was kept")]
     Cancelled,
 }

@@ -1,4 +1,4 @@
-//! Has nsys make an `.sqlite` of an `.nsys-rep`.
+//! Exports an `.nsys-rep` as `.sqlite` with nsys.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -21,13 +21,13 @@ use super::nsys::nsys_path;
 use super::progress::{Progress, Stage};
 use crate::protocol::EXPORT_FOLDER;
 
-/// How often cancelling is noticed while nsys says nothing.
+/// Interval at which cancellation is checked while nsys prints nothing.
 const LOOK: Duration = Duration::from_millis(50);
-/// So much of what nsys says is kept for a message.
+/// Bytes of nsys' output that are kept for error messages.
 const SAID: usize = 2000;
 
-/// An export in a folder of its own, which only its owner can read and which is removed with this value: besides what
-/// is imported it holds the environment of the program.
+/// An export in a private folder (mode 0700) that is removed when this value is dropped: besides what
+/// is imported, it holds the environment of the program.
 pub(super) struct Exported(PathBuf);
 
 impl Exported {
@@ -35,7 +35,7 @@ impl Exported {
         self.0.join("report.sqlite")
     }
 
-    /// Keeps the export as a file that its owner alone can read, without its private rows.
+    /// Keeps the export as a file (mode 0600) without its private rows.
     pub fn keep(&self, kept: &Path) -> Result<(), TraceError> {
         let io = |source| TraceError::Io { file: kept.to_owned(), source };
         scrub(&self.file()).map_err(|source| TraceError::Sqlite { file: self.file(), source })?;
@@ -50,7 +50,7 @@ impl Drop for Exported {
     }
 }
 
-/// Tables that hold what happened on CPUs and GPUs; all others may name people, hosts, programs or environments.
+/// Tables of events on CPUs and GPUs. All others may name people, hosts, programs or environments.
 const KEPT_TABLES: [&str; 11] = [
     "CUPTI_",
     "CUDA_",
@@ -65,10 +65,10 @@ const KEPT_TABLES: [&str; 11] = [
     "PROFILER_OVERHEAD",
 ];
 
-/// Their columns that name strings of `StringIds`, where environments of processes and what they printed stand too.
+/// Columns of these tables that refer to `StringIds`, which also holds environments and output of processes.
 const NAMES: &str = "'nameId', 'textId', 'jsonTextId', 'demangledName', 'shortName', 'mangledName'";
 
-/// Removes what import does not read either: environments, commands, hosts, users, what programs printed.
+/// Removes everything that import does not read: environments, commands, hosts, users, output of programs.
 fn scrub(file: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open(file)?;
     connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;")?;
@@ -98,7 +98,7 @@ fn scrub(file: &Path) -> rusqlite::Result<()> {
         let named = named.join(" UNION ");
         connection.execute_batch(&format!("DELETE FROM StringIds WHERE id NOT IN ({named});"))?;
     }
-    // What was deleted is still in the file until it is written anew.
+    // Deleted rows stay in the file until it is rewritten.
     connection.execute_batch("COMMIT; VACUUM;")
 }
 
@@ -124,7 +124,7 @@ fn export_with(
     let mut command = Command::new(nsys);
     command.args(["export", "--type", "sqlite", "--force-overwrite", "true", "--output"]);
     command.arg(exported.file()).arg(&file_path);
-    // A group of its own, so that what nsys starts ends with it.
+    // A new process group, so that processes started by nsys end with it.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let failed = |status: String, said: &str| TraceError::Export {
         file: file.to_owned(),
@@ -146,7 +146,7 @@ fn export_with(
     Ok(exported)
 }
 
-/// Reads what nsys says until it closes its output, and tells its percents.
+/// Reads the output of nsys to its end and reports the percentages in it.
 fn follow(
     child: &mut Child,
     said: &mut String,
@@ -165,7 +165,7 @@ fn follow(
                 }
             }
         };
-        // Without a reader nsys is not followed, and the pipe is closed: it ends by itself.
+        // Without a reader the pipe is closed and nsys ends by itself.
         let _ = thread::Builder::new().name("nsys-output".to_owned()).spawn(reader);
     }
     drop(sender);
@@ -205,8 +205,8 @@ fn last_percent(text: &str) -> Option<f64> {
     digits.parse::<f64>().ok().filter(|percent| *percent <= 100.0)
 }
 
-/// A new folder for its owner alone: beside the report, where room for it is likelier than in the temporary folder,
-/// or there if the report's folder cannot be written.
+/// Creates a private folder beside the report, where space is likelier than in the temporary folder,
+/// or in the temporary folder if the report's folder is not writable.
 fn private_folder(file: &Path) -> std::io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("{EXPORT_FOLDER}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

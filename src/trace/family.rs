@@ -1,6 +1,6 @@
-//! What a kernel is for, and in which precision and layout it computes, by its name.
+//! The purpose, precision and layout of a kernel, inferred from its name.
 
-/// What a kernel is for.
+/// The purpose of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Family {
     Convolution,
@@ -9,8 +9,8 @@ pub(super) enum Family {
     Normalisation,
     Elementwise,
     Optimizer,
-    /// Kernels that only move data; copies and memsets belong here too.
-    Copy,
+    /// Kernels that only move data, copies and memsets.
+    DataMovement,
     /// NCCL, with the collective in snake case.
     Nccl(String),
     Other,
@@ -24,14 +24,14 @@ impl Family {
             Self::Normalisation => "normalisation".to_owned(),
             Self::Elementwise => "elementwise".to_owned(),
             Self::Optimizer => "optimizer".to_owned(),
-            Self::Copy => "copy".to_owned(),
+            Self::DataMovement => "copy".to_owned(),
             Self::Nccl(collective) => format!("nccl_{collective}"),
             Self::Other => "other".to_owned(),
         }
     }
 }
 
-/// Words in lower case that tell a family. The first family with a word in the name is taken: convolutions are
+/// Lower-case words that identify a family. The first family with a word in the name wins: convolutions are
 /// computed by matrix products, so their words come first; copies convert, so theirs come before `conv`.
 const WORDS: &[(Family, &[&str])] = &[
     (
@@ -56,7 +56,7 @@ const WORDS: &[(Family, &[&str])] = &[
         ],
     ),
     (
-        Family::Copy,
+        Family::DataMovement,
         &[
             "nchwtonhwc",
             "nhwctonchw",
@@ -123,7 +123,7 @@ pub(super) fn collective(name: &str) -> Option<String> {
     Some(snake)
 }
 
-/// Words in lower case that tell in which precision a convolution or a matrix product multiplies.
+/// Lower-case words that identify the precision in which a convolution or a matrix product multiplies.
 const PRECISIONS: &[(&str, &[&str])] = &[
     // cutlass names its TF32 kernels by the instruction alone.
     ("tf32", &["tf32", "tensorop_s1688gemm", "nvjet_sss"]),
@@ -133,7 +133,7 @@ const PRECISIONS: &[(&str, &[&str])] = &[
     ("fp32", &["f32", "sgemm"]),
 ];
 
-/// The precision in which a kernel multiplies; none if its name does not tell.
+/// The precision in which a kernel multiplies; none if its name does not say.
 pub(super) fn precision(name: &str) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
     if let Some((precision, _)) = PRECISIONS.iter().find(|(_, words)| words.iter().any(|word| lower.contains(word))) {
@@ -148,12 +148,12 @@ pub(super) fn precision(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What a name says of the order of dimensions.
+/// The order of dimensions that a name indicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LayoutMark {
     Nchw,
     Nhwc,
-    /// From one to the other.
+    /// Conversion between the two.
     Conversion,
 }
 

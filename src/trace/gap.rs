@@ -1,4 +1,4 @@
-//! The long pauses of GPUs and what the host did meanwhile.
+//! Long idle gaps of GPUs, and what the host did during them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -9,20 +9,20 @@ use super::strings::printed;
 use super::timeline::{Pause, Work};
 use super::value::{Gap, HostCall};
 
-/// Shorter pauses are part of how a GPU works through its queue.
+/// Minimum length. Shorter gaps are normal between queued kernels.
 const SHORTEST_NS: u64 = 100_000;
 
-/// So many are kept of each GPU, the longest.
+/// Gaps kept per GPU, the longest first.
 const MOST: usize = 1000;
 
-/// An epoch's first pause for data is a start-up of the loader if it is so much longer than the median one.
+/// An epoch's first gap for data counts as loader start-up if it is this many times as long as the median gap.
 const START_UP_RATIO: u64 = 10;
 const START_UP_SHORTEST_NS: u64 = 50_000_000;
 
-/// Length, start, end, and what ended it.
+/// Length, start, end, and the work that ended it.
 type Ranked = (u64, i64, i64, Option<Work>);
 
-/// Collects the pauses of one GPU while it is swept.
+/// Collects the gaps of one GPU during a sweep.
 #[derive(Default)]
 pub(super) struct Longest(BinaryHeap<Reverse<Ranked>>);
 
@@ -43,27 +43,27 @@ const RANGES_LOOKED_AT: usize = 64;
 struct Found {
     gpu: i64,
     pause: Pause,
-    /// Time in calls, by the id of their name.
+    /// Time in calls, by name id.
     calls: HashMap<i64, u64>,
 }
 
-/// What was called in pauses, as one thread sums it up.
+/// Calls during gaps, as summed by one thread.
 #[derive(Default)]
 pub(super) struct Meanwhile {
-    /// By pause and by the id of the call's name.
+    /// By gap and name id of the call.
     times: ById<(usize, i64), u64>,
-    /// For each list of pauses the first that has not ended where the last call began: calls lie in order of time.
+    /// For each list, the first gap that had not ended when the last call began: calls come in order of time.
     next: Vec<usize>,
 }
 
-/// The pauses of one GPU by time.
+/// The gaps of one GPU in order of time.
 struct Spans {
-    /// The place of the first among those of all GPUs.
+    /// Index of its first gap among those of all GPUs.
     first: usize,
     spans: Vec<(i64, i64)>,
 }
 
-/// What a name of an NVTX range says of the host.
+/// What the name of an NVTX range says about the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
     Epoch,
@@ -71,7 +71,7 @@ pub(super) enum Marker {
 }
 
 impl Marker {
-    /// Ranges of ours, and of PyTorch's profiler.
+    /// Ranges of this worker and of PyTorch's profiler.
     pub fn of(text: &str) -> Option<Self> {
         let begins = |word: &str| {
             text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
@@ -86,19 +86,19 @@ impl Marker {
     }
 }
 
-/// The pauses of all GPUs, filled with what the host did.
+/// The gaps of all GPUs with what the host did.
 #[derive(Default)]
 pub(super) struct Gaps {
     found: Vec<Found>,
     spans: Vec<Spans>,
-    /// Of each process the places of its GPUs' pauses in [`Self::spans`].
+    /// For each process, the indices of its GPUs' gaps in [`Self::spans`].
     by_process: ById<i64, Vec<usize>>,
     epochs: HashMap<i64, Vec<(i64, i64)>>,
     loads: HashMap<i64, Vec<(i64, i64)>>,
 }
 
 impl Gaps {
-    /// Adds the pauses of a GPU.
+    /// Adds the gaps of a GPU.
     pub fn add(&mut self, gpu: i64, longest: Longest, ranks: &[Rank]) {
         let mut pauses: Vec<Pause> =
             longest.0.into_iter().map(|Reverse((_, start, end, next))| Pause { start, end, next }).collect();
@@ -111,7 +111,7 @@ impl Gaps {
         }
     }
 
-    /// Adds a call of a process, by the id of its name, to what was called in pauses.
+    /// Adds a call of a process, given by its name id.
     pub fn call(&self, meanwhile: &mut Meanwhile, process: i64, (start, end): (i64, i64), name: i64) {
         let Some(gpus) = self.by_process.get(&process) else { return };
         meanwhile.next.resize(self.spans.len(), 0);
@@ -128,14 +128,14 @@ impl Gaps {
         }
     }
 
-    /// Takes in what was called in pauses.
+    /// Merges the calls summed by a thread.
     pub fn take(&mut self, meanwhile: Meanwhile) {
         for ((index, name), total_ns) in meanwhile.times {
             *self.found[index].calls.entry(name).or_default() += total_ns;
         }
     }
 
-    /// An NVTX range of a process that says something of the host.
+    /// Adds an NVTX range of a process that says something about the host.
     pub fn range(&mut self, process: i64, span: (i64, i64), marker: Marker) {
         let ranges = match marker {
             Marker::Epoch => &mut self.epochs,
@@ -144,12 +144,12 @@ impl Gaps {
         ranges.entry(process).or_default().push(span);
     }
 
-    /// The ids of the names of calls in pauses.
+    /// Name ids of calls during gaps.
     pub fn names(&self) -> impl Iterator<Item = i64> {
         self.found.iter().flat_map(|found| found.calls.keys().copied())
     }
 
-    /// All pauses with their causes, by start, when the report begins at `begin`.
+    /// All gaps with their causes, by start; `begin` is the start of the report.
     pub fn explain(mut self, begin: i64, ranks: &[Rank], name: impl Fn(i64) -> String) -> Vec<Gap> {
         self.epochs.values_mut().chain(self.loads.values_mut()).for_each(|ranges| ranges.sort_unstable());
         let mut gaps: Vec<(Gap, bool)> = Vec::with_capacity(self.found.len());
@@ -174,7 +174,7 @@ impl Gaps {
             };
             gaps.push((gap, guessed));
         }
-        // Without ranges that say so, a start of the loader shows by its length alone.
+        // Without ranges that say so, a loader start-up is recognised by its length alone.
         let mut lengths: HashMap<i64, Vec<u64>> = HashMap::new();
         for (gap, _) in gaps.iter().filter(|(_, guessed)| *guessed) {
             lengths.entry(gap.gpu).or_default().push(gap.length_ns);
@@ -191,14 +191,14 @@ impl Gaps {
         gaps
     }
 
-    /// What NVTX ranges of the GPU's processes say of a pause.
+    /// The cause of a gap according to NVTX ranges of the GPU's processes.
     fn marked(&self, found: &Found, ranks: &[Rank]) -> Option<&'static str> {
         let Pause { start, end, .. } = found.pause;
         let half = end.abs_diff(start) / 2;
         for rank in ranks.iter().filter(|rank| rank.gpu == found.gpu) {
             let epochs = self.epochs.get(&rank.process).map_or(&[][..], Vec::as_slice);
             let loads = self.loads.get(&rank.process).map_or(&[][..], Vec::as_slice);
-            // Ranges that began long before have ended: a few are looked at, from the last that began in time.
+            // Ranges that began long before have ended: the last few that began in time are enough.
             let begun = loads.partition_point(|load| load.0 < end);
             let load = loads[begun.saturating_sub(RANGES_LOOKED_AT)..begun]
                 .iter()
@@ -224,7 +224,7 @@ impl Gaps {
     }
 }
 
-/// What calls say of a pause, and whether it is a guess that it was for data.
+/// The cause of a gap according to calls, and whether waiting for data is a guess.
 fn called(host: &[HostCall], pause: &Pause) -> (&'static str, bool) {
     let length = pause.end.abs_diff(pause.start);
     let (mut waiting, mut launching, mut other) = (0u64, 0u64, 0u64);
@@ -239,7 +239,7 @@ fn called(host: &[HostCall], pause: &Pause) -> (&'static str, bool) {
     if waiting >= length / 2 {
         ("synchronise", false)
     } else if other >= length / 2 {
-        // Before launches: one that loads code first is in both, and the loading is what takes the time.
+        // Before launches: a launch that loads code first is in both, and loading takes the time.
         ("other_call", false)
     } else if launching >= length / 4 {
         ("launch", false)

@@ -1,4 +1,4 @@
-//! What ran on the GPUs: kernels, copies, memsets and whole graphs, by rank.
+//! Work on the GPUs: kernels, copies, memsets and whole graphs, by rank.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,21 +18,21 @@ use super::window::{Limits, union};
 pub(super) const KERNEL: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 pub(super) const MEMCPY: &str = "CUPTI_ACTIVITY_KIND_MEMCPY";
 pub(super) const MEMSET: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
-/// Graphs that were traced as a whole, their kernels unseen.
+/// Table of graphs traced as a whole, without their kernels.
 pub(super) const GRAPH: &str = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 
-/// More processes times GPUs than any report has.
+/// Upper bound of processes times GPUs.
 const MOST_RANKS: usize = 4096;
 
-/// What to do with a row of a table, its time and its rank.
+/// Handles a row with its time and its rank.
 type Each<'a> = &'a (dyn Fn(&mut GpuWork, &Fields<'_>, (i64, i64), Rank) -> Result<(), TraceError> + Sync);
 
-/// Everything of the GPUs that a report tells, within a window.
+/// All work of the GPUs in a report, within a window.
 #[derive(Default)]
 pub(super) struct GpuWork {
-    /// In the order in which the tables name them.
+    /// In the order of the tables.
     pub ranks: Vec<Rank>,
-    /// By rank and by the id of the name.
+    /// By rank and name id.
     pub kernels: ById<(Rank, i64), Distribution>,
     pub operations: Operations,
     pub timelines: BTreeMap<i64, Timeline>,
@@ -40,19 +40,19 @@ pub(super) struct GpuWork {
     pub graph_kernels: u64,
     /// Graphs traced as a whole.
     pub graph_traces: u64,
-    /// From the first to the last activity of any GPU, whatever the window.
+    /// From the first to the last activity of any GPU, regardless of the window.
     pub extent: Option<(i64, i64)>,
-    /// Of each rank the first row in the table that is read.
+    /// For each rank, its first row in the table being read.
     first_rows: ById<Rank, i64>,
     /// The rank of each process and device.
     by_device: ById<(i64, i64), Rank>,
 }
 
-/// When and where something ran: the first columns of each table.
+/// Time and place of an event: the first columns of each table.
 const PLACE: [Column; 4] = [Required("start"), Required("end"), Required("deviceId"), Optional("globalPid")];
 
 impl GpuWork {
-    /// Reads the four tables. `nccl` knows the ids of the names of NCCL's kernels.
+    /// Reads the four tables. `nccl` holds the name ids of NCCL's kernels.
     pub fn read(
         report: &NsysExport<'_>,
         watch: &mut Watch<'_>,
@@ -127,7 +127,7 @@ impl GpuWork {
         Ok(all)
     }
 
-    /// Takes in what threads read of one table.
+    /// Merges what threads read of one table.
     fn join(&mut self, parts: Vec<Self>) -> Result<(), String> {
         let mut fresh: Vec<(i64, Rank)> = Vec::new();
         for part in parts {
@@ -147,7 +147,7 @@ impl GpuWork {
         if self.ranks.len() > MOST_RANKS { Err(too_many_ranks()) } else { Ok(()) }
     }
 
-    /// The GPUs that did something, by index.
+    /// The GPUs with any activity, by index.
     pub fn gpus(&self) -> Vec<i64> {
         let mut gpus: Vec<i64> = self.ranks.iter().map(|rank| rank.gpu).collect();
         gpus.sort_unstable();
@@ -155,7 +155,7 @@ impl GpuWork {
         gpus
     }
 
-    /// The time of a row and the rank it belongs to.
+    /// The time and the rank of a row.
     fn place(&mut self, fields: &Fields<'_>, devices: &Devices) -> Result<((i64, i64), Rank), TraceError> {
         let span = fields.span()?;
         let (process, device) = (fields.integer(3)?.unwrap_or(0), fields.required(2)?);
@@ -172,7 +172,7 @@ impl GpuWork {
     }
 
     fn active(&mut self, span: (i64, i64), rank: Rank, work: Work, limits: Limits) {
-        // CUPTI writes 0 to 0 where it could not tell the time.
+        // CUPTI writes 0 for start and end when the time is unknown.
         if span.0 == span.1 {
             return;
         }
@@ -188,10 +188,10 @@ fn too_many_ranks() -> String {
     format!("more than {MOST_RANKS} processes and GPUs")
 }
 
-/// The GPUs of the machine, and how each process numbers them.
+/// The GPUs of the machine and the device ordinals of each process.
 #[derive(Default)]
 pub(super) struct Devices {
-    /// By process id and the number that the process uses.
+    /// By process id and device ordinal.
     numbers: HashMap<(i64, i64), i64>,
     infos: BTreeMap<i64, GpuInfo>,
 }
@@ -221,13 +221,13 @@ impl Devices {
         Ok(devices)
     }
 
-    /// The machine's index of a GPU, by the process (nsys' id) and its number there.
+    /// The machine's index of a GPU, given the process (nsys' id) and its device ordinal.
     pub fn gpu(&self, process: i64, device: i64) -> i64 {
         let pid = (process >> 24) & 0xff_ffff;
         self.numbers.get(&(pid, device)).copied().unwrap_or(device)
     }
 
-    /// What is known of a GPU.
+    /// The GPU's name, memory and multiprocessors, as far as known.
     pub fn info(&self, index: i64) -> GpuInfo {
         let unknown = GpuInfo { index, name: None, memory_bytes: None, sm_count: None };
         self.infos.get(&index).cloned().unwrap_or(unknown)

@@ -1,4 +1,4 @@
-//! What the host did: CUDA calls, synchronisations and NVTX ranges.
+//! Events on the host: CUDA calls, synchronisations and NVTX ranges.
 
 use std::collections::HashMap;
 
@@ -19,32 +19,32 @@ pub(super) const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 pub(super) const SYNC: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 pub(super) const NVTX: &str = "NVTX_EVENTS";
 
-/// The thread's part of nsys' ids.
+/// The thread part of nsys' ids.
 const THREAD_BITS: i64 = 0xff_ffff;
 
-/// Types of synchronisation, by CUPTI's number.
+/// Types of synchronisation by CUPTI's number.
 const SYNC_KINDS: [&str; 5] = ["unknown", "event", "stream_wait_event", "stream", "context"];
 
-/// NVTX events that are ranges: push/pop and start/end, and the same of imported text files.
+/// Types of NVTX events that are ranges: push/pop and start/end, also those imported from text files.
 const RANGES: [i64; 4] = [59, 60, 70, 71];
-/// The NVTX event that names a domain.
+/// Type of the NVTX event that names a domain.
 const DOMAIN: i64 = 75;
-/// Distinct names of ranges that are told apart; more are summed up together.
+/// Maximum number of distinct range names; further names are summed together.
 const MOST_NAMES: usize = 10_000;
-/// Ranges of epochs and loads that are remembered for pauses.
+/// Maximum number of epoch and load ranges kept to explain gaps.
 const MOST_MARKERS: usize = 1 << 20;
 
-/// CUDA calls by the id of their name.
+/// CUDA calls by name id.
 #[derive(Default)]
 pub(super) struct Calls {
     times: ById<i64, Distribution>,
-    /// From the first call to the last, whatever the window.
+    /// From the first call to the last, regardless of the window.
     pub extent: Option<(i64, i64)>,
     in_pauses: Meanwhile,
 }
 
 impl Calls {
-    /// Reads the calls, and tells the pauses what was called in them.
+    /// Reads the calls and assigns them to gaps.
     pub fn read(
         report: &NsysExport<'_>,
         watch: &mut Watch<'_>,
@@ -76,13 +76,13 @@ impl Calls {
         self.times.keys().copied()
     }
 
-    /// As nsys prints them: names without a version of four digits, one entry for each full name.
+    /// The list as nsys prints it: names without a four-digit version suffix, one entry per full name.
     pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
         entries(self.times.into_iter().map(|(id, values)| (printed(&name(id)).to_owned(), values)))
     }
 }
 
-/// Sorted entries with their shares; none if a sum does not fit 64 bits.
+/// Sorted entries with their shares; none if a sum overflows 64 bits.
 pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Option<Vec<Entry>> {
     let mut all = Vec::new();
     for (name, mut values) in named {
@@ -131,9 +131,9 @@ pub(super) fn synchronisations(
 /// NVTX ranges by domain and name.
 #[derive(Default)]
 pub(super) struct Ranges {
-    /// Names that are ids of strings.
+    /// Names given as string ids.
     by_id: ById<(i64, i64), Distribution>,
-    /// Names that stand in the events.
+    /// Names given in the events.
     by_text: HashMap<i64, HashMap<String, Distribution>>,
     /// Those beyond [`MOST_NAMES`].
     others: Distribution,
@@ -142,12 +142,12 @@ pub(super) struct Ranges {
     /// The same where the name is the id of a string.
     domain_ids: HashMap<i64, (i64, i64)>,
     names: usize,
-    /// Those of epochs and loads: process, time, and what it says.
+    /// Epoch and load ranges: process, time, meaning.
     marked: Vec<(i64, (i64, i64), Marker)>,
 }
 
 impl Ranges {
-    /// Reads the ranges, and shows those of epochs and loads to the pauses. `markers` are the ids of such names.
+    /// Reads the ranges and passes those of epochs and loads to the gaps. `markers` are the ids of their names.
     pub fn read(
         report: &NsysExport<'_>,
         watch: &mut Watch<'_>,
@@ -174,7 +174,7 @@ impl Ranges {
                     ranges.domain_ids.entry(domain).or_insert((fields.number(), id));
                 }
             }
-            // A range that was open when the recording ended has no end, as marks have none.
+            // A range still open at the end of the recording has no end, like a mark.
             if !RANGES.contains(&kind) || fields.integer(1)?.is_none() {
                 return Ok(());
             }
@@ -199,14 +199,14 @@ impl Ranges {
         };
         let mut ranges = read(report.threads)?;
         if ranges.names > MOST_NAMES || !ranges.others.is_empty() || ranges.marked.len() >= MOST_MARKERS {
-            // Those that are kept are the first, and only one thread knows which these are.
+            // The first ranges are kept, and only one thread knows which they are.
             ranges = read(1)?;
         }
         ranges.marked.drain(..).for_each(|(process, span, marker)| gaps.range(process, span, marker));
         Ok(ranges)
     }
 
-    /// What two threads read.
+    /// Merges what two threads read.
     fn joined(mut self, part: Self) -> Self {
         join(&mut self.by_id, part.by_id);
         for (domain, names) in part.by_text {
@@ -245,7 +245,7 @@ impl Ranges {
         self.by_id.keys().map(|(_, id)| *id).chain(self.domain_ids.values().map(|(_, id)| *id))
     }
 
-    /// By name; none if a sum does not fit 64 bits.
+    /// Ranges by name; none if a sum overflows 64 bits.
     pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<NvtxRange>> {
         let mut all: HashMap<(i64, String), Distribution> = HashMap::new();
         let texts = self
@@ -276,7 +276,7 @@ impl Ranges {
     }
 }
 
-/// Keeps of two names of a domain that of the row which comes first.
+/// Keeps the name of a domain whose row comes first.
 fn first_of<T>(all: &mut HashMap<i64, (i64, T)>, part: HashMap<i64, (i64, T)>) {
     for (domain, named) in part {
         if all.get(&domain).is_none_or(|known| named.0 < known.0) {

@@ -1,12 +1,12 @@
-//! Maps by ids, which are looked up for every row.
+//! Maps keyed by ids, with a fast hash: every row looks them up.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A map by numbers or a few of them.
+/// A map keyed by one or a few integers.
 pub(super) type ById<K, V> = HashMap<K, V, Ids>;
 
-/// Hashes numbers by one multiplication each, with a start that no file can know: it could be made of ids that collide.
+/// Hashes integers by one multiplication each, from a random seed: a file could hold ids made to collide.
 #[derive(Clone)]
 pub(super) struct Ids(u64);
 

@@ -1,4 +1,4 @@
-//! From a file to a [`Trace`].
+//! Imports a report file as a [`Trace`].
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -23,12 +23,12 @@ use super::timeline::Sweep;
 use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuTime, MemoryOperation, Trace};
 use super::window::{Limits, Window, union};
 
-/// Imports a report: an `.sqlite` export, or an `.nsys-rep`, which nsys exports first. `tell` hears how far it is and
-/// stops it with [`ControlFlow::Break`]. The file is not changed, and nothing is left beside it.
+/// Imports a report: an `.sqlite` export, or an `.nsys-rep`, which nsys exports first. `tell` receives the progress and
+/// cancels with [`ControlFlow::Break`]. The file is not changed, and nothing is left beside it.
 ///
 /// # Errors
 ///
-/// If the file is no complete report of a known schema, if a value in it cannot be, or if `tell` stopped it.
+/// If the file is not a complete report of a known schema, holds an impossible value, or `tell` cancelled.
 pub fn import(
     file: &Path,
     window: &Window,
@@ -39,18 +39,18 @@ pub fn import(
     if is_recording && !is_sqlite(file).map_err(io)? {
         let exported = export::export(file, tell)?;
         let mut report = NsysExport::open(&exported.file())?;
-        // Messages are about the file that was given.
+        // Messages name the file that was given.
         report.file = file.to_owned();
         return read(&report, window, tell);
     }
     read(&NsysExport::open(file)?, window, tell)
 }
 
-/// Imports an `.nsys-rep` and keeps its export as `kept`, without its private rows.
+/// Imports an `.nsys-rep` and keeps its export, without private rows, as `kept`.
 ///
 /// # Errors
 ///
-/// As [`import`]; nothing is kept then, unless the export was made and could not be read.
+/// As [`import`]. The export is kept only if it was made but could not be read.
 pub fn import_recording(
     file: &Path,
     kept: &Path,
@@ -60,7 +60,7 @@ pub fn import_recording(
     read(&NsysExport::open(kept)?, &Window::default(), tell)
 }
 
-/// Imports an `.sqlite` export that is in memory; `file` is what messages call it.
+/// Imports an `.sqlite` export from memory; `file` is its name in messages.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub fn import_bytes(file: &Path, bytes: &[u8], window: &Window) -> Result<Trace,
     read(&NsysExport::from_bytes(file, bytes)?, window, &mut |_| ControlFlow::Continue(()))
 }
 
-/// What the text of a string means to the reading of the rows.
+/// The role of a string when rows are read.
 enum Meaning {
     Nccl,
     Marker(Marker),
@@ -164,7 +164,7 @@ fn read(
     })
 }
 
-/// The time that the report says it covers.
+/// The time that the report covers according to its own records.
 fn covered(report: &NsysExport<'_>) -> Result<Option<(i64, i64)>, TraceError> {
     let mut covered = None;
     let columns = [Optional("startTime"), Optional("stopTime")];
@@ -177,7 +177,7 @@ fn covered(report: &NsysExport<'_>) -> Result<Option<(i64, i64)>, TraceError> {
     Ok(covered)
 }
 
-/// When the first event starts, where the report does not say when it does itself.
+/// The start of the first event, for reports that do not record their start.
 fn first_start(report: &NsysExport<'_>) -> Result<i64, TraceError> {
     let mut first: Option<i64> = None;
     for table in [gpu::KERNEL, gpu::MEMCPY, gpu::MEMSET, gpu::GRAPH, host::RUNTIME] {
@@ -192,7 +192,7 @@ fn first_start(report: &NsysExport<'_>) -> Result<i64, TraceError> {
     Ok(first.unwrap_or(0))
 }
 
-/// Busy and idle time between the first and the last activity of any GPU, as far as it is in the window.
+/// Busy and idle time between the first and the last activity of any GPU within the window.
 fn per_gpu(work: &mut GpuWork, limits: Limits, gaps: &mut Gaps) -> Vec<GpuTime> {
     let Some((from, to)) = work.extent.and_then(|extent| limits.clip(extent)) else { return Vec::new() };
     let mut swept: Vec<(i64, Sweep)> = Vec::new();
@@ -215,7 +215,7 @@ fn per_gpu(work: &mut GpuWork, limits: Limits, gaps: &mut Gaps) -> Vec<GpuTime> 
         .collect()
 }
 
-/// Kernels of all ranks by name: nsys tells them apart by their text.
+/// Kernels of all ranks by name; like nsys, by text.
 fn kernels(work: &GpuWork, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
     let mut by_id: HashMap<i64, Distribution> = HashMap::new();
     for ((_, id), times) in &work.kernels {
@@ -230,7 +230,7 @@ fn kernels(work: &GpuWork, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
 
 fn families(kernels: &[Entry], memory: &[MemoryOperation]) -> Vec<FamilyTime> {
     let mut sums: HashMap<Family, (u64, u64)> = HashMap::new();
-    let copies = memory.iter().map(|operation| (Family::Copy, operation.statistics));
+    let copies = memory.iter().map(|operation| (Family::DataMovement, operation.statistics));
     for (family, statistics) in kernels.iter().map(|entry| (family(&entry.name), entry.statistics)).chain(copies) {
         let (calls, total_ns) = sums.entry(family).or_default();
         *calls += statistics.calls;
@@ -250,7 +250,7 @@ fn families(kernels: &[Entry], memory: &[MemoryOperation]) -> Vec<FamilyTime> {
     all
 }
 
-/// What was not recorded, and how it is.
+/// Warnings about what was not recorded.
 fn missing(report: &NsysExport<'_>) -> Option<String> {
     let tables = [(host::RUNTIME, "CUDA calls"), (gpu::KERNEL, "kernels"), (gpu::MEMCPY, "copies")];
     let names: Vec<&str> = tables.iter().filter(|(table, _)| !report.has(table)).map(|(_, name)| *name).collect();

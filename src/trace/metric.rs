@@ -24,7 +24,7 @@ pub(super) fn metrics(
                 TraceSource::Api(name) => listed(api, |entry| is_call(entry, name)),
                 TraceSource::Nccl(collective) => listed(kernels, |kernel| is_collective(kernel, collective)),
             };
-            // From 0.0: the sum of no numbers is -0.0.
+            // From 0.0: an empty sum is -0.0.
             let total_ns = parts.iter().fold(0.0, |sum, (_, total_ns, _)| sum + *total_ns as f64);
             Metric {
                 key: kind.key.to_owned(),
@@ -50,12 +50,12 @@ fn listed(entries: &[Entry], is_meant: impl Fn(&str) -> bool) -> Vec<(u64, u64, 
     meant.map(|entry| (entry.statistics.calls, entry.statistics.total_ns, entry.percent)).collect()
 }
 
-/// A call, also where a program was built with a default stream for each thread.
+/// A call, also under its per-thread default stream name.
 fn is_call(entry: &str, name: &str) -> bool {
     entry.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest == "_ptsz")
 }
 
-/// Kernels of a collective, under the names of old and new NCCL.
+/// Kernels of a collective, under the names of old and new NCCL versions.
 fn is_collective(kernel: &str, collective: &str) -> bool {
     ["ncclDevKernel_", "ncclKernel_", "ncclSymkDevKernel_"]
         .iter()

@@ -1,4 +1,4 @@
-//! Nsight Systems' command line on this machine: where it is, what it can, and how a run is started under it.
+//! The Nsight Systems command line: finding it, its options, and starting a run under it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,12 +14,12 @@ use std::time::Duration;
 use crate::plan::{Capture, Nsys};
 use crate::protocol::CAPTURE_RANGE;
 
-/// The variable that names nsys where it is not on PATH.
+/// Environment variable with the path of nsys, for installations that are not on PATH.
 const VARIABLE: &str = "MULTICARD_NSYS";
-/// How long nsys may take to say what it is.
+/// Time limit for nsys to report its version.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Where installers put it, the likeliest first; a `*` stands for any name, of which the greatest is tried first.
+/// Usual installation folders, the likeliest first. `*` stands for any name; the greatest is tried first.
 const PLACES: [&str; 9] = [
     "/opt/nvidia/nsight-systems/*/bin/nsys",
     "/opt/nvidia/nsight-systems/*/target-linux-*/nsys",
@@ -32,20 +32,20 @@ const PLACES: [&str; 9] = [
     "/usr/local/cuda*/nsight-compute*/host/target-linux-*/nsys",
 ];
 
-/// The nsys that is used: that of `MULTICARD_NSYS`, else the first on PATH, else one where installers put it.
+/// Finds nsys: `MULTICARD_NSYS`, else the first on PATH, else the usual installation folders.
 ///
 /// # Errors
 ///
-/// Where it was looked for.
+/// The places searched.
 pub fn nsys_path() -> Result<PathBuf, String> {
     find(env::var_os(VARIABLE), env::var_os("PATH").as_deref(), Path::new("/"))
 }
 
-/// The nsys that is used, with its version.
+/// Finds nsys and reads its version.
 ///
 /// # Errors
 ///
-/// Where it was looked for, or why it does not run.
+/// The places searched, or why it does not run.
 pub fn find_nsys() -> Result<Nsys, String> {
     let path = nsys_path()?;
     let version = ask(&path, &["--version"])?;
@@ -56,7 +56,7 @@ pub fn find_nsys() -> Result<Nsys, String> {
     Ok(Nsys { path, version })
 }
 
-/// `root` is where [`PLACES`] are looked for.
+/// [`PLACES`] are searched below `root`.
 pub(super) fn find(set: Option<OsString>, path: Option<&OsStr>, root: &Path) -> Result<PathBuf, String> {
     if let Some(set) = set.filter(|set| !set.is_empty()) {
         let set = PathBuf::from(set);
@@ -73,7 +73,7 @@ fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
-/// The files that a place may mean.
+/// The files that match a place.
 fn matching(root: &Path, place: &str) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     for part in place.split('/').filter(|part| !part.is_empty()) {
@@ -95,7 +95,7 @@ fn matching(root: &Path, place: &str) -> Vec<PathBuf> {
     found
 }
 
-/// What nsys prints when it is asked something about itself.
+/// The output of an nsys query such as `--version`.
 fn ask(nsys: &Path, arguments: &[&str]) -> Result<String, String> {
     let failed = |how: String| format!("{} {}: {how}", nsys.display(), arguments.join(" "));
     let mut command = Command::new(nsys);
@@ -104,7 +104,7 @@ fn ask(nsys: &Path, arguments: &[&str]) -> Result<String, String> {
     let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     let (sender, answer) = sync_channel(1);
     let wait = move || {
-        // Nobody waits any more where this fails.
+        // This fails only if the receiver is gone.
         let _ = sender.send(child.wait_with_output());
     };
     thread::Builder::new().name("nsys-answer".to_owned()).spawn(wait).map_err(|error| failed(error.to_string()))?;
@@ -112,7 +112,7 @@ fn ask(nsys: &Path, arguments: &[&str]) -> Result<String, String> {
         Ok(output) => output.map_err(|error| failed(error.to_string()))?,
         Err(_) => {
             if let Some(group) = group {
-                // An error means that it has just ended.
+                // An error means that the process has just ended.
                 let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
             }
             return Err(failed(format!("no answer within {} s", LIMIT.as_secs())));
@@ -126,19 +126,19 @@ fn ask(nsys: &Path, arguments: &[&str]) -> Result<String, String> {
     Err(failed(format!("{}: {}", output.status, if said.is_empty() { out.trim() } else { said })))
 }
 
-/// The command that runs what is appended to it under nsys: CUDA, NVTX and, where nsys knows them, NCCL, the kernels within
-/// CUDA graphs and the use of memory; no sampling of CPUs. `report` is the report's path without its ending. A part of
-/// the run is recorded between `cudaProfilerStart` and `cudaProfilerStop`, or, without a GPU, within the range
+/// The command prefix that records a program with nsys: CUDA, NVTX and, if supported, NCCL, kernels within
+/// CUDA graphs and memory use; no CPU sampling. `report` is the report's path without extension. Part of
+/// a run is recorded between `cudaProfilerStart` and `cudaProfilerStop` or, without a GPU, within the range
 /// [`CAPTURE_RANGE`]; the run goes on after it.
 ///
 /// # Errors
 ///
-/// When nsys does not say what it can.
+/// If nsys does not list its options.
 pub fn profile_command(nsys: &Path, capture: Capture, has_gpu: bool, report: &Path) -> Result<Command, String> {
     let help = ask(nsys, &["profile", "--help"])?;
     let mut command = Command::new(nsys);
     command.args(profile_arguments(&help, capture, has_gpu)).arg("--output").arg(report);
-    // Ranges are known by their text, which nsys must be told to compare.
+    // Ranges are selected by their text, which nsys compares only with this variable.
     command.env("NSYS_NVTX_PROFILER_REGISTER_ONLY", "0");
     Ok(command)
 }
@@ -169,7 +169,7 @@ fn profile_arguments(help: &str, capture: Capture, has_gpu: bool) -> Vec<String>
     arguments
 }
 
-/// What the help says of an option; none where nsys does not have it.
+/// The help text of an option; none if nsys lacks it.
 fn option<'h>(help: &'h str, name: &str) -> Option<&'h str> {
     let is_head = |line: &str| line.trim_start().starts_with('-');
     let has = |line: &str| {

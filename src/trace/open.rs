@@ -1,4 +1,4 @@
-//! Opens an export for reading: says early and plainly what is wrong with a file, and changes nothing on disk.
+//! Opens an export read-only and rejects invalid files early, with a clear message.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use super::pages::{PageError, Pages, Source, page_bytes};
 
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// Beginnings of files that people give by mistake.
+/// Magic bytes of files that are often given by mistake.
 const MAGICS: &[(&[u8], &str)] = &[
     (b"\xfd7zXZ\0", "compressed with xz: unpack it first"),
     (b"\x1f\x8b", "compressed with gzip: unpack it first"),
@@ -27,39 +27,39 @@ const MAGICS: &[(&[u8], &str)] = &[
     (b"PAR1", "a Parquet export"),
 ];
 
-/// More threads than this gain little, and each has sums of its own.
+/// Maximum number of threads: more gain little, and each keeps its own sums.
 const MOST_THREADS: usize = 16;
 
-/// An export that is open. SQLite tells what tables it has; their rows are read without it.
+/// An open export. SQLite lists its tables; rows are read directly from pages.
 pub(super) struct NsysExport<'a> {
-    /// For messages.
+    /// The file's name in messages.
     pub file: PathBuf,
     pub pages: Pages<'a>,
     pub connection: Mutex<Connection>,
-    /// How many threads are worth reading with.
+    /// Number of threads to read with.
     pub threads: usize,
     tables: HashMap<String, Table>,
 }
 
-/// A table that holds rows of its own.
+/// An ordinary table.
 #[derive(Default)]
 pub(super) struct Table {
-    /// The page where its tree begins.
+    /// Root page of its b-tree.
     pub root: u32,
     /// Its columns by name.
     pub columns: HashMap<String, Stored>,
 }
 
-/// Where a row holds a column.
+/// Position of a column in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub place: usize,
-    /// Whether it stands for the row's id, where the row holds nothing.
+    /// Whether the column is an alias of the row id, which rows do not store.
     pub is_id: bool,
 }
 
 impl<'a> NsysExport<'a> {
-    /// Opens an export on disk, which may be read-only.
+    /// Opens an export on disk; the disk may be read-only.
     pub fn open(file: &Path) -> Result<Self, TraceError> {
         let io = |source| TraceError::Io { file: file.to_owned(), source };
         let mut opened = File::open(file).map_err(io)?;
@@ -85,7 +85,7 @@ impl<'a> NsysExport<'a> {
         Self::with(file, connection, Source::File(opened), header, about.len())
     }
 
-    /// Opens an export in memory; `file` is what messages call it.
+    /// Opens an export in memory; `file` is its name in messages.
     pub fn from_bytes(file: &Path, bytes: &'a [u8]) -> Result<Self, TraceError> {
         let header = check_head(file, bytes, bytes.len() as u64)?;
         let mut connection = Connection::open_in_memory().map_err(sqlite(file))?;
@@ -100,7 +100,7 @@ impl<'a> NsysExport<'a> {
         header: &[u8; 100],
         size_bytes: u64,
     ) -> Result<Self, TraceError> {
-        // A schema made by somebody else may not run functions of its own choice, and broken pages are to be noticed.
+        // A foreign schema must not run functions, and damaged pages must be detected.
         let settings = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON;";
         connection.execute_batch(settings).map_err(sqlite(file))?;
         let tables = tables(&connection).map_err(sqlite(file))?;
@@ -131,7 +131,7 @@ impl<'a> NsysExport<'a> {
         self.tables.contains_key(table)
     }
 
-    /// The names of a few tables, for messages.
+    /// Names of a few tables, for messages.
     pub fn some_tables(&self) -> String {
         let mut names: Vec<&str> = self.tables.keys().map(String::as_str).collect();
         names.sort_unstable();
@@ -162,9 +162,9 @@ fn not_a_report(file: &Path, found: &str) -> TraceError {
     TraceError::NotAReport { file: file.to_owned(), found: found.to_owned() }
 }
 
-/// Tables that hold rows of their own. Views and virtual tables run code of the file's maker, so they are not there.
+/// Ordinary tables. Views and virtual tables are left out: they run code from the file.
 fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, Table>> {
-    // Generated columns are not taken, which is right: they too are code. Virtual ones (2) are not in the rows either.
+    // Generated columns are left out, as they are code too. Virtual ones (2) are not stored either.
     let mut list = connection.prepare(
         "SELECT list.name, rootpage, info.name, info.type = 'INTEGER' COLLATE NOCASE AND pk = 1, pk, hidden
          FROM pragma_table_list AS list JOIN sqlite_schema USING (name, type) JOIN pragma_table_xinfo(list.name) AS info
@@ -182,7 +182,7 @@ fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, Table>> {
         let table = tables.entry(name).or_default();
         table.root = row.get(1)?;
         let (is_id, hidden): (bool, i64) = (row.get(3)?, row.get(5)?);
-        // An id is one column.
+        // A row id alias is a single column.
         if row.get::<_, i64>(4)? > 1 {
             table.columns.values_mut().for_each(|column| column.is_id = false);
         }
@@ -194,7 +194,7 @@ fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, Table>> {
     Ok(tables)
 }
 
-/// Tells an SQLite file that is all there from everything else.
+/// Rejects everything but a complete SQLite file.
 fn check_head<'a>(file: &Path, head: &'a [u8], size_bytes: u64) -> Result<&'a [u8; 100], TraceError> {
     if head.is_empty() {
         return Err(not_a_report(file, "an empty file"));
@@ -215,7 +215,7 @@ fn check_head<'a>(file: &Path, head: &'a [u8], size_bytes: u64) -> Result<&'a [u
     }
     let page_bytes = page_bytes(header) as u64;
     let pages = u64::from(u32::from_be_bytes([header[28], header[29], header[30], header[31]]));
-    // The count of pages is only valid where both change counters agree (SQLite's file format, 1.3.8).
+    // The page count is valid only if both change counters agree (SQLite file format, 1.3.8).
     let valid = header[24..28] == header[92..96];
     if valid && size_bytes < pages * page_bytes {
         return Err(TraceError::Truncated {
@@ -228,7 +228,7 @@ fn check_head<'a>(file: &Path, head: &'a [u8], size_bytes: u64) -> Result<&'a [u
 }
 
 fn is_text(head: &[u8]) -> bool {
-    // A character may be cut at the end.
+    // The last character may be cut.
     let whole = match std::str::from_utf8(head) {
         Ok(_) => true,
         Err(error) => error.valid_up_to() + 4 > head.len() && error.error_len().is_none(),
@@ -236,7 +236,7 @@ fn is_text(head: &[u8]) -> bool {
     whole && !head.iter().any(|byte| *byte < 9)
 }
 
-/// A path as SQLite's URI. `immutable`: nothing is locked, so that reports on read-only disks open.
+/// A path as an SQLite URI. `immutable` disables locking, so that reports on read-only disks open.
 fn uri(file: &Path) -> String {
     let mut uri = "file:".to_owned();
     for &byte in file.as_os_str().as_bytes() {
@@ -249,7 +249,7 @@ fn uri(file: &Path) -> String {
     uri + "?immutable=1"
 }
 
-/// Whether a file holds an SQLite database, by its first bytes.
+/// Whether a file is an SQLite database, by its first bytes.
 pub(super) fn is_sqlite(file: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     File::open(file)?.take(SQLITE_MAGIC.len() as u64).read_to_end(&mut head)?;

@@ -1,4 +1,4 @@
-//! Copies and memsets: what their numbers mean, and their sums by kind, memory and place.
+//! Copies and memsets: CUPTI's numbers, and sums by kind, memory and place.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::ids::ById;
 use super::timeline::Work;
 use super::value::{Memcpy, MemoryOperation, Memset, Transfer};
 
-/// Between what memories a copy went: CUPTI's number, our name, and nsys' label.
+/// Kinds of copy: CUPTI's number, name, and nsys' label.
 const COPY_KINDS: &[(i64, &str, &str)] = &[
     (0, "unknown", "Unknown"),
     (1, "host_to_device", "Host-to-Device"),
@@ -25,7 +25,7 @@ const COPY_KINDS: &[(i64, &str, &str)] = &[
     (13, "unified_device_to_device", "Unified Device-to-Device"),
 ];
 
-/// What memory a copy reads or writes, by CUPTI's number.
+/// Kinds of memory by CUPTI's number.
 const MEMORY_KINDS: [&str; 8] =
     ["pageable", "pinned", "device", "array", "managed", "device_static", "managed_static", "unknown"];
 
@@ -59,21 +59,21 @@ pub(super) struct Rank {
     pub gpu: i64,
 }
 
-/// Copies that are alike in all that is told of them.
+/// What identifies a group of like copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct MemoryCopy {
-    /// Which rank did it.
+    /// The rank.
     pub rank: Rank,
     pub kind: i64,
     pub src: Option<i64>,
     pub dst: Option<i64>,
-    /// The GPU that was read, for copies between GPUs the other one.
+    /// The source GPU; for copies between GPUs, the other one.
     pub src_gpu: i64,
     pub dst_gpu: i64,
 }
 
 impl MemoryCopy {
-    /// What this copy is to its GPU's timeline.
+    /// The role of this copy in its GPU's timeline.
     pub fn work(&self) -> Work {
         match self.kind {
             10 => Work::Communication,
@@ -96,7 +96,7 @@ impl MemoryCopy {
     }
 }
 
-/// Count, bytes and time. Sums that overflow are remembered as such and told in the end.
+/// Count, bytes and time. Overflowing sums are flagged and reported at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub count: u64,
@@ -151,7 +151,7 @@ impl Operations {
         self.memset_kind.sizes.push(bytes);
     }
 
-    /// Takes in all of another.
+    /// Merges another sum.
     pub fn merge(&mut self, other: Self) {
         other.copies.into_iter().for_each(|(copy, tally)| self.copies.entry(copy).or_default().add(tally));
         other.memsets.into_iter().for_each(|(key, tally)| self.memsets.entry(key).or_default().add(tally));
@@ -159,12 +159,12 @@ impl Operations {
         self.memset_kind.merge(other.memset_kind);
     }
 
-    /// Whether some sum does not fit 64 bits.
+    /// Whether a sum overflowed 64 bits.
     pub fn overflowed(&self) -> bool {
         self.copies.values().chain(self.memsets.values()).any(|tally| tally.overflowed)
     }
 
-    /// By kind, as nsys lists them; none if a sum does not fit.
+    /// By kind, as nsys lists them; none if a sum overflowed.
     pub fn by_kind(&mut self) -> Option<Vec<MemoryOperation>> {
         let memset = std::mem::take(&mut self.memset_kind);
         let copies = std::mem::take(&mut self.copy_kinds);

@@ -1,12 +1,12 @@
-//! The pages of an SQLite file and which of them hold a table's rows, by <https://sqlite.org/fileformat2.html>.
+//! The pages of an SQLite file that hold a table's rows, after <https://sqlite.org/fileformat2.html>.
 //!
-//! Stepping through rows with SQLite and taking their values one by one was more than half of an import.
+//! Stepping through rows with SQLite and fetching values one by one took more than half of an import.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// No tree of SQLite's is deeper.
+/// Maximum depth of a b-tree in SQLite.
 const MOST_LEVELS: usize = 20;
 const INTERIOR: u8 = 0x05;
 const LEAF: u8 = 0x0d;
@@ -24,19 +24,19 @@ pub(super) enum PageError {
 pub(super) struct Pages<'a> {
     pub source: Source<'a>,
     page_bytes: usize,
-    /// Without what extensions keep at the end of each page.
+    /// Without the bytes reserved for extensions at the end of each page.
     pub usable_bytes: usize,
     pub count: u32,
 }
 
-/// Where an export is.
+/// Storage of an export.
 pub(super) enum Source<'a> {
     File(File),
     Bytes(&'a [u8]),
 }
 
 impl<'a> Pages<'a> {
-    /// `header` is the first hundred bytes of the file.
+    /// `header`: the first hundred bytes of the file.
     pub fn new(source: Source<'a>, header: &[u8; 100], size_bytes: u64) -> Result<Self, PageError> {
         let page_bytes = page_bytes(header);
         let usable_bytes = page_bytes.saturating_sub(usize::from(header[20]));
@@ -47,7 +47,7 @@ impl<'a> Pages<'a> {
         Ok(Self { source, page_bytes, usable_bytes, count })
     }
 
-    /// A page without what extensions keep at its end. `buffer` holds it where it is not in memory.
+    /// A page without its reserved bytes. `buffer` holds it if the file is not in memory.
     pub fn page<'b>(&'b self, number: u32, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], PageError> {
         if number < 1 || number > self.count {
             return Err(PageError::Damaged(format!("it speaks of page {number} of {}", self.count)));
@@ -63,7 +63,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The pages with the rows of the table whose tree begins at `root`, in the order of the rows' ids.
+    /// The leaf pages of the table rooted at `root`, in order of row ids.
     pub fn leaves(&self, root: u32) -> Result<Vec<u32>, PageError> {
         let mut buffer = Vec::new();
         let mut level = vec![root];
@@ -93,7 +93,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// The size of pages that a file's header speaks of.
+/// The page size in a file's header.
 pub(super) fn page_bytes(header: &[u8; 100]) -> usize {
     match u16::from_be_bytes([header[16], header[17]]) {
         1 => 65_536,
@@ -101,7 +101,7 @@ pub(super) fn page_bytes(header: &[u8; 100]) -> usize {
     }
 }
 
-/// Where the cells of a page with rows begin.
+/// Offsets of the cells of a leaf page.
 pub(super) fn leaf_cells(page: &[u8], number: u32) -> Result<impl Iterator<Item = usize>, PageError> {
     cells(page, LEAF, number)
 }
@@ -116,7 +116,7 @@ fn cells(page: &[u8], kind: u8, number: u32) -> Result<impl Iterator<Item = usiz
     Ok(pointers.chunks_exact(2).map(|pointer| usize::from(u16::from_be_bytes([pointer[0], pointer[1]]))))
 }
 
-/// A number of four bytes, the highest first.
+/// A big-endian number of four bytes.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }

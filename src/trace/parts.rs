@@ -1,4 +1,4 @@
-//! Reads a table in parts, on several threads at a time.
+//! Reads a table in parts on several threads.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,14 +9,14 @@ use super::open::NsysExport;
 use super::progress::Watch;
 use super::rows::{Column, Fields, Rows};
 
-/// So many pages are a part: about a millisecond of reading. Progress is reported, and cancelling noticed, as often.
+/// Pages per part: about a millisecond of reading. Progress and cancellation are handled between parts.
 const PAGES_PER_PART: usize = 64;
 
-/// What one thread read, and in which part of the table it failed.
+/// What one thread read, and the part in which it failed.
 type Done<T> = (T, Option<(usize, TraceError)>);
 
-/// Reads a table on at most so many threads. Each has sums of its own, which are returned, and reads its rows in the
-/// order of their ids; which parts of the table it reads differs each time.
+/// Reads a table on at most this many threads. Each keeps its own sums, which are returned, and reads rows in
+/// order of their ids; the assignment of parts to threads varies.
 pub(super) fn scan_parts<T: Default + Send>(
     report: &NsysExport<'_>,
     watch: &mut Watch<'_>,
@@ -47,7 +47,7 @@ pub(super) fn scan_parts<T: Default + Send>(
     let all: Vec<Done<T>> = thread::scope(|scope| {
         let helper = |number: usize| {
             let named = thread::Builder::new().name(format!("trace {number}"));
-            // The parts of a thread that cannot be had are read by the others.
+            // If a thread cannot be started, the others read its parts.
             named.spawn_scoped(scope, || read(&mut |_| Ok(()))).ok()
         };
         let wanted = threads.min(leaves.len().div_ceil(PAGES_PER_PART));
@@ -57,7 +57,7 @@ pub(super) fn scan_parts<T: Default + Send>(
         std::iter::once(own).chain(joined).collect()
     });
     let (sums, errors): (Vec<T>, Vec<Option<(usize, TraceError)>>) = all.into_iter().unzip();
-    // All parts before one with an error were read to their end, so this is the first error of the table.
+    // All earlier parts were read completely, so this is the first error of the table.
     if let Some((_, error)) = errors.into_iter().flatten().min_by_key(|(part, _)| *part) {
         return Err(error);
     }

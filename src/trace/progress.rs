@@ -1,29 +1,29 @@
-//! How far an import is, who hears it, and who may stop it.
+//! Progress and cancellation of an import.
 
 use std::ops::ControlFlow;
 
 use super::TraceError;
 use super::open::NsysExport;
 
-/// What an import is doing.
+/// A stage of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// nsys makes an `.sqlite` of an `.nsys-rep`.
+    /// nsys exports the `.nsys-rep`.
     Exporting,
-    /// The export is read.
+    /// The export is being read.
     Reading,
 }
 
-/// How far an import is.
+/// Progress of an import.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// What it is doing.
+    /// The stage.
     pub stage: Stage,
-    /// How much of that is done, from 0 to 1.
+    /// The completed fraction of the stage, from 0 to 1.
     pub fraction: f64,
 }
 
-/// Who is told how far an import is, and who may stop it.
+/// Reports progress to a callback, which may cancel.
 pub(super) struct Watch<'a> {
     tell: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     pages_total: usize,
@@ -31,7 +31,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Counts on the pages of these tables.
+    /// Sets the total to the pages of these tables.
     pub fn new(
         tell: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
         report: &NsysExport<'_>,
@@ -44,7 +44,7 @@ impl<'a> Watch<'a> {
         Ok(Self { tell, pages_total, pages_done: 0 })
     }
 
-    /// Reports `pages` more than those of the tables before.
+    /// Reports `pages` pages of the current table.
     pub fn look(&mut self, pages: usize) -> Result<(), TraceError> {
         let fraction = (self.pages_done + pages) as f64 / self.pages_total.max(1) as f64;
         match (self.tell)(Progress { stage: Stage::Reading, fraction: fraction.clamp(0.0, 1.0) }) {
@@ -53,7 +53,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Reports that a table of `pages` has been read.
+    /// Reports a completed table of `pages` pages.
     pub fn table_done(&mut self, pages: usize) -> Result<(), TraceError> {
         self.pages_done += pages;
         self.look(0)

@@ -1,4 +1,4 @@
-//! What a report shows of a run's factors, whatever the plan says.
+//! Evidence of a run's factors in a report, independent of the plan.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use super::value::{Entry, GraphProof, LayoutProof, PinProof, PrecisionProof, Pro
 use crate::plan::Levels;
 use crate::protocol::Evidence;
 
-/// Collects the proofs.
+/// Collects the evidence.
 pub(super) fn proof(work: &GpuWork, api: &[Entry], kernels: &[Entry], name: impl Fn(i64) -> String) -> Proof {
     let launches = api
         .iter()
@@ -72,10 +72,10 @@ fn layouts(kernels: &[Entry]) -> LayoutProof {
             *time = time.saturating_add(entry.statistics.total_ns);
         }
     }
-    // Where libraries prefer NHWC they compute NCHW tensors in it too, converting before and after: then a good part of
-    // the convolutions comes with conversions.
+    // Libraries that prefer NHWC also compute NCHW tensors in it, converting before and after: then many of
+    // the convolutions come with conversions.
     let converted = proof.conversions * 10 > convolutions;
-    // cuDNN's trials run kernels of both orders: where these took about as long, the rest cannot be told from them.
+    // cuDNN's trials run kernels of both layouts: if both took about as long, the rest cannot be distinguished from them.
     let lesser = proof.nchw_ns.min(proof.nhwc_ns);
     let mixed = proof.conversions > 0 && !converted && lesser > (proof.nchw_ns.max(proof.nhwc_ns) - lesser);
     proof.seen = if proof.nchw_ns == 0 && proof.nhwc_ns == 0 || mixed {
@@ -130,7 +130,7 @@ fn strategy(work: &GpuWork, name: impl Fn(i64) -> String) -> StrategyProof {
         let bytes = &mut ranks[places[&copy.rank]].host_to_device_bytes;
         *bytes = bytes.saturating_add(tally.bytes);
     }
-    // A process that only looked at a GPU took no part in computing.
+    // A process that only queried a GPU did not take part in the computation.
     ranks.retain(|rank| rank.kernels > 0 || rank.host_to_device_bytes > 0);
     ranks.sort_by_key(|rank| (rank.gpu, rank.process));
     let distinct = |mut values: Vec<i64>| {
@@ -156,7 +156,7 @@ fn strategy(work: &GpuWork, name: impl Fn(i64) -> String) -> StrategyProof {
 }
 
 impl Proof {
-    /// Compares what was seen with the levels a run was planned with. A factor of which the report shows nothing is
+    /// Compares the evidence with the planned levels. Factors without evidence are
     /// left out.
     pub fn evidence(&self, levels: &Levels) -> Vec<Evidence> {
         let asked = |key: &str| levels.get(key).map(ToString::to_string);
@@ -203,7 +203,7 @@ impl Proof {
         {
             let family = if level.starts_with("ddp") { "ddp" } else { level.as_str() };
             let seen = format!("{}: {} processes on {} GPUs", strategy.seen, strategy.processes, strategy.gpus);
-            // On one GPU all strategies are one.
+            // On one GPU all strategies are the same.
             let in_effect = family == strategy.seen || strategy.gpus == 1 && asked("gpus").as_deref() == Some("1");
             add("strategy", level, seen, in_effect);
         }

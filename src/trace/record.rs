@@ -1,8 +1,8 @@
-//! Rows as they lie in the pages of an SQLite file.
+//! Decodes rows from the pages of an SQLite file.
 
 use super::pages::{PageError, Pages, beyond, leaf_cells, u32_at};
 
-/// More columns than are ever read of a table.
+/// Maximum number of columns read of a table.
 pub(super) const MOST_COLUMNS: usize = 12;
 
 /// A value of a row.
@@ -15,30 +15,30 @@ pub(super) enum Value<'a> {
     Blob,
 }
 
-/// One row: the columns that were asked for, as yet undecoded.
+/// One row with the requested columns, not yet decoded.
 pub(super) struct Record<'a> {
-    /// Its id, which also is the value of a column that stands for it.
+    /// Row id, and the value of a column that is its alias.
     pub id: i64,
-    /// What it holds, and what the page holds behind it.
+    /// The payload, followed by the rest of the page.
     payload: &'a [u8],
-    /// Of each column its type and where its bytes begin.
+    /// Type and offset of each column.
     slots: [(u32, u32); MOST_COLUMNS],
 }
 
-/// How many bytes a value of each type takes.
+/// Size in bytes of each fixed-size type.
 const LENGTHS: [u8; 12] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0];
-/// Types that SQLite keeps for itself.
+/// Types reserved by SQLite.
 const RESERVED: std::ops::RangeInclusive<u64> = 10..=11;
 
 /// Reads the rows of pages, one page after another.
 pub(super) struct Reader<'a> {
     pages: &'a Pages<'a>,
-    /// Of each stored column the place in the record, up to the last that is asked for.
+    /// For each stored column its position among those requested, up to the last one.
     slots: &'a [Option<usize>],
     page: Vec<u8>,
-    /// The payload of a row that is longer than its page.
+    /// The payload of a row that overflows its page.
     long: Vec<u8>,
-    /// How many pages such rows have had: each page belongs to one row.
+    /// Overflow pages read so far: each belongs to a single row.
     long_pages: u32,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Record<'_> {
-    /// Finds the columns that are asked for; up to where their bytes, or those of the header, go.
+    /// Finds the requested columns; returns the end of their bytes or of the header.
     fn lay_out(&mut self, slots: &[Option<usize>]) -> Option<u64> {
         let (header_bytes, first) = varint(self.payload)?;
         let Some(header) = self.payload.get(first..usize::try_from(header_bytes).ok()?) else {
@@ -84,7 +84,7 @@ impl Record<'_> {
         };
         let (mut rest, mut start, mut end) = (header, header_bytes, header_bytes);
         for slot in slots {
-            // Columns that were added later are not in rows from before.
+            // Rows written before a column was added do not contain it.
             let Some(&byte) = rest.first() else { break };
             let (kind, length) = if byte < 0x80 { (u64::from(byte), 1) } else { varint(rest)? };
             rest = &rest[length..];
@@ -102,7 +102,7 @@ impl Record<'_> {
         Some(end)
     }
 
-    /// A column by its place among those that were asked for.
+    /// A column by its position among those requested.
     #[inline]
     pub fn value(&self, slot: usize) -> Value<'_> {
         let (kind, start) = self.slots[slot];
@@ -121,7 +121,7 @@ impl Record<'_> {
     }
 }
 
-/// A signed number of one to eight bytes, the highest first.
+/// A big-endian signed number of one to eight bytes.
 #[inline]
 fn signed(bytes: &[u8], length: usize) -> i64 {
     let mut eight = [0; 8];
@@ -132,16 +132,16 @@ fn signed(bytes: &[u8], length: usize) -> i64 {
     i64::from_be_bytes(eight) >> (64 - 8 * length)
 }
 
-/// What a page holds of a row.
+/// The part of a row in its page.
 struct Cell<'a> {
     id: i64,
-    /// How many bytes the row has.
+    /// Size of the row in bytes.
     length: u64,
-    /// Its first bytes, and what follows them in the page.
+    /// Its first bytes, followed by the rest of the page.
     payload: &'a [u8],
-    /// How many of its bytes are in the page.
+    /// Number of its bytes in the page.
     here: usize,
-    /// The page where it goes on.
+    /// Its first overflow page.
     next: Option<u32>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Reads on where a row goes on, until it is all there.
+/// Reads the overflow pages of a row.
 fn go_on(
     pages: &Pages<'_>,
     mut next: u32,
@@ -184,7 +184,7 @@ fn go_on(
     Ok(())
 }
 
-/// A number of one to nine bytes, and how many they are.
+/// A varint of one to nine bytes, and its length.
 fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0;
     for (place, byte) in bytes.iter().take(8).enumerate() {

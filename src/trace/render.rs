@@ -1,15 +1,15 @@
-//! A trace for reading (Markdown) and for spreadsheets (CSV).
+//! Writes a trace as Markdown and as CSV.
 
 use std::fmt::Write;
 
 use super::value::{Statistics, Trace};
 
-/// Rows of a Markdown list; the other formats have all.
+/// Maximum rows of a Markdown list; the other formats have all.
 const SHOWN: usize = 20;
-/// Letters of a name in Markdown.
+/// Maximum length of a name in Markdown, in characters.
 const NAME: usize = 100;
 
-/// The trace as Markdown: what matters first, long lists cut.
+/// The trace as Markdown: the most important first, long lists truncated.
 pub fn markdown(trace: &Trace) -> String {
     let mut text = String::new();
     let product = trace.product_version.as_deref().map_or(String::new(), |version| format!(", nsys {version}"));
@@ -202,7 +202,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 * 1e-9
 }
 
-/// A section with a table; nothing if there are no rows.
+/// A section with a table; empty without rows.
 fn table(text: &mut String, title: &str, head: &[&str], count: usize, rows: impl Iterator<Item = Vec<String>>) {
     if count == 0 {
         return;
@@ -217,7 +217,7 @@ fn table(text: &mut String, title: &str, head: &[&str], count: usize, rows: impl
     }
 }
 
-/// Text that stays one cell: short, on one line, without markup.
+/// Text for one table cell: short, on one line, without markup.
 fn cell(text: &str) -> String {
     let mut shown = String::new();
     for letter in text.chars().take(NAME) {
@@ -233,7 +233,7 @@ fn cell(text: &str) -> String {
     shown
 }
 
-/// With one decimal, as nsys prints them.
+/// A percentage with one decimal, as nsys prints it.
 fn statistics(of: &Statistics) -> [String; 7] {
     [
         of.calls.to_string(),
@@ -246,12 +246,12 @@ fn statistics(of: &Statistics) -> [String; 7] {
     ]
 }
 
-/// One decimal; a half is rounded up, as nsys does.
+/// Rounds to one decimal, halves up, as nsys does.
 pub(super) fn tenths(value: f64) -> String {
     format!("{:.1}", (value * 10.0).round() / 10.0)
 }
 
-/// The trace as CSV (RFC 4180 with plain newlines): one row for each name, with its list in the first column.
+/// The trace as CSV (RFC 4180 with LF newlines): one row per name, with its list in the first column.
 pub fn csv(trace: &Trace) -> String {
     let mut text = "list,name,detail,calls,total_ns,avg_ns,med_ns,min_ns,max_ns,std_ns,percent,bytes\n".to_owned();
     let mut row = |list: &str, name: &str, detail: &str, of: &Statistics, percent: Option<f64>, bytes: Option<u64>| {

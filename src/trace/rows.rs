@@ -1,22 +1,22 @@
-//! Streams rows of a table: columns by name, values checked, and an end to it whatever the file says.
+//! Streams the rows of a table: columns by name, checked values, and guaranteed termination.
 
 use super::TraceError;
 use super::open::NsysExport;
 use super::pages::PageError;
 use super::record::{MOST_COLUMNS, Reader, Record, Value};
 
-/// No event of a report lasts longer: a year.
+/// Maximum duration of an event: a year.
 const LONGEST_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
 
-/// Half of what 64 bits hold, so that differences of times cannot overflow.
+/// Half of the 64-bit range, so that differences of times cannot overflow.
 const LATEST_NS: i64 = i64::MAX / 2;
 
 /// A column to read.
 #[derive(Clone, Copy)]
 pub(super) enum Column {
-    /// Every schema known has it.
+    /// In every known schema.
     Required(&'static str),
-    /// It came later or goes missing; it reads as NULL then.
+    /// Missing in some schemas; reads as NULL there.
     Optional(&'static str),
 }
 
@@ -27,19 +27,19 @@ impl Column {
     }
 }
 
-/// One row: its columns in the order they were asked for.
+/// One row with its columns in the order requested.
 pub(super) struct Fields<'a> {
     rows: &'a Rows<'a>,
     record: &'a Record<'a>,
 }
 
 impl Fields<'_> {
-    /// Which row of the table, by its id.
+    /// The row id.
     pub fn number(&self) -> i64 {
         self.record.id
     }
 
-    /// A whole number, or NULL.
+    /// An integer, or NULL.
     #[inline]
     pub fn integer(&self, column: usize) -> Result<Option<i64>, TraceError> {
         match self.value(column) {
@@ -49,13 +49,13 @@ impl Fields<'_> {
         }
     }
 
-    /// A whole number that must be there.
+    /// An integer; NULL is an error.
     #[inline]
     pub fn required(&self, column: usize) -> Result<i64, TraceError> {
         self.integer(column)?.ok_or_else(|| self.damaged(column, "holds nothing"))
     }
 
-    /// A count that must be there: not negative.
+    /// A non-negative integer; NULL is an error.
     #[inline]
     pub fn count(&self, column: usize) -> Result<u64, TraceError> {
         let value = self.required(column)?;
@@ -74,7 +74,7 @@ impl Fields<'_> {
         }
     }
 
-    /// Start and end in the first two columns.
+    /// Start and end from the first two columns.
     #[inline]
     pub fn span(&self) -> Result<(i64, i64), TraceError> {
         let (start, end) = (self.required(0)?, self.required(1)?);
@@ -114,18 +114,18 @@ fn kind(value: Value<'_>) -> String {
     }
 }
 
-/// Some columns of the rows of a table.
+/// Selected columns of a table.
 pub(super) struct Rows<'a> {
     report: &'a NsysExport<'a>,
     table: &'a str,
     columns: &'a [Column],
-    /// Of each column that rows hold the place among those that are asked for, up to the last of these.
+    /// For each stored column its position among those requested, up to the last one.
     slots: Vec<Option<usize>>,
     is_id: [bool; MOST_COLUMNS],
 }
 
 impl<'a> Rows<'a> {
-    /// None where the table is missing: it has no rows then.
+    /// None if the table is missing, which reads as empty.
     pub fn of(report: &'a NsysExport<'a>, table: &'a str, columns: &'a [Column]) -> Result<Option<Self>, TraceError> {
         let Some(present) = report.table(table) else { return Ok(None) };
         let (mut slots, mut is_id) = (Vec::new(), [false; MOST_COLUMNS]);
@@ -148,12 +148,12 @@ impl<'a> Rows<'a> {
         Ok(Some(Self { report, table, columns, slots, is_id }))
     }
 
-    /// What reads the rows of pages.
+    /// Reader of the rows of pages.
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(&self.report.pages, &self.slots)
     }
 
-    /// Reads the rows of a page in the order of their ids.
+    /// Reads the rows of a page in order of their ids.
     pub fn read(
         &self,
         reader: &mut Reader<'_>,
@@ -169,7 +169,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What went wrong: what is done with a row, or reading it.
+/// An error of the row handler or of reading.
 enum RowError {
     Row(TraceError),
     Page(PageError),
@@ -181,7 +181,7 @@ impl From<PageError> for RowError {
     }
 }
 
-/// Reads a table on this thread from its first row to its last. A table that is missing has no rows.
+/// Reads a whole table on this thread. A missing table reads as empty.
 pub(super) fn scan(
     report: &NsysExport<'_>,
     table: &str,

@@ -1,4 +1,4 @@
-//! Which schema an export has, and whether it is known.
+//! Schema version of an export, and whether it is supported.
 
 use std::sync::PoisonError;
 
@@ -7,28 +7,28 @@ use rusqlite::OptionalExtension;
 use super::TraceError;
 use super::open::NsysExport;
 
-/// Majors that are known: 2 and 3 are those of the nsys of 2021 to 2026.
+/// Supported major versions: 2 and 3, nsys of 2021 to 2026.
 const MAJORS: std::ops::RangeInclusive<u32> = 2..=3;
 
-/// The newest schema that was seen: an export beyond may have renamed something.
+/// The newest known schema: later exports may have renamed columns.
 const NEWEST: (u32, u32) = (3, 22);
 
-/// Where exports keep their version: the table's name since 2022, then the one before.
+/// Table with the version: its name since 2022, then the earlier one.
 const TABLES: [&str; 2] = ["META_DATA_EXPORT", "EXPORT_META_DATA"];
 
-/// What an export says of itself.
+/// Version information of an export.
 #[derive(Debug, PartialEq)]
 pub(super) struct Schema {
-    /// Such as `3.20.3`.
+    /// The schema, such as `3.20.3`.
     pub version: String,
-    /// The nsys that exported it.
+    /// The version of nsys that exported it.
     pub product_version: Option<String>,
-    /// What to tell about the version.
+    /// A warning about the version, if any.
     pub warning: Option<String>,
 }
 
 impl Schema {
-    /// Reads and judges the version. Only two rows are looked at: others name files and people.
+    /// Reads and checks the version. Only two rows are read: others name files and people.
     pub fn read(report: &NsysExport<'_>) -> Result<Self, TraceError> {
         let Some(table) = TABLES.into_iter().find(|table| report.has(table)) else {
             return Err(TraceError::NotAReport {

@@ -1,4 +1,4 @@
-//! Names by their ids. Only names of calls, kernels and ranges are taken: the same table holds what programs printed.
+//! Names by id. Only names of calls, kernels and ranges are read: the table also holds output of programs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use super::rows::{Column, scan};
 const TABLE: &str = "StringIds";
 const COLUMNS: [Column; 2] = [Column::Required("id"), Column::Required("value")];
 
-/// Longer names are cut: a template that unfolds to more says nothing more.
+/// Maximum length of a name: longer template names add no information.
 pub(super) const LONGEST_NAME: usize = 1 << 16;
 
-/// A name of bearable length.
+/// A name cut to the maximum length.
 pub(super) fn bounded(name: &str) -> String {
     if name.len() <= LONGEST_NAME {
         return name.to_owned();
@@ -24,7 +24,7 @@ pub(super) fn bounded(name: &str) -> String {
     format!("{}…", &name[..end])
 }
 
-/// A call's name as nsys prints it: without `_v3020`, but with `_v11060`.
+/// A call's name as nsys prints it: without `_v3020`, with `_v11060`.
 pub(super) fn printed(name: &str) -> &str {
     let version = name.len().checked_sub(6).filter(|at| name.is_char_boundary(*at));
     match version {
@@ -33,7 +33,7 @@ pub(super) fn printed(name: &str) -> &str {
     }
 }
 
-/// The names of the ids that are wanted. An id that stands twice with two names is an error: sums would have no name.
+/// The names of the requested ids. Two names for one id are an error: sums would be ambiguous.
 pub(super) fn names(report: &NsysExport<'_>, wanted: &HashSet<i64>) -> Result<HashMap<i64, String>, TraceError> {
     let mut names = HashMap::with_capacity(wanted.len());
     scan(report, TABLE, &COLUMNS, |fields| {
@@ -53,14 +53,14 @@ pub(super) fn names(report: &NsysExport<'_>, wanted: &HashSet<i64>) -> Result<Ha
     Ok(names)
 }
 
-/// What the ids of some strings mean, by their text. The texts themselves are not kept.
+/// Roles of strings by id, derived from their text. The texts are not kept.
 pub(super) fn meanings<T>(
     report: &NsysExport<'_>,
     meaning: impl Fn(&str) -> Option<T>,
 ) -> Result<HashMap<i64, T>, TraceError> {
     let mut ids = HashMap::new();
     scan(report, TABLE, &COLUMNS, |fields| {
-        // What is not text is told when a name is needed; other strings of the table do not matter.
+        // Values that are not text are reported when a name needs them; other strings do not matter.
         if let Ok(Some(text)) = fields.text(1)
             && let Some(meaning) = meaning(text)
         {

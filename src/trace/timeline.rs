@@ -1,22 +1,22 @@
-//! Busy and idle time of one GPU: intervals in any order, kept in a few bytes each, swept once in order of time.
+//! Busy and idle time of one GPU: intervals in any order, compressed to a few bytes each, swept once in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// So many intervals are sorted at a time.
+/// Intervals sorted at a time.
 const RUN: usize = 1 << 15;
 
-/// What an interval of a GPU is.
+/// The kind of work in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Work {
     /// Kernels, memsets and copies within a GPU.
     Compute = 0,
     /// NCCL's kernels and copies between GPUs.
     Communication = 1,
-    /// Copies from the host, which tell that the GPU waited for data.
+    /// Copies from the host: a gap before one is a wait for data.
     HostToDevice = 2,
-    /// Other copies from and to the host.
+    /// Other copies to and from the host.
     Copy = 3,
 }
 
@@ -31,18 +31,18 @@ impl Work {
     }
 }
 
-/// Start, end, and what ran.
+/// Start, end, and kind of work.
 type Interval = (i64, i64, Work);
 
 /// The intervals of one GPU.
 #[derive(Default)]
 pub(super) struct Timeline {
     pending: Vec<Interval>,
-    /// Sorted by start; each interval as two variable-length numbers: from the start before, and length with work.
+    /// Sorted by start; each interval as two varints: distance from the previous start, and length with kind.
     runs: Vec<Vec<u8>>,
 }
 
-/// What a sweep found.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sweep {
     /// Length of the union of all intervals.
@@ -60,17 +60,17 @@ impl Sweep {
     }
 }
 
-/// A pause between two intervals.
+/// A gap between two intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pause {
     pub start: i64,
     pub end: i64,
-    /// What ended it; none at the end of the time looked at.
+    /// The work that ended it; none at the end of the range.
     pub next: Option<Work>,
 }
 
 impl Timeline {
-    /// Adds an interval; an empty one changes nothing.
+    /// Adds an interval; empty ones are ignored.
     pub fn push(&mut self, (start, end): (i64, i64), work: Work) {
         if start < end {
             self.pending.push((start, end, work));
@@ -80,7 +80,7 @@ impl Timeline {
         }
     }
 
-    /// Takes in all intervals of another.
+    /// Adds all intervals of another timeline.
     pub fn merge(&mut self, mut other: Self) {
         other.pending.into_iter().for_each(|(start, end, work)| self.push((start, end), work));
         self.runs.append(&mut other.runs);
@@ -104,7 +104,7 @@ impl Timeline {
         self.pending.clear();
     }
 
-    /// Goes through all intervals within `from..to` in order of time, telling of each pause, first and last included.
+    /// Visits all intervals within `from..to` in order of time and reports each gap, including the first and the last.
     pub fn sweep(mut self, from: i64, to: i64, mut pause: impl FnMut(Pause)) -> Sweep {
         self.settle();
         self.pending = Vec::new();
@@ -115,7 +115,7 @@ impl Timeline {
             .filter_map(|(index, reader)| reader.next().map(|interval| Reverse((interval, index))))
             .collect();
         let mut found = Sweep::default();
-        // Up to where each union reaches.
+        // End of each union so far.
         let (mut all, mut comm, mut other) = (from, from, from);
         while let Some(mut top) = heap.peek_mut() {
             let ((start, end, work), index) = top.0;
@@ -144,19 +144,19 @@ impl Timeline {
     }
 }
 
-/// Lengthens a union that reaches up to `reach` by an interval that starts no earlier than those before; by how much.
+/// Extends a union that ends at `reach` by an interval that starts no earlier than the previous ones; returns the added length.
 fn extend(reach: &mut i64, start: i64, end: i64) -> u64 {
     let fresh = start.max(*reach);
     *reach = end.max(*reach);
     u64::try_from(end - fresh).unwrap_or(0)
 }
 
-/// Times as unsigned numbers in the same order.
+/// Maps times to unsigned numbers of the same order.
 fn bias(time: i64) -> u64 {
     (time as u64) ^ (1 << 63)
 }
 
-/// Seven bits a byte, the lowest first.
+/// Seven bits per byte, the lowest first.
 fn write(bytes: &mut Vec<u8>, mut value: u128) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
@@ -203,7 +203,7 @@ mod tests {
         Work::from_bits(bits)
     }
 
-    /// The same by marking every nanosecond.
+    /// Reference result by marking every nanosecond.
     fn marked(intervals: &[(i64, i64, Work)], from: i64, to: i64) -> (Sweep, u64) {
         let mut found = Sweep::default();
         let mut both = 0;

@@ -1,4 +1,4 @@
-//! What is known of a report once it is imported.
+//! The imported report as a value.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::window::Window;
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Levels};
 use crate::protocol::{CopiedBytes, Evidence, TraceMetric, TraceSummary};
 
-/// The version of [`Trace`] as JSON.
+/// Version of the JSON form of [`Trace`].
 pub const FORMAT_VERSION: u32 = 1;
 
-/// What a report says of a program on one or more GPUs. Lists are sorted by total time, the longest first, if
-/// nothing else is said.
+/// A report of a program on one or more GPUs. Lists are sorted by total time, the longest first, unless
+/// stated otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// [`FORMAT_VERSION`].
@@ -21,13 +21,13 @@ pub struct Trace {
     pub schema_version: String,
     /// The Nsight Systems that exported it.
     pub product_version: Option<String>,
-    /// The report's start on its own clock.
+    /// Start of the report on its own clock.
     pub begin_ns: i64,
-    /// How much time the report covers, or the window of it.
+    /// Time covered by the report or its window.
     pub wall_ns: u64,
-    /// The part that was read.
+    /// The part of the report that was read.
     pub window: Window,
-    /// The GPUs that worked, by index.
+    /// GPUs with any activity, by index.
     pub gpus: Vec<GpuInfo>,
     /// CUDA runtime and driver calls, as `nsys stats -r cuda_api_sum`.
     pub api: Vec<Entry>,
@@ -43,63 +43,63 @@ pub struct Trace {
     pub sync: Vec<Synchronisation>,
     /// NVTX ranges by name.
     pub nvtx: Vec<NvtxRange>,
-    /// GPU time by what it was for. Their sum is that of all kernels, copies and memsets.
+    /// GPU time by purpose. The sum is that of all kernels, copies and memsets.
     pub families: Vec<FamilyTime>,
     /// Each GPU's time, by index.
     pub per_gpu: Vec<GpuTime>,
-    /// The long pauses of each GPU, by start.
+    /// Long idle gaps of each GPU, by start.
     pub gaps: Vec<Gap>,
     /// The metrics of the papers, and NCCL's other collectives.
     pub metrics: Vec<Metric>,
-    /// What was copied from where to where.
+    /// Copies by source and destination.
     pub transfers: Vec<Transfer>,
-    /// What the report shows of a run's factors.
+    /// Evidence of a run's factors.
     pub proof: Proof,
-    /// What a reader should know: unknown schema, missing tables.
+    /// Warnings: unknown schema, missing tables.
     pub warnings: Vec<String>,
 }
 
 /// A GPU of the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuInfo {
-    /// Its index on the machine, as far as the report knows it; else as the process counted it.
+    /// Index on the machine if the report has it, else the device ordinal in the process.
     pub index: i64,
-    /// Its product name.
+    /// Product name.
     pub name: Option<String>,
-    /// Its memory.
+    /// Memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// Its streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub sm_count: Option<u64>,
 }
 
-/// Durations of something that happened more than once. All in nanoseconds.
+/// Statistics of repeated durations, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// How often.
+    /// Count.
     pub calls: u64,
-    /// Their sum.
+    /// Sum.
     pub total_ns: u64,
-    /// Their mean.
+    /// Mean.
     pub avg_ns: f64,
-    /// Their median; of an even number the mean of the middle two.
+    /// Median; for an even count the mean of the middle two.
     pub med_ns: f64,
-    /// The shortest.
+    /// Minimum.
     pub min_ns: u64,
-    /// The longest.
+    /// Maximum.
     pub max_ns: u64,
-    /// Their standard deviation (of a sample: n − 1); 0 of one.
+    /// Sample standard deviation (n − 1); 0 for a single value.
     pub std_ns: f64,
 }
 
-/// Something with a name.
+/// Durations under a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its name as `nsys stats` prints it.
     pub name: String,
-    /// Its durations.
+    /// Durations.
     #[serde(flatten)]
     pub statistics: Statistics,
-    /// Its share of its list's total, in percent: `Time (%)` of nsys.
+    /// Share of its list's total in percent: `Time (%)` of nsys.
     pub percent: f64,
 }
 
@@ -108,20 +108,20 @@ pub struct Entry {
 pub struct MemoryOperation {
     /// Its name as `nsys stats` prints it, such as `[CUDA memcpy Host-to-Device]`.
     pub name: String,
-    /// Its durations.
+    /// Durations.
     #[serde(flatten)]
     pub statistics: Statistics,
-    /// Its share of all memory operations' time, in percent: `Time (%)` of nsys.
+    /// Share of the time of all memory operations in percent: `Time (%)` of nsys.
     pub percent: f64,
-    /// All its bytes.
+    /// Total bytes.
     pub bytes: u64,
     /// Mean bytes.
     pub avg_bytes: f64,
     /// Median bytes.
     pub med_bytes: f64,
-    /// The smallest.
+    /// Minimum bytes.
     pub min_bytes: u64,
-    /// The largest.
+    /// Maximum bytes.
     pub max_bytes: u64,
     /// Standard deviation of the bytes.
     pub std_bytes: f64,
@@ -132,28 +132,28 @@ pub struct MemoryOperation {
 pub struct Memcpy {
     /// `host_to_device`, `device_to_host`, `device_to_device`, `peer_to_peer`, `host_to_host`, …
     pub kind: String,
-    /// Memory read: `pageable`, `pinned`, `device`, `managed`, …
+    /// Source memory: `pageable`, `pinned`, `device`, `managed`, …
     pub src: String,
-    /// Memory written.
+    /// Destination memory.
     pub dst: String,
-    /// How many.
+    /// Count.
     pub count: u64,
-    /// How much.
+    /// Bytes.
     pub bytes: u64,
-    /// How long.
+    /// Time.
     pub total_ns: u64,
 }
 
 /// Memsets of one kind of memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memset {
-    /// Memory written.
+    /// Destination memory.
     pub memory: String,
-    /// How many.
+    /// Count.
     pub count: u64,
-    /// How much.
+    /// Bytes.
     pub bytes: u64,
-    /// How long.
+    /// Time.
     pub total_ns: u64,
 }
 
@@ -162,7 +162,7 @@ pub struct Memset {
 pub struct Synchronisation {
     /// `event`, `stream_wait_event`, `stream`, `context`, `unknown`.
     pub kind: String,
-    /// Their durations.
+    /// Durations.
     #[serde(flatten)]
     pub statistics: Statistics,
 }
@@ -174,7 +174,7 @@ pub struct NvtxRange {
     pub domain: Option<String>,
     /// The text of the range.
     pub name: String,
-    /// Their durations.
+    /// Durations.
     #[serde(flatten)]
     pub statistics: Statistics,
 }
@@ -184,53 +184,53 @@ pub struct NvtxRange {
 pub struct FamilyTime {
     /// `convolution`, `matrix`, `normalisation`, `elementwise`, `optimizer`, `copy`, `nccl_all_reduce`, …, `other`.
     pub family: String,
-    /// How many kernels, copies and memsets.
+    /// Number of kernels, copies and memsets.
     pub calls: u64,
-    /// How long.
+    /// Time.
     pub total_ns: u64,
-    /// Share of all families, in percent.
+    /// Share of all families in percent.
     pub percent: f64,
 }
 
 /// One GPU's time between the first and the last activity of any GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuTime {
-    /// Which GPU.
+    /// GPU index.
     pub gpu: i64,
-    /// At least one kernel, copy or memset ran.
+    /// Time in which at least one kernel, copy or memset ran.
     pub busy_ns: u64,
-    /// Nothing ran.
+    /// Time in which nothing ran.
     pub idle_ns: u64,
-    /// A kernel of NCCL or a copy between GPUs ran.
+    /// Time in which an NCCL kernel or a copy between GPUs ran.
     pub comm_ns: u64,
-    /// That part of `comm_ns` in which something else ran too.
+    /// Part of `comm_ns` in which other work ran too.
     pub overlap_ns: u64,
-    /// By how much its time outside communication differs from the mean over GPUs, as a fraction of that mean.
+    /// Deviation of its time outside communication from the mean over GPUs, as a fraction of that mean.
     pub imbalance: f64,
 }
 
-/// A pause in which nothing ran on a GPU.
+/// A gap in which nothing ran on a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// Which GPU.
+    /// GPU index.
     pub gpu: i64,
-    /// When, from the report's start.
+    /// Start, from the start of the report.
     pub start_ns: i64,
-    /// How long.
+    /// Time.
     pub length_ns: u64,
-    /// What the host did meanwhile: `load`, `loader_start_up`, `between_epochs`, `synchronise`, `launch`,
-    /// `other_call` (other CUDA calls), `host` (no CUDA call: code of its own, or waiting).
+    /// What the host did during the gap: `load`, `loader_start_up`, `between_epochs`, `synchronise`, `launch`,
+    /// `other_call` (other CUDA calls), `host` (no CUDA call: host code, or waiting).
     pub cause: String,
-    /// The CUDA calls that the GPU's processes were in for the longest time, at most three.
+    /// The CUDA calls in which the GPU's processes spent the most time, at most three.
     pub host: Vec<HostCall>,
 }
 
-/// A CUDA call during a pause.
+/// A CUDA call during a gap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostCall {
     /// The call.
     pub name: String,
-    /// For how much of the pause, summed over threads.
+    /// Time within the gap, summed over threads.
     pub total_ns: u64,
 }
 
@@ -239,13 +239,13 @@ pub struct HostCall {
 pub struct Metric {
     /// `host_to_device`, `cuda_launch_kernel`, …
     pub key: String,
-    /// As the papers print it.
+    /// Name as the papers print it.
     pub name: String,
-    /// What it means.
+    /// Meaning.
     pub help: String,
-    /// How often.
+    /// Count.
     pub calls: u64,
-    /// How long, summed over GPUs and threads.
+    /// Time, summed over GPUs and threads.
     pub seconds: f64,
     /// `Time (%)` of the nsys report that lists it.
     pub percent_of_report: f64,
@@ -262,17 +262,17 @@ pub struct Transfer {
     pub from: String,
     /// `host` or `gpu N`.
     pub to: String,
-    /// How many.
+    /// Count.
     pub count: u64,
-    /// How much.
+    /// Bytes.
     pub bytes: u64,
-    /// How long.
+    /// Time.
     pub total_ns: u64,
-    /// Bytes a second while copying; none where that took no time.
+    /// Bytes per second while copying; none if no time passed.
     pub bytes_per_s: Option<f64>,
 }
 
-/// What a report shows of factors.
+/// Evidence of factors in a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// By the memory that copies to the GPUs read.
@@ -287,18 +287,18 @@ pub struct Proof {
     pub graphs: GraphProof,
 }
 
-/// Copies from the host to GPUs by the memory they read.
+/// Host-to-device copies by source memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PinProof {
     /// Copies from pageable memory.
     pub pageable_count: u64,
-    /// Their bytes.
+    /// Bytes of these.
     pub pageable_bytes: u64,
     /// Copies from pinned memory.
     pub pinned_count: u64,
-    /// Their bytes.
+    /// Bytes of these.
     pub pinned_bytes: u64,
-    /// `pinned` or `pageable`, by most of the bytes; `none` without copies.
+    /// `pinned` or `pageable`, whichever has more bytes; `none` without copies.
     pub seen: String,
 }
 
@@ -309,7 +309,7 @@ pub struct LayoutProof {
     pub nchw_ns: u64,
     /// Time of kernels for NHWC.
     pub nhwc_ns: u64,
-    /// Kernels that turn one into the other: libraries do so where a tensor is not in the order they want.
+    /// Kernels that convert between the two: libraries run them if a tensor is not in the layout they need.
     pub conversions: u64,
     /// `nchw`, `nhwc`, or `unknown`.
     pub seen: String,
@@ -320,12 +320,12 @@ pub struct LayoutProof {
 pub struct PrecisionProof {
     /// Time by precision: `fp64`, `fp32`, `tf32`, `fp16`, `bf16`.
     pub by_precision_ns: BTreeMap<String, u64>,
-    /// Of the lowered precisions (tf32, fp16, bf16) the one with the most time if it has 5 % of all: libraries do not
-    /// lower it unasked, and have no such kernels for all shapes. Else the one with the most time, or `unknown`.
+    /// The reduced precision (tf32, fp16, bf16) with the most time, if that is at least 5 % of all: libraries do not
+    /// reduce precision unasked, and lack such kernels for some shapes. Else the precision with the most time, or `unknown`.
     pub seen: String,
 }
 
-/// What each process did on each GPU.
+/// Work of each process on each GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StrategyProof {
     /// Processes that used a GPU.
@@ -334,21 +334,21 @@ pub struct StrategyProof {
     pub gpus: usize,
     /// By process and GPU.
     pub ranks: Vec<RankProof>,
-    /// `single`, `dp` (one process, several GPUs), `ddp` (a process each, gradients all-reduced), `sharded` (gathered
-    /// and scattered), `independent` (a process each, no collectives), `none`.
+    /// `single`, `dp` (one process, several GPUs), `ddp` (one process per GPU, gradients all-reduced), `sharded` (gathered
+    /// and scattered), `independent` (one process per GPU, no collectives), `none`.
     pub seen: String,
 }
 
-/// What one process did on one GPU.
+/// Work of one process on one GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankProof {
-    /// Which process, counted from 0.
+    /// Process index, from 0.
     pub process: usize,
-    /// Which GPU.
+    /// GPU index.
     pub gpu: i64,
     /// Its kernels.
     pub kernels: u64,
-    /// What it copied from the host to the GPU.
+    /// Host-to-device copies.
     pub host_to_device_bytes: u64,
     /// NCCL's kernels by collective.
     pub collectives: BTreeMap<String, u64>,
@@ -366,7 +366,7 @@ pub struct GraphProof {
 }
 
 impl Trace {
-    /// What it shows of a run's factors. A window that closed before a graph could be captured says nothing of graphs.
+    /// Evidence of a run's factors. A window that ends before a graph can be captured has none of graphs.
     fn evidence(&self, levels: &Levels) -> Vec<Evidence> {
         let mut evidence = self.proof.evidence(levels);
         let steps = self.nvtx.iter().find(|range| range.name == "step").map_or(0, |range| range.statistics.calls);
@@ -377,7 +377,7 @@ impl Trace {
         evidence
     }
 
-    /// What is kept of the report in a session. `levels` are those that its run was planned with, where it has one.
+    /// The summary that a session keeps. `levels` are the planned levels of its run, if it has one.
     pub fn summary(&self, file: &str, levels: Option<&Levels>) -> TraceSummary {
         let metric = |metric: &Metric| TraceMetric {
             key: metric.key.clone(),

@@ -4,30 +4,30 @@ use serde::{Deserialize, Serialize};
 
 use super::TraceError;
 
-/// A part of a report, in seconds from its start. An event belongs to the window in which it starts, so that
-/// windows which divide a report share out its counts and totals; busy and idle times are cut at the window's ends.
+/// A part of a report, in seconds from its start. An event belongs to the window in which it starts:
+/// adjacent windows partition its counts and totals. Busy and idle times are cut at the window's ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// From here, inclusive; by default from the start.
+    /// Start, inclusive; by default the start of the report.
     pub from_s: Option<f64>,
-    /// To here, exclusive; by default to the end.
+    /// End, exclusive; by default the end of the report.
     pub to_s: Option<f64>,
 }
 
 impl Window {
-    /// Whether it is the whole report.
+    /// Whether it covers the whole report.
     pub fn is_whole(&self) -> bool {
         self.from_s.is_none() && self.to_s.is_none()
     }
 
-    /// Its limits on the report's clock, when the report begins at `begin_ns`.
+    /// Its limits on the report's clock; the report begins at `begin_ns`.
     pub(super) fn limits(&self, begin_ns: i64) -> Result<Limits, TraceError> {
         let from_s = self.from_s.unwrap_or(0.0);
         let to_s = self.to_s.unwrap_or(f64::INFINITY);
         if !(from_s >= 0.0 && from_s < to_s) {
             return Err(TraceError::Window { from_s, to_s });
         }
-        // The cast saturates, which is what an end beyond all clocks means.
+        // The cast saturates: an end beyond the clock means the end.
         let at = |seconds: f64| begin_ns.saturating_add((seconds * 1e9).round() as i64);
         Ok(Limits { from: self.from_s.map_or(i64::MIN, at), to: self.to_s.map_or(i64::MAX, at) })
     }
@@ -45,14 +45,14 @@ impl Limits {
         self.from <= start && start < self.to
     }
 
-    /// The part of a time span within; none where it is empty.
+    /// Intersection with a time span; none if empty.
     pub fn clip(self, (start, end): (i64, i64)) -> Option<(i64, i64)> {
         let clipped = (start.max(self.from), end.min(self.to));
         (clipped.0 < clipped.1).then_some(clipped)
     }
 }
 
-/// From where the first of two time spans starts to where the last ends.
+/// The smallest span that contains two time spans.
 pub(super) fn union(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),

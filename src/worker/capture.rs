@@ -1,4 +1,4 @@
-//! The part of a run that a profiler records, where its plan wants only a part.
+//! The profiler window: the part of a run that is recorded if the plan asks for a part.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use multicard::protocol::CAPTURE_RANGE;
 use crate::report::Stop;
 use crate::shim::Recording;
 
-/// A profiler that was told by one rank begins in the others a little later.
+/// Delay after which a profiler started by one rank records the others too.
 const SPREAD: Duration = Duration::from_millis(300);
 
-/// Opens and closes the window. A profiler watches all ranks, so the first of them tells it.
+/// Opens and closes the window. A profiler records all ranks, so the first rank controls it.
 pub struct CaptureWindow {
     capture: Capture,
     tells: bool,
@@ -20,14 +20,14 @@ pub struct CaptureWindow {
 }
 
 impl CaptureWindow {
-    /// For a rank of a run that is traced so, or not at all.
+    /// The window of a rank's run; does nothing if the run has none.
     pub fn new(capture: Option<Capture>, rank: u32) -> Self {
         let (capture, tells) = (capture.unwrap_or_default(), rank == 0);
         let recording = (tells && matches!(capture, Capture::First { .. })).then(|| Recording::start(CAPTURE_RANGE));
         Self { capture, tells, begun: Instant::now(), recording }
     }
 
-    /// A step is about to be given to the device; steps count from 1. `meet` waits for the device and for the other ranks, so
+    /// Called before a step is launched; steps count from 1. `meet` waits for the device and for the other ranks, so
     /// that the window holds whole steps, and no rank's kernels wait for another that waits for the profiler.
     pub fn before_step(&mut self, step: u64, mut meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
         if let Capture::Steps { first, .. } = self.capture
@@ -43,13 +43,13 @@ impl CaptureWindow {
         Ok(())
     }
 
-    /// A step was given to the device.
+    /// Called after a step was launched.
     pub fn after_step(&mut self, step: u64, mut meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
         match self.capture {
             Capture::First { seconds } => {
                 let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
                 if let Some(recording) = self.recording.take_if(|_| self.begun.elapsed() >= limit) {
-                    // The other ranks know nothing of this rank's clock and go on.
+                    // The other ranks do not know this rank's clock and go on.
                     recording.end_beside();
                 }
             }

@@ -1,7 +1,7 @@
-//! Times and losses of steps, without making the device wait.
+//! Times and losses of steps, measured without stalling the device.
 //!
-//! On a GPU each step's end is an event, and its loss is copied to page-locked memory without blocking; both are read
-//! when the device has come that far. On the CPU a step is over when its call returns.
+//! On a GPU, the end of each step is a CUDA event and its loss is copied to page-locked memory asynchronously; both are read
+//! once the device has reached them. On the CPU a step ends when its call returns.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -10,41 +10,41 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::shim::{self, cuda};
 
-/// Steps that the host may be ahead of the device. Launches alone fill the driver's queue after about two.
+/// Maximum number of steps by which the host runs ahead of the device. Launches alone fill the driver's queue after about two.
 const AHEAD: usize = 16;
 
-/// A step that was given to the device.
+/// A launched step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepInfo {
     /// Counted over the run, from 1.
     pub step: u64,
-    /// How long the host waited for the batch.
+    /// Time that the host waited for the batch.
     pub load_wait_s: f64,
-    /// Units in the batch: images, tokens, or what else the workload counts.
+    /// Units in the batch: images, tokens.
     pub units: u32,
 }
 
-/// A step that is over.
+/// A completed step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepDone {
     /// Which.
     pub info: StepInfo,
-    /// From the end of the step before.
+    /// Time since the end of the previous step.
     pub duration_s: f64,
-    /// The loss, not scaled, and what the optimizer measured.
+    /// The unscaled loss, and the measures of the optimizer.
     pub seen: Vec<f64>,
 }
 
 /// The clock of one rank's steps.
 pub enum StepClock {
-    /// The host's own.
+    /// The host's clock, for CPUs.
     Host {
-        /// The end of the step before.
+        /// End of the previous step.
         last: Instant,
-        /// Steps not yet asked for.
+        /// Completed steps that were not fetched yet.
         done: VecDeque<StepDone>,
     },
-    /// The GPU's.
+    /// The GPU's clock.
     Cuda(CudaClock),
 }
 
@@ -57,7 +57,7 @@ impl StepClock {
         Ok(Self::Host { last: Instant::now(), done: VecDeque::new() })
     }
 
-    /// Begins to measure: the next step lasts from here.
+    /// Starts the clock: the next step is measured from here.
     pub fn begin(&mut self) -> Result<(), TchError> {
         match self {
             Self::Host { last, .. } => {
@@ -82,7 +82,7 @@ impl StepClock {
         }
     }
 
-    /// The next step that is over; with `wait`, the next step.
+    /// The next completed step; with `wait`, waits for it.
     pub fn next_done(&mut self, wait: bool) -> Result<Option<StepDone>, TchError> {
         match self {
             Self::Host { done, .. } => Ok(done.pop_front()),
@@ -95,7 +95,7 @@ fn values(seen: &Tensor) -> Result<Vec<f64>, TchError> {
     Vec::try_from(&seen.f_reshape([-1])?.f_to_kind(Kind::Double)?)
 }
 
-/// A ring of steps on their way: one event more than losses, for a duration needs both ends.
+/// A ring of steps in flight: one event more than losses, as a duration needs both ends.
 pub struct CudaClock {
     events: Vec<cuda::Event>,
     seen: Vec<Tensor>,
@@ -134,7 +134,7 @@ impl CudaClock {
     fn next_done(&mut self, wait: bool) -> Result<Option<StepDone>, TchError> {
         let Some(&info) = self.pending.front() else { return Ok(None) };
         let end = self.event(self.first + 1);
-        // A full ring waits too: its oldest slot is about to be written again.
+        // A full ring waits too: its oldest slot is about to be reused.
         if wait || self.pending.len() == AHEAD {
             end.wait()?;
         } else if !end.is_done()? {

@@ -1,4 +1,4 @@
-//! The device of a rank: finding it, and what its memory was used for.
+//! The device of a rank and its peaks of memory.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use tch::{Device, TchError};
 use crate::report::Stop;
 use crate::shim::cuda;
 
-/// What a rank computes on.
+/// The device or devices of a rank.
 #[derive(Clone, Debug)]
 pub struct RankDevice {
-    /// As libtorch names it; the first one of several.
+    /// The device, or the first of several.
     pub device: Device,
-    /// All of them: a model is put on each.
+    /// All devices: each has a model.
     pub devices: Vec<Device>,
-    /// As the log names it.
+    /// Its name in the log.
     pub described: protocol::Device,
 }
 
-/// Whether CUDA can be used by this process. The first thing that is done with libtorch.
+/// Whether this process can use CUDA. Must be the first use of libtorch.
 pub fn cuda_state() -> CudaState {
     match cuda::open() {
         Ok(()) => CudaState::Available,
@@ -48,7 +48,7 @@ impl RankDevice {
         Ok(Self { device: Device::Cuda(0), devices, described })
     }
 
-    /// Waits until the device has done everything it was told.
+    /// Waits for all work launched on the device.
     pub fn synchronize(&self) -> Result<(), TchError> {
         if self.device.is_cuda() { cuda::synchronize() } else { Ok(()) }
     }
@@ -64,18 +64,18 @@ impl RankDevice {
         })
     }
 
-    /// At most allocated since the last call, in bytes.
+    /// Peak of allocated bytes since the last call.
     pub fn allocated(&self) -> Result<u64, TchError> {
         Ok(self.peaks()?[0])
     }
 
-    /// At most allocated, reserved and active since the last call, in bytes. On the CPU, the process's resident memory
+    /// Peaks of allocated, reserved and active bytes since the last call. On the CPU, resident memory of the process
     /// stands for all three.
     fn peaks(&self) -> Result<[u64; 3], TchError> {
         if self.device.is_cuda() {
             let peaks = (0..self.devices.len()).map(|index| cuda::memory_peaks(index, true));
             let peaks = peaks.collect::<Result<Vec<_>, _>>()?;
-            // Memory is short where the most is needed.
+            // The fullest device limits the run.
             let most = |of: fn(&cuda::MemoryPeaks) -> u64| peaks.iter().map(of).max().unwrap_or(0);
             return Ok([
                 most(|peaks| peaks.allocated_bytes),

@@ -1,8 +1,8 @@
-//! Quick mode in a rank: finds out when steps are steady and when they are enough, and keeps all ranks at the same step.
+//! Quick mode in a rank: decides when steps are steady and when there are enough, and keeps all ranks at the same step.
 //!
-//! The first rank judges, at the ends of blocks of steps whose lengths all ranks know. What it finds takes effect at the end of the
-//! next block, so that the others find its word there without waiting; it travels as a mark in the ranks' folder, and no step has a
-//! collective more.
+//! The first rank decides at the ends of blocks of steps whose lengths all ranks know. A decision takes effect at the end of the
+//! next block, so that the others find it without waiting. It is a mark file in the ranks' folder: no step has an additional
+//! collective.
 
 use multicard::analysis::{has_warmed_up, relative_half_width};
 
@@ -13,14 +13,14 @@ use crate::report::Stop;
 const BLOCK: u64 = 8;
 const BLOCK_SHARE: u64 = 8;
 
-/// What holds from a block's end on.
+/// The state from the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Steps are still warm-up.
     WarmUp,
     /// Steps count.
     Steady,
-    /// There is no further step.
+    /// The run ends.
     Stop,
 }
 
@@ -28,9 +28,9 @@ impl Verdict {
     const ALL: [Self; 3] = [Self::WarmUp, Self::Steady, Self::Stop];
 }
 
-/// The course of a quick run.
+/// State of a quick run.
 pub struct Quick {
-    /// What the mean step must be known to: half its interval, as a share.
+    /// Required precision of the mean step: half its interval, as a share.
     precision: f64,
     /// The warm-up ends here at the latest, so that short runs have steady steps.
     latest_warm_up: u64,
@@ -38,7 +38,7 @@ pub struct Quick {
     durations_s: Vec<f64>,
     /// The epoch of the last step seen.
     epoch: u32,
-    /// Blocks that are over.
+    /// Completed blocks.
     blocks: u64,
     /// In effect.
     now: Verdict,

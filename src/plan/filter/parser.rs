@@ -4,7 +4,7 @@ use super::{Comparison, Filter, FilterError, Known, Operand, Term};
 use crate::plan::Level;
 use crate::plan::problem::{quoted as shown, suggestion};
 
-/// Parentheses and `not` within each other beyond this are refused.
+/// Maximum nesting of parentheses and `not`.
 const DEEPEST: usize = 64;
 
 /// A word that joins terms or negates one.
@@ -26,7 +26,7 @@ impl Keyword {
     }
 }
 
-/// A sign or a text of a filter.
+/// A token of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Open,
@@ -35,11 +35,11 @@ pub(super) enum Token {
     Text { text: String, quoted: bool },
 }
 
-/// A token with the places of its first character and of the one behind its last.
+/// A token with the positions of its first character and of the one after its last.
 pub(super) type Placed = ((usize, usize), Token);
 
 impl Token {
-    /// The tokens of a text; where quotes do not end, the place at which they begin.
+    /// The tokens of a text; the error is the position of an unclosed quote.
     pub(super) fn all(text: &str) -> Result<Vec<Placed>, usize> {
         let letters: Vec<char> = text.chars().collect();
         let mut tokens = Vec::new();
@@ -78,7 +78,7 @@ impl Token {
         Ok(tokens)
     }
 
-    /// What it looks like, for messages.
+    /// The token as shown in messages.
     fn name(&self) -> String {
         match self {
             Self::Open => "\"(\"".to_owned(),
@@ -94,7 +94,7 @@ fn comparison_at(letters: &[char], at: usize) -> Option<Comparison> {
     Comparison::ALL.into_iter().find(|(_, sign)| begins(sign)).map(|(comparison, _)| comparison)
 }
 
-/// What stands in quotes, and the place behind them; none where they do not end.
+/// Quoted text and the position after it; none if the quote is not closed.
 fn quoted_text(letters: &[char], start: usize) -> Option<(String, usize)> {
     let quote = letters[start];
     let mut text = String::new();
@@ -114,7 +114,7 @@ fn quoted_text(letters: &[char], start: usize) -> Option<(String, usize)> {
     }
 }
 
-/// Reads tokens into terms. What is unfinished is no term (`None`) while it is typed, and an error otherwise.
+/// Parses tokens into terms. Unfinished input is ignored (`None`) while typing, and an error otherwise.
 pub(super) struct Parser<'a> {
     tokens: Vec<Placed>,
     at: usize,
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         known: Option<&'a [(&'a str, Known<'a>)]>,
     ) -> Result<Self, FilterError> {
         let tokens = Token::all(text).or_else(|start| {
-            // While a quoted value is typed, what there is of it counts.
+            // While a quoted value is being typed, its beginning counts.
             let quote = text.chars().nth(start).filter(|_| typing);
             let closed = quote.and_then(|quote| Token::all(&format!("{text}{quote}")).ok());
             closed.ok_or_else(|| error(start, "a quote that does not end", "close it, or put it in other quotes"))
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
         let term = self.either(0)?;
         match self.peek() {
             None => Ok(Filter(term)),
-            // Only a parenthesis ends what stands outside of parentheses.
+            // Outside parentheses, only an extra one ends the input early.
             Some(_) => Err(self.error("\")\" without \"(\" before it", "take it away, or put it in quotes")),
         }
     }
@@ -179,7 +179,7 @@ impl<'a> Parser<'a> {
         error(self.tokens.get(self.at).map_or(self.end, |((start, _), _)| *start), found, remedy)
     }
 
-    /// Nothing, where something must stand: fine at the end of what is being typed.
+    /// A missing term: accepted at the end of a filter that is being typed.
     fn missing(&self, what: &str) -> Read {
         let found = match self.peek() {
             None if self.typing => return Ok(None),
@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
     }
 
     fn group(&mut self, depth: usize) -> Read {
-        // Values of one key side by side are values of which one must hold: they gather behind the first of them.
+        // Values of one key side by side are alternatives: they are grouped at the first of them.
         let mut terms: Vec<(Option<String>, Vec<Term>)> = Vec::new();
         let first = self.at;
         while !matches!(self.keyword(), Some(Keyword::And | Keyword::Or))
@@ -280,8 +280,8 @@ impl<'a> Parser<'a> {
         Ok(Some(Term::Word(text.to_lowercase())))
     }
 
-    /// What follows a key and its comparison. A value that touches the comparison is one whatever it says; after a space
-    /// a keyword or the key of another pair says that the value is missing.
+    /// Parses what follows a key and its comparison. Text right after the sign is always a value; after a space,
+    /// a keyword or the key of another pair means that the value is missing.
     fn pair(&mut self, start: usize, key: String, comparison: Comparison) -> Read {
         let touches = self.tokens.get(self.at).is_some_and(|((from, _), _)| self.tokens[self.at - 1].0.1 == *from);
         let another = self.keyword().is_some() || self.is_key();
@@ -314,7 +314,7 @@ impl<'a> Parser<'a> {
         Ok(Some(Term::Pair(key, comparison, value)))
     }
 
-    /// Refuses keys and levels that are not known; the parser stands at the value.
+    /// Rejects unknown keys and levels; the parser is at the value.
     fn check(
         &self,
         start: usize,
