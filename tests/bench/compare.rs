@@ -35,7 +35,7 @@ fn compare(repeats: u32) {
     let mut requests = Vec::new();
     let (shown_ms, _) = timed_ms(|| state.execute(Command::Show(Screen::Compare), &context, &mut requests));
     println!("taken over in {taken_ms:.2} ms, screen changed in {shown_ms:.2} ms");
-    for form in Form::ALL {
+    for &form in Form::ALL {
         let start = Instant::now();
         let command = Command::Compare(CompareCommand::Form(form));
         let (mut longest_ms, _) = timed_ms(|| state.execute(command, &context, &mut requests));
