@@ -9,7 +9,9 @@ use super::number::capitalised;
 use super::paper::Origin;
 use super::ratio::finished;
 use super::study::Study;
-use crate::analysis::{Cell, Recording, RunState, RunSummary, Source, environment_notes, held, outliers, varying};
+use crate::analysis::{
+    Cell, Recording, RunState, RunSummary, Setting, Source, environment_notes, held, outliers, varying,
+};
 use crate::plan::{Mode, Order, Plan};
 
 /// Facts of environments that the sentence on hardware tells, each with what is written around it.
@@ -85,7 +87,9 @@ fn design(cells: &[Cell]) -> String {
             format!("{} ({})", setting.name, levels.join(", "))
         })
         .collect();
-    let held: Vec<String> = held(cells).iter().map(|(setting, level)| format!("{} {level}", setting.name)).collect();
+    let is_said = |setting: &Setting| ["data", "workload"].contains(&&*setting.key);
+    let held = held(cells).into_iter().filter(|(setting, _)| !is_said(setting));
+    let held: Vec<String> = held.map(|(setting, level)| format!("{} {level}", setting.name)).collect();
     let mut text = format!("{} of {} were measured", plural(cells.len(), "cell"), workloads.join("; "));
     if !varied.is_empty() {
         text += &format!(", which vary in {}", varied.join(", "));
@@ -240,7 +244,7 @@ fn marks(runs: &[&RunSummary]) -> String {
         );
     }
     let listed: Vec<String> = labels.iter().map(|(label, count)| format!("{label} ({count})")).collect();
-    format!("Of {}, so many are marked: {}", plural(runs.len(), "finished run"), listed.join(", "))
+    format!("Marks on {}: {}", plural(runs.len(), "finished run"), listed.join(", "))
 }
 
 /// What does not enter the values.
