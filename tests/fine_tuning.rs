@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 mod training;
 
-use training::{alone, rank_logs, run_command, text, wait_for};
+use training::{alone, run_command, text, wait_for};
 
 /// A small model, whose rows come in another order in each of two epochs.
 const PLAN: &str = r#"
@@ -36,32 +36,47 @@ save_every = 7
 "#;
 const STEPS: usize = 40;
 
-/// The events of a kind in the logs of all runs.
+/// The events of a kind in the logs of all ranks of all runs.
 fn events(session: &Path, kind: &str) -> Vec<Value> {
-    let lines = rank_logs(session);
+    let runs = fs::read_dir(session.join("runs")).into_iter().flatten().flatten();
+    let logs = runs.flat_map(|run| fs::read_dir(run.path()).into_iter().flatten().flatten());
+    let logs = logs.filter(|file| file.file_name().to_string_lossy().starts_with("rank-"));
+    let lines: Vec<String> = logs.filter_map(|log| fs::read_to_string(log.path()).ok()).collect();
     let events = lines.iter().flat_map(|log| log.lines()).filter_map(|line| serde_json::from_str::<Value>(line).ok());
     events.filter(|event| event["event"] == kind).collect()
 }
 
-/// The loss of each step, which is that of all runs that made it.
-fn losses(session: &Path) -> BTreeMap<u64, f64> {
+/// The loss of each step of each rank, which is that of all runs that made it.
+fn losses(session: &Path) -> BTreeMap<(u64, u64), f64> {
     let mut losses = BTreeMap::new();
     for step in events(session, "step") {
-        let (number, loss) = (step["step"].as_u64().unwrap(), step["loss"].as_f64().unwrap());
-        assert_eq!(*losses.entry(number).or_insert(loss), loss, "step {number} of two runs");
+        let (rank, number) = (step["rank"].as_u64().unwrap(), step["step"].as_u64().unwrap());
+        let loss = step["loss"].as_f64().unwrap();
+        assert_eq!(*losses.entry((rank, number)).or_insert(loss), loss, "step {number} of rank {rank} of two runs");
     }
     losses
 }
 
 #[test]
 fn a_killed_run_continues_with_the_losses_of_one_that_was_not() {
+    continues(PLAN, 1);
+}
+
+#[test]
+fn a_killed_run_of_sharded_ranks_continues_with_the_losses_of_one_that_was_not() {
+    // As many rows a rank, and as many steps.
+    continues(&PLAN.replace("rows = 40", "rows = 80\ngpus = 2"), 2);
+}
+
+/// Runs a plan to its end, and once more with a rank that is killed; compares losses, and what was trained.
+fn continues(plan: &str, ranks: usize) {
     let _alone = alone();
     let (whole, killed) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let (mut command, session) = run_command(&whole, PLAN);
+    let (mut command, session) = run_command(&whole, plan);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let expected = losses(&session);
-    assert_eq!(expected.len(), STEPS);
+    assert_eq!(expected.len(), STEPS * ranks);
     let adapters = |session: &Path| {
         let run = fs::read_dir(session.join("runs")).unwrap().map(|run| run.unwrap().path()).max().unwrap();
         assert!(!run.join("checkpoint").exists(), "a finished run keeps no checkpoint");
@@ -71,23 +86,23 @@ fn a_killed_run_continues_with_the_losses_of_one_that_was_not() {
     };
     let trained = adapters(&session);
 
-    let (mut command, session) = run_command(&killed, PLAN);
+    let (mut command, session) = run_command(&killed, plan);
     let mut child = command.spawn().unwrap();
-    let reached = || (losses(&session).keys().last()? > &15).then_some(());
+    let reached = || losses(&session).keys().any(|(_, step)| *step > 15).then_some(());
     wait_for(reached);
     let pid = events(&session, "started")[0]["pid"].as_u64().unwrap();
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    let (mut command, session) = run_command(&killed, PLAN);
+    let (mut command, session) = run_command(&killed, plan);
     let output = command.arg("--resume").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let warnings = events(&session, "warning");
     let told = warnings.iter().filter_map(|warning| warning["message"].as_str());
     assert!(told.into_iter().any(|told| told.contains("continues from step")), "{warnings:?}");
-    assert_eq!((events(&session, "started").len(), events(&session, "finished").len()), (2, 1));
+    assert_eq!((events(&session, "started").len(), events(&session, "finished").len()), (2 * ranks, ranks));
     assert_eq!(losses(&session), expected);
-    let again = events(&session, "step").len() - STEPS;
-    assert!(again <= 7, "{again} steps after the last checkpoint were made again");
+    let again = events(&session, "step").len() - STEPS * ranks;
+    assert!(again <= 7 * ranks, "{again} steps after the last checkpoint were made again");
     assert_eq!(adapters(&session), trained, "the same adapters, bit for bit");
 }
 

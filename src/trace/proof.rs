@@ -198,14 +198,19 @@ impl Proof {
             add("precision", level, seen, in_effect);
         }
         let strategy = &self.strategy;
-        if let Some(level) = asked("strategy")
+        let key = if asked("strategy").is_some() { "strategy" } else { "sharding" };
+        if let Some(level) = asked(key)
             && strategy.seen != "none"
         {
-            let family = if level.starts_with("ddp") { "ddp" } else { level.as_str() };
+            let family = match level.as_str() {
+                "fsdp" => "sharded",
+                ddp if ddp.starts_with("ddp") => "ddp",
+                other => other,
+            };
             let seen = format!("{}: {} processes on {} GPUs", strategy.seen, strategy.processes, strategy.gpus);
             // On one GPU all strategies are the same.
             let in_effect = family == strategy.seen || strategy.gpus == 1 && asked("gpus").as_deref() == Some("1");
-            add("strategy", level, seen, in_effect);
+            add(key, level, seen, in_effect);
         }
         if let Some(level) = asked("gpus")
             && strategy.gpus > 0

@@ -13,7 +13,6 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::shim;
 
-const TENSORS: &str = "state.safetensors";
 const PROGRESS: &str = "progress.json";
 
 /// How far a run came.
@@ -50,12 +49,12 @@ impl Checkpoint {
         Ok(Some(Self { folder: folder.clone(), run, step }))
     }
 
-    /// Gives tensors the values that were kept under their names.
+    /// Gives tensors the values that were kept under their names: those of a rank that holds a part, or of all.
     ///
     /// # Errors
     /// A tensor that is not there or has another shape.
-    pub fn restore(&self, tensors: &[(String, Tensor)]) -> Result<(), TchError> {
-        let path = self.folder.join(TENSORS);
+    pub fn restore(&self, part: Option<u32>, tensors: &[(String, Tensor)]) -> Result<(), TchError> {
+        let path = self.folder.join(tensors_file(part));
         let kept: HashMap<_, _> = Tensor::read_safetensors(&path)?.into_iter().collect();
         for (name, place) in tensors {
             let found = kept.get(name).filter(|found| found.size() == place.size());
@@ -68,25 +67,60 @@ impl Checkpoint {
     }
 }
 
-/// Keeps tensors after a step, in place of the checkpoint before. One that is not whole never counts.
-pub fn keep(job: &Job, step: u64, tensors: &[(String, Tensor)]) -> Result<(), String> {
-    let folder = job.folder.join(CHECKPOINT_FOLDER);
-    let (next, last) = (folder.with_extension("next"), folder.with_extension("last"));
-    let written = || {
-        let _ = fs::remove_dir_all(&next);
-        fs::create_dir_all(&next)?;
-        write(&next.join(TENSORS), tensors)?;
-        let progress = Progress { run: job.run.clone(), step };
-        fs::write(next.join(PROGRESS), serde_json::to_vec(&progress)?)?;
-        let _ = fs::remove_dir_all(&last);
-        if folder.exists() {
-            fs::rename(&folder, &last)?;
-        }
-        fs::rename(&next, &folder)?;
-        let _ = fs::remove_dir_all(&last);
-        std::io::Result::Ok(())
-    };
-    written().map_err(|error| format!("keeping a checkpoint in {} failed: {error}", folder.display()))
+/// Keeps the state after a step in place of the checkpoint before. One that is not whole never counts.
+///
+/// Rank 0 begins and ends it. Where ranks hold parts of the state, each writes its own in between; else rank 0 writes all of it.
+pub struct Keeper<'a> {
+    job: &'a Job,
+    step: u64,
+    folder: PathBuf,
+    next: PathBuf,
+}
+
+impl<'a> Keeper<'a> {
+    /// After this step.
+    pub fn new(job: &'a Job, step: u64) -> Self {
+        let folder = job.folder.join(CHECKPOINT_FOLDER);
+        Self { job, step, next: folder.with_extension("next"), folder }
+    }
+
+    /// Makes room.
+    pub fn begin(&self) -> Result<(), String> {
+        let _ = fs::remove_dir_all(&self.next);
+        self.told(fs::create_dir_all(&self.next))
+    }
+
+    /// Writes tensors: those of a rank that holds a part, or all.
+    pub fn write(&self, part: Option<u32>, tensors: &[(String, Tensor)]) -> Result<(), String> {
+        self.told(write(&self.next.join(tensors_file(part)), tensors))
+    }
+
+    /// Puts what was written in place of the checkpoint before.
+    pub fn end(&self) -> Result<(), String> {
+        let Self { job, step, folder, next } = self;
+        let last = folder.with_extension("last");
+        let ended = || {
+            let progress = Progress { run: job.run.clone(), step: *step };
+            fs::write(next.join(PROGRESS), serde_json::to_vec(&progress)?)?;
+            let _ = fs::remove_dir_all(&last);
+            if folder.exists() {
+                fs::rename(folder, &last)?;
+            }
+            fs::rename(next, folder)?;
+            let _ = fs::remove_dir_all(&last);
+            Ok(())
+        };
+        self.told(ended())
+    }
+
+    fn told(&self, outcome: std::io::Result<()>) -> Result<(), String> {
+        outcome.map_err(|error| format!("keeping a checkpoint in {} failed: {error}", self.folder.display()))
+    }
+}
+
+/// The file of all tensors, or of those of a rank.
+fn tensors_file(part: Option<u32>) -> String {
+    part.map_or_else(|| "state.safetensors".to_owned(), |rank| format!("state-{rank}.safetensors"))
 }
 
 /// Deletes the checkpoint of a run that is over.

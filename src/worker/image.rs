@@ -17,11 +17,12 @@ use multicard::plan::image::{DataSet, ImageSettings, Layout, Precision, Scenario
 use multicard::protocol::{Event, Evidence, FailureKind, Job};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
-use crate::parallel::Peers;
+use crate::module::Module;
+use crate::parallel::{Peers, Wrap};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
 use crate::shim::{Flags, Sgd};
-use crate::task::{self, Forward, Optimizer, Rank, Readings, Task};
+use crate::task::{self, Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use coverage::Coverage;
 use data::{Batch, Deal, Epoch, Loader, Mode, Shard};
@@ -93,9 +94,14 @@ impl Task for Image {
         "mobilenet_v2"
     }
 
-    fn module(&self, device: Device, weights: Kind) -> Result<MobileNetV2, TchError> {
+    fn wrap(&self) -> Option<Wrap> {
+        (self.settings.strategy == Strategy::Fsdp).then_some(Wrap::Units)
+    }
+
+    fn module(&self, device: Device, weights: Kind, made: Made) -> Result<MobileNetV2, TchError> {
         let ImageSettings { width_multiplier, layout, batch_norm, .. } = self.settings;
         let network = MobileNetV2::new(CLASSES, width_multiplier, device, weights, layout == Layout::Nhwc)?;
+        network.units().iter().try_for_each(|unit| made(unit))?;
         Ok(network.over_ranks(batch_norm))
     }
 
@@ -233,7 +239,7 @@ fn shard(settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Shard {
     let deal = match settings.strategy {
         Strategy::Ddp => Deal::Repeated,
         Strategy::DdpRr => Deal::RoundRobin,
-        Strategy::DdpDs | Strategy::Single | Strategy::Dp => Deal::Sampled,
+        Strategy::DdpDs | Strategy::Single | Strategy::Dp | Strategy::Fsdp => Deal::Sampled,
     };
     Shard { rank, world_size, deal }
 }

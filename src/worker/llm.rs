@@ -15,15 +15,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use multicard::dataset::text::{self, TextSet};
-use multicard::plan::llm::{Kernels, LlmData, LlmSettings, ModelConfig, Precision, Technique, Tf32};
+use multicard::plan::llm::{
+    FsdpWrap, Kernels, LlmData, LlmSettings, ModelConfig, Precision, Sharding, Technique, Tf32,
+};
 use multicard::protocol::{Event, Evidence, Job};
 use tch::{Device, Kind, TchError, Tensor};
 
 use crate::order::{Deal, Shard};
+use crate::parallel::Wrap;
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
 use crate::shim::{self, Flags};
-use crate::task::{Forward, Optimizer, Rank, Readings, Task};
+use crate::task::{Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use data::{TextBatch, TextData};
 use model::{IGNORED_LABEL, Llama, Options};
@@ -110,6 +113,10 @@ impl Task for Llm {
         self.settings.sharding.name()
     }
 
+    fn strategy_key(&self) -> &'static str {
+        Sharding::KEY
+    }
+
     fn flags(&self) -> Flags {
         let tf32_matmul = self.settings.tf32 == Tf32::All && self.settings.precision == Precision::Fp32;
         Flags { cudnn_benchmark: false, tf32_conv: false, tf32_matmul, deterministic: self.settings.deterministic }
@@ -123,16 +130,24 @@ impl Task for Llm {
         &self.config.name
     }
 
-    fn module(&self, device: Device, weights: Kind) -> Result<Llama, TchError> {
+    fn wrap(&self) -> Option<Wrap> {
+        (self.settings.sharding == Sharding::Fsdp).then_some(match self.settings.fsdp_wrap {
+            FsdpWrap::Block => Wrap::Inner,
+            FsdpWrap::MemoryEfficient => Wrap::Units,
+        })
+    }
+
+    fn module(&self, device: Device, weights: Kind, made: Made) -> Result<Llama, TchError> {
         let options = self.options();
         if options.fused && device.is_cuda() {
             shim::llama::use_cuda_kernels()?;
         }
-        let llama = Llama::new(&self.config, options, device, weights)?;
-        if let Some(checkpoint) = &self.checkpoint {
-            llama.load(checkpoint)?;
-        }
-        Ok(llama)
+        Llama::new(&self.config, options, device, weights, &mut |unit| {
+            if let Some(checkpoint) = &self.checkpoint {
+                checkpoint.copy_to(&unit.weights)?;
+            }
+            made(&unit.parameters)
+        })
     }
 
     fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError> {
@@ -178,6 +193,11 @@ impl Task for Llm {
             return self.preference(forward, inputs);
         }
         forward.run(inputs)?.f_sum(Kind::Float)?.f_div(&counted(&inputs[1])?)
+    }
+
+    fn counted(&self, inputs: &Vec<Tensor>) -> Result<Option<Tensor>, TchError> {
+        // Each rank has as many pairs.
+        if self.prefers() { Ok(None) } else { counted(&inputs[1]).map(Some) }
     }
 
     fn totals(&self, device: Device) -> Result<Totals, TchError> {
@@ -239,4 +259,4 @@ impl Task for Llm {
 
 #[cfg(test)]
 #[path = "llm/task_tests.rs"]
-mod tests;
+pub mod tests;

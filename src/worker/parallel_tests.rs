@@ -8,18 +8,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 
-use multicard::plan::image::{ImageSettings, Layout};
+use multicard::plan::image::{ImageSettings, Layout, Strategy as Level};
 use tch::Kind;
 
 use super::*;
 use crate::image::testing::{channels_last, settings};
 use crate::image::{Image, frozen};
+use crate::llm::tests as llm;
 use crate::trainer::Trainer;
 
 /// Tells a process which part it has: task, rank, world size, folder, in which it meets the others and saves what it found.
 const PART_VARIABLE: &str = "MULTICARD_TEST_PART";
 const STEPS: usize = 4;
 const IMAGES: i64 = 12;
+/// Enough for four ranks with two micro-batches each.
+const ROWS: i64 = 24;
 
 /// The processes of one task, over `world_size` ranks, and what each of them found, by name.
 fn run(task: &str, world_size: u32) -> Vec<Vec<(String, Tensor)>> {
@@ -61,6 +64,16 @@ fn part_of_another_test() {
             let found = train(1, Some(&peers));
             (Some(peers), found)
         }
+        "shards" => {
+            let peers = join();
+            let found = train_shards(&peers);
+            (Some(peers), found)
+        }
+        "ddp" | "fsdp" => {
+            let peers = (world_size > 1).then(join);
+            let found = fine_tune(task, peers.as_ref());
+            (peers, found)
+        }
         "norm" => {
             let peers = join();
             let found = normalise(Some(&peers));
@@ -81,6 +94,42 @@ fn part(tensor: &Tensor, peers: Option<&Rc<Peers>>) -> Tensor {
     tensor.narrow(0, peers.map_or(0, |peers| i64::from(peers.rank)) * length, length)
 }
 
+/// This rank's images and labels.
+fn images(peers: Option<&Rc<Peers>>) -> [Tensor; 2] {
+    tch::manual_seed(7);
+    let images = part(&Tensor::randn([IMAGES, 3, 32, 32], (Kind::Float, Device::Cpu)), peers);
+    [channels_last(&images), part(&Tensor::randint(10, [IMAGES], (Kind::Int64, Device::Cpu)), peers)]
+}
+
+/// The tensors as one.
+fn flat(tensors: &[Tensor]) -> Tensor {
+    Tensor::cat(&tensors.iter().map(|tensor| tensor.detach().reshape([-1])).collect::<Vec<_>>(), 0)
+}
+
+/// Whether no memory stands behind a tensor that has elements.
+fn is_freed(tensor: &Tensor) -> bool {
+    // What is left is its place within nothing.
+    (tensor.data_ptr() as usize) < tensor.numel() * 8 + (1 << 24)
+}
+
+/// The same steps as `train`, by ranks that each hold a part of the model. Losses, and on rank 0 the weights.
+fn train_shards(peers: &Rc<Peers>) -> Vec<(String, Tensor)> {
+    frozen::ALL.store(true, Ordering::Relaxed);
+    let settings = ImageSettings { layout: Layout::Nhwc, learning_rate: 0.5, strategy: Level::Fsdp, ..settings() };
+    let mut trainer = Trainer::new(Image::with(settings), &[Device::Cpu], Some(peers), 1, false).unwrap();
+    let batch = images(Some(peers));
+    let losses: Vec<_> = (0..STEPS).map(|_| trainer.step(&batch).unwrap()).collect();
+    assert!(trainer.module().parameters().iter().all(is_freed), "whole tensors are given back after each step");
+    let (seen, in_effect) = trainer.strategy().held().unwrap().unwrap();
+    assert!(in_effect, "{seen}");
+    trainer.finish().unwrap();
+    let mut found = vec![("losses".into(), Tensor::stack(&losses, 0))];
+    if peers.rank == 0 {
+        found.push(("weights".into(), flat(&trainer.module().parameters())));
+    }
+    found
+}
+
 /// Some steps on one batch. Losses, the last gradients and weights.
 fn train(devices: usize, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
     frozen::ALL.store(true, Ordering::Relaxed);
@@ -90,19 +139,76 @@ fn train(devices: usize, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
     // Ranks begin with other weights, which rank 0's replace.
     let (task, seed) = (Image::with(settings), 1 + u64::from(rank));
     let mut trainer = Trainer::new(task, &vec![Device::Cpu; devices], peers, seed, false).unwrap();
-    tch::manual_seed(7);
-    let images = part(&Tensor::randn([IMAGES, 3, 32, 32], (Kind::Float, Device::Cpu)), peers);
-    let labels = part(&Tensor::randint(10, [IMAGES], (Kind::Int64, Device::Cpu)), peers);
-    let batch = [channels_last(&images), labels];
+    let batch = images(peers);
     let losses: Vec<_> = (0..STEPS).map(|_| trainer.step(&batch).unwrap()).collect();
-    let flat = |tensors: Vec<Tensor>| Tensor::cat(&tensors.iter().map(|t| t.reshape([-1])).collect::<Vec<_>>(), 0);
     let parameters = trainer.module().parameters();
     assert_eq!(trainer.optimizer().relaid(), 0);
     vec![
         ("losses".into(), Tensor::stack(&losses, 0)),
-        ("gradients".into(), flat(parameters.iter().map(Tensor::grad).collect())),
-        ("weights".into(), flat(parameters.iter().map(Tensor::detach).collect())),
+        ("gradients".into(), flat(&parameters.iter().map(Tensor::grad).collect::<Vec<_>>())),
+        ("weights".into(), flat(&parameters)),
     ]
+}
+
+/// Ways to fine-tune, each of which gives the losses of one process when ranks share its batch.
+const TUNED: &[&[(&str, &str)]] = &[
+    &[("learning_rate", "0.02"), ("kernels", "fused")],
+    &[("learning_rate", "0.02"), ("gradient_accumulation", "2"), ("activation_checkpointing", "on")],
+    &[("technique", "full")],
+    &[("technique", "full"), ("kernels", "fused"), ("gradient_accumulation", "2")],
+    &[("precision", "bf16"), ("learning_rate", "0.02")],
+    &[("technique", "dpo"), ("learning_rate", "0.02")],
+];
+
+/// Steps over this rank's rows of two batches, in each way: losses weighed by tokens or pairs, norms of gradients, the loss of an evaluation
+/// of which ranks have different shares, and on rank 0 what was trained.
+fn fine_tune(sharding: &str, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
+    let mut found = Vec::new();
+    for (index, changed) in TUNED.iter().enumerate() {
+        let wrap = if index % 2 == 0 { "block" } else { "memory_efficient" };
+        let changed = [*changed, &[("gpus", "2"), ("sharding", sharding), ("fsdp_wrap", wrap)]].concat();
+        let mut trainer = llm::trainer_beside(peers, Device::Cpu, &changed);
+        let whole = [llm::batch(Device::Cpu, ROWS, 10), llm::batch(Device::Cpu, ROWS, 14)];
+        let mut steps = Vec::new();
+        for step in 0..6 {
+            let batch: Vec<_> = whole[step % 2].iter().map(|tensor| part(tensor, peers)).collect();
+            let seen = trainer.step(&batch).unwrap().to_kind(Kind::Double);
+            let tokens = match changed.contains(&("technique", "dpo")) {
+                true => Tensor::from(batch[1].size()[0] as f64),
+                false => batch[1].narrow(1, 1, batch[1].size()[1] - 1).ge(0).sum(Kind::Double),
+            };
+            steps.push(Tensor::stack(&[seen.get(0) * &tokens, tokens, seen.get(seen.size()[0] - 1)], 0));
+        }
+        found.push((format!("steps.{index}"), Tensor::stack(&steps, 0)));
+        let mut batches = vec![whole[0].iter().map(|tensor| part(tensor, peers)).collect()];
+        if peers.is_none_or(|peers| peers.rank == 0) {
+            batches.push(whole[1].iter().map(Tensor::shallow_clone).collect::<Vec<_>>());
+        }
+        let (mut totals, mut batches) = (trainer.totals().unwrap(), batches.into_iter());
+        loop {
+            let batch = batches.next();
+            if !trainer.goes_on(batch.is_some()).unwrap() {
+                break;
+            }
+            match batch {
+                Some(batch) => trainer.evaluate(&batch, &mut totals).unwrap(),
+                None => trainer.evaluate_nothing().unwrap(),
+            }
+        }
+        let score = trainer.score(&totals).unwrap();
+        found.push((format!("test.{index}"), Tensor::from_slice(&[score[0].1, score[1].1])));
+        let held = trainer.strategy().held().unwrap();
+        assert_eq!(held.is_some(), peers.is_some() && sharding == "fsdp");
+        if let Some((seen, in_effect)) = held {
+            assert!(in_effect && trainer.module().parameters().iter().all(is_freed), "{seen}");
+        }
+        trainer.finish().unwrap();
+        if peers.is_none_or(|peers| peers.rank == 0) {
+            let trained = flat(&trainer.module().parameters()).to_kind(Kind::Float);
+            found.push((format!("trained.{index}"), trained));
+        }
+    }
+    found
 }
 
 /// Batch normalisation forward and backward, over ranks or alone.
@@ -166,6 +272,62 @@ fn ranks_and_replicas_take_the_steps_of_one_process_with_the_whole_batch() {
             let own = get(rank, "losses");
             let found = difference(own, losses);
             assert!(found > 10.0 * TOLERANCE, "a rank has images of its own, yet its losses differ by {found} only");
+        }
+    }
+}
+
+/// Compares ranks that share batches with one process that has all of them.
+fn fine_tunes_as_one_process(sharding: &str, world_sizes: &[u32]) {
+    let alone = &run(sharding, 1)[0];
+    for &world_size in world_sizes {
+        let ranks = run(sharding, world_size);
+        for (index, changed) in TUNED.iter().enumerate() {
+            let told = format!("{sharding} over {world_size}, {changed:?}");
+            let of = |found: &[(String, Tensor)], what: &str| get(found, &format!("{what}.{index}")).shallow_clone();
+            let tolerance = if changed.contains(&("precision", "bf16")) { 3e-2 } else { 2e-5 };
+            let expected = of(alone, "steps");
+            let all: Vec<_> = ranks.iter().map(|rank| of(rank, "steps")).collect();
+            let sums = Tensor::stack(&all, 0).sum_dim_intlist(0, false, Kind::Double);
+            let loss = |steps: &Tensor| steps.select(1, 0) / steps.select(1, 1);
+            let (found, losses) = (loss(&sums), loss(&expected));
+            assert!(difference(&found, &losses) < tolerance, "{told}: {found} {losses}");
+            assert!(losses.double_value(&[4]) < 0.99 * losses.double_value(&[0]), "it must learn: {losses}");
+            for rank in &ranks {
+                // Later on, AdamW's first steps tell: they are as large for a gradient of rounding errors as for any other.
+                let [found, norms] = [&of(rank, "steps"), &expected].map(|steps| steps.select(1, 2).narrow(0, 0, 3));
+                assert!(difference(&found, &norms) < 10.0 * tolerance, "{told}: {found} {norms}");
+                let (found, test) = (of(rank, "test"), of(alone, "test"));
+                assert!(difference(&found, &test) < tolerance, "{told}: {found} {test}");
+            }
+            let (found, trained) = (of(&ranks[0], "trained"), of(alone, "trained"));
+            let mean = |tensor: Tensor| tensor.abs().mean(Kind::Double).double_value(&[]);
+            let found = mean(&found - &trained) / mean(trained);
+            assert!(found < 100.0 * tolerance, "{told}: weights differ by {found}");
+        }
+    }
+}
+
+#[test]
+fn ranks_fine_tune_with_the_losses_and_gradients_of_one_process() {
+    fine_tunes_as_one_process("ddp", &[2, 3]);
+}
+
+#[test]
+fn shards_fine_tune_with_the_losses_and_gradients_of_one_process() {
+    fine_tunes_as_one_process("fsdp", &[2, 3, 4]);
+}
+
+#[test]
+fn shards_of_an_image_model_take_the_steps_of_one_process() {
+    const TOLERANCE: f64 = 1e-5;
+    let alone = &run("single", 1)[0];
+    for world_size in [2, 3, 4] {
+        let ranks = run("shards", world_size);
+        let all: Vec<_> = ranks.iter().map(|rank| get(rank, "losses")).collect();
+        let mean = Tensor::stack(&all, 0).mean_dim(0, false, Kind::Float);
+        for (name, found) in [("losses", &mean), ("weights", get(&ranks[0], "weights"))] {
+            let found = difference(found, get(alone, name));
+            assert!(found < TOLERANCE, "{name} of {world_size} ranks differ by {found}");
         }
     }
 }

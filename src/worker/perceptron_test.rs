@@ -19,7 +19,7 @@ use crate::module::{Module, Pass};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop, log_path};
 use crate::shim::{Flags, Sgd};
-use crate::task::{self, Forward, Optimizer, Rank, Readings, Task};
+use crate::task::{self, Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::train;
 use crate::trainer::Trainer;
 
@@ -132,13 +132,15 @@ impl Task for Perceptron {
         "perceptron"
     }
 
-    fn module(&self, device: Device, weights: Kind) -> Result<Layers, TchError> {
+    fn module(&self, device: Device, weights: Kind, made: Made) -> Result<Layers, TchError> {
         let options = (weights, Device::Cpu);
         let random = |to, from| Tensor::f_randn([to, from], options)?.f_mul_scalar((2.0 / from as f64).sqrt());
         let zeros = |count| Tensor::f_zeros([count], options);
         let layers =
             [random(self.hidden, PIXELS)?, zeros(self.hidden)?, random(CLASSES, self.hidden)?, zeros(CLASSES)?];
-        Ok(Layers(layers.map(|tensor| tensor.to_device(device).set_requires_grad(true))))
+        let layers = Layers(layers.map(|tensor| tensor.to_device(device).set_requires_grad(true)));
+        layers.units().iter().try_for_each(|unit| made(unit))?;
+        Ok(layers)
     }
 
     fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError> {

@@ -42,7 +42,7 @@ pub fn gpus<M: Module>(asked: usize, strategy: &dyn Strategy<M>) -> Result<Evide
 }
 
 /// Whether all ranks hold the same weights, by their SHA-256. All ranks come to this point.
-pub fn weights(strategy: &str, module: &impl Module, peers: &Peers) -> Result<Evidence, TchError> {
+pub fn weights((key, level): (&str, &str), module: &impl Module, peers: &Peers) -> Result<Evidence, TchError> {
     let digest = digest(&module.parameters())?;
     let number = i64::from_le_bytes(std::array::from_fn(|index| digest[index]));
     let (least, most) = (peers.combine(&[number], Combine::Min)?, peers.combine(&[number], Combine::Max)?);
@@ -50,7 +50,7 @@ pub fn weights(strategy: &str, module: &impl Module, peers: &Peers) -> Result<Ev
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let word = if equal { "equal" } else { "not equal" };
     let seen = format!("weights with SHA-256 {hex}, {word} on all {} ranks", peers.world_size);
-    Ok(evidence("strategy", strategy, seen, equal))
+    Ok(evidence(key, level, seen, equal))
 }
 
 /// SHA-256 of values in order, whatever their strides.

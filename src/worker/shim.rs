@@ -14,6 +14,7 @@ mod mapped;
 mod numa;
 mod optimizer;
 mod profiler;
+mod shards;
 mod versions;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
@@ -25,6 +26,7 @@ pub use mapped::Mapped;
 pub use numa::ThreadPolicy;
 pub use optimizer::{AdamW, LossScale, Sgd};
 pub use profiler::{NvtxRange, Recording};
+pub use shards::ShardedUnit;
 pub use versions::versions;
 
 use std::ffi::{CStr, c_char, c_int};

@@ -8,7 +8,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::device::RankDevice;
 use crate::module::{Module, Tensors};
-use crate::parallel::{Peers, Strategy};
+use crate::parallel::{Peers, Strategy, Wrap};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
 use crate::shim::{Flags, LossScale, Sgd};
@@ -16,6 +16,9 @@ use crate::trainer::Trainer;
 
 /// Keys of measures and what was measured.
 pub type Readings = Vec<(&'static str, f64)>;
+
+/// Takes the parameters of a unit that has its values; a strategy may keep a part of them.
+pub type Made<'a> = &'a mut dyn FnMut(&[Tensor]) -> Result<(), TchError>;
 
 /// One rank of a run.
 #[derive(Clone, Copy)]
@@ -47,8 +50,13 @@ pub trait Task: Sized {
     /// Passes over the training set.
     fn epochs(&self) -> u32;
 
-    /// The level of `strategy`.
+    /// The level of the factor that says how the work is spread.
     fn strategy(&self) -> &str;
+
+    /// That factor's key.
+    fn strategy_key(&self) -> &'static str {
+        "strategy"
+    }
 
     /// libtorch's switches.
     fn flags(&self) -> Flags;
@@ -59,9 +67,15 @@ pub trait Task: Sized {
     /// The name of the network, as logs have it.
     fn model(&self) -> &str;
 
+    /// What of the network is gathered at a time where ranks hold parts of it; none where each has all of it.
+    fn wrap(&self) -> Option<Wrap> {
+        None
+    }
+
     /// Builds the network; its random numbers come from torch's generator of the CPU, so that a seed gives the same weights on
-    /// every device. A strategy may ask for more than one.
-    fn module(&self, device: Device, weights: Kind) -> Result<Self::Module, TchError>;
+    /// every device. A strategy may ask for more than one. `made` takes each unit's parameters in order, as soon as they have
+    /// their values.
+    fn module(&self, device: Device, weights: Kind, made: Made) -> Result<Self::Module, TchError>;
 
     /// The optimizer of these parameters, which lie where they will stay.
     fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError>;
@@ -83,6 +97,12 @@ pub trait Task: Sized {
     /// The loss of a batch, a mean over its units: a scalar from which the backward pass starts. Where a step measures more, a
     /// vector: the loss, then the [measures](Self::measures), means over the same units.
     fn loss(&self, forward: &mut Forward<Self::Module>, inputs: &Self::Inputs) -> Result<Tensor, TchError>;
+
+    /// How many units the loss of these inputs is a mean over, a scalar on the device: ranks then weigh their losses with it, so that
+    /// they take the step of one process with all of the batch. None where every rank has as many.
+    fn counted(&self, _inputs: &Self::Inputs) -> Result<Option<Tensor>, TchError> {
+        Ok(None)
+    }
 
     /// Nothing evaluated yet.
     fn totals(&self, device: Device) -> Result<Self::Totals, TchError>;
@@ -199,6 +219,9 @@ pub trait Epoch {
     }
 }
 
+/// The 2-norm of all ranks' gradients from that of this rank's.
+pub type Norm<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
+
 /// Updates parameters from their gradients.
 pub trait Optimizer {
     /// Before each step, whether it is replayed or not: what changes from update to update.
@@ -228,8 +251,9 @@ pub trait Optimizer {
         &[]
     }
 
-    /// Those of the last update, scalars of the loss's type on the device.
-    fn measured(&self) -> Result<Vec<Tensor>, TchError> {
+    /// Those of the last update, scalars of the loss's type on the device. `norm` makes the norm of all gradients from that of
+    /// those which the optimizer has.
+    fn measured(&self, _norm: Norm) -> Result<Vec<Tensor>, TchError> {
         Ok(Vec::new())
     }
 }

@@ -8,7 +8,7 @@ use multicard::protocol::{self, Event, Evidence, FailureKind, Job, Phase, RankPl
 
 use crate::binding;
 use crate::capture::CaptureWindow;
-use crate::checkpoint::{self, Checkpoint};
+use crate::checkpoint::{self, Checkpoint, Keeper};
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::device::RankDevice;
 use crate::module::parameter_count;
@@ -126,7 +126,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     }
     let checkpoint = Checkpoint::of(job).map_err(|found| Stop::failed(FailureKind::Input, found))?;
     if let Some(checkpoint) = &checkpoint {
-        trainer.resume(checkpoint)?;
+        trainer.resume(checkpoint, place.rank)?;
         let Checkpoint { run, step, .. } = checkpoint;
         let message =
             format!("continues from step {step} of run {run}: times and losses of epochs cover the steps after it");
@@ -200,7 +200,12 @@ impl<T: Task> Run<'_, T> {
         }
         let replays = self.trainer.replays();
         self.report_evidence(vec![proof::cuda_graph(self.shape.cuda_graph, replays, self.step - self.resumed)])?;
-        if self.trainer.task().save_every().is_some() && self.rank.place.rank == 0 {
+        let held = self.trainer.strategy().held()?;
+        let exports = self.trainer.task().save_every().is_some();
+        if exports {
+            self.trainer.finish()?;
+        }
+        if exports && self.rank.place.rank == 0 {
             let folder = self.rank.job.folder.join(MODEL_FOLDER);
             let exported = self.trainer.task().export(self.trainer.module(), &folder);
             exported
@@ -208,7 +213,12 @@ impl<T: Task> Run<'_, T> {
             checkpoint::drop_of(self.rank.job);
         }
         if let Some(peers) = self.rank.peers {
-            let evidence = proof::weights(self.trainer.task().strategy(), self.trainer.module(), peers)?;
+            let task = self.trainer.task();
+            let (key, level) = (task.strategy_key(), task.strategy());
+            let evidence = match held {
+                Some((seen, in_effect)) => proof::evidence(key, level, seen, in_effect),
+                None => proof::weights((key, level), self.trainer.module(), peers)?,
+            };
             self.report_evidence(vec![evidence])?;
         }
         Ok(())
@@ -353,11 +363,27 @@ impl<T: Task> Run<'_, T> {
     /// Keeps a checkpoint where one is due, between steps.
     fn keep_checkpoint(&mut self, epoch: u32, sums: &mut Sums) -> Result<(), Stop> {
         let due = self.trainer.task().save_every().is_some_and(|every| self.step.is_multiple_of(every));
-        if !due || self.rank.place.rank > 0 {
+        let rank = self.rank.place.rank;
+        let part = self.trainer.strategy().is_sharded().then_some(rank);
+        if !due || (rank > 0 && part.is_none()) {
             return Ok(());
         }
         self.report_steps(epoch, true, sums)?;
-        checkpoint::keep(self.rank.job, self.step, &self.trainer.state()?).map_err(|text| Stop::engine(&text))?;
+        let keeper = Keeper::new(self.rank.job, self.step);
+        let kept = |outcome: Result<(), String>| outcome.map_err(|text| Stop::engine(&text));
+        if rank == 0 {
+            kept(keeper.begin())?;
+        }
+        if part.is_some() {
+            meet(self.rank, self.watchdog.as_ref())?;
+        }
+        kept(keeper.write(part, &self.trainer.state()?))?;
+        if part.is_some() {
+            meet(self.rank, self.watchdog.as_ref())?;
+        }
+        if rank == 0 {
+            kept(keeper.end())?;
+        }
         Ok(self.clock.begin()?)
     }
 
@@ -403,8 +429,15 @@ impl<T: Task> Run<'_, T> {
         let begin = Instant::now();
         let mut totals = self.trainer.totals()?;
         let mut batches = data.test(epoch);
-        while let Some(batch) = load_next(&mut batches)? {
-            self.trainer.evaluate(batch.inputs(), &mut totals)?;
+        loop {
+            let batch = load_next(&mut batches)?;
+            if !self.trainer.goes_on(batch.is_some())? {
+                break;
+            }
+            match batch {
+                Some(batch) => self.trainer.evaluate(batch.inputs(), &mut totals)?,
+                None => self.trainer.evaluate_nothing()?,
+            }
         }
         let score = self.trainer.score(&totals)?;
         let duration_s = begin.elapsed().as_secs_f64();

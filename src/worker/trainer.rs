@@ -7,7 +7,7 @@ use tch::{Device, TchError, Tensor};
 use crate::checkpoint::Checkpoint;
 use crate::graph::{Replays, StepGraph};
 use crate::module::Module;
-use crate::parallel::{self, Peers, Strategy};
+use crate::parallel::{self, Cutting, Peers, Strategy};
 use crate::precision::Arithmetic;
 use crate::shim::{LossScale, NvtxRange};
 use crate::task::{Forward, Optimizer, Readings, Task};
@@ -39,10 +39,12 @@ impl<T: Task> Trainer<T> {
         let graph = cuda_graph.then(|| StepGraph::new(device)).transpose()?;
         let arithmetic = task.arithmetic(device)?;
         tch::manual_seed(seed as i64);
-        let module = task.module(device, arithmetic.weights())?;
+        let mut cutting = peers.zip(task.wrap()).map(|(peers, wrap)| Cutting::new(peers, wrap));
+        let mut made = |unit: &[Tensor]| cutting.as_mut().map_or(Ok(()), |cutting| cutting.cut(unit));
+        let module = task.module(device, arithmetic.weights(), &mut made)?;
         tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);
-        let strategy = parallel::strategy(&task, &module, &arithmetic, devices, peers)?;
-        let optimizer = task.optimizer(&module.parameters())?;
+        let strategy = parallel::strategy(&task, &module, &arithmetic, devices, peers, cutting)?;
+        let optimizer = task.optimizer(&strategy.parameters(&module)?)?;
         Ok(Self { graph, device, task, arithmetic, module, optimizer, strategy })
     }
 
@@ -59,6 +61,16 @@ impl<T: Task> Trainer<T> {
     /// The module of the first device.
     pub fn module(&self) -> &T::Module {
         &self.module
+    }
+
+    /// What the optimizer updates: the parameters that are trained, or this rank's parts of them.
+    pub fn parameters(&self) -> Result<Vec<Tensor>, TchError> {
+        self.strategy.parameters(&self.module)
+    }
+
+    /// Brings what was trained to rank 0 as a whole, after the last step.
+    pub fn finish(&mut self) -> Result<(), TchError> {
+        self.strategy.finish()
     }
 
     /// Its arithmetic.
@@ -79,7 +91,7 @@ impl<T: Task> Trainer<T> {
     /// All that training changes, by name. A run continues from a step when these tensors are overwritten.
     pub fn state(&self) -> Result<Vec<(String, Tensor)>, TchError> {
         let scale = self.arithmetic.scale().map_or_else(|| Ok(Vec::new()), LossScale::state)?;
-        let parameters = self.module.parameters().iter().map(Tensor::f_detach).collect::<Result<_, _>>()?;
+        let parameters = self.parameters()?.iter().map(Tensor::f_detach).collect::<Result<_, _>>()?;
         let (buffers, optimizer) = (self.module.buffers(), self.optimizer.state()?);
         let kinds = [("parameter", parameters), ("buffer", buffers), ("optimizer", optimizer), ("scale", scale)];
         let named = |(kind, tensors): (&'static str, Vec<Tensor>)| {
@@ -88,9 +100,9 @@ impl<T: Task> Trainer<T> {
         Ok(kinds.into_iter().flat_map(named).collect())
     }
 
-    /// Continues from a checkpoint.
-    pub fn resume(&mut self, checkpoint: &Checkpoint) -> Result<(), TchError> {
-        checkpoint.restore(&self.state()?)?;
+    /// Continues from a checkpoint, as this rank.
+    pub fn resume(&mut self, checkpoint: &Checkpoint, rank: u32) -> Result<(), TchError> {
+        checkpoint.restore(self.strategy.is_sharded().then_some(rank), &self.state()?)?;
         self.optimizer.resume(checkpoint.step);
         Ok(())
     }
@@ -131,12 +143,14 @@ impl<T: Task> Trainer<T> {
     fn eager_step(&mut self, inputs: &T::Inputs) -> Result<Tensor, TchError> {
         self.optimizer.zero()?;
         let parts = self.task.parts(inputs)?;
+        let counted = self.task.counted(inputs)?;
+        let weight = counted.map_or(Ok(None), |counted| self.strategy.weight(&counted))?;
         let mut losses = Vec::new();
         for (part, share) in &parts {
-            losses.push(self.gradients(part, Some(share))?);
+            losses.push(self.gradients(part, Some(share), weight.as_ref())?);
         }
         let seen = if losses.is_empty() {
-            self.gradients(inputs, None)?
+            self.gradients(inputs, None, weight.as_ref())?
         } else {
             Tensor::f_stack(&losses, 0)?.f_sum_dim_intlist(0, false, losses[0].kind())?
         };
@@ -148,7 +162,7 @@ impl<T: Task> Trainer<T> {
             let _range = NvtxRange::new(c"optimizer");
             self.optimizer.step(self.arithmetic.scale())?;
         }
-        let measured = self.optimizer.measured()?;
+        let measured = self.optimizer.measured(&|norm| self.strategy.norm(norm))?;
         if measured.is_empty() {
             return Ok(seen);
         }
@@ -156,18 +170,28 @@ impl<T: Task> Trainer<T> {
     }
 
     /// Adds the gradients of a batch, or of a part of one with its share of the loss; gives that share of what the task sees.
-    fn gradients(&mut self, inputs: &T::Inputs, share: Option<&Tensor>) -> Result<Tensor, TchError> {
+    /// Gradients are those of the loss times `weight`.
+    fn gradients(
+        &mut self,
+        inputs: &T::Inputs,
+        share: Option<&Tensor>,
+        weight: Option<&Tensor>,
+    ) -> Result<Tensor, TchError> {
         let seen = {
             let _range = NvtxRange::new(c"forward");
             self.pass(true, |task, forward| task.loss(forward, inputs))?
         };
-        let seen = share.map_or_else(|| Ok(seen.shallow_clone()), |share| seen.f_mul(share))?;
+        let times = |loss: &Tensor, factor: Option<&Tensor>| {
+            factor.map_or_else(|| Ok(loss.shallow_clone()), |factor| loss.f_mul(factor))
+        };
+        let seen = times(&seen, share)?;
         let loss = if seen.dim() == 0 { seen.shallow_clone() } else { seen.f_get(0)? };
+        let weighed = times(&loss, weight)?;
         let _range = NvtxRange::new(c"backward");
         self.strategy.before_backward()?;
         match self.arithmetic.scale() {
-            None => loss.f_backward()?,
-            Some(scale) => scale.apply(&loss)?.f_backward()?,
+            None => weighed.f_backward()?,
+            Some(scale) => scale.apply(&weighed)?.f_backward()?,
         }
         seen.f_detach()
     }
@@ -181,6 +205,16 @@ impl<T: Task> Trainer<T> {
     /// Evaluates a batch, with running statistics and without dropout.
     pub fn evaluate(&mut self, inputs: &T::Inputs, totals: &mut T::Totals) -> Result<(), TchError> {
         tch::no_grad(|| self.pass(false, |task, forward| task.evaluate(forward, inputs, totals)))
+    }
+
+    /// Whether this rank takes part in a further pass of an evaluation, for which it has a batch or has none.
+    pub fn goes_on(&self, has_batch: bool) -> Result<bool, TchError> {
+        self.strategy.goes_on(has_batch)
+    }
+
+    /// Takes part in the evaluation of other ranks' batches.
+    pub fn evaluate_nothing(&mut self) -> Result<(), TchError> {
+        tch::no_grad(|| self.strategy.pass_without_batch())
     }
 
     /// What all ranks' totals come to: waits for the device, and for the other ranks.

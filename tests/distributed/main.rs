@@ -301,6 +301,24 @@ fn three_ranks_with_uneven_shares_hold_equal_weights_and_count_each_test_image_o
 }
 
 #[test]
+fn sharded_ranks_hold_their_part_and_count_each_image_once() {
+    for (ranks, changed) in [(2, ("layout", Level::text("nhwc"))), (3, ("sync_batch_norm", Level::text("on")))] {
+        let run = Run::start("fsdp", ranks, &[changed], &[]);
+        run.finished();
+        for rank in 0..ranks {
+            let log = run.log(rank);
+            assert!(evidence(&log, "").iter().all(|evidence| evidence.in_effect), "{log:?}");
+            assert_eq!(first_epoch(&log), (TRAIN_IMAGES / ranks, u64::from(TRAIN_IMAGES / ranks) * IMAGE_BYTES));
+            assert_eq!(reading(&log, "test_units"), f64::from(TEST_IMAGES));
+            assert_eq!(reading(&log, "test_loss"), reading(&run.log(0), "test_loss"));
+            let held = evidence(&log, "strategy").last().unwrap().seen.clone();
+            assert!(held.starts_with("this rank holds ") && held.contains("reduce-scatters"), "{held}");
+        }
+        assert_eq!(fs::read_to_string(run.run_folder().join("stderr.log")).unwrap(), "");
+    }
+}
+
+#[test]
 fn bound_ranks_prove_their_cpus_their_policy_and_their_pages() {
     let node = read_node();
     for numa in ["local", "first-node", "interleave"] {
@@ -345,8 +363,8 @@ const ENDLESS: (&str, Level) = ("epochs", Level::Integer(100_000));
 #[test]
 fn a_rank_that_is_killed_ends_its_group_and_is_the_reason() {
     // The first rank, too: what the others meet in is not its own.
-    for killed in [0, 2] {
-        let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
+    for (strategy, killed) in [("ddp-ds", 0), ("ddp-ds", 2), ("fsdp", 1)] {
+        let run = Run::start(strategy, 3, &[ENDLESS], &[]);
         let kill = |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap();
         let reason = run.end_after(run.training(killed), kill);
         assert!(reason.starts_with(&format!("rank {killed} was killed by SIGKILL")), "{reason}");
@@ -387,9 +405,11 @@ fn another_user_can_neither_read_nor_write_where_ranks_meet() {
 
 #[test]
 fn a_rank_that_hangs_ends_its_group_and_is_the_reason() {
-    let run = Run::start("ddp-ds", 3, &[ENDLESS], &[]);
-    let reason = run.end_after(run.training(1), |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
-    assert!(reason.contains("rank 1 does not answer"), "{reason}");
+    for strategy in ["ddp-ds", "fsdp"] {
+        let run = Run::start(strategy, 3, &[ENDLESS], &[]);
+        let reason = run.end_after(run.training(1), |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
+        assert!(reason.contains("rank 1 does not answer"), "{strategy}: {reason}");
+    }
 }
 
 #[test]

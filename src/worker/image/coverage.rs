@@ -76,7 +76,7 @@ fn implied(settings: &ImageSettings, world_size: u64) -> Implied {
             let received = full_batches(images, batch * world_size);
             Implied { processed: received / world_size, received, most: 1 }
         }
-        Level::DdpDs => {
+        Level::DdpDs | Level::Fsdp => {
             let share = full_batches(images.div_ceil(world_size), batch);
             // Shares of equal length repeat a few images.
             let most = 1 + i64::from(images % world_size != 0);

@@ -7,7 +7,6 @@ use tch::{TchError, Tensor};
 
 use super::{Image, dali};
 use crate::image::data::{Batch, Origin};
-use crate::module::Module;
 use crate::proof::{evidence, on_off};
 use crate::shim::{self, Flags};
 use crate::trainer::Trainer;
@@ -15,7 +14,8 @@ use crate::trainer::Trainer;
 /// Looks at a batch of training, at what the model makes of it and at libtorch's switches. Waits for the device.
 pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
     let settings = &trainer.task().settings;
-    let first = || trainer.module().first_convolution(batch.images());
+    let pass = trainer.strategy().pass(false);
+    let first = || pass.unit(0, batch.images(), |images| trainer.module().first_convolution(images));
     let convolution = tch::no_grad(|| trainer.arithmetic().forward(first))?;
     let mut found = vec![
         precision(settings.precision, trainer, &convolution),
@@ -23,7 +23,7 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
         wire_dtype(settings, batch),
         pin_memory(settings.pin_memory, batch.origin),
         loader(settings, batch),
-        optimizer(settings.optimizer_impl, trainer),
+        optimizer(settings.optimizer_impl, trainer)?,
     ];
     found.extend(switches(settings, Flags::in_effect()?, batch.images().device().is_cuda()));
     Ok(found)
@@ -103,8 +103,8 @@ fn loader_threads() -> usize {
     names.filter(|name| name.starts_with("loader-")).count()
 }
 
-fn optimizer(asked: OptimizerImpl, trainer: &Trainer<Image>) -> Evidence {
-    let count = trainer.module().parameters().len();
+fn optimizer(asked: OptimizerImpl, trainer: &Trainer<Image>) -> Result<Evidence, TchError> {
+    let count = trainer.parameters()?.len();
     let calls = match asked {
         OptimizerImpl::Fused => "one call of _fused_sgd_".to_owned(),
         OptimizerImpl::Foreach => "three calls of _foreach_ functions".to_owned(),
@@ -112,7 +112,7 @@ fn optimizer(asked: OptimizerImpl, trainer: &Trainer<Image>) -> Evidence {
     };
     let relaid = trainer.optimizer().relaid();
     let seen = format!("{calls} for {count} parameters, {relaid} gradients copied into their parameter's strides");
-    evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0)
+    Ok(evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0))
 }
 
 /// libtorch's switches, where they mean something.

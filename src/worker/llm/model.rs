@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use multicard::plan::llm::{Lora, ModelConfig};
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::weights::Checkpoint;
 
 use crate::module::{Module, Pass, Tensors};
 use crate::shim::llama::{self, Adapted};
@@ -20,6 +19,10 @@ const LOSS_ROWS: i64 = 1024;
 const LOSS_PARTS: i64 = 8;
 /// What the loss skips.
 pub const IGNORED_LABEL: i64 = -100;
+/// Names in Hugging Face's files.
+const EMBEDDING: &str = "model.embed_tokens.weight";
+const NORM: &str = "model.norm.weight";
+const OUTPUT: &str = "lm_head.weight";
 
 /// Tokens and labels `[batch, tokens]`, and where several rows share one, the position of each token in its own row.
 impl Tensors for Vec<Tensor> {
@@ -259,6 +262,25 @@ impl Block {
         [&self.qkv, &self.output, &self.gate_up, &self.down]
     }
 
+    /// Its parameters, frozen ones too.
+    fn tensors(&self) -> Vec<Tensor> {
+        let norms = [&self.attention_norm, &self.ffn_norm].into_iter();
+        norms.chain(self.linears().into_iter().flat_map(Linear::tensors)).map(Tensor::shallow_clone).collect()
+    }
+
+    /// Its weights but for adapters, by their names as the block at `index`.
+    fn named(&self, index: usize, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
+        let name = |part: &str| format!("model.layers.{index}.{part}.weight");
+        let mut named = vec![
+            (name("input_layernorm"), of(&self.attention_norm)?),
+            (name("post_attention_layernorm"), of(&self.ffn_norm)?),
+        ];
+        for linear in self.linears() {
+            named.extend(linear.named(of)?.into_iter().map(|(part, tensor)| (name(part), tensor)));
+        }
+        Ok(named)
+    }
+
     fn forward(&self, input: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
         let Widths { heads, kv_heads, epsilon, fused, .. } = self.widths;
         let (attention_norm, ffn_norm) = ((&self.attention_norm, epsilon), (&self.ffn_norm, epsilon));
@@ -325,6 +347,14 @@ fn turn(heads: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
     Tensor::f_cat(&[first, second], -1)?.f_to_kind(heads.kind())
 }
 
+/// A unit of the model that has its random weights.
+pub struct NewUnit {
+    /// Its weights but for adapters, by their names in Hugging Face's files, as views.
+    pub weights: Vec<(String, Tensor)>,
+    /// Its parameters.
+    pub parameters: Vec<Tensor>,
+}
+
 /// A Llama on one device.
 pub struct Llama {
     options: Options,
@@ -341,32 +371,42 @@ pub struct Llama {
 }
 
 impl Llama {
-    /// With random weights, which are made on the device.
-    pub fn new(config: &ModelConfig, options: Options, device: Device, weights: Kind) -> Result<Self, TchError> {
+    /// With random weights, which are made on the device. `made` takes each unit before the next one is made.
+    pub fn new(
+        config: &ModelConfig,
+        options: Options,
+        device: Device,
+        weights: Kind,
+        made: &mut dyn FnMut(&NewUnit) -> Result<(), TchError>,
+    ) -> Result<Self, TchError> {
         let place = Place { device, weights, lora: options.lora };
         let (dim, vocabulary) = (config.dim as i64, config.vocabulary as i64);
-        let blocks = (0..config.layers).map(|_| Ok(Arc::new(Mutex::new(Block::new(config, &options, &place)?))));
         tch::no_grad(|| {
-            Ok(Self {
-                options,
-                embedding: place.matrix(vocabulary, dim)?,
-                blocks: blocks.collect::<Result<_, TchError>>()?,
-                norm: place.norm(dim)?,
-                output: if config.tied { None } else { Some(place.matrix(vocabulary, dim)?) },
-                rotary: rotary(config, device)?,
-                epsilon: config.norm_eps,
-                adapted: Cell::new(true),
-            })
+            let embedding = place.matrix(vocabulary, dim)?;
+            let weights = vec![(EMBEDDING.to_owned(), embedding.f_detach()?)];
+            made(&NewUnit { weights, parameters: vec![embedding.shallow_clone()] })?;
+            let mut blocks = Vec::with_capacity(config.layers);
+            for index in 0..config.layers {
+                let block = Block::new(config, &options, &place)?;
+                made(&NewUnit { weights: block.named(index, &Tensor::f_detach)?, parameters: block.tensors() })?;
+                blocks.push(Arc::new(Mutex::new(block)));
+            }
+            let norm = place.norm(dim)?;
+            let output = if config.tied { None } else { Some(place.matrix(vocabulary, dim)?) };
+            let ends = || [(NORM, &norm)].into_iter().chain(output.iter().map(|output| (OUTPUT, output)));
+            let weights = ends().map(|(name, tensor)| Ok((name.to_owned(), tensor.f_detach()?)));
+            made(&NewUnit {
+                weights: weights.collect::<Result<_, TchError>>()?,
+                parameters: ends().map(|(_, tensor)| tensor.shallow_clone()).collect(),
+            })?;
+            let (rotary, epsilon) = (rotary(config, device)?, config.norm_eps);
+            let adapted = Cell::new(true);
+            Ok(Self { options, embedding, blocks, norm, output, rotary, epsilon, adapted })
         })
     }
 
     fn block<R>(&self, index: usize, call: impl FnOnce(&Block) -> R) -> R {
         call(&self.blocks[index].lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Takes the weights of a checkpoint.
-    pub fn load(&self, checkpoint: &Checkpoint) -> Result<(), TchError> {
-        checkpoint.copy_to(&self.named_weights(&Tensor::f_detach)?)
     }
 
     /// What passes give without the adapters.
@@ -379,21 +419,13 @@ impl Llama {
 
     /// All weights but adapters by their names in Hugging Face's files, or what belongs `of` each, as views.
     pub fn named_weights(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
-        let mut named = vec![("model.embed_tokens.weight".to_owned(), of(&self.embedding)?)];
+        let mut named = vec![(EMBEDDING.to_owned(), of(&self.embedding)?)];
         for index in 0..self.blocks.len() {
-            let mut add = |name: &str, tensor| named.push((format!("model.layers.{index}.{name}.weight"), tensor));
-            self.block(index, |block| {
-                add("input_layernorm", of(&block.attention_norm)?);
-                add("post_attention_layernorm", of(&block.ffn_norm)?);
-                for linear in block.linears() {
-                    linear.named(of)?.into_iter().for_each(|(name, tensor)| add(name, tensor));
-                }
-                Ok::<_, TchError>(())
-            })?;
+            named.extend(self.block(index, |block| block.named(index, of))?);
         }
-        named.push(("model.norm.weight".to_owned(), of(&self.norm)?));
+        named.push((NORM.to_owned(), of(&self.norm)?));
         if let Some(output) = &self.output {
-            named.push(("lm_head.weight".to_owned(), of(output)?));
+            named.push((OUTPUT.to_owned(), of(output)?));
         }
         Ok(named)
     }
@@ -411,6 +443,14 @@ impl Llama {
             }
         }
         Ok(named)
+    }
+
+    /// How many tensors adapters are: A and B of each adapted projection.
+    pub fn adapters(&self) -> usize {
+        let of = |linear: &&Linear| linear.adapters.as_ref().map_or(0, |adapters| 2 * adapters.b.len());
+        (0..self.blocks.len())
+            .map(|index| self.block(index, |block| block.linears().iter().map(of).sum::<usize>()))
+            .sum()
     }
 
     /// The types of weights and of what is trained.
@@ -496,11 +536,7 @@ impl Module for Llama {
     fn units(&self) -> Vec<Vec<Tensor>> {
         let mut units = vec![vec![self.embedding.shallow_clone()]];
         for index in 0..self.blocks.len() {
-            units.push(self.block(index, |block| {
-                let norms = [&block.attention_norm, &block.ffn_norm].into_iter();
-                let linears = block.linears().into_iter().flat_map(Linear::tensors);
-                norms.chain(linears).map(Tensor::shallow_clone).collect()
-            }));
+            units.push(self.block(index, Block::tensors));
         }
         units.push([&self.norm].into_iter().chain(&self.output).map(Tensor::shallow_clone).collect());
         units

@@ -7,7 +7,7 @@ use multicard::plan::OptimizerImpl;
 use tch::{TchError, Tensor};
 
 use crate::shim::{AdamW, LossScale};
-use crate::task::Optimizer;
+use crate::task::{Norm, Optimizer};
 
 /// As the papers' recipes (TorchTune 0.5).
 const WEIGHT_DECAY: f64 = 0.01;
@@ -81,8 +81,8 @@ impl Optimizer for Scheduled {
         &["learning_rate", "gradient_norm"]
     }
 
-    fn measured(&self) -> Result<Vec<Tensor>, TchError> {
-        Ok(vec![self.adamw.learning_rate()?, self.adamw.gradient_norm()?])
+    fn measured(&self, norm: Norm) -> Result<Vec<Tensor>, TchError> {
+        Ok(vec![self.adamw.learning_rate()?, norm(&self.adamw.gradient_norm()?)?])
     }
 }
 

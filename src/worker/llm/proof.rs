@@ -3,11 +3,10 @@
 use multicard::plan::OptimizerImpl;
 use multicard::plan::llm::{Kernels, Precision, Technique, Tf32};
 use multicard::protocol::Evidence;
-use tch::{Kind, TchError, Tensor};
+use tch::{Kind, TchError};
 
 use super::Llm;
 use super::data::TextBatch;
-use crate::module::Module;
 use crate::proof::{evidence, on_off};
 use crate::shim::Flags;
 use crate::task::Batch as _;
@@ -26,7 +25,7 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
     let mut found =
         vec![evidence(Precision::KEY, settings.precision.name(), seen, (weights, trained) == expected), start(trainer)];
 
-    let parameters = trainer.module().parameters();
+    let parameters = trainer.parameters()?;
     let calls = match settings.optimizer_impl {
         OptimizerImpl::Fused => "one call of _fused_adamw_".to_owned(),
         OptimizerImpl::Foreach => "ten calls of _foreach_ functions".to_owned(),
@@ -40,9 +39,9 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
     found.push(evidence(OptimizerImpl::KEY, settings.optimizer_impl.name(), seen, relaid == 0));
 
     let technique = settings.technique.name();
-    let adapters = trainer.module().named_adapters(&Tensor::f_detach)?;
-    let mut seen = format!("{} tensors of adapters, {} trained tensors", adapters.len(), parameters.len());
-    let mut in_effect = adapters.is_empty() == settings.lora.is_none();
+    let adapters = trainer.module().adapters();
+    let mut seen = format!("{adapters} tensors of adapters, {} trained tensors", parameters.len());
+    let mut in_effect = (adapters == 0) == settings.lora.is_none();
     if settings.technique == Technique::Dpo {
         let rows = batch.inputs()[0].size()[0];
         seen += &format!("; {rows} rows a step, in pairs; the reference is the model without adapters");

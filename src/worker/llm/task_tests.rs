@@ -5,11 +5,28 @@ use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Level, llm};
 
 use super::*;
 use crate::module::Module;
+use crate::parallel::Peers;
 use crate::shim::cuda;
 use crate::testing::generator;
 
 /// A trainer of the model `tiny`, and of the defaults but for what is changed.
 fn trainer(device: Device, changed: &[(&str, &str)]) -> Trainer<Llm> {
+    let trainer = trainer_beside(None, device, changed);
+    // Zero B would hide A.
+    tch::no_grad(|| {
+        tch::manual_seed(5);
+        for (name, mut tensor) in trainer.module().named_adapters(&Tensor::f_detach).unwrap() {
+            if name.contains("lora_B") {
+                let noise = Tensor::randn(tensor.size(), (Kind::Float, Device::Cpu)) * 0.05;
+                tensor.copy_(&noise);
+            }
+        }
+    });
+    trainer
+}
+
+/// The same beside other ranks, with adapters as a run begins with them.
+pub fn trainer_beside(peers: Option<&Rc<Peers>>, device: Device, changed: &[(&str, &str)]) -> Trainer<Llm> {
     let level = |text: &str| {
         let number = || text.parse().ok().map(Level::Number);
         text.parse().ok().map(Level::Integer).or_else(number).unwrap_or_else(|| Level::text(text))
@@ -28,22 +45,11 @@ fn trainer(device: Device, changed: &[(&str, &str)]) -> Trainer<Llm> {
         config.head_dim = 64;
     }
     let task = Llm { config, checkpoint: None, rows: Arc::default(), steps: Rc::new(Cell::new(1_000_000)), settings };
-    let trainer = Trainer::new(task, &[device], None, 1, cuda_graph).unwrap();
-    // Zero B would hide A.
-    tch::no_grad(|| {
-        tch::manual_seed(5);
-        for (name, mut tensor) in trainer.module().named_adapters(&Tensor::f_detach).unwrap() {
-            if name.contains("lora_B") {
-                let noise = Tensor::randn(tensor.size(), (Kind::Float, Device::Cpu)) * 0.05;
-                tensor.copy_(&noise);
-            }
-        }
-    });
-    trainer
+    Trainer::new(task, &[device], peers, 1, cuda_graph).unwrap()
 }
 
 /// Rows that differ, the first with a masked prompt.
-fn batch(device: Device, rows: i64, length: i64) -> Vec<Tensor> {
+pub fn batch(device: Device, rows: i64, length: i64) -> Vec<Tensor> {
     let places = Tensor::arange(rows * length, (Kind::Int64, device)).view([rows, length]);
     let tokens = (&places * &places * 7 + &places * 13).remainder(1000);
     let labels = tokens.copy();

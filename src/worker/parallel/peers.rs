@@ -161,6 +161,13 @@ impl Peers {
         Ok(numbers)
     }
 
+    /// A rank's number, a tensor on the device, over the mean of all ranks'.
+    pub fn weight(&self, number: &Tensor) -> Result<Tensor, TchError> {
+        let sum = number.f_detach()?.f_mul_scalar(1.0)?;
+        self.group.reduce(&sum, Combine::Sum)?;
+        number.f_mul_scalar(f64::from(self.world_size))?.f_div(&sum)
+    }
+
     /// Whether collectives given to the device have failed since.
     pub fn check(&self) -> Result<(), TchError> {
         self.group.error()?.map_or(Ok(()), |error| Err(TchError::Torch(error.into())))

@@ -14,6 +14,8 @@ use crate::shim::{Combine, Reducer};
 const BUCKET_BYTES: i64 = 2 << 20;
 /// The first bucket is smaller, to begin early: DistributedDataParallel's size.
 const FIRST_BUCKET_BYTES: i64 = 1 << 20;
+/// Gradients of a large network travel in no more buckets than this.
+const MOST_BUCKETS: i64 = 128;
 
 /// This rank's part of the work.
 pub struct Ranks {
@@ -25,7 +27,9 @@ impl Ranks {
     /// Gives all ranks the weights and buffers of rank 0, after checking that their shapes agree.
     pub fn new(peers: &Rc<Peers>, module: &impl Module) -> Result<Self, TchError> {
         let parameters = module.parameters();
-        let reducer = Reducer::new(peers.group(), &parameters, BUCKET_BYTES, FIRST_BUCKET_BYTES)?;
+        let bytes = |tensor: &Tensor| (tensor.numel() * tensor.kind().elt_size_in_bytes()) as i64;
+        let bucket_bytes = BUCKET_BYTES.max(parameters.iter().map(bytes).sum::<i64>() / MOST_BUCKETS);
+        let reducer = Reducer::new(peers.group(), &parameters, bucket_bytes, FIRST_BUCKET_BYTES)?;
         peers.group().broadcast(&parameters)?;
         let buffers = module.buffers();
         if !buffers.is_empty() {
@@ -56,6 +60,10 @@ impl<M: Module> Strategy<M> for Ranks {
     // Ranks may evaluate different numbers of batches, so that this cannot be done before each.
     fn before_evaluation(&mut self, module: &M) -> Result<(), TchError> {
         module.agree(self.peers.group())
+    }
+
+    fn weight(&self, counted: &Tensor) -> Result<Option<Tensor>, TchError> {
+        self.peers.weight(counted).map(Some)
     }
 
     fn sum(&self, tensor: &Tensor) -> Result<(), TchError> {

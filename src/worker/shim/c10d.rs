@@ -48,7 +48,7 @@ unsafe extern "C" {
     fn mc_exit(code: c_int) -> !;
 }
 
-fn pointers(tensors: &[Tensor]) -> Vec<*const C_tensor> {
+pub(super) fn pointers(tensors: &[Tensor]) -> Vec<*const C_tensor> {
     tensors.iter().map(|tensor| tensor.as_ptr()).collect()
 }
 
@@ -99,7 +99,7 @@ pub enum Backend {
 /// The ranks of a run, as one of them sees them. All must call the same collectives in the same order.
 ///
 /// It is not freed when dropped, only by [`ProcessGroup::leave`]: freeing it beside peers that are gone may wait for ever.
-pub struct ProcessGroup(*mut c_void);
+pub struct ProcessGroup(pub(super) *mut c_void);
 
 impl ProcessGroup {
     /// Meets the other ranks in the store. A collective that takes longer than `timeout` fails.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "group.h"
 #include "guard.h"
 
 namespace {
@@ -161,6 +162,7 @@ struct AdamW : Optimizer {
 // The rules and numbers of torch.amp.GradScaler.
 struct LossScale {
   at::Tensor scale, growth_tracker, found_inf, skipped;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;  // of ranks that hold parts of the gradients
   static constexpr double initial = 65536.0, growth = 2.0, backoff = 0.5;
   static constexpr int64_t interval = 2000;
 
@@ -208,6 +210,12 @@ SHIM_API int mc_optimizer_step(Optimizer* optimizer, LossScale* scale) {
     } else {
       scale->found_inf.zero_();
       at::_amp_foreach_non_finite_check_and_unscale_(optimizer->gradients, scale->found_inf, scale->scale.reciprocal());
+      if (scale->group) {
+        c10d::AllreduceOptions options;
+        options.reduceOp = c10d::ReduceOp::MAX;
+        std::vector<at::Tensor> found{scale->found_inf};
+        scale->group->allreduce(found, options)->wait();
+      }
       optimizer->update(scale->found_inf);
       at::_amp_update_scale_(scale->scale, scale->growth_tracker, scale->found_inf, LossScale::growth,
                              LossScale::backoff, LossScale::interval);
@@ -250,6 +258,14 @@ SHIM_API at::Tensor* mc_adamw_norm(Optimizer* optimizer) {
 SHIM_API LossScale* mc_scale_new(int cuda_index) {
   GUARD(nullptr, {
     return new LossScale(cuda_index >= 0 ? at::Device(at::kCUDA, cuda_index) : at::Device(at::kCPU));
+  })
+}
+
+// From now on an overflow that any rank finds counts on all.
+SHIM_API int mc_scale_share(LossScale* scale, Group* group) {
+  GUARD(-1, {
+    scale->group = group->group;
+    return 0;
   })
 }
 

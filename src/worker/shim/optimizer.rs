@@ -7,6 +7,7 @@ use multicard::plan::OptimizerImpl;
 use tch::{Device, TchError, Tensor};
 use torch_sys::C_tensor;
 
+use super::c10d::ProcessGroup;
 use super::cuda_index;
 use super::host::{check, check_pointer, own};
 
@@ -33,6 +34,7 @@ unsafe extern "C" {
     fn mc_adamw_rate(optimizer: *mut c_void) -> *mut C_tensor;
     fn mc_adamw_norm(optimizer: *mut c_void) -> *mut C_tensor;
     fn mc_scale_new(cuda_index: c_int) -> *mut c_void;
+    fn mc_scale_share(scale: *mut c_void, group: *mut c_void) -> c_int;
     fn mc_scale_free(scale: *mut c_void);
     fn mc_scale_apply(scale: *mut c_void, loss: *const C_tensor) -> *mut C_tensor;
     fn mc_scale_read(scale: *mut c_void, value: *mut f64, skipped: *mut f64) -> c_int;
@@ -47,6 +49,13 @@ impl LossScale {
     pub fn new(device: Device) -> Result<Self, TchError> {
         // SAFETY: plain values.
         Ok(Self(check_pointer(unsafe { mc_scale_new(cuda_index(device)) })?))
+    }
+
+    /// Lets an overflow in the gradients of any rank count on all. The group must outlive the scale.
+    pub fn share(&self, group: &ProcessGroup) -> Result<(), TchError> {
+        // SAFETY: made by `mc_scale_new`, freed only in `drop`; the group is alive, and the shim keeps a reference.
+        check(unsafe { mc_scale_share(self.0, group.0) })?;
+        Ok(())
     }
 
     /// The loss times the scale.

@@ -78,6 +78,13 @@ fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
                 .to_owned(),
         );
     }
+    if settings.strategy == Strategy::Fsdp && settings.gpus > 1 {
+        return Some(
+            "cuda_graph = on captures a step whose tensors stay where they are, and strategy = fsdp gives memory back within a step: \
+             use cuda_graph = off or strategy = ddp-ds"
+                .to_owned(),
+        );
+    }
     if settings.precision == Precision::Fp16 && settings.optimizer_impl != OptimizerImpl::Fused {
         let name = settings.optimizer_impl.name();
         return Some(format!(

@@ -42,7 +42,8 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("a: 28×28 digits, upsampled for each batch. b: 300×300 colour files, normalised only.")
             .finding("b moves the cost from arithmetic on the CPU to memory traffic (2505.22905 section 4.1)."),
         Factor::named(Strategy::KEY, "Strategy", Strategy::NAMES)
-            .help("How work is distributed over GPUs. ddp-ds: each rank loads and processes its own share.")
+            .help("How work is distributed over GPUs. ddp-ds: each rank loads and processes its own share; fsdp: and holds its own part \
+                   of the model.")
             .finding("ddp-ds scales with the GPUs, ddp and ddp-rr do not (2503.15252 Fig. 1)."),
         Factor::count("gpus", "GPUs", 1..=64, 1)
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])

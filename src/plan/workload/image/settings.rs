@@ -80,6 +80,8 @@ levels! {
         Ddp = "ddp",
         /// DDP round-robin: every rank receives everything and processes its share.
         DdpRr = "ddp-rr",
+        /// FSDP: parameters, gradients and momentum are cut over the ranks, each of which loads its own share.
+        Fsdp = "fsdp",
     }
 }
 levels! {

@@ -4,7 +4,7 @@ use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage
 use super::data::{LlmData, Source};
 use super::estimate::Memory;
 use super::model::ModelConfig;
-use super::settings::{DataSet, Kernels, LlmSettings, Model, Precision, Technique, Template, Tf32};
+use super::settings::{DataSet, FsdpWrap, Kernels, LlmSettings, Model, Precision, Technique, Template, Tf32};
 use super::stand_in::Lengths;
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Limits, Node, OptimizerImpl};
 
@@ -34,6 +34,8 @@ const CONSTRAINTS: &[Constraint] = &[
     pairs_are_not_packed,
     rows_fit_the_context,
     first_step_is_full,
+    quantised_weights_are_whole,
+    tied_ends_are_one_unit,
     steps_can_be_captured,
     cuda_levels_need_cuda,
     devices_exist,
@@ -52,10 +54,7 @@ pub(super) fn not_built(settings: &LlmSettings) -> Option<String> {
         let name = settings.technique.name();
         return Some(format!("not built yet: technique = {name}: use lora, dpo or full"));
     }
-    (settings.gpus > 1).then(|| {
-        let (gpus, sharding) = (settings.gpus, settings.sharding.name());
-        format!("not built yet: sharding = {sharding} over {gpus} GPUs: use gpus = 1")
-    })
+    None
 }
 
 fn rows_come_from_somewhere(candidate: &Candidate) -> Option<String> {
@@ -152,10 +151,34 @@ fn first_step_is_full(candidate: &Candidate) -> Option<String> {
     })
 }
 
+fn quantised_weights_are_whole(candidate: &Candidate) -> Option<String> {
+    let LlmSettings { technique, gpus, .. } = *candidate.settings;
+    (technique == Technique::Qlora && gpus > 1)
+        .then(|| format!("technique = qlora trains on one GPU, as TorchTune's does, and not on {gpus}: use gpus = 1 or technique = lora"))
+}
+
+fn tied_ends_are_one_unit(candidate: &Candidate) -> Option<String> {
+    let (settings, model) = (candidate.settings, candidate.model);
+    (settings.sharded() && settings.fsdp_wrap == FsdpWrap::MemoryEfficient && model.tied).then(|| {
+        let name = &model.name;
+        format!(
+            "fsdp_wrap = memory_efficient gathers embedding and output layer apart, and those of {name} are one matrix: use \
+             fsdp_wrap = block"
+        )
+    })
+}
+
 fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
     if !settings.cuda_graph {
         return None;
+    }
+    if settings.sharded() {
+        return Some(
+            "cuda_graph = on captures a step whose tensors stay where they are, and sharding = fsdp gives memory back within a step: \
+             use cuda_graph = off or sharding = ddp"
+                .to_owned(),
+        );
     }
     if settings.precision == Precision::Fp16 && settings.optimizer_impl != OptimizerImpl::Fused {
         let name = settings.optimizer_impl.name();
@@ -204,6 +227,8 @@ fn memory_suffices(candidate: &Candidate) -> Option<String> {
         (!settings.activation_checkpointing, "activation_checkpointing = on"),
         (passing > 1e9, "a smaller batch or max_tokens"),
         (settings.model != Model::Tiny, "a smaller model"),
+        (settings.sharded() || settings.gpus == 1, "more GPUs with sharding = fsdp"),
+        (settings.gpus > 1 && !settings.sharded(), "sharding = fsdp"),
     ];
     let remedies: Vec<&str> = remedies.into_iter().filter(|(helps, _)| *helps).map(|(_, remedy)| remedy).collect();
     Some(format!("does not fit: {shortage} ({}): use {}", kinds.join(", "), remedies.join(", ")))

@@ -2,7 +2,7 @@
 
 use super::super::machine::usable_gpus;
 use super::model::ModelConfig;
-use super::settings::{Kernels, LlmSettings, Precision, Technique};
+use super::settings::{FsdpWrap, Kernels, LlmSettings, Precision, Technique};
 use super::stand_in::Lengths;
 use crate::plan::{Estimate, MemoryKinds, Node, OptimizerImpl};
 
@@ -17,6 +17,9 @@ const WORKSPACE_BYTES: f64 = 0.2e9;
 
 /// Rows of logits that the fused loss holds at a time.
 const FUSED_LOGIT_ROWS: f64 = 1024.0;
+/// What a rank receives over NVLink: a guess below what NCCL's tests give between two H200s.
+const GATHER_BYTES_PER_S: f64 = 300e9;
+
 /// A token in the host's memory: its id, and whether it is masked.
 const HELD_BYTES: f64 = 5.0;
 
@@ -27,6 +30,8 @@ pub(super) struct Memory {
     pub(super) weights: f64,
     /// Weights of adapters.
     pub(super) adapters: f64,
+    /// Units that are whole at a time, where ranks hold parts of the model, with the gradients of one on their way.
+    pub(super) gathered: f64,
     /// Gradients of what is trained.
     pub(super) gradients: f64,
     /// AdamW's two moments.
@@ -41,10 +46,11 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Each kind by its name, in bytes.
-    pub(super) fn kinds(&self) -> [(&'static str, f64); 7] {
+    pub(super) fn kinds(&self) -> [(&'static str, f64); 8] {
         [
             ("weights", self.weights),
             ("adapters", self.adapters),
+            ("gathered", self.gathered),
             ("gradients", self.gradients),
             ("optimizer", self.optimizer),
             ("activations", self.activations),
@@ -77,6 +83,9 @@ fn sizes(precision: Precision) -> (f64, f64, f64) {
 /// With `kernels = fused` they are inputs and outputs of both norms, queries, keys, values, what attention gives, gate and up, all in
 /// the type of the arithmetic; logits are held for 1024 rows at a time, in that type alone.
 ///
+/// Under FSDP a rank holds its share of weights, gradients and moments, and of the whole model two units at a time; with
+/// `fsdp_wrap = block` embedding and output layer stay beside them.
+///
 /// TorchTune 0.5 measured on an H100 with Llama 3 8B and LoRA peaks at 16.9 and 22.1 GiB (bf16, 240 and 1024 tokens) and at 33.2 and
 /// 42.3 GiB (fp32): the estimate is within 2 % of them.
 pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths) -> Memory {
@@ -96,11 +105,13 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
 
     // foreach holds one more copy of what it updates; others none.
     let update = if settings.optimizer_impl == OptimizerImpl::Foreach { trainable * trained } else { 0.0 };
+    let share = if settings.sharded() { 1.0 / settings.gpus as f64 } else { 1.0 };
     Memory {
-        weights: parameters * weight,
-        adapters: adapters * trained,
-        gradients: trainable * trained,
-        optimizer: 2.0 * trainable * trained,
+        weights: parameters * weight * share,
+        adapters: adapters * trained * share,
+        gathered: if settings.sharded() { gathered(settings, model, weight) } else { 0.0 },
+        gradients: trainable * trained * share,
+        optimizer: 2.0 * trainable * trained * share,
         activations: tokens * kept,
         logits: logits * model.vocabulary as f64,
         workspace: library.min(0.1 * parameters * weight) + update,
@@ -121,11 +132,24 @@ fn kept_by_block(kernels: Kernels, model: &ModelConfig, arithmetic: f64) -> f64 
     }
 }
 
+/// What FSDP gathers, with weights of so many bytes.
+fn gathered(settings: &LlmSettings, model: &ModelConfig, weight: f64) -> f64 {
+    let (block, table) = (model.block_parameters() as f64 * weight, (model.vocabulary * model.dim) as f64 * weight);
+    let whole = match settings.fsdp_wrap {
+        FsdpWrap::Block => 2.0 * block + if model.tied { table } else { 2.0 * table },
+        FsdpWrap::MemoryEfficient => block + block.max(table),
+    };
+    // A unit's gradients, and the same side by side as they travel.
+    let gradients = if settings.lora.is_some() { 0.0 } else { 2.0 * block.max(table) };
+    whole + gradients
+}
+
 /// Estimates one run.
 ///
 /// A step multiplies each token with every weight once forward, once backward, and once more for the gradients of weights that
-/// are trained: 4 or 6 operations a parameter. DPO multiplies once more, for the reference. GPUs are taken to reach 400 (half precision), 200 (TF32) and 44 Tflop/s (fp32, as
-/// measured on an H100), and to launch the kernels of a block in 2.8 ms without a graph; a core reaches 15 Gflop/s. Weights come
+/// are trained: 4 or 6 operations a parameter. DPO multiplies once more, for the reference. GPUs are taken to reach 400 (half
+/// precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights for each pass at 300 GB/s beside
+/// that, and to launch the kernels of a block in 2.8 ms without a graph; a core reaches 15 Gflop/s. Weights come
 /// from files at 1 GB/s.
 pub(super) fn run(
     settings: &LlmSettings,
@@ -145,6 +169,7 @@ pub(super) fn run(
     let again = if settings.activation_checkpointing { 4.0 / 3.0 } else { 1.0 };
     let work = tokens * operations * again * model.parameters() as f64;
     let micro_batches = settings.gradient_accumulation as f64;
+    let weights = memory.weights * if settings.sharded() { settings.gpus as f64 } else { 1.0 };
     let step_s = if gpu {
         let rate = match (settings.precision, settings.tf32) {
             (Precision::Fp32, super::Tf32::Off) => 44e12,
@@ -154,7 +179,10 @@ pub(super) fn run(
         // The reference's forward pass takes about a third of the launches of forward and backward pass.
         let passes = if settings.technique == Technique::Dpo { 4.0 / 3.0 } else { 1.0 };
         let launch = if settings.cuda_graph { 0.0 } else { 2.8e-3 * model.layers as f64 * micro_batches * passes };
-        launch.max(work / rate)
+        let sharded = if settings.sharded() { 1.0 - 1.0 / settings.gpus as f64 } else { 0.0 };
+        let gatherings = if settings.technique == Technique::Dpo { 3.0 } else { 2.0 };
+        let gathering = micro_batches * gatherings * sharded * weights / GATHER_BYTES_PER_S;
+        launch.max(work / rate).max(gathering)
     } else {
         let cores = (f64::from(node.cpus) / settings.gpus.max(1) as f64).max(1.0);
         work / (15e9 * cores) + 2e-3 * model.layers as f64 * micro_batches
@@ -168,7 +196,7 @@ pub(super) fn run(
     // Tokens of all rows stay in memory.
     let samples = rows.samples.unwrap_or(0) as f64;
     let held = samples * rows.mean_tokens.unwrap_or(0.0) * HELD_BYTES;
-    let start_s = memory.weights / 1e9 + if gpu { 6.0 } else { 2.0 };
+    let start_s = weights / 1e9 + if gpu { 6.0 } else { 2.0 };
     Estimate {
         duration_s: start_s + steps * step_s,
         start_s,

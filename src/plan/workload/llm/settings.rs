@@ -311,6 +311,11 @@ impl LlmSettings {
         })
     }
 
+    /// Ranks hold parts of the model.
+    pub fn sharded(&self) -> bool {
+        self.gpus > 1 && self.sharding == Sharding::Fsdp
+    }
+
     /// Rows of a sample: a chosen one and a rejected one where preferences are learned.
     pub fn rows_per_sample(&self) -> usize {
         if self.technique == Technique::Dpo { 2 } else { 1 }

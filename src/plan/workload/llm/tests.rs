@@ -116,7 +116,6 @@ fn levels_that_are_known_and_not_built_say_so() {
     for technique in ["qlora", "qat"] {
         assert!(refused(&[("technique", technique)], &gpu_node(1)).starts_with("not built yet: technique"));
     }
-    assert!(refused(&[("gpus", "2")], &gpu_node(2)).starts_with("not built yet: sharding = fsdp over 2 GPUs"));
 }
 
 #[test]
@@ -145,6 +144,41 @@ fn cells_that_make_no_sense_are_refused_with_the_reason() {
         assert!(reason.contains("needs CUDA (the driver is missing)"), "{key}: {reason}");
     }
     assert_eq!(refused(&[("model", "tiny")], &cpu_node()), "");
+}
+
+#[test]
+fn sharded_cells_that_make_no_sense_are_refused_with_the_reason() {
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (&[("gpus", "2"), ("cuda_graph", "on")], "use cuda_graph = off or sharding = ddp"),
+        (&[("gpus", "2"), ("model", "llama3.2-1b"), ("fsdp_wrap", "memory_efficient")], "use fsdp_wrap = block"),
+        (&[("gpus", "4")], "needs 4 GPUs"),
+    ];
+    for (settings, part) in cases {
+        let reason = refused(settings, &gpu_node(2));
+        assert!(reason.contains(part), "{settings:?}: {reason}");
+    }
+    assert_eq!(refused(&[("gpus", "2"), ("cuda_graph", "on"), ("sharding", "ddp")], &gpu_node(2)), "");
+    assert_eq!(refused(&[("model", "tiny"), ("gpus", "2")], &cpu_node()), "");
+}
+
+#[test]
+fn a_sharded_rank_holds_its_share_and_the_units_in_use() {
+    let kinds = |settings: &[(&str, &str)]| {
+        let cell = expand(&plan(settings), &gpu_node(4)).cells.remove(0);
+        let kinds: Vec<_> = cell.estimate.memory_kinds().collect();
+        let of = |name: &str| kinds.iter().find(|(known, _)| *known == name).map_or(0, |(_, bytes)| *bytes);
+        ["weights", "gathered", "optimizer"].map(of)
+    };
+    let fp32 =
+        |gpus, more: &[(&'static str, &'static str)]| kinds(&[&[("technique", "full"), ("gpus", gpus)], more].concat());
+    let alone = fp32("1", &[("precision", "bf16")]);
+    let two = fp32("2", &[("precision", "bf16")]);
+    assert_eq!((two[0], two[2], alone[1]), (alone[0] / 2, alone[2] / 2, 0));
+    // Two blocks, embedding and output layer; and a matrix of gradients twice.
+    let (block, table) = (218_112_000 * 2, 128_256 * 4096 * 2);
+    assert_eq!(two[1], 2 * block + 4 * table);
+    assert_eq!(kinds(&[("gpus", "2"), ("precision", "bf16"), ("fsdp_wrap", "memory_efficient")])[1], block + table);
+    assert_eq!(kinds(&[("gpus", "2"), ("precision", "bf16"), ("sharding", "ddp")])[0], alone[0]);
 }
 
 #[test]

@@ -1,0 +1,275 @@
+//! One process a device, each with a part of every unit's parameters, gradients and optimizer state (fully sharded data
+//! parallel, arXiv 2304.11277).
+//!
+//! ```text
+//! forward   gather 0 │ gather 1 ┊ unit 0 │ free 0, gather 2 ┊ unit 1 │ …          ┊ what runs at the same time
+//! backward           │ gather n-1 ┊ unit n │ free n, reduce n, gather n-2 ┊ unit n-1 │ …
+//! ```
+//!
+//! Collectives run on a stream of the group's own. The next unit is gathered beside the work of the one before it, so that two
+//! units are whole at a time. The last one is needed again at once, and stays.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tch::{Kind, TchError, Tensor};
+
+use super::{Peers, Strategy};
+use crate::module::{Module, Pass, UnitHooks};
+use crate::shim::{Combine, LossScale, ShardedUnit};
+
+/// What is gathered at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrap {
+    /// Each unit on its own.
+    Units,
+    /// The first and the last unit together, from the start of a pass until its backward pass is over; others on their own.
+    Inner,
+}
+
+/// Parts of small tensors are padded: a rank may hold so much more than its share.
+const PADDING_SHARE: f64 = 0.1;
+
+/// This rank's part of the work and of the parameters.
+pub struct Shards {
+    peers: Rc<Peers>,
+    units: Arc<Units>,
+    hooks: Arc<dyn UnitHooks>,
+    /// Training steps so far.
+    steps: u64,
+}
+
+/// The units of a module as they are made, each cut as soon as it has its values.
+pub struct Cutting {
+    peers: Rc<Peers>,
+    wrap: Wrap,
+    units: Vec<ShardedUnit>,
+    trained: Vec<bool>,
+}
+
+/// The units and what was done with them.
+struct Units {
+    // Before the group: a unit keeps a reference to it.
+    all: Mutex<Vec<ShardedUnit>>,
+    wrap: Wrap,
+    last: usize,
+    /// Units before it are frozen, so that no backward pass comes to them.
+    first_trained: usize,
+    /// A backward pass follows.
+    train: AtomicBool,
+    gathers: AtomicU64,
+    reductions: AtomicU64,
+}
+
+impl Cutting {
+    /// No unit yet.
+    pub fn new(peers: &Rc<Peers>, wrap: Wrap) -> Self {
+        Self { peers: Rc::clone(peers), wrap, units: Vec::new(), trained: Vec::new() }
+    }
+
+    /// Cuts the next unit, whose values are the same on all ranks.
+    pub fn cut(&mut self, parameters: &[Tensor]) -> Result<(), TchError> {
+        self.trained.push(parameters.iter().any(Tensor::requires_grad));
+        self.units.push(ShardedUnit::new(self.peers.group(), parameters)?);
+        Ok(())
+    }
+
+    /// The strategy of a module all of whose units were cut.
+    pub fn done(self, module: &impl Module) -> Result<Shards, TchError> {
+        let Self { peers, wrap, units, trained } = self;
+        let expected = module.units().len();
+        if units.len() != expected || units.is_empty() {
+            return Err(TchError::Torch(format!("{} of {expected} units were cut", units.len())));
+        }
+        let buffers = module.buffers();
+        if !buffers.is_empty() {
+            peers.group().broadcast(&buffers)?;
+        }
+        let units = Arc::new(Units {
+            wrap,
+            last: units.len() - 1,
+            first_trained: trained.iter().position(|trained| *trained).unwrap_or(units.len()),
+            all: Mutex::new(units),
+            train: AtomicBool::new(false),
+            gathers: AtomicU64::new(0),
+            reductions: AtomicU64::new(0),
+        });
+        let hooks: Arc<dyn UnitHooks> = units.clone();
+        Ok(Shards { peers, units, hooks, steps: 0 })
+    }
+}
+
+impl Shards {
+    /// Lets an overflow in any rank's gradients skip the update of all.
+    pub fn share_overflows(&self, scale: &LossScale) -> Result<(), TchError> {
+        scale.share(self.peers.group())
+    }
+}
+
+impl Units {
+    fn lock(&self) -> MutexGuard<'_, Vec<ShardedUnit>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gather(&self, unit: &ShardedUnit) -> Result<(), TchError> {
+        self.gathers.fetch_add(u64::from(unit.gather()?), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn reduce(&self, unit: &ShardedUnit) -> Result<(), TchError> {
+        self.reductions.fetch_add(u64::from(unit.reduce()?), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether a unit stays whole over all of a pass.
+    fn stays(&self, unit: usize) -> bool {
+        self.wrap == Wrap::Inner && (unit == 0 || unit == self.last)
+    }
+
+    /// Gives back what is whole, and averages the gradients that no hook came to: those of the first unit, and of the first that
+    /// is trained.
+    fn finish(&self) -> Result<(), TchError> {
+        let units = self.lock();
+        for unit in units.iter().rev() {
+            unit.release()?;
+            if unit.has_gradients()? {
+                self.reduce(unit)?;
+            }
+        }
+        units.iter().try_for_each(ShardedUnit::settle)
+    }
+
+    fn parts(&self) -> Result<Vec<Tensor>, TchError> {
+        Ok(self.lock().iter().map(ShardedUnit::parts).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
+impl UnitHooks for Units {
+    fn before_forward(&self, unit: usize) -> Result<(), TchError> {
+        let units = self.lock();
+        self.gather(&units[unit])?;
+        if unit == 0 && self.stays(0) {
+            self.gather(&units[self.last])?;
+        }
+        if let Some(next) = units.get(unit + 1) {
+            self.gather(next)?;
+        }
+        units[unit].wait()
+    }
+
+    fn after_forward(&self, unit: usize) -> Result<(), TchError> {
+        let (units, train) = (self.lock(), self.train.load(Ordering::Relaxed));
+        match unit == self.last {
+            true if train => Ok(()),
+            true => units[unit].release().and_then(|()| units[0].release()),
+            false if self.stays(unit) => Ok(()),
+            false => units[unit].release(),
+        }
+    }
+
+    fn before_backward(&self, unit: usize) -> Result<(), TchError> {
+        let units = self.lock();
+        self.gather(&units[unit])?;
+        if unit > self.first_trained {
+            self.gather(&units[unit - 1])?;
+        }
+        units[unit].wait()
+    }
+
+    fn after_backward(&self, unit: usize) -> Result<(), TchError> {
+        let units = self.lock();
+        if !self.stays(unit) {
+            units[unit].release()?;
+        }
+        self.reduce(&units[unit])?;
+        // One reduction at a time is on its way: its gradients take memory.
+        units.get(unit + 1).map_or(Ok(()), ShardedUnit::settle)
+    }
+}
+
+impl<M: Module> Strategy<M> for Shards {
+    fn parameters(&self, _module: &M) -> Result<Vec<Tensor>, TchError> {
+        self.units.parts()
+    }
+
+    fn is_sharded(&self) -> bool {
+        true
+    }
+
+    fn before_forward(&mut self, module: &M, train: bool) -> Result<(), TchError> {
+        self.peers.check()?;
+        self.units.train.store(train, Ordering::Relaxed);
+        if train { module.agree(self.peers.group()) } else { Ok(()) }
+    }
+
+    fn pass(&self, train: bool) -> Pass<'_> {
+        Pass { train, group: Some(self.peers.group()), hooks: Some(&self.hooks) }
+    }
+
+    fn after_backward(&mut self) -> Result<(), TchError> {
+        self.steps += 1;
+        self.units.finish()
+    }
+
+    fn before_evaluation(&mut self, module: &M) -> Result<(), TchError> {
+        module.agree(self.peers.group())
+    }
+
+    fn goes_on(&self, has_batch: bool) -> Result<bool, TchError> {
+        Ok(self.peers.combine(&[i64::from(has_batch)], Combine::Max)? == [1])
+    }
+
+    fn pass_without_batch(&mut self) -> Result<(), TchError> {
+        self.units.train.store(false, Ordering::Relaxed);
+        for unit in 0..=self.units.last {
+            self.units.before_forward(unit)?;
+            self.units.after_forward(unit)?;
+        }
+        Ok(())
+    }
+
+    fn weight(&self, counted: &Tensor) -> Result<Option<Tensor>, TchError> {
+        self.peers.weight(counted).map(Some)
+    }
+
+    fn norm(&self, norm: &Tensor) -> Result<Tensor, TchError> {
+        let squares = norm.f_to_kind(Kind::Double)?.f_square()?;
+        self.peers.group().reduce(&squares, Combine::Sum)?;
+        squares.f_sqrt()?.f_to_kind(norm.kind())
+    }
+
+    fn sum(&self, tensor: &Tensor) -> Result<(), TchError> {
+        self.peers.group().reduce(tensor, Combine::Sum)
+    }
+
+    fn finish(&mut self) -> Result<(), TchError> {
+        let units = self.units.lock();
+        units.iter().skip(self.units.first_trained).try_for_each(|unit| unit.finish(self.peers.rank == 0))
+    }
+
+    fn held(&self) -> Result<Option<(String, bool)>, TchError> {
+        let (mut held, mut whole) = (0, 0);
+        for unit in self.units.lock().iter() {
+            let (part, all) = unit.bytes()?;
+            (held, whole) = (held + part, whole + all);
+        }
+        let (gathers, reductions) =
+            (self.units.gathers.load(Ordering::Relaxed), self.units.reductions.load(Ordering::Relaxed));
+        let steps = self.steps;
+        let seen = format!(
+            "this rank holds {held} of {whole} bytes of parameters; {gathers} all-gathers and {reductions} reduce-scatters of units \
+             in {steps} steps"
+        );
+        let share = (1.0 / f64::from(self.peers.world_size) + PADDING_SHARE).min(0.99);
+        let in_effect = held as f64 <= share * whole as f64 && gathers >= steps && reductions >= steps;
+        Ok(Some((seen, in_effect)))
+    }
+
+    fn seen(&self) -> Result<(u32, String), TchError> {
+        let (size, units) = (self.peers.group().size()?, self.units.last + 1);
+        let together = if self.units.wrap == Wrap::Inner { ", the first and last together" } else { "" };
+        let backend = self.peers.backend();
+        Ok((size, format!("world size {size} in c10d over {backend}, parameters sharded in {units} units{together}")))
+    }
+}

@@ -1,0 +1,281 @@
+// Sharded parameters: each rank keeps its part of a unit's values, and has whole tensors while they are used.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "group.h"
+#include "guard.h"
+
+namespace {
+
+// Parameters and parts begin at multiples of this: what vectorised kernels ask for.
+constexpr int64_t ALIGNED_BYTES = 16;
+
+int64_t aligned(int64_t values, int64_t size) {
+  int64_t step = std::max<int64_t>(1, ALIGNED_BYTES / size);
+  return (values + step - 1) / step * step;
+}
+
+// The parameters of a unit of one type, all trained or all frozen, one after the other.
+struct Flat {
+  bool trained;
+  std::vector<at::Tensor> parameters;  // leaves of autograd, views of `whole`
+  std::vector<int64_t> starts;         // of each in `whole`
+  at::Tensor whole;                    // [ranks * length of a part]: its storage is empty while nobody uses it
+  at::Tensor part;                     // this rank's, which the optimizer updates
+  int64_t values = 0;                  // without padding
+  at::Tensor sent, received;           // gradients on their way
+
+  // Memory in the form of a parameter.
+  at::Tensor form(const at::Tensor& flat, size_t p) const {
+    return flat.as_strided(parameters[p].sizes(), parameters[p].strides(), starts[p]);
+  }
+
+  c10::StorageImpl* storage() const { return whole.storage().unsafeGetStorageImpl(); }
+
+  // Tensors that autograd kept share the storage, and see what is gathered into it later.
+  void allocate() {
+    size_t bytes = whole.numel() * whole.element_size();
+    storage()->set_data_ptr_noswap(storage()->allocator()->allocate(bytes));
+    storage()->set_nbytes(bytes);
+  }
+
+  void release() {
+    storage()->set_data_ptr_noswap(at::DataPtr(nullptr, whole.device()));
+    storage()->set_nbytes(0);
+  }
+
+  // Gradients of whole tensors, one after the other, with zeros in between.
+  at::Tensor gradients() {
+    auto flat = at::empty_like(whole);
+    std::vector<at::Tensor> to, from;
+    for (size_t p = 0; p < parameters.size(); p++) {
+      int64_t end = starts[p] + parameters[p].numel();
+      int64_t next = p + 1 < starts.size() ? starts[p + 1] : flat.numel();
+      if (next > end) flat.narrow(0, end, next - end).zero_();
+      auto& gradient = parameters[p].mutable_grad();
+      if (gradient.defined()) {
+        to.push_back(form(flat, p));
+        from.push_back(gradient);
+      } else {
+        form(flat, p).zero_();
+      }
+    }
+    if (!to.empty()) at::_foreach_copy_(to, from);
+    for (auto& parameter : parameters) parameter.mutable_grad().reset();
+    return flat;
+  }
+};
+
+struct ShardedUnit {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::vector<Flat> flats;
+  bool there = false;                               // whole tensors are allocated
+  c10::intrusive_ptr<c10d::Work> gathering, reducing;
+
+  ShardedUnit(const c10::intrusive_ptr<c10d::ProcessGroup>& group, at::Tensor** tensors, size_t count) : group(group) {
+    for (size_t i = 0; i < count; i++) {
+      auto& tensor = *tensors[i];
+      TORCH_CHECK(tensor.is_non_overlapping_and_dense(), "a parameter with holes cannot be cut");
+      auto is_like = [&](const Flat& flat) {
+        return flat.trained == tensor.requires_grad() && flat.parameters[0].scalar_type() == tensor.scalar_type();
+      };
+      auto flat = std::find_if(flats.begin(), flats.end(), is_like);
+      if (flat == flats.end()) flat = flats.insert(flats.end(), Flat{tensor.requires_grad()});
+      flat->parameters.push_back(tensor);
+    }
+    for (auto& flat : flats) cut(flat);
+  }
+
+  void cut(Flat& flat) {
+    int64_t ranks = group->getSize(), size = flat.parameters[0].element_size(), end = 0;
+    for (auto& parameter : flat.parameters) {
+      flat.starts.push_back(end);
+      flat.values += parameter.numel();
+      end = aligned(end + parameter.numel(), size);
+    }
+    int64_t length = aligned((end + ranks - 1) / ranks, size);
+    // Not a view of anything: its storage is its own.
+    flat.whole = at::zeros({ranks * length}, flat.parameters[0].options().requires_grad(false));
+    for (size_t p = 0; p < flat.parameters.size(); p++) {
+      auto place = flat.form(flat.whole, p);
+      place.copy_(flat.parameters[p].detach());
+      flat.parameters[p].set_data(place);
+    }
+    flat.part = flat.whole.narrow(0, group->getRank() * length, length).clone();
+    if (flat.trained) flat.part.requires_grad_(true);
+    flat.release();
+  }
+
+  // Begins to gather whole tensors, beside what the device does from here on.
+  bool gather() {
+    if (there) return false;
+    std::vector<at::Tensor> wholes, parts;
+    for (auto& flat : flats) {
+      flat.allocate();
+      wholes.push_back(flat.whole);
+      parts.push_back(flat.part.detach());
+    }
+    there = true;
+    gathering = group->allgather_into_tensor_coalesced(wholes, parts);
+    return true;
+  }
+
+  // What the device is asked for after this finds whole tensors.
+  void wait() {
+    if (auto work = std::exchange(gathering, nullptr)) work->wait();
+  }
+
+  void release() {
+    if (!there) return;
+    wait();
+    for (auto& flat : flats) flat.release();
+    there = false;
+  }
+
+  bool has_gradients() const {
+    for (auto& flat : flats) {
+      for (auto& parameter : flat.parameters) {
+        if (flat.trained && parameter.grad().defined()) return true;
+      }
+    }
+    return false;
+  }
+
+  // Begins to add up gradients over ranks, each of which gets the part that it updates.
+  bool reduce() {
+    settle();
+    std::vector<at::Tensor> sums, gradients;
+    for (auto& flat : flats) {
+      if (!flat.trained) continue;
+      flat.sent = flat.gradients();
+      flat.received = at::empty_like(flat.part, at::TensorOptions().requires_grad(false));
+      gradients.push_back(flat.sent);
+      sums.push_back(flat.received);
+    }
+    if (sums.empty()) return false;
+    c10d::ReduceScatterOptions options;
+    options.reduceOp = c10d::ReduceOp::SUM;
+    reducing = group->reduce_scatter_tensor_coalesced(sums, gradients, options);
+    return true;
+  }
+
+  // Adds the mean of the gradients to those of the parts.
+  void settle() {
+    auto work = std::exchange(reducing, nullptr);
+    if (!work) return;
+    work->wait();
+    for (auto& flat : flats) {
+      if (!flat.received.defined()) continue;
+      flat.received.div_(group->getSize());
+      auto& gradient = flat.part.mutable_grad();
+      if (gradient.defined()) {
+        gradient.add_(flat.received);
+      } else {
+        gradient = flat.received;
+      }
+      flat.received.reset();
+      flat.sent.reset();
+    }
+  }
+};
+
+}  // namespace
+
+// Cuts parameters that are the same on all ranks, and frees them as wholes.
+SHIM_API ShardedUnit* mc_unit_new(Group* group, at::Tensor** parameters, size_t count) {
+  GUARD(nullptr, {
+    at::NoGradGuard no_grad;
+    return new ShardedUnit(group->group, parameters, count);
+  })
+}
+
+SHIM_API void mc_unit_free(ShardedUnit* unit) {
+  GUARD(, { delete unit; })
+}
+
+// 1 where that took a collective; likewise below.
+SHIM_API int mc_unit_gather(ShardedUnit* unit) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    return unit->gather() ? 1 : 0;
+  })
+}
+
+SHIM_API int mc_unit_wait(ShardedUnit* unit) {
+  GUARD(-1, {
+    unit->wait();
+    return 0;
+  })
+}
+
+SHIM_API int mc_unit_release(ShardedUnit* unit) {
+  GUARD(-1, {
+    unit->release();
+    return 0;
+  })
+}
+
+SHIM_API int mc_unit_has_gradients(ShardedUnit* unit) {
+  GUARD(-1, { return unit->has_gradients() ? 1 : 0; })
+}
+
+SHIM_API int mc_unit_reduce(ShardedUnit* unit) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    return unit->reduce() ? 1 : 0;
+  })
+}
+
+SHIM_API int mc_unit_settle(ShardedUnit* unit) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    unit->settle();
+    return 0;
+  })
+}
+
+// How many parts are trained; writes the first `room` of them.
+SHIM_API int mc_unit_parts(ShardedUnit* unit, at::Tensor** parts, size_t room) {
+  GUARD(-1, {
+    size_t count = 0;
+    for (auto& flat : unit->flats) {
+      if (!flat.trained) continue;
+      if (count < room) parts[count] = new at::Tensor(flat.part);
+      count++;
+    }
+    return static_cast<int>(count);
+  })
+}
+
+// Bytes of the parts of this rank, and of the parameters of which they are parts.
+SHIM_API int mc_unit_bytes(ShardedUnit* unit, int64_t* held, int64_t* whole) {
+  GUARD(-1, {
+    *held = *whole = 0;
+    for (auto& flat : unit->flats) {
+      *held += flat.part.numel() * flat.part.element_size();
+      *whole += flat.values * flat.part.element_size();
+    }
+    return 0;
+  })
+}
+
+// Leaves what is trained whole, on the host where `keep` says so; it can be read and no longer be trained. For all ranks at once.
+SHIM_API int mc_unit_finish(ShardedUnit* unit, int keep) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    unit->gather();
+    unit->wait();
+    for (auto& flat : unit->flats) {
+      for (auto& parameter : flat.parameters) {
+        if (keep && flat.trained) parameter.set_data(parameter.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+      }
+    }
+    unit->release();
+    return 0;
+  })
+}

@@ -1,0 +1,113 @@
+//! Parameters of which each rank keeps a part.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use tch::{TchError, Tensor};
+use torch_sys::C_tensor;
+
+use super::c10d::{ProcessGroup, pointers};
+use super::host::{check, check_pointer, own};
+
+unsafe extern "C" {
+    fn mc_unit_new(group: *mut c_void, parameters: *const *const C_tensor, count: usize) -> *mut c_void;
+    fn mc_unit_free(unit: *mut c_void);
+    fn mc_unit_gather(unit: *mut c_void) -> c_int;
+    fn mc_unit_wait(unit: *mut c_void) -> c_int;
+    fn mc_unit_release(unit: *mut c_void) -> c_int;
+    fn mc_unit_has_gradients(unit: *mut c_void) -> c_int;
+    fn mc_unit_reduce(unit: *mut c_void) -> c_int;
+    fn mc_unit_settle(unit: *mut c_void) -> c_int;
+    fn mc_unit_parts(unit: *mut c_void, parts: *mut *mut C_tensor, room: usize) -> c_int;
+    fn mc_unit_bytes(unit: *mut c_void, held: *mut i64, whole: *mut i64) -> c_int;
+    fn mc_unit_finish(unit: *mut c_void, keep: c_int) -> c_int;
+}
+
+/// The parameters of a unit, cut over ranks. All ranks must call its collectives in the same order.
+///
+/// Parameters of one type that are all trained or all frozen lie one after the other in a flat tensor, padded to equal parts. The
+/// parameters themselves stay the leaves that they are in autograd; between uses their memory is given back.
+pub struct ShardedUnit(*mut c_void);
+
+// SAFETY: libtorch's tensors and groups may be used from any thread, one at a time.
+unsafe impl Send for ShardedUnit {}
+
+impl ShardedUnit {
+    /// Keeps this rank's part of parameters that are the same on all ranks. The group must outlive the unit.
+    pub fn new(group: &ProcessGroup, parameters: &[Tensor]) -> Result<Self, TchError> {
+        let pointers = pointers(parameters);
+        // SAFETY: group and tensors live through the call; the shim keeps references of its own.
+        Ok(Self(check_pointer(unsafe { mc_unit_new(group.0, pointers.as_ptr(), pointers.len()) })?))
+    }
+
+    /// Begins to gather the whole parameters, beside what the device was told before; whether there was something to gather.
+    pub fn gather(&self) -> Result<bool, TchError> {
+        // SAFETY: made in `new`, freed only in `drop`; likewise below.
+        Ok(check(unsafe { mc_unit_gather(self.0) })? == 1)
+    }
+
+    /// What the device is told from here on finds the whole parameters.
+    pub fn wait(&self) -> Result<(), TchError> {
+        // SAFETY: see `gather`.
+        check(unsafe { mc_unit_wait(self.0) })?;
+        Ok(())
+    }
+
+    /// Gives the memory of the whole parameters back.
+    pub fn release(&self) -> Result<(), TchError> {
+        // SAFETY: see `gather`.
+        check(unsafe { mc_unit_release(self.0) })?;
+        Ok(())
+    }
+
+    /// Whether whole parameters have gradients that were not reduced yet.
+    pub fn has_gradients(&self) -> Result<bool, TchError> {
+        // SAFETY: see `gather`.
+        Ok(check(unsafe { mc_unit_has_gradients(self.0) })? == 1)
+    }
+
+    /// Begins to average the gradients of the whole parameters over ranks, and takes them away; whether anything is trained.
+    pub fn reduce(&self) -> Result<bool, TchError> {
+        // SAFETY: see `gather`.
+        Ok(check(unsafe { mc_unit_reduce(self.0) })? == 1)
+    }
+
+    /// Adds the averages to the gradients of this rank's parts, where some are on their way.
+    pub fn settle(&self) -> Result<(), TchError> {
+        // SAFETY: see `gather`.
+        check(unsafe { mc_unit_settle(self.0) })?;
+        Ok(())
+    }
+
+    /// This rank's parts of what is trained: flat tensors with gradients.
+    pub fn parts(&self) -> Result<Vec<Tensor>, TchError> {
+        // SAFETY: see `gather`; as many places as said, which live through the call.
+        let count = check(unsafe { mc_unit_parts(self.0, ptr::null_mut(), 0) })?.unsigned_abs() as usize;
+        let mut parts = vec![ptr::null_mut(); count];
+        // SAFETY: as above.
+        check(unsafe { mc_unit_parts(self.0, parts.as_mut_ptr(), count) })?;
+        parts.into_iter().map(own).collect()
+    }
+
+    /// Bytes of this rank's parts, padding included, and of the whole parameters.
+    pub fn bytes(&self) -> Result<(u64, u64), TchError> {
+        let (mut held, mut whole) = (0, 0);
+        // SAFETY: see `gather`; both places live through the call.
+        check(unsafe { mc_unit_bytes(self.0, &mut held, &mut whole) })?;
+        Ok((held.unsigned_abs(), whole.unsigned_abs()))
+    }
+
+    /// Leaves whole trained parameters on the host, on ranks that `keep` them: to be read, not to be trained any more.
+    pub fn finish(&self, keep: bool) -> Result<(), TchError> {
+        // SAFETY: see `gather`.
+        check(unsafe { mc_unit_finish(self.0, keep.into()) })?;
+        Ok(())
+    }
+}
+
+impl Drop for ShardedUnit {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, freed once.
+        unsafe { mc_unit_free(self.0) };
+    }
+}
