@@ -222,6 +222,11 @@ impl Task for Llm {
         Ok(())
     }
 
+    fn evaluation_passes(&self) -> u32 {
+        // The reference's too.
+        if self.prefers() { 2 } else { 1 }
+    }
+
     fn score(
         &self,
         Totals([loss, tokens]): &Totals,

@@ -115,6 +115,11 @@ pub trait Task: Sized {
         totals: &mut Self::Totals,
     ) -> Result<(), TchError>;
 
+    /// Forward passes of the module in one [`Self::evaluate`].
+    fn evaluation_passes(&self) -> u32 {
+        1
+    }
+
     /// What all ranks' totals come to. `sum` adds a tensor up over ranks in place; each rank calls it equally often.
     fn score(&self, totals: &Self::Totals, sum: &dyn Fn(&Tensor) -> Result<(), TchError>)
     -> Result<Readings, TchError>;

@@ -214,7 +214,8 @@ impl<T: Task> Trainer<T> {
 
     /// Takes part in the evaluation of other ranks' batches.
     pub fn evaluate_nothing(&mut self) -> Result<(), TchError> {
-        tch::no_grad(|| self.strategy.pass_without_batch())
+        let passes = self.task.evaluation_passes();
+        tch::no_grad(|| (0..passes).try_for_each(|_| self.strategy.pass_without_batch()))
     }
 
     /// What all ranks' totals come to: waits for the device, and for the other ranks.

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use multicard::plan::llm::{Lora, ModelConfig};
 use tch::{Device, Kind, TchError, Tensor};
 
-
 use crate::module::{Module, Pass, Tensors};
 use crate::shim::llama::{self, Adapted};
 
