@@ -15,6 +15,7 @@ use super::*;
 use crate::image::testing::{channels_last, settings};
 use crate::image::{Image, frozen};
 use crate::llm::tests as llm;
+use crate::shim::cuda;
 use crate::trainer::Trainer;
 
 /// Tells a process which part it has: task, rank, world size, folder, in which it meets the others and saves what it found.
@@ -71,7 +72,16 @@ fn part_of_another_test() {
         }
         "ddp" | "fsdp" => {
             let peers = (world_size > 1).then(join);
-            let found = fine_tune(task, peers.as_ref());
+            let found = fine_tune(task, Device::Cpu, peers.as_ref());
+            (peers, found)
+        }
+        "ddp-on-gpus" | "fsdp-on-gpus" => {
+            cuda::open().unwrap();
+            cuda::set_device(rank as usize).unwrap();
+            let device = Device::Cuda(rank as usize);
+            let join = || Rc::new(Peers::join_in(folder, rank, world_size, device).unwrap());
+            let peers = (world_size > 1).then(join);
+            let found = fine_tune(task.trim_end_matches("-on-gpus"), device, peers.as_ref());
             (peers, found)
         }
         "norm" => {
@@ -162,20 +172,20 @@ const TUNED: &[&[(&str, &str)]] = &[
 
 /// Steps over this rank's rows of two batches, in each way: losses weighed by tokens or pairs, norms of gradients, the loss of an evaluation
 /// of which ranks have different shares, and on rank 0 what was trained.
-fn fine_tune(sharding: &str, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
+fn fine_tune(sharding: &str, device: Device, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
     let mut found = Vec::new();
     for (index, changed) in TUNED.iter().enumerate() {
         let wrap = if index % 2 == 0 { "block" } else { "memory_efficient" };
         let changed = [*changed, &[("gpus", "2"), ("sharding", sharding), ("fsdp_wrap", wrap)]].concat();
-        let mut trainer = llm::trainer_beside(peers, Device::Cpu, &changed);
-        let whole = [llm::batch(Device::Cpu, ROWS, 10), llm::batch(Device::Cpu, ROWS, 14)];
+        let mut trainer = llm::trainer_beside(peers, device, &changed);
+        let whole = [llm::batch(device, ROWS, 10), llm::batch(device, ROWS, 14)];
         let mut steps = Vec::new();
-        for step in 0..6 {
+        for step in 0..5 {
             let batch: Vec<_> = whole[step % 2].iter().map(|tensor| part(tensor, peers)).collect();
-            let seen = trainer.step(&batch).unwrap().to_kind(Kind::Double);
+            let seen = trainer.step(&batch).unwrap().to_kind(Kind::Double).to_device(Device::Cpu);
             let tokens = match changed.contains(&("technique", "dpo")) {
                 true => Tensor::from(batch[1].size()[0] as f64),
-                false => batch[1].narrow(1, 1, batch[1].size()[1] - 1).ge(0).sum(Kind::Double),
+                false => batch[1].narrow(1, 1, batch[1].size()[1] - 1).ge(0).sum(Kind::Double).to_device(Device::Cpu),
             };
             steps.push(Tensor::stack(&[seen.get(0) * &tokens, tokens, seen.get(seen.size()[0] - 1)], 0));
         }
@@ -204,7 +214,7 @@ fn fine_tune(sharding: &str, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)>
         }
         trainer.finish().unwrap();
         if peers.is_none_or(|peers| peers.rank == 0) {
-            let trained = flat(&trainer.module().parameters()).to_kind(Kind::Float);
+            let trained = flat(&trainer.module().parameters()).to_kind(Kind::Float).to_device(Device::Cpu);
             found.push((format!("trained.{index}"), trained));
         }
     }
@@ -315,6 +325,13 @@ fn ranks_fine_tune_with_the_losses_and_gradients_of_one_process() {
 #[test]
 fn shards_fine_tune_with_the_losses_and_gradients_of_one_process() {
     fine_tunes_as_one_process("fsdp", &[2, 3, 4]);
+}
+
+#[test]
+#[ignore = "needs two GPUs: make test-gpu"]
+fn shards_and_ranks_on_two_gpus_fine_tune_with_the_losses_and_gradients_of_one() {
+    fine_tunes_as_one_process("ddp-on-gpus", &[2]);
+    fine_tunes_as_one_process("fsdp-on-gpus", &[2]);
 }
 
 #[test]

@@ -24,7 +24,12 @@ const GRAPHS: [(&str, u64); 2] = [("off", 4), ("on", 40)];
 
 /// Two ranks over NCCL, on the first two GPUs. The worker and its libtorch are those that `MULTICARD_WORKER` and
 /// `MULTICARD_TORCH` name.
-fn start_on_gpus(graph: &'static str, changed: &[(&'static str, Level)], environment: &[(&str, &str)]) -> Run {
+fn start_on_gpus(
+    strategy: &'static str,
+    graph: &'static str,
+    changed: &[(&'static str, Level)],
+    environment: &[(&str, &str)],
+) -> Run {
     let mut worker = find_worker().unwrap();
     worker.environment.extend(environment.iter().map(|(key, value)| (key.to_string(), value.to_string())));
     let node = Node { worker: Ok(worker.description.clone()), ..read_node() };
@@ -38,7 +43,7 @@ fn start_on_gpus(graph: &'static str, changed: &[(&'static str, Level)], environ
         ("train_images", Level::Integer(GPU_TRAIN_IMAGES.into())),
     ];
     levels.extend_from_slice(changed);
-    let mut job = job(folder.path(), "ddp-ds", 2, 2, &levels);
+    let mut job = job(folder.path(), strategy, 2, 2, &levels);
     job.ranks = place(&job.shape, &node, &read_topology(&node)).unwrap().ranks;
     Run::launch(folder, job, worker)
 }
@@ -52,17 +57,17 @@ fn gpus_beside_others() -> RwLockReadGuard<'static, ()> {
     GPUS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn killed_on_gpu((graph, steps): (&'static str, u64)) {
+fn killed_on_gpu(strategy: &'static str, (graph, steps): (&'static str, u64)) {
     let _beside = gpus_beside_others();
-    let run = start_on_gpus(graph, &[], &[]);
+    let run = start_on_gpus(strategy, graph, &[], &[]);
     let kill = |pid| rustix::process::kill_process(pid, Signal::KILL).unwrap();
     let reason = run.end_after(training_on_gpu(&run, steps), kill);
     assert!(reason.starts_with("rank 1 was killed by SIGKILL"), "{reason}");
 }
 
-fn hanging_on_gpu((graph, steps): (&'static str, u64)) {
+fn hanging_on_gpu(strategy: &'static str, (graph, steps): (&'static str, u64)) {
     let _beside = gpus_beside_others();
-    let run = start_on_gpus(graph, &[], &[]);
+    let run = start_on_gpus(strategy, graph, &[], &[]);
     let pid = training_on_gpu(&run, steps);
     let reason = run.end_after(pid, |pid| rustix::process::kill_process(pid, Signal::STOP).unwrap());
     assert!(reason.contains("rank 1 does not answer"), "{reason}");
@@ -71,25 +76,37 @@ fn hanging_on_gpu((graph, steps): (&'static str, u64)) {
 #[test]
 #[ignore = "needs two GPUs: make test-gpu"]
 fn a_rank_that_is_killed_in_an_eager_step_on_two_gpus_is_the_reason() {
-    killed_on_gpu(GRAPHS[0]);
+    killed_on_gpu("ddp-ds", GRAPHS[0]);
 }
 
 #[test]
 #[ignore = "needs two GPUs: make test-gpu"]
 fn a_rank_that_is_killed_in_a_replay_on_two_gpus_is_the_reason() {
-    killed_on_gpu(GRAPHS[1]);
+    killed_on_gpu("ddp-ds", GRAPHS[1]);
 }
 
 #[test]
 #[ignore = "needs two GPUs: make test-gpu"]
 fn a_rank_that_hangs_in_an_eager_step_on_two_gpus_is_the_reason() {
-    hanging_on_gpu(GRAPHS[0]);
+    hanging_on_gpu("ddp-ds", GRAPHS[0]);
 }
 
 #[test]
 #[ignore = "needs two GPUs: make test-gpu"]
 fn a_rank_that_hangs_in_a_replay_on_two_gpus_is_the_reason() {
-    hanging_on_gpu(GRAPHS[1]);
+    hanging_on_gpu("ddp-ds", GRAPHS[1]);
+}
+
+#[test]
+#[ignore = "needs two GPUs: make test-gpu"]
+fn a_sharded_rank_that_is_killed_on_two_gpus_is_the_reason() {
+    killed_on_gpu("fsdp", GRAPHS[0]);
+}
+
+#[test]
+#[ignore = "needs two GPUs: make test-gpu"]
+fn a_sharded_rank_that_hangs_on_two_gpus_is_the_reason() {
+    hanging_on_gpu("fsdp", GRAPHS[0]);
 }
 
 /// A process that takes all memory of a GPU that is free or becomes free. It ends with this value.

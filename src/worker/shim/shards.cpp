@@ -12,8 +12,8 @@
 
 namespace {
 
-// Parameters and parts begin at multiples of this: what vectorised kernels ask for.
-constexpr int64_t ALIGNED_BYTES = 16;
+// Parameters and parts begin at multiples of this, as if each had memory of its own: cuBLASLt chooses kernels that count on it.
+constexpr int64_t ALIGNED_BYTES = 256;
 
 int64_t aligned(int64_t values, int64_t size) {
   int64_t step = std::max<int64_t>(1, ALIGNED_BYTES / size);
