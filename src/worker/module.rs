@@ -79,6 +79,11 @@ pub fn parameter_count(module: &impl Module) -> u64 {
     module.parameters().iter().map(|parameter| parameter.numel() as u64).sum()
 }
 
+/// What a tensor's elements take, in bytes.
+pub fn byte_count(tensor: &Tensor) -> u64 {
+    (tensor.numel() * tensor.kind().elt_size_in_bytes()) as u64
+}
+
 /// One forward pass, as a strategy asks for it.
 #[derive(Clone, Copy, Default)]
 pub struct Pass<'a> {

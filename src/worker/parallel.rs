@@ -15,7 +15,7 @@ use tch::{Device, TchError, Tensor};
 
 pub use peers::{Peers, watch};
 
-use crate::module::{Module, Pass};
+use crate::module::{Module, Pass, byte_count};
 use crate::precision::Arithmetic;
 use crate::task::Task;
 use ranks::Ranks;
@@ -72,6 +72,11 @@ pub trait Strategy<M: Module> {
     /// What the optimizer updates on this rank.
     fn parameters(&self, module: &M) -> Result<Vec<Tensor>, TchError> {
         Ok(module.parameters())
+    }
+
+    /// Bytes of parameters on this rank between steps, frozen ones too.
+    fn parameter_bytes(&self, module: &M) -> Result<u64, TchError> {
+        Ok(module.units().iter().flatten().map(byte_count).sum())
     }
 
     /// The 2-norm of the whole model's gradients, of which those on this rank have the norm `norm`.

@@ -6,7 +6,7 @@ use tch::{Device, TchError, Tensor};
 
 use crate::checkpoint::Checkpoint;
 use crate::graph::{Replays, StepGraph};
-use crate::module::Module;
+use crate::module::{Module, byte_count};
 use crate::parallel::{self, Cutting, Peers, Strategy};
 use crate::precision::Arithmetic;
 use crate::shim::{LossScale, NvtxRange};
@@ -109,20 +109,19 @@ impl<T: Task> Trainer<T> {
 
     /// Bytes of what lives between steps, by kind.
     pub fn held(&self) -> Vec<(&'static str, u64)> {
-        let bytes =
-            |tensors: &[Tensor]| tensors.iter().map(|it| (it.numel() * it.kind().elt_size_in_bytes()) as u64).sum();
-        let all: Vec<_> = self.module.units().into_iter().flatten().collect();
-        let (trained, frozen): (Vec<_>, Vec<_>) = all.into_iter().partition(Tensor::requires_grad);
-        let gradients: Vec<_> = trained.iter().map(Tensor::grad).filter(Tensor::defined).collect();
+        let bytes = |tensors: &[Tensor]| tensors.iter().map(byte_count).sum::<u64>();
         // What cannot be told now is part of the rest.
+        let trained = self.parameters().unwrap_or_default();
+        let all = self.strategy.parameter_bytes(&self.module).unwrap_or_default();
+        let gradients: Vec<_> = trained.iter().map(Tensor::grad).filter(Tensor::defined).collect();
         let optimizer = self.optimizer.state().unwrap_or_default();
-        let kinds = [
-            ("frozen weights", frozen),
+        let [trained, gradients, optimizer] = [trained, gradients, optimizer].map(|tensors| bytes(&tensors));
+        vec![
+            ("frozen weights", all.saturating_sub(trained)),
             ("trained weights", trained),
             ("gradients", gradients),
             ("optimizer", optimizer),
-        ];
-        kinds.map(|(kind, tensors)| (kind, bytes(&tensors))).into()
+        ]
     }
 
     /// What was seen of the step's CUDA graph; nothing where there is none.

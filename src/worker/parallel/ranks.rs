@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tch::{TchError, Tensor};
 
 use super::{Peers, Strategy};
-use crate::module::{Module, Pass};
+use crate::module::{Module, Pass, byte_count};
 use crate::shim::{Combine, Reducer};
 
 /// Gradients travel in buckets of so many bytes. Those of a small network are 9 MB: DistributedDataParallel's 25 MB would be one
@@ -27,8 +27,8 @@ impl Ranks {
     /// Gives all ranks the weights and buffers of rank 0, after checking that their shapes agree.
     pub fn new(peers: &Rc<Peers>, module: &impl Module) -> Result<Self, TchError> {
         let parameters = module.parameters();
-        let bytes = |tensor: &Tensor| (tensor.numel() * tensor.kind().elt_size_in_bytes()) as i64;
-        let bucket_bytes = BUCKET_BYTES.max(parameters.iter().map(bytes).sum::<i64>() / MOST_BUCKETS);
+        let bytes: u64 = parameters.iter().map(byte_count).sum();
+        let bucket_bytes = BUCKET_BYTES.max(bytes as i64 / MOST_BUCKETS);
         let reducer = Reducer::new(peers.group(), &parameters, bucket_bytes, FIRST_BUCKET_BYTES)?;
         peers.group().broadcast(&parameters)?;
         let buffers = module.buffers();

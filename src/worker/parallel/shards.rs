@@ -140,6 +140,14 @@ impl Units {
         units.iter().try_for_each(ShardedUnit::settle)
     }
 
+    /// Bytes of all parts on this rank, and of the whole parameters.
+    fn bytes(&self) -> Result<(u64, u64), TchError> {
+        self.lock().iter().try_fold((0, 0), |(held, whole), unit| {
+            let (part, all) = unit.bytes()?;
+            Ok((held + part, whole + all))
+        })
+    }
+
     fn parts(&self) -> Result<Vec<Tensor>, TchError> {
         Ok(self.lock().iter().map(ShardedUnit::parts).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
@@ -191,6 +199,10 @@ impl UnitHooks for Units {
 impl<M: Module> Strategy<M> for Shards {
     fn parameters(&self, _module: &M) -> Result<Vec<Tensor>, TchError> {
         self.units.parts()
+    }
+
+    fn parameter_bytes(&self, _module: &M) -> Result<u64, TchError> {
+        Ok(self.units.bytes()?.0)
     }
 
     fn is_sharded(&self) -> bool {
@@ -249,11 +261,7 @@ impl<M: Module> Strategy<M> for Shards {
     }
 
     fn held(&self) -> Result<Option<(String, bool)>, TchError> {
-        let (mut held, mut whole) = (0, 0);
-        for unit in self.units.lock().iter() {
-            let (part, all) = unit.bytes()?;
-            (held, whole) = (held + part, whole + all);
-        }
+        let (held, whole) = self.units.bytes()?;
         let (gathers, reductions) =
             (self.units.gathers.load(Ordering::Relaxed), self.units.reductions.load(Ordering::Relaxed));
         let steps = self.steps;
