@@ -156,7 +156,7 @@ fn a_rank_that_runs_out_of_memory_on_two_gpus_beside_pytorch_is_the_reason() {
     // Each tensor is taken from the device anew, so that the other process gets hold of its memory in between. Tensors
     // are larger than the blocks of 2 MiB that the driver may keep.
     let large = [("batch_size", Level::Integer(256)), ("image_size", Level::Integer(96))];
-    let run = start_on_gpus("off", &large, &[("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")]);
+    let run = start_on_gpus("ddp-ds", "off", &large, &[("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")]);
     let pid = training_on_gpu(&run, GRAPHS[0].1);
     let Some(Event::Started { device, .. }) = run.log(1).first().cloned() else { panic!("it has started") };
     let mut hog = None;
@@ -172,6 +172,6 @@ fn a_rank_without_memory_for_its_graph_on_two_gpus_beside_pytorch_is_the_reason(
     let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
     let mut hog = Hog::start(&read_node().gpus[1].uuid);
     hog.wait_until_full();
-    let run = start_on_gpus("on", &[], &[]);
+    let run = start_on_gpus("ddp-ds", "on", &[], &[]);
     ran_out(&run.fails_soon());
 }
