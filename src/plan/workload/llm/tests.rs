@@ -151,7 +151,7 @@ fn sharded_cells_that_make_no_sense_are_refused_with_the_reason() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[("gpus", "2"), ("cuda_graph", "on")], "use cuda_graph = off or sharding = ddp"),
         (&[("gpus", "2"), ("model", "llama3.2-1b"), ("fsdp_wrap", "memory_efficient")], "use fsdp_wrap = block"),
-        (&[("gpus", "4")], "needs 4 GPUs"),
+        (&[("gpus", "4")], "has 2 usable GPUs, not 4"),
     ];
     for (settings, part) in cases {
         let reason = refused(settings, &gpu_node(2));
