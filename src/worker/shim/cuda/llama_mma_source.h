@@ -64,7 +64,8 @@ template <class Put> __device__ inline void reduce_tile(const float* d, const La
 }
 
 // u[t, j] = scale * sum over i of x[t, i] a[j, i]. blockIdx.x is 8 tokens, blockIdx.y 16 of a's `count` rows.
-extern "C" __global__ void __launch_bounds__(512) mma_down(const T* x, const T* a, T* u, int width, int count, int tokens, i64 stride,
+extern "C" __global__ void __launch_bounds__(512) mma_down(const T* x, const T* a, T* u, int width, int count, int tokens,
+                                                           i64 stride,
                                                            float scale) {
   Lane l;
   int t = blockIdx.x * 8, first = blockIdx.y * 16;
@@ -89,7 +90,8 @@ extern "C" __global__ void __launch_bounds__(512) mma_down(const T* x, const T* 
 }
 
 // du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]. blockIdx.x is 8 tokens, blockIdx.y the part p.
-extern "C" __global__ void __launch_bounds__(512) mma_back(const T* grad, const __grid_constant__ Parts parts, T* du, int tokens, i64 stride, float scale) {
+extern "C" __global__ void __launch_bounds__(512) mma_back(const T* grad, const __grid_constant__ Parts parts, T* du, int tokens,
+                                                           i64 stride, float scale) {
   Lane l;
   int p = blockIdx.y, t = blockIdx.x * 8, width = parts.width[p];
   bool there = t + l.g < tokens;
@@ -126,7 +128,8 @@ constexpr int TOKEN_WARPS = 8;   // of blocks that share a sum over tokens
 // The sums of a block's warps over tiles d[4][4]: `rows` ranks by 32 columns from blockIdx.x * 32, as out[j, i] with rows of `width`,
 // or with `across` as out[i, j] with rows of R.
 typedef float StripeParts[TOKEN_WARPS][16][33];
-__device__ inline void reduce_stripe(StripeParts& parts, const float d[4][4], const Lane& l, int rows, int width, T* out, bool across) {
+__device__ inline void reduce_stripe(StripeParts& parts, const float d[4][4], const Lane& l, int rows, int width, T* out,
+                                     bool across) {
   __syncthreads();
   for (int m = 0; m < 4; m++) {
     for (int e = 0; e < 4; e++) parts[threadIdx.x >> 5][l.g + (e >> 1) * 8][8 * l.q + 2 * m + (e & 1)] = d[m][e];
@@ -155,7 +158,8 @@ extern "C" __global__ void __launch_bounds__(256) mma_outer(const __grid_constan
 #pragma unroll 2
   for (int t = (threadIdx.x >> 5) * 16; t < tokens; t += TOKEN_WARPS * 16) {
     int first = t + l.g, second = first + 8;
-    Words x = words(o.x + first * o.stride + i, in && first < tokens), y = words(o.x + second * o.stride + i, in && second < tokens);
+    Words x = words(o.x + first * o.stride + i, in && first < tokens), y = words(o.x + second * o.stride + i,
+                    in && second < tokens);
     const T *v = o.w + (i64)first * o.count + 2 * l.q, *w = v + 8 * (i64)o.count;
     u32 a0 = turned(word(v, first < tokens)), a2 = turned(word(w, second < tokens));
     u32 a1 = turned(word(v + 8, both && first < tokens)), a3 = turned(word(w + 8, both && second < tokens));
@@ -200,7 +204,8 @@ __device__ inline void sum_tile(float* d, u32 first, u32 second, const Rows& u, 
 
 // As `add_up`. blockIdx.x is 32 columns, blockIdx.y 8 times 16 tokens, blockIdx.z the part.
 extern "C" __global__ void __launch_bounds__(256)
-mma_add_up(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, int tokens, i64 stride) {
+mma_add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const __grid_constant__ Parts parts,
+           int tokens, i64 stride) {
   Lane l;
   int p = blockIdx.z, t = (blockIdx.y * TOKEN_WARPS + (threadIdx.x >> 5)) * 16, base = blockIdx.x * 32, i = base + l.q * 8;
   if (base >= parts.width[p] || t >= tokens) return;
@@ -302,7 +307,8 @@ __device__ inline float token_sum(float x, const Lane& l) {
 
 // As `add_up_norm`. A block works on eight tokens.
 extern "C" __global__ void __launch_bounds__(512)
-mma_add_up_norm(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, const T* weight, T* normed, float* inverse,
+mma_add_up_norm(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const __grid_constant__ Parts parts,
+                const T* __restrict__ weight, T* __restrict__ normed, float* __restrict__ inverse,
                 int tokens, int dim, float epsilon) {
   Lane l;
   int t = blockIdx.x * 8 + l.g;
@@ -351,7 +357,9 @@ mma_add_up_norm(T* y, const T* u, const T* more, const __grid_constant__ Parts p
 
 // As `rms_norm_backward`, with adapters. A block works on eight tokens.
 extern "C" __global__ void __launch_bounds__(512)
-mma_rms_norm_backward(T* grad, const T* x, const T* weight, const float* inverse, const T* more, const T* du, const T* a, T* dx, int dim,
+mma_rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __restrict__ weight,
+                      const float* __restrict__ inverse, const T* __restrict__ more, const T* __restrict__ du,
+                      const T* __restrict__ a, T* __restrict__ dx, int dim,
                       int count, int tokens) {
   Lane l;
   int t = blockIdx.x * 8 + l.g;
@@ -363,7 +371,8 @@ mma_rms_norm_backward(T* grad, const T* x, const T* weight, const float* inverse
     float d[AHEAD][4][4];
     for (int k = 0; k < AHEAD; k++) {
       int i = base + k * STEP + l.q * 8;
-      g[k] = words(grad + row + i, there && i < dim), v[k] = words(x + row + i, there && i < dim), w[k] = words(weight + i, i < dim);
+      g[k] = words(grad + row + i, there && i < dim), v[k] = words(x + row + i, there && i < dim), w[k] = words(weight + i,
+                   i < dim);
     }
     for (int k = 0; k < AHEAD; k++) for (int m = 0; m < 4; m++) tile(d[k][m], g[k].w[m], 0);
     for (int j = 0; j < count; j += 8) {
@@ -402,7 +411,8 @@ mma_rms_norm_backward(T* grad, const T* x, const T* weight, const float* inverse
 // ---------- the feed-forward network ----------
 
 // silu(gate) up of rows [gate | up] + u B^T. blockIdx.x is 32 columns of both.
-extern "C" __global__ void __launch_bounds__(256) mma_swiglu(const T* gates, const T* u, T* y, const __grid_constant__ Parts parts, int tokens, int width) {
+extern "C" __global__ void __launch_bounds__(256) mma_swiglu(const T* __restrict__ gates, const T* __restrict__ u,
+    T* __restrict__ y, const __grid_constant__ Parts parts, int tokens, int width) {
   Lane l;
   int i = blockIdx.x * 32 + l.q * 8;
   bool in = i < width;
@@ -429,7 +439,8 @@ extern "C" __global__ void __launch_bounds__(256) mma_swiglu(const T* gates, con
 // gradients of rows, of both B and of A [R, width] of the layer that y goes into. blockIdx.x is 32 columns of gate and of up; all
 // tokens are one block's, so that the sums over tokens are too.
 extern "C" __global__ void __launch_bounds__(256, 2)
-mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a, T* dgates, T* da, T* db_gate,
+mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a,
+                    T* dgates, T* da, T* db_gate,
                     T* db_up, int tokens, int width) {
   Lane l;
   int i = blockIdx.x * 32 + l.q * 8, warp = threadIdx.x >> 5;

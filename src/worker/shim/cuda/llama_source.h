@@ -197,7 +197,8 @@ __device__ inline void down_again(const T* du, const T* a, int t, int i, int wid
 
 // y[t, start_p + i] += more[t, start_p + i] (where there is more) + sum over j of u[t, p R + j] b_p[i, j]; blockIdx.y is the part p,
 // blockIdx.z a stretch of its columns, blockIdx.x MANY tokens.
-extern "C" __global__ void add_up(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, int tokens, i64 stride) {
+extern "C" __global__ void add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more,
+                                  const __grid_constant__ Parts parts, int tokens, i64 stride) {
   int p = blockIdx.y, t = blockIdx.x * MANY, i = (blockIdx.z * blockDim.x + threadIdx.x) * N;
   if (i >= parts.width[p]) return;
   float s[MANY][N];
@@ -212,7 +213,9 @@ extern "C" __global__ void add_up(T* y, const T* u, const T* more, const __grid_
 }
 
 // y = more + y + u B^T of rows that one part covers, and RMSNorm of that. A block works on two tokens.
-extern "C" __global__ void add_up_norm(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, const T* weight, T* normed, float* inverse,
+extern "C" __global__ void add_up_norm(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more,
+                                       const __grid_constant__ Parts parts, const T* __restrict__ weight, T* __restrict__ normed,
+                                       float* __restrict__ inverse,
                                        int tokens, int dim, float epsilon) {
   int t = blockIdx.x * PAIR;
   float squares[PAIR] = {};
@@ -243,8 +246,10 @@ extern "C" __global__ void add_up_norm(T* y, const T* u, const T* more, const __
 
 // The gradient of x of RMSNorm, where that of its output is grad + du A (grad alone without du), plus `more` where there is more.
 // A block works on two tokens. `grad` is overwritten.
-extern "C" __global__ void rms_norm_backward(T* grad, const T* x, const T* weight, const float* inverse, const T* more, const T* du,
-                                             const T* a, T* dx, int dim, int count, int tokens) {
+extern "C" __global__ void rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __restrict__ weight,
+                                             const float* __restrict__ inverse, const T* __restrict__ more,
+                                             const T* __restrict__ du,
+                                             const T* __restrict__ a, T* __restrict__ dx, int dim, int count, int tokens) {
   int t = blockIdx.x * PAIR;
   float dot[PAIR] = {};
   for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
@@ -287,7 +292,8 @@ __device__ inline void turn(Pack& a, Pack& b, const float* c, const float* s, fl
 
 // Rows [q | k | v] += u B^T, then queries and keys (`turned` heads) turned by their positions. A thread works on two packs of a head
 // and MANY tokens; blockIdx.y is a stretch of columns.
-extern "C" __global__ void add_up_turn(T* rows, const T* u, const __grid_constant__ Parts parts, const float* cos, const float* sin, const i64* positions,
+extern "C" __global__ void add_up_turn(T* __restrict__ rows, const T* __restrict__ u, const __grid_constant__ Parts parts,
+                                       const float* __restrict__ cos, const float* __restrict__ sin, const i64* positions,
                                        int heads, int turned, int half, int tokens) {
   int t = blockIdx.x * MANY, at = (blockIdx.y * blockDim.x + threadIdx.x) * N, head = at / half, inside = at % half;
   if (head >= heads) return;
@@ -373,15 +379,19 @@ struct Narrow {
 
 // silu(gate) up of rows [gate | up]. blockIdx.y is a stretch of columns, blockIdx.x `span` tokens.
 template <bool ADAPTED>
-__device__ inline void swiglu_of(const T* gates, const T* u, T* y, const Parts& parts, int tokens, int width, int span) {
+__device__ inline void swiglu_of(const T* __restrict__ gates, const T* __restrict__ u, T* __restrict__ y, const Parts& parts,
+                                 int tokens, int width, int span) {
   int i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
   Narrow to_gate, to_up;
   if (ADAPTED) to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i);
-#pragma unroll 2
-  for (int t = blockIdx.x * span; t < min(((int)blockIdx.x + 1) * span, tokens); t++) {
-    const T* at = gates + (i64)t * 2 * width + i;
-    Pack gate = load(at), above = load(at + width);
+  // A token's values are on their way while those of the one before are worked on.
+  int first = blockIdx.x * span, end = min(first + span, tokens);
+  const T* from = gates + (i64)first * 2 * width + i;
+  Pack gate, above, next = load(from), next_above = load(from + width);
+  for (int t = first; t < end; t++) {
+    gate = next, above = next_above;
+    if (t + 1 < end) from += 2 * width, next = load(from), next_above = load(from + width);
     float x[N], z[N];
     if (ADAPTED) {
       to_gate.add(gate, u + (i64)t * 2 * R, x);
@@ -419,15 +429,23 @@ extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, i
 
 // Of rows [gate | up] and y = silu(gate) up: their gradient from that of y, and y.
 template <bool ADAPTED>
-__device__ inline void swiglu_backward_of(const T* grad, const T* gates, const T* u, const Parts& parts, const T* du, const T* a,
-                                          T* dgates, T* y, int tokens, int width, int span) {
+__device__ inline void swiglu_backward_of(const T* __restrict__ grad, const T* __restrict__ gates, const T* __restrict__ u,
+                                          const Parts& parts, const T* __restrict__ du, const T* __restrict__ a,
+                                          T* __restrict__ dgates, T* __restrict__ y, int tokens, int width, int span) {
   int i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
   Narrow to_gate, to_up, below;
   if (ADAPTED) to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i), below.columns(a, i, width);
-  for (int t = blockIdx.x * span; t < min(((int)blockIdx.x + 1) * span, tokens); t++) {
+  int first = blockIdx.x * span, end = min(first + span, tokens);
+  const T *from = gates + (i64)first * 2 * width + i, *of_y = grad + (i64)first * width + i;
+  Pack dy, g, above, next_dy = load(of_y), next = load(from), next_above = load(from + width), out;
+  for (int t = first; t < end; t++) {
     i64 at = (i64)t * 2 * width + i, row = (i64)t * width + i;
-    Pack dy = load(grad + row), g = load(gates + at), above = load(gates + at + width), out;
+    dy = next_dy, g = next, above = next_above;
+    if (t + 1 < end) {
+      from += 2 * width, of_y += width;
+      next_dy = load(of_y), next = load(from), next_above = load(from + width);
+    }
     float x[N], z[N], d[N];
     if (ADAPTED) {
       to_gate.add(g, u + (i64)t * 2 * R, x);
@@ -449,7 +467,8 @@ __device__ inline void swiglu_backward_of(const T* grad, const T* gates, const T
   }
 }
 extern "C" __global__ void __launch_bounds__(128)
-swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a, T* dgates, T* y,
+swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a,
+                T* dgates, T* y,
                 int tokens, int width, int span) {
   swiglu_backward_of<false>(grad, gates, u, parts, du, a, dgates, y, tokens, width, span);
 }
@@ -505,7 +524,8 @@ extern "C" __global__ void grad_a(const T* x, const T* du, T* da, int width, int
 struct Outs { T* b[4]; };
 
 // db_p[i, j] = sum over t of grad[t, start_p + i] u[t, p R + j]; blockIdx.y is the part p.
-extern "C" __global__ void grad_b(const T* grad, const T* u, const __grid_constant__ Parts parts, const __grid_constant__ Outs outs, int tokens, i64 stride) {
+extern "C" __global__ void grad_b(const T* grad, const T* u, const __grid_constant__ Parts parts,
+                                  const __grid_constant__ Outs outs, int tokens, i64 stride) {
   int p = blockIdx.y;
   if ((int)(blockIdx.x * 64) >= parts.width[p]) return;
   outer(grad + parts.start[p], stride, parts.width[p], u + p * R, parts.count * R, tokens, outs.b[p], true);
