@@ -11,12 +11,12 @@ use tch::TchError;
 
 use crate::shim::ThreadPolicy;
 
-/// Why the system refused to bind this process's memory, if it did.
+/// The error of the system if it refused to bind this process's memory.
 static REFUSAL: OnceLock<String> = OnceLock::new();
 
-/// So much of a rank's memory must be where it is bound to.
+/// Minimum share of a rank's memory on the nodes that it is bound to.
 const BOUND_SHARE: f64 = 0.95;
-/// How far the share of a node may be from an even one where memory is interleaved.
+/// Maximum deviation of a node's share from an even one under interleaving.
 const UNEVEN_SHARE: f64 = 0.5;
 
 /// Takes this process's memory from where its place says. Called before there are threads, which inherit it, and before there are
@@ -29,7 +29,7 @@ pub fn bind_memory(place: &RankPlace) {
     }
 }
 
-/// What the system said, without tch's preface.
+/// The system's message, without tch's prefix.
 fn text(error: TchError) -> String {
     match error {
         TchError::Torch(text) => text,
@@ -37,17 +37,17 @@ fn text(error: TchError) -> String {
     }
 }
 
-/// What this process sees of its binding. Asked once its data are in memory and its threads run.
+/// Evidence of this process's binding. Read once its data are in memory and its threads run.
 pub fn evidence(asked: Binding, place: &RankPlace) -> Evidence {
     Seen::of_this_process().evidence(asked, place)
 }
 
-/// What the kernel says of a process.
+/// CPUs and memory of a process according to the kernel.
 struct Seen {
-    /// The CPUs of each thread, the first thread's first.
+    /// CPUs of each thread, the main thread first.
     threads: Vec<BTreeSet<u32>>,
     policy: Result<ThreadPolicy, String>,
-    /// Bytes of its own memory on each node; none where the kernel does not tell.
+    /// Bytes of its private memory on each node; none if the kernel does not say.
     bytes: Option<BTreeMap<u32, u64>>,
     /// NUMA nodes of the machine.
     nodes: usize,
@@ -62,7 +62,7 @@ impl Seen {
             .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
             .collect();
         ids.sort_by_key(|id| (*id != own, *id));
-        // A thread that ended meanwhile has no status.
+        // A thread that has ended meanwhile has no status.
         let status = |id| fs::read_to_string(format!("/proc/self/task/{id}/status")).ok();
         let online = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
         Self {
@@ -78,21 +78,21 @@ impl Seen {
 
     fn evidence(&self, asked: Binding, place: &RankPlace) -> Evidence {
         let in_effect = match &place.memory {
-            // Nothing was asked of the system.
+            // No binding was requested.
             None => asked == Binding::Off,
             Some(policy) => self.has_cpus(&place.cpus) && self.has_memory(policy),
         };
         Evidence { factor: Binding::KEY.into(), asked: asked.name().into(), seen: self.text(place), in_effect }
     }
 
-    /// Whether the process has these CPUs, none for any, and no thread has others.
+    /// Whether all threads are bound to these CPUs; none means any CPU.
     fn has_cpus(&self, cpus: &[u32]) -> bool {
         let asked: BTreeSet<u32> = cpus.iter().copied().collect();
         let bound = |threads: &[BTreeSet<u32>]| threads.iter().all(|thread| thread.is_subset(&asked));
         asked.is_empty() || (self.threads.first() == Some(&asked) && bound(&self.threads))
     }
 
-    /// Whether its memory is where the policy says. Where pages can be counted they are the proof; else it is the policy.
+    /// Whether its memory follows the policy, by counted pages or, if they cannot be counted, by the policy in effect.
     fn has_memory(&self, asked: &MemoryPolicy) -> bool {
         let Some(bytes) = self.bytes.as_ref().filter(|bytes| !bytes.is_empty()) else {
             return self.policy.as_ref().is_ok_and(|policy| *policy == ThreadPolicy::from(asked));
@@ -141,7 +141,7 @@ fn shares_text(bytes: &BTreeMap<u32, u64>) -> String {
     format!("memory {}", bytes.iter().map(share).collect::<Vec<_>>().join(", "))
 }
 
-/// The CPUs that `/proc/<pid>/status` allows.
+/// The allowed CPUs in `/proc/<pid>/status`.
 fn allowed_cpus(status: &str) -> Option<BTreeSet<u32>> {
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     Some(list(line))
@@ -156,8 +156,8 @@ fn list(text: &str) -> BTreeSet<u32> {
     text.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// Bytes on each node of a process's own memory, from `/proc/<pid>/numa_maps` (numa(7)). Pages of files are left out: they
-/// belong to all processes that read them, and lie where the first of them was.
+/// Bytes of a process's private memory on each node, from `/proc/<pid>/numa_maps` (numa(7)). File pages are excluded: they
+/// are shared by all processes that read them, and lie where the first reader ran.
 fn bytes_per_node(numa_maps: &str) -> BTreeMap<u32, u64> {
     let mut bytes = BTreeMap::new();
     for line in numa_maps.lines().filter(|line| !line.contains(" file=")) {

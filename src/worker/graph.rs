@@ -9,36 +9,36 @@ use tch::{Device, TchError, Tensor};
 use crate::module::Tensors;
 use crate::shim::{self, cuda};
 
-/// How the steps of one run become replays.
+/// Turns the steps of a run into replays.
 pub struct StepGraph<I> {
     /// Steps until the first capture.
     eager_left: u64,
     captured: Vec<Captured<I>>,
-    /// Shapes that were run once. Only the second batch of a shape is captured: in the first one, libraries choose their algorithms.
+    /// Shapes run once. The second batch of a shape is captured: during the first, libraries choose their algorithms.
     seen: Vec<Vec<Vec<i64>>>,
     replays: u64,
     late_shapes: u64,
 }
 
-/// A captured step: it reads its inputs and writes its loss always at the same place.
+/// A captured step, with fixed addresses of its inputs and its loss.
 struct Captured<I> {
     graph: cuda::Graph,
     inputs: I,
     loss: Tensor,
 }
 
-/// What was seen of the graph.
+/// Counts of replays and captures, as evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replays {
-    /// Steps that replayed one.
+    /// Replayed steps.
     pub steps: u64,
-    /// Shapes of inputs that have one.
+    /// Input shapes with a graph.
     pub shapes: u64,
-    /// Shapes that came first after the warm-up, when each cost a step that was not replayed.
+    /// Shapes that first appeared after the warm-up; each cost a step that was not replayed.
     pub late_shapes: u64,
-    /// Kernels of a replay, of the shape that was captured last.
+    /// Kernels per replay of the last captured shape.
     pub kernels: u64,
-    /// Kernels, copies and fills of a replay.
+    /// Kernels, copies and fills per replay.
     pub nodes: u64,
 }
 
@@ -62,7 +62,7 @@ impl<I: Tensors> StepGraph<I> {
         })
     }
 
-    /// One step: `eager` itself at first, then what it was captured as. The loss is overwritten by the next step.
+    /// Runs one step: `eager` at first, then its captured graph. The next step overwrites the loss.
     pub fn step(&mut self, inputs: &I, eager: impl FnOnce(&I) -> Result<Tensor, TchError>) -> Result<Tensor, TchError> {
         let shape: Vec<_> = inputs.all().iter().map(Tensor::size).collect();
         let is_new = !self.seen.contains(&shape);
@@ -88,7 +88,7 @@ impl<I: Tensors> StepGraph<I> {
         self.captured[index].replay(inputs)
     }
 
-    /// What was done so far.
+    /// The counts so far.
     pub fn replays(&self) -> Replays {
         let of = |count: fn(&cuda::Graph) -> u64| self.captured.last().map_or(0, |captured| count(&captured.graph));
         Replays {

@@ -1,4 +1,4 @@
-//! Reading a job, and refusing what this worker cannot do, by name.
+//! Reads a job and rejects, by name, what this worker cannot do.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::workloads::{self, Work};
 
-/// Why a job is not taken.
+/// Why a job is rejected.
 #[derive(Debug, Error)]
 pub enum JobError {
     /// The file cannot be read.
@@ -20,7 +20,7 @@ pub enum JobError {
         /// Why.
         source: std::io::Error,
     },
-    /// It is no job.
+    /// The file is not a job.
     #[error("{path}: {source}")]
     Syntax {
         /// The job.
@@ -28,7 +28,7 @@ pub enum JobError {
         /// Where and why.
         source: serde_json::Error,
     },
-    /// Another workbench wrote it.
+    /// The job has another protocol version.
     #[error(
         "{path} is of protocol version {found}, this worker speaks {PROTOCOL_VERSION}: \
          use the worker that came with the workbench"
@@ -49,7 +49,7 @@ pub enum JobError {
     },
 }
 
-/// Reads and checks a job, and finds what does it.
+/// Reads and checks a job, and finds its workload.
 pub fn read(path: &Path) -> Result<(Job, Work), JobError> {
     let text = std::fs::read_to_string(path).map_err(|source| JobError::Read { path: path.into(), source })?;
     let syntax = |source| JobError::Syntax { path: path.into(), source };

@@ -4,10 +4,10 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::shim::{Autocast, LossScale};
 
-/// Below this scale no gradient of use is left: 32 halvings from where a run begins.
+/// Minimum loss scale, 32 halvings below the initial one: smaller scales leave no useful gradients.
 const COLLAPSED_SCALE: f64 = 65536.0 / (1u64 << 32) as f64;
 
-/// How one run computes.
+/// The arithmetic of a run.
 pub struct Arithmetic {
     device: Device,
     weights: Kind,
@@ -33,12 +33,12 @@ impl Arithmetic {
         self.mixed.unwrap_or(self.weights)
     }
 
-    /// Loss scaling, where the precision needs it.
+    /// Loss scaling, if the precision needs it.
     pub fn scale(&self) -> Option<&LossScale> {
         self.scale.as_ref()
     }
 
-    /// The type that autocast casts to, where it does.
+    /// The type of autocast, if used.
     pub fn mixed(&self) -> Option<Kind> {
         self.mixed
     }
@@ -53,7 +53,7 @@ impl Arithmetic {
         if self.weights == Kind::Double { Kind::Double } else { Kind::Float }
     }
 
-    /// The updates skipped so far, and whether the scale is still of use. Waits for the device.
+    /// Updates skipped so far, and whether the scale is still useful. Waits for the device.
     pub fn skipped(&self) -> Result<(u64, bool), TchError> {
         match &self.scale {
             None => Ok((0, true)),
@@ -62,7 +62,7 @@ impl Arithmetic {
     }
 }
 
-/// Computes a forward pass on this thread, under autocast where there is a type for it.
+/// Computes a forward pass on this thread, under autocast if a type is given.
 pub fn forward(
     device: Device,
     mixed: Option<Kind>,

@@ -11,13 +11,13 @@ use multicard::protocol::{Event, EventLine, FailureKind};
 use tch::TchError;
 use thiserror::Error;
 
-/// The exit code of a rank that failed; its log says why.
+/// Exit code of a failed rank; its log gives the reason.
 pub const FAILED: u8 = 1;
 
-/// A step waits at most so long in memory while steps go on.
+/// Maximum time that a step stays in memory before it is written.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How gloo, NCCL and c10d's store say that another rank is gone or does not answer.
+/// Messages of gloo, NCCL and the c10d store that mean that another rank is gone or does not respond.
 const PEER_GONE: &[&str] = &[
     "Timed out waiting",
     "timed out",
@@ -36,10 +36,10 @@ const PEER_GONE: &[&str] = &[
     "Gloo connectFullMesh failed",
 ];
 
-/// Why a rank ends before its work is done.
+/// Why a rank ends early.
 #[derive(Debug, Error)]
 pub enum Stop {
-    /// Something that the log will tell.
+    /// A failure to be written to the log.
     #[error("{message}")]
     Failed {
         /// Of which kind.
@@ -63,7 +63,7 @@ impl Stop {
         Self::Failed { kind, message: message.into() }
     }
 
-    /// A failure of libtorch or a library, by the text of its error.
+    /// A failure of libtorch or another library, classified by its message.
     pub fn engine(text: &str) -> Self {
         // What follows is the C++ stack.
         let told = text.lines().take_while(|line| !line.starts_with("Exception raised from"));
@@ -91,7 +91,7 @@ impl From<TchError> for Stop {
     }
 }
 
-/// Where the log of a rank is.
+/// Path of a rank's log.
 pub fn log_path(folder: &Path, rank: u32) -> PathBuf {
     folder.join(format!("rank-{rank}.jsonl"))
 }
@@ -136,7 +136,7 @@ impl Report {
         self.event(Event::Reading { key: key.into(), value, epoch, step })
     }
 
-    /// Tells why the rank failed.
+    /// Writes why the rank failed.
     pub fn failed(&mut self, stop: &Stop) -> Result<(), Stop> {
         match stop {
             Stop::Failed { kind, message } => self.event(Event::Failed { kind: *kind, message: message.clone() }),

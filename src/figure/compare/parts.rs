@@ -3,7 +3,7 @@
 
 use super::Scene;
 use super::arrange::name_of;
-use crate::analysis::{Method, RunSummary, Value, summarise, varying};
+use crate::analysis::{Method, RunSummary, Value, measure_of, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::ratio::finished;
 
@@ -18,6 +18,8 @@ fn of_run(run: &RunSummary) -> Option<[f64; 2]> {
 /// Two charts of the same parts.
 pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     let settings = varying(scene.cells);
+    // Iterations, where the workload calls a step so.
+    let step_time = measure_of(scene.cells, "step_time_s").map_or("", |measure| &measure.name);
     let mut categories = Vec::new();
     let mut series: Vec<Series> = ["Host waits for data", "All else"]
         .into_iter()
@@ -56,8 +58,5 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
         ],
     }
     };
-    vec![
-        chart(Geometry::Stacked, Axis::new("Step time", "s")),
-        chart(Geometry::Percent, Axis::new("Share of step", "%")),
-    ]
+    vec![chart(Geometry::Stacked, Axis::new(step_time, "s")), chart(Geometry::Percent, Axis::new("Share of step", "%"))]
 }
