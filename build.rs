@@ -16,8 +16,8 @@ mod shim {
     const SHIM: &str = "src/worker/shim";
 
     pub fn build() {
-        let headers = ["guard.h", "group.h", "llama_kernels.h", "stand_in"];
-        let of_cuda = ["cuda/llama_source.h", "cuda/llama_mma_source.h", "cuda/product.h"];
+        let headers = ["guard.h", "group.h", "llama_kernels.h", "quantised.h", "stand_in"];
+        let of_cuda = ["cuda/llama_source.h", "cuda/llama_mma_source.h", "cuda/quantised_source.h", "cuda/product.h"];
         for header in headers.iter().chain(&of_cuda) {
             println!("cargo:rerun-if-changed={SHIM}/{header}");
         }

@@ -1,7 +1,10 @@
 //! The workload `llm`: fine-tuning of Llama models (2505.22905 section 4).
 
 mod data;
+#[cfg(test)]
+mod fake_quantise_tests;
 mod model;
+mod nf4;
 mod optimizer;
 mod preference;
 mod proof;
@@ -52,6 +55,8 @@ impl Llm {
     fn options(&self) -> Options {
         Options {
             lora: self.settings.lora,
+            nf4: self.settings.technique == Technique::Qlora,
+            group: Some(self.settings.qat_group).filter(|_| self.settings.technique == Technique::Qat),
             fused: self.settings.kernels == Kernels::Fused,
             checkpointing: self.settings.activation_checkpointing,
         }
@@ -142,12 +147,14 @@ impl Task for Llm {
         if options.fused && device.is_cuda() {
             shim::llama::use_cuda_kernels()?;
         }
-        Llama::new(&self.config, options, device, weights, &mut |unit| {
+        let llama = Llama::new(&self.config, options, device, weights, &mut |unit| {
             if let Some(checkpoint) = &self.checkpoint {
                 checkpoint.copy_to(&unit.weights)?;
             }
             made(&unit.parameters)
-        })
+        })?;
+        self.checkpoint.as_ref().map_or(Ok(()), |checkpoint| llama.load_nf4(checkpoint))?;
+        Ok(llama)
     }
 
     fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError> {

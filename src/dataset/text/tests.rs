@@ -210,3 +210,47 @@ fn stand_ins_are_made_as_asked_and_named_synthetic() {
     let found = rows_of(&LlmSettings { rows: Some(10), ..uniform }, &data).unwrap();
     assert_eq!((found.train.token_count(), found.train.learned_count()), (1200, 1190));
 }
+
+#[test]
+fn preferences_are_made_beside_published_answers_and_say_so() {
+    for set in ["grammar", "alpaca-cleaned"] {
+        let alone = settings(set, false, None);
+        let pairs = LlmSettings { technique: Technique::Dpo, ..alone.clone() };
+        let data = files("tokenizer.json");
+        let (alone, found) = (rows_of(&alone, &data).unwrap(), rows_of(&pairs, &data).unwrap());
+        assert!(found.pairs && found.train.len() == 2 * alone.train.len());
+        for row in 0..alone.train.len() {
+            let [(chosen, masks), (rejected, others)] = [found.train.row(2 * row), found.train.row(2 * row + 1)];
+            assert_eq!((chosen, masks), alone.train.row(row), "{set}: chosen rows are the published ones");
+            let prompt = masks.iter().take_while(|masked| **masked).count();
+            assert_eq!((&chosen[..prompt], &masks[..prompt]), (&rejected[..prompt], &others[..prompt]), "{set} {row}");
+        }
+        assert!(found.source.contains("synthetic preferences: the rejected answers of"), "{}", found.source);
+    }
+}
+
+#[test]
+fn a_file_of_preferences_is_read_and_its_bad_row_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs.jsonl");
+    let good = "{\"prompt\":\"Is it?\",\"chosen\":\"Yes.\",\"rejected\":\"No.\"}\n";
+    let tokenizer = fixtures().join("tokenizer.json");
+    let data = Data::of_set("files").with_path("tokenizer", tokenizer.to_str().unwrap());
+    let data = LlmData::read(&data.with_path("file", path.to_str().unwrap())).unwrap();
+    let changed = [
+        ("data_set", Level::text("file")),
+        ("technique", Level::text("dpo")),
+        ("template", Level::text("chat")),
+        ("rows", Level::Integer(2)),
+    ];
+    let settings = LlmSettings::from_levels(&llm::spec().levels(&changed)).unwrap();
+    fs::write(&path, good.repeat(3)).unwrap();
+    let found = rows_of(&settings, &data).unwrap();
+    assert_eq!((found.train.len(), found.source), (4, format!("read from {}", path.display())));
+    fs::write(&path, format!("{good}{{\"prompt\":\"q\",\"chosen\":\"a\"}}\n")).unwrap();
+    let error = rows_of(&settings, &data).unwrap_err().to_string();
+    assert!(error.contains("row 2 (line 2)") && error.contains("the column rejected is missing"), "{error}");
+    fs::write(&path, good).unwrap();
+    let error = rows_of(&settings, &data).unwrap_err().to_string();
+    assert!(error.contains('1') && error.contains('2'), "{error}");
+}

@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use multicard::plan::llm::{Lora, ModelConfig};
 use tch::{Device, Kind, TchError, Tensor};
 
+use super::nf4;
+use super::weights::Checkpoint;
 use crate::module::{Module, Pass, Tensors};
-use crate::shim::llama::{self, Adapted};
+use crate::shim::llama::{self, Adapted, Weight};
 
 /// Rows of logits that the fused loss holds at a time.
 const LOSS_ROWS: i64 = 1024;
@@ -38,10 +40,14 @@ impl Tensors for Vec<Tensor> {
 pub type Of<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
 
 /// How a model is made and run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
     /// Adapters; none where all weights are trained.
     pub lora: Option<Lora>,
+    /// The blocks' matrices are frozen in NF4.
+    pub nf4: bool,
+    /// Linear layers train as int8 activations and int4 weights would see them: inputs of a row that share a scale.
+    pub group: Option<usize>,
     /// Several steps of a block in one kernel.
     pub fused: bool,
     /// Blocks keep their input alone.
@@ -50,8 +56,9 @@ pub struct Options {
 
 /// A linear layer without bias: one or several projections of one input, and their adapters.
 struct Linear {
-    /// `[out, in]`.
-    weight: Tensor,
+    weight: Weight,
+    /// Of fake quantisation.
+    group: Option<i64>,
     /// The projections side by side: name in Hugging Face's files, columns.
     parts: Vec<(&'static str, i64)>,
     adapters: Option<Adapters>,
@@ -71,7 +78,7 @@ struct Adapters {
 struct Place {
     device: Device,
     weights: Kind,
-    lora: Option<Lora>,
+    options: Options,
 }
 
 impl Place {
@@ -82,7 +89,7 @@ impl Place {
         fill: impl FnOnce(Tensor) -> Result<Tensor, TchError>,
     ) -> Result<Tensor, TchError> {
         let made = fill(Tensor::f_empty(shape, (self.weights, self.device))?)?;
-        Ok(made.set_requires_grad(self.lora.is_none()))
+        Ok(made.set_requires_grad(self.options.lora.is_none()))
     }
 
     fn matrix(&self, out: i64, from: i64) -> Result<Tensor, TchError> {
@@ -95,9 +102,19 @@ impl Place {
     }
 
     fn linear(&self, from: i64, parts: &[(&'static str, i64)]) -> Result<Linear, TchError> {
-        let weight = self.matrix(parts.iter().map(|(_, out)| out).sum(), from)?;
-        let adapters = self.lora.map(|lora| self.adapters(&lora, from, parts)).transpose()?.flatten();
-        Ok(Linear { weight, parts: parts.to_vec(), adapters })
+        let weight = if self.options.nf4 {
+            let quantised = |(_, out): &(&str, i64)| tch::no_grad(|| nf4::quantise(&self.matrix(*out, from)?));
+            Weight::Nf4(parts.iter().map(quantised).collect::<Result<_, _>>()?)
+        } else {
+            Weight::Whole(self.matrix(parts.iter().map(|(_, out)| out).sum(), from)?)
+        };
+        let adapters = self.options.lora.map(|lora| self.adapters(&lora, from, parts)).transpose()?.flatten();
+        Ok(Linear { weight, group: self.group(from), parts: parts.to_vec(), adapters })
+    }
+
+    /// The group of a layer with so many inputs. As torchao, a layer whose inputs do not make whole groups trains as it is.
+    fn group(&self, from: i64) -> Option<i64> {
+        self.options.group.map(|group| group as i64).filter(|group| from % group == 0)
     }
 
     fn adapters(&self, lora: &Lora, from: i64, parts: &[(&'static str, i64)]) -> Result<Option<Adapters>, TchError> {
@@ -135,9 +152,11 @@ fn target(name: &str) -> &str {
 impl Linear {
     fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         let adapters = self.adapters.iter();
-        [&self.weight]
-            .into_iter()
-            .chain(adapters.flat_map(|it| [&it.a].into_iter().chain(it.b.iter().map(|(_, _, b)| b))))
+        let weights: Vec<&Tensor> = match &self.weight {
+            Weight::Whole(weight) => vec![weight],
+            Weight::Nf4(parts) => parts.iter().flat_map(|it| [&it.codes, &it.scales, &it.factors, &it.mean]).collect(),
+        };
+        weights.into_iter().chain(adapters.flat_map(|it| [&it.a].into_iter().chain(it.b.iter().map(|(_, _, b)| b))))
     }
 
     /// Its adapters, where they are there and wanted.
@@ -147,7 +166,10 @@ impl Linear {
 
     /// libtorch's operations one by one. An adapter in fp32 beside half-precision weights computes in theirs.
     fn forward(&self, input: &Tensor, adapted: bool) -> Result<Tensor, TchError> {
-        let output = input.f_linear(&self.weight, None::<&Tensor>)?;
+        let output = match (&self.weight, self.group) {
+            (Weight::Whole(weight), None) => input.f_linear(weight, None::<&Tensor>)?,
+            _ => self.with(false, |layer| llama::product(input, layer))?,
+        };
         let Some(Adapters { a, b, scale }) = self.adapters(adapted) else { return Ok(output) };
         let low = input.f_linear(&a.f_to_kind(input.kind())?, None::<&Tensor>)?.f_mul_scalar(*scale)?;
         let rank = a.size()[0] / b.len() as i64;
@@ -164,14 +186,15 @@ impl Linear {
         let adapters = self.adapters(adapted);
         let b: Vec<_> = adapters.iter().flat_map(|it| &it.b).map(|(_, at, b)| (*at, b.shallow_clone())).collect();
         let (a, scale) = adapters.map_or((None, 0.0), |adapters| (Some(&adapters.a), adapters.scale));
-        call(&Adapted { weight: &self.weight, a, b: &b, scale })
+        call(&Adapted { weight: &self.weight, group: self.group, a, b: &b, scale })
     }
 
-    /// The projections by name, as views of the one matrix.
+    /// The projections by name, as views of the one matrix; none where it is in NF4.
     fn named(&self, of: Of) -> Result<Vec<(&'static str, Tensor)>, TchError> {
+        let Weight::Whole(weight) = &self.weight else { return Ok(Vec::new()) };
         let mut start = 0;
         let view = |(name, out): &(&'static str, i64)| {
-            let part = of(&self.weight)?.f_narrow(0, start, *out)?;
+            let part = of(weight)?.f_narrow(0, start, *out)?;
             start += out;
             Ok((*name, part))
         };
@@ -363,6 +386,8 @@ pub struct Llama {
     norm: Tensor,
     /// None where it is the embedding's matrix.
     output: Option<Tensor>,
+    /// Of fake quantisation; as in TorchTune, none where it is the embedding's matrix.
+    output_group: Option<i64>,
     rotary: [Tensor; 2],
     epsilon: f64,
     /// Adapters take part in passes.
@@ -378,7 +403,7 @@ impl Llama {
         weights: Kind,
         made: &mut dyn FnMut(&NewUnit) -> Result<(), TchError>,
     ) -> Result<Self, TchError> {
-        let place = Place { device, weights, lora: options.lora };
+        let place = Place { device, weights, options };
         let (dim, vocabulary) = (config.dim as i64, config.vocabulary as i64);
         tch::no_grad(|| {
             let embedding = place.matrix(vocabulary, dim)?;
@@ -400,12 +425,44 @@ impl Llama {
             })?;
             let (rotary, epsilon) = (rotary(config, device)?, config.norm_eps);
             let adapted = Cell::new(true);
-            Ok(Self { options, embedding, blocks, norm, output, rotary, epsilon, adapted })
+            let output_group = if config.tied { None } else { place.group(dim) };
+            Ok(Self { options, embedding, blocks, norm, output, output_group, rotary, epsilon, adapted })
         })
     }
 
     fn block<R>(&self, index: usize, call: impl FnOnce(&Block) -> R) -> R {
         call(&self.blocks[index].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes the weights of a checkpoint that are kept in NF4, one after the other.
+    pub fn load_nf4(&self, checkpoint: &Checkpoint) -> Result<(), TchError> {
+        for index in 0..self.blocks.len() {
+            self.block(index, |block| {
+                for Linear { weight, parts, .. } in block.linears() {
+                    let Weight::Nf4(quantised) = weight else { continue };
+                    for (place, (name, _)) in quantised.iter().zip(parts) {
+                        let name = format!("model.layers.{index}.{name}.weight");
+                        nf4::replace(place, &checkpoint.tensor(&name)?)?;
+                    }
+                }
+                Ok::<_, TchError>(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// How many linear layers of blocks are in NF4, and how many are fake-quantised; the output layer counts among the latter.
+    pub fn quantised(&self) -> (usize, usize) {
+        let mut counts = (0, usize::from(self.output_group.is_some()));
+        for index in 0..self.blocks.len() {
+            self.block(index, |block| {
+                for Linear { weight, group, parts, .. } in block.linears() {
+                    counts.0 += if matches!(weight, Weight::Nf4(_)) { parts.len() } else { 0 };
+                    counts.1 += if group.is_some() { parts.len() } else { 0 };
+                }
+            });
+        }
+        counts
     }
 
     /// What passes give without the adapters.
@@ -416,7 +473,7 @@ impl Llama {
         result
     }
 
-    /// All weights but adapters by their names in Hugging Face's files, or what belongs `of` each, as views.
+    /// All weights but adapters and those in NF4 by their names in Hugging Face's files, or what belongs `of` each, as views.
     pub fn named_weights(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = vec![(EMBEDDING.to_owned(), of(&self.embedding)?)];
         for index in 0..self.blocks.len() {
@@ -508,7 +565,7 @@ impl Llama {
     #[cfg(test)]
     pub fn logits(&self, tokens: &Tensor) -> Result<Tensor, TchError> {
         let hidden = self.hidden(std::slice::from_ref(tokens), &Pass::default())?;
-        rms_norm(&hidden, (&self.norm, self.epsilon))?.f_linear(self.output(), None::<&Tensor>)
+        self.project(&rms_norm(&hidden, (&self.norm, self.epsilon))?)
     }
 
     /// The cross entropy of each token's label `[batch, tokens]`, in fp32: 0 where it is ignored.
@@ -516,16 +573,32 @@ impl Llama {
         let (size, norm) = (labels.size(), (&self.norm, self.epsilon));
         let (hidden, labels) = (hidden.f_flatten(0, 1)?, labels.f_flatten(0, -1)?);
         if self.options.fused {
-            return llama::losses(&hidden, norm, self.output(), &labels, LOSS_ROWS)?.f_view(&size[..]);
+            let output = (self.output(), self.output_group);
+            return llama::losses(&hidden, norm, output, &labels, LOSS_ROWS)?.f_view(&size[..]);
         }
         let hidden = rms_norm(&hidden, norm)?;
+        if self.output_group.is_some() {
+            // Products of parts would each make the layer's 4-bit form again.
+            return self.cross_entropy(&self.project(&hidden)?, &labels)?.f_view(&size[..]);
+        }
         let rows = (hidden.size()[0] + LOSS_PARTS - 1) / LOSS_PARTS;
         let parts = hidden.f_split(rows, 0)?.into_iter().zip(labels.f_split(rows, 0)?);
-        let losses = parts.map(|(hidden, labels)| {
-            let logits = hidden.f_linear(self.output(), None::<&Tensor>)?.f_to_kind(Kind::Float)?;
-            logits.f_cross_entropy_loss(&labels, None::<&Tensor>, tch::Reduction::None, IGNORED_LABEL, 0.0)
-        });
+        let losses = parts.map(|(hidden, labels)| self.cross_entropy(&self.project(&hidden)?, &labels));
         Tensor::f_cat(&losses.collect::<Result<Vec<_>, _>>()?, 0)?.f_view(&size[..])
+    }
+
+    /// The output layer's product.
+    fn project(&self, hidden: &Tensor) -> Result<Tensor, TchError> {
+        if self.output_group.is_none() {
+            return hidden.f_linear(self.output(), None::<&Tensor>);
+        }
+        let weight = Weight::Whole(self.output().shallow_clone());
+        llama::product(hidden, &Adapted { weight: &weight, group: self.output_group, a: None, b: &[], scale: 0.0 })
+    }
+
+    fn cross_entropy(&self, logits: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
+        let logits = logits.f_to_kind(Kind::Float)?;
+        logits.f_cross_entropy_loss(labels, None::<&Tensor>, tch::Reduction::None, IGNORED_LABEL, 0.0)
     }
 }
 

@@ -23,7 +23,7 @@ fn golden() -> HashMap<String, Tensor> {
 const LORA: Lora = Lora { rank: 4, alpha: 8.0, targets: LoraTargets::QvoMlp };
 
 fn options(lora: bool, fused: bool) -> Options {
-    Options { lora: lora.then_some(LORA), fused, checkpointing: false }
+    Options { lora: lora.then_some(LORA), fused, ..Options::default() }
 }
 
 /// The golden's weights, and its adapters where `options` has some.

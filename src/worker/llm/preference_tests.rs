@@ -17,7 +17,7 @@ fn loss_rewards_and_gradients_are_torchtunes_plain_fused_and_checkpointed() {
     let order = Tensor::from_slice(&[0_i64, 2, 1, 3]);
     let batch: Vec<Tensor> = golden.batch().iter().map(|rows| rows.index_select(0, &order)).collect();
     for (fused, checkpointing) in [(false, false), (true, false), (false, true), (true, true)] {
-        let llama = golden.with_adapters(Options { lora: Some(LORA), fused, checkpointing });
+        let llama = golden.with_adapters(Options { lora: Some(LORA), fused, checkpointing, ..Options::default() });
         let reference = tch::no_grad(|| llama.without_adapters(|| llama.forward(&batch, &Pass::default()))).unwrap();
         let policy = llama.forward(&batch, &Pass { train: true, ..Pass::default() }).unwrap();
         let seen = seen(&policy, &reference, 0.1).unwrap();

@@ -5,8 +5,8 @@ use multicard::plan::llm::{Kernels, Precision, Technique, Tf32};
 use multicard::protocol::Evidence;
 use tch::{Kind, TchError};
 
-use super::Llm;
 use super::data::TextBatch;
+use super::{Llm, nf4};
 use crate::proof::{evidence, on_off};
 use crate::shim::Flags;
 use crate::task::Batch as _;
@@ -47,6 +47,16 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
         seen += &format!("; {rows} rows a step, in pairs; the reference is the model without adapters");
         in_effect &= rows == 2 * (settings.batch_size * settings.gradient_accumulation) as i64;
     }
+    let (nf4, fake) = trainer.module().quantised();
+    if settings.technique == Technique::Qlora {
+        seen += &format!("; {nf4} matrices of blocks in NF4, block {}, scale block {}", nf4::BLOCK, nf4::SCALE_BLOCK);
+    }
+    if settings.technique == Technique::Qat {
+        let group = settings.qat_group;
+        seen += &format!("; {fake} linear layers see int8 activations and int4 weights in groups of {group}");
+    }
+    in_effect &= (nf4 > 0) == (settings.technique == Technique::Qlora);
+    in_effect &= (fake > 0) == (settings.technique == Technique::Qat);
     found.push(evidence("technique", technique, seen, in_effect));
 
     let flags = Flags::in_effect()?;

@@ -75,6 +75,8 @@ fn a_small_model_learns_its_rows_with_adapters_and_with_all_weights() {
         &[("technique", "full")][..],
         &[("learning_rate", "0.02")],
         &[("precision", "bf16"), ("learning_rate", "0.02")],
+        &[("technique", "qlora"), ("learning_rate", "0.02")],
+        &[("technique", "qat"), ("qat_group", "32")],
     ] {
         let mut trainer = trainer(Device::Cpu, changed);
         let seen = train(&mut trainer, &batches, 25);
@@ -147,6 +149,8 @@ fn fused_steps_on_a_gpu_have_the_losses_and_gradients_of_plain_ones_in_every_pre
             &[("technique", "full")],
             &[("lora_rank", "4")],
             &[("technique", "dpo")],
+            &[("technique", "qlora")],
+            &[("technique", "qat"), ("qat_group", "64")],
         ] {
             if precision == "fp16" && changed[0].1 == "full" {
                 continue;

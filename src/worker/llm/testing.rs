@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use multicard::plan::llm::ModelConfig;
 use tch::{Device, Kind, Tensor};
 
-use super::model::{Llama, Options};
+use super::model::{Llama, Options, next};
 use super::weights::{Checkpoint, expected};
+use crate::module::{Module as _, Pass};
 use crate::testing::generator;
 
 /// The goldens of one folder.
@@ -32,6 +33,17 @@ impl Golden {
         self.tensor(name).double_value(&[0])
     }
 
+    pub fn find(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name)
+    }
+
+    /// The mean loss of the batch's labels.
+    pub fn loss(&self, llama: &Llama) -> Tensor {
+        let batch = self.batch();
+        let losses = llama.forward(&batch, &Pass { train: true, ..Pass::default() }).unwrap();
+        losses.sum(Kind::Float) / next(&batch[1]).unwrap().ge(0).sum(Kind::Float)
+    }
+
     /// Tokens and labels.
     pub fn batch(&self) -> Vec<Tensor> {
         ["tokens", "labels"].map(|name| self.tensor(name).to_kind(Kind::Int64)).into()
@@ -45,6 +57,7 @@ impl Golden {
         let weights = Checkpoint::open(&self.folder.join("model.safetensors")).unwrap();
         weights.check(&expected(&config)).unwrap();
         weights.copy_to(&llama.named_weights(&Tensor::f_detach).unwrap()).unwrap();
+        llama.load_nf4(&weights).unwrap();
         llama
     }
 

@@ -94,15 +94,17 @@ impl Checkpoint {
         named(extra.cloned()).map_or(Ok(()), |names| Err(format!("{shown} holds {names}, which the model has not")))
     }
 
+    /// A tensor in its own type, in the file's memory: it is read when it is used.
+    pub fn tensor(&self, name: &str) -> Result<Tensor, TchError> {
+        let stored = self.tensors.get(name);
+        let Stored { file, range, shape, kind } =
+            stored.ok_or_else(|| TchError::Torch(format!("{} lacks {name}", self.folder.display())))?;
+        file.tensor(range.clone(), shape, *kind)
+    }
+
     /// Copies tensors to their places, in the places' types.
     pub fn copy_to(&self, named: &[(String, Tensor)]) -> Result<(), TchError> {
-        for (name, place) in named {
-            let stored = self.tensors.get(name);
-            let Stored { file, range, shape, kind } =
-                stored.ok_or_else(|| TchError::Torch(format!("{} lacks {name}", self.folder.display())))?;
-            shim::copy(place, &file.tensor(range.clone(), shape, *kind)?, false)?;
-        }
-        Ok(())
+        named.iter().try_for_each(|(name, place)| shim::copy(place, &self.tensor(name)?, false))
     }
 }
 

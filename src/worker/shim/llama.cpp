@@ -40,7 +40,7 @@ struct Step : torch::autograd::Node {
 
 bool recorded(const variable_list& inputs) {
   if (!at::GradMode::is_enabled()) return false;
-  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.requires_grad(); });
+  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); });
 }
 
 void record(const variable_list& inputs, const std::vector<Tensor*>& outputs,
@@ -53,7 +53,12 @@ void record(const variable_list& inputs, const std::vector<Tensor*>& outputs,
 
 // ---------- linear layers with adapters ----------
 
-// As Rust gives it.
+// As Rust gives them.
+struct RawNf4 {
+  Tensor *codes, *scales, *factors, *mean, *levels;
+  int64_t out;
+};
+
 struct RawLinear {
   Tensor* weight;
   Tensor* a;
@@ -61,11 +66,14 @@ struct RawLinear {
   const int64_t* start;
   size_t parts;
   double scale;
+  const RawNf4* nf4;
+  size_t nf4_parts;
+  int64_t group;
 };
 
 // What autograd follows: the inputs of a step that belong to a linear layer, in this order.
 void push(variable_list& inputs, const RawLinear& raw) {
-  inputs.push_back(*raw.weight);
+  inputs.push_back(raw.weight != nullptr ? *raw.weight : Tensor());
   if (raw.parts > 0) inputs.push_back(*raw.a);
   for (size_t p = 0; p < raw.parts; p++) inputs.push_back(*raw.b[p]);
 }
@@ -73,7 +81,12 @@ void push(variable_list& inputs, const RawLinear& raw) {
 // Adapters compute in the type of activations; they may be kept in a wider one.
 Linear in_kind(const RawLinear& raw, at::ScalarType kind) {
   Linear linear;
-  linear.weight = *raw.weight;
+  if (raw.weight != nullptr) linear.weight = *raw.weight;
+  for (size_t p = 0; p < raw.nf4_parts; p++) {
+    const auto& w = raw.nf4[p];
+    linear.nf4.push_back({*w.codes, *w.scales, *w.factors, *w.mean, *w.levels, w.out});
+  }
+  linear.group = raw.group;
   if (raw.parts == 0) return linear;
   linear.a = raw.a->to(kind);
   for (size_t p = 0; p < raw.parts; p++) {
@@ -84,26 +97,35 @@ Linear in_kind(const RawLinear& raw, at::ScalarType kind) {
   return linear;
 }
 
+// The columns of its output.
+int64_t out_of(const RawLinear& raw) {
+  if (raw.weight != nullptr) return raw.weight->size(0);
+  int64_t out = 0;
+  for (size_t p = 0; p < raw.nf4_parts; p++) out += raw.nf4[p].out;
+  return out;
+}
+
 struct Applied {
   Linear linear;
   Tensor u;                    // scale x A^T
   at::ScalarType kept;         // the type of adapters
 };
 
-// y = x W^T, and u beside it.
-Tensor product(const RawLinear& raw, const Tensor& x, Applied& applied) {
+// y = x W^T, and u beside it. `x` becomes what the product reads.
+Tensor product(const RawLinear& raw, Tensor& x, Applied& applied) {
   auto& k = kernels(x);
   applied.linear = in_kind(raw, x.scalar_type());
+  x = k.seen(applied.linear, x);
   applied.kept = raw.parts > 0 ? raw.a->scalar_type() : x.scalar_type();
   if (applied.linear.adapted()) applied.u = k.down(x, applied.linear.a, applied.linear.scale);
-  return k.product(x, applied.linear.weight, true);
+  return k.product(x, k.dense(applied.linear), true);
 }
 
 // The gradient of x without that through adapters, and that of `u`.
 Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool wanted) {
   auto& k = kernels(grad);
   if (applied.linear.adapted()) du = k.back(grad, applied.linear);
-  return wanted ? k.product(grad, applied.linear.weight, false) : Tensor();
+  return wanted ? k.product(grad, k.dense(applied.linear), false) : Tensor();
 }
 
 // Appends the gradients of the layer's own tensors, of which some may be `made`; `grads` holds those of all inputs before them.
@@ -143,7 +165,7 @@ SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, 
     auto applied = std::make_shared<Applied>();
     Tensor q, k, v, same, normed, inverse;
     auto x = *input, weight = *norm;
-    int64_t batch = x.size(0), tokens = x.size(1), width = qkv->weight->size(0) / (heads + 2 * kv_heads);
+    int64_t batch = x.size(0), tokens = x.size(1), width = out_of(*qkv) / (heads + 2 * kv_heads);
     Heads all{heads, kv_heads, width, *cos, *sin, *positions};
     {
       at::AutoDispatchBelowADInplaceOrView guard;
@@ -221,6 +243,7 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
         auto room = std::pair(of_gates.size(), of_down.size());
         auto dh = input_grad(kept->down, grad, du_down, true);
         auto back = kernel.swiglu_backward(dh, kept->gates, kept->gate_up.u, kept->gate_up.linear, du_down, kept->down.linear);
+        if (back.output.defined()) back.output = kernel.seen(kept->down.linear, back.output);
         kept->gates.reset();
         dh.reset();
         own_grads(kept->down, back.output, grad, du_down, step, of_down, std::move(back.down));
@@ -245,15 +268,69 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
   })
 }
 
+// x [.., in] -> x W^T [.., out] of a layer whose matrix products read in another form; the backward pass makes that form again.
+SHIM_API Tensor* mc_llama_product(Tensor* input, const RawLinear* linear) {
+  GUARD(nullptr, {
+    variable_list inputs{*input};
+    push(inputs, *linear);
+    auto applied = std::make_shared<Applied>();
+    auto sizes = input->sizes().vec();
+    Tensor x, y;
+    {
+      at::AutoDispatchBelowADInplaceOrView guard;
+      x = rows_of(*input);
+      y = product(*linear, x, *applied);
+      auto out = sizes;
+      out.back() = y.size(1);
+      y = y.view(out);
+    }
+    if (recorded(inputs)) {
+      record(inputs, {&y}, [=](const Step& step, variable_list&& grads) {
+        at::AutoDispatchBelowADInplaceOrView guard;
+        auto grad = rows_of(grads[0]);
+        variable_list results(1);
+        Tensor du;
+        auto dx = input_grad(*applied, grad, du, step.wants(0));
+        own_grads(*applied, x, grad, du, step, results);
+        if (dx.defined()) results[0] = dx.view(sizes);
+        return results;
+      });
+    }
+    return new Tensor(std::move(y));
+  })
+}
+
+// The matrix of a layer as products read it.
+SHIM_API Tensor* mc_llama_dense(const RawLinear* linear) {
+  GUARD(nullptr, {
+    at::NoGradGuard without;
+    auto whole = in_kind(*linear, at::kFloat);
+    return new Tensor(kernels(whole.nf4.empty() ? whole.weight : whole.nf4[0].codes).dense(whole));
+  })
+}
+
+// The rows that products of a fake-quantised layer read in place of `input`.
+SHIM_API Tensor* mc_llama_fake_quantise(Tensor* input) {
+  GUARD(nullptr, {
+    at::NoGradGuard without;
+    return new Tensor(kernels(*input).fake_quantise_tokens(*input));
+  })
+}
+
 // The cross entropy of each row of `input` [rows, width], in fp32, 0 where its label is below 0: norm, product with `weight`
 // [vocabulary, width], softmax, in chunks of rows, so that few logits are ever there. A frozen `weight`'s gradients are made in the
-// same pass; for one that is trained, logits are computed again in the backward pass.
-SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Tensor* weight, Tensor* labels, int64_t chunk) {
+// same pass; for one that is trained, logits are computed again in the backward pass. `group` is a linear layer's.
+SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Tensor* weight, int64_t group, Tensor* labels,
+                                 int64_t chunk) {
   GUARD(nullptr, {
     variable_list inputs{*input, *norm, *weight};
-    auto x = *input, scale = *norm, matrix = *weight, targets = *labels;
+    auto x = *input, scale = *norm, targets = *labels;
+    Linear layer;
+    layer.weight = *weight;
+    layer.group = group;
     // Calls `use` with each chunk's first row, its rows, the losses and the gradients of its logits.
-    auto each_chunk = [=](const Tensor& normed, const std::function<void(int64_t, int64_t, Tensor&&, Tensor&&)>& use) {
+    auto each_chunk = [=](const Tensor& matrix, const Tensor& normed,
+                          const std::function<void(int64_t, int64_t, Tensor&&, Tensor&&)>& use) {
       auto& kernel = kernels(normed);
       for (int64_t first = 0; first < normed.size(0); first += chunk) {
         auto rows = std::min(chunk, normed.size(0) - first);
@@ -262,15 +339,17 @@ SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Te
         use(first, rows, std::move(losses), std::move(logits));
       }
     };
-    bool at_once = recorded(inputs) && !matrix.requires_grad();
+    bool at_once = recorded(inputs) && !weight->requires_grad();
     Tensor losses, dn;
     {
       at::AutoDispatchBelowADInplaceOrView guard;
       Tensor normed, inverse;
       kernels(x).rms_norm(x, scale, epsilon, normed, inverse);
+      normed = kernels(x).seen(layer, normed);
+      auto matrix = kernels(x).dense(layer);
       losses = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
       if (at_once) dn = at::empty_like(normed);
-      each_chunk(normed, [&](int64_t first, int64_t rows, Tensor&& chunk_losses, Tensor&& d) {
+      each_chunk(matrix, normed, [&](int64_t first, int64_t rows, Tensor&& chunk_losses, Tensor&& d) {
         losses.narrow(0, first, rows).copy_(chunk_losses);
         if (at_once) dn.narrow(0, first, rows).copy_(kernels(x).product(d, matrix, false));
       });
@@ -287,8 +366,10 @@ SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Te
           grad = dn.mul(by_row).to(x.scalar_type());
         } else {
           grad = at::empty_like(normed);
+          normed = kernel.seen(layer, normed);
+          auto matrix = kernel.dense(layer);
           auto dw = at::zeros_like(matrix);
-          each_chunk(normed, [&](int64_t first, int64_t rows, Tensor&&, Tensor&& d) {
+          each_chunk(matrix, normed, [&](int64_t first, int64_t rows, Tensor&&, Tensor&& d) {
             d.mul_(by_row.narrow(0, first, rows));
             grad.narrow(0, first, rows).copy_(kernel.product(d, matrix, false));
             dw.addmm_(d.t(), normed.narrow(0, first, rows));

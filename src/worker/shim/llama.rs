@@ -9,6 +9,17 @@ use torch_sys::C_tensor;
 use super::cuda;
 use super::host::{check, own, release, write_error};
 
+/// `Nf4` of the shim.
+#[repr(C)]
+struct RawNf4 {
+    codes: *const C_tensor,
+    scales: *const C_tensor,
+    factors: *const C_tensor,
+    mean: *const C_tensor,
+    levels: *const C_tensor,
+    out: i64,
+}
+
 /// `Linear` of the shim.
 #[repr(C)]
 struct RawLinear {
@@ -18,6 +29,9 @@ struct RawLinear {
     start: *const i64,
     parts: usize,
     scale: f64,
+    nf4: *const RawNf4,
+    nf4_parts: usize,
+    group: i64,
 }
 
 unsafe extern "C" {
@@ -48,9 +62,15 @@ unsafe extern "C" {
         norm: *const C_tensor,
         epsilon: f64,
         weight: *const C_tensor,
+        group: i64,
         labels: *const C_tensor,
         chunk: i64,
     ) -> *mut C_tensor;
+    fn mc_llama_product(input: *const C_tensor, linear: *const RawLinear) -> *mut C_tensor;
+    #[cfg(test)]
+    fn mc_llama_dense(linear: *const RawLinear) -> *mut C_tensor;
+    #[cfg(test)]
+    fn mc_llama_fake_quantise(input: *const C_tensor) -> *mut C_tensor;
     fn mc_checkpoint(
         input: *const C_tensor,
         call: unsafe extern "C" fn(*mut c_void, *const C_tensor, *mut c_char, usize) -> *mut C_tensor,
@@ -59,10 +79,37 @@ unsafe extern "C" {
     ) -> *mut C_tensor;
 }
 
+/// A frozen matrix `[out, in]` in NF4 with double quantisation (arXiv 2305.14314). Factors, mean and levels are of the type that it is
+/// read in.
+pub struct Nf4 {
+    /// `[out * in / 2]`, two numbers a byte, the first in its upper half.
+    pub codes: Tensor,
+    /// `[out * in / 64]`, int8.
+    pub scales: Tensor,
+    /// Of each 256 scales.
+    pub factors: Tensor,
+    /// `[1]`, of the scales before they were quantised.
+    pub mean: Tensor,
+    /// `[16]`.
+    pub levels: Tensor,
+    /// Rows.
+    pub out: i64,
+}
+
+/// The matrix of a linear layer, `[out, in]`.
+pub enum Weight {
+    /// As it is read.
+    Whole(Tensor),
+    /// In 4 bits, each projection for itself.
+    Nf4(Vec<Nf4>),
+}
+
 /// A linear layer whose output columns may be several projections side by side, and their low-rank adapters.
 pub struct Adapted<'a> {
-    /// `[out, in]`.
-    pub weight: &'a Tensor,
+    /// Its matrix.
+    pub weight: &'a Weight,
+    /// Numbers of a row that share a scale, where products read the matrix in 4 bits and their input in 8: fake quantisation.
+    pub group: Option<i64>,
     /// The adapters' matrices A, one below the other: `[parts * rank, in]`. None where there are no adapters.
     pub a: Option<&'a Tensor>,
     /// Of each part its first column and its matrix B: `[its width, rank]`.
@@ -77,13 +124,29 @@ impl Adapted<'_> {
         let start: Vec<i64> = self.b.iter().map(|(start, _)| *start).collect();
         let a = self.a.map_or(ptr::null(), |a| a.as_ptr());
         let parts = if self.a.is_some() { b.len() } else { 0 };
+        let (weight, quantised) = match self.weight {
+            Weight::Whole(weight) => (weight.as_ptr(), &[][..]),
+            Weight::Nf4(parts) => (ptr::null(), &parts[..]),
+        };
+        let raw = |part: &Nf4| RawNf4 {
+            codes: part.codes.as_ptr(),
+            scales: part.scales.as_ptr(),
+            factors: part.factors.as_ptr(),
+            mean: part.mean.as_ptr(),
+            levels: part.levels.as_ptr(),
+            out: part.out,
+        };
+        let nf4: Vec<RawNf4> = quantised.iter().map(raw).collect();
         call(&RawLinear {
-            weight: self.weight.as_ptr(),
+            weight,
             a,
             b: b.as_ptr(),
             start: start.as_ptr(),
             parts,
             scale: self.scale,
+            nf4: nf4.as_ptr(),
+            nf4_parts: nf4.len(),
+            group: self.group.unwrap_or(0),
         })
     }
 }
@@ -139,17 +202,38 @@ pub fn block_out(
 }
 
 /// RMSNorm of `input [rows, dim]`, the product with `weight [vocabulary, dim]` and the cross entropy of each row, in fp32: 0 where
-/// its label is below 0. `chunk` rows of logits are there at a time.
+/// its label is below 0. `chunk` rows of logits are there at a time. `group` as in [`Adapted`].
 pub fn losses(
     input: &Tensor,
     (norm, epsilon): (&Tensor, f64),
-    weight: &Tensor,
+    (weight, group): (&Tensor, Option<i64>),
     labels: &Tensor,
     chunk: i64,
 ) -> Result<Tensor, TchError> {
     let (input, norm, weight, labels) = (input.as_ptr(), norm.as_ptr(), weight.as_ptr(), labels.as_ptr());
     // SAFETY: as in `attention_in`.
-    own(unsafe { mc_llama_losses(input, norm, epsilon, weight, labels, chunk) })
+    own(unsafe { mc_llama_losses(input, norm, epsilon, weight, group.unwrap_or(0), labels, chunk) })
+}
+
+/// `input [.., in]` times the matrix of a layer, without its adapters: `[.., out]`. What the product reads is made for it alone, and
+/// again in the backward pass.
+pub fn product(input: &Tensor, layer: &Adapted) -> Result<Tensor, TchError> {
+    // SAFETY: as in `attention_in`.
+    own(layer.with(|layer| unsafe { mc_llama_product(input.as_ptr(), layer) }))
+}
+
+/// The matrix of a layer as products read it, `[out, in]`.
+#[cfg(test)]
+pub fn dense(layer: &Adapted) -> Result<Tensor, TchError> {
+    // SAFETY: as in `attention_in`.
+    own(layer.with(|layer| unsafe { mc_llama_dense(layer) }))
+}
+
+/// Rows `[rows, width]` as products of a fake-quantised layer read them: 8-bit integers between a row's least and greatest number.
+#[cfg(test)]
+pub fn fake_quantise(rows: &Tensor) -> Result<Tensor, TchError> {
+    // SAFETY: as in `attention_in`.
+    own(unsafe { mc_llama_fake_quantise(rows.as_ptr()) })
 }
 
 /// `part(input)`, of which autograd keeps the input alone: the backward pass computes it again, in a thread of autograd's on a GPU.

@@ -3,10 +3,14 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include "quantised.h"
+
 // One matrix product whose output columns may be several projections side by side, and their low-rank adapters:
 // y = x W^T, and for each part p, y[:, start_p ..] += scale (x A_p^T) B_p^T, where the A_p are the rows of one matrix.
 struct Linear {
-  at::Tensor weight;             // [out, in]
+  at::Tensor weight;             // [out, in]; not there where it is in NF4
+  std::vector<Nf4> nf4;          // the projections one below the other
+  int64_t group = 0;             // where above 0: products read it, and x, as fake quantisation makes them
   at::Tensor a;                  // [parts * rank, in], where there are adapters
   std::vector<at::Tensor> b;     // of each part [its width, rank]
   std::vector<int64_t> start;    // its first column
@@ -39,6 +43,29 @@ struct SwigluGrads {
 
 struct LlamaKernels {
   virtual ~LlamaKernels() = default;
+
+  // Writes a matrix in NF4 to `rows`, [out, in] and whole.
+  virtual void dequantise(const Nf4& w, at::Tensor rows) = 0;
+  // 4-bit numbers with a scale for each `group` of a row of `w`, and 8-bit numbers of each row of `x`.
+  virtual at::Tensor fake_quantise_groups(const at::Tensor& w, int64_t group) = 0;
+  virtual at::Tensor fake_quantise_tokens(const at::Tensor& x) = 0;
+
+  // The matrix as products read it. What is made for that is freed after the product: the base is never there as a whole.
+  at::Tensor dense(const Linear& linear) {
+    if (linear.group > 0) return fake_quantise_groups(linear.weight, linear.group);
+    if (linear.nf4.empty()) return linear.weight;
+    int64_t numbers = 0, out = 0;
+    for (const auto& part : linear.nf4) numbers += part.numbers(), out += part.out;
+    auto all = at::empty({out, numbers / out}, linear.nf4[0].factors.options());
+    int64_t first = 0;
+    for (const auto& part : linear.nf4) {
+      dequantise(part, all.narrow(0, first, part.out));
+      first += part.out;
+    }
+    return all;
+  }
+  // What products read in place of x; gradients pass straight through.
+  at::Tensor seen(const Linear& linear, const at::Tensor& x) { return linear.group > 0 ? fake_quantise_tokens(x) : x; }
 
   // x W^T, or x W.
   virtual at::Tensor product(const at::Tensor& x, const at::Tensor& weight, bool transposed) = 0;
@@ -84,6 +111,10 @@ struct LlamaKernels {
 
 // Each step as libtorch's operations.
 struct PlainKernels : LlamaKernels {
+  void dequantise(const Nf4& w, at::Tensor rows) override { dequantise_plain(w, std::move(rows)); }
+  at::Tensor fake_quantise_groups(const at::Tensor& w, int64_t group) override { return fake_quantise_groups_plain(w, group); }
+  at::Tensor fake_quantise_tokens(const at::Tensor& x) override { return fake_quantise_tokens_plain(x); }
+
   at::Tensor product(const at::Tensor& x, const at::Tensor& weight, bool transposed) override {
     return at::mm(x, transposed ? weight.t() : weight);
   }

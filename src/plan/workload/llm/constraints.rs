@@ -32,6 +32,8 @@ const CONSTRAINTS: &[Constraint] = &[
     rows_are_there,
     packs_have_a_length,
     pairs_are_not_packed,
+    matrices_have_whole_blocks,
+    layers_have_whole_groups,
     rows_fit_the_context,
     first_step_is_full,
     quantised_weights_are_whole,
@@ -50,11 +52,17 @@ pub(super) fn reason(candidate: &Candidate) -> Option<String> {
 
 /// What of the levels this version knows and cannot train yet.
 pub(super) fn not_built(settings: &LlmSettings) -> Option<String> {
-    if matches!(settings.technique, Technique::Qlora | Technique::Qat) {
-        let name = settings.technique.name();
-        return Some(format!("not built yet: technique = {name}: use lora, dpo or full"));
+    let gpus = settings.gpus;
+    match settings.technique {
+        Technique::Qlora if gpus > 1 => Some(format!(
+            "technique = qlora trains on one GPU, whose 4-bit weights are not cut over {gpus}: use gpus = 1 or \
+             technique = lora"
+        )),
+        Technique::Qat if gpus > 1 => {
+            Some(format!("not built yet: technique = qat over {gpus} GPUs: use gpus = 1 or technique = full"))
+        }
+        _ => None,
     }
-    None
 }
 
 fn rows_come_from_somewhere(candidate: &Candidate) -> Option<String> {
@@ -125,6 +133,29 @@ fn pairs_are_not_packed(candidate: &Candidate) -> Option<String> {
     let LlmSettings { packed, technique, .. } = *candidate.settings;
     (packed && technique == Technique::Dpo)
         .then(|| "packed = on mixes rows, and technique = dpo compares pairs of them: use packed = off".to_owned())
+}
+
+/// Of 64 numbers, which share a scale.
+fn matrices_have_whole_blocks(candidate: &Candidate) -> Option<String> {
+    let nf4 = candidate.settings.technique == Technique::Qlora;
+    let (name, from, out) = candidate.model.projections().into_iter().find(|(_, from, out)| (from * out) % 64 != 0)?;
+    nf4.then(|| {
+        format!(
+            "technique = qlora quantises blocks of 64 numbers, and {name} of {} has {}: use technique = lora",
+            candidate.model.name,
+            from * out
+        )
+    })
+}
+
+/// torchao leaves other layers as they are; where all are, nothing is quantised.
+fn layers_have_whole_groups(candidate: &Candidate) -> Option<String> {
+    let (group, model) = (candidate.settings.qat_group, candidate.model);
+    let some = model.projections().iter().any(|(_, from, _)| from.is_multiple_of(group));
+    (candidate.settings.technique == Technique::Qat && !some).then(|| {
+        let (name, dim, ffn) = (&model.name, model.dim, model.ffn);
+        format!("technique = qat needs layers whose inputs are whole groups of {group}, and those of {name} are {dim} and {ffn}: lower qat_group")
+    })
 }
 
 fn rows_fit_the_context(candidate: &Candidate) -> Option<String> {
@@ -223,7 +254,8 @@ fn memory_suffices(candidate: &Candidate) -> Option<String> {
     let passing = candidate.memory.activations + candidate.memory.logits;
     let remedies = [
         (settings.precision == Precision::Fp32, "precision = bf16"),
-        (settings.technique == Technique::Full, "technique = lora"),
+        (settings.lora.is_none(), "technique = lora"),
+        (matches!(settings.technique, Technique::Lora), "technique = qlora"),
         (!settings.activation_checkpointing, "activation_checkpointing = on"),
         (passing > 1e9, "a smaller batch or max_tokens"),
         (settings.model != Model::Tiny, "a smaller model"),

@@ -67,6 +67,11 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_where(Technique::KEY, &["lora", "qlora", "qat", "full"])
             .usual(&[0.05, 0.1, 0.5])
             .help("How strongly DPO holds the model near the one without adapters. TorchTune's default is 0.1."),
+        Factor::count("qat_group", "QAT group", 2..=65_536, 256)
+            .idle_where(Technique::KEY, &["lora", "qlora", "dpo", "full"])
+            .unit("weights")
+            .usual(&[32.0, 64.0, 128.0, 256.0])
+            .help("Weights of a row that share a scale where qat sees them in 4 bits. The papers' and TorchTune's is 256."),
         Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
             .help("plain: libtorch's operations one by one. fused: several steps of a layer in one kernel, on GPUs."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)

@@ -217,6 +217,8 @@ pub struct LlmSettings {
     pub lora: Option<Lora>,
     /// The strength of the reference in the loss of preference pairs.
     pub dpo_beta: f64,
+    /// Inputs of a linear layer that share a scale of its 4-bit weights.
+    pub qat_group: usize,
     /// How the model is spread over ranks.
     pub sharding: Sharding,
     /// What FSDP gathers at a time.
@@ -291,6 +293,7 @@ impl LlmSettings {
             optimizer_impl: OptimizerImpl::read(levels)?,
             lora: Some(lora).filter(|_| !matches!(technique, Technique::Qat | Technique::Full)),
             dpo_beta: number(levels, "dpo_beta")?,
+            qat_group: count("qat_group")?,
             sharding: Sharding::read(levels)?,
             fsdp_wrap: FsdpWrap::read(levels)?,
             shuffle: switch("shuffle")?,

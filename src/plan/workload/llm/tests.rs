@@ -58,6 +58,40 @@ fn peaks_agree_with_torchtunes_on_an_h100_within_a_tenth() {
 }
 
 #[test]
+fn qlora_fits_where_lora_does_not_and_its_peaks_are_below_torchtunes() {
+    for (precision, row_tokens, measured) in [("bf16", "120", 7.8), ("bf16", "512", 12.4), ("fp32", "120", 11.4)] {
+        let levels = [("precision", precision), ("data_set", "uniform"), ("row_tokens", row_tokens)];
+        let found = peak_gib(&[&[("technique", "qlora")][..], &levels].concat());
+        assert!(
+            (0.75 * measured..1.05 * measured).contains(&found),
+            "{precision} {row_tokens}: {found} of {measured} GiB"
+        );
+    }
+    let of = |technique: &'static str| {
+        let mut plan = plan(&[("technique", technique), ("precision", "bf16")]);
+        plan.limits.memory_limit_gb = Some(16.0);
+        reason_of(&plan, &gpu_node(1))
+    };
+    assert_eq!(of("qlora"), "");
+    let reason = of("lora");
+    assert!(reason.contains(" of 16 GB (weights 16, ") && reason.contains("technique = qlora"), "{reason}");
+    let reason = refused(&[("technique", "qlora"), ("gpus", "2")], &gpu_node(2));
+    assert!(reason.contains("trains on one GPU") && reason.contains("gpus = 1"), "{reason}");
+}
+
+#[test]
+fn each_technique_is_refused_below_its_estimate_with_numbers_by_kind() {
+    for (technique, limit, kind) in
+        [("qlora", 6.0, "weights 5.7"), ("dpo", 16.0, "activations"), ("qat", 60.0, "optimizer 32")]
+    {
+        let mut plan = plan(&[("technique", technique), ("precision", "bf16"), ("data_set", "uniform")]);
+        plan.limits.memory_limit_gb = Some(limit);
+        let reason = reason_of(&plan, &gpu_node(1));
+        assert!(reason.starts_with("does not fit: ") && reason.contains(kind), "{technique}: {reason}");
+    }
+}
+
+#[test]
 fn peaks_of_dpo_agree_with_torchtunes_on_an_h100_within_a_tenth() {
     for (precision, measured) in [("bf16", 19.0), ("fp32", 36.4)] {
         let found = peak_gib(&[("technique", "dpo"), ("precision", precision), ("data_set", "uniform")]);
@@ -113,9 +147,10 @@ fn what_cannot_fit_is_off_with_numbers_by_kind() {
 
 #[test]
 fn levels_that_are_known_and_not_built_say_so() {
-    for technique in ["qlora", "qat"] {
-        assert!(refused(&[("technique", technique)], &gpu_node(1)).starts_with("not built yet: technique"));
-    }
+    assert!(
+        refused(&[("technique", "qat"), ("gpus", "2")], &gpu_node(2))
+            .starts_with("not built yet: technique = qat over 2 GPUs")
+    );
 }
 
 #[test]
@@ -133,6 +168,7 @@ fn cells_that_make_no_sense_are_refused_with_the_reason() {
         (&[("model", "config")], "needs data.config"),
         (&[("precision", "fp16"), ("cuda_graph", "on"), ("optimizer_impl", "loop")], "cannot capture"),
         (&[("technique", "dpo"), ("packed", "on"), ("max_tokens", "512")], "compares pairs of them: use packed = off"),
+        (&[("technique", "qat"), ("model", "tiny")], "those of tiny are 128 and 384: lower qat_group"),
         (&[("technique", "dpo"), ("rows", "1")], "1 pairs do not fill a step of 2"),
     ];
     for (settings, part) in cases {

@@ -18,6 +18,7 @@
 #include "llama_mma_source.h"
 #include "llama_source.h"
 #include "product.h"
+#include "quantised_source.h"
 
 using at::Tensor;
 
@@ -97,7 +98,7 @@ struct Program {
     std::string type = std::string("-DTYPE=") + (wide ? "float" : half ? "fp16" : "bf16"), r = "-DRANK=" + std::to_string(rank);
     std::string of_mma = std::string("-DMMA=\"") + (half ? "f16" : "bf16") + "\"";
     const char* options[] = {arch.c_str(), type.c_str(), r.c_str(), of_mma.c_str(), "--std=c++17"};
-    std::string source = LLAMA_SOURCE;
+    std::string source = std::string(LLAMA_SOURCE) + QUANTISED_SOURCE;
     if (mma) source += LLAMA_MMA_SOURCE;
     void* program = nullptr;
     TORCH_CHECK(nvrtc.create(&program, source.c_str(), "llama.cu", 0, nullptr, nullptr) == 0, "NVRTC cannot begin");
@@ -116,7 +117,8 @@ struct Program {
     cudaLibrary_t library;
     C10_CUDA_CHECK(cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     std::vector<const char*> names{"rms_norm", "rms_norm_backward", "add_up_norm", "add_up_turn", "turn_back", "swiglu", "swiglu_adapted",
-                                   "swiglu_backward", "swiglu_adapted_backward", "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b"};
+                                   "swiglu_backward", "swiglu_adapted_backward", "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b",
+                                   "dequantise", "fake_quantise_groups", "fake_quantise_tokens"};
     if (mma) names.insert(names.end(), {"mma_down", "mma_back", "mma_outer", "mma_add_up", "mma_add_back", "mma_add_up_turn",
                                           "mma_add_up_norm", "mma_rms_norm_backward", "mma_swiglu", "mma_swiglu_backward"});
     for (const char* name : names) C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
@@ -219,6 +221,30 @@ struct CudaKernels : PlainKernels {
     int64_t widest = 0;
     for (const auto& b : linear.b) widest = std::max(widest, b.size(0));
     return widest;
+  }
+
+  void dequantise(const Nf4& w, Tensor rows) override {
+    program(rows.scalar_type())
+        .run("dequantise", blocks(rows.numel(), BLOCK * pack(rows)), BLOCK, w.codes.data_ptr(), w.scales.data_ptr(),
+             w.factors.data_ptr(), w.mean.data_ptr(), w.levels.data_ptr(), rows.data_ptr(), rows.numel());
+  }
+
+  Tensor fake_quantise_groups(const Tensor& w, int64_t group) override {
+    if (!fits_whole(w) || group % pack(w) != 0) return PlainKernels::fake_quantise_groups(w, group);
+    auto out = at::empty_like(w);
+    int64_t groups = w.numel() / group;
+    program(w.scalar_type())
+        .run("fake_quantise_groups", blocks(groups, BLOCK / 32), BLOCK, w.data_ptr(), out.data_ptr(), static_cast<int>(group), groups);
+    return out;
+  }
+
+  Tensor fake_quantise_tokens(const Tensor& x) override {
+    if (!fits(x)) return PlainKernels::fake_quantise_tokens(x);
+    auto out = at::empty({x.size(0), x.size(1)}, x.options());
+    program(x.scalar_type())
+        .run("fake_quantise_tokens", static_cast<unsigned>(x.size(0)), BLOCK, x.data_ptr(), out.data_ptr(), static_cast<int>(x.size(1)),
+             x.stride(0));
+    return out;
   }
 
   Tensor product(const Tensor& x, const Tensor& weight, bool transposed) override {

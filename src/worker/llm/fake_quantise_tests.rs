@@ -1,0 +1,64 @@
+//! Quantisation-aware training against torchao 0.7 and TorchTune 0.5, whose numbers `tests/golden/llm-techniques/make.py` made.
+#![allow(clippy::unwrap_used)]
+
+use tch::{Kind, Tensor};
+
+use super::model::Options;
+use super::testing::{Golden, compare, differs_by};
+use crate::shim::llama::{self, Adapted, Weight};
+
+const GROUP: i64 = 32;
+
+#[test]
+fn activations_weights_and_straight_through_gradients_are_torchaos_in_fp32_and_bf16() {
+    let golden = Golden::techniques();
+    for kind in ["float32", "bfloat16"] {
+        let of = |name: &str| golden.tensor(&format!("fake.{kind}.{name}"));
+        assert_eq!(llama::fake_quantise(of("tokens")).unwrap(), *of("tokens.quantised"), "{kind}");
+        let trained = |name: &str| of(name).copy().set_requires_grad(true);
+        let (tokens, matrix) = (trained("tokens"), trained("weight"));
+        let weight = Weight::Whole(matrix.shallow_clone());
+        let layer = Adapted { weight: &weight, group: Some(GROUP), a: None, b: &[], scale: 0.0 };
+        assert_eq!(llama::dense(&layer).unwrap(), *of("weight.quantised"), "{kind}");
+        let output = llama::product(&tokens, &layer).unwrap();
+        output.square().sum(output.kind()).backward();
+        for (name, found) in
+            [("output", &output), ("tokens.gradient", &tokens.grad()), ("weight.gradient", &matrix.grad())]
+        {
+            let (found, expected) = (found.to_kind(Kind::Float), of(name).to_kind(Kind::Float));
+            let (difference, scale) = (differs_by(&found, &expected), expected.abs().max().double_value(&[]));
+            let rounding = if kind == "float32" { 1e-5 } else { 0.02 };
+            assert!(difference <= rounding * scale, "{kind} {name}: {difference} of {scale}");
+        }
+    }
+}
+
+#[test]
+fn a_quantised_model_has_torchtunes_loss_and_gradients_plain_fused_and_checkpointed() {
+    let golden = Golden::techniques();
+    for (fused, checkpointing) in [(false, false), (true, false), (false, true), (true, true)] {
+        let llama = golden.llama(Options { group: Some(GROUP as usize), fused, checkpointing, ..Options::default() });
+        assert_eq!(llama.quantised(), (0, 15), "the output layer too");
+        let loss = golden.loss(&llama);
+        compare("loss", &loss, golden.tensor("qat.loss"));
+        loss.backward();
+        for (name, found) in llama.named_weights(&|tensor| Ok(tensor.grad())).unwrap() {
+            let norm = found.norm().reshape([1]);
+            // A code that rounding moves is a whole step of its scale.
+            let (found_norm, expected) = (norm.double_value(&[0]), golden.number(&format!("qat.norm.{name}")));
+            assert!((found_norm - expected).abs() < 0.01 * expected, "{name}: {found_norm} {expected}");
+            let Some(expected) = golden.find(&format!("qat.gradient.{name}")) else { continue };
+            let found: Tensor = found.narrow(0, 0, expected.size()[0]);
+            let (difference, scale) = (differs_by(&found, expected), expected.abs().max().double_value(&[]));
+            assert!(difference < 0.02 * scale, "{name}: {difference} of {scale}");
+        }
+    }
+}
+
+#[test]
+fn layers_that_make_no_whole_groups_train_as_they_are() {
+    let golden = Golden::techniques();
+    let llama = golden.llama(Options { group: Some(256), ..Options::default() });
+    // The down projections alone have 256 inputs.
+    assert_eq!(llama.quantised(), (0, 2));
+}

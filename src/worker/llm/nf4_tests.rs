@@ -1,0 +1,76 @@
+//! NF4 and QLoRA against torchao 0.7 and TorchTune 0.5, whose numbers `tests/golden/llm-techniques/make.py` made.
+#![allow(clippy::unwrap_used)]
+
+use multicard::plan::llm::{Lora, LoraTargets};
+use tch::Device;
+
+use super::*;
+use crate::llm::model::Options;
+use crate::llm::testing::{Golden, compare, differs_by};
+use crate::module::{Module as _, Pass};
+use crate::shim::llama::{Adapted, Weight, dense};
+use crate::testing::generator;
+
+const LORA: Lora = Lora { rank: 4, alpha: 8.0, targets: LoraTargets::QvoMlp };
+
+fn read(nf4: Vec<Nf4>) -> Tensor {
+    dense(&Adapted { weight: &Weight::Nf4(nf4), group: None, a: None, b: &[], scale: 0.0 }).unwrap()
+}
+
+#[test]
+fn codes_scales_and_round_trip_are_torchaos_in_fp32_and_bf16() {
+    let golden = Golden::techniques();
+    for kind in ["float32", "bfloat16"] {
+        let of = |name: &str| golden.tensor(&format!("nf4.{kind}.{name}"));
+        let found = quantise(of("weight")).unwrap();
+        for (name, found) in [("codes", &found.codes), ("scales", &found.scales)] {
+            assert_eq!(found.to_kind(Kind::Int), *of(name), "{kind} {name}");
+        }
+        assert_eq!((&found.factors, &found.mean), (of("factors"), of("mean")), "{kind}");
+        assert_eq!(read(vec![found]), *of("round_trip"), "{kind}");
+    }
+}
+
+#[test]
+fn projections_one_below_the_other_are_read_as_each_alone_zeros_and_short_blocks_included() {
+    let _generator = generator();
+    let sizes = [(6, 64), (128, 256), (3, 64)];
+    let weights = sizes.map(|(out, from)| Tensor::randn([out, from], (Kind::Float, Device::Cpu)) * 0.02);
+    for weight in &weights {
+        let alone = read(vec![quantise(weight).unwrap()]);
+        // Half the widest gap between levels, 0.30 of a block's greatest number, and what the scale is off.
+        let limit = 0.18 * weight.abs().max().double_value(&[]);
+        assert!(differs_by(&alone, weight) < limit, "{} {limit}", differs_by(&alone, weight));
+    }
+    let [first, _, last] = &weights;
+    let both = read(vec![quantise(first).unwrap(), quantise(last).unwrap()]);
+    for (part, start) in [(first, 0), (last, 6)] {
+        assert_eq!(both.narrow(0, start, part.size()[0]), read(vec![quantise(part).unwrap()]));
+    }
+    let zeros = quantise(&Tensor::zeros([4, 64], (Kind::Float, Device::Cpu))).unwrap();
+    assert_eq!(read(vec![zeros]).abs().max().double_value(&[]), 0.0);
+}
+
+#[test]
+fn a_model_in_nf4_has_torchtunes_loss_and_gradients_plain_fused_and_checkpointed() {
+    let golden = Golden::techniques();
+    for (fused, checkpointing) in [(false, false), (true, false), (false, true), (true, true)] {
+        let llama =
+            golden.with_adapters(Options { lora: Some(LORA), nf4: true, fused, checkpointing, ..Options::default() });
+        assert_eq!(llama.quantised(), (14, 0));
+        let loss = golden.loss(&llama);
+        compare("loss", &loss, golden.tensor("qlora.loss"));
+        loss.backward();
+        golden.compare_adapter_gradients("qlora", &llama);
+        let frozen: i64 = llama
+            .units()
+            .iter()
+            .flatten()
+            .filter(|t| !t.requires_grad())
+            .map(|t| t.numel() as i64 * t.kind().elt_size_in_bytes() as i64)
+            .sum();
+        // 16 matrices' worth of 330,000 numbers at 4.127 bits, embedding and output layer in fp32.
+        assert!(frozen < 330_000, "{frozen} bytes of frozen weights");
+        llama.forward(&golden.batch(), &Pass::default()).unwrap();
+    }
+}

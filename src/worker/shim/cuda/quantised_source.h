@@ -1,0 +1,85 @@
+// The source of the kernels for matrices in other forms, compiled after `LLAMA_SOURCE`. Their numbers are those of quantised.h.
+#pragma once
+
+static const char* const QUANTISED_SOURCE = R"CUDA(
+__device__ inline float rounded(float x) { T y; narrow(x, y); return wide(y); }
+
+// NF4 of `count` numbers: a thread writes N of them, which share a block of 64.
+extern "C" __global__ void dequantise(const unsigned char* codes, const signed char* scales, const T* factors, const T* mean,
+                                      const T* levels, T* out, i64 count) {
+  __shared__ float level[16];
+  if (threadIdx.x < 16) level[threadIdx.x] = wide(levels[threadIdx.x]);
+  __syncthreads();
+  i64 i = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * N;
+  if (i >= count) return;
+  i64 block = i / 64;
+  float scale = rounded(rounded((float)scales[block] / wide(factors[block / 256])) + wide(mean[0]));
+  struct alignas(N / 2) Codes { unsigned char v[N / 2]; } c = *(const Codes*)(codes + i / 2);
+  Pack p;
+  for (int k = 0; k < N / 2; k++) {
+    narrow(level[c.v[k] >> 4] * scale, p.v[2 * k]);
+    narrow(level[c.v[k] & 15] * scale, p.v[2 * k + 1]);
+  }
+  store(out + i, p);
+}
+
+// 4-bit integers times a scale a group of `group` numbers: a warp works on one of `count` groups.
+extern "C" __global__ void fake_quantise_groups(const T* w, T* out, int group, i64 count) {
+  i64 g = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (g >= count) return;
+  int lane = threadIdx.x % 32;
+  const T* from = w + g * group;
+  float most = 0;
+  for (int i = lane * N; i < group; i += 32 * N) {
+    Pack p = load(from + i);
+    for (int k = 0; k < N; k++) most = fmaxf(most, fabsf(wide(p.v[k])));
+  }
+  for (int m = 16; m > 0; m >>= 1) most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, m));
+  float scale = fmaxf(rounded(most / 7.5f), 1.1920929e-7f), inverse = 1.0f / scale;
+  for (int i = lane * N; i < group; i += 32 * N) {
+    Pack p = load(from + i);
+    for (int k = 0; k < N; k++) narrow(fminf(fmaxf(rintf(wide(p.v[k]) * inverse), -8.0f), 7.0f) * scale, p.v[k]);
+    store(out + g * group + i, p);
+  }
+}
+
+// The greatest of a block's values, in all its threads.
+__device__ inline float block_most(float x) {
+  __shared__ float part[32];
+  for (int m = 16; m > 0; m >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, m));
+  __syncthreads();
+  if ((threadIdx.x & 31) == 0) part[threadIdx.x >> 5] = x;
+  __syncthreads();
+  float most = part[0];
+  for (int w = 1; w < (int)(blockDim.x >> 5); w++) most = fmaxf(most, part[w]);
+  return most;
+}
+
+// 8-bit integers between the least and the greatest number of a row, 0 included: a block works on one row.
+extern "C" __global__ void fake_quantise_tokens(const T* x, T* out, int width, i64 stride) {
+  const T* row = x + blockIdx.x * stride;
+  float above = 0, below = 0;
+  for (int i = threadIdx.x * N; i < width; i += blockDim.x * N) {
+    Pack p = load(row + i);
+    for (int k = 0; k < N; k++) {
+      above = fmaxf(above, wide(p.v[k]));
+      below = fmaxf(below, -wide(p.v[k]));
+    }
+  }
+  float high = block_most(above), low = -block_most(below);
+  float scale = fmaxf(rounded(rounded(high - low) / 255.0f), rounded(1.1920929e-7f));
+  float least = rounded(low / scale), most = rounded(high / scale);
+  bool from_least = rounded(rounded(least - 128.0f) + rounded(most + 127.0f)) > 0;
+  float zero = from_least ? rounded(-least - 128.0f) : rounded(127.0f - most);
+  zero = rintf(fminf(fmaxf(zero, -128.0f), 127.0f));
+  float inverse = 1.0f / scale;
+  for (int i = threadIdx.x * N; i < width; i += blockDim.x * N) {
+    Pack p = load(row + i);
+    for (int k = 0; k < N; k++) {
+      float code = fminf(fmaxf(rintf(wide(p.v[k]) * inverse) + zero, -128.0f), 127.0f);
+      narrow((code - zero) * scale, p.v[k]);
+    }
+    store(out + (i64)blockIdx.x * width + i, p);
+  }
+}
+)CUDA";
