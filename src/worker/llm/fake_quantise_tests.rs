@@ -1,11 +1,12 @@
 //! Quantisation-aware training against torchao 0.7 and TorchTune 0.5, whose numbers `tests/golden/llm-techniques/make.py` made.
 #![allow(clippy::unwrap_used)]
 
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::model::Options;
 use super::testing::{Golden, compare, differs_by};
 use crate::shim::llama::{self, Adapted, Weight};
+use crate::testing::generator;
 
 const GROUP: i64 = 32;
 
@@ -61,4 +62,25 @@ fn layers_that_make_no_whole_groups_train_as_they_are() {
     let llama = golden.llama(Options { group: Some(256), ..Options::default() });
     // The down projections alone have 256 inputs.
     assert_eq!(llama.quantised(), (0, 2));
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn fake_quantisation_on_a_gpu_gives_the_numbers_of_the_cpu() {
+    crate::shim::cuda::open().unwrap();
+    llama::use_cuda_kernels().unwrap();
+    let _generator = generator();
+    let (cpu, gpu) = (Device::Cpu, Device::Cuda(0));
+    for kind in [Kind::Float, Kind::BFloat16, Kind::Half] {
+        let rows = (Tensor::randn([37, 512], (Kind::Float, cpu)) + 0.3).to_kind(kind);
+        let found = llama::fake_quantise(&rows.to_device(gpu)).unwrap().to_device(cpu);
+        assert_eq!(found, llama::fake_quantise(&rows).unwrap(), "{kind:?} tokens");
+        for group in [32, 256, 512] {
+            let dense = |weight: Tensor| {
+                let weight = Weight::Whole(weight);
+                llama::dense(&Adapted { weight: &weight, group: Some(group), a: None, b: &[], scale: 0.0 }).unwrap()
+            };
+            assert_eq!(dense(rows.to_device(gpu)).to_device(cpu), dense(rows.shallow_clone()), "{kind:?} {group}");
+        }
+    }
 }

@@ -74,3 +74,24 @@ fn a_model_in_nf4_has_torchtunes_loss_and_gradients_plain_fused_and_checkpointed
         llama.forward(&golden.batch(), &Pass::default()).unwrap();
     }
 }
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn matrices_on_a_gpu_are_quantised_and_read_as_on_the_cpu() {
+    crate::shim::cuda::open().unwrap();
+    crate::shim::llama::use_cuda_kernels().unwrap();
+    let _generator = generator();
+    let gpu = Device::Cuda(0);
+    for kind in [Kind::Float, Kind::BFloat16, Kind::Half] {
+        let weight = (Tensor::randn([96, 512], (Kind::Float, Device::Cpu)) * 0.02).to_kind(kind);
+        let made = quantise(&weight).unwrap();
+        let [codes, scales, factors, mean, levels] =
+            [&made.codes, &made.scales, &made.factors, &made.mean, &made.levels].map(|tensor| tensor.to_device(gpu));
+        let found = read(vec![Nf4 { codes, scales, factors, mean, levels, out: made.out }]).to_device(Device::Cpu);
+        assert_eq!(found, read(vec![made]), "{kind:?}");
+        let there = quantise(&weight.to_device(gpu)).unwrap();
+        // The mean is summed up in another order.
+        let (there, here) = (read(vec![there]).to_device(Device::Cpu), found);
+        assert!(differs_by(&there, &here) < 0.02 * here.abs().max().double_value(&[]), "{kind:?}");
+    }
+}
