@@ -78,8 +78,8 @@ fn a_model_in_nf4_has_torchtunes_loss_and_gradients_plain_fused_and_checkpointed
 #[test]
 #[ignore = "needs a GPU: make test-gpu"]
 fn matrices_on_a_gpu_are_quantised_and_read_as_on_the_cpu() {
-    crate::shim::cuda::open().unwrap();
-    crate::shim::llama::use_cuda_kernels().unwrap();
+    shim::cuda::open().unwrap();
+    shim::llama::use_cuda_kernels().unwrap();
     let _generator = generator();
     let gpu = Device::Cuda(0);
     for kind in [Kind::Float, Kind::BFloat16, Kind::Half] {
