@@ -21,7 +21,7 @@ mod value_text;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, TextureHandle, TextureOptions, Ui};
+use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, TextureHandle, TextureOptions, Theme, Ui};
 use poll_promise::Promise;
 
 use super::engine::Records;
@@ -133,8 +133,10 @@ pub struct CompareState {
     work: Option<Promise<Picture>>,
     /// Dialog for a session's folder or a report's file.
     dialog: Option<Promise<Option<PathBuf>>>,
-    /// Whether runs or study have changed since the work started.
+    /// Whether runs, study or theme have changed since the work started.
     stale: bool,
+    /// Whether the picture is for the dark theme.
+    dark: bool,
 }
 
 impl CompareState {
@@ -329,6 +331,8 @@ impl State {
                 Err(work) => self.compare.work = Some(work),
             }
         }
+        let dark = context.theme() == Theme::Dark;
+        self.compare.stale |= dark != std::mem::replace(&mut self.compare.dark, dark);
         // One at a time, and only while the screen is shown; later changes start another one.
         if self.compare.stale && self.compare.work.is_none() && self.screen == Screen::Compare {
             self.compare.stale = false;
@@ -340,7 +344,7 @@ impl State {
             let context = context.clone();
             let (sender, work) = Promise::new();
             let work_on = move || {
-                let picture = Picture::new(&sources, &study, most_pixels);
+                let picture = Picture::new(&sources, &study, most_pixels, dark);
                 sender.send(if with_claims { picture.with_claims(&sources) } else { picture });
                 context.request_repaint();
             };

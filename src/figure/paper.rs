@@ -12,6 +12,8 @@ mod marks;
 mod path;
 mod pdf;
 mod png;
+#[cfg(test)]
+mod preset_tests;
 mod provenance;
 mod read;
 mod scene;

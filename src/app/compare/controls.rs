@@ -162,29 +162,17 @@ fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLeve
     });
 }
 
-/// Draws the row above the chart: kind, arrangement, measure, baseline.
+/// Draws the rows above the chart: kind; arrangement, measure, baseline.
 pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
     let study = &state.compare.study;
-    ui.horizontal_wrapped(|ui| {
+    ui.horizontal(|ui| {
         study_menu_ui(ui, state, commands);
-        for &form in Form::ALL {
-            let chosen = study.form == form && !state.compare.claims;
-            let tab = ui.selectable_label(chosen, form.name());
-            tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen, format!("Chart {}", form.name())));
-            if tab.clicked() {
-                commands.push(Command::Compare(CompareCommand::Form(form)));
-            }
-        }
-        let tab = ui.selectable_label(state.compare.claims, "Claims");
-        let tab = tab.on_hover_text("What the runs say to the claims of both papers");
-        tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, state.compare.claims, "Claims of the papers"));
-        if tab.clicked() {
-            commands.push(Command::Compare(CompareCommand::Claims(true)));
-        }
-        if state.compare.claims {
-            return;
-        }
-        ui.separator();
+        forms_ui(ui, state, commands);
+    });
+    if state.compare.claims {
+        return;
+    }
+    ui.horizontal_wrapped(|ui| {
         if study.form == Form::Metrics {
             metrics::metrics_ui(ui, study, commands);
             return;
@@ -240,6 +228,49 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
             );
         }
     });
+}
+
+/// Draws the forms of charts as tabs, those without room in a menu, and the claims of the papers.
+fn forms_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    ui.spacing_mut().item_spacing.x = 2.0;
+    let form_now = (!state.compare.claims).then_some(state.compare.study.form);
+    let needed = |ui: &Ui, text: &str| text_width(ui, text) + 2.0 * ui.spacing().button_padding.x + 2.0;
+    let widths: Vec<f32> = Form::ALL.iter().map(|form| needed(ui, form.name())).collect();
+    let mut room = ui.available_width() - needed(ui, "Claims");
+    if widths.iter().sum::<f32>() > room {
+        // The menu is called after the chosen form.
+        room -= widths.iter().copied().fold(0.0, f32::max) + 2.0 * GRID;
+    }
+    let mut end = 0.0;
+    let fit = widths.iter().take_while(|width| {
+        end += **width;
+        end <= room
+    });
+    let (shown, hidden) = Form::ALL.split_at(fit.count());
+    let offer = |ui: &mut Ui, form: Form, commands: &mut Vec<Command>| {
+        let chosen = form_now == Some(form);
+        let tab = ui.selectable_label(chosen, form.name()).on_hover_text(form.help());
+        tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen, format!("Chart {}", form.name())));
+        if tab.clicked() {
+            commands.push(Command::Compare(CompareCommand::Form(form)));
+        }
+    };
+    shown.iter().for_each(|form| offer(ui, *form, commands));
+    if !hidden.is_empty() {
+        let chosen = hidden.iter().find(|form| form_now == Some(**form));
+        let button = Button::selectable(chosen.is_some(), chosen.map_or("More …", |form| form.name()));
+        let (response, _) = MenuButton::from_button(button).ui(ui, |ui| {
+            hidden.iter().for_each(|form| offer(ui, *form, commands));
+        });
+        let name = chosen.map_or("More charts".to_owned(), |form| format!("Chart {}", form.name()));
+        response.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen.is_some(), &name));
+    }
+    let tab = ui.selectable_label(state.compare.claims, "Claims");
+    let tab = tab.on_hover_text("What the runs say to the claims of both papers");
+    tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, state.compare.claims, "Claims of the papers"));
+    if tab.clicked() {
+        commands.push(Command::Compare(CompareCommand::Claims(true)));
+    }
 }
 
 fn place_ui(

@@ -76,8 +76,8 @@ pub struct Picture {
 
 impl Picture {
     /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The sides of images are at most
-    /// `most_pixels` long.
-    pub fn new(sources: &[Source], study: &Study, most_pixels: usize) -> Self {
+    /// `most_pixels` long; `dark`: for the dark theme.
+    pub fn new(sources: &[Source], study: &Study, most_pixels: usize, dark: bool) -> Self {
         let named = named(sources);
         let comparison = compare(&named, study);
         let proofs = proofs(sources);
@@ -106,7 +106,7 @@ impl Picture {
             texts,
             proofs,
             stories,
-            sheet: Sheet::of(&comparison.charts, most_pixels),
+            sheet: Sheet::of(&comparison.charts, most_pixels, dark),
             comparison,
             claims: Vec::new(),
             pending: sources.iter().map(|source| source.records.pending).sum(),

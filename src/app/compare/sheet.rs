@@ -13,6 +13,9 @@ use crate::figure::{Chart, Geometry};
 const RESOLUTION: f64 = 2.0;
 const SCALES: [f32; 2] = [1.0, 2.0];
 
+/// The paper of the dark theme: its panels' fill.
+const DARK_PAPER: [u8; 3] = [0x17, 0x1a, 0x1f];
+
 /// Charts on paper of page width.
 #[derive(Clone, Debug)]
 pub struct Sheet {
@@ -20,12 +23,14 @@ pub struct Sheet {
     pub image: ColorImage,
     /// Its width and height in points of paper.
     size: Vec2,
+    /// The colour of its paper.
+    paper: Color32,
 }
 
 impl Sheet {
     /// Sets charts if the screen does not draw them itself. The sides of the image are at most `most` pixels long, the limit of
-    /// the graphics card.
-    pub fn of(charts: &[Chart], most: usize) -> Option<Result<Self, String>> {
+    /// the graphics card. In the dark theme, the paper is dark.
+    pub fn of(charts: &[Chart], most: usize, dark: bool) -> Option<Result<Self, String>> {
         use Geometry::{Bars, Lines, Scaling, Stacked};
         let is_drawn = match charts {
             [chart] => matches!(chart.geometry, Bars | Stacked | Lines | Scaling),
@@ -33,11 +38,14 @@ impl Sheet {
         };
         (!is_drawn).then(|| {
             let scene = lay_out(charts, &Style { width: Width::Page, size_pt: Style::MOST_PT, ..Style::default() });
+            let scene = if dark { scene.on_dark(DARK_PAPER) } else { scene };
             let resolution = ((most as f64 - 1.0) / scene.width.max(scene.height)).min(RESOLUTION);
             let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?;
             let image = [pixels.width as usize, pixels.height as usize];
             let image = ColorImage::from_rgba_unmultiplied(image, &pixels.rgba);
-            Ok(Self { image, size: Vec2::new(scene.width as f32, scene.height as f32) })
+            let [red, green, blue] = if dark { DARK_PAPER } else { [0xff; 3] };
+            let size = Vec2::new(scene.width as f32, scene.height as f32);
+            Ok(Self { image, size, paper: Color32::from_rgb(red, green, blue) })
         })
     }
 }
@@ -64,7 +72,7 @@ pub fn sheet_ui(ui: &mut Ui, charts: &[Chart], sheet: &Result<Sheet, String>, te
         let (place, _) = ui.allocate_exact_size(Vec2::new(ui.available_width(), size.y + around.y), Sense::hover());
         let paper = Rect::from_center_size(place.center(), size + around);
         let line = Stroke::new(1.0, palette(ui.visuals()).line);
-        ui.painter().rect(paper, 0.0, Color32::WHITE, line, StrokeKind::Inside);
+        ui.painter().rect(paper, 0.0, sheet.paper, line, StrokeKind::Inside);
         let image = ui.put(Rect::from_center_size(place.center(), size), Image::new((texture.id(), size)));
         let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
         image.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Chart: {}", titles.join(", "))));

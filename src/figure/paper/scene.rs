@@ -96,6 +96,30 @@ pub struct Scene {
 }
 
 impl Scene {
+    /// The same on dark paper: what is black or grey becomes as light as it was dark; colours stay.
+    #[must_use]
+    pub fn on_dark(mut self, paper: Colour) -> Self {
+        let other = |colour: &mut Colour| {
+            let (least, most) = (colour.iter().min().copied().unwrap_or(0), colour.iter().max().copied().unwrap_or(0));
+            if most - least < 24 {
+                let dark = 1.0 - f64::from(most) / 255.0;
+                *colour = paper.map(|part| (f64::from(part) + dark * (236.0 - f64::from(part))).round() as u8);
+            }
+        };
+        for item in &mut self.items {
+            match item {
+                Item::Path { fill, stroke, .. } => {
+                    fill.iter_mut().for_each(|(colour, _)| other(colour));
+                    stroke.iter_mut().for_each(|stroke| other(&mut stroke.colour));
+                }
+                Item::Text(text) => other(&mut text.colour),
+            }
+        }
+        let page = Area { left: 0.0, top: 0.0, width: self.width, height: self.height };
+        self.items.insert(0, Item::Path { segments: rectangle(&page), fill: Some((paper, 1.0)), stroke: None });
+        self
+    }
+
     /// Adds a path.
     pub fn path(&mut self, segments: Vec<Segment>, fill: Option<(Colour, f64)>, stroke: Option<Stroke>) {
         if !segments.is_empty() {

@@ -69,7 +69,7 @@ fn compare(name: &str, bytes: &[u8]) {
 }
 
 /// Without what changes with each version of the program.
-fn svg(figure: &Figure) -> Vec<u8> {
+pub(super) fn svg(figure: &Figure) -> Vec<u8> {
     let provenance = Provenance { program: "multicard".to_owned(), ..figure.provenance(Vec::new()) };
     let text = String::from_utf8(encode(&figure.scene(), &provenance, PaperFormat::Svg).unwrap()).unwrap();
     let (start, end) = (text.find("<metadata").unwrap(), text.find("</metadata>").unwrap());
@@ -77,21 +77,8 @@ fn svg(figure: &Figure) -> Vec<u8> {
 }
 
 #[test]
-fn every_form_is_written_as_the_golden_files_show() {
-    for id in [
-        "times",
-        "loss",
-        "memory",
-        "scaling",
-        "effects",
-        "tornado",
-        "interactions",
-        "pareto",
-        "repeats",
-        "map",
-        "parts",
-        "activity",
-    ] {
+fn figures_are_written_with_their_fonts_as_the_golden_files_show() {
+    for id in ["times", "loss", "effects"] {
         compare(&format!("{id}.svg"), &svg(&preset(id)));
     }
     let style = Style { width: Width::Page, font: Family::Serif, palette: Palette::Grey, size_pt: 9.0 };
