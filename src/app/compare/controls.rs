@@ -235,7 +235,7 @@ fn forms_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.spacing_mut().item_spacing.x = 2.0;
     let form_now = (!state.compare.claims).then_some(state.compare.study.form);
     let needed = |ui: &Ui, text: &str| text_width(ui, text) + 2.0 * ui.spacing().button_padding.x + 2.0;
-    let widths: Vec<f32> = Form::ALL.iter().map(|form| needed(ui, form.name())).collect();
+    let widths: Vec<f32> = Form::ALL.iter().map(|form| needed(ui, &form.name())).collect();
     let mut room = ui.available_width() - needed(ui, "Claims");
     if widths.iter().sum::<f32>() > room {
         // The menu is called after the chosen form.
@@ -258,7 +258,7 @@ fn forms_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     shown.iter().for_each(|form| offer(ui, *form, commands));
     if !hidden.is_empty() {
         let chosen = hidden.iter().find(|form| form_now == Some(**form));
-        let button = Button::selectable(chosen.is_some(), chosen.map_or("More …", |form| form.name()));
+        let button = Button::selectable(chosen.is_some(), chosen.map_or("More …".to_owned(), |form| form.name()));
         let (response, _) = MenuButton::from_button(button).ui(ui, |ui| {
             hidden.iter().for_each(|form| offer(ui, *form, commands));
         });
