@@ -1,4 +1,5 @@
 //! Records of made-up runs for tests, with numbers that can be checked by hand.
+#![allow(clippy::unwrap_used)]
 
 use super::{RunSummary, summarise_run};
 use crate::plan::{AskedCell, Data, Level, Levels, Mode, Plan, RunState, asked_cells, image};
