@@ -5,6 +5,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use multicard::dataset::{FileFormat, ImageSet, decode, enlarge, list_files, make_files};
 use multicard::plan::image::{ImageSettings, Layout, Loader as Level, Precision, WireDtype};
@@ -124,8 +126,20 @@ fn bytes_and_half_precision_travel_as_asked() {
     }
 }
 
-/// Threads of this process that load for a rank, and its open files below a folder.
+/// Threads of this process that load for a rank, and its open files below a folder. The kernel lists a thread for a moment after it
+/// was joined: what is left is what does not go.
 fn left(rank: usize, folder: &Path) -> (usize, usize) {
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let found = listed(rank, folder);
+        if found == (0, 0) || Instant::now() > until {
+            return found;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn listed(rank: usize, folder: &Path) -> (usize, usize) {
     let names = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
         // A thread may end while it is looked at.
         fs::read_to_string(task.ok()?.path().join("comm")).ok()
