@@ -313,7 +313,7 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
         for (told, place) in readings.iter().zip(&mut places) {
             let mut value = Value::Unknown;
             while let Some((of, number)) = told.get(*place).filter(|(of, _)| *of <= step.step) {
-                // Of several values of a step, the last one counts.
+                // A reading told more than once in a step keeps its last value.
                 if *of == step.step {
                     value = Value::Number(*number);
                 }

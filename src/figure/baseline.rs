@@ -30,7 +30,7 @@ pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
     pairs.iter().all(|pair| {
         let asked = pair.split_once('=').map(|(key, level)| (key.trim(), level.trim()));
         asked.is_some_and(|(key, level)| {
-            // Of one session alone cells do not say which it is.
+            // Cells name their session only where there are several.
             let is_only = key == "session" && cell.session.is_empty();
             is_only || cell.level(key).is_some_and(|own| own.to_string() == level)
         })

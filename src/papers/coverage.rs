@@ -243,7 +243,7 @@ mod tests {
         let coverage = coverage(plan, &runs);
         assert_eq!((coverage.missing.len(), coverage.full.len()), (10, 1));
         assert_eq!(coverage.name(&coverage.full[0]), "precision = fp32, gpus = 1");
-        // Of a plan of full runs, quick ones are no part.
+        // Quick runs do not answer a plan of full runs.
         let plan = Plan { mode: Mode::Full, ..plan.clone() };
         let coverage = super::coverage(&plan, &[run_of("fp64", 4, &[])]);
         assert_eq!((coverage.missing.len(), coverage.full.len()), (12, 0));

@@ -86,7 +86,7 @@ fn tokens_and_masks_of_all_templates_equal_torchtunes_with_both_forms_of_the_tok
             let settings = settings(&set, train_on_input, max_tokens);
             let found = match rows_of(&settings, &files(tokenizer)) {
                 Ok(found) => found,
-                // A row of which nothing is learned is refused, where TorchTune's loss is no number.
+                // A row without labels is refused; TorchTune's loss of it is NaN.
                 Err(error) => {
                     assert!(error.to_string().contains("nothing is left to learn"), "{error}");
                     assert!(rows.iter().any(|row| row.masked.iter().all(|masked| *masked == 1)));

@@ -157,7 +157,7 @@ fn front_line(scene: &Scene, series: &[Series], y: &str) -> Option<Series> {
     })
 }
 
-/// The best cell in the study's measure within its limits, in a sentence; none where there is no limit.
+/// A sentence that names the best cell within the study's limits; `None` for a study without limits.
 pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Option<String> {
     let limits = &study.limits;
     if !limits.is_set() {

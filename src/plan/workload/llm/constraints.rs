@@ -36,7 +36,6 @@ const CONSTRAINTS: &[Constraint] = &[
     layers_have_whole_groups,
     rows_fit_the_context,
     first_step_is_full,
-    quantised_weights_are_whole,
     tied_ends_are_one_unit,
     steps_can_be_captured,
     cuda_levels_need_cuda,
@@ -135,7 +134,7 @@ fn pairs_are_not_packed(candidate: &Candidate) -> Option<String> {
         .then(|| "packed = on mixes rows, and technique = dpo compares pairs of them: use packed = off".to_owned())
 }
 
-/// Of 64 numbers, which share a scale.
+/// NF4 has one scale for 64 numbers.
 fn matrices_have_whole_blocks(candidate: &Candidate) -> Option<String> {
     let nf4 = candidate.settings.technique == Technique::Qlora;
     let (name, from, out) = candidate.model.projections().into_iter().find(|(_, from, out)| (from * out) % 64 != 0)?;
@@ -180,12 +179,6 @@ fn first_step_is_full(candidate: &Candidate) -> Option<String> {
         let step = settings.step_rows();
         format!("{samples} {what} do not fill a step of {step}: use more rows or a smaller batch")
     })
-}
-
-fn quantised_weights_are_whole(candidate: &Candidate) -> Option<String> {
-    let LlmSettings { technique, gpus, .. } = *candidate.settings;
-    (technique == Technique::Qlora && gpus > 1)
-        .then(|| format!("technique = qlora trains on one GPU, as TorchTune's does, and not on {gpus}: use gpus = 1 or technique = lora"))
 }
 
 fn tied_ends_are_one_unit(candidate: &Candidate) -> Option<String> {
