@@ -22,7 +22,8 @@ pub mod analysis;
 pub mod app;
 /// The subcommands.
 pub mod cli;
-/// Image data sets: IDX files, the procedural digits, the download of MNIST, folders of colour files.
+/// Data sets. Images: IDX files, the procedural digits, the download of MNIST, folders of colour files. Texts: rows of JSON, CSV and
+/// Parquet files with their downloads, templates, tokenizers, preference pairs.
 pub mod dataset;
 /// Long tables of a session's runs, steps, epochs, samples and evidence for other programs, as CSV and Parquet.
 pub mod export;
