@@ -37,6 +37,8 @@ pub mod launch;
 pub mod papers;
 /// What to run: workloads with their factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
 pub mod plan;
+/// Programs as workloads: the runner that starts a program as the rank of a run, watches it and reads what it says.
+pub mod program;
 /// The lines that cross process boundaries: jobs in, events, readings and samples out, as versioned JSON.
 pub mod protocol;
 /// The conductor: the one object that the window, the command line and the tests drive.
