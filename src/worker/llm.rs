@@ -36,19 +36,19 @@ use model::{IGNORED_LABEL, Llama, Options};
 use optimizer::{Schedule, Scheduled};
 use weights::Checkpoint;
 
-/// Fine-tuning of a Llama.
+/// Fine-tuning of a Llama model.
 pub struct Llm {
     settings: LlmSettings,
     config: ModelConfig,
-    /// Weights that it starts from; random ones where there are none.
+    /// The initial weights; random without a checkpoint.
     checkpoint: Option<Checkpoint>,
-    /// What it is trained on.
+    /// The training and test rows.
     rows: Arc<TextSet>,
-    /// Steps of the run, once its rows are shared out.
+    /// Steps of the run; exact once the rows are distributed over ranks.
     steps: Rc<Cell<u64>>,
 }
 
-/// The sum of losses and the number of tokens, or of pairs, that they are of, on the device.
+/// The sum of losses and the number of tokens or pairs that they cover, on the device.
 pub struct Totals([Tensor; 2]);
 
 impl Llm {
@@ -62,19 +62,19 @@ impl Llm {
         }
     }
 
-    /// Whether pairs of rows are compared.
+    /// Whether it learns from preference pairs.
     fn prefers(&self) -> bool {
         self.settings.technique == Technique::Dpo
     }
 
-    /// The loss of pairs, and their rewards: the reference is the model without its adapters. Its pass comes first, for it keeps
-    /// nothing.
+    /// The loss and rewards of pairs. The reference is the model without its adapters; its pass comes first because it keeps no
+    /// activations.
     fn preference(&self, forward: &mut Forward<Llama>, inputs: &Vec<Tensor>) -> Result<Tensor, TchError> {
         let reference = forward.module().without_adapters(|| forward.without_gradients(inputs))?;
         preference::seen(&forward.run(inputs)?, &reference, self.settings.dpo_beta)
     }
 
-    /// The type of frozen weights, or of all where all are trained.
+    /// The type of frozen weights; of all weights if all are trained.
     fn weights(&self) -> Kind {
         match self.settings.precision {
             Precision::Fp32 => Kind::Float,
@@ -84,14 +84,14 @@ impl Llm {
     }
 }
 
-/// Tokens that count in the loss of a batch: those whose successor has a label. At least 1.
+/// The number of tokens that count in the loss of a batch: those whose successor has a label. At least 1.
 fn counted(labels: &Tensor) -> Result<Tensor, TchError> {
     let labels = labels.f_narrow(1, 1, labels.size()[1] - 1)?;
     labels.f_ne(IGNORED_LABEL)?.f_sum(Kind::Float)?.f_clamp_min(1)
 }
 
 impl Task for Llm {
-    /// Tokens, labels, and where several rows share one, positions.
+    /// Tokens, labels and, for packed rows, positions.
     type Inputs = Vec<Tensor>;
     type Module = Llama;
     type Data = TextData;
@@ -172,7 +172,7 @@ impl Task for Llm {
         Ok(rows)
     }
 
-    /// Micro-batches, each with its share of the step's tokens.
+    /// Micro-batches, each with its fraction of the step's tokens.
     fn parts(&self, inputs: &Vec<Tensor>) -> Result<Vec<(Vec<Tensor>, Tensor)>, TchError> {
         let parts = self.settings.gradient_accumulation as i64;
         if parts == 1 {
@@ -184,7 +184,7 @@ impl Task for Llm {
         let part = |index: i64| {
             let part: Result<Vec<_>, _> = inputs.iter().map(|tensor| tensor.f_narrow(0, index * rows, rows)).collect();
             let part = part?;
-            // Each micro-batch holds as many pairs as the others.
+            // All micro-batches hold the same number of pairs.
             let share = if pairs { all.f_full_like(1.0 / parts as f64)? } else { counted(&part[1])?.f_div(&all)? };
             Ok((part, share))
         };
@@ -203,7 +203,7 @@ impl Task for Llm {
     }
 
     fn counted(&self, inputs: &Vec<Tensor>) -> Result<Option<Tensor>, TchError> {
-        // Each rank has as many pairs.
+        // All ranks have the same number of pairs.
         if self.prefers() { Ok(None) } else { counted(&inputs[1]).map(Some) }
     }
 
@@ -230,7 +230,7 @@ impl Task for Llm {
     }
 
     fn evaluation_passes(&self) -> u32 {
-        // The reference's too.
+        // One for the policy, one for the reference.
         if self.prefers() { 2 } else { 1 }
     }
 

@@ -1,8 +1,8 @@
-//! How the work of a step is spread over devices: a strategy is a value whose hooks the trainer calls around each pass.
+//! How a step is spread over devices: a strategy is a value whose hooks the trainer calls around each pass.
 //!
-//! [`Single`] is one module; [`Ranks`] is one module a process, with averaged gradients (DistributedDataParallel); [`Shards`]
-//! is a part of a module a process (fully sharded data parallel); [`Replicas`] is one process with a module and a thread a device (DataParallel). Which part of the data a rank sees is the
-//! task's own business.
+//! [`Single`] is one module. [`Ranks`] is one module per process, with averaged gradients (DistributedDataParallel). [`Shards`] is
+//! a part of the module per process (fully sharded data parallel). [`Replicas`] is one process with a module and a thread per
+//! device (DataParallel). The task decides which part of the data a rank sees.
 
 mod peers;
 mod ranks;
@@ -23,20 +23,20 @@ use replicas::Replicas;
 use shards::Shards;
 pub use shards::{Cutting, Wrap};
 
-/// How the work is spread. Hooks are called in this order: before each forward pass, the pass itself, and in training before and
-/// after its backward pass. What happens around a module's units is [`crate::module::UnitHooks`], which [`Self::pass`] names.
+/// How the work is spread. Hooks run before each forward pass and, in training, before and after its backward pass.
+/// [`Self::pass`] names the hooks around a module's units ([`crate::module::UnitHooks`]).
 pub trait Strategy<M: Module> {
-    /// Before the forward pass of a batch.
+    /// Called before the forward pass of a batch.
     fn before_forward(&mut self, _module: &M, _train: bool) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// The pass that a module on this rank takes.
+    /// The pass of a module on this rank.
     fn pass(&self, train: bool) -> Pass<'_> {
         Pass { train, ..Pass::default() }
     }
 
-    /// The module's output for all of the input, on the first device.
+    /// The module's output for the whole input, on the first device.
     fn forward(
         &mut self,
         module: &M,
@@ -48,73 +48,72 @@ pub trait Strategy<M: Module> {
         arithmetic.forward(|| module.forward(input, &pass))
     }
 
-    /// Between the forward and the backward pass of a step.
+    /// Called between the forward and the backward pass of a step.
     fn before_backward(&mut self) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// After the backward pass: brings the gradients to the first device's module.
+    /// Called after the backward pass. Brings the gradients to the first device's module.
     fn after_backward(&mut self) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// Before the first pass of an evaluation.
+    /// Called before the first pass of an evaluation.
     fn before_evaluation(&mut self, _module: &M) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// What the loss of this rank is weighed with, where it is a mean over so many units: `counted` over its mean over ranks. None
-    /// where there is one rank.
+    /// Weight of this rank's loss, a mean over `counted` units: `counted` divided by its mean over ranks. `None` for a single rank.
     fn weight(&self, _counted: &Tensor) -> Result<Option<Tensor>, TchError> {
         Ok(None)
     }
 
-    /// What the optimizer updates on this rank.
+    /// The tensors that the optimizer updates on this rank.
     fn parameters(&self, module: &M) -> Result<Vec<Tensor>, TchError> {
         Ok(module.parameters())
     }
 
-    /// Bytes of parameters on this rank between steps, frozen ones too.
+    /// Bytes of parameters on this rank between steps, including frozen ones.
     fn parameter_bytes(&self, module: &M) -> Result<u64, TchError> {
         Ok(module.units().iter().flatten().map(byte_count).sum())
     }
 
-    /// The 2-norm of the whole model's gradients, of which those on this rank have the norm `norm`.
+    /// The 2-norm of all gradients; `norm` is that of the gradients on this rank.
     fn norm(&self, norm: &Tensor) -> Result<Tensor, TchError> {
         Ok(norm.shallow_clone())
     }
 
-    /// Whether ranks hold parts of the model, and must make passes together, also where one has no batch.
+    /// Whether each rank holds a part of the model. All ranks must then make every pass together, even those without a batch.
     fn is_sharded(&self) -> bool {
         false
     }
 
-    /// Whether there is a further pass of an evaluation, for a rank that has a batch for it or has none.
+    /// Whether the evaluation has another pass; `has_batch` tells if this rank has a batch for it.
     fn goes_on(&self, has_batch: bool) -> Result<bool, TchError> {
         Ok(has_batch)
     }
 
-    /// Takes part in a pass of other ranks' batches.
+    /// Takes part in a pass for other ranks' batches.
     fn pass_without_batch(&mut self) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// After the last pass: what was trained is whole on rank 0.
+    /// Called after the last pass. Brings all trained parameters to rank 0.
     fn finish(&mut self) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// How the parameters are cut over ranks, and whether that was seen; none where each rank has all of them.
+    /// How parameters are sharded over ranks, and whether that is in effect. `None` if each rank holds all of them.
     fn held(&self) -> Result<Option<(String, bool)>, TchError> {
         Ok(None)
     }
 
-    /// Adds a tensor up over all ranks, in place.
+    /// Sums a tensor over all ranks, in place.
     fn sum(&self, _tensor: &Tensor) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// How many modules compute, and how that was seen.
+    /// The number of modules that compute, and the evidence for it.
     fn seen(&self) -> Result<(u32, String), TchError>;
 }
 
@@ -127,10 +126,10 @@ impl<M: Module> Strategy<M> for Single {
     }
 }
 
-/// The strategy of a task whose module is spread over `devices`, the first of which holds `module`, and beside `peers` where
-/// there are other ranks. `cutting` has cut the module, where the task is sharded.
+/// The strategy for a module spread over `devices`, the first of which holds `module`, and over `peers`, the other ranks if there
+/// are any. For a sharded task, `cutting` holds the module's units.
 ///
-/// A strategy over one device is the same as none: it forms no group and communicates nothing.
+/// On one device every strategy is [`Single`]: no group, no communication.
 pub fn strategy<T: Task>(
     task: &T,
     module: &T::Module,

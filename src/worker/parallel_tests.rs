@@ -1,7 +1,7 @@
-//! Processes that train one batch together against one process that trains it alone.
+//! Compares several processes that train on one batch together with one process that trains on it alone.
 //!
-//! A rank is this very test program again, told by its environment to be one. Batch normalisation is frozen and nothing is
-//! dropped out where losses and gradients are compared: both depend on how the batch is cut, not on how it is computed.
+//! Each rank is this test program, started again with an environment variable. Where losses and gradients are compared, batch
+//! normalisation is frozen and dropout is off, because both depend on how the batch is split.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use crate::llm::tests as llm;
 use crate::shim::cuda;
 use crate::trainer::Trainer;
 
-/// Tells a process which part it has: task, rank, world size, folder, in which it meets the others and saves what it found.
+/// Tells a process its part: task, rank, world size, and the folder where it meets the others and saves its results.
 const PART_VARIABLE: &str = "MULTICARD_TEST_PART";
 const STEPS: usize = 4;
 const IMAGES: i64 = 12;
-/// Enough for four ranks with two micro-batches each.
+/// Rows of a batch: enough for four ranks with two micro-batches each.
 const ROWS: i64 = 24;
 
-/// The processes of one task, over `world_size` ranks, and what each of them found, by name.
+/// Runs a task on `world_size` ranks and returns each rank's tensors by name.
 fn run(task: &str, world_size: u32) -> Vec<Vec<(String, Tensor)>> {
     let folder = tempfile::tempdir().unwrap();
     let children: Vec<_> = (0..world_size).map(|rank| start(task, rank, world_size, folder.path())).collect();
@@ -97,7 +97,7 @@ fn part_of_another_test() {
     }
 }
 
-/// This rank's part of a tensor over all images.
+/// This rank's part of a tensor that covers all images.
 fn part(tensor: &Tensor, peers: Option<&Rc<Peers>>) -> Tensor {
     let parts = peers.map_or(1, |peers| i64::from(peers.world_size));
     let length = tensor.size()[0] / parts;
@@ -111,18 +111,18 @@ fn images(peers: Option<&Rc<Peers>>) -> [Tensor; 2] {
     [channels_last(&images), part(&Tensor::randint(10, [IMAGES], (Kind::Int64, Device::Cpu)), peers)]
 }
 
-/// The tensors as one.
+/// All tensors, flattened and joined.
 fn flat(tensors: &[Tensor]) -> Tensor {
     Tensor::cat(&tensors.iter().map(|tensor| tensor.detach().reshape([-1])).collect::<Vec<_>>(), 0)
 }
 
-/// Whether no memory stands behind a tensor that has elements.
+/// Whether a tensor that has elements has no memory.
 fn is_freed(tensor: &Tensor) -> bool {
-    // What is left is its place within nothing.
+    // Its pointer is then just an offset from null.
     (tensor.data_ptr() as usize) < tensor.numel() * 8 + (1 << 24)
 }
 
-/// The same steps as `train`, by ranks that each hold a part of the model. Losses, and on rank 0 the weights.
+/// The same steps as `train`, on a sharded model. Returns losses and, on rank 0, the weights.
 fn train_shards(peers: &Rc<Peers>) -> Vec<(String, Tensor)> {
     frozen::ALL.store(true, Ordering::Relaxed);
     let settings = ImageSettings { layout: Layout::Nhwc, learning_rate: 0.5, strategy: Level::Fsdp, ..settings() };
@@ -140,13 +140,13 @@ fn train_shards(peers: &Rc<Peers>) -> Vec<(String, Tensor)> {
     found
 }
 
-/// Some steps on one batch. Losses, the last gradients and weights.
+/// A few steps on one batch. Returns losses, the last gradients and weights.
 fn train(devices: usize, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
     frozen::ALL.store(true, Ordering::Relaxed);
-    // Activations that nothing normalises are small, so that a step must be large.
+    // Activations are small without normalisation, so steps must be large.
     let settings = ImageSettings { layout: Layout::Nhwc, learning_rate: 0.5, ..settings() };
     let rank = peers.map_or(0, |peers| peers.rank);
-    // Ranks begin with other weights, which rank 0's replace.
+    // Each rank starts with different weights, to be replaced by rank 0's.
     let (task, seed) = (Image::with(settings), 1 + u64::from(rank));
     let mut trainer = Trainer::new(task, &vec![Device::Cpu; devices], peers, seed, false).unwrap();
     let batch = images(peers);
@@ -160,7 +160,7 @@ fn train(devices: usize, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
     ]
 }
 
-/// Ways to fine-tune, each of which gives the losses of one process when ranks share its batch.
+/// Settings of fine-tuning. With each, ranks that share a batch must reproduce the losses of one process.
 const TUNED: &[&[(&str, &str)]] = &[
     &[("learning_rate", "0.02"), ("kernels", "fused")],
     &[("learning_rate", "0.02"), ("gradient_accumulation", "2"), ("activation_checkpointing", "on")],
@@ -170,8 +170,8 @@ const TUNED: &[&[(&str, &str)]] = &[
     &[("technique", "dpo"), ("learning_rate", "0.02")],
 ];
 
-/// Steps over this rank's rows of two batches, in each way: losses weighed by tokens or pairs, norms of gradients, the loss of an evaluation
-/// of which ranks have different shares, and on rank 0 what was trained.
+/// Steps over this rank's rows of two batches, with each of the settings. Returns losses weighted by tokens or pairs, norms of
+/// gradients, the loss of an evaluation with shares of different size, and on rank 0 the trained parameters.
 fn fine_tune(sharding: &str, device: Device, peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
     let mut found = Vec::new();
     for (index, changed) in TUNED.iter().enumerate() {
@@ -221,11 +221,11 @@ fn fine_tune(sharding: &str, device: Device, peers: Option<&Rc<Peers>>) -> Vec<(
     found
 }
 
-/// Batch normalisation forward and backward, over ranks or alone.
+/// Forward and backward pass of batch normalisation, over ranks or alone.
 fn normalise(peers: Option<&Rc<Peers>>) -> Vec<(String, Tensor)> {
     let options = (Kind::Double, Device::Cpu);
     tch::manual_seed(7);
-    // Far from zero, where a sum of squares would lose its digits.
+    // Far from zero, where a sum of squares would lose precision.
     let images = Tensor::randn([IMAGES, 5, 4, 3], options) * 3.0 + 50.0;
     let weights = part(&Tensor::randn([IMAGES, 5, 4, 3], options), peers);
     let images = part(&images, peers).copy().set_requires_grad(true);
@@ -251,14 +251,14 @@ fn get<'a>(found: &'a [(String, Tensor)], name: &str) -> &'a Tensor {
     &found.iter().find(|(other, _)| other == name).unwrap().1
 }
 
-/// The greatest difference, over the greatest value.
+/// The largest difference divided by the largest value.
 fn difference(a: &Tensor, b: &Tensor) -> f64 {
     (a - b).abs().max().double_value(&[]) / b.abs().max().double_value(&[])
 }
 
 #[test]
 fn ranks_and_replicas_take_the_steps_of_one_process_with_the_whole_batch() {
-    /// Of the greatest value: sums in another order, over four steps in fp32.
+    /// Relative to the largest value: sums in a different order, over four steps in fp32.
     const TOLERANCE: f64 = 1e-5;
     let alone = &run("single", 1)[0];
     let losses = get(alone, "losses");
@@ -286,7 +286,7 @@ fn ranks_and_replicas_take_the_steps_of_one_process_with_the_whole_batch() {
     }
 }
 
-/// Compares ranks that share batches with one process that has all of them.
+/// Compares ranks that share batches with one process that has them all.
 fn fine_tunes_as_one_process(sharding: &str, world_sizes: &[u32]) {
     let alone = &run(sharding, 1)[0];
     for &world_size in world_sizes {
@@ -303,7 +303,7 @@ fn fine_tunes_as_one_process(sharding: &str, world_sizes: &[u32]) {
             assert!(difference(&found, &losses) < tolerance, "{told}: {found} {losses}");
             assert!(losses.double_value(&[4]) < 0.99 * losses.double_value(&[0]), "it must learn: {losses}");
             for rank in &ranks {
-                // Later on, AdamW's first steps tell: they are as large for a gradient of rounding errors as for any other.
+                // Later steps differ: AdamW's first update is as large for a gradient of mere rounding errors as for any other.
                 let [found, norms] = [&of(rank, "steps"), &expected].map(|steps| steps.select(1, 2).narrow(0, 0, 3));
                 assert!(difference(&found, &norms) < 10.0 * tolerance, "{told}: {found} {norms}");
                 let (found, test) = (of(rank, "test"), of(alone, "test"));
@@ -358,7 +358,7 @@ fn synchronised_batch_norm_is_that_of_the_whole_batch() {
     for name in ["output", "image gradients"] {
         assert!(difference(&Tensor::cat(&of(name), 0), get(&alone, name)) < TOLERANCE, "{name}");
     }
-    // Each rank has the part that its images give.
+    // Each rank has its own images' contribution.
     for name in ["scale gradient", "shift gradient"] {
         let sum = Tensor::stack(&of(name), 0).sum_dim_intlist(0, false, Kind::Double);
         assert!(difference(&sum, get(&alone, name)) < TOLERANCE, "{name}");

@@ -196,7 +196,7 @@ fn what_is_missing_says_how_to_get_it() {
     assert!(rows_of(&settings, &data).unwrap_err().to_string().contains("/nowhere/tokenizer.json"));
     let small = ModelConfig { vocabulary: 300, ..ModelConfig::tiny() };
     let error = read(&settings, &files("tokenizer.json"), &small, &fixtures()).unwrap_err().to_string();
-    assert!(error.contains("it is of another model"), "{error}");
+    assert!(error.contains("it belongs to another model"), "{error}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Marks {
             let earlier = || if is_padding { id(Self::EARLIER_PADDING, distance) } else { None };
             *found = id(name, distance)
                 .or_else(earlier)
-                .ok_or_else(|| format!("it has no token {name}: it is of another model; use one of Llama 3"))?;
+                .ok_or_else(|| format!("it has no token {name}: it belongs to another model; use one of Llama 3"))?;
         }
         let [begin, end, begin_header, end_header, end_turn, padding] = found;
         Ok(Self { begin, end, begin_header, end_header, end_turn, padding })
@@ -117,7 +117,7 @@ impl Tokenizer {
     pub(super) fn is_foreign(&self, model: &ModelConfig) -> Option<String> {
         let (name, there, known) = (&model.name, model.vocabulary, self.vocabulary);
         (known > there).then(|| {
-            format!("it has {known} tokens and {name} knows {there}: it is of another model; use that of {name}")
+            format!("it has {known} tokens and {name} knows {there}: it belongs to another model; use that of {name}")
         })
     }
 

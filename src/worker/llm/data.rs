@@ -1,5 +1,5 @@
-//! Batches of rows: a thread prepares them ahead of the trainer, padded to their longest row, or to one of a few lengths where
-//! each length has a CUDA graph.
+//! Batches of rows, prepared by a thread ahead of the trainer. They are padded to their longest row or, with CUDA graphs, to one of
+//! a few lengths, because each length has its own graph.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::report::Stop;
 use crate::shim::{self, NvtxRange};
 use crate::task::{self, Readings};
 
-/// Batches that the thread may be ahead.
+/// Number of batches that the thread may prepare ahead.
 const PREFETCH: usize = 4;
-/// The shortest length that has a graph of its own.
+/// The shortest length that has its own graph.
 const LEAST_BUCKET: usize = 64;
 
 /// The rows of one rank.
@@ -33,40 +33,39 @@ pub struct TextData {
     batches: usize,
 }
 
-/// What is trained on, or evaluated.
+/// The training or the test rows.
 #[derive(Clone)]
 struct Part {
-    /// What of the rows stands in each row of a batch: one, or several that share it.
+    /// The rows in each row of a batch: one, or several if packed.
     samples: Arc<Vec<Range<usize>>>,
     format: Format,
 }
 
 impl Part {
-    /// Samples: rows, packs or pairs.
+    /// Number of samples: rows, packs or pairs.
     fn count(&self) -> usize {
         self.samples.len() / self.format.rows
     }
 }
 
-/// What batches are like, and where they go.
+/// The layout of batches and their device.
 #[derive(Clone, Copy)]
 struct Format {
-    /// Samples of a batch.
+    /// Samples per batch.
     samples: usize,
-    /// Rows of a batch that belong to a sample: 2 where they are pairs.
+    /// Rows per sample: 2 for pairs.
     rows: usize,
-    /// All samples are of this length: packs.
+    /// The length of all samples, if they are packs.
     packed: Option<usize>,
-    /// Lengths are those of few buckets, at most this one.
+    /// The longest bucket, if batches are padded to buckets.
     longest_bucket: Option<usize>,
     padding: u32,
     pinned: bool,
     device: Device,
 }
 
-/// The batches of a step, all its micro-batches one below the other: tokens and labels `[rows, length]`, i64, a rejected row below
-/// its chosen one where they are pairs, and for packs the
-/// place of each token in its row. Labels are those of the tokens themselves.
+/// The micro-batches of a step, stacked: tokens and labels `[rows, length]`, i64, and for packs the position of each token in its
+/// row. Each rejected row of a pair follows its chosen one. A label belongs to the token at its own position, not to the next.
 pub struct TextBatch {
     inputs: Vec<Tensor>,
     tokens: u32,
@@ -74,7 +73,7 @@ pub struct TextBatch {
 }
 
 impl TextData {
-    /// The rows that the cell asks for, of one rank.
+    /// One rank's share of the rows that the cell asks for.
     pub fn new(set: Arc<TextSet>, settings: &LlmSettings, shard: Shard, seed: u64, device: Device) -> Self {
         let part = |rows: &TokenRows, micro_batches: usize| {
             let samples = rows.samples(set.packs_of);
@@ -85,7 +84,7 @@ impl TextData {
                 packed: set.packs_of,
                 longest_bucket: Some(longest).filter(|_| settings.cuda_graph),
                 padding: set.padding,
-                // Without a device there is nothing to lock pages for.
+                // On a CPU nothing is copied, so there is no memory to pin.
                 pinned: settings.pin_memory && device != Device::Cpu,
                 device,
             };
@@ -96,7 +95,7 @@ impl TextData {
         Self { set, train, test, shard, seed, shuffled: settings.shuffle, batches }
     }
 
-    /// What was read or made, as evidence of the factor `data_set`.
+    /// What was read or generated, as evidence for the factor `data_set`.
     pub fn evidence(&self, settings: &LlmSettings) -> Evidence {
         let pairs = self.set.pairs;
         let rows = if pairs { self.set.train.len() / 2 } else { self.set.train.len() };
@@ -161,13 +160,13 @@ struct Prepared {
     tokens: usize,
 }
 
-/// One pass over rows. Dropped before its end, it stops its thread.
+/// One pass over rows. Dropping it stops its thread.
 pub struct TextEpoch {
     ready: Option<Receiver<Result<Prepared, TchError>>>,
     thread: Option<JoinHandle<()>>,
     device: Device,
     pinned: bool,
-    /// Tokens of rows, and of rows and padding, so far.
+    /// Tokens so far, without and with padding.
     tokens: usize,
     padded: usize,
 }
@@ -187,7 +186,7 @@ impl TextEpoch {
                 }
             }
         };
-        // A thread that cannot be started leaves a closed channel, which ends the epoch with an error.
+        // If the thread cannot start, the channel is closed and the epoch ends with an error.
         let thread = thread::Builder::new().name("rows".into()).spawn(work).ok();
         Self { ready: Some(ready), thread, device, pinned, tokens: 0, padded: 0 }
     }
@@ -199,12 +198,12 @@ impl task::Epoch for TextEpoch {
     fn next(&mut self) -> Result<Option<TextBatch>, Stop> {
         let Some(ready) = &self.ready else { return Ok(None) };
         if self.thread.is_none() {
-            return Err(Stop::engine("starting the thread that prepares rows failed: this user runs too many"));
+            return Err(Stop::engine("starting the thread that prepares rows failed: this user has reached the limit of threads"));
         }
         let asked = Instant::now();
         let Ok(prepared) = ready.recv() else {
             self.ready = None;
-            // A panic of the thread is no end of the rows.
+            // A panic also closes the channel, but must not pass for the end of the rows.
             let ended = self.thread.take().is_none_or(|thread| thread.join().is_ok());
             return if ended { Ok(None) } else { Err(Stop::engine("the thread that prepares rows has panicked")) };
         };
@@ -213,7 +212,7 @@ impl task::Epoch for TextEpoch {
         self.tokens += tokens;
         self.padded += tensors.first().map_or(0, Tensor::numel);
         let _range = NvtxRange::new(c"copy");
-        // The allocator of page-locked memory keeps it until the copy is over.
+        // The pinned-memory allocator keeps the memory until the copy is complete.
         let to_device = |tensor: &Tensor| tensor.f_to_device_(self.device, Kind::Int64, self.pinned, false);
         let inputs = tensors.iter().map(to_device).collect::<Result<_, _>>()?;
         Ok(Some(TextBatch { inputs, tokens: tokens as u32, wait_s }))
@@ -227,7 +226,7 @@ impl task::Epoch for TextEpoch {
 
 impl Drop for TextEpoch {
     fn drop(&mut self) {
-        // A closed channel ends the thread wherever it is; only then is joining safe.
+        // Closing the channel ends the thread wherever it is. Joining is safe only after that.
         self.ready = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -235,7 +234,7 @@ impl Drop for TextEpoch {
     }
 }
 
-/// The length of a batch whose longest sample has so many tokens.
+/// The padded length of a batch whose longest sample has `longest` tokens.
 fn length(longest: usize, format: &Format) -> usize {
     match (format.packed, format.longest_bucket) {
         (Some(limit), _) => limit,
@@ -244,7 +243,7 @@ fn length(longest: usize, format: &Format) -> usize {
     }
 }
 
-/// The next of 64, 80, 96, 112, 128, 160, …: four lengths between a power of two and the next, so that at most a fifth is padding.
+/// Rounds up to 64, 80, 96, 112, 128, 160, …: four lengths per power of two, so that at most a fifth is padding.
 fn bucket(longest: usize) -> usize {
     let floor = longest.max(LEAST_BUCKET);
     let step = (1 << floor.ilog2()) / 4;

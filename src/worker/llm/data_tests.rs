@@ -10,7 +10,7 @@ fn settings(changed: &[(&str, Level)]) -> LlmSettings {
     LlmSettings::from_levels(&llm::spec().levels(changed)).unwrap()
 }
 
-/// Made rows of these lengths.
+/// Generated rows of these lengths.
 fn set(lengths: &[usize], packs_of: Option<usize>) -> Arc<TextSet> {
     let made = |rows: Range<usize>| TokenRows::stand_in(DataSet::AlpacaCleaned, rows, lengths, 64, true);
     let rows = lengths.len();
@@ -53,7 +53,7 @@ fn batches_are_padded_to_their_longest_row_and_count_its_tokens() {
     let (tokens, labels) = (ids(&batches[0].inputs()[0]), ids(&batches[0].inputs()[1]));
     assert_eq!(tokens[1][3..], [63, 63]);
     assert_eq!(labels[1][3..], [-100, -100]);
-    // The begin mark is never learned, the end mark is.
+    // The model learns the end-of-text token but never the begin-of-text token.
     assert_eq!((labels[1][0], labels[1][2]), (-100, 1));
     let tests = all(data.test(1));
     assert_eq!(tests.iter().map(|batch| batch.inputs()[0].size()[0]).collect::<Vec<_>>(), [2, 1]);

@@ -1,4 +1,4 @@
-//! Quantisation-aware training against torchao 0.7 and TorchTune 0.5, whose numbers `tests/golden/llm-techniques/make.py` made.
+//! Compares quantisation-aware training with torchao 0.7 and TorchTune 0.5 (`tests/golden/llm-techniques/make.py`).
 #![allow(clippy::unwrap_used)]
 
 use tch::{Device, Kind, Tensor};
@@ -45,7 +45,7 @@ fn a_quantised_model_has_torchtunes_loss_and_gradients_plain_fused_and_checkpoin
         loss.backward();
         for (name, found) in llama.named_weights(&|tensor| Ok(tensor.grad())).unwrap() {
             let norm = found.norm().reshape([1]);
-            // A code that rounding moves is a whole step of its scale.
+            // Rounding may move a code, which changes the number by a whole step of its scale.
             let (found_norm, expected) = (norm.double_value(&[0]), golden.number(&format!("qat.norm.{name}")));
             assert!((found_norm - expected).abs() < 0.01 * expected, "{name}: {found_norm} {expected}");
             let Some(expected) = golden.find(&format!("qat.gradient.{name}")) else { continue };
@@ -60,7 +60,7 @@ fn a_quantised_model_has_torchtunes_loss_and_gradients_plain_fused_and_checkpoin
 fn layers_that_make_no_whole_groups_train_as_they_are() {
     let golden = Golden::techniques();
     let llama = golden.llama(Options { group: Some(256), ..Options::default() });
-    // The down projections alone have 256 inputs.
+    // Only the down projections have 256 inputs.
     assert_eq!(llama.quantised(), (0, 2));
 }
 

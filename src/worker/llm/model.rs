@@ -1,7 +1,7 @@
 //! Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, and low-rank adapters beside its projections.
 //!
-//! Layout and names are Hugging Face's (transformers, `modeling_llama`): rotary positions turn the halves of a head against each
-//! other. Projections of one input are one matrix: q, k and v, gate and up.
+//! Layout and names follow Hugging Face's transformers (`modeling_llama`), where rotary positions rotate the first half of a head
+//! against the second. Projections that share an input form one matrix: q, k and v; gate and up.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,18 +14,18 @@ use super::weights::Checkpoint;
 use crate::module::{Module, Pass, Tensors};
 use crate::shim::llama::{self, Adapted, Weight};
 
-/// Rows of logits that the fused loss holds at a time.
+/// Rows of logits that the fused loss computes at a time.
 const LOSS_ROWS: i64 = 1024;
-/// Parts of the logits whose loss is computed one after the other, as TorchTune's `CEWithChunkedOutputLoss`.
+/// Number of chunks of logits in the plain loss, as in TorchTune's `CEWithChunkedOutputLoss`.
 const LOSS_PARTS: i64 = 8;
-/// What the loss skips.
+/// Label of tokens that the loss ignores.
 pub const IGNORED_LABEL: i64 = -100;
 /// Names in Hugging Face's files.
 const EMBEDDING: &str = "model.embed_tokens.weight";
 const NORM: &str = "model.norm.weight";
 const OUTPUT: &str = "lm_head.weight";
 
-/// Tokens and labels `[batch, tokens]`, and where several rows share one, the position of each token in its own row.
+/// Tokens and labels `[batch, tokens]` and, for packed rows, the position of each token in its own row.
 impl Tensors for Vec<Tensor> {
     fn all(&self) -> &[Tensor] {
         self
@@ -36,44 +36,44 @@ impl Tensors for Vec<Tensor> {
     }
 }
 
-/// What of a parameter is wanted: its values, its gradient.
+/// Selects what to take of a parameter: its values or its gradient.
 pub type Of<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
 
-/// How a model is made and run.
+/// How a model is built and run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
-    /// Adapters; none where all weights are trained.
+    /// Adapters; `None` if all weights are trained.
     pub lora: Option<Lora>,
-    /// The blocks' matrices are frozen in NF4.
+    /// Whether the blocks' matrices are frozen in NF4.
     pub nf4: bool,
-    /// Linear layers train as int8 activations and int4 weights would see them: inputs of a row that share a scale.
+    /// For quantisation-aware training (int8 activations, int4 weights): number of inputs that share a scale.
     pub group: Option<usize>,
-    /// Several steps of a block in one kernel.
+    /// Whether kernels fuse several steps of a block.
     pub fused: bool,
-    /// Blocks keep their input alone.
+    /// Whether blocks keep only their input for the backward pass.
     pub checkpointing: bool,
 }
 
-/// A linear layer without bias: one or several projections of one input, and their adapters.
+/// A linear layer without bias: one or more projections of the same input, and their adapters.
 struct Linear {
     weight: Weight,
-    /// Of fake quantisation.
+    /// Group size of fake quantisation.
     group: Option<i64>,
-    /// The projections side by side: name in Hugging Face's files, columns.
+    /// The projections in order: name in Hugging Face's files, outputs.
     parts: Vec<(&'static str, i64)>,
     adapters: Option<Adapters>,
 }
 
 /// The adapters of a layer's projections: `y += scale (x A^T) B^T`.
 struct Adapters {
-    /// Their A, one below the other: `[parts * rank, in]`.
+    /// All A, stacked: `[parts * rank, in]`.
     a: Tensor,
-    /// Of each adapted projection its place among all, its first column and its B `[out, rank]`.
+    /// For each adapted projection its index, its first output and its B `[out, rank]`.
     b: Vec<(usize, i64, Tensor)>,
     scale: f64,
 }
 
-/// Where new weights go, and how they are kept.
+/// Device and type of new weights.
 #[derive(Clone, Copy)]
 struct Place {
     device: Device,
@@ -82,7 +82,7 @@ struct Place {
 }
 
 impl Place {
-    /// A weight that is trained where there are no adapters.
+    /// A weight, trained unless there are adapters.
     fn parameter(
         &self,
         shape: &[i64],
@@ -93,7 +93,7 @@ impl Place {
     }
 
     fn matrix(&self, out: i64, from: i64) -> Result<Tensor, TchError> {
-        // What comes out is as large as what goes in, however wide the model is.
+        // Keeps outputs as large as inputs, whatever the width.
         self.parameter(&[out, from], |mut empty| empty.f_normal_(0.0, 1.0 / (from as f64).sqrt()))
     }
 
@@ -112,13 +112,13 @@ impl Place {
         Ok(Linear { weight, group: self.group(from), parts: parts.to_vec(), adapters })
     }
 
-    /// The group of a layer with so many inputs. As torchao, a layer whose inputs do not make whole groups trains as it is.
+    /// The group size for a layer with `from` inputs. As in torchao, a layer whose inputs are no multiple of it is not quantised.
     fn group(&self, from: i64) -> Option<i64> {
         self.options.group.map(|group| group as i64).filter(|group| from % group == 0)
     }
 
     fn adapters(&self, lora: &Lora, from: i64, parts: &[(&'static str, i64)]) -> Result<Option<Adapters>, TchError> {
-        // Training in half precision loses small updates; its adapters stay in fp32.
+        // fp16 would lose small updates, so adapters stay in fp32.
         let kind = if self.weights == Kind::Half { Kind::Float } else { self.weights };
         let (rank, mut start, mut b) = (lora.rank as i64, 0, Vec::new());
         for (place, (name, out)) in parts.iter().enumerate() {
@@ -131,14 +131,14 @@ impl Place {
         if b.is_empty() {
             return Ok(None);
         }
-        // As torch.nn.Linear begins: uniform within 1 / sqrt(in).
+        // Initial weights of torch.nn.Linear: uniform within ±1 / sqrt(in).
         let bound = 1.0 / (from as f64).sqrt();
         let a = Tensor::f_empty([rank * b.len() as i64, from], (kind, self.device))?.f_uniform_(-bound, bound)?;
         Ok(Some(Adapters { a: a.set_requires_grad(true), b, scale: lora.alpha / lora.rank as f64 }))
     }
 }
 
-/// What `lora_targets` calls a projection.
+/// The name of a projection in `lora_targets`.
 fn target(name: &str) -> &str {
     match name {
         "self_attn.q_proj" => "q",
@@ -159,12 +159,12 @@ impl Linear {
         weights.into_iter().chain(adapters.flat_map(|it| [&it.a].into_iter().chain(it.b.iter().map(|(_, _, b)| b))))
     }
 
-    /// Its adapters, where they are there and wanted.
+    /// The adapters, if present and enabled.
     fn adapters(&self, adapted: bool) -> Option<&Adapters> {
         self.adapters.as_ref().filter(|_| adapted)
     }
 
-    /// libtorch's operations one by one. An adapter in fp32 beside half-precision weights computes in theirs.
+    /// The layer by separate libtorch operations. fp32 adapters of half-precision weights compute in the weights' type.
     fn forward(&self, input: &Tensor, adapted: bool) -> Result<Tensor, TchError> {
         let output = match (&self.weight, self.group) {
             (Weight::Whole(weight), None) => input.f_linear(weight, None::<&Tensor>)?,
@@ -173,7 +173,7 @@ impl Linear {
         let Some(Adapters { a, b, scale }) = self.adapters(adapted) else { return Ok(output) };
         let low = input.f_linear(&a.f_to_kind(input.kind())?, None::<&Tensor>)?.f_mul_scalar(*scale)?;
         let rank = a.size()[0] / b.len() as i64;
-        // The projections stand side by side; those without an adapter get nothing.
+        // Adds to each projection that has an adapter.
         let mut parts = output.f_split_with_sizes(self.parts.iter().map(|(_, out)| *out).collect::<Vec<_>>(), -1)?;
         for (index, (place, _, b)) in b.iter().enumerate() {
             let low = low.f_narrow(-1, index as i64 * rank, rank)?;
@@ -189,7 +189,7 @@ impl Linear {
         call(&Adapted { weight: &self.weight, group: self.group, a, b: &b, scale })
     }
 
-    /// The projections by name, as views of the one matrix; none where it is in NF4.
+    /// The projections by name, as views of the joint matrix; empty if it is in NF4.
     fn named(&self, of: Of) -> Result<Vec<(&'static str, Tensor)>, TchError> {
         let Weight::Whole(weight) = &self.weight else { return Ok(Vec::new()) };
         let mut start = 0;
@@ -213,7 +213,7 @@ impl Linear {
     }
 }
 
-/// What all blocks share.
+/// Settings common to all blocks.
 #[derive(Clone, Copy)]
 struct Widths {
     heads: i64,
@@ -233,15 +233,15 @@ struct Block {
     down: Linear,
 }
 
-/// What blocks need of a batch besides their input.
+/// The part of a batch that every block needs besides its input.
 struct Batch {
     /// Cosines and sines `[context, head_dim / 2]`.
     rotary: [Tensor; 2],
-    /// Of all tokens, `[batch * tokens]`.
+    /// Positions of all tokens, `[batch * tokens]`.
     positions: Tensor,
-    /// Which tokens see which, `[batch, 1, tokens, tokens]`, where several rows share one; else each sees those before it.
+    /// Attention mask `[batch, 1, tokens, tokens]` of packed rows; `None` for plain causal attention.
     mask: Option<Tensor>,
-    /// Adapters take part.
+    /// Whether adapters are enabled.
     adapted: bool,
 }
 
@@ -284,13 +284,13 @@ impl Block {
         [&self.qkv, &self.output, &self.gate_up, &self.down]
     }
 
-    /// Its parameters, frozen ones too.
+    /// Its parameters, including frozen ones.
     fn tensors(&self) -> Vec<Tensor> {
         let norms = [&self.attention_norm, &self.ffn_norm].into_iter();
         norms.chain(self.linears().into_iter().flat_map(Linear::tensors)).map(Tensor::shallow_clone).collect()
     }
 
-    /// Its weights but for adapters, by their names as the block at `index`.
+    /// Its weights without adapters, named as those of block `index`.
     fn named(&self, index: usize, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let name = |part: &str| format!("model.layers.{index}.{part}.weight");
         let mut named = vec![
@@ -332,10 +332,10 @@ impl Block {
         middle.f_add(&self.down.forward(&hidden, batch.adapted)?)
     }
 
-    /// Attention of queries to keys and values `[batch, tokens, heads, head_dim]`: `[batch, tokens, heads * head_dim]`.
+    /// Attention: from queries, keys and values `[batch, tokens, heads, head_dim]` to `[batch, tokens, heads * head_dim]`.
     fn attend(&self, [q, k, v]: [&Tensor; 3], batch: &Batch) -> Result<Tensor, TchError> {
         let Widths { heads, kv_heads, fused, .. } = self.widths;
-        // Flash attention serves several heads of queries by one of keys itself; it knows neither fp32 nor masks.
+        // Flash attention supports grouped queries, but neither fp32 nor masks.
         let grouped = fused && q.kind() != Kind::Float && batch.mask.is_none();
         let heads_first = |tensor: &Tensor, repeats: i64| {
             let tensor = tensor.f_transpose(1, 2)?;
@@ -356,7 +356,7 @@ fn rms_norm(input: &Tensor, (weight, epsilon): (&Tensor, f64)) -> Result<Tensor,
     normed.f_to_kind(input.kind())?.f_mul(weight)
 }
 
-/// Turns heads `[batch, tokens, heads, head_dim]` by their positions, in fp32.
+/// Rotates heads `[batch, tokens, heads, head_dim]` by their positions, in fp32.
 fn turn(heads: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
     let [cos, sin] = &batch.rotary;
     let size = heads.size();
@@ -369,33 +369,33 @@ fn turn(heads: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
     Tensor::f_cat(&[first, second], -1)?.f_to_kind(heads.kind())
 }
 
-/// A unit of the model that has its random weights.
+/// A newly built unit of the model, with random weights.
 pub struct NewUnit {
-    /// Its weights but for adapters, by their names in Hugging Face's files, as views.
+    /// Its weights without adapters, by their names in Hugging Face's files, as views.
     pub weights: Vec<(String, Tensor)>,
     /// Its parameters.
     pub parameters: Vec<Tensor>,
 }
 
-/// A Llama on one device.
+/// A Llama model on one device.
 pub struct Llama {
     options: Options,
     embedding: Tensor,
-    // A part of a checkpoint's closure, which autograd may call in a thread of its own.
+    // Shared with activation checkpoints, whose closures autograd may call in its own thread.
     blocks: Vec<Arc<Mutex<Block>>>,
     norm: Tensor,
-    /// None where it is the embedding's matrix.
+    /// The output layer's matrix; `None` if tied to the embedding.
     output: Option<Tensor>,
-    /// Of fake quantisation; as in TorchTune, none where it is the embedding's matrix.
+    /// Group size of the output layer's fake quantisation; `None`, as in TorchTune, if tied to the embedding.
     output_group: Option<i64>,
     rotary: [Tensor; 2],
     epsilon: f64,
-    /// Adapters take part in passes.
+    /// Whether adapters are enabled.
     adapted: Cell<bool>,
 }
 
 impl Llama {
-    /// With random weights, which are made on the device. `made` takes each unit before the next one is made.
+    /// Builds a model with random weights on the device. `made` receives each unit before the next one is built.
     pub fn new(
         config: &ModelConfig,
         options: Options,
@@ -434,7 +434,7 @@ impl Llama {
         call(&self.blocks[index].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the weights of a checkpoint that are kept in NF4, one after the other.
+    /// Loads and quantises the weights that are kept in NF4, one at a time.
     pub fn load_nf4(&self, checkpoint: &Checkpoint) -> Result<(), TchError> {
         for index in 0..self.blocks.len() {
             self.block(index, |block| {
@@ -451,7 +451,7 @@ impl Llama {
         Ok(())
     }
 
-    /// How many linear layers of blocks are in NF4, and how many are fake-quantised; the output layer counts among the latter.
+    /// The number of the blocks' linear layers in NF4, and of fake-quantised layers including the output layer.
     pub fn quantised(&self) -> (usize, usize) {
         let mut counts = (0, usize::from(self.output_group.is_some()));
         for index in 0..self.blocks.len() {
@@ -465,7 +465,7 @@ impl Llama {
         counts
     }
 
-    /// What passes give without the adapters.
+    /// Runs passes with adapters disabled.
     pub fn without_adapters<R>(&self, passes: impl FnOnce() -> R) -> R {
         self.adapted.set(false);
         let result = passes();
@@ -473,7 +473,8 @@ impl Llama {
         result
     }
 
-    /// All weights but adapters and those in NF4 by their names in Hugging Face's files, or what belongs `of` each, as views.
+    /// All weights except adapters and those in NF4, by their names in Hugging Face's files, as views. `of` selects values or
+    /// gradients.
     pub fn named_weights(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = vec![(EMBEDDING.to_owned(), of(&self.embedding)?)];
         for index in 0..self.blocks.len() {
@@ -486,7 +487,7 @@ impl Llama {
         Ok(named)
     }
 
-    /// All adapters by their names in PEFT's files, or what belongs `of` each, as views.
+    /// All adapters by their names in PEFT's files, as views. `of` selects values or gradients.
     pub fn named_adapters(&self, of: Of) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = Vec::new();
         for index in 0..self.blocks.len() {
@@ -501,7 +502,7 @@ impl Llama {
         Ok(named)
     }
 
-    /// How many tensors adapters are: A and B of each adapted projection.
+    /// The number of adapter tensors: A and B of each adapted projection.
     pub fn adapters(&self) -> usize {
         let of = |linear: &&Linear| linear.adapters.as_ref().map_or(0, |adapters| 2 * adapters.b.len());
         (0..self.blocks.len())
@@ -509,12 +510,12 @@ impl Llama {
             .sum()
     }
 
-    /// The types of weights and of what is trained.
+    /// The types of weights and of trained parameters.
     pub fn kinds(&self) -> (Kind, Kind) {
         (self.embedding.kind(), self.parameters().first().map_or(self.embedding.kind(), Tensor::kind))
     }
 
-    /// Whether blocks run as fused steps.
+    /// Whether blocks run fused kernels.
     pub fn fused(&self) -> bool {
         self.options.fused
     }
@@ -523,7 +524,7 @@ impl Llama {
         self.output.as_ref().unwrap_or(&self.embedding)
     }
 
-    /// The embeddings of tokens, and what blocks need to know of them.
+    /// Positions, mask and rotary tables for a batch.
     fn batch(&self, input: &[Tensor]) -> Result<Batch, TchError> {
         let size = input[0].size();
         let tokens = Tensor::f_arange(size[1], (Kind::Int64, input[0].device()))?;
@@ -540,7 +541,7 @@ impl Llama {
         Ok(Batch { rotary, positions, mask, adapted: self.adapted.get() })
     }
 
-    /// What the last block gives: `[batch, tokens, dim]`.
+    /// The output of the last block, `[batch, tokens, dim]`.
     fn hidden(&self, input: &[Tensor], pass: &Pass) -> Result<Tensor, TchError> {
         let batch = self.batch(input)?;
         let embed = |tokens: &Tensor| Tensor::f_embedding(&self.embedding, tokens, -1, false, false);
@@ -561,14 +562,14 @@ impl Llama {
         Ok(hidden)
     }
 
-    /// `[batch, tokens, vocabulary]`.
+    /// Logits, `[batch, tokens, vocabulary]`.
     #[cfg(test)]
     pub fn logits(&self, tokens: &Tensor) -> Result<Tensor, TchError> {
         let hidden = self.hidden(std::slice::from_ref(tokens), &Pass::default())?;
         self.project(&rms_norm(&hidden, (&self.norm, self.epsilon))?)
     }
 
-    /// The cross entropy of each token's label `[batch, tokens]`, in fp32: 0 where it is ignored.
+    /// The cross entropy of each token's label `[batch, tokens]`, in fp32; 0 for ignored labels.
     fn losses(&self, hidden: &Tensor, labels: &Tensor) -> Result<Tensor, TchError> {
         let (size, norm) = (labels.size(), (&self.norm, self.epsilon));
         let (hidden, labels) = (hidden.f_flatten(0, 1)?, labels.f_flatten(0, -1)?);
@@ -578,7 +579,7 @@ impl Llama {
         }
         let hidden = rms_norm(&hidden, norm)?;
         if self.output_group.is_some() {
-            // Products of parts would each make the layer's 4-bit form again.
+            // Chunks would quantise the layer's weights again for each product.
             return self.cross_entropy(&self.project(&hidden)?, &labels)?.f_view(&size[..]);
         }
         let rows = (hidden.size()[0] + LOSS_PARTS - 1) / LOSS_PARTS;
@@ -614,7 +615,7 @@ impl Module for Llama {
         units
     }
 
-    /// The cross entropy of the token that follows each, `[batch, tokens]`, in fp32; 0 where there is none or its label is ignored.
+    /// The cross entropy of predicting each token's successor `[batch, tokens]`, in fp32; 0 for the last token and ignored labels.
     fn forward(&self, input: &Vec<Tensor>, pass: &Pass) -> Result<Tensor, TchError> {
         let hidden = self.hidden(input, pass)?;
         let labels = next(&input[1])?;
@@ -622,15 +623,15 @@ impl Module for Llama {
     }
 }
 
-/// The label of each token's successor: the loss is that of predicting it.
+/// The label of each token's successor, which the model predicts.
 pub fn next(labels: &Tensor) -> Result<Tensor, TchError> {
     let size = labels.size();
     let last = Tensor::f_full([size[0], 1], IGNORED_LABEL, (Kind::Int64, labels.device()))?;
     Tensor::f_cat(&[labels.f_narrow(1, 1, size[1] - 1)?, last], 1)
 }
 
-/// Cosines and sines of all positions, `[context, head_dim / 2]` in fp32, with Llama 3.1's stretched frequencies where the model
-/// has them (transformers, `_compute_llama3_parameters`).
+/// Cosines and sines of all positions, `[context, head_dim / 2]` in fp32, with Llama 3.1's scaled frequencies if the model has them
+/// (transformers, `_compute_llama3_parameters`).
 fn rotary(config: &ModelConfig, device: Device) -> Result<[Tensor; 2], TchError> {
     let half = config.head_dim / 2;
     let frequency = |index: usize| {

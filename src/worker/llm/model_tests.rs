@@ -1,4 +1,4 @@
-//! The model against transformers and PEFT, whose numbers `tests/golden/llm/make.py` made.
+//! Compares the model with transformers and PEFT (`tests/golden/llm/make.py`).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ fn options(lora: bool, fused: bool) -> Options {
     Options { lora: lora.then_some(LORA), fused, ..Options::default() }
 }
 
-/// The golden's weights, and its adapters where `options` has some.
+/// A model with the golden weights, and the golden adapters if `options` has adapters.
 fn llama(options: Options) -> Llama {
     let _generator = generator();
     let config = ModelConfig::read(&golden_file("config.json")).unwrap();
@@ -76,7 +76,7 @@ fn new_adapters_leave_the_model_as_it_is() {
     assert!(differs_by(&base, &golden["full.loss.0"]) < 1e-5);
 }
 
-/// Every way to compute the same thing.
+/// All combinations of options that must give the same results.
 fn ways(lora: bool) -> [Options; 4] {
     [(false, false), (true, false), (false, true), (true, true)]
         .map(|(fused, checkpointing)| Options { checkpointing, ..options(lora, fused) })
@@ -127,7 +127,7 @@ fn two_updates_of_adamw_are_those_of_pytorch_in_each_implementation() {
             }
         }
         for (parameter, found) in llama.named_adapters(&Tensor::f_detach).unwrap() {
-            // An update is about a learning rate long, whatever its gradient: where that is nearly 0, rounding decides.
+            // AdamW's first update is about one learning rate, whatever the gradient. Near zero, rounding decides its sign.
             let difference = (&found - &golden[&format!("lora.updated.{parameter}")]).abs().mean(Kind::Float);
             assert!(difference.double_value(&[]) < 2e-5, "{implementation:?} {parameter}: {difference:?}");
         }

@@ -1,27 +1,27 @@
-//! NF4 with double quantisation (arXiv 2305.14314), as torchao 0.7 makes it: 4-bit codes of 16 levels, an 8-bit scale for each block of
-//! 64 numbers, and a factor for each 256 scales, of what is left of them less their mean.
+//! NF4 with double quantisation (arXiv 2305.14314), as in torchao 0.7: 4-bit codes of 16 levels, an 8-bit scale per block of 64
+//! numbers, and a factor per 256 scales, which are quantised after subtracting their mean.
 
 use tch::{Kind, TchError, Tensor};
 
 use crate::shim;
 use crate::shim::llama::Nf4;
 
-/// Numbers that share a scale.
+/// Numbers per scale.
 pub const BLOCK: i64 = 64;
-/// Scales that share a factor.
+/// Scales per factor.
 pub const SCALE_BLOCK: i64 = 256;
 
-/// Quantiles of the normal distribution, to four digits as torchao has them.
+/// Quantiles of the normal distribution, to four digits as in torchao.
 const LEVELS: [f32; 16] = [
     -1.0, -0.6962, -0.5251, -0.3949, -0.2844, -0.1848, -0.0911, 0.0, 0.0796, 0.1609, 0.2461, 0.3379, 0.4407, 0.5626,
     0.723, 1.0,
 ];
-/// Blocks whose codes are sought at a time: what lies between is as large as they are in their own type.
+/// Blocks quantised at a time, which limits the memory of intermediate results.
 const AT_ONCE: i64 = 1 << 18;
 
-/// Quantises a matrix `[out, in]`, in whose type and on whose device all arithmetic is. Its numbers make whole blocks.
+/// Quantises a matrix `[out, in]`, computing in its type and on its device. Its size must be a multiple of [`BLOCK`].
 ///
-/// A block of zeros alone, of which torchao makes no numbers, stays zero; and the last block of scales may be shorter.
+/// Unlike in torchao, a block of zeros stays zero instead of becoming NaN, and the last block of scales may be shorter.
 pub fn quantise(weight: &Tensor) -> Result<Nf4, TchError> {
     let weight = weight.f_detach()?;
     let blocks = weight.f_reshape([-1, BLOCK])?;
@@ -48,7 +48,7 @@ pub fn quantise(weight: &Tensor) -> Result<Nf4, TchError> {
     Ok(Nf4 { codes, scales, factors, mean: mean.f_reshape([1])?, levels, out: weight.size()[0] })
 }
 
-/// The level that is nearest to each number, the lower one of two, as differences rounded to the numbers' type have it.
+/// The index of the level nearest to each number, by differences in the numbers' type; the lower level in a tie.
 fn nearest(numbers: &Tensor, levels: &Tensor) -> Result<Tensor, TchError> {
     let away = |level: i64| numbers.f_sub(&levels.f_get(level)?)?.f_abs();
     let mut least = away(0)?;
@@ -61,7 +61,7 @@ fn nearest(numbers: &Tensor, levels: &Tensor) -> Result<Tensor, TchError> {
     Ok(code)
 }
 
-/// Gives a quantised matrix other numbers: those of `weight`, which may be of another type and on another device.
+/// Replaces a quantised matrix by the quantised `weight`, which may have another type and device.
 pub fn replace(place: &Nf4, weight: &Tensor) -> Result<(), TchError> {
     let made = quantise(&weight.f_to_device(place.mean.device())?.f_to_kind(place.mean.kind())?)?;
     for (to, from) in [

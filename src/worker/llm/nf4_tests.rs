@@ -1,4 +1,4 @@
-//! NF4 and QLoRA against torchao 0.7 and TorchTune 0.5, whose numbers `tests/golden/llm-techniques/make.py` made.
+//! Compares NF4 and QLoRA with torchao 0.7 and TorchTune 0.5 (`tests/golden/llm-techniques/make.py`).
 #![allow(clippy::unwrap_used)]
 
 use multicard::plan::llm::{Lora, LoraTargets};
@@ -38,7 +38,7 @@ fn projections_one_below_the_other_are_read_as_each_alone_zeros_and_short_blocks
     let weights = sizes.map(|(out, from)| Tensor::randn([out, from], (Kind::Float, Device::Cpu)) * 0.02);
     for weight in &weights {
         let alone = read(vec![quantise(weight).unwrap()]);
-        // Half the widest gap between levels, 0.30 of a block's greatest number, and what the scale is off.
+        // Half the widest gap between levels, 0.30 of a block's largest number, plus the error of the scale.
         let limit = 0.18 * weight.abs().max().double_value(&[]);
         assert!(differs_by(&alone, weight) < limit, "{} {limit}", differs_by(&alone, weight));
     }
@@ -69,7 +69,7 @@ fn a_model_in_nf4_has_torchtunes_loss_and_gradients_plain_fused_and_checkpointed
             .filter(|t| !t.requires_grad())
             .map(|t| t.numel() as i64 * t.kind().elt_size_in_bytes() as i64)
             .sum();
-        // 16 matrices' worth of 330,000 numbers at 4.127 bits, embedding and output layer in fp32.
+        // 330,000 numbers in matrices at 4.127 bits each, plus embedding and output layer in fp32.
         assert!(frozen < 330_000, "{frozen} bytes of frozen weights");
         let _ = llama.forward(&golden.batch(), &Pass::default()).unwrap();
     }
@@ -90,7 +90,7 @@ fn matrices_on_a_gpu_are_quantised_and_read_as_on_the_cpu() {
         let found = read(vec![Nf4 { codes, scales, factors, mean, levels, out: made.out }]).to_device(Device::Cpu);
         assert_eq!(found, read(vec![made]), "{kind:?}");
         let there = quantise(&weight.to_device(gpu)).unwrap();
-        // The mean is summed up in another order.
+        // The mean is summed in a different order.
         let (there, here) = (read(vec![there]).to_device(Device::Cpu), found);
         assert!(differs_by(&there, &here) < 0.02 * here.abs().max().double_value(&[]), "{kind:?}");
     }

@@ -1,4 +1,4 @@
-//! AdamW under a cosine schedule with warm-up.
+//! AdamW with a cosine schedule and warm-up.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,22 +9,22 @@ use tch::{TchError, Tensor};
 use crate::shim::{AdamW, LossScale};
 use crate::task::{Norm, Optimizer};
 
-/// As the papers' recipes (TorchTune 0.5).
+/// Weight decay of the papers' recipes (TorchTune 0.5).
 const WEIGHT_DECAY: f64 = 0.01;
 
 /// The learning rate over the steps of a run.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// The highest one.
+    /// The highest learning rate.
     pub peak: f64,
-    /// Steps in which it rises from 0.
+    /// Steps during which it rises from 0.
     pub warm_up: u64,
-    /// Steps of the whole run, known when the data is.
+    /// Steps of the whole run; exact once the data has been read.
     pub steps: Rc<Cell<u64>>,
 }
 
 impl Schedule {
-    /// The learning rate of a step, counted from 0: TorchTune's `get_cosine_schedule_with_warmup`, whose first is 0.
+    /// The learning rate of a step, counted from 0, as in TorchTune's `get_cosine_schedule_with_warmup`: the first is 0.
     pub fn at(&self, step: u64) -> f64 {
         if step < self.warm_up {
             return self.peak * step as f64 / self.warm_up as f64;
@@ -35,7 +35,7 @@ impl Schedule {
     }
 }
 
-/// AdamW and where it is in its schedule.
+/// AdamW and its position in the schedule.
 pub struct Scheduled {
     adamw: AdamW,
     schedule: Schedule,
@@ -44,7 +44,7 @@ pub struct Scheduled {
 }
 
 impl Scheduled {
-    /// Over parameters where they are now.
+    /// AdamW over parameters, which must not move afterwards.
     pub fn new(parameters: &[Tensor], schedule: Schedule, implementation: OptimizerImpl) -> Result<Self, TchError> {
         Ok(Self { adamw: AdamW::new(parameters, WEIGHT_DECAY, implementation)?, schedule, step: 0 })
     }
@@ -96,7 +96,7 @@ mod tests {
         let schedule = Schedule { peak: 3e-4, warm_up: 100, steps: Rc::new(Cell::new(300)) };
         let expected = [(0, 0.0), (50, 1.5e-4), (100, 3e-4), (200, 1.5e-4), (300, 0.0), (400, 1.5e-4)];
         for (step, rate) in expected {
-            // Beyond its end the cosine rises again, in TorchTune too.
+            // After its end the cosine rises again, as in TorchTune.
             assert!((schedule.at(step) - rate).abs() < 1e-12, "{step}: {}", schedule.at(step));
         }
         let short = Schedule { peak: 1.0, warm_up: 0, steps: Rc::new(Cell::new(0)) };

@@ -1,16 +1,16 @@
-//! Direct preference optimisation (arXiv 2305.18290): the loss of pairs of rows, and their rewards.
+//! Direct preference optimisation (arXiv 2305.18290): the loss and rewards of pairs of rows.
 
 use tch::{Kind, TchError, Tensor};
 
-/// What is measured of each step, means over its pairs: the rewards of both rows, their difference, and the share of pairs whose
-/// chosen row has the higher one.
+/// Measures of each step, as means over its pairs: the rewards of both rows, their difference, and the fraction of pairs whose
+/// chosen row has the higher reward.
 pub const MEASURES: &[&str] = &["rewards_chosen", "rewards_rejected", "reward_margin", "reward_accuracy"];
 
-/// The loss `-log sigmoid(margin)`, a mean over pairs, and the [`MEASURES`]: `[5]`, of which the loss alone has a gradient.
+/// The loss `-log sigmoid(margin)`, as a mean over pairs, followed by the [`MEASURES`]: `[5]`. Only the loss has a gradient.
 ///
-/// `policy` and `reference` are the cross entropies of the labels of each token `[rows, tokens]`, 0 where there is none; a chosen row
-/// is followed by its rejected one. A row's reward is `beta` times what its log-probability has gained over the reference's; the
-/// margin is the chosen row's reward less the rejected one's. As TorchTune 0.5's `DPOLoss` without label smoothing.
+/// `policy` and `reference` are the cross entropies of each token's label `[rows, tokens]`, 0 without a label. Each chosen row is
+/// followed by its rejected one. A row's reward is `beta` times the policy's log-probability minus the reference's. The margin
+/// is the chosen row's reward minus the rejected row's. Same as TorchTune 0.5's `DPOLoss` without label smoothing.
 pub fn seen(policy: &Tensor, reference: &Tensor, beta: f64) -> Result<Tensor, TchError> {
     let gained = reference.f_sub(policy)?.f_sum_dim_intlist(1, false, Kind::Float)?;
     let rewards = gained.f_mul_scalar(beta)?.f_view([-1, 2])?;

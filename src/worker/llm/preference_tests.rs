@@ -1,4 +1,4 @@
-//! A step of DPO against TorchTune 0.5, whose numbers `tests/golden/llm-techniques/make.py` made.
+//! Compares a step of DPO with TorchTune 0.5 (`tests/golden/llm-techniques/make.py`).
 #![allow(clippy::unwrap_used)]
 
 use multicard::plan::llm::{Lora, LoraTargets};
@@ -13,7 +13,7 @@ const LORA: Lora = Lora { rank: 4, alpha: 8.0, targets: LoraTargets::QvoMlp };
 #[test]
 fn loss_rewards_and_gradients_are_torchtunes_plain_fused_and_checkpointed() {
     let golden = Golden::techniques();
-    // TorchTune's batch has the rejected rows after all chosen ones.
+    // TorchTune puts all rejected rows after all chosen ones.
     let order = Tensor::from_slice(&[0_i64, 2, 1, 3]);
     let batch: Vec<Tensor> = golden.batch().iter().map(|rows| rows.index_select(0, &order)).collect();
     for (fused, checkpointing) in [(false, false), (true, false), (false, true), (true, true)] {

@@ -1,4 +1,4 @@
-//! What is seen of the factors of language models while they should be in effect.
+//! Evidence that the factors of a language model are in effect.
 
 use multicard::plan::OptimizerImpl;
 use multicard::plan::llm::{Kernels, Precision, Technique, Tf32};
@@ -12,7 +12,7 @@ use crate::shim::Flags;
 use crate::task::Batch as _;
 use crate::trainer::Trainer;
 
-/// Looks at the model, the optimizer and libtorch's switches.
+/// Inspects the model, the optimizer and libtorch's switches.
 pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>, TchError> {
     let settings = &trainer.task().settings;
     let (weights, trained) = trainer.module().kinds();
@@ -79,12 +79,12 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
     Ok(found)
 }
 
-/// Where the weights come from: times do not depend on it, losses do.
+/// The origin of the initial weights, which determines losses but not times.
 fn start(trainer: &Trainer<Llm>) -> Evidence {
     let task = trainer.task();
     let seen = match &task.checkpoint {
         Some(checkpoint) => format!("weights of {}", checkpoint.folder().display()),
-        None => "random weights of the model's true shapes: losses say nothing of the model".to_owned(),
+        None => "random weights in the model's true shapes: losses say nothing about the model".to_owned(),
     };
     evidence("model", task.settings.model.name(), seen, true)
 }

@@ -1,4 +1,4 @@
-//! Training of small models by the trainer that runs use.
+//! Trains small models with the real trainer.
 #![allow(clippy::unwrap_used)]
 
 use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Level, llm};
@@ -9,10 +9,10 @@ use crate::parallel::Peers;
 use crate::shim::cuda;
 use crate::testing::generator;
 
-/// A trainer of the model `tiny`, and of the defaults but for what is changed.
+/// A trainer of the model `tiny`, with default levels except `changed`.
 fn trainer(device: Device, changed: &[(&str, &str)]) -> Trainer<Llm> {
     let trainer = trainer_beside(None, device, changed);
-    // Zero B would hide A.
+    // B starts as zero, which would hide A.
     tch::no_grad(|| {
         tch::manual_seed(5);
         for (name, mut tensor) in trainer.module().named_adapters(&Tensor::f_detach).unwrap() {
@@ -25,7 +25,7 @@ fn trainer(device: Device, changed: &[(&str, &str)]) -> Trainer<Llm> {
     trainer
 }
 
-/// The same beside other ranks, with adapters as a run begins with them.
+/// The same beside other ranks, with adapters in their initial state.
 pub fn trainer_beside(peers: Option<&Rc<Peers>>, device: Device, changed: &[(&str, &str)]) -> Trainer<Llm> {
     let level = |text: &str| {
         let number = || text.parse().ok().map(Level::Number);
@@ -41,14 +41,14 @@ pub fn trainer_beside(peers: Option<&Rc<Peers>>, device: Device, changed: &[(&st
     let cuda_graph = settings.cuda_graph;
     let mut config = ModelConfig::tiny();
     if device.is_cuda() {
-        // As in published models; narrower heads are turned by another kernel.
+        // As in published models. Narrower heads use another rotary kernel.
         config.head_dim = 64;
     }
     let task = Llm { config, checkpoint: None, rows: Arc::default(), steps: Rc::new(Cell::new(1_000_000)), settings };
     Trainer::new(task, &[device], peers, 1, cuda_graph).unwrap()
 }
 
-/// Rows that differ, the first with a masked prompt.
+/// Rows that differ from each other, the first with a masked prompt.
 pub fn batch(device: Device, rows: i64, length: i64) -> Vec<Tensor> {
     let places = Tensor::arange(rows * length, (Kind::Int64, device)).view([rows, length]);
     let tokens = (&places * &places * 7 + &places * 13).remainder(1000);
@@ -57,7 +57,7 @@ pub fn batch(device: Device, rows: i64, length: i64) -> Vec<Tensor> {
     vec![tokens, labels]
 }
 
-/// Loss, learning rate and gradient norm of each step over batches in turn.
+/// Loss, learning rate and gradient norm of each step, cycling through the batches.
 fn train(trainer: &mut Trainer<Llm>, batches: &[Vec<Tensor>], steps: usize) -> Vec<[f64; 3]> {
     let step = |index: usize| {
         let seen = trainer.step(&batches[index % batches.len()]).unwrap();
@@ -141,7 +141,7 @@ fn fused_steps_on_a_gpu_have_the_losses_and_gradients_of_plain_ones_in_every_pre
     cuda::open().unwrap();
     let device = Device::Cuda(0);
     let inputs = batch(device, 4, 70);
-    // Relative to the greatest of a tensor: rounding of the type, over four blocks.
+    // Relative to a tensor's largest value: rounding of the type, over four blocks.
     for (precision, tolerance) in [("fp32", 2e-4), ("bf16", 0.06), ("fp16", 0.01)] {
         for changed in [
             &[("technique", "lora")][..],
@@ -156,7 +156,7 @@ fn fused_steps_on_a_gpu_have_the_losses_and_gradients_of_plain_ones_in_every_pre
             if precision == "fp16" && (quantised || changed[0].1 == "full") {
                 continue;
             }
-            // A number that rounding moves to the next 8-bit code is off by that code's step.
+            // Rounding may move a number to the next 8-bit code, an error of one step of that code.
             let tolerance = if quantised { 2.5 * f64::max(tolerance, 0.004) } else { tolerance };
             let [plain, fused] = ["plain", "fused"].map(|kernels| {
                 let changed = [changed, &[("precision", precision), ("kernels", kernels)]].concat();

@@ -1,4 +1,4 @@
-//! What tests of techniques share: the model of `tests/golden/llm-techniques` and what TorchTune 0.5 made of it.
+//! Shared by tests of techniques: the model of `tests/golden/llm-techniques` and TorchTune 0.5's results.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use super::weights::{Checkpoint, expected};
 use crate::module::{Module as _, Pass};
 use crate::testing::generator;
 
-/// The goldens of one folder.
+/// The golden tensors of one folder.
 pub struct Golden {
     folder: PathBuf,
     tensors: HashMap<String, Tensor>,
@@ -37,7 +37,7 @@ impl Golden {
         self.tensors.get(name)
     }
 
-    /// The mean loss of the batch's labels.
+    /// The mean loss over the batch's labels.
     pub fn loss(&self, llama: &Llama) -> Tensor {
         let batch = self.batch();
         let losses = llama.forward(&batch, &Pass { train: true, ..Pass::default() }).unwrap();
@@ -49,7 +49,7 @@ impl Golden {
         ["tokens", "labels"].map(|name| self.tensor(name).to_kind(Kind::Int64)).into()
     }
 
-    /// The golden's weights.
+    /// A model with the golden weights.
     pub fn llama(&self, options: Options) -> Llama {
         let _generator = generator();
         let config = ModelConfig::read(&self.folder.join("config.json")).unwrap();
@@ -61,7 +61,7 @@ impl Golden {
         llama
     }
 
-    /// Its adapters too.
+    /// A model with the golden weights and adapters.
     pub fn with_adapters(&self, options: Options) -> Llama {
         let llama = self.llama(options);
         let adapters = Checkpoint::open(&self.folder.join("adapter_model.safetensors")).unwrap();
@@ -81,7 +81,7 @@ impl Golden {
     }
 }
 
-/// Whether two tensors are equal but for rounding, relative to the greatest value.
+/// Checks that two tensors are equal up to rounding, relative to the largest value.
 pub fn compare(name: &str, found: &Tensor, expected: &Tensor) {
     let (difference, scale) = (differs_by(found, expected), expected.abs().max().double_value(&[]));
     assert!(difference < 1e-6 + 2e-4 * scale, "{name}: {difference} of {scale}");

@@ -1,4 +1,4 @@
-//! Weights in Hugging Face's safetensors, one file or several with an index, and adapters in PEFT's.
+//! Weights in Hugging Face's safetensors format, as one file or several with an index, and adapters in PEFT's format.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use crate::shim::{self, Mapped};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-/// Names are listed up to so many.
+/// Maximum number of names listed in an error.
 const NAMED: usize = 3;
 
-/// Tensors of a checkpoint by name. Nothing is read before it is copied.
+/// Tensors of a checkpoint by name. Nothing is read until it is copied.
 pub struct Checkpoint {
     folder: PathBuf,
     tensors: BTreeMap<String, Stored>,
@@ -47,7 +47,7 @@ impl Checkpoint {
         for file in files {
             let shown = file.display();
             let mapped = Mapped::open(&file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-            let broken = |error: &dyn std::fmt::Display| format!("{shown} is no whole safetensors file: {error}");
+            let broken = |error: &dyn std::fmt::Display| format!("{shown} is not a complete safetensors file: {error}");
             let read = SafeTensors::deserialize(mapped.bytes()).map_err(|error| broken(&error))?;
             let base = mapped.bytes().as_ptr() as usize;
             for (name, view) in read.tensors() {
@@ -55,7 +55,7 @@ impl Checkpoint {
                     Dtype::F32 => Kind::Float,
                     Dtype::F16 => Kind::Half,
                     Dtype::BF16 => Kind::BFloat16,
-                    other => return Err(format!("{shown}: {name} is of type {other:?}: use F32, F16 or BF16")),
+                    other => return Err(format!("{shown}: {name} has type {other:?}: use F32, F16 or BF16")),
                 };
                 let start = view.data().as_ptr() as usize - base;
                 let range = start..start + view.data().len();
@@ -66,35 +66,35 @@ impl Checkpoint {
         Ok(Self { folder: path.to_owned(), tensors })
     }
 
-    /// What was opened.
+    /// The folder or file that was opened.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether it holds the weights of a model, each in its shape.
+    /// Checks that it holds exactly the weights of a model, each with the right shape.
     ///
     /// # Errors
-    /// Names what is missing, too much, or of another shape.
+    /// The tensors that are missing, unexpected, or of the wrong shape.
     pub fn check(&self, expected: &[(String, Vec<i64>)]) -> Result<(), String> {
         let shown = self.folder.display();
         let stored = |name: &String| self.tensors.get(name);
         let missing = expected.iter().filter(|(name, _)| stored(name).is_none());
         named(missing.map(|(name, _)| name.clone())).map_or(Ok(()), |names| {
-            Err(format!("{shown} lacks {names}: it is of another model, or a part is missing"))
+            Err(format!("{shown} lacks {names}: it belongs to another model, or a file is missing"))
         })?;
         let other = expected.iter().filter_map(|(name, shape)| {
             let found = &stored(name)?.shape;
-            (found != shape).then(|| format!("{name} is {found:?} and should be {shape:?}"))
+            (found != shape).then(|| format!("{name} is {found:?} instead of {shape:?}"))
         });
-        named(other).map_or(Ok(()), |names| Err(format!("{shown} is of another model: {names}")))?;
+        named(other).map_or(Ok(()), |names| Err(format!("{shown} belongs to another model: {names}")))?;
         let known = |name: &str| expected.iter().any(|(known, _)| known == name);
-        // A tied output layer may be written out, and old files hold the frequencies of rotary positions.
+        // Files may repeat a tied output layer, and old ones hold rotary frequencies.
         let harmless = |name: &str| name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq");
         let extra = self.tensors.keys().filter(|name| !known(name) && !harmless(name));
-        named(extra.cloned()).map_or(Ok(()), |names| Err(format!("{shown} holds {names}, which the model has not")))
+        named(extra.cloned()).map_or(Ok(()), |names| Err(format!("{shown} holds {names}, which the model does not have")))
     }
 
-    /// A tensor in its own type, in the file's memory: it is read when it is used.
+    /// A tensor in its own type, mapped from the file: read on use.
     pub fn tensor(&self, name: &str) -> Result<Tensor, TchError> {
         let stored = self.tensors.get(name);
         let Stored { file, range, shape, kind } =
@@ -102,13 +102,13 @@ impl Checkpoint {
         file.tensor(range.clone(), shape, *kind)
     }
 
-    /// Copies tensors to their places, in the places' types.
+    /// Copies tensors to their destinations, converting to their types.
     pub fn copy_to(&self, named: &[(String, Tensor)]) -> Result<(), TchError> {
         named.iter().try_for_each(|(name, place)| shim::copy(place, &self.tensor(name)?, false))
     }
 }
 
-/// The first names, and how many more there are; nothing where there is none.
+/// The first names and the number of others; `None` without any.
 fn named(names: impl Iterator<Item = String>) -> Option<String> {
     let names: Vec<_> = names.collect();
     let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
@@ -141,7 +141,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files.into_iter().map(|file| folder.join(file)).collect())
 }
 
-/// The weights of a model: names in Hugging Face's files, shapes.
+/// Names in Hugging Face's files and shapes of a model's weights.
 pub fn expected(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
     let (dim, vocabulary) = (config.dim as i64, config.vocabulary as i64);
     let mut expected = vec![("model.embed_tokens.weight".to_owned(), vec![vocabulary, dim])];
@@ -165,20 +165,20 @@ pub fn expected(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
     expected
 }
 
-/// Writes adapters as PEFT reads them.
+/// Writes adapters in PEFT's format.
 pub fn export_adapters(folder: &Path, lora: &Lora, base: &str, adapters: &[(String, Tensor)]) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     checkpoint::write(&folder.join("adapter_model.safetensors"), adapters)?;
     std::fs::write(folder.join("adapter_config.json"), serde_json::to_vec_pretty(&adapter_config(lora, base))?)
 }
 
-/// Writes all weights as transformers read them; their `config.json` is that of the model.
+/// Writes all weights in transformers' format. The model's own `config.json` goes with them.
 pub fn export_weights(folder: &Path, weights: &[(String, Tensor)]) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     checkpoint::write(&folder.join(SINGLE), weights)
 }
 
-/// PEFT's `adapter_config.json` of adapters.
+/// The content of PEFT's `adapter_config.json`.
 fn adapter_config(lora: &Lora, base: &str) -> serde_json::Value {
     let projections = ["q", "k", "v", "output", "gate", "up", "down"];
     let adapted = projections.iter().filter(|name| lora.targets.has(name));

@@ -47,7 +47,7 @@ fn a_checkpoint_of_several_files_is_read_by_its_index_and_one_of_another_model_i
     assert!(error.contains("model-9.safetensors cannot be read"), "{error}");
     std::fs::write(folder.path().join("model-1.safetensors"), b"1234567890").unwrap();
     let error = Checkpoint::open(&folder.path().join("model-1.safetensors")).err().unwrap();
-    assert!(error.contains("is no whole safetensors file"), "{error}");
+    assert!(error.contains("is not a complete safetensors file"), "{error}");
     let error = Checkpoint::open(Path::new("/nowhere")).err().unwrap();
     assert!(error.contains("/nowhere holds neither model.safetensors nor"), "{error}");
 }

@@ -1,8 +1,8 @@
-//! One process, a module and a thread a device, as DataParallel: each pass replicates the first module, scatters the input,
-//! computes at the same time and gathers the outputs; the backward pass runs through all of it and ends on the first module.
+//! One process with a module and a thread per device, as in DataParallel. Each pass replicates the first module, scatters the
+//! input, computes on all devices at once and gathers the outputs. The backward pass runs through all of it and ends in the first
+//! module.
 //!
-//! Autograd's engine runs the backward passes of GPUs at the same time, each with a thread of its own, and those of replicas
-//! on the CPU one after the other.
+//! Autograd's engine runs the backward passes of GPUs concurrently, one thread each, and those of CPU replicas one after another.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -14,20 +14,20 @@ use crate::module::{Module, Pass, Tensors};
 use crate::precision::{self, Arithmetic};
 use crate::shim;
 
-/// The modules beside the first.
+/// All modules except the first.
 pub struct Replicas<M: Module> {
-    /// The first module's.
+    /// Parameters of the first module.
     parameters: Vec<Tensor>,
-    /// The first module's.
+    /// Buffers of the first module.
     buffers: Vec<Tensor>,
     replicas: Vec<Replica<M::Input>>,
-    /// Rows of the batch that each module has trained on, the first one's first.
+    /// Rows that each module has trained on, starting with the first module.
     rows: Vec<u64>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A copy of the module on its device, with a thread that computes. (DataParallel starts threads anew for each pass; cuDNN keeps
-/// what it learnt of a convolution a thread, and would try its algorithms anew too.)
+/// A copy of the module on its device, and the thread that computes there. (DataParallel starts new threads for each pass. cuDNN
+/// remembers per thread which algorithms suit a convolution, so it would try them again in each pass.)
 struct Replica<I> {
     parameters: Vec<Tensor>,
     buffers: Vec<Tensor>,
@@ -35,7 +35,7 @@ struct Replica<I> {
     done: Receiver<Result<Tensor, TchError>>,
 }
 
-/// One pass of a replica.
+/// The input of one pass.
 struct Work<I> {
     input: I,
     train: bool,
@@ -57,7 +57,7 @@ impl<I: Tensors> Replica<I> {
                     let input = input.map_each(|tensor| tensor.f_to_device_(device, tensor.kind(), true, false))?;
                     module.forward(&input, &Pass { train, ..Pass::default() })
                 };
-                // Neither autocast nor the absence of gradients passes from one thread to another.
+                // Autocast and no-grad mode are per thread.
                 let pass = || precision::forward(device, mixed, pass);
                 let output = if train { pass() } else { tch::no_grad(pass) };
                 if results.send(output).is_err() {
@@ -84,7 +84,7 @@ fn ended() -> TchError {
 }
 
 impl<M: Module> Replicas<M> {
-    /// A replica, made by `build`, on each device but the first, where `module` is.
+    /// Builds a replica on each device except the first, which holds `module`.
     pub fn new(
         module: &M,
         mixed: Option<Kind>,
@@ -106,7 +106,7 @@ impl<M: Module> Replicas<M> {
         Ok(all)
     }
 
-    /// Gives the replicas the first module's weights and running statistics. Theirs are lost, as in DataParallel.
+    /// Copies the first module's weights and running statistics to the replicas. As in DataParallel, their own are lost.
     fn replicate(&self) -> Result<(), TchError> {
         for replica in &self.replicas {
             shim::copy_all(&replica.parameters, &self.parameters)?;
@@ -115,7 +115,7 @@ impl<M: Module> Replicas<M> {
         Ok(())
     }
 
-    /// The input in as many parts as there are modules, or fewer where it has fewer rows, and the rows of each.
+    /// Splits the input into one part per module, or fewer for fewer rows. Each part comes with its number of rows.
     fn scatter(&self, input: &M::Input) -> Result<Vec<(M::Input, i64)>, TchError> {
         let rows = input.all().first().map_or(0, |tensor| tensor.size()[0]);
         let part = (rows + self.rows.len() as i64 - 1) / self.rows.len() as i64;
@@ -130,10 +130,10 @@ impl<M: Module> Replicas<M> {
 
 impl<M: Module> Drop for Replicas<M> {
     fn drop(&mut self) {
-        // Closed channels end the threads.
+        // Closing the channels ends the threads.
         self.replicas.clear();
         for thread in self.threads.drain(..) {
-            // A panic has been printed where it happened.
+            // A panic has already been printed.
             let _ = thread.join();
         }
     }
@@ -160,7 +160,7 @@ impl<M: Module> Strategy<M> for Replicas<M> {
         }
         let pass = Pass { train, ..Pass::default() };
         let first = parts.iter().map(|(input, _)| arithmetic.forward(|| module.forward(input, &pass)));
-        // Every replica that was begun is waited for, also when another failed.
+        // Waits for every replica that was started, even if another failed.
         let outputs: Vec<_> = first.chain(working.iter().map(Replica::end)).collect();
         let gathered = outputs.into_iter().map(|part| part?.f_to_device(device));
         Tensor::f_cat(&gathered.collect::<Result<Vec<_>, _>>()?, 0)

@@ -1,4 +1,4 @@
-//! One process a device, each with a part of every unit's parameters, gradients and optimizer state (fully sharded data
+//! One process per device, each holding a part of every unit's parameters, gradients and optimizer state (fully sharded data
 //! parallel, arXiv 2304.11277).
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //! backward           │ gather n-1 ┊ unit n │ free n, reduce n, gather n-2 ┊ unit n-1 │ …
 //! ```
 //!
-//! Collectives run on a stream of the group's own. The next unit is gathered beside the work of the one before it, so that two
-//! units are whole at a time. The last one is needed again at once, and stays.
+//! Collectives run on the group's own stream. Each unit is gathered while the one before it computes, so two units are whole at
+//! a time. The last unit stays whole because the backward pass starts with it.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,19 +19,19 @@ use super::{Peers, Strategy};
 use crate::module::{Module, Pass, UnitHooks};
 use crate::shim::{Combine, LossScale, ShardedUnit};
 
-/// What is gathered at a time.
+/// What is gathered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrap {
-    /// Each unit on its own.
+    /// Each unit by itself.
     Units,
-    /// The first and the last unit together, from the start of a pass until its backward pass is over; others on their own.
+    /// The first and last unit together, from the start of a pass to the end of its backward pass; the others by themselves.
     Inner,
 }
 
-/// Parts of small tensors are padded: a rank may hold so much more than its share.
+/// Parts of small tensors are padded, so a rank may exceed its share by this fraction of the whole.
 const PADDING_SHARE: f64 = 0.1;
 
-/// This rank's part of the work and of the parameters.
+/// This rank's share of the work and of the parameters.
 pub struct Shards {
     peers: Rc<Peers>,
     units: Arc<Units>,
@@ -40,7 +40,7 @@ pub struct Shards {
     steps: u64,
 }
 
-/// The units of a module as they are made, each cut as soon as it has its values.
+/// Cuts the units of a module while it is being built, each as soon as it has its values.
 pub struct Cutting {
     peers: Rc<Peers>,
     wrap: Wrap,
@@ -48,34 +48,34 @@ pub struct Cutting {
     trained: Vec<bool>,
 }
 
-/// The units and what was done with them.
+/// The units and counts of their collectives.
 struct Units {
-    // Before the group: a unit keeps a reference to it.
+    // Dropped before the group, to which each unit keeps a reference.
     all: Mutex<Vec<ShardedUnit>>,
     wrap: Wrap,
     last: usize,
-    /// Units before it are frozen, so that no backward pass comes to them.
+    /// Units before this one are frozen and have no backward pass.
     first_trained: usize,
-    /// A backward pass follows.
+    /// Whether a backward pass follows.
     train: AtomicBool,
     gathers: AtomicU64,
     reductions: AtomicU64,
 }
 
 impl Cutting {
-    /// No unit yet.
+    /// Starts without units.
     pub fn new(peers: &Rc<Peers>, wrap: Wrap) -> Self {
         Self { peers: Rc::clone(peers), wrap, units: Vec::new(), trained: Vec::new() }
     }
 
-    /// Cuts the next unit, whose values are the same on all ranks.
+    /// Cuts the next unit. Its values must be the same on all ranks.
     pub fn cut(&mut self, parameters: &[Tensor]) -> Result<(), TchError> {
         self.trained.push(parameters.iter().any(Tensor::requires_grad));
         self.units.push(ShardedUnit::new(self.peers.group(), parameters)?);
         Ok(())
     }
 
-    /// The strategy of a module all of whose units were cut.
+    /// The strategy, once all units of the module have been cut.
     pub fn done(self, module: &impl Module) -> Result<Shards, TchError> {
         let Self { peers, wrap, units, trained } = self;
         let expected = module.units().len();
@@ -101,7 +101,7 @@ impl Cutting {
 }
 
 impl Shards {
-    /// Lets an overflow in any rank's gradients skip the update of all.
+    /// Makes an overflow in one rank's gradients skip the update on all ranks.
     pub fn share_overflows(&self, scale: &LossScale) -> Result<(), TchError> {
         scale.share(self.peers.group())
     }
@@ -122,13 +122,12 @@ impl Units {
         Ok(())
     }
 
-    /// Whether a unit stays whole over all of a pass.
+    /// Whether a unit stays whole throughout a pass.
     fn stays(&self, unit: usize) -> bool {
         self.wrap == Wrap::Inner && (unit == 0 || unit == self.last)
     }
 
-    /// Gives back what is whole, and averages the gradients that no hook came to: those of the first unit, and of the first that
-    /// is trained.
+    /// Frees whole units and averages the gradients that no hook has: those of the first unit and of the first trained unit.
     fn finish(&self) -> Result<(), TchError> {
         let units = self.lock();
         for unit in units.iter().rev() {
@@ -140,7 +139,7 @@ impl Units {
         units.iter().try_for_each(ShardedUnit::settle)
     }
 
-    /// Bytes of all parts on this rank, and of the whole parameters.
+    /// Bytes of the parts on this rank, and of all parameters.
     fn bytes(&self) -> Result<(u64, u64), TchError> {
         self.lock().iter().try_fold((0, 0), |(held, whole), unit| {
             let (part, all) = unit.bytes()?;
@@ -191,7 +190,7 @@ impl UnitHooks for Units {
             units[unit].release()?;
         }
         self.reduce(&units[unit])?;
-        // One reduction at a time is on its way: its gradients take memory.
+        // Only one reduction is in flight at a time, because its gradients take memory.
         units.get(unit + 1).map_or(Ok(()), ShardedUnit::settle)
     }
 }
