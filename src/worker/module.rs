@@ -1,4 +1,4 @@
-//! Networks: what a task trains, as the loop, the optimizer and the strategies see it.
+//! Networks as the loop, the optimizer and the strategies see them.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use tch::{TchError, Tensor};
 
 use crate::shim::{self, ProcessGroup};
 
-/// A fixed set of tensors that travel together: one, or an array of them.
+/// A fixed set of tensors that belong together: one, or an array of them.
 pub trait Tensors: Sized + Send + 'static {
     /// All of them, in order.
     fn all(&self) -> &[Tensor];
 
-    /// The same set made of other tensors.
+    /// The same set with each tensor replaced.
     fn map_each(&self, change: impl FnMut(&Tensor) -> Result<Tensor, TchError>) -> Result<Self, TchError>;
 }
 
@@ -46,75 +46,75 @@ impl<const COUNT: usize> Tensors for [Tensor; COUNT] {
 
 /// A network on one device.
 pub trait Module: Send + 'static {
-    /// What one forward pass reads. The first dimension of each tensor is the batch, which a strategy may cut.
+    /// The input of a forward pass. The first dimension of each tensor is the batch, which a strategy may split.
     type Input: Tensors;
 
-    /// The blocks in the order of the forward pass, each with its parameters, frozen ones too. Every parameter belongs to
-    /// exactly one. [`Self::forward`] runs each through [`Pass::unit`], under its place in this list.
+    /// The parameters of each block in the order of the forward pass, including frozen ones. Every parameter belongs to exactly one
+    /// block. [`Self::forward`] must run each block through [`Pass::unit`] with its index in this list.
     fn units(&self) -> Vec<Vec<Tensor>>;
 
-    /// The parameters that are trained, in the same order on all ranks.
+    /// The trained parameters, in the same order on all ranks.
     fn parameters(&self) -> Vec<Tensor> {
         let mut parameters: Vec<_> = self.units().into_iter().flatten().collect();
         parameters.retain(Tensor::requires_grad);
         parameters
     }
 
-    /// State that forward passes of training change, such as running statistics, in the same order on all ranks.
+    /// State that training passes change, such as running statistics, in the same order on all ranks.
     fn buffers(&self) -> Vec<Tensor> {
         Vec::new()
     }
 
-    /// Brings all ranks to the same state: before each forward pass of training and before an evaluation.
+    /// Synchronises state over ranks. Called before each training pass and before an evaluation.
     fn agree(&self, _group: &ProcessGroup) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// One forward pass.
+    /// Runs a forward pass.
     fn forward(&self, input: &Self::Input, pass: &Pass) -> Result<Tensor, TchError>;
 }
 
-/// Numbers that training may change.
+/// Number of trained scalars.
 pub fn parameter_count(module: &impl Module) -> u64 {
     module.parameters().iter().map(|parameter| parameter.numel() as u64).sum()
 }
 
-/// What a tensor's elements take, in bytes.
+/// Size of a tensor's elements, in bytes.
 pub fn byte_count(tensor: &Tensor) -> u64 {
     (tensor.numel() * tensor.kind().elt_size_in_bytes()) as u64
 }
 
-/// One forward pass, as a strategy asks for it.
+/// Options of a forward pass, set by the strategy.
 #[derive(Clone, Copy, Default)]
 pub struct Pass<'a> {
-    /// A backward pass follows; otherwise running statistics are used and nothing is dropped out.
+    /// Whether a backward pass follows. If not, running statistics are used and dropout is off.
     pub train: bool,
-    /// The ranks that take this pass at the same time, each over its own batch; none where there is one.
+    /// The ranks that make this pass together, each with its own batch; `None` for a single rank.
     pub group: Option<&'a ProcessGroup>,
-    /// What happens around units.
+    /// Hooks around units.
     pub hooks: Option<&'a Arc<dyn UnitHooks>>,
 }
 
-/// What a strategy does around the units of a module: gathers parameters that lie on other ranks, say, and frees them again.
+/// Hooks of a strategy around the units of a module, for example to gather parameters from other ranks and free them again.
 ///
-/// The hooks of the backward pass are called by autograd, which has its own threads for GPUs.
+/// Autograd calls the hooks of the backward pass, for GPUs on its own threads.
 pub trait UnitHooks: Send + Sync {
-    /// Before the unit's forward pass.
+    /// Called before the unit's forward pass.
     fn before_forward(&self, unit: usize) -> Result<(), TchError>;
 
-    /// After the unit's forward pass.
+    /// Called after the unit's forward pass.
     fn after_forward(&self, unit: usize) -> Result<(), TchError>;
 
-    /// The gradient of the unit's output is there.
+    /// Called when the gradient of the unit's output is available.
     fn before_backward(&self, unit: usize) -> Result<(), TchError>;
 
-    /// The gradients of the unit's input and parameters are there. Not called for a unit whose input needs no gradient, as
-    /// the first one's: its parameters' gradients are there when the backward pass is over.
+    /// Called when the gradients of the unit's input and parameters are available. Not called if the unit's input needs no gradient,
+    /// like the first unit's: its parameters' gradients are available after the backward pass.
     fn after_backward(&self, unit: usize) -> Result<(), TchError>;
 }
 
 impl Pass<'_> {
-    /// Runs the unit at `index` of [`Module::units`]. Without hooks this is `forward` itself.
+    /// Runs the unit at `index` of [`Module::units`]. Without hooks, just calls `forward`.
     pub fn unit(
         &self,
         index: usize,
@@ -123,7 +123,7 @@ impl Pass<'_> {
     ) -> Result<Tensor, TchError> {
         let Some(hooks) = self.hooks else { return forward(input) };
         hooks.before_forward(index)?;
-        // An alias: the tensor itself is the output of the unit before, whose own hooks it carries.
+        // An alias, because the tensor itself is the previous unit's output and carries that unit's hooks.
         let input = input.f_alias()?;
         let output = forward(&input)?;
         if self.train {

@@ -1,4 +1,4 @@
-//! What a workload tells the loop: its batches, its module, its loss and score, and what shows its factors in effect.
+//! What a workload gives to the training loop: batches, module, loss, score, and evidence that its factors are in effect.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -14,100 +14,99 @@ use crate::report::{Report, Stop};
 use crate::shim::{Flags, LossScale, Sgd};
 use crate::trainer::Trainer;
 
-/// Keys of measures and what was measured.
+/// Keys of measures and their values.
 pub type Readings = Vec<(&'static str, f64)>;
 
-/// Takes the parameters of a unit that has its values; a strategy may keep a part of them.
+/// Receives the parameters of a unit once they have their values. A strategy may keep only a part of them.
 pub type Made<'a> = &'a mut dyn FnMut(&[Tensor]) -> Result<(), TchError>;
 
 /// One rank of a run.
 #[derive(Clone, Copy)]
 pub struct Rank<'a> {
-    /// The run.
+    /// The run's job.
     pub job: &'a Job,
-    /// Where this rank runs.
+    /// This rank's place on the machine.
     pub place: &'a RankPlace,
-    /// What it computes on.
+    /// The device it computes on.
     pub device: &'a RankDevice,
-    /// The other ranks, where there are some.
+    /// The other ranks, if any.
     pub peers: Option<&'a Rc<Peers>>,
 }
 
-/// A workload's part of a run. [`crate::train`] owns the rest: the order of things, clocks, memory, precision and spreading.
+/// A workload's part of a run. [`crate::train`] does the rest: control flow, clocks, memory, precision and parallelism.
 pub trait Task: Sized {
-    /// What the device reads in one step. A CUDA graph holds its own set, so shapes never change where there is one.
+    /// The tensors that one step reads. A CUDA graph has its own set of them, so their shapes must not change within a graph.
     type Inputs: Tensors;
     /// The network.
     type Module: Module;
-    /// Where batches come from.
+    /// The source of batches.
     type Data: Data<Batch: Batch<Inputs = Self::Inputs>>;
-    /// What evaluation steps add up, on the device.
+    /// Sums over the batches of an evaluation, on the device.
     type Totals;
 
-    /// From a job; refuses by name what cannot be done. No device is open yet.
+    /// Creates the task from a job, or says which level it cannot carry out. No device is open yet.
     fn new(job: &Job) -> Result<Self, String>;
 
     /// Passes over the training set.
     fn epochs(&self) -> u32;
 
-    /// The level of the factor that says how the work is spread.
+    /// The level of the parallelism factor.
     fn strategy(&self) -> &str;
 
-    /// That factor's key.
+    /// The key of the parallelism factor.
     fn strategy_key(&self) -> &'static str {
         "strategy"
     }
 
-    /// libtorch's switches.
+    /// libtorch's global switches.
     fn flags(&self) -> Flags;
 
     /// The arithmetic of training.
     fn arithmetic(&self, device: Device) -> Result<Arithmetic, TchError>;
 
-    /// The name of the network, as logs have it.
+    /// The name of the network in logs.
     fn model(&self) -> &str;
 
-    /// What of the network is gathered at a time where ranks hold parts of it; none where each has all of it.
+    /// What is gathered together if the network is sharded over ranks; `None` if each rank holds all of it.
     fn wrap(&self) -> Option<Wrap> {
         None
     }
 
-    /// Builds the network; its random numbers come from torch's generator of the CPU, so that a seed gives the same weights on
-    /// every device. A strategy may ask for more than one. `made` takes each unit's parameters in order, as soon as they have
-    /// their values.
+    /// Builds the network. Random numbers come from torch's CPU generator, so that a seed gives the same weights on every device.
+    /// A strategy may build several. `made` receives each unit's parameters in order, as soon as they have their values.
     fn module(&self, device: Device, weights: Kind, made: Made) -> Result<Self::Module, TchError>;
 
-    /// The optimizer of these parameters, which lie where they will stay.
+    /// The optimizer of these parameters, which will not move any more.
     fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError>;
 
-    /// Reads the data. All ranks come to this point.
+    /// Reads the data. All ranks call it.
     fn data(&self, rank: Rank, report: &mut Report) -> Result<Self::Data, Stop>;
 
-    /// The parts of a batch that go through the module one after the other and end in one update, each with its share of the
-    /// loss, a scalar on the device. None where the batch goes as a whole.
+    /// The micro-batches of a batch, which run one after another and end in one update, each with its fraction of the loss, a
+    /// scalar on the device. Empty if the batch is not split.
     fn parts(&self, _inputs: &Self::Inputs) -> Result<Vec<(Self::Inputs, Tensor)>, TchError> {
         Ok(Vec::new())
     }
 
-    /// What is measured of each step beside the loss: keys of measures.
+    /// Keys of what each step measures besides the loss.
     fn measures(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The loss of a batch, a mean over its units: a scalar from which the backward pass starts. Where a step measures more, a
-    /// vector: the loss, then the [measures](Self::measures), means over the same units.
+    /// The loss of a batch, as a mean over its units: a scalar, where the backward pass starts. With [measures](Self::measures), a
+    /// vector of the loss and these, as means over the same units.
     fn loss(&self, forward: &mut Forward<Self::Module>, inputs: &Self::Inputs) -> Result<Tensor, TchError>;
 
-    /// How many units the loss of these inputs is a mean over, a scalar on the device: ranks then weigh their losses with it, so that
-    /// they take the step of one process with all of the batch. None where every rank has as many.
+    /// The number of units over which the loss of these inputs is a mean, a scalar on the device. Ranks weight their losses with it,
+    /// so that together they make the same step as one process with the whole batch. `None` if all ranks have equally many.
     fn counted(&self, _inputs: &Self::Inputs) -> Result<Option<Tensor>, TchError> {
         Ok(None)
     }
 
-    /// Nothing evaluated yet.
+    /// Empty sums.
     fn totals(&self, device: Device) -> Result<Self::Totals, TchError>;
 
-    /// Evaluates a batch. Without gradients.
+    /// Evaluates a batch, without gradients.
     fn evaluate(
         &self,
         forward: &mut Forward<Self::Module>,
@@ -115,30 +114,30 @@ pub trait Task: Sized {
         totals: &mut Self::Totals,
     ) -> Result<(), TchError>;
 
-    /// Forward passes of the module in one [`Self::evaluate`].
+    /// Number of forward passes in one [`Self::evaluate`].
     fn evaluation_passes(&self) -> u32 {
         1
     }
 
-    /// What all ranks' totals come to. `sum` adds a tensor up over ranks in place; each rank calls it equally often.
+    /// The score from all ranks' totals. `sum` sums a tensor over ranks in place; all ranks must call it equally often.
     fn score(&self, totals: &Self::Totals, sum: &dyn Fn(&Tensor) -> Result<(), TchError>)
     -> Result<Readings, TchError>;
 
-    /// Steps between two checkpoints; none where the task's runs keep none.
+    /// Steps between checkpoints; `None` without checkpoints.
     fn save_every(&self) -> Option<u64> {
         None
     }
 
-    /// Writes what was trained into a folder, for other programs. Called at the end of runs that keep checkpoints.
+    /// Exports the trained parameters to a folder for other programs. Called at the end of runs that keep checkpoints.
     fn export(&self, _module: &Self::Module, _folder: &Path) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// What is seen of the workload's factors in the first step, with its batch. Waits for the device.
+    /// Evidence for the workload's factors, gathered in the first step with its batch. Waits for the device.
     fn proof(&self, trainer: &Trainer<Self>, batch: &<Self::Data as Data>::Batch) -> Result<Vec<Evidence>, TchError>;
 }
 
-/// One forward pass as the run's strategy and precision make it.
+/// Runs forward passes with the run's strategy and precision.
 pub struct Forward<'a, M: Module> {
     pub(super) module: &'a M,
     pub(super) strategy: &'a mut dyn Strategy<M>,
@@ -147,75 +146,75 @@ pub struct Forward<'a, M: Module> {
 }
 
 impl<'a, M: Module> Forward<'a, M> {
-    /// The module's output for a whole batch, in the type it computes in.
+    /// The module's output for a whole batch, in the type of its arithmetic.
     pub fn run(&mut self, input: &M::Input) -> Result<Tensor, TchError> {
         self.strategy.forward(self.module, self.arithmetic, input, self.train)
     }
 
-    /// The module itself.
+    /// The module.
     pub fn module(&self) -> &'a M {
         self.module
     }
 
-    /// The module's output of a pass that no backward pass follows.
+    /// The module's output without recording gradients.
     pub fn without_gradients(&mut self, input: &M::Input) -> Result<Tensor, TchError> {
         tch::no_grad(|| self.strategy.forward(self.module, self.arithmetic, input, false))
     }
 
-    /// A tensor in the type of losses: half precision would round the loss itself.
+    /// Converts a tensor to the type of losses, because half precision would round the loss itself.
     pub fn for_loss(&self, tensor: &Tensor) -> Result<Tensor, TchError> {
         tensor.f_to_kind(self.arithmetic.losses())
     }
 }
 
-/// One batch on its device.
+/// A batch on its device.
 pub trait Batch {
-    /// What the device reads.
+    /// The tensors that a step reads.
     type Inputs: Tensors;
 
-    /// What the device reads.
+    /// The tensors that a step reads.
     fn inputs(&self) -> &Self::Inputs;
 
-    /// How many units it holds: images, tokens, or what else the workload counts.
+    /// Number of units (images, tokens or what else the workload counts).
     fn units(&self) -> u32;
 
-    /// How long the host waited for it, in seconds.
+    /// Time the host waited for it, in seconds.
     fn wait_s(&self) -> f64;
 }
 
-/// Where one rank's batches come from.
+/// The source of one rank's batches.
 pub trait Data {
-    /// One batch.
+    /// A batch.
     type Batch: Batch;
     /// One pass over a set.
     type Epoch<'a>: Epoch<Batch = Self::Batch>
     where
         Self: 'a;
 
-    /// Batches that this rank trains on in an epoch, as many as every other rank.
+    /// Number of training batches per epoch, the same for all ranks.
     fn batches(&self) -> usize;
 
-    /// Begins to train: epochs count from 1.
+    /// Starts a training epoch, counted from 1.
     fn train(&mut self, epoch: u32) -> Self::Epoch<'_>;
 
-    /// Begins to evaluate, after the training of an epoch.
+    /// Starts the evaluation after an epoch's training.
     fn test(&mut self, epoch: u32) -> Self::Epoch<'_>;
 }
 
-/// One pass over a set. Dropped before its end, it stops what prepares batches.
+/// One pass over a set. Dropping it stops the preparation of batches.
 pub trait Epoch {
-    /// One batch.
+    /// A batch.
     type Batch;
 
-    /// The next batch; none after the last.
+    /// The next batch; `None` after the last.
     fn next(&mut self) -> Result<Option<Self::Batch>, Stop>;
 
-    /// What was measured in training, up to here.
+    /// Readings of the training so far.
     fn readings(&self) -> Readings {
         Readings::new()
     }
 
-    /// What was seen of factors in training, when it is over. All ranks come to this point.
+    /// Evidence gathered during training, called at its end. All ranks call it.
     fn proof(self, _peers: Option<&Peers>) -> Result<Vec<Evidence>, TchError>
     where
         Self: Sized,
@@ -224,40 +223,40 @@ pub trait Epoch {
     }
 }
 
-/// The 2-norm of all ranks' gradients from that of this rank's.
+/// Computes the 2-norm of all ranks' gradients from that of this rank's.
 pub type Norm<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
 
 /// Updates parameters from their gradients.
 pub trait Optimizer {
-    /// Before each step, whether it is replayed or not: what changes from update to update.
+    /// Called before each step, replayed or not, to set what changes between updates.
     fn begin(&mut self) -> Result<(), TchError> {
         Ok(())
     }
 
-    /// Drops the gradients: the next backward pass writes them instead of adding to them.
+    /// Discards the gradients, so that the next backward pass overwrites them.
     fn zero(&mut self) -> Result<(), TchError>;
 
-    /// One update. With a scale, the gradients are those of the scaled loss, and an overflow skips the update.
+    /// Makes one update. With a scale, gradients are those of the scaled loss, and an overflow skips the update.
     fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError>;
 
-    /// Gradients so far that had to be copied into their parameter's strides.
+    /// Number of gradients so far that had to be copied to their parameter's strides.
     fn relaid(&self) -> i64;
 
-    /// What it remembers between updates, on the device. A run continues from there when these tensors are overwritten.
+    /// Its state between updates, on the device. Overwriting these tensors resumes a run.
     fn state(&self) -> Result<Vec<Tensor>, TchError> {
         Ok(Vec::new())
     }
 
-    /// Continues after this many steps.
+    /// Resumes after this many steps.
     fn resume(&mut self, _step: u64) {}
 
-    /// What is measured of each update: keys of measures.
+    /// Keys of what each update measures.
     fn measures(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Those of the last update, scalars of the loss's type on the device. `norm` makes the norm of all gradients from that of
-    /// those which the optimizer has.
+    /// The measures of the last update, scalars of the loss's type on the device. `norm` computes the norm of all gradients from
+    /// the norm of those that this optimizer has.
     fn measured(&self, _norm: Norm) -> Result<Vec<Tensor>, TchError> {
         Ok(Vec::new())
     }

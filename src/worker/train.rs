@@ -1,4 +1,4 @@
-//! The loop: next batch, step, report. One for every workload, strategy and precision.
+//! The training loop (next batch, step, report), shared by all workloads, strategies and precisions.
 
 use std::ffi::CString;
 use std::time::Instant;
@@ -21,17 +21,17 @@ use crate::task::{Batch, Data, Epoch, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use crate::watchdog::Watchdog;
 
-/// What was trained, in a run's folder.
+/// Folder of the trained model within a run's folder.
 const MODEL_FOLDER: &str = "model";
-/// In the first steps cuDNN tries its algorithms.
+/// The first steps, in which cuDNN tries its algorithms.
 const TRIAL_STEPS: u64 = 3;
 
-/// So many losses in a row that are no numbers end a run.
+/// A run ends after this many consecutive losses that are not finite.
 const NOT_FINITE: u32 = 5;
-/// With loss scaling it takes this many halvings until the scale is useless.
+/// The same with loss scaling, where each overflow halves the scale: by then it is useless.
 const NOT_FINITE_SCALED: u32 = 40;
 
-/// What the loop works on.
+/// The state of the loop.
 struct Run<'a, T: Task> {
     rank: Rank<'a>,
     report: &'a mut Report,
@@ -40,28 +40,28 @@ struct Run<'a, T: Task> {
     clock: StepClock,
     capture: CaptureWindow,
     phase: Phase,
-    /// Steps given to the device so far, and in all epochs.
+    /// Steps queued on the device so far, over all epochs.
     step: u64,
     steps: u64,
-    /// Ends the run once its steady steps are known well enough, where that is asked for.
+    /// In quick mode, ends the run once its steady step time is known precisely enough.
     quick: Option<Quick>,
-    /// The last step that the checkpoint holds; 0 without one.
+    /// The last step in the checkpoint that the run resumes from; 0 without one.
     resumed: u64,
     losses: Losses,
-    /// Looks after steps that wait for other GPUs.
+    /// Watches steps that wait for other GPUs.
     watchdog: Option<Watchdog>,
-    /// Steps given to the device that are not over.
+    /// Steps queued on the device that have not finished.
     owed: u64,
 }
 
-/// Losses in a row that were no numbers.
+/// Counts consecutive losses that are not finite.
 struct Losses {
     not_finite: u32,
     limit: u32,
 }
 
 impl Losses {
-    /// Takes the next loss. With loss scaling some may overflow; more than that in a row are an error.
+    /// Takes the next loss. Too many in a row that are not finite are an error; loss scaling allows for more.
     fn see(&mut self, loss: f64) -> Result<(), String> {
         self.not_finite = if loss.is_finite() { 0 } else { self.not_finite + 1 };
         if self.not_finite < self.limit {
@@ -71,14 +71,14 @@ impl Losses {
     }
 }
 
-/// What the steps of an epoch add up to.
+/// Sums over the steps of an epoch.
 #[derive(Default)]
 struct Sums {
     loss: f64,
     units: u64,
 }
 
-/// Opens the device of one rank, meets its peers, trains it as its job says and tells its log.
+/// Opens one rank's device, joins its peers, trains as the job says and writes the log.
 pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report) -> Result<(), Stop> {
     let ranks = job.ranks.len();
     let device = RankDevice::open(place, job.shape.devices_per_process as usize, job.limits.memory_limit_bytes);
@@ -93,7 +93,7 @@ pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report
     })?;
     let device = device?;
     task.flags().set()?;
-    // One chain of operations: threads between operations would only take CPUs from those within.
+    // Operations run one after another: inter-op threads would only take CPUs from intra-op threads.
     shim::set_threads(place.compute_threads.max(1), 1)?;
     let mut log = report.clone();
     let hangs = move |stop| give_up(&mut log, &stop);
@@ -105,7 +105,7 @@ pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report
     peers.leave()
 }
 
-/// Trains one rank as its job says, beside its peers where there are some, and tells its log. `Started` is already told.
+/// Trains one rank as its job says, with its peers if any, and writes the log after its `Started` event.
 pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop> {
     let Rank { job, place, device, peers } = rank;
     report.event(Event::Phase { phase: Phase::Start })?;
@@ -156,28 +156,28 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
         owed,
     };
     match (run.epochs(&mut data).map_err(|stop| run.explain_memory(stop)), peers) {
-        // Freeing what the run holds may wait for the other ranks, which wait for this one.
+        // Do not drop the run: freeing what it holds may wait for other ranks, which wait for this one.
         (Err(stop), Some(peers)) => give_up(run.report, &peers.explain(stop)),
         (outcome, _) => outcome,
     }
 }
 
-/// Ends the process, which hangs, when a step does not end.
+/// Ends the process if a step does not end.
 fn watch_steps(peers: &Peers, cuda_graph: bool, report: &Report) -> Result<Watchdog, Stop> {
     let limit = Peers::step_timeout(cuda_graph);
     let (explain, mut report) = (peers.hang(limit), report.clone());
     parallel::watch(limit, move || give_up(&mut report, &explain()))
 }
 
-/// Tells why the rank failed and ends its process at once. For a rank among others.
+/// Logs why the rank failed and ends its process at once. For ranks with peers.
 fn give_up(report: &mut Report, stop: &Stop) -> ! {
     eprintln!("multicard-worker: {stop}");
-    // Where the log cannot be written, the line above is what is left.
+    // If the log cannot be written, at least stderr has the reason.
     let _ = report.failed(stop);
     exit_now(FAILED)
 }
 
-/// Waits for the device, which owes nothing then, and for all ranks.
+/// Waits for the device to finish, and for all ranks.
 fn meet(rank: Rank, watchdog: Option<&Watchdog>) -> Result<(), Stop> {
     rank.device.synchronize()?;
     if let Some(watchdog) = watchdog {
@@ -237,7 +237,7 @@ impl<T: Task> Run<'_, T> {
         self.report_readings(peaks, None)
     }
 
-    /// Adds to a failure for want of memory what had been allocated for what.
+    /// Adds to an out-of-memory failure what the memory was used for.
     fn explain_memory(&self, stop: Stop) -> Stop {
         let Stop::Failed { kind: FailureKind::OutOfMemory, message } = stop else { return stop };
         let allocated = match self.rank.device.allocated() {
@@ -259,7 +259,7 @@ impl<T: Task> Run<'_, T> {
         step < self.first_steady_step()
     }
 
-    /// The first step that counts; none is known yet in a quick run that warms up.
+    /// The first step that counts; `None` while a quick run is still warming up.
     fn first_steady_step(&self) -> u64 {
         let asked = match &self.quick {
             Some(quick) => quick.steady_from().unwrap_or(u64::MAX),
@@ -268,25 +268,25 @@ impl<T: Task> Run<'_, T> {
         asked.max(self.shape.warm_up_steps + 1).saturating_add(self.resumed)
     }
 
-    /// Whether there is a further step, if the data lasts.
+    /// Whether to make another step, if there is a batch.
     fn goes_on(&mut self) -> Result<bool, Stop> {
         let peers = self.rank.peers.map(|peers| &**peers);
         self.quick.as_mut().map_or(Ok(true), |quick| quick.goes_on(self.step, peers))
     }
 
-    /// The step from which memory counts. Before it, libraries try their algorithms, which takes more memory than they then need.
-    /// A graph's memory is that of its capture: a replay allocates nothing.
+    /// The step from which peak memory counts. Before it, libraries try algorithms, which takes more memory than training. With a
+    /// graph, only the capture counts: replays allocate nothing.
     fn memory_counts_from(&self) -> u64 {
         let first_replay = self.resumed + CUDA_GRAPH_WARM_UP_STEPS;
         if self.shape.cuda_graph { first_replay } else { self.first_steady_step() }
     }
 
-    /// Whether a step that does not end means that a rank hangs: trying algorithms and capturing take their time.
+    /// Whether a slow step means that a rank hangs. Trying algorithms and capturing graphs are slow too.
     fn is_watched(&self) -> bool {
         if self.shape.cuda_graph { self.trainer.replays().steps > 0 } else { self.step > TRIAL_STEPS }
     }
 
-    /// Trains for an epoch, and says whether it came to its end: a quick run may be over before.
+    /// Trains for an epoch. Returns false if a quick run ended within it.
     fn train(&mut self, epoch: u32, data: &mut T::Data) -> Result<bool, Stop> {
         let (skipped_before, _) = self.trainer.arithmetic().skipped()?;
         let mut sums = Sums::default();
@@ -304,7 +304,7 @@ impl<T: Task> Run<'_, T> {
             let Some(batch) = load_next(&mut batches)? else { break true };
             self.step += 1;
             if self.step <= self.resumed {
-                // The order of batches is the same in both runs.
+                // Batches come in the same order in the resumed run.
                 self.clock.begin()?;
                 continue;
             }
@@ -330,7 +330,7 @@ impl<T: Task> Run<'_, T> {
             self.report_steps(epoch, false, &mut sums)?;
             self.keep_checkpoint(epoch, &mut sums)?;
             if self.step == self.resumed + 1 {
-                // Looking costs time: in the warm-up, or else after the epoch.
+                // Gathering evidence costs time, so it is done during warm-up or else after the epoch.
                 if warm_up { self.report_proof(&batch)? } else { kept = Some(batch) }
             }
         };
@@ -341,7 +341,7 @@ impl<T: Task> Run<'_, T> {
         }
         let (skipped, usable) = self.trainer.arithmetic().skipped()?;
         self.report_readings(vec![("skipped_updates", (skipped - skipped_before) as f64)], Some(epoch))?;
-        // The last epoch of a quick run would pass for the plan's.
+        // A quick run's last epoch is cut short and must not pass for a whole one.
         if self.quick.is_none() {
             let own = vec![
                 ("epoch_time_s", duration_s),
@@ -360,7 +360,7 @@ impl<T: Task> Run<'_, T> {
         if usable { Ok(whole) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
     }
 
-    /// Keeps a checkpoint where one is due, between steps.
+    /// Writes a checkpoint if one is due.
     fn keep_checkpoint(&mut self, epoch: u32, sums: &mut Sums) -> Result<(), Stop> {
         let due = self.trainer.task().save_every().is_some_and(|every| self.step.is_multiple_of(every));
         let rank = self.rank.place.rank;
@@ -387,7 +387,7 @@ impl<T: Task> Run<'_, T> {
         Ok(self.clock.begin()?)
     }
 
-    /// Tells the steps that are over; with `all`, waits for those that are not.
+    /// Reports finished steps; with `all`, waits for the others too.
     fn report_steps(&mut self, epoch: u32, all: bool, sums: &mut Sums) -> Result<(), Stop> {
         while let Some(StepDone { info, duration_s, seen }) = self.clock.next_done(all)? {
             let loss = seen.first().copied().unwrap_or(f64::NAN);
@@ -446,7 +446,7 @@ impl<T: Task> Run<'_, T> {
     }
 }
 
-/// What the bytes that were allocated at most are for: `held` lives between steps, the rest within one.
+/// Breakdown of the peak memory: `held` lives between steps, the rest within one.
 fn allocated(most: u64, held: &[(&'static str, u64)]) -> String {
     let gigabytes = |bytes: u64| format!("{:.2} GB", bytes as f64 / 1e9);
     let rest = most.saturating_sub(held.iter().map(|(_, bytes)| bytes).sum());
@@ -456,7 +456,7 @@ fn allocated(most: u64, held: &[(&'static str, u64)]) -> String {
     format!("At most {} were allocated: {}", gigabytes(most), kinds.join(", "))
 }
 
-/// The next batch, as a range in a profiler's timeline.
+/// The next batch, loaded within a range for profilers.
 fn load_next<E: Epoch>(batches: &mut E) -> Result<Option<E::Batch>, Stop> {
     let _range = NvtxRange::new(c"load");
     batches.next()

@@ -1,4 +1,4 @@
-//! One step of training and of evaluation: a task's module, its arithmetic and its optimizer, spread over devices.
+//! Steps of training and evaluation with a task's module, arithmetic and optimizer, spread over devices.
 
 use std::rc::Rc;
 
@@ -12,9 +12,9 @@ use crate::precision::Arithmetic;
 use crate::shim::{LossScale, NvtxRange};
 use crate::task::{Forward, Optimizer, Readings, Task};
 
-/// What steps work on.
+/// Makes training and evaluation steps.
 pub struct Trainer<T: Task> {
-    // Freed first: it uses all the others.
+    // Dropped first, because it uses all the others.
     graph: Option<StepGraph<T::Inputs>>,
     device: Device,
     task: T,
@@ -25,8 +25,8 @@ pub struct Trainer<T: Task> {
 }
 
 impl<T: Task> Trainer<T> {
-    /// A module with the seed's weights, spread over `devices` of this rank and over its peers. Every rank gets the same
-    /// weights, and its own random numbers afterwards.
+    /// Builds the module with the seed's weights, spread over this rank's `devices` and its peers. All ranks get the same weights
+    /// and then different random numbers.
     pub fn new(
         task: T,
         devices: &[Device],
@@ -48,47 +48,47 @@ impl<T: Task> Trainer<T> {
         Ok(Self { graph, device, task, arithmetic, module, optimizer, strategy })
     }
 
-    /// What is trained.
+    /// The task.
     pub fn task(&self) -> &T {
         &self.task
     }
 
-    /// How the work is spread.
+    /// The strategy.
     pub fn strategy(&self) -> &dyn Strategy<T::Module> {
         &*self.strategy
     }
 
-    /// The module of the first device.
+    /// The module on the first device.
     pub fn module(&self) -> &T::Module {
         &self.module
     }
 
-    /// What the optimizer updates: the parameters that are trained, or this rank's parts of them.
+    /// What the optimizer updates: the trained parameters, or this rank's parts of them.
     pub fn parameters(&self) -> Result<Vec<Tensor>, TchError> {
         self.strategy.parameters(&self.module)
     }
 
-    /// Brings what was trained to rank 0 as a whole, after the last step.
+    /// Brings all trained parameters to rank 0, after the last step.
     pub fn finish(&mut self) -> Result<(), TchError> {
         self.strategy.finish()
     }
 
-    /// Its arithmetic.
+    /// The arithmetic.
     pub fn arithmetic(&self) -> &Arithmetic {
         &self.arithmetic
     }
 
-    /// Its optimizer.
+    /// The optimizer.
     pub fn optimizer(&self) -> &dyn Optimizer {
         &*self.optimizer
     }
 
-    /// What is measured of each step beside the loss: keys of measures.
+    /// Keys of what each step measures besides the loss.
     pub fn measures(&self) -> Vec<&'static str> {
         [self.task.measures(), self.optimizer.measures()].concat()
     }
 
-    /// All that training changes, by name. A run continues from a step when these tensors are overwritten.
+    /// All state that training changes, by name. Overwriting these tensors resumes a run.
     pub fn state(&self) -> Result<Vec<(String, Tensor)>, TchError> {
         let scale = self.arithmetic.scale().map_or_else(|| Ok(Vec::new()), LossScale::state)?;
         let parameters = self.parameters()?.iter().map(Tensor::f_detach).collect::<Result<_, _>>()?;
@@ -100,17 +100,17 @@ impl<T: Task> Trainer<T> {
         Ok(kinds.into_iter().flat_map(named).collect())
     }
 
-    /// Continues from a checkpoint, as this rank.
+    /// Resumes from a checkpoint, as this rank.
     pub fn resume(&mut self, checkpoint: &Checkpoint, rank: u32) -> Result<(), TchError> {
         checkpoint.restore(self.strategy.is_sharded().then_some(rank), &self.state()?)?;
         self.optimizer.resume(checkpoint.step);
         Ok(())
     }
 
-    /// Bytes of what lives between steps, by kind.
+    /// Bytes held between steps, by kind.
     pub fn held(&self) -> Vec<(&'static str, u64)> {
         let bytes = |tensors: &[Tensor]| tensors.iter().map(byte_count).sum::<u64>();
-        // What cannot be told now is part of the rest.
+        // What cannot be read now counts with the rest.
         let trained = self.parameters().unwrap_or_default();
         let all = self.strategy.parameter_bytes(&self.module).unwrap_or_default();
         let gradients: Vec<_> = trained.iter().map(Tensor::grad).filter(Tensor::defined).collect();
@@ -124,13 +124,13 @@ impl<T: Task> Trainer<T> {
         ]
     }
 
-    /// What was seen of the step's CUDA graph; nothing where there is none.
+    /// Replays of the step's CUDA graph; none without a graph.
     pub fn replays(&self) -> Replays {
         self.graph.as_ref().map(StepGraph::replays).unwrap_or_default()
     }
 
-    /// Forward, backward, update: the loss of the batch before the update, and the [measures](Self::measures), side by side on the
-    /// device. The next step overwrites a graph's.
+    /// Forward pass, backward pass and update. Returns the loss before the update and the [measures](Self::measures) as one tensor
+    /// on the device. The next replay of a graph overwrites it.
     pub fn step(&mut self, inputs: &T::Inputs) -> Result<Tensor, TchError> {
         self.optimizer.begin()?;
         let Some(mut graph) = self.graph.take() else { return self.eager_step(inputs) };
@@ -168,8 +168,8 @@ impl<T: Task> Trainer<T> {
         Tensor::f_cat(&[seen.f_reshape([-1])?, Tensor::f_stack(&measured, 0)?], 0)
     }
 
-    /// Adds the gradients of a batch, or of a part of one with its share of the loss; gives that share of what the task sees.
-    /// Gradients are those of the loss times `weight`.
+    /// Adds the gradients of a batch or micro-batch, multiplied by `share` and `weight`. Returns the loss and measures multiplied by
+    /// `share`.
     fn gradients(
         &mut self,
         inputs: &T::Inputs,
@@ -195,7 +195,7 @@ impl<T: Task> Trainer<T> {
         seen.f_detach()
     }
 
-    /// Begins an evaluation: nothing evaluated yet.
+    /// Starts an evaluation with empty sums.
     pub fn totals(&mut self) -> Result<T::Totals, TchError> {
         self.strategy.before_evaluation(&self.module)?;
         self.task.totals(self.device)
@@ -206,7 +206,7 @@ impl<T: Task> Trainer<T> {
         tch::no_grad(|| self.pass(false, |task, forward| task.evaluate(forward, inputs, totals)))
     }
 
-    /// Whether this rank takes part in a further pass of an evaluation, for which it has a batch or has none.
+    /// Whether the evaluation has another pass; `has_batch` tells if this rank has a batch for it.
     pub fn goes_on(&self, has_batch: bool) -> Result<bool, TchError> {
         self.strategy.goes_on(has_batch)
     }
@@ -217,7 +217,7 @@ impl<T: Task> Trainer<T> {
         tch::no_grad(|| (0..passes).try_for_each(|_| self.strategy.pass_without_batch()))
     }
 
-    /// What all ranks' totals come to: waits for the device, and for the other ranks.
+    /// The score from all ranks' totals. Waits for the device and the other ranks.
     pub fn score(&self, totals: &T::Totals) -> Result<Readings, TchError> {
         self.task.score(totals, &|tensor| self.strategy.sum(tensor))
     }

@@ -38,7 +38,7 @@ fn a_checkpoint_of_several_files_is_read_by_its_index_and_one_of_another_model_i
     let error = other(|config| config.layers = 3);
     assert!(error.contains("lacks model.layers.2.input_layernorm.weight") && error.contains("6 more"), "{error}");
     let error = other(|config| config.ffn = 65);
-    assert!(error.contains("model.layers.0.mlp.gate_proj.weight is [64, 32] and should be [65, 32]"), "{error}");
+    assert!(error.contains("model.layers.0.mlp.gate_proj.weight is [64, 32] instead of [65, 32]"), "{error}");
     let error = other(|config| config.layers = 1);
     assert!(error.contains("holds model.layers.1."), "{error}");
     map.insert("x".into(), "model-9.safetensors".into());
