@@ -25,7 +25,7 @@ use crate::plan::{Estimate, Shape};
 /// The workload's key.
 pub const KEY: &str = "llm";
 
-/// The workload.
+/// The workload `llm`.
 pub fn spec() -> Arc<WorkloadSpec> {
     static SPEC: LazyLock<Arc<WorkloadSpec>> = LazyLock::new(|| {
         Arc::new(WorkloadSpec {
@@ -43,7 +43,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
     SPEC.clone()
 }
 
-/// What is measured beside the built-in measures.
+/// Measures besides the built-in ones.
 fn measures() -> Vec<DeclaredMeasure> {
     let measure = |key: &str, name: &str, unit: &str, better: Better| DeclaredMeasure {
         key: key.into(),

@@ -1,4 +1,4 @@
-//! Which combinations of levels make sense on a machine, and why not.
+//! Which combinations of levels can run on a machine, and why others cannot.
 
 use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
 use super::data::{LlmData, Source};
@@ -44,12 +44,12 @@ const CONSTRAINTS: &[Constraint] = &[
     host_memory_suffices,
 ];
 
-/// The first reason against a combination; none where it is valid.
+/// The first reason against a combination; `None` if it is valid.
 pub(super) fn reason(candidate: &Candidate) -> Option<String> {
     CONSTRAINTS.iter().find_map(|constraint| constraint(candidate))
 }
 
-/// What of the levels this version knows and cannot train yet.
+/// Combinations that this version cannot train yet.
 pub(super) fn not_built(settings: &LlmSettings) -> Option<String> {
     let gpus = settings.gpus;
     match settings.technique {
@@ -101,7 +101,7 @@ fn files_have_a_tokenizer(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// Made tokens spread over the whole vocabulary; a few are kept for marks.
+/// Generated tokens cover the whole vocabulary except for a few special tokens.
 fn stand_ins_fit_the_vocabulary(candidate: &Candidate) -> Option<String> {
     let made = candidate.data.source == Source::StandIn;
     (made && candidate.model.vocabulary < 16).then(|| "the model's vocabulary has fewer than 16 tokens".to_owned())
@@ -134,7 +134,7 @@ fn pairs_are_not_packed(candidate: &Candidate) -> Option<String> {
         .then(|| "packed = on mixes rows, and technique = dpo compares pairs of them: use packed = off".to_owned())
 }
 
-/// NF4 has one scale for 64 numbers.
+/// NF4 has one scale per 64 numbers.
 fn matrices_have_whole_blocks(candidate: &Candidate) -> Option<String> {
     let nf4 = candidate.settings.technique == Technique::Qlora;
     let (name, from, out) = candidate.model.projections().into_iter().find(|(_, from, out)| (from * out) % 64 != 0)?;
@@ -147,7 +147,7 @@ fn matrices_have_whole_blocks(candidate: &Candidate) -> Option<String> {
     })
 }
 
-/// torchao leaves other layers as they are; where all are, nothing is quantised.
+/// torchao does not quantise other layers. If there are only such layers, nothing is quantised.
 fn layers_have_whole_groups(candidate: &Candidate) -> Option<String> {
     let (group, model) = (candidate.settings.qat_group, candidate.model);
     let some = model.projections().iter().any(|(_, from, _)| from.is_multiple_of(group));

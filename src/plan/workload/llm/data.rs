@@ -1,4 +1,4 @@
-//! Where the `llm` workload finds its rows, its weights and its tokenizer.
+//! Sources of the `llm` workload's rows, weights and tokenizer.
 
 use std::path::PathBuf;
 
@@ -6,29 +6,29 @@ use super::model::ModelConfig;
 use super::settings::{DataSet, Model};
 use crate::plan::{Data, DataSetRule, Factor, Level, Obtainable, Obtained};
 
-/// What a plan says about rows and weights.
+/// A plan's choice of rows and weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlmData {
-    /// Where rows come from.
+    /// The source of rows.
     pub source: Source,
-    /// A folder of Hugging Face safetensors; random weights of the true shapes where none is named.
+    /// A folder of Hugging Face safetensors; `None` for random weights of the right shapes.
     pub weights: Option<PathBuf>,
     /// The `config.json` of `model = config`.
     pub config: Option<PathBuf>,
 }
 
-/// Where rows come from.
+/// The source of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Made rows: the data set's row count and lengths as published, tokens at random. They are marked as synthetic.
+    /// Generated rows with the data set's published row count and lengths and random tokens, marked as synthetic.
     StandIn,
-    /// Files in their published shapes.
+    /// Files in their published formats.
     Files {
-        /// The folder of the data sets; none for the one that `multicard data fetch` fills.
+        /// The folder of the data sets; `None` for the one that `multicard data fetch` uses.
         folder: Option<PathBuf>,
         /// The file of `data_set = file`.
         file: Option<PathBuf>,
-        /// `tokenizer.json` or Llama's `tokenizer.model`; none for the one beside the weights.
+        /// `tokenizer.json` or Llama's `tokenizer.model`; `None` for the one beside the weights.
         tokenizer: Option<PathBuf>,
     },
 }
@@ -39,7 +39,7 @@ impl Source {
 }
 
 impl DataSet {
-    /// The published sets, each with what it holds.
+    /// The published sets and their content.
     pub const PUBLISHED: [(Self, &str); 4] = [
         (Self::AlpacaCleaned, "51,760 instructions with answers"),
         (Self::Grammar, "C4_200M: sentences and their corrections"),
@@ -49,10 +49,10 @@ impl DataSet {
 }
 
 impl LlmData {
-    /// Reads what a plan or a job says.
+    /// Reads the data of a plan or a job.
     ///
     /// # Errors
-    /// What is unknown.
+    /// An unknown source.
     pub fn read(data: &Data) -> Result<Self, String> {
         let path =
             |key: &str| data.get(key).and_then(Level::as_text).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -64,7 +64,7 @@ impl LlmData {
         Ok(Self { source, weights: path("weights"), config: path("config") })
     }
 
-    /// The tokenizer's file: the one that is named, or else one beside the weights, which may not be there.
+    /// The tokenizer's file: the named one, or else one beside the weights if there is one.
     pub fn tokenizer(&self) -> Option<PathBuf> {
         let Source::Files { tokenizer, .. } = &self.source else { return None };
         let beside = |folder: &PathBuf| {
@@ -74,10 +74,10 @@ impl LlmData {
         tokenizer.clone().or_else(|| self.weights.as_ref().map(beside))
     }
 
-    /// The network of a level. Reads a file for [`Model::Config`] alone.
+    /// The network of a level. Only [`Model::Config`] reads a file.
     ///
     /// # Errors
-    /// What its `config.json` lacks.
+    /// What is missing in its `config.json`.
     pub fn model(&self, model: Model) -> Result<ModelConfig, String> {
         Ok(match model {
             Model::Llama3_8b => ModelConfig::llama3_8b(),
@@ -95,7 +95,7 @@ impl LlmData {
     }
 }
 
-/// What plans may say about them.
+/// The data sets and what plans may set for each.
 pub(super) fn rules() -> Vec<DataSetRule> {
     let path = |key: &str, name: &str, help: &str| Factor::path(key, name, "").help(help);
     let of_model = || {

@@ -1,4 +1,4 @@
-//! What a run will roughly take: memory by kind, and time, before anything is started.
+//! Estimates of a run's time and of its memory by kind, made before it starts.
 
 use super::super::machine::usable_gpus;
 use super::model::ModelConfig;
@@ -6,48 +6,48 @@ use super::settings::{FsdpWrap, Kernels, LlmSettings, Precision, Technique};
 use super::stand_in::Lengths;
 use crate::plan::{Estimate, MemoryKinds, Node, OptimizerImpl};
 
-/// CUDA's context and libraries on a GPU; no part of what the allocator counts.
+/// CUDA's context and libraries on a GPU, which the allocator does not count.
 const CUDA_CONTEXT_BYTES: f64 = 0.6e9;
 /// libtorch in a process without a GPU.
 const PROCESS_BYTES: f64 = 0.4e9;
-/// A process with CUDA in the host's memory: a guess from what it maps.
+/// Host memory of a process with CUDA: a guess from what it maps.
 const CUDA_PROCESS_BYTES: f64 = 2e9;
-/// cuBLAS's work space, gradients of activations on their way, the allocator's rounding, on a GPU.
+/// cuBLAS's workspace, transient gradients of activations and the allocator's rounding, on a GPU.
 const WORKSPACE_BYTES: f64 = 0.2e9;
 
-/// Rows of logits that the fused loss holds at a time.
+/// Rows of logits that the fused loss computes at a time.
 const FUSED_LOGIT_ROWS: f64 = 1024.0;
-/// What a rank receives over NVLink: a guess below what NCCL's tests give between two H200s.
+/// Bandwidth at which a rank receives over NVLink: a guess below what NCCL's tests show between two H200s.
 const GATHER_BYTES_PER_S: f64 = 300e9;
-/// A number in NF4: half a byte, and its share of the block's scale and of the scales' factor.
+/// Size of a number in NF4: half a byte plus its share of the block's scale and of the scales' factor.
 const NF4_BYTES: f64 = 0.5 + 1.0 / 64.0 + 4.0 / (64.0 * 256.0);
 
-/// A token in the host's memory: its id, and whether it is masked.
+/// Size of a token in host memory: its id, and whether it is masked.
 const HELD_BYTES: f64 = 5.0;
 
-/// The device memory of one rank at its peak, by kind, in bytes.
+/// One rank's peak device memory by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Memory {
-    /// Weights of the model, those of adapters apart.
+    /// Weights of the model without adapters.
     pub(super) weights: f64,
     /// Weights of adapters.
     pub(super) adapters: f64,
-    /// Units that are whole at a time, where ranks hold parts of the model, with the gradients of one on their way.
+    /// For a sharded model, the units that are whole at a time and the gradients of one in flight.
     pub(super) gathered: f64,
-    /// Gradients of what is trained.
+    /// Gradients of trained parameters.
     pub(super) gradients: f64,
     /// AdamW's two moments.
     pub(super) optimizer: f64,
-    /// What autograd keeps of the longest micro-batch.
+    /// What autograd keeps for the longest micro-batch.
     pub(super) activations: f64,
-    /// Its logits, in the type of the arithmetic and in that of the loss.
+    /// Logits of the longest micro-batch, in the types of the arithmetic and of the loss.
     pub(super) logits: f64,
-    /// What libraries take, and what the update takes on its way.
+    /// Memory of libraries and temporaries of the update.
     pub(super) workspace: f64,
 }
 
 impl Memory {
-    /// Each kind by its name, in bytes.
+    /// Name and bytes of each kind.
     pub(super) fn kinds(&self) -> [(&'static str, f64); 8] {
         [
             ("weights", self.weights),
@@ -66,7 +66,7 @@ impl Memory {
     }
 }
 
-/// The types' sizes: of frozen weights, of what is trained, of the arithmetic, in bytes.
+/// Bytes per number of frozen weights, of trained parameters and of the arithmetic.
 fn sizes(precision: Precision) -> (f64, f64, f64) {
     match precision {
         Precision::Fp32 => (4.0, 4.0, 4.0),
@@ -75,21 +75,21 @@ fn sizes(precision: Precision) -> (f64, f64, f64) {
     }
 }
 
-/// Estimates the peak of one rank on its device.
+/// Estimates one rank's peak memory on its device.
 ///
-/// Weights, gradients and AdamW's two moments are their counts times the size of their types. Autograd keeps of each token and
-/// block the inputs of both norms (in fp32), of the projections, of attention and of the three products of the MLP:
-/// `2 dim` in fp32 and `2 dim + 4 heads head_dim + 4 ffn` in the type of the arithmetic. With checkpointing each block keeps `dim`, and
-/// one block at a time all of it. Logits are kept in the type of the arithmetic and in fp32.
+/// Weights, gradients and AdamW's two moments take their counts times the size of their types. For each token and block,
+/// autograd keeps the inputs of both norms (in fp32), of the projections, of attention and of the three products of the MLP:
+/// `2 dim` in fp32 and `2 dim + 4 heads head_dim + 4 ffn` in the type of the arithmetic. With checkpointing, each block keeps
+/// `dim`, and one block at a time keeps everything. Logits are kept in the type of the arithmetic and in fp32.
 ///
-/// With `kernels = fused` they are inputs and outputs of both norms, queries, keys, values, what attention gives, gate and up, all in
-/// the type of the arithmetic; logits are held for 1024 rows at a time, in that type alone.
+/// With `kernels = fused`, autograd keeps inputs and outputs of both norms, queries, keys, values, attention's output, gate and
+/// up, all in the type of the arithmetic. Logits are computed for 1024 rows at a time, in that type only.
 ///
-/// Under FSDP a rank holds its share of weights, gradients and moments, and of the whole model two units at a time; with
-/// `fsdp_wrap = block` embedding and output layer stay beside them.
+/// Under FSDP a rank holds its share of weights, gradients and moments, and two whole units at a time. With `fsdp_wrap = block`,
+/// embedding and output layer stay whole as well.
 ///
-/// TorchTune 0.5 measured on an H100 with Llama 3 8B and LoRA peaks at 16.9 and 22.1 GiB (bf16, 240 and 1024 tokens) and at 33.2 and
-/// 42.3 GiB (fp32): the estimate is within 2 % of them.
+/// TorchTune 0.5 on an H100, with Llama 3 8B and LoRA, peaked at 16.9 and 22.1 GiB (bf16, 240 and 1024 tokens) and at 33.2 and
+/// 42.3 GiB (fp32). The estimate is within 2 % of these.
 pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths) -> Memory {
     let (frozen, trained, arithmetic) = sizes(settings.precision);
     let adapters = settings.lora.map_or(0, |lora| model.adapter_parameters(lora.rank, lora.targets)) as f64;
@@ -103,7 +103,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
     };
 
     let tokens = (settings.batch_size * settings.rows_per_sample() * rows.longest) as f64;
-    // Fake quantisation keeps what the products of attention's output read beside what attention itself keeps.
+    // Fake quantisation keeps the quantised input of the output projection as well as attention's own output.
     let fake =
         if settings.technique == Technique::Qat { (model.heads * model.head_dim) as f64 * arithmetic } else { 0.0 };
     let block = kept_by_block(settings.kernels, model, arithmetic) + fake;
@@ -114,9 +114,9 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         Kernels::Fused => (tokens.min(FUSED_LOGIT_ROWS) * arithmetic, 0.0),
     };
 
-    // foreach holds one more copy of what it updates; others none.
+    // foreach needs one more copy of the trained parameters.
     let update = if settings.optimizer_impl == OptimizerImpl::Foreach { trainable * trained } else { 0.0 };
-    // The matrix that a product reads is made for it.
+    // Each product first restores its quantised matrix.
     let read = match settings.technique {
         Technique::Qlora => {
             (2 * model.ffn).max(model.heads * model.head_dim + 2 * model.kv_heads * model.head_dim) * model.dim
@@ -137,39 +137,38 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
     }
 }
 
-/// What autograd keeps of one block for each token, in bytes.
+/// Bytes that autograd keeps per token and block.
 fn kept_by_block(kernels: Kernels, model: &ModelConfig, arithmetic: f64) -> f64 {
     let (dim, ffn) = (model.dim as f64, model.ffn as f64);
     let (queries, keys) = ((model.heads * model.head_dim) as f64, (model.kv_heads * model.head_dim) as f64);
     match kernels {
         Kernels::Plain => 2.0 * dim * 4.0 + (2.0 * dim + 4.0 * queries + 4.0 * ffn) * arithmetic,
         Kernels::Fused => {
-            // Attention in fp32 wants a copy of keys and values for each head of queries.
+            // Attention in fp32 needs a copy of keys and values for each query head.
             let repeated = if arithmetic == 4.0 && keys < queries { 2.0 * queries } else { 0.0 };
             (4.0 * dim + 2.0 * queries + 2.0 * keys + 2.0 * ffn + repeated) * arithmetic
         }
     }
 }
 
-/// What FSDP gathers, with weights of so many bytes.
+/// Bytes that FSDP gathers, with `weight` bytes per number.
 fn gathered(settings: &LlmSettings, model: &ModelConfig, weight: f64) -> f64 {
     let (block, table) = (model.block_parameters() as f64 * weight, (model.vocabulary * model.dim) as f64 * weight);
     let whole = match settings.fsdp_wrap {
         FsdpWrap::Block => 2.0 * block + if model.tied { table } else { 2.0 * table },
         FsdpWrap::MemoryEfficient => block + block.max(table),
     };
-    // A unit's gradients, and the same side by side as they travel.
+    // A unit's gradients, and the joint buffer in which they are reduced.
     let gradients = if settings.lora.is_some() { 0.0 } else { 2.0 * block.max(table) };
     whole + gradients
 }
 
 /// Estimates one run.
 ///
-/// A step multiplies each token with every weight once forward, once backward, and once more for the gradients of weights that
-/// are trained: 4 or 6 operations a parameter. DPO multiplies once more, for the reference. GPUs are taken to reach 400 (half
-/// precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights for each pass at 300 GB/s beside
-/// that, and to launch the kernels of a block in 2.8 ms without a graph; a core reaches 15 Gflop/s. Weights come
-/// from files at 1 GB/s.
+/// A step multiplies each token by every weight once forward, once backward, and once more for gradients of trained weights: 4
+/// or 6 operations per parameter and token. DPO multiplies once more, for the reference. GPUs are assumed to reach 400 (half
+/// precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights at 300 GB/s meanwhile, and
+/// to launch the kernels of a block in 2.8 ms without a graph. A CPU core reaches 15 Gflop/s. Files are read at 1 GB/s.
 pub(super) fn run(
     settings: &LlmSettings,
     model: &ModelConfig,
@@ -186,7 +185,7 @@ pub(super) fn run(
         Technique::Dpo | Technique::Qat | Technique::Full => 6.0,
     };
     let again = if settings.activation_checkpointing { 4.0 / 3.0 } else { 1.0 };
-    // Each pass makes the matrices that products read: at 2 TB/s on a GPU, at 1 GB/s a core.
+    // Each pass restores quantised matrices: at 2 TB/s on a GPU, at 1 GB/s per core.
     let made = match settings.technique {
         Technique::Qlora | Technique::Qat => 2.0 * model.parameters() as f64 * sizes(settings.precision).2,
         _ => 0.0,
@@ -200,7 +199,7 @@ pub(super) fn run(
             (Precision::Fp32, super::Tf32::All) => 200e12,
             _ => 400e12,
         };
-        // The reference's forward pass takes about a third of the launches of forward and backward pass.
+        // The reference's forward pass adds about a third to the launches of a forward and backward pass.
         let passes = if settings.technique == Technique::Dpo { 4.0 / 3.0 } else { 1.0 };
         let launch = if settings.cuda_graph { 0.0 } else { 2.8e-3 * model.layers as f64 * micro_batches * passes };
         let sharded = if settings.sharded() { 1.0 - 1.0 / settings.gpus as f64 } else { 0.0 };
@@ -217,7 +216,7 @@ pub(super) fn run(
     for (kind, (name, bytes)) in kinds.iter_mut().zip(memory.kinds()) {
         *kind = (name, bytes as u64);
     }
-    // Tokens of all rows stay in memory.
+    // All tokens stay in memory.
     let samples = rows.samples.unwrap_or(0) as f64;
     let held = samples * rows.mean_tokens.unwrap_or(0.0) * HELD_BYTES;
     let start_s = weights / 1e9 + if gpu { 6.0 } else { 2.0 };

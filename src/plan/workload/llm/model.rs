@@ -6,45 +6,45 @@ use serde::Deserialize;
 
 use super::settings::LoraTargets;
 
-/// A network of Llama's kind: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
+/// A Llama-like network: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// What logs call it.
+    /// Its name in logs.
     pub name: String,
-    /// Blocks.
+    /// Number of blocks.
     pub layers: usize,
     /// The width of the residual stream.
     pub dim: usize,
-    /// Heads of queries.
+    /// Query heads.
     pub heads: usize,
-    /// Heads of keys and values; each serves `heads / kv_heads` heads of queries.
+    /// Key and value heads, each shared by `heads / kv_heads` query heads.
     pub kv_heads: usize,
     /// The width of a head.
     pub head_dim: usize,
     /// The width of the MLP.
     pub ffn: usize,
-    /// Tokens of the vocabulary.
+    /// Tokens in the vocabulary.
     pub vocabulary: usize,
     /// The longest row, in tokens.
     pub context: usize,
     /// The base of the rotary frequencies.
     pub rope_base: f64,
-    /// How frequencies are stretched for longer rows.
+    /// Scaling of frequencies for longer contexts.
     pub rope_scaling: Option<RopeScaling>,
-    /// Added to the mean square under the root of RMSNorm.
+    /// RMSNorm's epsilon, added to the mean square.
     pub norm_eps: f64,
-    /// The output layer is the embedding's matrix.
+    /// Whether the output layer shares the embedding's matrix.
     pub tied: bool,
 }
 
-/// Llama 3.1's stretched rotary frequencies.
+/// Llama 3.1's scaled rotary frequencies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RopeScaling {
-    /// Low frequencies are divided by it.
+    /// Divisor of low frequencies.
     pub factor: f64,
-    /// Wavelengths above `original_context / low_frequency_factor` are stretched.
+    /// Wavelengths above `original_context / low_frequency_factor` are scaled.
     pub low_frequency_factor: f64,
-    /// Those below `original_context / high_frequency_factor` are not; between both they are blended.
+    /// Wavelengths below `original_context / high_frequency_factor` are not; those in between are interpolated.
     pub high_frequency_factor: f64,
     /// The context that the model was first trained with.
     pub original_context: usize,
@@ -108,10 +108,10 @@ impl ModelConfig {
         }
     }
 
-    /// Reads a `config.json` as Hugging Face's transformers write it.
+    /// Reads a `config.json` of Hugging Face's transformers.
     ///
     /// # Errors
-    /// What of the file is missing or not supported.
+    /// What is missing or not supported.
     pub fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
@@ -163,13 +163,13 @@ impl ModelConfig {
         })
     }
 
-    /// Numbers of the whole network.
+    /// Number of parameters of the network.
     pub fn parameters(&self) -> u64 {
         let table = self.vocabulary * self.dim;
         (self.layers * self.block_parameters() + if self.tied { table } else { 2 * table } + self.dim) as u64
     }
 
-    /// Numbers of one block.
+    /// Number of parameters of one block.
     pub fn block_parameters(&self) -> usize {
         self.projections().iter().map(|(_, from, to)| from * to).sum::<usize>() + 2 * self.dim
     }
@@ -188,14 +188,14 @@ impl ModelConfig {
         ]
     }
 
-    /// Numbers of the adapters of all blocks.
+    /// Number of parameters of all adapters.
     pub fn adapter_parameters(&self, rank: usize, targets: LoraTargets) -> u64 {
         let adapted = self.projections().into_iter().filter(|(name, ..)| targets.has(name));
         (self.layers * adapted.map(|(_, from, to)| rank * (from + to)).sum::<usize>()) as u64
     }
 }
 
-/// What is read of a `config.json`; all else is ignored.
+/// The fields of a `config.json` that matter here.
 #[derive(Deserialize)]
 struct ConfigFile {
     model_type: String,
@@ -221,7 +221,7 @@ struct ConfigFile {
     mlp_bias: bool,
 }
 
-/// What transformers assume where nothing is said.
+/// transformers' default.
 fn first_rope_base() -> f64 {
     10_000.0
 }
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn parameters_are_those_of_the_published_models() {
-        // The counts on their model cards, to the last one.
+        // The exact counts of the model cards.
         assert_eq!(ModelConfig::llama3_8b().parameters(), 8_030_261_248);
         assert_eq!(ModelConfig::llama3_2_1b().parameters(), 1_235_814_400);
         assert_eq!(ModelConfig::llama3_2_3b().parameters(), 3_212_749_824);

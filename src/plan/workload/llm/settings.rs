@@ -34,7 +34,7 @@ levels! {
     }
 }
 levels! {
-    /// What the rows are.
+    /// The rows' data set.
     DataSet = "data_set" {
         /// Instructions with their answers: yahma/alpaca-cleaned.
         AlpacaCleaned = "alpaca-cleaned",
@@ -46,12 +46,12 @@ levels! {
         Slimorca = "slimorca",
         /// The rows of `data.file`.
         File = "file",
-        /// Made rows of `row_tokens` tokens each.
+        /// Generated rows of `row_tokens` tokens each.
         Uniform = "uniform",
     }
 }
 levels! {
-    /// The words around a row.
+    /// The prompt template.
     Template = "template" {
         /// The data set's own.
         Own = "own",
@@ -68,11 +68,11 @@ levels! {
 levels! {
     /// Whether prompts count in the loss.
     TrainOnInput = "train_on_input" {
-        /// As TorchTune's builder of the data set does: for alpaca-cleaned alone, and never for preference pairs.
+        /// TorchTune's default: only for alpaca-cleaned, and never for preference pairs.
         Own = "own",
         /// Labels of prompts are masked.
         Off = "off",
-        /// Prompts are learned too.
+        /// Prompts count in the loss too.
         On = "on",
     }
 }
@@ -83,7 +83,7 @@ levels! {
         Fp32 = "fp32",
         /// Weights, adapters and optimizer in bfloat16.
         Bf16 = "bf16",
-        /// Frozen weights in half precision, what is trained in fp32, dynamic loss scaling.
+        /// Frozen weights in half precision, trained parameters in fp32, dynamic loss scaling.
         Fp16 = "fp16",
     }
 }
@@ -110,35 +110,35 @@ levels! {
     }
 }
 levels! {
-    /// How a model is spread over ranks.
+    /// How the model is spread over ranks.
     Sharding = "sharding" {
-        /// Parameters, gradients and optimizer state are cut over the ranks.
+        /// Parameters, gradients and optimizer state are sharded over the ranks.
         Fsdp = "fsdp",
         /// Each rank has the whole model.
         Ddp = "ddp",
     }
 }
 levels! {
-    /// What FSDP gathers at a time.
+    /// What FSDP gathers together.
     FsdpWrap = "fsdp_wrap" {
         /// A block of the model.
         Block = "block",
-        /// A block, with embedding and output layer apart.
+        /// A block; embedding and output layer separately.
         MemoryEfficient = "memory_efficient",
     }
 }
 levels! {
-    /// Who computes the parts of a layer.
+    /// The kernels that compute a layer.
     Kernels = "kernels" {
         /// libtorch's operations, one for each step of the formulas.
         Plain = "plain",
-        /// Several steps in one kernel.
+        /// Kernels that fuse several steps.
         Fused = "fused",
     }
 }
 
 impl DataSet {
-    /// The template that fits its columns; none for `file`, whose plan names it.
+    /// The template that fits its columns; `None` for `file`, whose plan names one.
     pub fn own_template(self) -> Option<Template> {
         match self {
             Self::AlpacaCleaned => Some(Template::Instruct),
@@ -149,7 +149,7 @@ impl DataSet {
         }
     }
 
-    /// Rows as published.
+    /// The published number of rows.
     ///
     /// Sources: 2505.22905 section 4; C4_200M's paper for `grammar`.
     pub fn published_rows(self) -> Option<u64> {
@@ -193,63 +193,63 @@ pub struct LlmSettings {
     pub technique: Technique,
     /// The network.
     pub model: Model,
-    /// What the rows are.
+    /// The rows' data set.
     pub data_set: DataSet,
-    /// The words around a row: never [`Template::Own`] but for a set without one.
+    /// The prompt template; [`Template::Own`] only for a set without one.
     pub template: Template,
-    /// Prompts count in the loss.
+    /// Whether prompts count in the loss.
     pub train_on_input: bool,
     /// The types of weights and arithmetic.
     pub precision: Precision,
     /// Whether fp32 matrix products may use TF32.
     pub tf32: Tf32,
-    /// Rows a rank and micro-batch.
+    /// Samples per rank and micro-batch.
     pub batch_size: usize,
-    /// The tokens at which rows are cut; none where they keep their length.
+    /// Maximum length of rows in tokens; `None` for no limit.
     pub max_tokens: Option<usize>,
-    /// Micro-batches of a step.
+    /// Micro-batches per step.
     pub gradient_accumulation: usize,
-    /// Blocks keep their input alone, and are computed again in the backward pass.
+    /// Whether blocks keep only their input and are recomputed in the backward pass.
     pub activation_checkpointing: bool,
     /// How the optimizer's update is computed.
     pub optimizer_impl: OptimizerImpl,
-    /// The adapters, for techniques that have some.
+    /// The adapters; `None` for techniques without.
     pub lora: Option<Lora>,
     /// The strength of the reference in the loss of preference pairs.
     pub dpo_beta: f64,
-    /// Inputs of a linear layer that share a scale of its 4-bit weights.
+    /// Number of inputs of a linear layer that share a scale of its 4-bit weights.
     pub qat_group: usize,
     /// How the model is spread over ranks.
     pub sharding: Sharding,
-    /// What FSDP gathers at a time.
+    /// What FSDP gathers together.
     pub fsdp_wrap: FsdpWrap,
-    /// Rows come in another order in each epoch.
+    /// Whether each epoch has its own order of rows.
     pub shuffle: bool,
-    /// Several short rows fill one of `max_tokens`.
+    /// Whether several short rows share one of `max_tokens`.
     pub packed: bool,
-    /// Batches are staged in page-locked memory and copied without blocking.
+    /// Whether batches are staged in pinned memory and copied asynchronously.
     pub pin_memory: bool,
     /// Ranks.
     pub gpus: usize,
     /// Binding to NUMA nodes.
     pub numa: Binding,
-    /// Who computes the parts of a layer.
+    /// The kernels that compute a layer.
     pub kernels: Kernels,
-    /// The whole step is captured and replayed, once for each length.
+    /// Whether the whole step is captured, once per length, and replayed.
     pub cuda_graph: bool,
-    /// Only algorithms that give the same bits each time.
+    /// Whether only bitwise reproducible algorithms are used.
     pub deterministic: bool,
     /// The optimizer's highest learning rate.
     pub learning_rate: f64,
-    /// Steps in which the learning rate rises from 0.
+    /// Steps during which the learning rate rises from 0.
     pub warmup_steps: usize,
     /// Passes over the rows.
     pub epochs: usize,
-    /// Steps between two checkpoints; none where nothing is kept.
+    /// Steps between checkpoints; `None` without checkpoints.
     pub save_every: Option<usize>,
-    /// Rows that are trained on, from the start of the set; none for all.
+    /// Number of training rows, from the start of the set; `None` for all.
     pub rows: Option<usize>,
-    /// Rows after those, on which the loss is evaluated after each epoch.
+    /// Number of rows after those, on which each epoch is evaluated.
     pub test_rows: usize,
     /// Tokens of each row of [`DataSet::Uniform`].
     pub row_tokens: usize,
@@ -314,23 +314,23 @@ impl LlmSettings {
         })
     }
 
-    /// Ranks hold parts of the model.
+    /// Whether each rank holds only a part of the model.
     pub fn sharded(&self) -> bool {
         self.gpus > 1 && self.sharding == Sharding::Fsdp
     }
 
-    /// Rows of a sample: a chosen one and a rejected one where preferences are learned.
+    /// Rows per sample: 2 for preference pairs.
     pub fn rows_per_sample(&self) -> usize {
         if self.technique == Technique::Dpo { 2 } else { 1 }
     }
 
-    /// Samples of a step, over all ranks and micro-batches: rows, packs of them, or pairs.
+    /// Samples (rows, packs or pairs) per step, over all ranks and micro-batches.
     pub fn step_rows(&self) -> usize {
         self.batch_size.saturating_mul(self.gpus).saturating_mul(self.gradient_accumulation)
     }
 
-    /// Steps of a rank over all epochs with so many samples. As in TorchTune, ranks take equal shares, the last ones again
-    /// from the start; micro-batches that are not full, and steps that lack some, are dropped.
+    /// Steps of a rank over all epochs, from the number of samples. As in TorchTune, ranks get equal shares, filled up from the
+    /// start of the set; incomplete micro-batches and steps are dropped.
     pub fn steps(&self, samples: u64) -> u64 {
         self.steps_per_epoch(samples) * self.epochs as u64
     }

@@ -1,4 +1,4 @@
-//! How long rows are: as published where somebody counted, and assumed elsewhere. Stand-ins have these lengths exactly.
+//! Lengths of rows: published ones where known, otherwise assumed. Stand-ins have exactly these lengths.
 
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
@@ -7,24 +7,24 @@ use rand_chacha::ChaCha8Rng;
 use super::settings::{DataSet, LlmSettings, Technique};
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Shape};
 
-/// Rows whose tokens were counted: the papers' subsets. Lengths repeat from there on.
+/// Number of rows with known totals (the papers' subsets). Lengths repeat after them.
 pub const STAND_IN_BLOCK: usize = 500;
 
-/// Lengths follow a log-logistic distribution of this shape: the longest of 500 rows has about five times the mean. The papers
-/// give totals alone.
+/// Shape of the log-logistic distribution of lengths: the longest of 500 rows has about five times the mean. The papers only
+/// give totals.
 const SHAPE: f64 = 4.0;
-/// Rows hold at least the marks of two messages, and a few words.
+/// Minimum length: the special tokens of two messages and a few words.
 const LEAST_TOKENS: usize = 16;
-/// Counting packs beyond so many rows takes too long for a plan.
+/// Counting the packs of more rows takes too long while planning.
 const MAX_PACKED_ROWS: u64 = 1_000_000;
-/// The longest row that is assumed of files nobody counted, without `max_tokens`.
+/// Assumed length of the longest row in files of unknown content, without `max_tokens`.
 const ASSUMED_LONGEST: usize = 1024;
 
 impl DataSet {
-    /// Tokens of the first 500 rows in Llama 3's vocabulary, with their template, and the share of them in prompts.
+    /// Tokens of the first 500 rows in Llama 3's vocabulary, including their template, and the fraction of them in prompts.
     ///
-    /// The totals are published (2505.22905 section 4) but for `slimorca`, where 400 tokens a row are assumed. The shares are
-    /// assumed.
+    /// The totals are published (2505.22905 section 4), except for `slimorca`, where 400 tokens per row are assumed. The fractions
+    /// are assumed.
     fn counted(self) -> Option<(usize, f64)> {
         match self {
             Self::AlpacaCleaned => Some((59_330, 0.5)),
@@ -35,7 +35,7 @@ impl DataSet {
         }
     }
 
-    /// What of a stand-in's lengths is not published, in words; empty where all is.
+    /// Which of a stand-in's lengths are assumed, in words; empty if all are published.
     pub fn assumed(self) -> &'static str {
         match self {
             Self::Slimorca => "400 tokens a row are assumed",
@@ -43,7 +43,7 @@ impl DataSet {
         }
     }
 
-    /// The lengths of the first 500 rows of a stand-in, in tokens; of none that is not published.
+    /// The lengths of a stand-in's first 500 rows, in tokens; empty for a set that is not published.
     pub fn stand_in_lengths(self) -> Vec<usize> {
         let Some((total, _)) = self.counted() else { return Vec::new() };
         let odds = |place: usize| {
@@ -53,7 +53,7 @@ impl DataSet {
         let sum: f64 = (0..STAND_IN_BLOCK).map(odds).sum();
         let length = |place: usize| ((odds(place) / sum * total as f64) as usize).max(LEAST_TOKENS);
         let mut lengths: Vec<usize> = (0..STAND_IN_BLOCK).map(length).collect();
-        // What rounding lost, one each from the longest on; what the least length added, likewise.
+        // Corrects the total for rounding and for the minimum length, by one token per row from the longest on.
         let (mut now, mut place) = (lengths.iter().sum::<usize>(), STAND_IN_BLOCK);
         while now != total {
             place = if place == 0 { STAND_IN_BLOCK } else { place } - 1;
@@ -69,14 +69,14 @@ impl DataSet {
         lengths
     }
 
-    /// The tokens of a stand-in's prompt, its begin mark included: at least 1, and all but one at most.
+    /// Tokens of a stand-in's prompt, including the begin-of-text token: at least 1 and less than `length`.
     pub fn prompt_tokens(self, length: usize) -> usize {
         let share = self.counted().map_or(0.0, |(_, share)| share);
         ((length as f64 * share) as usize).clamp(1, length.max(2) - 1)
     }
 
-    /// The tokens of the rejected row beside a stand-in of `lengths`, before it is cut: the same prompt, and as the answer the
-    /// prompt's own sentence for `grammar`, the next row's answer for others.
+    /// Tokens of the rejected row that belongs to a stand-in, before truncation: the same prompt, followed by the prompt's own
+    /// sentence for `grammar` and by the next row's answer for others.
     pub fn rejected_tokens(self, lengths: &[usize], row: usize) -> usize {
         let of = |row: usize| lengths[row % lengths.len()].max(2);
         let prompt = self.prompt_tokens(of(row));
@@ -84,16 +84,16 @@ impl DataSet {
     }
 }
 
-/// What is known of the rows of a cell before they are read.
+/// What is known about a cell's rows before they are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lengths {
-    /// Samples of an epoch: rows, packs of them or pairs; none where nobody can tell.
+    /// Samples (rows, packs or pairs) per epoch; `None` if unknown.
     pub samples: Option<u64>,
-    /// Tokens of a sample; none where nobody can tell.
+    /// Mean tokens per sample; `None` if unknown.
     pub mean_tokens: Option<f64>,
-    /// Tokens of the longest sample; of its longer row where it is a pair.
+    /// Tokens of the longest sample; for pairs, of the longer row.
     pub longest: usize,
-    /// The longest is a guess: the rows are in a file that nobody counted.
+    /// Whether `longest` is a guess because the rows are in a file of unknown content.
     pub assumed: bool,
 }
 
@@ -123,7 +123,7 @@ impl Lengths {
         Self::of_samples(settings, rows, &alone)
     }
 
-    /// Of samples of several rows with these lengths, over and over.
+    /// Samples of `ROWS` rows each with these lengths, repeated.
     fn of_samples<const ROWS: usize>(settings: &LlmSettings, rows: Option<u64>, lengths: &[[usize; ROWS]]) -> Self {
         let first = rows.map_or(lengths.len(), |rows| lengths.len().min(rows as usize));
         let Some(longest) = lengths[..first].iter().flatten().max() else {
@@ -135,7 +135,7 @@ impl Lengths {
     }
 }
 
-/// Packs of `limit` tokens that rows of these lengths, over and over, fill one after the other; a row is never cut.
+/// Number of packs of `limit` tokens that rows of these lengths, repeated, fill in order. Rows are never split.
 fn packs(lengths: &[usize], rows: u64, limit: usize) -> Option<u64> {
     if lengths.is_empty() {
         return None;
@@ -152,12 +152,12 @@ fn packs(lengths: &[usize], rows: u64, limit: usize) -> Option<u64> {
 }
 
 impl LlmSettings {
-    /// Lengths of rows, as far as they are known before reading them.
+    /// Lengths of rows, as far as known before reading them.
     pub fn lengths(&self) -> Lengths {
         Lengths::of(self)
     }
 
-    /// Shape of a run with rows of these lengths.
+    /// The shape of a run with rows of these lengths.
     pub fn shape(&self, rows: &Lengths) -> Shape {
         Shape {
             processes: u32::try_from(self.gpus).unwrap_or(u32::MAX),

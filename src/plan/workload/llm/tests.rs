@@ -18,7 +18,7 @@ fn plan(settings: &[(&str, &str)]) -> Plan {
     plan
 }
 
-/// The reason against the plan's one cell; empty where it is valid.
+/// The reason against the plan's only cell; empty if it is valid.
 fn reason_of(plan: &Plan, node: &Node) -> String {
     let Matrix { invalid, .. } = expand(plan, node);
     invalid.into_iter().next().map(|cell| cell.reason).unwrap_or_default()
@@ -30,7 +30,7 @@ fn refused(settings: &[(&str, &str)], node: &Node) -> String {
 
 fn peak_gib(settings: &[(&str, &str)]) -> f64 {
     let cell = expand(&plan(settings), &gpu_node(1)).cells.remove(0);
-    // The allocator does not see CUDA's context.
+    // The allocator does not count CUDA's context.
     (cell.estimate.peak_bytes as f64 - 0.6e9) / f64::from(1 << 30)
 }
 
@@ -38,7 +38,7 @@ fn peak_gib(settings: &[(&str, &str)]) -> f64 {
 fn defaults_are_the_papers_and_can_run_with_a_gpu() {
     let cell = expand(&Plan::new("p", spec()), &gpu_node(1)).cells.remove(0);
     assert_eq!((cell.shape.steps, cell.shape.processes), (250, 1));
-    // 59,330 tokens in 500 rows, two rows a step.
+    // 59,330 tokens in 500 rows, two rows per step.
     assert_eq!(cell.shape.units_per_step, 237);
     let settings = LlmSettings::from_levels(&cell.levels).unwrap();
     let lora = Lora { rank: 8, alpha: 16.0, targets: LoraTargets::QvoMlp };
@@ -114,7 +114,7 @@ fn peaks_agree_with_an_h100_within_a_tenth_and_with_fused_kernels_within_a_twent
         let found = peak_gib(&[settings, &[("data_set", "uniform"), ("kernels", "fused")]].concat());
         assert!((found / measured - 1.0).abs() < 0.04, "{settings:?}: {found} of {measured} GiB");
     }
-    // Operations one by one, of the same model.
+    // The same model with plain kernels.
     for (settings, measured) in [
         (&[("precision", "bf16"), ("row_tokens", "120")][..], 16.76),
         (&[("technique", "full"), ("model", "llama3.2-1b"), ("precision", "bf16"), ("row_tokens", "120")], 9.80),
@@ -131,7 +131,7 @@ fn pairs_count_as_samples_and_prompts_are_not_learned_unless_asked() {
     let cell = expand(&plan(&[("technique", "dpo")]), &gpu_node(1)).cells.remove(0);
     let settings = LlmSettings::from_levels(&cell.levels).unwrap();
     assert_eq!((settings.train_on_input, settings.dpo_beta), (false, 0.1));
-    // A rejected answer is the next row's: all answers come twice, and all prompts.
+    // Rejected answers are those of the next rows, so all prompts and all answers come twice.
     assert!(cell.shape.units_per_step.abs_diff(2 * 237) <= 1, "{}", cell.shape.units_per_step);
 }
 
@@ -210,7 +210,7 @@ fn a_sharded_rank_holds_its_share_and_the_units_in_use() {
     let alone = fp32("1", &[("precision", "bf16")]);
     let two = fp32("2", &[("precision", "bf16")]);
     assert_eq!((two[0], two[2], alone[1]), (alone[0] / 2, alone[2] / 2, 0));
-    // Two blocks, embedding and output layer; and a matrix of gradients twice.
+    // Two blocks, embedding and output layer, plus one matrix of gradients twice.
     let (block, table) = (218_112_000 * 2, 128_256 * 4096 * 2);
     assert_eq!(two[1], 2 * block + 4 * table);
     assert_eq!(kinds(&[("gpus", "2"), ("precision", "bf16"), ("fsdp_wrap", "memory_efficient")])[1], block + table);
