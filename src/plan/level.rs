@@ -192,23 +192,41 @@ impl Hash for Level {
 }
 
 /// The level of every factor of one cell, in the order of its workload's factors. Those of another version are kept as they are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Levels(Vec<(Key, Level)>);
+///
+/// Cells of a block share their keys: 10,000 cells of 25 factors would otherwise count 250,000 references.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Levels {
+    keys: Arc<[Key]>,
+    /// A level for each key.
+    levels: Vec<Level>,
+}
 
 impl Levels {
     /// Levels from pairs of factor key and level.
     pub fn new<K: Into<Key>>(pairs: Vec<(K, Level)>) -> Self {
-        Self(pairs.into_iter().map(|(key, level)| (key.into(), level)).collect())
+        let (keys, levels): (Vec<Key>, _) = pairs.into_iter().map(|(key, level)| (key.into(), level)).unzip();
+        Self { keys: keys.into(), levels }
+    }
+
+    /// Levels of factors whose keys other cells have too: as many levels as keys.
+    pub(super) fn of_keys(keys: &Arc<[Key]>, levels: impl Iterator<Item = Level>) -> Self {
+        Self { keys: Arc::clone(keys), levels: levels.take(keys.len()).collect() }
     }
 
     /// The level of a factor.
     pub fn get(&self, key: &str) -> Option<&Level> {
-        self.0.iter().find(|(name, _)| *name == key).map(|(_, level)| level)
+        self.levels.get(self.keys.iter().position(|name| *name == key)?)
     }
 
     /// Pairs of factor key and level.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Level)> {
-        self.0.iter().map(|(key, level)| (key, level))
+        self.keys.iter().zip(&self.levels)
+    }
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        Self::new::<Key>(Vec::new())
     }
 }
 
@@ -233,7 +251,7 @@ impl<'de> Deserialize<'de> for Levels {
                 while let Some(pair) = map.next_entry::<Key, Level>()? {
                     pairs.push(pair);
                 }
-                Ok(Levels(pairs))
+                Ok(Levels::new(pairs))
             }
         }
         deserializer.deserialize_map(Pairs)

@@ -221,6 +221,7 @@ pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result
 /// The parts that a block's cells are made of, each made once, not once a cell.
 struct Pieces<'a> {
     block: &'a Block,
+    keys: Arc<[Key]>,
     head: Head,
     /// For each factor in the order of keys: its place, and the canonical line of each level; empty for the frozen default.
     lines: Vec<(usize, Vec<String>)>,
@@ -264,6 +265,7 @@ impl<'a> Pieces<'a> {
         });
         Self {
             block,
+            keys: block.factors.iter().map(|(key, _)| key.clone()).collect(),
             head: Head::new(spec, &block.data, plan.tracing.capture().is_some(), plan.mode),
             lines: lines.collect(),
             idle: idle.collect(),
@@ -294,10 +296,10 @@ impl<'a> Pieces<'a> {
         let without = |place: usize| meaningless.iter().find(|(other, _)| *other == place).map(|(_, default)| *default);
         let lines = self.lines.iter().filter(|(place, _)| without(*place).is_none());
         let identity = self.head.identity(lines.map(|(place, lines)| lines[chosen[*place]].as_str()));
-        let level = |(place, (key, ticked)): (usize, &(Key, Vec<Level>))| {
-            (key.clone(), without(place).unwrap_or(&ticked[chosen[place]]).clone())
+        let level = |(place, (_, ticked)): (usize, &(Key, Vec<Level>))| {
+            without(place).unwrap_or(&ticked[chosen[place]]).clone()
         };
-        (identity, Levels::new(factors.iter().enumerate().map(level).collect::<Vec<_>>()))
+        (identity, Levels::of_keys(&self.keys, factors.iter().enumerate().map(level)))
     }
 }
 
