@@ -10,7 +10,6 @@ mod export;
 mod figure;
 mod help;
 mod material;
-mod methods;
 mod node;
 mod output;
 mod plan;
@@ -29,7 +28,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use output::{
     BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, is_closed_pipe, print, say,
-    session_folder,
+    session_folder, variant,
 };
 
 use crate::launch;
@@ -71,7 +70,7 @@ enum Command {
     /// Print how to cite multicard, and the measurements of a session.
     Cite(cite::Arguments),
     /// Write a paragraph on how a session's numbers were measured, from its records.
-    Methods(methods::Arguments),
+    Methods(cite::MethodsArguments),
     /// Write all figures and tables of a session into a folder.
     Report(report::Arguments),
     /// Summarise a report of Nsight Systems: metrics, kernels, API calls, copies, gaps.
@@ -126,7 +125,7 @@ pub fn main() -> ExitCode {
         Some(Command::Papers(arguments)) => claims::papers(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
         Some(Command::Cite(arguments)) => cite::run(&arguments),
-        Some(Command::Methods(arguments)) => methods::run(&arguments),
+        Some(Command::Methods(arguments)) => cite::methods(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Trace(arguments)) => trace::run(&arguments),
         Some(Command::Data(command)) => data::run(command),

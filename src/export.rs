@@ -6,32 +6,35 @@ mod tables;
 
 use std::io;
 
+use strum::{EnumMessage, VariantArray};
 use thiserror::Error;
 
 use crate::plan::Filter;
 use crate::store::{Reader, StoreError};
 
-/// What the rows of a table are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the rows of a table are. The line that documents it is also its help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray, EnumMessage)]
+#[strum(serialize_all = "lowercase")]
 pub enum What {
-    /// Readings of runs: one row for each run and measure.
+    /// Measures: a row for each run and measure.
     Runs,
-    /// Training steps: one row for each step of each rank.
+    /// Training steps: a row for each step of each rank.
     Steps,
-    /// Readings of epochs: one row for each rank, epoch and measure.
+    /// Readings of epochs: a row for each rank, epoch and measure.
     Epochs,
-    /// Samples of the machine: one row for each moment and subject (host, GPU, rank).
+    /// Telemetry: a row for each moment and subject (host, GPU, rank).
     Samples,
-    /// Observations of whether factors are in effect: one row for each.
+    /// Evidence: a row for each observation of whether a factor is in effect.
     Evidence,
-    /// Environments of runs: one row for each fact.
+    /// Environments: a row for each fact of a run's environment (driver, libraries, settings).
     Environment,
 }
 
-/// The file's format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The format of an exported file. The line that documents it is also its help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray, EnumMessage)]
+#[strum(serialize_all = "lowercase")]
 pub enum Format {
-    /// CSV (RFC 4180 with plain newlines), UTF-8, with a head.
+    /// CSV (RFC 4180 with plain newlines) in UTF-8, with a header line.
     Csv,
     /// Apache Parquet, compressed with Snappy.
     Parquet,

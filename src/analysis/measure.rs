@@ -343,14 +343,10 @@ fn metric_measures() -> Vec<Measure> {
             let shown_unit = if unit == MetricUnit::Of720 { "s of 720 s" } else { "s" }.to_owned();
             Measure { better: Better::Neither, shown_unit, ..Measure::time(key_in(kind.key, unit), kind.name) }
         }
-        _ => Measure::derived(
-            key_in(kind.key, unit),
-            kind.name,
-            &unit.name().replace("percent_", "% ").replace('_', " "),
-        ),
+        _ => Measure::derived(key_in(kind.key, unit), kind.name, unit.name()),
     };
     let copied = COPIED.map(|(key, name)| Measure { origin: Origin::Derived, ..Measure::bytes(key, name) });
-    TRACE_METRICS.iter().flat_map(|kind| MetricUnit::ALL.map(|unit| one(kind, unit))).chain(copied).collect()
+    TRACE_METRICS.iter().flat_map(|kind| MetricUnit::ALL.iter().map(|unit| one(kind, *unit))).chain(copied).collect()
 }
 
 #[cfg(test)]
@@ -431,7 +427,7 @@ mod tests {
     fn every_metric_is_a_measure_in_every_unit_under_its_own_name() {
         assert_eq!(metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len() + COPIED.len());
         for kind in &TRACE_METRICS {
-            for unit in MetricUnit::ALL {
+            for &unit in MetricUnit::ALL {
                 let measure = metric_measure(kind.key, unit).unwrap();
                 assert_eq!((&measure.key, &*measure.name), (&key_in(kind.key, unit), kind.name));
                 let shown = if unit == MetricUnit::OfWall { Some("% of wall") } else { None };

@@ -1,28 +1,37 @@
-//! The units of profilers' metrics: seconds, and shares of what.
+//! Units of profilers' metrics: seconds and several shares.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::plan::Key;
 use crate::protocol::{CopiedBytes, TraceMetric, TraceSummary};
 
-/// In what metrics are told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The unit of a profiler's metrics. Each has its name on the command line, in files and on screen; the line that documents it is also
+/// its help.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
+)]
 pub enum MetricUnit {
     /// Seconds, summed over GPUs and threads.
     #[default]
     #[serde(rename = "seconds")]
+    #[strum(to_string = "seconds", message = "seconds")]
     Seconds,
-    /// `Time (%)` of the nsys report that lists the metric.
+    /// Time (%) in the list of nsys that holds the metric: calls, kernels or memory operations.
     #[serde(rename = "percent_of_report")]
+    #[strum(serialize = "percent-of-report", to_string = "percent_of_report", message = "% of report")]
     OfReport,
-    /// Share of the metrics that are shown.
+    /// Share of the shown metrics, which add up to 100 %.
     #[serde(rename = "percent_of_shown")]
+    #[strum(serialize = "percent-of-shown", to_string = "percent_of_shown", message = "% of shown")]
     OfShown,
-    /// Share of the time the report covers, divided by the GPUs.
+    /// Share of the recorded time, divided by the number of GPUs.
     #[serde(rename = "percent_of_wall")]
+    #[strum(serialize = "percent-of-wall", to_string = "percent_of_wall", message = "% of wall")]
     OfWall,
-    /// Seconds, scaled from the time the report covers to [`WINDOW_S`].
+    /// Seconds, summed over GPUs and threads, scaled from the recorded time to the papers' 720 s.
     #[serde(rename = "seconds_of_720")]
+    #[strum(serialize = "seconds-of-720", to_string = "seconds_of_720", message = "seconds of 720")]
     Of720,
 }
 
@@ -30,33 +39,22 @@ pub enum MetricUnit {
 pub const WINDOW_S: f64 = 720.0;
 
 impl MetricUnit {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Seconds, Self::OfReport, Self::OfShown, Self::OfWall, Self::Of720];
+    /// All units.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The name in files and on screen.
+    /// The name in files.
+    pub fn key(self) -> &'static str {
+        self.into()
+    }
+
+    /// The name on screen.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Seconds => "seconds",
-            Self::OfReport => "percent_of_report",
-            Self::OfShown => "percent_of_shown",
-            Self::OfWall => "percent_of_wall",
-            Self::Of720 => "seconds_of_720",
-        }
+        self.get_message().unwrap_or_default()
     }
 
     /// What it means.
     pub fn help(self) -> &'static str {
-        match self {
-            Self::Seconds => "Seconds, summed over GPUs and threads.",
-            Self::OfReport => {
-                "Time (%) of the list of nsys that holds the metric: calls, kernels or memory operations."
-            }
-            Self::OfShown => "Share of the metrics that are shown, which make 100 % together.",
-            Self::OfWall => "Share of the time the report covers, divided by the GPUs.",
-            Self::Of720 => {
-                "Seconds, summed over GPUs and threads, scaled from the time the report covers to the papers' 720 s."
-            }
-        }
+        self.get_documentation().unwrap_or_default()
     }
 }
 
@@ -78,7 +76,7 @@ pub(super) fn metric_values<'a>(trace: &'a TraceSummary) -> impl Iterator<Item =
             MetricUnit::OfWall => Some(metric.percent_of_wall),
             MetricUnit::Of720 => of_window(metric.seconds, trace),
         };
-        MetricUnit::ALL.into_iter().filter_map(move |unit| Some((key_in(&metric.key, unit), value(unit)?)))
+        MetricUnit::ALL.iter().filter_map(move |&unit| Some((key_in(&metric.key, unit), value(unit)?)))
     };
     let copied = trace.copied.map(|CopiedBytes { host_to_device, device_to_device, device_to_host }| {
         let bytes = [host_to_device, device_to_device, device_to_host].map(|bytes| bytes as f64);
@@ -98,7 +96,7 @@ pub(super) fn key_in(metric: &str, unit: MetricUnit) -> Key {
     let unit = match unit {
         MetricUnit::Seconds => "s",
         MetricUnit::Of720 => "s_of_720",
-        _ => unit.name(),
+        _ => unit.key(),
     };
     format!("{metric}_{unit}").into()
 }

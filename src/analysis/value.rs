@@ -1,12 +1,15 @@
 //! A measure over repeats: its median, with an interval as far as the repeats allow one.
 
+use strum::IntoStaticStr;
+
 use super::order::{
     CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval,
     median_of_sorted,
 };
 
 /// How an interval was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Method {
     /// There is none: one repeat, or a value that is fixed by definition.
     One,
@@ -21,12 +24,7 @@ pub enum Method {
 impl Method {
     /// The name in files.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::One => "one",
-            Self::Range => "range",
-            Self::OrderStatistics => "order_statistics",
-            Self::Unpaired => "unpaired",
-        }
+        self.into()
     }
 }
 

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use strum::IntoStaticStr;
+
 use super::distribution::{student_t_above, student_t_quantile};
 use super::order::{CONFIDENCE, INTERVAL_REPEATS, Interval, median};
 use super::value::pairs;
@@ -22,8 +24,9 @@ const MOST_REPEATS: u32 = 10_000;
 /// The standard error of a median over that of a mean, for many normal values: √(π / 2).
 const MEDIAN_OVER_MEAN: f64 = 1.253_314_137_315_500_3;
 
-/// What repeats say of a ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What repeats say about a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Verdict {
     /// Above 1, of a ratio of speeds.
     Faster,
@@ -42,14 +45,7 @@ pub enum Verdict {
 impl Verdict {
     /// The name in files.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::Higher => "higher",
-            Self::Lower => "lower",
-            Self::Equal => "equal",
-            Self::Undecided => "undecided",
-        }
+        self.into()
     }
 }
 

@@ -1,11 +1,14 @@
-//! `multicard cite`: how to cite multicard and measurements made with it. The facts are those of `CITATION.cff`.
+//! `multicard cite`: how to cite multicard (from `CITATION.cff`) and measurements made with it. `multicard methods`: a methods
+//! paragraph from a session's records.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::material::Material;
+use super::study::StudyArguments;
 use super::{OK, Outcome, print, session_folder};
+use crate::figure;
 use crate::plan::RunState;
 use crate::protocol::BUILD;
 
@@ -43,6 +46,23 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         text += &measurements(&Material::read(&session_folder(session)?)?);
     }
     print(&text)?;
+    Ok(OK)
+}
+
+#[derive(Args)]
+pub(super) struct MethodsArguments {
+    /// Session folder, or the name of a session in the default folder.
+    session: PathBuf,
+    #[command(flatten)]
+    study: StudyArguments,
+}
+
+pub(super) fn methods(arguments: &MethodsArguments) -> Outcome {
+    let folder = session_folder(&arguments.session)?;
+    let study = arguments.study.study(&folder)?;
+    let material = Material::read(&folder)?;
+    arguments.study.check(&material)?;
+    print(&figure::methods(&material.sources(), &study, std::slice::from_ref(&material.origin)))?;
     Ok(OK)
 }
 

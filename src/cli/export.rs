@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::{INTERRUPTED, OK, Outcome, say, session_folder};
+use super::{INTERRUPTED, OK, Outcome, say, session_folder, variant};
 use crate::export::{ExportError, Exported, Format, What, export};
 use crate::plan::Filter;
 use crate::store::Reader;
@@ -17,12 +17,12 @@ use crate::store::Reader;
 pub(super) struct Arguments {
     /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
-    /// What rows are.
-    #[arg(long, value_enum)]
-    what: WhatName,
+    /// What the rows are.
+    #[arg(long, value_parser = variant::<What>())]
+    what: What,
     /// Output format. Default: by the ending of the output file, or CSV.
-    #[arg(long, value_enum)]
-    format: Option<FormatName>,
+    #[arg(long, value_parser = variant::<Format>())]
+    format: Option<Format>,
     /// Include only these runs: words that occur in their levels, or comparisons such as "precision=fp16 and state=finished".
     #[arg(long, default_value = "", hide_default_value = true)]
     filter: String,
@@ -31,64 +31,26 @@ pub(super) struct Arguments {
     output: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum WhatName {
-    /// Measures: a row for each run and measure.
-    Runs,
-    /// A row for each training step of each rank.
-    Steps,
-    /// A row for each rank, epoch and reading.
-    Epochs,
-    /// Telemetry: rows for host, GPUs and ranks at each moment.
-    Samples,
-    /// A row for each observation of whether a factor is in effect.
-    Evidence,
-    /// A row for each fact of a run's environment: driver, libraries, settings.
-    Environment,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FormatName {
-    /// CSV with a head.
-    Csv,
-    /// Apache Parquet.
-    Parquet,
-}
-
-impl From<WhatName> for What {
-    fn from(what: WhatName) -> Self {
-        match what {
-            WhatName::Runs => Self::Runs,
-            WhatName::Steps => Self::Steps,
-            WhatName::Epochs => Self::Epochs,
-            WhatName::Samples => Self::Samples,
-            WhatName::Evidence => Self::Evidence,
-            WhatName::Environment => Self::Environment,
-        }
-    }
-}
-
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folder = session_folder(&arguments.session)?;
     let filter =
         Filter::parse(&arguments.filter).map_err(|error| format!("--filter {:?}: {error}", arguments.filter))?;
     let by_ending = || match arguments.output.as_ref()?.extension()?.to_str()? {
-        "parquet" => Some(FormatName::Parquet),
-        "csv" => Some(FormatName::Csv),
+        "parquet" => Some(Format::Parquet),
+        "csv" => Some(Format::Csv),
         _ => None,
     };
-    let format = arguments.format.or_else(by_ending).unwrap_or(FormatName::Csv);
-    if format == FormatName::Parquet && arguments.output.is_none() && io::stdout().is_terminal() {
+    let format = arguments.format.or_else(by_ending).unwrap_or(Format::Csv);
+    if format == Format::Parquet && arguments.output.is_none() && io::stdout().is_terminal() {
         return Err("--format parquet is not for a terminal: name a file with --output FILE".into());
     }
-    let format = if format == FormatName::Parquet { Format::Parquet } else { Format::Csv };
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     let reader = Reader::open(&folder)?;
     let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let what = What::from(arguments.what);
+    let what = arguments.what;
     let stop = || interrupted.load(Ordering::Relaxed);
     let write = |to: Box<dyn Write + Send>| export(&reader, &name, what, &filter, format, to, &stop);
     let exported = match &arguments.output {

@@ -6,6 +6,8 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use strum::{EnumMessage, VariantArray};
 
 /// Success.
 pub(super) const OK: u8 = 0;
@@ -15,6 +17,21 @@ pub(super) const SOME_RUN_FAILED: u8 = 1;
 pub(super) const BAD_INPUT: u8 = 2;
 /// Interrupted by the user.
 pub(super) const INTERRUPTED: u8 = 130;
+
+/// Parser of an option whose values are the variants of an enum: their first names in strum, with their documentation as help.
+pub(super) fn variant<T>() -> impl TypedValueParser<Value = T>
+where
+    T: VariantArray + EnumMessage + Copy + Send + Sync,
+{
+    let name = |one: &T| one.get_serializations().first().copied().unwrap_or_default();
+    let values = T::VARIANTS.iter().map(|one| {
+        let help = one.get_documentation().unwrap_or_default().trim_end_matches('.');
+        PossibleValue::new(name(one)).help(help)
+    });
+    PossibleValuesParser::new(values).try_map(move |text| {
+        T::VARIANTS.iter().find(|one| name(one) == text).copied().ok_or("it is not one of the possible values")
+    })
+}
 
 /// Output format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,10 +4,10 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::material::{Material, saved};
-use super::{Format, OK, Outcome, print, say, session_folder};
+use super::{Format, OK, Outcome, print, say, session_folder, variant};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, suggestion};
@@ -24,8 +24,8 @@ pub(super) struct StudyArguments {
     #[arg(long, value_name = "NAME", conflicts_with = "preset")]
     study: Option<String>,
     /// The kind of chart.
-    #[arg(long, value_enum)]
-    form: Option<FormName>,
+    #[arg(long, value_parser = variant::<Form>())]
+    form: Option<Form>,
     /// Include only these cells: words that occur in their levels, or comparisons such as "precision=fp16 and gpus>=2", joined
     /// by and, or, not and parentheses.
     #[arg(long, value_parser = filter)]
@@ -55,68 +55,20 @@ pub(super) struct StudyArguments {
     #[arg(long, value_name = "KEY", alias = "color")]
     colour: Option<Key>,
     /// Horizontal axis of losses.
-    #[arg(long, value_enum)]
-    over: Option<OverName>,
+    #[arg(long, value_parser = variant::<Over>())]
+    over: Option<Over>,
     /// Keys of the profiler metrics to show, separated by commas.
     #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = metric)]
     metrics: Option<Vec<Key>>,
     /// Unit of profiler metrics.
-    #[arg(long, value_enum)]
-    metric_unit: Option<UnitName>,
+    #[arg(long, value_parser = variant::<MetricUnit>())]
+    metric_unit: Option<MetricUnit>,
     /// Include traced runs; tracing costs time.
     #[arg(long)]
     traced: bool,
     /// Use a logarithmic axis for values.
     #[arg(long)]
     log: bool,
-}
-
-/// [`Form`] on the command line.
-#[derive(Clone, Copy)]
-struct FormName(Form);
-
-impl ValueEnum for FormName {
-    fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [FormName; Form::ALL.len()] = {
-            let mut all = [FormName(Form::Bars); Form::ALL.len()];
-            let mut place = 0;
-            while place < all.len() {
-                all[place] = FormName(Form::ALL[place]);
-                place += 1;
-            }
-            all
-        };
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.0.key()).help(self.0.help()))
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum OverName {
-    /// Epochs.
-    Epochs,
-    /// Steps, counted over the whole run.
-    Steps,
-    /// The time spent in training.
-    Time,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum UnitName {
-    /// Seconds, summed over GPUs and threads.
-    Seconds,
-    /// Time (%) in the nsys report that lists the metric.
-    PercentOfReport,
-    /// Share of the shown metrics.
-    PercentOfShown,
-    /// Share of the recorded time, divided by the number of GPUs.
-    PercentOfWall,
-    /// Seconds, scaled from the recorded time to 720 s.
-    #[value(name = "seconds-of-720")]
-    SecondsOf720,
 }
 
 /// Checks a filter before anything is read.
@@ -151,7 +103,7 @@ impl StudyArguments {
         if self.traced {
             study = study.with_traced();
         }
-        study.form = self.form.map_or(study.form, |form| form.0);
+        study.form = self.form.unwrap_or(study.form);
         study.filter = self.filter.clone().unwrap_or(study.filter);
         study.baseline = self.baseline.clone().or(study.baseline);
         study.limits.memory_bytes = self.max_memory.map(|gb| gb * 1e9).or(study.limits.memory_bytes);
@@ -164,21 +116,9 @@ impl StudyArguments {
                 *place = Place::from(key.clone());
             }
         }
-        study.over = match self.over {
-            None => study.over,
-            Some(OverName::Epochs) => Over::Epochs,
-            Some(OverName::Steps) => Over::Steps,
-            Some(OverName::Time) => Over::Time,
-        };
+        study.over = self.over.unwrap_or(study.over);
         study.metrics = self.metrics.clone().unwrap_or(study.metrics);
-        study.metric_unit = match self.metric_unit {
-            None => study.metric_unit,
-            Some(UnitName::Seconds) => MetricUnit::Seconds,
-            Some(UnitName::PercentOfReport) => MetricUnit::OfReport,
-            Some(UnitName::PercentOfShown) => MetricUnit::OfShown,
-            Some(UnitName::PercentOfWall) => MetricUnit::OfWall,
-            Some(UnitName::SecondsOf720) => MetricUnit::Of720,
-        };
+        study.metric_unit = self.metric_unit.unwrap_or(study.metric_unit);
         study.log |= self.log;
         Ok(study)
     }

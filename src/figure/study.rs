@@ -113,27 +113,30 @@ pub enum Runs {
     Traced,
 }
 
-/// What losses are drawn over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr)]
+/// The horizontal axis of losses. The line that documents it is also its help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Over {
     /// Epochs.
+    #[strum(message = "Epochs")]
     #[default]
     Epochs,
     /// Steps, counted over the whole run.
+    #[strum(message = "Steps")]
     Steps,
-    /// The time spent in training.
-    #[strum(serialize = "Training time")]
+    /// Time spent in training.
+    #[strum(message = "Training time")]
     Time,
 }
 
 impl Over {
-    /// All of them.
+    /// All axes.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The name on screen.
     pub fn name(self) -> &'static str {
-        self.into()
+        self.get_message().unwrap_or_default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a session's runs say to the papers' claims.
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use super::claim::{Claim, Compare, Side, Test, claims};
 use crate::analysis::{
@@ -9,8 +10,9 @@ use crate::analysis::{
 use crate::plan::Filter;
 
 /// What runs say to a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Verdict {
     /// No cells of the session test it.
     Untested,
@@ -23,17 +25,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them.
+    /// All verdicts, in the order in which they are counted.
     pub const ALL: [Self; 4] = [Self::Holds, Self::Fails, Self::Undecided, Self::Untested];
 
     /// The name in files and on screen.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Fails => "fails",
-            Self::Undecided => "undecided",
-            Self::Untested => "untested",
-        }
+        self.into()
     }
 }
 

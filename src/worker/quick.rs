@@ -5,6 +5,7 @@
 //! collective.
 
 use multicard::analysis::{has_warmed_up, relative_half_width};
+use strum::VariantArray;
 
 use crate::parallel::Peers;
 use crate::report::Stop;
@@ -14,7 +15,7 @@ const BLOCK: u64 = 8;
 const BLOCK_SHARE: u64 = 8;
 
 /// The state from the end of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 enum Verdict {
     /// Steps are still warm-up.
     WarmUp,
@@ -22,10 +23,6 @@ enum Verdict {
     Steady,
     /// The run ends.
     Stop,
-}
-
-impl Verdict {
-    const ALL: [Self; 3] = [Self::WarmUp, Self::Steady, Self::Stop];
 }
 
 /// State of a quick run.
@@ -90,8 +87,8 @@ impl Quick {
         let found = match peers {
             // Nobody judged before the first block.
             Some(peers) if !judges && self.blocks > 0 => {
-                let said = peers.read(&format!("quick-{steps}"), Verdict::ALL.len())?;
-                Verdict::ALL[said]
+                let said = peers.read(&format!("quick-{steps}"), Verdict::VARIANTS.len())?;
+                Verdict::VARIANTS[said]
             }
             _ => self.next,
         };
@@ -104,7 +101,7 @@ impl Quick {
         if judges {
             self.next = self.judge();
             if let Some(peers) = peers {
-                let said = Verdict::ALL.iter().position(|verdict| *verdict == self.next).unwrap_or_default();
+                let said = Verdict::VARIANTS.iter().position(|verdict| *verdict == self.next).unwrap_or_default();
                 peers.say(&format!("quick-{}", self.end), said)?;
             }
         }

@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use eframe::egui::{Button, Id, Key, ProgressBar, Role, TextEdit, Ui, WidgetInfo};
+use eframe::egui::{Button, Id, Key, ProgressBar, Role, Ui, WidgetInfo};
 
 use super::CompareCommand;
 use crate::analysis::{MetricUnit, TRACE_METRICS};
-use crate::app::widgets::{check_ui, muted, named};
+use crate::app::widgets::{check_ui, muted, named, text_field};
 use crate::app::{Command, State};
 use crate::figure::Study;
 
 /// Draws the choice of metrics and of their unit.
 pub fn metrics_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
-    for unit in MetricUnit::ALL {
+    for &unit in MetricUnit::ALL {
         let chosen = study.metric_unit == unit;
         let label = ui.selectable_label(chosen, unit.name()).on_hover_text(unit.help());
         label.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("In {}", unit.name())));
@@ -59,7 +59,7 @@ pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         // Typed text is local state, kept in egui's memory.
         let id = Id::unique("compare-report");
         let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
-        let field = ui.add(TextEdit::singleline(&mut text).hint_text("Path of a report").desired_width(280.0));
+        let field = ui.add(text_field(&mut text, "Path of a report", 280.0));
         field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path of a report"));
         let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
         let ready = !text.trim().is_empty();

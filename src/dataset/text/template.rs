@@ -1,12 +1,14 @@
 //! Templates: the words around a row's columns, as TorchTune 0.5 has them.
 
 use serde_json::{Map, Value};
+use strum::IntoStaticStr;
 
 use super::rows::kind;
 use crate::plan::llm::Template;
 
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The speaker of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Role {
     System,
     User,
@@ -16,11 +18,7 @@ pub(super) enum Role {
 impl Role {
     /// The name that stands in the header of a message.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
+        self.into()
     }
 }
 

@@ -7,12 +7,13 @@ use harfrust::{Direction, Feature, FontRef, ShapeOptions, ShaperData, Tag, Unico
 use skrifa::instance::{LocationRef, Size};
 use skrifa::outline::{DrawSettings, OutlinePen};
 use skrifa::{GlyphId, MetadataProvider};
+use strum::VariantArray;
 
 use super::path::Segment;
 use crate::figure::style::Family;
 
-/// One typeface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A typeface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, VariantArray)]
 pub enum Face {
     /// Inter.
     Sans,
@@ -51,7 +52,7 @@ static SERIF_STRONG: OnceLock<Option<Loaded>> = OnceLock::new();
 
 impl Face {
     /// All faces.
-    pub const ALL: [Self; 4] = [Self::Sans, Self::SansStrong, Self::Serif, Self::SerifStrong];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The face of a family.
     pub fn of(family: Family, strong: bool) -> Self {
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn every_face_loads_measures_and_draws() {
-        for face in Face::ALL {
+        for &face in Face::ALL {
             assert!(face.measure("Epoch time (s)") > 4.0, "{face:?}");
             assert!(face.measure("AV") < face.measure("A") + face.measure("V"), "{face:?} has no kerning");
             let glyph = &face.set("g")[0];
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_a_face_lacks_is_replaced_and_text_keeps_its_length_in_letters() {
-        for face in Face::ALL {
+        for &face in Face::ALL {
             let text = face.settable("14\u{202f}981 → 漢\n×−µ");
             assert!(face.set(&text).iter().all(|glyph| glyph.id != 0), "{face:?}: {text}");
         }

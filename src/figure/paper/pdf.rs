@@ -20,7 +20,7 @@ use super::scene::{Colour, Item, Scene, Stroke, Text};
 pub(super) fn write(scene: &Scene, title: &str, about: &str, metadata: &str) -> Result<Vec<u8>, FigureError> {
     let failed = |what: &str| FigureError::NotWritten { format: "PDF", reason: what.to_owned() };
     let mut fonts = Vec::new();
-    for face in Face::ALL {
+    for &face in Face::ALL {
         fonts.push(Font::new(face.bytes().into(), 0).ok_or_else(|| failed("a typeface cannot be read"))?);
     }
     let mut document = Document::new();

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_cut_face_holds_its_letters_in_their_widths_and_little_else() {
-        for face in Face::ALL {
+        for &face in Face::ALL {
             let letters: BTreeSet<char> = "Epoch time (s)".chars().collect();
             let bytes = subset(face, &letters).unwrap();
             assert!(bytes.len() < 12_000, "{face:?}: {} bytes", bytes.len());

@@ -35,7 +35,7 @@ fn traced_runs_and_reports_are_left_out_of_bars_until_asked_and_compared_as_metr
     assert_eq!(cells(&state), 2);
     let mut harness = harness(state, [1280.0, 800.0]);
     harness.get_by_label_contains("elsewhere: CUDA memcpy Host-to-Device 4.00 s");
-    harness.get_by_label("In percent_of_shown").click();
+    harness.get_by_label("In % of shown").click();
     let commands = asked(&mut harness);
     assert_eq!(commands, [CompareCommand::MetricUnit(MetricUnit::OfShown)]);
     send(&mut harness.state_mut().state, commands[0].clone());
