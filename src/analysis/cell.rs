@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Measure, Recording, RunSummary, measure};
-use crate::plan::{Factor, Identity, Key, Level, Levels, Mode, WorkloadSpec, offered_levels};
+use crate::plan::{Factor, Identity, Key, Level, Levels, Mode, USUAL_STEP, WorkloadSpec, offered_levels};
 
 /// The key of the workload where it stands among factors.
 const WORKLOAD: &str = "workload";
@@ -109,6 +109,12 @@ impl<'a> Cell<'a> {
 /// A measure by its key: that of the first cell that has one, or a built-in one.
 pub fn measure_of<'a>(cells: &[Cell<'a>], key: &str) -> Option<&'a Measure> {
     cells.iter().find_map(|cell| cell.measure(key)).or_else(|| measure(key))
+}
+
+/// What the workloads of cells call a step; the usual word where they differ.
+pub fn step_of<'a>(cells: &[Cell<'a>]) -> &'a str {
+    let mut words = cells.iter().map(|cell| &*cell.workload.step);
+    words.next().filter(|first| words.all(|word| word == *first)).unwrap_or(USUAL_STEP)
 }
 
 /// What may differ between cells: a factor, the workload, the data set, the session, or the cell itself.

@@ -34,6 +34,7 @@ impl LiveState {
     /// The records of the session changed.
     pub fn records_changed(&mut self, records: &Records) {
         self.names = list::names(records);
+        self.step = list::step(records);
     }
 
     /// Whether smoothing is complete.

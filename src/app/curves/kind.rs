@@ -2,13 +2,14 @@
 
 use strum::{EnumIter, IntoStaticStr};
 
+use crate::figure::capitalised;
+
 /// A quantity, drawn in one panel; in the order of the panels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumIter, IntoStaticStr)]
 pub enum Kind {
     /// Loss of each batch.
     Loss,
     /// Duration of each step.
-    #[strum(serialize = "Step time")]
     StepTime,
     /// GPU memory in use by all processes.
     #[strum(serialize = "GPU memory")]
@@ -39,16 +40,18 @@ impl Kind {
     /// Quantities of the host.
     pub const OF_HOST: [Self; 2] = [Self::HostCpus, Self::HostMemory];
 
-    /// The name on screen.
-    pub fn name(self) -> &'static str {
-        self.into()
+    /// The name on screen, where workloads call a step `step`.
+    pub fn name(self, step: &str) -> String {
+        if self == Self::StepTime { format!("{} time", capitalised(step)) } else { <&str>::from(self).to_owned() }
     }
 
-    /// Its definition.
-    pub fn meaning(self) -> &'static str {
-        match self {
+    /// Its definition, where workloads call a step `step`.
+    pub fn meaning(self, step: &str) -> String {
+        let meaning = match self {
             Self::Loss => "The loss of each batch, before any loss scaling",
-            Self::StepTime => "Time from the end of one step to the end of the next, including waits for data",
+            Self::StepTime => {
+                return format!("Time from the end of one {step} to the end of the next, including waits for data");
+            }
             Self::Memory => "GPU memory in use by all processes (NVML)",
             Self::Power => "Power draw of the GPU (NVML)",
             Self::Busy => "Share of time with any kernel running (NVML utilisation): 100 % may still be little work",
@@ -56,7 +59,8 @@ impl Kind {
             Self::Temperature => "Temperature of the GPU (NVML)",
             Self::HostCpus => "CPUs kept busy by all processes on this machine",
             Self::HostMemory => "Memory of this machine in use by all processes",
-        }
+        };
+        meaning.to_owned()
     }
 
     /// How the curve of a whole run is combined from its ranks or GPUs.
@@ -120,8 +124,8 @@ pub enum XAxis {
 }
 
 impl XAxis {
-    /// The name on screen.
-    pub fn name(self) -> &'static str {
-        self.into()
+    /// The name on screen, where workloads call a step `step`.
+    pub fn name(self, step: &str) -> String {
+        if self == Self::Step { capitalised(step) } else { <&str>::from(self).to_owned() }
     }
 }

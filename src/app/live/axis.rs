@@ -3,6 +3,7 @@
 use egui_plot::{GridInput, GridMark};
 use jiff::tz::TimeZone;
 
+use super::scene::Scene;
 use crate::app::curves::XAxis;
 use crate::figure::{grouped, significant};
 
@@ -99,11 +100,11 @@ pub fn x_text(axis: XAxis, mark: GridMark) -> String {
 }
 
 /// Label of the cursor's position on the horizontal axis.
-pub fn place_text(axis: XAxis, x: f64, width: f64) -> String {
-    match axis {
+pub fn place_text(scene: &Scene, x: f64, width: f64) -> String {
+    match scene.axis {
         XAxis::Since => since_text(x, width / 1000.0),
         XAxis::Clock => clock_text(x, width / 1000.0),
-        XAxis::Step => format!("step {}", grouped(&format!("{x:.0}"))),
+        XAxis::Step => format!("{} {}", scene.step(), grouped(&format!("{x:.0}"))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The list of runs next to the plots: running ones first, drawn ones with colour and marker.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, Ui, WidgetInfo, vec2};
 
@@ -13,7 +14,7 @@ use crate::app::runs::Row;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, filter_error_ui, filter_field, muted, strong};
 use crate::figure::level_name;
-use crate::plan::{Facts, Filter, Key, Level, RunState};
+use crate::plan::{Facts, Filter, Key, Level, RunState, USUAL_STEP};
 
 /// Names that distinguish the runs of a session: the levels that differ, and the repeat.
 pub fn names(records: &Records) -> HashMap<String, String> {
@@ -42,6 +43,13 @@ pub fn names(records: &Records) -> HashMap<String, String> {
         parts.join(" · ")
     };
     records.runs.iter().map(|run| (run.run.clone(), name(run))).collect()
+}
+
+/// What the workloads of a session call a step; the usual word where they differ.
+pub fn step(records: &Records) -> Arc<str> {
+    let mut words = records.runs.iter().map(|run| &run.workload.step);
+    let word = words.next().filter(|first| words.all(|word| word == *first));
+    word.map_or_else(|| USUAL_STEP.into(), Arc::clone)
 }
 
 /// A run of the list.

@@ -17,7 +17,7 @@ pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         ui.horizontal(|ui| {
             ui.spacing_mut().item_spacing.x = GRID;
             for axis in XAxis::iter() {
-                if ui.selectable_label(live.x_axis == axis, axis.name()).clicked() {
+                if ui.selectable_label(live.x_axis == axis, axis.name(&live.step)).clicked() {
                     commands.push(LiveCommand::XAxis(axis));
                 }
             }
@@ -51,8 +51,8 @@ pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         ui.spacing_mut().item_spacing.x = 2.0 * GRID;
         for kind in Kind::iter() {
             let mut shown = !live.hidden.contains(&kind);
-            let response = check_ui(ui, &mut shown, kind.name()).on_hover_text(kind.meaning());
-            let name = format!("Panel {}", kind.name());
+            let response = check_ui(ui, &mut shown, kind.name(&live.step)).on_hover_text(kind.meaning(&live.step));
+            let name = format!("Panel {}", kind.name(&live.step));
             response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, shown, &name));
             if response.changed() {
                 commands.push(LiveCommand::Panel(kind, shown));

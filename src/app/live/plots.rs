@@ -97,12 +97,12 @@ fn times_ui(ui: &Ui, scene: &Scene, plots: Rect, top: f32) {
 
 /// One line per reason for empty panels.
 fn empty_lines(scene: &Scene, state: &State, empty: &[(Kind, Vec<Curve>)]) -> Vec<String> {
-    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for (kind, _) in empty {
         let reason = scene.why_empty(*kind, state);
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) => names.push(kind.name()),
-            None => reasons.push((reason, vec![kind.name()])),
+            Some((_, names)) => names.push(kind.name(scene.step())),
+            None => reasons.push((reason, vec![kind.name(scene.step())])),
         }
     }
     reasons.into_iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect()
@@ -174,7 +174,7 @@ impl Panel<'_> {
             }
             draw.cursor(plot_ui, &visuals, self.selecting, self.visible);
         });
-        let name = format!("{} over time", self.kind.name());
+        let name = format!("{} over time", self.kind.name(scene.step()));
         shown.response.widget_info(|| WidgetInfo::labeled(Role::Image, true, &name));
         interact(ui, scene, &shown.response, commands);
         shown.response.rect
@@ -183,7 +183,8 @@ impl Panel<'_> {
     fn title_ui(&self, ui: &mut Ui, scene: &Scene, unit: &str, is_cut: bool) {
         ui.horizontal(|ui| {
             let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
-            ui.label(strong(format!("{}{unit}", self.kind.name()))).on_hover_text(self.kind.meaning());
+            let title = strong(format!("{}{unit}", self.kind.name(scene.step())));
+            ui.label(title).on_hover_text(self.kind.meaning(scene.step()));
             ui.label(muted(ui, self.notes(scene, is_cut)).small());
         });
     }
@@ -199,7 +200,7 @@ impl Panel<'_> {
             notes.push(self.kind.whole().to_owned());
         }
         if is_cut {
-            notes.push("warm-up steps exceed the axis".to_owned());
+            notes.push(format!("warm-up {}s exceed the axis", scene.step()));
         }
         let factor = scene.smoothing();
         if factor > 0.0 {

@@ -37,7 +37,7 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
         return;
     }
     let width = scene.view.1 - scene.view.0;
-    let when = at.map_or_else(|| "newest".to_owned(), |x| format!("at {}", place_text(scene.axis, x, width)));
+    let when = at.map_or_else(|| "newest".to_owned(), |x| format!("at {}", place_text(scene, x, width)));
     let when = if scene.smoothing() > 0.0 { format!("{when}, smoothed") } else { when };
     let frame = Frame::new().inner_margin(Margin { top: PADDING as i8, ..Margin::ZERO });
     let height = LINE_HEIGHT * (2 + lines.len().min(MOST_LINES)) as f32 + 3.0 * PADDING + 2.0;
@@ -51,7 +51,7 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
             let column = ((room - NAME_WIDTH.0) / count).clamp(COLUMN_WIDTH.0, COLUMN_WIDTH.1);
             let name_width = (room - column * count).clamp(NAME_WIDTH.0, NAME_WIDTH.1);
             let widths = (name_width, column);
-            let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name().to_owned()).collect();
+            let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name(scene.step())).collect();
             row(ui, widths, |ui| drop(ui.label(strong(when))), &names, true);
             // The same units as in the panels above.
             let axes: Vec<YAxis> = panels.iter().map(|(kind, curves)| YAxis::new(*kind, curves, scene)).collect();

@@ -139,10 +139,10 @@ impl<'a> Scene<'a> {
     /// Why a panel has no curves.
     pub fn why_empty(&self, kind: Kind, state: &State) -> String {
         if self.axis == XAxis::Step && !Kind::OF_STEPS.contains(&kind) {
-            return "recorded by time, not by step".to_owned();
+            return format!("recorded by time, not by {}", self.step());
         }
         if Kind::OF_STEPS.contains(&kind) {
-            return "no step yet".to_owned();
+            return format!("no {} yet", self.step());
         }
         if Kind::OF_HOST.contains(&kind) {
             return "no sample yet".to_owned();
@@ -152,6 +152,11 @@ impl<'a> Scene<'a> {
         }
         let reason = state.node.as_ref().and_then(|node| node.no_gpu_reason.clone());
         reason.unwrap_or_else(|| "these runs use no GPU".to_owned())
+    }
+
+    /// What the session's workloads call a step.
+    pub fn step(&self) -> &'a str {
+        &self.live.step
     }
 
     /// Smoothing factor.

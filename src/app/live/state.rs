@@ -1,9 +1,11 @@
 //! The state of the Live screen and its commands.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::store::Shelf;
 use crate::app::curves::{Kind, XAxis};
+use crate::plan::USUAL_STEP;
 
 /// A command of the Live screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +51,8 @@ pub struct LiveState {
     pub(super) filter: String,
     /// Names that distinguish the runs of the session, by id.
     pub(super) names: HashMap<String, String>,
+    /// What the workloads of the session call a step.
+    pub(super) step: Arc<str>,
 }
 
 impl Default for LiveState {
@@ -64,6 +68,7 @@ impl Default for LiveState {
             view: None,
             filter: String::new(),
             names: HashMap::new(),
+            step: USUAL_STEP.into(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::arrange::name_of;
 use super::{Scene, shown_measure};
-use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, range};
+use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, capitalised, range, step_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::ratio::finished;
 use crate::figure::study::{CURVES, Over};
@@ -55,7 +55,7 @@ fn chart(scene: &Scene, key: &str) -> Chart {
         intervals: String::new(),
         x: match scene.study.over {
             Over::Epochs => Axis::new("Epoch", ""),
-            Over::Steps => Axis::new("Step", ""),
+            Over::Steps => Axis::new(capitalised(step_of(scene.cells)), ""),
             Over::Time => Axis::new("Training time", "s"),
         },
         y: Axis::new(name, unit),

@@ -3,7 +3,7 @@
 
 use super::Scene;
 use super::arrange::name_of;
-use crate::analysis::{Method, RunSummary, Value, measure_of, summarise, varying};
+use crate::analysis::{Method, RunSummary, Value, capitalised, step_of, summarise, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::ratio::finished;
 
@@ -18,8 +18,7 @@ fn of_run(run: &RunSummary) -> Option<[f64; 2]> {
 /// Two charts of the same parts.
 pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     let settings = varying(scene.cells);
-    // Iterations, where the workload calls a step so.
-    let step_time = measure_of(scene.cells, "step_time_s").map_or("", |measure| &measure.name);
+    let step = step_of(scene.cells);
     let mut categories = Vec::new();
     let mut series: Vec<Series> = ["Host waits for data", "All else"]
         .into_iter()
@@ -45,7 +44,7 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     }
     let chart = |geometry: Geometry, y: Axis| {
         Chart {
-        title: "Parts of a step".to_owned(),
+        title: format!("Parts of {step} time"),
         geometry,
         intervals: String::new(),
         x: Axis { categories: categories.clone(), ..Axis::default() },
@@ -58,5 +57,8 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
         ],
     }
     };
-    vec![chart(Geometry::Stacked, Axis::new(step_time, "s")), chart(Geometry::Percent, Axis::new("Share of step", "%"))]
+    vec![
+        chart(Geometry::Stacked, Axis::new(format!("{} time", capitalised(step)), "s")),
+        chart(Geometry::Percent, Axis::new(format!("Share of {step}"), "%")),
+    ]
 }
