@@ -22,7 +22,7 @@ use super::{
 };
 use crate::analysis::{fixture, summarise_run};
 use crate::plan::fixture::gpu_node;
-use crate::plan::{Gpu, Link, LinkKind, Node, NumaNode, RunState, Topology};
+use crate::plan::{Gpu, Link, LinkKind, Node, NumaNode, RunState, Topology, obtainable};
 use crate::protocol::{GpuSample, HostSample, Sample};
 use crate::store::StepRecord;
 
@@ -199,7 +199,11 @@ fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
         numa: (0..2).map(numa).collect(),
     };
     let disk = Disk { name: "Data", folder: "/data".into(), space: Some((400_000_000_000, 1 << 40)) };
-    let sets = vec![(Ok("/data/digits".into()), Some(55_000_000)), (Ok("/data/mnist".into()), None)];
+    let sets = obtainable().enumerate().map(|(place, (_, files))| {
+        let present = (place % 2 == 0).then_some(55_000_000);
+        (Ok(format!("/data/{}", files.key).into()), present)
+    });
+    let sets = sets.collect();
     state.machine.places = Some(Places { topology, sets, disks: vec![disk] });
     let mut sample = samples(4, 480.0).last().unwrap();
     sample.host =
