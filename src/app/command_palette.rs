@@ -1,8 +1,9 @@
 //! The command palette: every command by name, filtered by typing.
 
-use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea, TextEdit};
+use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea};
 use strum::IntoEnumIterator;
 
+use super::widgets::text_field;
 use super::{Command, PlanCommand, RunsCommand, Screen, State, Theme};
 
 /// All available commands, with their names.
@@ -60,7 +61,7 @@ pub fn command_palette_ui(context: &Context, state: &State, commands: &mut Vec<C
     let area = Modal::default_area(Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 80.0]);
     let modal = Modal::new(Id::unique("palette")).area(area).show(context, |ui| {
         ui.set_width(440.0);
-        let field = TextEdit::singleline(&mut query).hint_text("What do you want to do?").desired_width(f32::INFINITY);
+        let field = text_field(&mut query, "What do you want to do?", f32::INFINITY);
         let response = ui.add(field);
         response.request_focus();
         if response.changed() {

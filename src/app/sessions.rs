@@ -5,13 +5,13 @@ mod transfer;
 use std::path::{Path, PathBuf};
 
 use eframe::egui::{
-    Context, Id, Key, PopupCloseBehavior, TextEdit, Ui,
+    Context, Id, Key, PopupCloseBehavior, Ui,
     containers::menu::{MenuButton, MenuConfig},
 };
 use poll_promise::Promise;
 
 use super::theme::{GRID, palette};
-use super::widgets::{muted, strong};
+use super::widgets::{muted, strong, text_field};
 use super::{Command, Request, State};
 use crate::session::default_sessions_folder;
 
@@ -272,7 +272,7 @@ struct Typed {
 fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
     let memory = Id::unique(id);
     let mut text: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
-    let response = ui.add(TextEdit::singleline(&mut text).hint_text(hint).desired_width(230.0));
+    let response = ui.add(text_field(&mut text, hint, 230.0));
     response.widget_info(|| {
         let mut info = eframe::egui::WidgetInfo::labeled(eframe::egui::Role::TextInput, true, name);
         info.current_text_value = Some(text.clone());

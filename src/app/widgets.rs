@@ -1,8 +1,8 @@
 //! Widgets shared by several screens.
 
 use eframe::egui::{
-    Button, ComboBox, FontFamily, Frame, Id, Margin, Response, RichText, Role, Stroke, TextEdit, TextWrapMode, Ui,
-    Widget as _, WidgetInfo,
+    Align2, Button, ComboBox, FontFamily, Frame, Id, Margin, Response, RichText, Role, Stroke, TextEdit, TextWrapMode,
+    Ui, Widget as _, WidgetInfo,
 };
 
 use super::theme::{GRID, STRONG, palette};
@@ -115,6 +115,11 @@ fn styled(ui: &mut Ui, on: bool, enabled: bool, draw: impl FnOnce(&mut Ui) -> Re
     response
 }
 
+/// A text field of one line. Its text and its hint stand in the middle of its height, in menus too.
+pub fn text_field<'t>(text: &'t mut String, hint: impl Into<String>, width: f32) -> TextEdit<'t> {
+    TextEdit::singleline(text).hint_text(hint.into()).desired_width(width).align(Align2::LEFT_CENTER)
+}
+
 /// Tooltip of the filter field.
 const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=, >, >=. Join them with and, or, not and \
                            parentheses; side by side means and, several values of one key mean one of them. Key: /";
@@ -123,7 +128,7 @@ const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=,
 pub fn filter_field(ui: &mut Ui, id: Id, name: &str, hint: &str, text: &str, width: f32) -> Option<String> {
     let wrong = Filter::typed(text).is_err().then(|| palette(ui.visuals()).bad);
     let mut text = text.to_owned();
-    let field = TextEdit::singleline(&mut text).id(id).hint_text(hint).desired_width(width).text_color_opt(wrong);
+    let field = text_field(&mut text, hint, width).id(id).text_color_opt(wrong);
     let response = ui.add(field).on_hover_text(FILTER_HELP);
     response.widget_info(|| {
         let mut info = WidgetInfo::labeled(Role::TextInput, true, name);

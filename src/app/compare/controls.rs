@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Button, DragValue, Id, Key, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+    Button, DragValue, Id, Key, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
 };
 
@@ -16,7 +16,7 @@ use crate::analysis::{CellKey, Setting};
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
-    card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, muted, named, strong,
+    card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, muted, named, strong, text_field,
 };
 use crate::app::{Command, State};
 use crate::figure::{Form, Look, Over, Place, Runs, SettingLevels, Study, level_name};
@@ -92,7 +92,7 @@ pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         // Typed text is local state, kept in egui's memory.
         let id = Id::unique("compare-folder");
         let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
-        let field = ui.add(TextEdit::singleline(&mut text).hint_text("Folder of a session").desired_width(260.0));
+        let field = ui.add(text_field(&mut text, "Folder of a session", 260.0));
         field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Folder of a session"));
         let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
         let folder = typed_path(&text);
@@ -184,7 +184,7 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
             measure_ui(ui, study, picture, commands);
         }
         if study.form == Form::Loss {
-            choice_ui(ui, "Over", study.over.name(), 112.0, |ui| {
+            choice_ui(ui, "Over", study.over.name(), |ui| {
                 for &over in Over::ALL {
                     if ui.selectable_label(study.over == over, over.name()).clicked() {
                         commands.push(Command::Compare(CompareCommand::Over(over)));
@@ -286,7 +286,7 @@ fn place_ui(
         let setting = &levels.setting;
         (Place::Setting(setting.key.clone()), setting.name.to_string())
     }));
-    choice_ui(ui, name, used, 108.0, |ui| {
+    choice_ui(ui, name, used, |ui| {
         for (place, text) in options {
             if ui.selectable_label(*chosen == place, text).clicked() {
                 commands.push(Command::Compare(command(place)));
@@ -302,7 +302,7 @@ fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<
     let is_loss = study.form == Form::Loss;
     let all = "losses and accuracy".to_owned();
     let now = if is_loss && study.measure.is_none() { all.clone() } else { name(study.shown_measure()) };
-    choice_ui(ui, if is_loss { "Shows" } else { "Measure" }, &now, 148.0, |ui| {
+    choice_ui(ui, if is_loss { "Shows" } else { "Measure" }, &now, |ui| {
         let none = (None, &all);
         let named = measures.iter().map(|(key, name)| (Some(key.clone()), name));
         for (key, name) in is_loss.then_some(none).into_iter().chain(named) {
@@ -317,9 +317,7 @@ fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<
 fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let now = picture.comparison.baseline.as_ref();
     let text = now.map_or("none", |(_, name)| name);
-    // Names differ at their ends; the arrow takes the rest of the width.
-    let width = (text_width(ui, text) + 40.0).clamp(168.0, 340.0);
-    choice_ui(ui, "Baseline", text, width, |ui| {
+    choice_ui(ui, "Baseline", text, |ui| {
         let mut offer = |ui: &mut Ui, cell: Option<&CellKey>, chosen: bool, name: &str| {
             if ui.selectable_label(chosen, name).clicked() {
                 commands.push(Command::Compare(CompareCommand::Baseline(cell.cloned())));
@@ -384,8 +382,10 @@ fn limit_ui(
     });
 }
 
-/// Draws a drop-down list with its name before it.
-fn choice_ui(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
+/// Draws a drop-down list with its name before it, as wide as what is chosen: names differ at their ends.
+fn choice_ui(ui: &mut Ui, name: &str, now: &str, content: impl FnOnce(&mut Ui)) {
+    // The arrow takes the rest of the width.
+    let width = (text_width(ui, now) + 36.0).clamp(72.0, 340.0);
     let whole = text_width(ui, name) + 4.0 + width;
     together_ui(ui, whole, |ui| {
         ui.label(muted(ui, name));

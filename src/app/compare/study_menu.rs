@@ -1,13 +1,13 @@
 //! The Study menu: built-in studies and those of the session, to choose, save and delete.
 
 use eframe::egui::{
-    Button, Id, Key, PopupCloseBehavior, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+    Button, Id, Key, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
 };
 
 use super::{CompareCommand, CompareState};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{fields_on_cards, muted, named};
+use crate::app::widgets::{fields_on_cards, muted, named, text_field};
 use crate::app::{Command, Request, Screen, State};
 use crate::figure::{SavedStudy, Study, find_study, presets, refused_name};
 
@@ -140,7 +140,7 @@ fn save_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let is_known = state.records.studies.iter().any(|saved| saved.name == name.trim());
     let refused = refused_name(&name).filter(|_| !name.is_empty());
     ui.horizontal(|ui| {
-        let field = TextEdit::singleline(&mut name).hint_text("Save what is shown as …").desired_width(200.0);
+        let field = text_field(&mut name, "Save what is shown as …", 200.0);
         let field = ui.add_enabled(cannot.is_none(), field);
         field.widget_info(|| WidgetInfo::labeled(Role::TextInput, cannot.is_none(), "Name of the study"));
         let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));

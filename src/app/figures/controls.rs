@@ -1,12 +1,13 @@
 //! Controls of the Figures screen: preset, cells, style, export.
 
-use eframe::egui::{DragValue, Grid, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use eframe::egui::{DragValue, Grid, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::{FiguresCommand, filter_id};
 use crate::analysis::Key;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{
     card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, main_button, muted, named, strong,
+    text_field,
 };
 use crate::app::{Command, State};
 use crate::figure::paper::{Family, Palette, Style, Width};
@@ -153,7 +154,7 @@ fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let figures = &state.figures;
     let suggestion = state.suggested_figure().display().to_string();
     let mut text = figures.path.clone();
-    let field = ui.add(TextEdit::singleline(&mut text).hint_text(&suggestion).desired_width(224.0));
+    let field = ui.add(text_field(&mut text, &suggestion, 224.0));
     let hint = format!("A file that ends in .pdf, .svg or .png. Default: {suggestion}");
     field.on_hover_text(hint).widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "File to export to"));
     if text != figures.path {

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{
-    CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, TextEdit, Ui, Widget as _, WidgetInfo,
-};
+use eframe::egui::{CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, Ui, Widget as _, WidgetInfo};
 
 use super::PlanCommand;
 use crate::analysis::repeats_remark;
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{card, muted, radio_ui, tick_ui};
+use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
 use crate::app::{Command, State};
 use crate::plan::{Capture, Domain, Level, Mode, Order, Plan, Tracing, workloads};
 
@@ -296,7 +294,7 @@ fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>>
 fn text_ui(ui: &mut Ui, name: &str, now: &str, width: f32, hint: &str) -> (Response, Option<String>) {
     let id = Id::unique(("text of the plan", name));
     let mut text = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| now.to_owned());
-    let field = ui.add(TextEdit::singleline(&mut text).id(id).hint_text(hint).desired_width(width));
+    let field = ui.add(text_field(&mut text, hint, width).id(id));
     if field.has_focus() {
         ui.data_mut(|data| data.insert_temp(id, text));
         return (field, None);

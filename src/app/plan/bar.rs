@@ -1,12 +1,12 @@
 //! The line above the cards: the plan's name, other plans, undo and redo, and the question for a path.
 
-use eframe::egui::{Id, Key, Response, Role, TextEdit, Ui, WidgetInfo};
+use eframe::egui::{Id, Key, Response, Role, Ui, WidgetInfo};
 
 use super::PlanCommand;
 use super::files::{Purpose, Question, typed_path};
 use super::start::STARTING_PLANS;
 use crate::app::theme::GRID;
-use crate::app::widgets::{card, muted};
+use crate::app::widgets::{card, muted, text_field};
 use crate::app::{Command, State};
 
 /// Draws the line.
@@ -97,7 +97,7 @@ fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
         });
         ui.horizontal(|ui| {
             let width = (ui.available_width() - 210.0).max(120.0);
-            let field = ui.add(TextEdit::singleline(&mut text).id(id).desired_width(width));
+            let field = ui.add(text_field(&mut text, "", width).id(id));
             field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path of the plan"));
             let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
             let pressed = ui.add_enabled(path.is_some(), eframe::egui::Button::new(verb)).clicked();

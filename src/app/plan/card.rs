@@ -1,15 +1,15 @@
 //! The cards of the factors: levels to tick, help, and findings of the papers.
 
 use eframe::egui::{
-    Align, Button, CollapsingHeader, Color32, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role, Stroke,
-    TextEdit, Ui, WidgetInfo,
+    Align, Button, CollapsingHeader, Color32, CursorIcon, Id, Key, Layout, Popup, Response, RichText, Role, Stroke, Ui,
+    WidgetInfo,
 };
 
 use super::PlanCommand;
 use super::edit::{offered, typed_levels};
 use super::grid::grid_ui;
 use crate::app::theme::{GRID, SMALL, palette};
-use crate::app::widgets::{muted, strong, tick_ui};
+use crate::app::widgets::{muted, strong, text_field, tick_ui};
 use crate::app::{Command, State};
 use crate::figure::grouped;
 use crate::plan::{Domain, Factor, Level};
@@ -151,7 +151,7 @@ fn add_ui(ui: &mut Ui, factor: &Factor, commands: &mut Vec<Command>) {
     let id = typed_id(factor);
     // Typed text is local state, kept in egui's memory until it is applied.
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
-    let field = TextEdit::singleline(&mut text).id(id).hint_text("add …").desired_width(60.0);
+    let field = text_field(&mut text, "add …", 60.0).id(id);
     let response: Response = ui.add(field).on_hover_text("Other numbers, separated by commas; Enter adds them");
     response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("Add to {}", factor.name)));
     if response.lost_focus() {
