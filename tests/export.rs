@@ -3,45 +3,22 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use flate2::read::GzDecoder;
 use multicard::plan::{Data, Key, Level, Levels, Mode, RunState};
 use multicard::store::{Decision, Store};
 use multicard::telemetry::read_node;
 use tempfile::TempDir;
 
+mod seeded;
+
+use seeded::{command, golden, succeed};
+
 const TABLES: [&str; 6] = ["runs", "steps", "epochs", "samples", "evidence", "environment"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn multicard(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.env("HOME", home).env_remove("XDG_DATA_HOME").env_remove("XDG_STATE_HOME").env_remove("MULTICARD_INDEX");
-    command
-}
-
-fn succeed(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output
-}
-
-/// A session that is kept in `tests/golden/sessions`.
-fn golden(folder: &Path, name: &str) -> PathBuf {
-    let kept = root().join("tests/golden/sessions");
-    let (mut archive, session) = (kept.join(format!("{name}.zip")), folder.join(name));
-    if !archive.exists() {
-        let file = fs::File::open(kept.join(format!("{name}.zip.gz"))).unwrap();
-        archive = folder.join("archive.zip");
-        std::io::copy(&mut BufReader::new(GzDecoder::new(file)), &mut fs::File::create(&archive).unwrap()).unwrap();
-    }
-    succeed(multicard(folder).args(["session", "import"]).arg(archive).arg("--session").arg(&session));
-    session
 }
 
 /// A session with what exports must bear: text that looks like a formula, losses that are no numbers, readings of steps, levels of
@@ -113,7 +90,7 @@ fn export(folder: &Path, session: &Path) -> PathBuf {
     for table in TABLES {
         for ending in ["csv", "parquet"] {
             let file = out.join(format!("{table}.{ending}"));
-            succeed(multicard(folder).arg("export").arg(session).args(["--what", table, "--output"]).arg(file));
+            succeed(command(folder).arg("export").arg(session).args(["--what", table, "--output"]).arg(file));
         }
     }
     out
@@ -143,7 +120,7 @@ fn tables_have_typed_columns_safe_text_and_a_row_for_a_run_that_never_started() 
     let folder = TempDir::new().unwrap();
     let session = odd(folder.path());
     let export = |arguments: &[&str]| {
-        let output = succeed(multicard(folder.path()).arg("export").arg(&session).args(arguments));
+        let output = succeed(command(folder.path()).arg("export").arg(&session).args(arguments));
         String::from_utf8(output.stdout).unwrap()
     };
     let runs = export(&["--what", "runs"]);
@@ -168,7 +145,7 @@ fn a_wrong_filter_or_folder_leaves_no_file_and_says_what_is_wrong() {
     let folder = TempDir::new().unwrap();
     let session = odd(folder.path());
     let said = |arguments: &[&str]| {
-        let mut command = multicard(folder.path());
+        let mut command = command(folder.path());
         let output = command.current_dir(folder.path()).arg("export").arg(&session).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
@@ -217,7 +194,7 @@ fn a_regression_between_sessions_has_its_exit_code_and_verdicts() {
     let before = golden(folder.path(), "repeats");
     let after = slowed(folder.path(), &before, 1.25);
     let diff = |before: &Path, after: &Path, arguments: &[&str]| {
-        let mut command = multicard(folder.path());
+        let mut command = command(folder.path());
         let output = command.arg("diff").arg(before).arg(after).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };
@@ -240,7 +217,7 @@ fn old_sessions_say_what_they_did_not_record() {
     let folder = TempDir::new().unwrap();
     let session = golden(folder.path(), "gpu");
     let said = |arguments: &[&str]| {
-        let output = succeed(multicard(folder.path()).args(arguments).arg(&session));
+        let output = succeed(command(folder.path()).args(arguments).arg(&session));
         String::from_utf8(output.stdout).unwrap()
     };
     let shown = said(&["session", "show"]);
@@ -259,7 +236,7 @@ fn old_sessions_say_what_they_did_not_record() {
 fn energy_of_steady_steps_is_told_for_each_image_of_runs_on_gpus_alone() {
     let folder = TempDir::new().unwrap();
     let table = |session: &Path| {
-        let mut command = multicard(folder.path());
+        let mut command = command(folder.path());
         let output = succeed(command.arg("table").arg(session).args(["--preset", "energy", "--format", "json"]));
         serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
     };

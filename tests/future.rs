@@ -1,12 +1,14 @@
 //! A session that a later version wrote: what this one does not know is called so, and everything is shown.
 #![allow(clippy::unwrap_used)]
 
-use std::process::{Command, Output};
-
 use multicard::plan::{Data, Key, Level, Levels, Mode, RunState, image};
 use multicard::store::{Decision, Store};
 use multicard::telemetry::read_node;
 use tempfile::TempDir;
+
+mod seeded;
+
+use seeded::{multicard, text};
 
 /// A run of a workload that finished; `changed` are its levels beside the defaults.
 fn finished(store: &Store, run: &str, workload: &str, changed: &[(&str, Level)]) {
@@ -53,27 +55,21 @@ fn session() -> TempDir {
     folder
 }
 
-fn multicard(folder: &TempDir, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.env("HOME", folder.path()).env_remove("XDG_DATA_HOME").env_remove("XDG_STATE_HOME");
-    command.args(arguments).output().unwrap()
-}
-
 #[test]
 fn factors_levels_and_workloads_of_a_later_version_are_shown_as_unknown_and_hide_nothing() {
     let folder = session();
     let session = folder.path().join("session");
-    let output = multicard(&folder, &["table", session.to_str().unwrap()]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = multicard(folder.path(), &["table", session.to_str().unwrap()]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
     for part in ["unknown factor sparsity", "2:4", "fp4", "unknown factor frames", "video", "Workload"] {
-        assert!(text.contains(part), "{part} is missing in\n{text}");
+        assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
-    let rows = text.lines().filter(|line| line.starts_with('|')).count();
-    assert_eq!(rows, 2 + 4, "{text}");
+    let rows = shown.lines().filter(|line| line.starts_with('|')).count();
+    assert_eq!(rows, 2 + 4, "{shown}");
     let figure = folder.path().join("times.svg");
-    let output = multicard(&folder, &["figure", session.to_str().unwrap(), "--out", figure.to_str().unwrap()]);
-    assert_ne!(output.status.code(), Some(101), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = multicard(folder.path(), &["figure", session.to_str().unwrap(), "--out", figure.to_str().unwrap()]);
+    assert_ne!(output.status.code(), Some(101), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -85,7 +81,7 @@ fn a_session_of_a_later_version_is_rebuilt_from_its_journal() {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
-    let output = multicard(&folder, &["table", session.to_str().unwrap()]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("unknown factor sparsity") && text.contains("video"), "{text}");
+    let output = multicard(folder.path(), &["table", session.to_str().unwrap()]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("unknown factor sparsity") && shown.contains("video"), "{shown}");
 }

@@ -1,25 +1,26 @@
 //! Sessions and figures that version 0.1 wrote, kept in `tests/golden/sessions`: they open in every later version, their numbers
 //! stay what they were bit for bit, and resuming them runs nothing anew. Words may change; what is compared is numbers and
 //! structure. Since 0.1 these are defined anew, and `src/analysis` has its own golden numbers for them: intervals of six and more
-//! repeats (0.1: bootstrap), ratios of several repeats (0.1: of their medians), the table and the points of `effects`; Figure 9 of
-//! 2505.22905 shows the paper's layout alone. Tables may have more columns.
+//! repeats (0.1: bootstrap), ratios of several repeats (0.1: of their medians), the table and the points of `effects`. Tables
+//! may have more columns.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-use flate2::read::GzDecoder;
 use multicard::store::{Decision, Reader, Store};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod seeded;
 #[cfg(feature = "torch")]
 mod training;
+
+use seeded::{command, gunzip, succeed};
 
 /// Columns whose values are ratios of two cells.
 const RATIOS: [&str; 5] = ["speedup", "ratio", "speedup_over_1_gpu", "speedup_over_fp64", "speedup_over_pageable"];
@@ -28,10 +29,6 @@ const MOST_SHOWN: usize = 12;
 
 fn golden_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sessions")
-}
-
-fn gunzip(file: &Path) -> BufReader<GzDecoder<fs::File>> {
-    BufReader::new(GzDecoder::new(fs::File::open(file).unwrap()))
 }
 
 /// The names of the archives.
@@ -54,14 +51,7 @@ struct Golden {
 impl Golden {
     fn import(name: &str) -> Self {
         let folder = TempDir::new().unwrap();
-        let session = folder.path().join(name);
-        let mut archive = golden_folder().join(format!("{name}.zip"));
-        if !archive.exists() {
-            let compressed = golden_folder().join(format!("{name}.zip.gz"));
-            archive = folder.path().join("archive.zip");
-            std::io::copy(&mut gunzip(&compressed), &mut fs::File::create(&archive).unwrap()).unwrap();
-        }
-        succeed(multicard(&folder).args(["session", "import"]).arg(archive).arg("--session").arg(&session));
+        let session = seeded::golden(folder.path(), name);
         let expected = gunzip(&golden_folder().join(format!("{name}.json.gz")));
         let expected = serde_json::from_reader(expected).unwrap();
         Self { folder, session, expected }
@@ -83,24 +73,28 @@ impl Golden {
 
     /// What this version says of it to the same arguments; nothing where there is nothing to draw.
     fn said(&self, arguments: &[&str]) -> Result<Value, String> {
-        let (command, rest) = arguments.split_first().unwrap();
-        let mut asked = multicard(&self.folder);
-        asked.arg(command).arg(&self.session).args(rest);
-        if let Some(drawn) = drawn_by_0_1(rest).filter(|_| *command == "figure" && !rest.contains(&"--measure")) {
+        let (asked_for, rest) = arguments.split_first().unwrap();
+        let mut asked = command(self.folder.path());
+        asked.arg(asked_for).arg(&self.session).args(rest);
+        if let Some(drawn) = drawn_by_0_1(rest).filter(|_| *asked_for == "figure" && !rest.contains(&"--measure")) {
             asked.args(["--measure", drawn]);
         }
+        // 0.1 showed both layouts, in an order of its own choice; the preset now shows that of the paper alone, in the paper's order.
+        if rest.contains(&"2505.22905/fig-9") {
+            asked.args(["--filter", "", "--rows", "auto", "--columns", "auto", "--colour", "auto"]);
+        }
         let file = self.folder.path().join("figure.svg");
-        if *command == "table" {
+        if *asked_for == "table" {
             asked.args(["--format", "json"]);
         } else {
             asked.arg("--out").arg(&file);
         }
         let output = asked.output().unwrap();
         match output.status.code() {
-            Some(0) if *command == "table" => Ok(serde_json::json!({ "table": json(&output.stdout) })),
-            Some(0) => {
-                Ok(json(&succeed(multicard(&self.folder).arg("figure").arg(&file).args(["--format", "json"])).stdout))
-            }
+            Some(0) if *asked_for == "table" => Ok(serde_json::json!({ "table": json(&output.stdout) })),
+            Some(0) => Ok(json(
+                &succeed(command(self.folder.path()).arg("figure").arg(&file).args(["--format", "json"])).stdout,
+            )),
             Some(2) => Ok(Value::Null),
             _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
@@ -116,20 +110,6 @@ fn drawn_by_0_1(arguments: &[&str]) -> Option<&'static str> {
         | "2505.22905/fig-9" => Some("total_time_s"),
         _ => None,
     }
-}
-
-/// The command line, away from the sessions and the worker of whoever runs the test.
-fn multicard(home: &TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.env("HOME", home.path()).env_remove("XDG_DATA_HOME").env_remove("XDG_STATE_HOME");
-    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env_remove("MULTICARD_INDEX");
-    command
-}
-
-fn succeed(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output
 }
 
 fn json(bytes: &[u8]) -> Value {
@@ -314,10 +294,6 @@ fn every_number_of_every_table_and_figure_is_what_it_was() {
         for expected in said {
             let arguments: Vec<&str> =
                 expected["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
-            // 0.1 drew both layouts, the paper and the preset draw nhwc: the same numbers are compared under fig-6, which has no filter.
-            if arguments.contains(&"2505.22905/fig-9") {
-                continue;
-            }
             // A word is another in another figure: an axis may show epochs or levels.
             comparison.words.clear();
             match golden.said(&arguments) {
@@ -336,7 +312,7 @@ fn every_run_is_listed_as_it_was_also_when_the_index_is_made_anew() {
         let [expected, found] = golden.runs();
         assert_eq!(expected, found, "{name}");
         assert!(!expected.is_empty(), "{name}");
-        succeed(multicard(&golden.folder).args(["session", "rebuild"]).arg(&golden.session));
+        succeed(command(golden.folder.path()).args(["session", "rebuild"]).arg(&golden.session));
         let [expected, found] = golden.runs();
         assert_eq!(expected, found, "{name}, rebuilt");
         let arguments = ["table", "--preset", "times", "--traced"];
@@ -367,7 +343,7 @@ fn a_figures_file_opens_and_is_made_again_from_its_session() {
     let made_again = golden.said(&["figure", "--preset", "times"]).unwrap();
     for ending in ["svg", "png"] {
         let file = golden_folder().join(format!("times.{ending}"));
-        let opened = succeed(multicard(&golden.folder).arg("figure").arg(&file).args(["--format", "json"]));
+        let opened = succeed(command(golden.folder.path()).arg("figure").arg(&file).args(["--format", "json"]));
         let opened = json(&opened.stdout);
         assert_eq!(opened["table"]["rows"].as_array().unwrap().len(), 4, "{ending}");
         assert_eq!(opened["sessions"][0]["session"], "cells");
@@ -411,14 +387,14 @@ fn a_study_that_names_what_is_gone_says_so_and_shows_everything_else() {
     store.decide(Decision::StudySaved { name: "later".to_owned(), study: later }).unwrap();
     store.flush().unwrap();
     drop(store);
-    let shown = succeed(multicard(&golden.folder).args(["table", session, "--study", "gone"]));
+    let shown = succeed(command(golden.folder.path()).args(["table", session, "--study", "gone"]));
     let shown = String::from_utf8(shown.stdout).unwrap();
     for part in ["tokens_per_s", "perplexity", "rows = experts", "filter: no cell has experts", "fp4", "0123abcd"] {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
     assert_eq!(shown.lines().filter(|line| line.starts_with('|')).count(), 2 + 2, "{shown}");
     let report = golden.folder.path().join("report");
-    succeed(multicard(&golden.folder).args(["report", session, "--out"]).arg(&report));
+    succeed(command(golden.folder.path()).args(["report", session, "--out"]).arg(&report));
     let readme = fs::read_to_string(report.join("README.md")).unwrap();
     assert!(readme.contains("The saved study \"later\" cannot be read: ") && readme.contains("## memory"), "{readme}");
 }
@@ -427,7 +403,7 @@ fn a_study_that_names_what_is_gone_says_so_and_shows_everything_else() {
 fn a_study_is_saved_listed_shown_and_deleted() {
     let golden = Golden::import("cells");
     let session = golden.session.to_str().unwrap();
-    let said = |arguments: &[&str]| succeed(multicard(&golden.folder).args(arguments)).stdout;
+    let said = |arguments: &[&str]| succeed(command(golden.folder.path()).args(arguments)).stdout;
     let asked = ["--preset", "times", "--filter", "layout=nhwc", "--baseline", "precision=fp64,layout=nhwc"];
     said(&[&["study", session, "--save", "channels last"], &asked[..]].concat());
     let lists = json(&said(&["study", session, "--format", "json"]));
@@ -439,7 +415,7 @@ fn a_study_is_saved_listed_shown_and_deleted() {
     let shown = json(&said(&["table", session, "--study", "channels last", "--format", "json"]));
     let direct = json(&said(&[&["table", session, "--format", "json"], &asked[..]].concat()));
     assert_eq!((&shown["rows"], shown["rows"].as_array().unwrap().len()), (&direct["rows"], 2));
-    succeed(multicard(&golden.folder).args(["session", "rebuild", session]));
+    succeed(command(golden.folder.path()).args(["session", "rebuild", session]));
     assert!(String::from_utf8(said(&["study", session])).unwrap().contains("| channels last | session | bars |"));
     // A report holds it too; `--study` takes saved and built-in ones alike.
     let report = golden.folder.path().join("report");
@@ -457,16 +433,16 @@ fn a_study_is_saved_listed_shown_and_deleted() {
         (["--measure", "step_tine_s"], "unknown measure \"step_tine_s\"; did you mean \"step_time_s\"?"),
         (["--measure", "tokens"], "unknown measure \"tokens\"; there are step_time_s, "),
     ] {
-        let refused = multicard(&golden.folder).args(["table", session]).args(arguments).output().unwrap();
+        let refused = command(golden.folder.path()).args(["table", session]).args(arguments).output().unwrap();
         let error = String::from_utf8(refused.stderr).unwrap();
         assert_eq!(refused.status.code(), Some(2), "{error}");
         assert!(error.contains(part), "{error}");
     }
     said(&["study", session, "--delete", "channels last"]);
-    let refused = multicard(&golden.folder).args(["table", session, "--study", "channels last"]).output().unwrap();
+    let refused = command(golden.folder.path()).args(["table", session, "--study", "channels last"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown study"), "{refused:?}");
-    let taken = multicard(&golden.folder).args(["study", session, "--save", "times"]).output().unwrap();
+    let taken = command(golden.folder.path()).args(["study", session, "--save", "times"]).output().unwrap();
     assert_eq!(taken.status.code(), Some(2), "{taken:?}");
 }
 

@@ -403,6 +403,33 @@ fn another_user_can_neither_read_nor_write_where_ranks_meet() {
     agrees(&run, 2);
 }
 
+/// The local addresses of a process's sockets, as the kernel lists them, and whether each one listens.
+fn sockets(pid: Pid) -> Vec<(String, bool)> {
+    let process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+    let descriptors = fs::read_dir(process.join("fd")).unwrap().flatten();
+    let targets = descriptors.filter_map(|file| fs::read_link(file.path()).ok()?.into_os_string().into_string().ok());
+    let inodes = targets.filter_map(|target| Some(target.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()));
+    let inodes: Vec<String> = inodes.collect();
+    let lists = ["net/tcp", "net/tcp6", "net/udp", "net/udp6"];
+    let text = lists.map(|list| fs::read_to_string(process.join(list)).unwrap_or_default()).join("\n");
+    let fields = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let own = fields.filter(|fields| fields.get(9).is_some_and(|inode| inodes.iter().any(|own| own == inode)));
+    own.map(|fields| (fields[1].split(':').next().unwrap().to_owned(), fields[3] == "0A")).collect()
+}
+
+#[test]
+fn ranks_listen_and_connect_on_the_loopback_interface_alone() {
+    let run = Run::start("ddp-ds", 2, &[ENDLESS], &[]);
+    for rank in 0..2 {
+        let sockets = sockets(run.training(rank));
+        // 127.0.0.1, and the same within IPv6.
+        let loopback = ["0100007F", "0000000000000000FFFF00000100007F"];
+        assert!(sockets.iter().all(|(address, _)| loopback.contains(&&**address)), "rank {rank}: {sockets:?}");
+        assert!(sockets.iter().any(|(_, listens)| *listens), "gloo of rank {rank} listens nowhere: {sockets:?}");
+        assert!(sockets.iter().any(|(_, listens)| !listens), "rank {rank} has no connection: {sockets:?}");
+    }
+}
+
 #[test]
 fn a_rank_that_hangs_ends_its_group_and_is_the_reason() {
     for strategy in ["ddp-ds", "fsdp"] {

@@ -1,10 +1,13 @@
-//! The session in `tests/seeds`, which was trained on two CPUs, in folders that tests may change.
+//! Kept sessions in folders that tests may change: the one in `tests/seeds`, which was trained on two CPUs, and those in
+//! `tests/golden/sessions`. The command line that reads them.
 #![allow(dead_code, reason = "each test is a crate of its own and uses what it needs")]
 
 use std::fs;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use flate2::read::GzDecoder;
 use multicard::store::{Reader, RunRecord};
 use tempfile::TempDir;
 
@@ -49,11 +52,30 @@ pub fn records(session: &Path) -> Vec<RunRecord> {
     runs.iter().map(|record| reader.run(&record.run).unwrap().unwrap()).collect()
 }
 
-/// The command line, with a home of its own.
+/// Imports a session of `tests/golden/sessions` into a folder.
+pub fn golden(folder: &Path, name: &str) -> PathBuf {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sessions");
+    let (mut archive, session) = (kept.join(format!("{name}.zip")), folder.join(name));
+    if !archive.exists() {
+        archive = folder.join("archive.zip");
+        std::io::copy(&mut gunzip(&kept.join(format!("{name}.zip.gz"))), &mut fs::File::create(&archive).unwrap())
+            .unwrap();
+    }
+    succeed(command(folder).args(["session", "import"]).arg(archive).arg("--session").arg(&session));
+    session
+}
+
+/// A compressed file of `tests/golden`.
+pub fn gunzip(file: &Path) -> BufReader<GzDecoder<fs::File>> {
+    BufReader::new(GzDecoder::new(fs::File::open(file).unwrap()))
+}
+
+/// Runs the command line with a home of its own.
 pub fn multicard(home: &Path, arguments: &[&str]) -> Output {
     command(home).args(arguments).output().unwrap()
 }
 
+/// The command line, away from the sessions, the index and the display of whoever runs the test.
 pub fn command(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
     at_home(&mut command, home);
@@ -62,6 +84,16 @@ pub fn command(home: &Path) -> Command {
 
 pub fn at_home(command: &mut Command, home: &Path) {
     command.env("HOME", home).env("XDG_STATE_HOME", home.join("state")).env("XDG_DATA_HOME", home.join("data"));
+    for variable in ["DISPLAY", "WAYLAND_DISPLAY", "MULTICARD_INDEX"] {
+        command.env_remove(variable);
+    }
+}
+
+/// The output of a command, which must succeed.
+pub fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    output
 }
 
 pub fn text(bytes: &[u8]) -> String {
