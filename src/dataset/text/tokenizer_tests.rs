@@ -72,7 +72,8 @@ fn files_of_other_models_and_damaged_ones_are_refused() {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracles/llm/tokenizer.json")).unwrap();
     let other = json.replace("<|start_header_id|>", "<|im_start|>");
     assert!(
-        refused("tokenizer.json", other.as_bytes()).contains("no token <|start_header_id|>: it belongs to another model")
+        refused("tokenizer.json", other.as_bytes())
+            .contains("no token <|start_header_id|>: it belongs to another model")
     );
     assert!(refused("tokenizer.json", b"{").contains("not a tokenizer.json"));
     assert!(refused("tokenizer.model", b"\x08\x96\xff").contains("neither tokenizer.json nor"));

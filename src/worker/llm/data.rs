@@ -198,7 +198,9 @@ impl task::Epoch for TextEpoch {
     fn next(&mut self) -> Result<Option<TextBatch>, Stop> {
         let Some(ready) = &self.ready else { return Ok(None) };
         if self.thread.is_none() {
-            return Err(Stop::engine("starting the thread that prepares rows failed: this user has reached the limit of threads"));
+            return Err(Stop::engine(
+                "starting the thread that prepares rows failed: this user has reached the limit of threads",
+            ));
         }
         let asked = Instant::now();
         let Ok(prepared) = ready.recv() else {

@@ -91,7 +91,8 @@ impl Checkpoint {
         // Files may repeat a tied output layer, and old ones hold rotary frequencies.
         let harmless = |name: &str| name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq");
         let extra = self.tensors.keys().filter(|name| !known(name) && !harmless(name));
-        named(extra.cloned()).map_or(Ok(()), |names| Err(format!("{shown} holds {names}, which the model does not have")))
+        named(extra.cloned())
+            .map_or(Ok(()), |names| Err(format!("{shown} holds {names}, which the model does not have")))
     }
 
     /// A tensor in its own type, mapped from the file: read on use.

@@ -63,8 +63,7 @@ impl Peers {
             return Ok(None);
         }
         let folder = std::env::var_os(MEETING_VARIABLE).ok_or_else(|| {
-            let message =
-                format!("{MEETING_VARIABLE} is not set: only a supervisor can start a rank that has peers");
+            let message = format!("{MEETING_VARIABLE} is not set: only a supervisor can start a rank that has peers");
             Stop::failed(FailureKind::Input, message)
         })?;
         let meeting = Meeting { folder: folder.clone().into(), rank, world_size };
