@@ -108,6 +108,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         program: Vec<OsString>,
     },
+    /// Run the program of a job; started by the supervisor.
+    #[command(name = launch::PROGRAM_COMMAND, hide = true)]
+    Program {
+        /// The job's file.
+        job: PathBuf,
+    },
 }
 
 /// Runs the command line.
@@ -135,6 +141,7 @@ pub fn main() -> ExitCode {
         Some(Command::Man) => man(),
         Some(Command::Group { job, program }) => group(&job, &program),
         Some(Command::Rank { supervisor, program }) => Err(launch::become_rank(supervisor, &program).into()),
+        Some(Command::Program { job }) => program(&job),
         None => window(arguments.session),
     };
     match outcome {
@@ -187,6 +194,11 @@ fn man() -> Outcome {
 /// Leads the ranks of a job.
 fn group(job: &Path, program: &[OsString]) -> Outcome {
     Ok(if launch::lead(job, program)? { OK } else { SOME_RUN_FAILED })
+}
+
+/// Runs the program of a job.
+fn program(job: &Path) -> Outcome {
+    Ok(if crate::program::run(job, launch::RANK_COMMAND)? { OK } else { SOME_RUN_FAILED })
 }
 
 #[cfg(test)]

@@ -19,6 +19,9 @@
 //! another one that opens the session finds the group ([`find_group`]) and follows it from the start of its logs
 //! ([`Launcher::follow`]).
 //!
+//! The rank of a job with a program is `multicard program JOB`, which starts the program and logs for it (`program`): then there is no
+//! worker, and the supervisor and the follower end what is left of the program by its marker.
+//!
 //! # How failures are detected
 //!
 //! | failure of | detected by | consequence |
@@ -53,5 +56,5 @@ pub use placement::{place, place_beside};
 pub use process::{find_group, is_alive};
 pub use queue::{Queue, QueueError};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous};
-pub use supervisor::{GROUP_COMMAND, JOB_WORD, RANK_COMMAND, RANK_WORD, become_rank, lead};
+pub use supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead};
 pub use worker::{WorkerCommand, find_worker};

@@ -37,6 +37,8 @@ pub mod launch;
 pub mod papers;
 /// What to run: workloads with their factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
 pub mod plan;
+/// The machine's processes as a tree: those of a run are found and ended, wherever they went.
+pub mod processes;
 /// Programs as workloads: the runner that starts a program as the rank of a run, watches it and reads what it says.
 pub mod program;
 /// The lines that cross process boundaries: jobs in, events, readings and samples out, as versioned JSON.

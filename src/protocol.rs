@@ -12,7 +12,7 @@ mod trace;
 pub use environment::{BUILD, Environment};
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MEETING_VARIABLE};
-pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, RankPlace};
+pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample};

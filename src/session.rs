@@ -27,6 +27,7 @@ pub use tracing::attach_report;
 
 use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState, Topology};
+use crate::program;
 use crate::protocol::{Event, Job, RankPlace, Sample};
 use crate::store::{Decision, Reader, Store};
 use crate::telemetry::{self, Sampler, Watch};
@@ -62,6 +63,8 @@ pub struct Session {
     import: Option<tracing::Import>,
     /// Reports waiting for the current import.
     to_import: VecDeque<tracing::ToImport>,
+    /// What is known of the programs of runs.
+    facts: program::Facts,
 }
 
 /// A run that can be started or retried.
@@ -141,6 +144,7 @@ impl Session {
             samples,
             import: None,
             to_import: VecDeque::new(),
+            facts: program::Facts::default(),
         };
         session.take_up_earlier_runs()?;
         session.take_up_imports()?;
@@ -292,14 +296,22 @@ impl Session {
 
     fn start_next(&mut self, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
         let has_worker = self.launcher.as_ref().is_some_and(Launcher::has_worker);
+        let is_program = |session: &Self| {
+            let next = session.queue.peek().and_then(|run| session.jobs.get(run));
+            next.is_some_and(|queued| queued.job.program.is_some())
+        };
         // An import by nsys would disturb the measurement.
-        while has_worker && self.import.is_none() && self.has_room()? {
+        while (has_worker || is_program(self)) && self.import.is_none() && self.has_room()? {
             let beside = self.queue.active().map(str::to_owned).collect();
             let Some(run) = self.queue.next() else { break };
-            let Some(queued) = self.jobs.get(&run) else {
+            let Some(mut queued) = self.jobs.get(&run).cloned() else {
                 return Err(SessionError::UnknownRun { run });
             };
-            self.store.decide(self.placed(&run, queued, beside))?;
+            if let Some(program) = &mut queued.job.program {
+                program.device = self.device(&queued.job.ranks);
+            }
+            let placed = self.placed(&run, &queued, beside);
+            self.store.decide(placed)?;
             let Some(launcher) = &self.launcher else { break };
             self.progress.started(&run, queued.estimate_s, now_s());
             let started = match queued.job.trace {
@@ -367,7 +379,8 @@ impl Session {
         let ranks = self.watched_ranks.entry(run.to_owned()).or_default();
         ranks.extend(rank);
         let gpu_uuids = queued.job.ranks.iter().flat_map(RankPlace::gpu_uuids).map(str::to_owned).collect();
-        self.sampler.watch(Watch { run: run.to_owned(), gpu_uuids, ranks: ranks.clone(), samples_after: None });
+        let trees = queued.job.program.is_some();
+        self.sampler.watch(Watch { run: run.to_owned(), gpu_uuids, ranks: ranks.clone(), trees, samples_after: None });
     }
 }
 

@@ -106,6 +106,7 @@ fn job(folder: &Path, ranks: Vec<RankPlace>) -> Job {
         ranks,
         resume: None,
         trace: None,
+        program: None,
         limits: JobLimits::default(),
     }
 }

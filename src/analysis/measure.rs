@@ -121,7 +121,8 @@ impl Measure {
     /// What a workload declares: the last value of the first rank that says one.
     fn declared(declared: &DeclaredMeasure) -> Self {
         let DeclaredMeasure { key, name, unit, better, on_speed } = declared;
-        Self { better: *better, on_speed: *on_speed, ..Self::named(key, &**name, unit) }
+        let measure = if &**unit == "B" { Self::bytes(key, name) } else { Self::named(&**key, &**name, unit) };
+        Self { better: *better, on_speed: *on_speed, ..measure }
     }
 
     fn read(self, ranks: OverRanks, time: OverTime) -> Self {

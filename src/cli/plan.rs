@@ -173,16 +173,16 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let duration_s: f64 =
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
+    let estimates = if duration_s > 0.0 || matrix.cells.is_empty() {
+        let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
+        format!("about {time}, peak about {peak_gb:.1} GB per rank (rough estimates)")
+    } else {
+        "what their programs take is not known".to_owned()
+    };
     let mut lines = vec![
         format!("# {}", plan.name),
         String::new(),
-        format!(
-            "{runs} runs: {} cells × {} repeats; about {}, peak about {:.1} GB per rank (rough estimates).",
-            matrix.cells.len(),
-            plan.repeats,
-            crate::figure::duration_text(duration_s),
-            peak_bytes as f64 / 1e9
-        ),
+        format!("{runs} runs: {} cells × {} repeats; {estimates}.", matrix.cells.len(), plan.repeats),
         String::new(),
         format!(
             "| cell |{} estimated s | estimated peak GB |",
@@ -192,7 +192,12 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     ];
     for cell in &matrix.cells {
         let peak_gb = cell.estimate.peak_bytes as f64 / 1e9;
-        lines.push(format!("| {} |{} {:.1} | {peak_gb:.1} |", cell.id, values(&cell.levels), cell.estimate.duration_s));
+        let estimates = match cell.estimate.duration_s {
+            // Of a program of the plan's own nothing is known.
+            0.0 => "– | –".to_owned(),
+            duration_s => format!("{duration_s:.1} | {peak_gb:.1}"),
+        };
+        lines.push(format!("| {} |{} {estimates} |", cell.id, values(&cell.levels)));
     }
     for remark in remarks(plan, matrix, node) {
         lines.push(String::new());

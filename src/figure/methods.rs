@@ -70,8 +70,11 @@ fn plural(count: usize, one: &str) -> String {
 
 /// What was run: workloads, data, cells, what varied and what was held.
 fn design(cells: &[Cell]) -> String {
-    let mut workloads: Vec<String> =
-        cells.iter().map(|cell| format!("{} on {}", cell.workload.name, cell.data)).collect();
+    let described = |cell: &Cell| match cell.data {
+        "" => cell.workload.name.to_string(),
+        data => format!("{} on {data}", cell.workload.name),
+    };
+    let mut workloads: Vec<String> = cells.iter().map(described).collect();
     workloads.sort();
     workloads.dedup();
     let varied: Vec<String> = varying(cells)

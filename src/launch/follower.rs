@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 
 use crate::plan::RunState;
+use crate::processes;
 use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, read_event_line};
 
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
@@ -205,6 +206,13 @@ impl Follower {
             return;
         }
         self.read_cut_lines();
+        if let Some(program) = &self.job.program {
+            let left = process::end_program(&program.marker);
+            if let (false, Some(ending)) = (left.is_empty(), &mut self.facts.ending) {
+                let left = processes::named(&left);
+                ending.reason = format!("{}; {left} cannot be killed and may still hold GPUs", ending.reason);
+            }
+        }
         let stderr = last_lines(&self.job.folder.join(STDERR_FILE));
         let (state, reason) = self.facts.outcome(leader, &stderr);
         self.state = state;
@@ -344,7 +352,9 @@ impl Follower {
             && self.begun.elapsed().as_secs_f64() > limit_s
             && self.ranks_gone.is_none()
         {
-            self.end(RunState::TimedOut, format!("exceeded the plan's limit run_time_s = {limit_s}"));
+            let own = self.job.program.as_ref().and_then(|program| program.command.time_limit_s);
+            let name = if own == Some(limit_s) { "time_limit_s" } else { "run_time_s" };
+            self.end(RunState::TimedOut, format!("exceeded the plan's limit {name} = {limit_s}"));
         }
         let limit = self.silence_limit();
         if self.is_reporting() {
@@ -356,7 +366,8 @@ impl Follower {
                 );
                 self.kill();
             }
-        } else if self.heard.elapsed() > limit {
+        } else if limit.is_some_and(|limit| self.heard.elapsed() > limit) {
+            let limit = limit.unwrap_or_default();
             self.end(RunState::Failed, format!("hung: no rank logged anything for {} s", limit.as_secs_f64()));
         }
         let reporting = self.is_reporting();
@@ -406,11 +417,15 @@ impl Follower {
         stuck
     }
 
-    /// The limit of silence: steps follow each other closely; starting, loading, evaluation and a first step may take long.
-    fn silence_limit(&self) -> Duration {
+    /// The limit of silence: steps follow each other closely; starting, loading, evaluation and a first step may take long. A program
+    /// may be silent as long as its time limit lets it run.
+    fn silence_limit(&self) -> Option<Duration> {
         let ranks = &self.facts.ranks;
+        if self.job.program.is_some() && ranks.iter().any(|rank| !rank.finished) {
+            return None;
+        }
         let brisk = ranks.iter().all(|rank| rank.stepping) || ranks.iter().all(|rank| rank.finished);
-        if brisk { self.options.silence_limit } else { self.options.start_silence_limit }
+        Some(if brisk { self.options.silence_limit } else { self.options.start_silence_limit })
     }
 
     /// Requests the group to end; the first reason is kept.

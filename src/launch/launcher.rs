@@ -16,7 +16,7 @@ use crate::protocol::{GROUP_LOG, Job};
 
 use super::follower::{Control, Follower, LauncherOptions, STDERR_FILE, STDOUT_FILE, Update};
 use super::process::{self, Group};
-use super::supervisor::GROUP_COMMAND;
+use super::supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND};
 use super::worker::{WorkerCommand, find_supervisor};
 
 /// Reason why a run was not launched. Nothing was started, and no update follows.
@@ -58,6 +58,14 @@ pub enum LaunchError {
     Thread(io::Error),
 }
 
+/// Who leads a run's ranks, and their command line.
+struct Led<'a> {
+    supervisor: PathBuf,
+    /// Variables for the ranks.
+    environment: &'a [(String, String)],
+    program: Vec<OsString>,
+}
+
 struct Followed {
     control: Arc<Control>,
     thread: JoinHandle<()>,
@@ -97,10 +105,10 @@ impl Launcher {
     /// # Errors
     /// The folder holds logs or cannot be written, `multicard` is not found or cannot be executed, or the run is already running.
     pub fn start(&self, job: Job) -> Result<(), LaunchError> {
-        let worker = self.worker(&job)?;
-        let mut command = Command::new(supervisor(worker)?);
-        command.envs(worker.environment.iter().map(|(key, value)| (key, value)));
-        self.start_by(job, command, &worker.rank_program())
+        let Led { supervisor, environment, program } = self.led(&job)?;
+        let mut command = Command::new(supervisor);
+        command.envs(environment.iter().map(|(key, value)| (key, value)));
+        self.start_by(job, command, &program)
     }
 
     /// Like [`Launcher::start`], under a profiler: `profiler` is a command that runs the command appended to it and ends with it.
@@ -108,17 +116,26 @@ impl Launcher {
     /// # Errors
     /// Those of [`Launcher::start`].
     pub fn start_under(&self, job: Job, mut profiler: Command) -> Result<(), LaunchError> {
-        let worker = self.worker(&job)?;
-        if !worker.environment.is_empty() {
+        let Led { supervisor, environment, program } = self.led(&job)?;
+        if !environment.is_empty() {
             // For the worker only: a profiler has its own libraries.
-            profiler.arg("env").args(worker.environment.iter().map(|(key, value)| format!("{key}={value}")));
+            profiler.arg("env").args(environment.iter().map(|(key, value)| format!("{key}={value}")));
         }
-        profiler.arg(supervisor(worker)?);
-        self.start_by(job, profiler, &worker.rank_program())
+        profiler.arg(supervisor);
+        self.start_by(job, profiler, &program)
     }
 
-    fn worker(&self, job: &Job) -> Result<&WorkerCommand, LaunchError> {
-        self.worker.as_ref().ok_or_else(|| LaunchError::NoWorker(job.run.clone()))
+    /// What leads the ranks of a job, and what they are: the worker, or the runner of the job's own program.
+    fn led(&self, job: &Job) -> Result<Led<'_>, LaunchError> {
+        let find = |worker: Option<&Path>| find_supervisor(worker).map_err(LaunchError::NoSupervisor);
+        if job.program.is_some() {
+            let supervisor = find(self.worker.as_ref().map(|worker| &*worker.path))?;
+            let program = vec![supervisor.clone().into(), PROGRAM_COMMAND.into(), JOB_WORD.into()];
+            return Ok(Led { supervisor, environment: &[], program });
+        }
+        let worker = self.worker.as_ref().ok_or_else(|| LaunchError::NoWorker(job.run.clone()))?;
+        let program = worker.rank_program().to_vec();
+        Ok(Led { supervisor: find(Some(&worker.path))?, environment: &worker.environment, program })
     }
 
     /// `command` is `multicard` or ends in it; `program` is the command line of each rank.
@@ -215,10 +232,6 @@ impl Drop for Launcher {
         }
         self.wait_all();
     }
-}
-
-fn supervisor(worker: &WorkerCommand) -> Result<PathBuf, LaunchError> {
-    find_supervisor(&worker.path).map_err(LaunchError::NoSupervisor)
 }
 
 fn spawn(mut command: Command, job: &Job) -> Result<Child, LaunchError> {

@@ -82,6 +82,7 @@ fn job(folder: PathBuf, ranks: u32) -> Job {
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         resume: None,
         trace: None,
+        program: None,
         limits: JobLimits::default(),
     }
 }

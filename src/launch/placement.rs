@@ -13,7 +13,7 @@ use crate::protocol::{MemoryPolicy, Placement, RankPlace};
 /// # Errors
 /// The shape has no rank, or more ranks than there are GPUs (those in MIG mode do not count), or a rank cannot be bound.
 pub fn place(shape: &Shape, node: &Node, topology: &Topology) -> Result<Placement, String> {
-    let site = Site { node, topology, binding: shape.binding };
+    let site = Site { node, topology, binding: shape.binding, has_gpus: has_gpus(shape, node) };
     let count = count(shape)?;
     let gpus = site.gpus(count, &[])?.ok_or_else(|| "no GPU is free".to_owned())?;
     let slots = (0..count).map(|index| site.slot(index, gpus.get(index).copied()));
@@ -41,7 +41,7 @@ pub fn place_beside(
     topology: &Topology,
     taken: &[RankPlace],
 ) -> Result<Option<Placement>, String> {
-    let site = Site { node, topology, binding: shape.binding };
+    let site = Site { node, topology, binding: shape.binding, has_gpus: has_gpus(shape, node) };
     let count = count(shape)?;
     // A rank without its own CPUs may use all of them.
     if taken.iter().any(|place| place.cpus.is_empty()) {
@@ -50,7 +50,7 @@ pub fn place_beside(
     let Some(gpus) = site.gpus(count, taken)? else { return Ok(None) };
     let slots = (0..count).map(|index| site.slot(index, gpus.get(index).copied()));
     let slots = slots.collect::<Result<Vec<_>, _>>()?;
-    let devices = if node.has_cuda() { usable(node).count() } else { node.cpus as usize };
+    let devices = if site.has_gpus { usable(node).count() } else { node.cpus as usize };
     let share = (node.cpus as usize / devices.max(1)).max(1);
     let used: BTreeSet<u32> = taken.iter().flat_map(|place| place.cpus.iter().copied()).collect();
     // The cgroup's quota may be lower than the number of CPUs.
@@ -75,6 +75,11 @@ fn count(shape: &Shape) -> Result<usize, String> {
     }
 }
 
+/// A program brings its own libraries: whether the worker can use CUDA is nothing to it.
+fn has_gpus(shape: &Shape, node: &Node) -> bool {
+    if shape.own_program { !node.gpus.is_empty() } else { node.has_cuda() }
+}
+
 fn usable(node: &Node) -> impl Iterator<Item = &Gpu> {
     node.gpus.iter().filter(|gpu| !gpu.mig)
 }
@@ -84,6 +89,8 @@ struct Site<'a> {
     node: &'a Node,
     topology: &'a Topology,
     binding: Binding,
+    /// Whether runs get GPUs here.
+    has_gpus: bool,
 }
 
 /// The CPUs of a slot (empty means all), and its number of threads.
@@ -99,7 +106,7 @@ struct Slot<'a> {
 impl<'a> Site<'a> {
     /// `wanted` GPUs that are not taken; an empty list without CUDA, `None` if too many are taken.
     fn gpus(&self, wanted: usize, taken: &[RankPlace]) -> Result<Option<Vec<&'a Gpu>>, String> {
-        if !self.node.has_cuda() {
+        if !self.has_gpus {
             return Ok(Some(Vec::new()));
         }
         let whole = usable(self.node).count();

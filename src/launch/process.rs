@@ -13,6 +13,7 @@ use procfs_core::{FromRead, Uptime};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::supervisor::GROUP_COMMAND;
+use crate::processes::{self, Process};
 use crate::protocol::Exit;
 
 /// Name of the job file in the run's folder.
@@ -154,6 +155,11 @@ pub(super) fn signal_group_of(pid: u32, own: u32, signal: Option<Signal>) -> boo
         let _ = rustix::process::kill_process_group(group, signal);
     }
     group.is_some()
+}
+
+/// Kills what is left of a run's program, wherever it went; returns what cannot be killed.
+pub(super) fn end_program(marker: &str) -> Vec<Process> {
+    processes::end(|| processes::marked(marker), Duration::ZERO, || ()).1
 }
 
 fn pid_of(pid: u32) -> Option<Pid> {

@@ -20,12 +20,15 @@ use rustix::thread::CpuSet;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
+use crate::processes;
 use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
 
 /// Subcommand of `multicard` that leads the ranks of a job: `group JOB PROGRAM…`.
 pub const GROUP_COMMAND: &str = "group";
 /// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
 pub const RANK_COMMAND: &str = "rank";
+/// Subcommand of `multicard` that the rank of a job with a program runs as: `program JOB`.
+pub const PROGRAM_COMMAND: &str = "program";
 /// Placeholder for the job file in a program's command line.
 pub const JOB_WORD: &str = "{job}";
 /// Placeholder for the rank in a program's command line.
@@ -61,12 +64,35 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
     } else {
         Box::new(Alone)
     };
+    if job.program.is_some() {
+        // What outlives the runner stays below this process, which ends it.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    }
     let start = |place: &RankPlace| {
         let mut command = command(&own, program, job_path, place);
         command.envs(rendezvous.environment());
         on_cpus(&mut command, &place.cpus)
     };
-    Ok(Group { log, ranks: Vec::new(), ending_since: None, well: true }.supervise(&job.ranks, start, &signal))
+    let well = Group { log, ranks: Vec::new(), ending_since: None, well: true }.supervise(&job.ranks, start, &signal);
+    if let Some(program) = &job.program {
+        end_leftovers(&program.marker);
+    }
+    Ok(well)
+}
+
+/// Kills what is left of a program whose runner is gone: what is below this process, and what carries the run's marker.
+fn end_leftovers(marker: &str) {
+    let find = || {
+        let mut found = processes::descendants(std::process::id());
+        let others = processes::marked(marker).into_iter().filter(|process| !found.contains(process));
+        let others: Vec<_> = others.collect();
+        found.extend(others);
+        found
+    };
+    let (_, left) = processes::end(find, Duration::ZERO, || ());
+    if !left.is_empty() {
+        eprintln!("multicard: {} cannot be killed", processes::named(&left));
+    }
 }
 
 /// First step of a rank's process: ties its lifetime to its supervisor's, and becomes its program. Returns only on failure, with

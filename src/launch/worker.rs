@@ -49,15 +49,15 @@ impl WorkerCommand {
 
 /// Finds `multicard`, the supervisor's program: this program if it is `multicard`, so that both have one version, else the one
 /// beside the worker, beside this program or one folder above.
-pub(super) fn find_supervisor(worker: &Path) -> Result<PathBuf, String> {
+pub(super) fn find_supervisor(worker: Option<&Path>) -> Result<PathBuf, String> {
     supervisor_for(&env::current_exe().unwrap_or_default(), worker)
 }
 
-fn supervisor_for(exe: &Path, worker: &Path) -> Result<PathBuf, String> {
+fn supervisor_for(exe: &Path, worker: Option<&Path>) -> Result<PathBuf, String> {
     if exe.ends_with(SUPERVISOR) && exe.is_file() {
         return Ok(exe.to_owned());
     }
-    let folders = worker.parent().into_iter().chain(exe.ancestors().skip(1).take(2));
+    let folders = worker.and_then(Path::parent).into_iter().chain(exe.ancestors().skip(1).take(2));
     let tried: Vec<_> = folders.map(|folder| folder.join(SUPERVISOR)).collect();
     tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         format!("no {SUPERVISOR}, which leads the ranks of runs: tried {}: install it beside the worker", all(&tried))
@@ -300,13 +300,13 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         let worker = worker.join("multicard-worker");
-        assert_eq!(supervisor_for(&ours, &worker), Ok(ours.clone()));
+        assert_eq!(supervisor_for(&ours, Some(&worker)), Ok(ours.clone()));
         // Another program, such as a test, and one whose file has been replaced.
         for exe in [own.join("deps/launch-0123"), own.join("multicard (deleted)")] {
-            assert_eq!(supervisor_for(&exe, &worker), Ok(beside.clone()));
+            assert_eq!(supervisor_for(&exe, Some(&worker)), Ok(beside.clone()));
         }
-        assert_eq!(supervisor_for(&own.join("deps/launch-0123"), &empty.join("worker")), Ok(ours));
-        let text = supervisor_for(&empty.join("a/b"), &empty.join("c/worker")).unwrap_err();
+        assert_eq!(supervisor_for(&own.join("deps/launch-0123"), Some(&empty.join("worker"))), Ok(ours));
+        let text = supervisor_for(&empty.join("a/b"), Some(&empty.join("c/worker"))).unwrap_err();
         assert!(text.contains("c/multicard and ") && text.contains("install it beside the worker"), "{text}");
     }
 

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::WorkloadSpec;
+use super::Factor;
 use super::problem::{Problems, quoted, suggestion};
 
 /// A table of the plan; `name` is empty for the document itself.
@@ -24,11 +24,12 @@ impl<'t, 'i> Table<'t, 'i> {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    pub fn check_keys<S: AsRef<str>>(&self, known: &[S], spec: &WorkloadSpec, problems: &mut Problems) {
+    /// Complains of keys that are not known; `factors` have their own table.
+    pub fn check_keys<S: AsRef<str>>(&self, known: &[S], factors: &[Factor], problems: &mut Problems) {
         for key in self.entries.keys().filter(|key| known.iter().all(|known| known.as_ref() != key.get_ref().as_ref()))
         {
             let name = key.get_ref();
-            let message = if spec.factor(name).is_some() {
+            let message = if factors.iter().any(|factor| factor.key == **name) {
                 "unknown key here: it is a factor and belongs in [factors]".to_owned()
             } else {
                 format!("unknown key{}", suggestion(name, known))

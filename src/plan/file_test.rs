@@ -174,9 +174,9 @@ fn folders_belong_to_data_sets_that_have_one() {
 }
 
 #[test]
-fn workloads_to_come_are_refused_by_name() {
+fn a_command_that_names_no_program_is_refused() {
     let found = message("workload = \"command\"\n[factors]\ntechnique = \"lora\"");
-    assert!(found.contains("\"command\" is not available in this version"), "{found}");
+    assert!(found.contains("\"command\" takes a table [command] with run"), "{found}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::workload::WorkloadSpec;
 /// The identity of a cell: the SHA-256 of its canonical text.
 ///
 /// The text has a line for the workload (`workload image`), one for the data set (`data "digits"`), one for each thing said of it
-/// (`data.decode "each_epoch"`), `traced` where a profiler records its runs, `quick 0.01` where runs end once their step time is
+/// (`data.decode "each_epoch"`), one for the command of a program (`command "9f86…"`), `traced` where a profiler records its runs, `quick 0.01` where runs end once their step time is
 /// known to ±1 %, and one for each level (`precision "fp16"`), sorted by key. Levels that a cell of the first version has anyway ([`super::Factor::frozen_default`]), and those without meaning in the
 /// cell, are left out, so that a factor that joins later changes no identity. Factors that this version does not know count as
 /// they stand.
@@ -84,6 +84,9 @@ impl Head {
         said.retain(|(key, level)| rule.and_then(|rule| rule.default_of(key)) != Some(level));
         said.sort_by(|a, b| a.0.cmp(&b.0));
         text.extend(said.into_iter().map(|(key, level)| format!("data.{}", line(key, level))));
+        if let Some(command) = &spec.command {
+            text.push_str(&line("command", &Level::text(&command.digest())));
+        }
         if traced {
             text.push_str("traced\n");
         }

@@ -11,7 +11,7 @@ use super::data::{Data, DataSetRule};
 use super::file::PLAN_VERSION;
 use super::filter::{Filter, Known};
 use super::problem::{PlanError, Problems, quoted, suggestion};
-use super::workload::{NOT_YET, workloads};
+use super::workload::{command, workloads};
 use super::{
     Block, Capture, Constraint, Domain, Factor, Key, Level, Limits, Mode, Order, Plan, Tracing, WorkloadSpec, study,
 };
@@ -20,6 +20,7 @@ const TOP_KEYS: &[&str] = &[
     "version",
     "name",
     "workload",
+    "command",
     "repeats",
     "seed",
     "order",
@@ -34,7 +35,7 @@ const TOP_KEYS: &[&str] = &[
 /// The factor that selects the data set, in workloads that have one.
 const SET: &str = "data_set";
 const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
-const BLOCK_KEYS: &[&str] = &["workload", "data", "factors"];
+const BLOCK_KEYS: &[&str] = &["workload", "command", "data", "factors"];
 
 pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Result<Plan, PlanError> {
     let mut problems = Problems::new(origin, text);
@@ -51,13 +52,21 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     if problems.any() {
         return Err(problems.into_error());
     }
-    let known: Vec<&Arc<WorkloadSpec>> = more.iter().chain(workloads()).collect();
+    let blocks = top.tables("block", &mut problems);
+    let commands = {
+        let tables: Vec<&Table> = std::iter::once(&top).chain(blocks.iter().map(|(_, table)| table)).collect();
+        command::defined(&tables, &mut problems)
+    };
+    if problems.any() {
+        return Err(problems.into_error());
+    }
+    let known: Vec<&Arc<WorkloadSpec>> = commands.iter().chain(more).chain(workloads()).collect();
     let spec = workload(&top, &known, &mut problems);
     if problems.any() {
         return Err(problems.into_error());
     }
 
-    top.check_keys(TOP_KEYS, &spec, &mut problems);
+    top.check_keys(TOP_KEYS, &spec.factors, &mut problems);
     let mut plan = Plan::new("", spec.clone());
     plan.name = name(&top, origin, &mut problems);
     if let Some(repeats) = top.whole("repeats", 1..=1000, &mut problems) {
@@ -69,7 +78,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         None => Order::default(),
     };
     if let Some(limits) = top.table("limits", &mut problems) {
-        limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], &spec, &mut problems);
+        limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], &spec.factors, &mut problems);
         plan.limits = Limits {
             run_time_s: limits.positive("run_time_s", 1e9, &mut problems),
             memory_limit_gb: limits.positive("memory_limit_gb", 1e6, &mut problems),
@@ -78,22 +87,23 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     }
     if let Some(measure) = top.table("measure", &mut problems) {
         let keys = ["warm_up_steps", "mode", "step_precision", "trace", "trace_first_s", "trace_steps"];
-        measure.check_keys(&keys, &spec, &mut problems);
+        measure.check_keys(&keys, &spec.factors, &mut problems);
         plan.warm_up_steps =
             measure.whole("warm_up_steps", 0..=1_000_000_000, &mut problems).unwrap_or(plan.warm_up_steps);
         plan.mode = mode(&measure, &mut problems);
         plan.tracing = tracing(&measure, &mut problems);
     }
     plan.first = block(&top, &spec, &mut problems);
-    for (_, table) in top.tables("block", &mut problems) {
+    for (_, table) in blocks {
         let before = problems.any();
         let spec = workload(&table, &known, &mut problems);
         // Without the workload, the meaning of its keys is unknown.
         if before || !problems.any() {
-            table.check_keys(BLOCK_KEYS, &spec, &mut problems);
+            table.check_keys(BLOCK_KEYS, &spec.factors, &mut problems);
             plan.further.push(block(&table, &spec, &mut problems));
         }
     }
+    only_whole_runs(&plan, &top, &mut problems);
     plan.constraints = constraints(&top, &plan, &mut problems);
     plan.studies = study::studies(&top, &mut problems);
     if let Some(reason) = plan.too_large() {
@@ -101,6 +111,21 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         problems.add(&span, "factors", reason);
     }
     if problems.any() { Err(problems.into_error()) } else { Ok(plan) }
+}
+
+/// Refuses what no program of the plan's own can do: only the worker knows when its steps suffice, and marks what to record.
+fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
+    if plan.blocks().all(|block| block.spec.command.is_none()) {
+        return;
+    }
+    let Some(measure) = top.table("measure", problems) else { return };
+    let whole = [Tracing::Off, Tracing::Nsys(Capture::Whole)].contains(&plan.tracing);
+    let refused = [("mode", !plan.mode.is_full()), ("trace_first_s", !whole), ("trace_steps", !whole)];
+    for (key, _) in refused.into_iter().filter(|(_, refused)| *refused) {
+        if let Some((span, _)) = measure.find(key) {
+            problems.add(&span, measure.path(key), "cannot be done with commands: their runs are whole");
+        }
+    }
 }
 
 /// The cells that `[[constraint]]` excludes, by the factors and levels of all blocks.
@@ -123,7 +148,7 @@ fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constra
     }
     let mut constraints = Vec::new();
     for (span, table) in top.tables("constraint", problems) {
-        table.check_keys(CONSTRAINT_KEYS, &plan.first.spec, problems);
+        table.check_keys(CONSTRAINT_KEYS, &plan.first.spec.factors, problems);
         for key in CONSTRAINT_KEYS.iter().filter(|key| table.find(key).is_none()) {
             problems.add(
                 &span,
@@ -158,7 +183,7 @@ fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Bl
     }
     if let Some(table) = &factor_table {
         let keys: Vec<&Key> = spec.factors.iter().map(|factor| &factor.key).collect();
-        table.check_keys(&keys, spec, problems);
+        table.check_keys(&keys, &spec.factors, problems);
     }
     for (key, ticked) in &mut block.factors {
         let Some(factor) = spec.factor(key) else { continue };
@@ -190,14 +215,19 @@ fn version(top: &Table, problems: &mut Problems) {
 
 /// The workload that a table names; by default the first built-in one.
 fn workload(table: &Table, known: &[&Arc<WorkloadSpec>], problems: &mut Problems) -> Arc<WorkloadSpec> {
-    let mut names: Vec<&str> = known.iter().map(|spec| &*spec.key).chain(NOT_YET.iter().copied()).collect();
+    if let Some(name) = command::name_in(table) {
+        return known.iter().find(|spec| spec.key == name).map_or_else(super::image::spec, |spec| Arc::clone(spec));
+    }
+    let mut names: Vec<&str> = known.iter().map(|spec| &*spec.key).chain([command::KEY]).collect();
     names.dedup();
     let chosen = table.choice("workload", &names, problems);
     let named = chosen.map(|name| known.iter().find(|spec| spec.key == *name));
-    if let (Some((span, _)), Some(name), Some(None)) = (table.find("workload"), chosen, named) {
-        let there: Vec<String> = known.iter().map(|spec| format!("{:?}", &*spec.key)).collect();
-        let message = format!("{name:?} is not available in this version: use {}", there.join(" or "));
+    if let (Some((span, _)), Some(None)) = (table.find("workload"), named) {
+        let message = "\"command\" takes a table [command] with run = [\"program\", \"argument\", …]";
         problems.add(&span, table.path("workload"), message);
+    } else if let Some((span, _)) = table.find(command::KEY) {
+        let message = "means nothing beside another workload: write workload = \"command\"";
+        problems.add(&span, table.path(command::KEY), message);
     }
     let spec = named.flatten().copied().or_else(|| workloads().first());
     spec.map_or_else(super::image::spec, Arc::clone)
@@ -231,7 +261,7 @@ fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
     keys.extend(spec.data_sets.iter().flat_map(said));
     keys.extend(spec.cuts.iter().cloned());
     keys.dedup();
-    table.check_keys(&keys, spec, problems);
+    table.check_keys(&keys, &spec.factors, problems);
     let sets: Vec<&Key> = spec.data_sets.iter().map(|rule| &rule.key).collect();
     let is_level = set_level(table, spec).is_some();
     let chosen =

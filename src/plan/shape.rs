@@ -51,6 +51,9 @@ pub struct Shape {
     pub warm_up_steps: u64,
     /// The step is captured as a CUDA graph and replayed.
     pub cuda_graph: bool,
+    /// It is a program of the plan's own, which needs neither worker nor libtorch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_program: bool,
 }
 
 impl Default for Shape {
@@ -63,6 +66,7 @@ impl Default for Shape {
             units_per_step: 0,
             warm_up_steps: 0,
             cuda_graph: false,
+            own_program: false,
         }
     }
 }

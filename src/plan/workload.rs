@@ -12,18 +12,17 @@ use super::factor::Factor;
 use super::level::{Key, Level, Levels};
 use super::{Estimate, Limits, Node, Shape};
 
+pub mod command;
 pub mod image;
 pub mod llm;
 mod machine;
 mod typed;
 
+pub use command::Command;
 pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, OptimizerImpl};
 
 /// What most workloads call a step.
 pub const USUAL_STEP: &str = "step";
-
-/// Workloads that plans may name one day.
-pub(super) const NOT_YET: &[&str] = &["command"];
 
 /// What a workload counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +90,9 @@ pub struct WorkloadSpec {
     /// Measures beside the built-in ones.
     #[serde(default)]
     pub measures: Vec<DeclaredMeasure>,
+    /// The program that its runs are; none where the worker has a task for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Arc<Command>>,
     /// What the cell comes to on a machine, or why it cannot run there and what to do, as a fragment of a sentence. A workload
     /// that was read has the check that this version has under its key.
     #[serde(skip, default = "check_of_key")]
@@ -103,6 +105,7 @@ fn usual_step() -> Arc<str> {
 
 fn check_of_key() -> fn(&Request) -> Result<(Shape, Estimate), String> {
     |request| match workload(&request.spec.key) {
+        _ if request.spec.command.is_some() => command::check(request),
         Some(known) => (known.check)(request),
         None => Err(format!(
             "{} is a workload that this version does not know: use the multicard that made this session",
@@ -138,6 +141,7 @@ impl PartialEq for WorkloadSpec {
                 && self.factors == other.factors
                 && self.data_sets == other.data_sets
                 && self.measures == other.measures
+                && self.command == other.command
     }
 }
 
@@ -154,6 +158,7 @@ impl WorkloadSpec {
             data_sets: Vec::new(),
             cuts: Vec::new(),
             measures: Vec::new(),
+            command: None,
             check: check_of_key(),
         }
     }

@@ -3,7 +3,7 @@
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::file::{PLAN_VERSION, is_default};
-use super::{Block, Capture, Level, Limits, Mode, Plan, Tracing};
+use super::{Block, Capture, Level, Limits, Mode, Plan, Tracing, command};
 
 /// TOML's integers end at half of what a seed may be: this one, which no seed is, stands for those beyond until the text is made.
 const LARGE_SEED: i64 = i64::MIN;
@@ -24,8 +24,8 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.name == b.name) {
         put(top, "name", plan.name.as_str().into());
     }
-    if differs(|a, b| a.first.spec.key == b.first.spec.key) {
-        put(top, "workload", plan.first.spec.key.as_str().into());
+    if differs(|a, b| named(&a.first) == named(&b.first)) {
+        put(top, "workload", named(&plan.first).into());
     }
     if differs(|a, b| a.repeats == b.repeats) {
         put(top, "repeats", i64::from(plan.repeats).into());
@@ -52,7 +52,7 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.further == b.further) {
         let further = plan.further.iter().map(|further| {
             let mut table = Table::new();
-            put(&mut table, "workload", further.spec.key.as_str().into());
+            put(&mut table, "workload", named(further).into());
             block(&mut table, further, None);
             table
         });
@@ -104,6 +104,11 @@ fn tracing(table: &mut dyn TableLike, tracing: Tracing) {
     put_or_remove(table, "trace_steps", steps);
 }
 
+/// What a block's `workload` says.
+fn named(block: &Block) -> &str {
+    if block.spec.command.is_some() { command::KEY } else { &block.spec.key }
+}
+
 /// The tables of a block, in a table that is the file itself or one of its `[[block]]`.
 fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
     if !block.data.set.is_empty() && before.is_none_or(|before| before.data != block.data) {
@@ -115,6 +120,12 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
         }
         block.data.keys.iter().for_each(|(key, level)| put(data, key, value(level)));
     }
+    let said = |block: &Block| block.spec.command.clone().map(|command| (command, block.spec.measures.clone()));
+    match &block.spec.command {
+        Some(_) if before.is_some_and(|before| said(before) == said(block)) => {}
+        Some(command) => command::write(&block.spec, command, top),
+        None => drop(top.remove(command::KEY)),
+    }
     if before.is_none() {
         table(top, "factors");
     }
@@ -122,7 +133,9 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
         if before.is_some_and(|before| before.levels(key) == levels) {
             continue;
         }
-        let is_default = block.spec.factor(key).is_some_and(|factor| is_default(factor, levels));
+        // A command has the factors that its plan names.
+        let is_default =
+            block.spec.command.is_none() && block.spec.factor(key).is_some_and(|factor| is_default(factor, levels));
         let written = match levels.as_slice() {
             _ if is_default => None,
             [level] => Some(value(level)),

@@ -10,7 +10,7 @@ use crate::plan::Key;
 pub const BUILD: Option<&str> = option_env!("MULTICARD_BUILD");
 
 /// The known facts, in the order in which they are shown: key and name.
-const FACTS: [(&str, &str); 19] = [
+const FACTS: [(&str, &str); 22] = [
     ("hostname", "Machine"),
     ("system", "System"),
     ("kernel", "Linux kernel"),
@@ -30,6 +30,9 @@ const FACTS: [(&str, &str); 19] = [
     ("multicard", "multicard"),
     ("multicard_build", "multicard's git commit"),
     ("worker_build", "Worker's git commit"),
+    ("program_git", "Program's git commit"),
+    ("program_python", "Python"),
+    ("program_packages", "Python packages"),
 ];
 
 /// Facts by their keys; an unknown one is absent. Facts of later versions are kept.

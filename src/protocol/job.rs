@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Capture, Data, Key, Levels, Mode, Shape};
+use crate::plan::{Capture, Command, Data, Key, Levels, Mode, Shape};
 
 /// NUMA memory policy of a rank (set_mempolicy(2)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +114,23 @@ pub struct Job {
     /// The part of the run that a profiler records, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Capture>,
+    /// The program that the run is; none where the worker has a task for its workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
+}
+
+/// The program of a run, which one rank, `multicard program`, starts and watches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// The plan's command, with its placeholders.
+    pub command: Command,
+    /// Which repeat of the cell the run is, from 1.
+    pub repeat: u32,
+    /// Marks the run's processes: the value of [`crate::processes::MARKER_VARIABLE`].
+    pub marker: String,
+    /// The product name of its GPUs, or `cpu`.
+    pub device: String,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::{QueuedJob, Session, SessionError};
 use crate::launch;
 use crate::plan::{Cell, Shape};
+use crate::program;
 use crate::protocol::{Placement, RankPlace};
 use crate::store::Decision;
 use crate::telemetry;
@@ -50,14 +51,21 @@ impl Session {
 
     /// Estimated host memory of all ranks of a run, in bytes; 0 for runs on GPUs.
     fn host_bytes(&self, queued: &QueuedJob) -> u64 {
-        if self.node.has_cuda() {
+        if self.node.has_cuda() || queued.job.program.is_some() {
             return 0;
         }
         queued.rank_bytes.saturating_mul(queued.job.ranks.len() as u64)
     }
 
+    /// The product name of the first GPU of a run, or `cpu`.
+    pub(super) fn device(&self, ranks: &[RankPlace]) -> String {
+        let uuid = ranks.first().and_then(|place| place.gpu_uuid.as_deref());
+        let gpu = uuid.and_then(|uuid| self.node.gpus.iter().find(|gpu| gpu.uuid == uuid));
+        gpu.map_or_else(|| "cpu".to_owned(), |gpu| gpu.name.clone())
+    }
+
     /// The journal entry for a run's placement, with warnings about its GPUs and its environment.
-    pub(super) fn placed(&self, run: &str, queued: &QueuedJob, beside: Vec<String>) -> Decision {
+    pub(super) fn placed(&mut self, run: &str, queued: &QueuedJob, beside: Vec<String>) -> Decision {
         let ranks = queued.job.ranks.clone();
         let gpus: Vec<_> = self
             .node
@@ -71,7 +79,11 @@ impl Session {
             warnings.push(format!("GPU {} is in MIG mode and was excluded", mig.join(", ")));
         }
         let placement = Placement { ranks, links: queued.links.clone() };
-        let environment = Some(telemetry::read_environment(&self.node, &gpus));
+        let mut environment = telemetry::read_environment(&self.node, &gpus);
+        if let Some(own) = &queued.job.program {
+            program::facts(&mut self.facts, &queued.job, own, &mut environment);
+        }
+        let environment = Some(environment);
         Decision::RunPlaced { run: run.to_owned(), placement, beside, warnings, environment }
     }
 }

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::launch;
-use crate::plan::{Cell, Identity, InvalidCell, Matrix, Node, Plan, Request, RunState, expand, llm, order};
-use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement};
+use crate::plan::{
+    Cell, Data, Identity, InvalidCell, Limits, Matrix, Node, Plan, Request, RunState, WorkloadSpec, expand, llm, order,
+};
+use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
 use crate::store::Decision;
 
 /// Result of adding a plan.
@@ -26,7 +28,8 @@ pub struct Added {
 /// # Errors
 /// When there is no worker, a required nsys is missing, or no cell can run.
 pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
-    if let Err(reason) = &node.worker {
+    let needs_worker = plan.blocks().any(|block| block.spec.command.is_none());
+    if let (true, Err(reason)) = (needs_worker, &node.worker) {
         return Err(SessionError::NoWorker(reason.clone()));
     }
     if let (Some(_), Err(reason)) = (plan.tracing.capture(), &node.nsys) {
@@ -39,6 +42,23 @@ pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
         }
         _ => Ok(matrix),
     }
+}
+
+/// The folder of a data set's files; none where the workload has no use for data sets.
+fn data_folder(data: &Data) -> Result<PathBuf, SessionError> {
+    if data.set.is_empty() { Ok(PathBuf::new()) } else { Ok(dataset::data_folder(data)?) }
+}
+
+/// What a job says of the program that it runs; none where the worker runs it.
+fn program(spec: &WorkloadSpec, repeat: u32) -> Option<Program> {
+    let command = spec.command.as_deref()?.clone();
+    Some(Program { command, repeat, marker: String::new(), device: String::new() })
+}
+
+/// The time limit of a run: the command's own, if it is shorter than the plan's.
+fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
+    let own = spec.command.as_ref().and_then(|command| command.time_limit_s);
+    own.into_iter().chain(limits.run_time_s).min_by(f64::total_cmp)
 }
 
 /// Reads the rows of cells that are trained on text, before a GPU is held for one: each set of rows once.
@@ -80,7 +100,7 @@ impl Session {
         is_wanted: impl Fn(&Identity) -> bool,
     ) -> Result<Added, SessionError> {
         let matrix = runnable(plan, &self.node)?;
-        let folders = matrix.cells.iter().map(|cell| dataset::data_folder(&cell.data));
+        let folders = matrix.cells.iter().map(|cell| data_folder(&cell.data));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         check_texts(&matrix.cells, &folders)?;
         let exclusive = plan.limits.exclusive;
@@ -124,6 +144,7 @@ impl Session {
             } else {
                 planned.repeat + there.iter().max().copied().unwrap_or(0)
             };
+            let spec = plan.blocks().map(|block| &*block.spec).find(|spec| spec.key == cell.workload);
             let job = Job {
                 version: PROTOCOL_VERSION,
                 run: String::new(),
@@ -139,11 +160,12 @@ impl Session {
                 folder: PathBuf::new(),
                 ranks: places[planned.cell].ranks.clone(),
                 limits: JobLimits {
-                    run_time_s: plan.limits.run_time_s,
+                    run_time_s: spec.and_then(|spec| run_time_s(&plan.limits, spec)),
                     memory_limit_bytes: plan.limits.memory_limit_bytes(),
                 },
                 resume: None,
                 trace: plan.tracing.capture(),
+                program: spec.and_then(|spec| program(spec, repeat)),
             };
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let links = places[planned.cell].links.clone();
@@ -182,13 +204,14 @@ impl Session {
             Request { spec, levels: &record.levels, data: &record.data, limits: &plan_file.limits, node: &self.node };
         let (shape, estimate) = spec.check_kept(&request).map_err(unrunnable)?;
         let Placement { ranks, links } = self.place(&shape, exclusive)?;
+        let program = program(spec, record.repeat);
         let job = Job {
             version: PROTOCOL_VERSION,
             run: String::new(),
             workload: record.workload.key.clone(),
             levels: record.levels,
             shape,
-            data_folder: dataset::data_folder(&record.data)?,
+            data_folder: data_folder(&record.data)?,
             data: record.data,
             seed: record.seed,
             warm_up_steps: plan_file.warm_up_steps,
@@ -196,11 +219,12 @@ impl Session {
             folder: PathBuf::new(),
             ranks,
             limits: JobLimits {
-                run_time_s: plan_file.limits.run_time_s,
+                run_time_s: run_time_s(&plan_file.limits, spec),
                 memory_limit_bytes: plan_file.limits.memory_limit_bytes(),
             },
             resume: None,
             trace: plan_file.tracing.capture(),
+            program,
         };
         let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
         let origin = Origin { plan, cell: record.cell, repeat: record.repeat };
@@ -215,6 +239,9 @@ impl Session {
         queued.job.run.clone_from(&run);
         queued.job.folder = self.store.run_folder(&run);
         queued.job.resume = self.checkpoint_of(&queued.origin);
+        if let Some(program) = &mut queued.job.program {
+            program.marker = format!("{run}-{:016x}", rand::random::<u64>());
+        }
         self.store.decide(Decision::RunQueued {
             run: run.clone(),
             plan: queued.origin.plan.clone(),

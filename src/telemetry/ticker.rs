@@ -13,10 +13,14 @@ use super::gpu::{GpuReader, Reading};
 use super::gpu_use;
 use super::host::{HostReader, RankReader};
 use super::roots::Roots;
+use crate::processes;
 use crate::protocol::{GpuSample, HostSample, RankSample, Sample};
 
 /// Interval of slow PCIe readings, which block for 40 ms: each time, it is one GPU's turn.
 const PCIE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Interval of looks for the processes of a tree, which take some milliseconds.
+const TREE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What to sample for one run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +31,8 @@ pub struct Watch {
     pub gpu_uuids: Vec<String>,
     /// Its ranks with their process ids.
     pub ranks: Vec<(u32, u32)>,
+    /// Whether all processes below a rank's count as the rank.
+    pub trees: bool,
     /// The `time_s` of the last sample from an earlier sampling of this run; the time between is marked as a gap. Ignored
     /// if the run is being sampled already.
     pub samples_after: Option<f64>,
@@ -103,7 +109,28 @@ struct Run {
     revision: u64,
     gpu_uuids: Vec<String>,
     ranks: Vec<RankReader>,
+    /// The processes below each rank's, where they count as the rank; looked for again at this time.
+    below: Vec<RankReader>,
+    trees: Option<Instant>,
     delivery: Delivery,
+}
+
+impl Run {
+    /// Looks for the processes below the ranks' when it is time; known ones keep their counters.
+    fn look_below(&mut self, roots: &Roots) {
+        if self.trees.is_none_or(|due| Instant::now() < due) {
+            return;
+        }
+        self.trees = Some(Instant::now() + TREE_INTERVAL);
+        let mut before = std::mem::take(&mut self.below);
+        for (rank, root) in self.ranks.iter().map(|reader| (reader.rank, reader.pid)) {
+            for pid in processes::descendants(root).into_iter().map(|process| process.pid) {
+                let kept = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
+                let reader = kept.map(|index| before.swap_remove(index));
+                self.below.push(reader.unwrap_or_else(|| RankReader::new(roots, rank, pid)));
+            }
+        }
+    }
 }
 
 /// State of the thread.
@@ -187,6 +214,8 @@ impl<'nvml> Ticker<'nvml> {
                 revision: 0,
                 gpu_uuids: Vec::new(),
                 ranks: Vec::new(),
+                below: Vec::new(),
+                trees: None,
                 delivery: Delivery::after(watch.samples_after),
             });
             if run.revision == *revision {
@@ -194,6 +223,7 @@ impl<'nvml> Ticker<'nvml> {
             }
             run.revision = *revision;
             run.gpu_uuids.clone_from(&watch.gpu_uuids);
+            run.trees = watch.trees.then(Instant::now);
             let mut before = std::mem::take(&mut run.ranks);
             for &(rank, pid) in &watch.ranks {
                 let kept = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
@@ -215,6 +245,7 @@ impl<'nvml> Ticker<'nvml> {
         let gpus = self.read_gpus();
         let (interval, own_namespace) = (self.interval, self.own_namespace);
         for (name, run) in &mut self.runs {
+            run.look_below(&self.roots);
             let sample = sample(run, time_s, &host, &gpus, own_namespace);
             run.delivery.deliver(name, sample, interval, &self.sink)?;
         }
@@ -247,7 +278,7 @@ fn sample(
     gpus: &BTreeMap<String, Reading>,
     own_namespace: bool,
 ) -> Sample {
-    let pids: Vec<u32> = run.ranks.iter().map(|reader| reader.pid).collect();
+    let pids: Vec<u32> = run.ranks.iter().chain(&run.below).map(|reader| reader.pid).collect();
     let gpu_sample = |uuid: &String| -> Option<GpuSample> {
         let reading = gpus.get(uuid)?;
         let mut sample = reading.sample.clone();
@@ -257,7 +288,13 @@ fn sample(
         Some(sample)
     };
     let gpus = run.gpu_uuids.iter().filter_map(gpu_sample).collect();
-    let ranks: Vec<RankSample> = run.ranks.iter_mut().map(RankReader::read).collect();
+    let mut ranks: Vec<RankSample> = run.ranks.iter_mut().map(RankReader::read).collect();
+    for below in &mut run.below {
+        let RankSample { rank, resident_bytes, cpus_busy } = below.read();
+        let Some(of_rank) = ranks.iter_mut().find(|sample| sample.rank == rank) else { continue };
+        of_rank.resident_bytes = of_rank.resident_bytes.into_iter().chain(resident_bytes).reduce(u64::saturating_add);
+        of_rank.cpus_busy = of_rank.cpus_busy.into_iter().chain(cpus_busy).reduce(|sum, one| sum + one);
+    }
     Sample { time_s, hole_s: None, host: host.clone(), ranks, gpus }
 }
 

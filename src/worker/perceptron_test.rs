@@ -43,6 +43,7 @@ fn spec() -> Arc<WorkloadSpec> {
         data_sets: Vec::new(),
         cuts: Vec::new(),
         measures: Vec::new(),
+        command: None,
         check,
     })
 }
@@ -304,6 +305,7 @@ fn job(folder: &Path, mode: Mode) -> Job {
         ranks: (0..cell.shape.processes).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         resume: None,
         trace: None,
+        program: None,
         limits: JobLimits::default(),
     }
 }

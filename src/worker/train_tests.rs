@@ -62,6 +62,7 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
         ranks: vec![RankPlace::on_cpu(0, 1)],
         resume: None,
         trace: None,
+        program: None,
         limits: JobLimits::default(),
     }
 }

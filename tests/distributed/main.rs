@@ -172,6 +172,7 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         resume: None,
         trace: None,
+        program: None,
         limits: JobLimits::default(),
     }
 }

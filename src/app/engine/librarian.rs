@@ -13,6 +13,7 @@ use crate::analysis::{RunSummary, summarise_report, summarise_run};
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
+use crate::program::RECORD_FILE;
 use crate::store::{Reader, RunRecord, StoreError, index_path};
 
 /// Interval of partial results while many runs are summarised.
@@ -253,9 +254,10 @@ fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {
     Ok(Some(RunPage {
         summary: summarise_run(&record),
         record,
-        log: tail(&files.join("stderr.log")),
+        log: output(&files),
         events,
         job: std::fs::read_to_string(files.join("job.json")).unwrap_or_default(),
+        program: std::fs::read(files.join(RECORD_FILE)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()),
         node: reader.node().ok(),
         plan: plan.unwrap_or_default(),
     }))
@@ -267,6 +269,16 @@ fn read_curves(folder: &Path, run: &str) -> Result<RunCurves, StoreError> {
     let steps = ranks.into_iter().flat_map(|of| of.steps.into_iter().map(move |step| LiveStep { rank: of.rank, step }));
     let curves = Curves::build(steps, reader.samples(run)?);
     Ok(RunCurves { folder: folder.to_owned(), run: run.to_owned(), curves })
+}
+
+/// The end of what a run's processes wrote: standard error, and standard output where there is any.
+fn output(files: &Path) -> String {
+    let (out, errors) = (tail(&files.join("group.out")), tail(&files.join("stderr.log")));
+    if out.is_empty() {
+        return errors;
+    }
+    let errors = if errors.is_empty() { String::new() } else { format!("— standard error —\n{errors}\n") };
+    format!("{errors}— standard output —\n{out}")
 }
 
 /// The end of a file, starting at a line; empty if there is no file.

@@ -9,6 +9,7 @@ use crate::app::curves::{Curves, LiveStep};
 use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
 use crate::plan::{Node, Plan, RunState};
+use crate::program;
 use crate::protocol::Sample;
 use crate::store::RunRecord;
 
@@ -199,12 +200,14 @@ pub struct RunPage {
     pub record: RunRecord,
     /// Its summary.
     pub summary: RunSummary,
-    /// The end of what its processes wrote to stderr.
+    /// The end of what its processes wrote.
     pub log: String,
     /// The last lines of its ranks' event logs.
     pub events: Vec<String>,
     /// The job file of its group.
     pub job: String,
+    /// The record of its program, if it ran one.
+    pub program: Option<program::Record>,
     /// The machine that the session was created on.
     pub node: Option<Node>,
     /// The plan's text.

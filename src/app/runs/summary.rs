@@ -19,6 +19,7 @@ pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     epochs_ui(ui, page);
     trace_ui(ui, page);
     evidence_ui(ui, page);
+    program_ui(ui, page);
     levels_ui(ui, row, page);
     places_ui(ui, page);
     times_ui(ui, page);
@@ -179,6 +180,30 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
     });
 }
 
+/// The command line of the run's program and what was set for it.
+fn program_ui(ui: &mut Ui, page: &RunPage) {
+    let Some(program) = &page.program else { return };
+    section(ui, "Program");
+    let set = program.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let mut pairs = vec![
+        ("Command".to_owned(), shown_words(&program.command_line)),
+        ("Executed".to_owned(), program.executable.display().to_string()),
+        ("Folder".to_owned(), program.folder.display().to_string()),
+    ];
+    pairs.extend(set);
+    pairs_ui(ui, "run-program", &pairs);
+}
+
+/// Words of a command line as a shell would take them.
+fn shown_words(words: &[String]) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_=+./,:@%".contains(c);
+    let quoted = |word: &String| {
+        let plain = !word.is_empty() && word.chars().all(is_plain);
+        if plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 fn levels_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
     let record = &page.record;
     section(ui, "Levels");
@@ -215,7 +240,8 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
             parts.push(device.name.clone());
             parts.extend(device.gpu_uuid.clone());
         }
-        parts.extend(rank.torch_version.as_ref().map(|version| format!("libtorch {version}")));
+        let libtorch = rank.torch_version.as_ref().filter(|version| !version.is_empty());
+        parts.extend(libtorch.map(|version| format!("libtorch {version}")));
         let parameters = rank.last_reading("parameters");
         parts.extend(parameters.map(|count| format!("{} parameters", grouped(&count.to_string()))));
         parts.extend(place_of(page, rank.rank).map(place_text).filter(|text| !text.is_empty()));

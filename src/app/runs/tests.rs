@@ -247,6 +247,12 @@ fn a_failed_runs_page_shows_its_reason_and_its_log() {
         log: "first line\nallocator: no block of 2 GB\n".to_owned(),
         events: vec!["{\"event\":\"started\"}".to_owned()],
         job: "{}".to_owned(),
+        program: Some(crate::program::Record {
+            command_line: ["python3", "train.py", "--name=a b"].map(str::to_owned).to_vec(),
+            executable: "/usr/bin/python3".into(),
+            folder: "/home/me/project".into(),
+            environment: vec![("SEED".to_owned(), "7".to_owned())],
+        }),
         node: None,
         plan: String::new(),
     };
@@ -254,6 +260,7 @@ fn a_failed_runs_page_shows_its_reason_and_its_log() {
     harness.run();
     assert!(sees(&harness, "Out of memory") && sees(&harness, "smaller batch"));
     assert!(sees(&harness, "tried to allocate 2 GB") && sees(&harness, "Epoch time"));
+    assert!(sees(&harness, "python3 train.py '--name=a b'") && sees(&harness, "/home/me/project"));
     click(&mut harness, "Log of the run");
     assert!(sees(&harness, "allocator: no block of 2 GB"));
     click(&mut harness, "Plan of the run");

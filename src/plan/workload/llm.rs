@@ -37,6 +37,7 @@ pub fn spec() -> Arc<WorkloadSpec> {
             data_sets: data::rules(),
             cuts: vec!["rows".into(), "test_rows".into()],
             measures: measures(),
+            command: None,
             check,
         })
     });

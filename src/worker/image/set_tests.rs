@@ -42,6 +42,7 @@ fn job(folder: &Path, decode: Decode, corrupt: Corrupt) -> Job {
         limits: JobLimits::default(),
         resume: None,
         trace: None,
+        program: None,
     }
 }
 

@@ -41,6 +41,7 @@ pub fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
         resume: None,
         trace: None,
+        program: None,
         limits: JobLimits::default(),
     }
 }

@@ -32,6 +32,7 @@ fn solver() -> WorkloadSpec {
             better: Better::Lower,
             on_speed: false,
         }],
+        command: None,
         check: |request| match request.levels.get("threads").and_then(Level::as_integer) {
             Some(threads) if threads > i64::from(request.node.cpus) => {
                 Err(format!("{threads} threads need as many CPUs: use at most {}", request.node.cpus))

@@ -172,6 +172,7 @@ impl ImageSettings {
             units_per_step: self.batch_size.saturating_mul(self.gpus) as u64,
             warm_up_steps: if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 },
             cuda_graph: self.cuda_graph,
+            own_program: false,
         }
     }
 

@@ -167,6 +167,7 @@ impl LlmSettings {
             units_per_step: rows.mean_tokens.map_or(0, |mean| (mean * self.step_rows() as f64).round() as u64),
             warm_up_steps: if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 },
             cuda_graph: self.cuda_graph,
+            own_program: false,
         }
     }
 }

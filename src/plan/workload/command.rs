@@ -1,0 +1,259 @@
+//! Programs as workloads: the `[command]` of a plan.
+//!
+//! A command is a value that comes with its plan: the program with its arguments, in which placeholders stand for the levels of the
+//! cell. Its factors are those that the plan's `[factors]` name.
+
+mod readings;
+mod table;
+mod template;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use readings::ReadingsSpec;
+pub(in crate::plan) use table::{defined, name_in, write};
+pub use template::{BUILT_IN, filled};
+
+use super::typed::binding;
+use super::{DeclaredMeasure, Request, USUAL_STEP, Unit, WorkloadSpec, workloads};
+use crate::plan::{Better, Binding, Domain, Estimate, Factor, Key, Level, Levels, Shape};
+
+/// What plans call such a workload.
+pub const KEY: &str = "command";
+/// The factor that chooses how many GPUs a run gets.
+pub const GPUS: &str = "gpus";
+/// The measure of the memory that all processes of a run hold at once.
+pub const PEAK_RESIDENT: &str = "peak_resident_bytes";
+/// The measure of the CPU time of all processes of a run.
+pub const CPU_TIME: &str = "cpu_time_s";
+/// The measure of a program's own time, without the set-up of the session's first run.
+pub const PROGRAM_TIME: &str = "program_time_s";
+
+/// A program to run, with its placeholders.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// The key of its workload.
+    pub name: Key,
+    /// The program and its arguments.
+    pub run: Vec<String>,
+    /// The folder that it runs in; none for that of the workbench.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// Variables that are set for it.
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
+    /// A program that is run once a session before it; empty for none.
+    #[serde(default)]
+    pub setup: Vec<String>,
+    /// After this time a run is ended, in seconds; none for the plan's limit.
+    #[serde(default)]
+    pub time_limit_s: Option<f64>,
+    /// What else is said about its factors.
+    #[serde(default)]
+    pub factors: Vec<Said>,
+    /// Where its readings come from.
+    #[serde(default)]
+    pub readings: ReadingsSpec,
+}
+
+/// What a plan says about a factor of its command beside the levels.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Said {
+    /// The factor.
+    pub key: Key,
+    /// Its name on screen.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The unit of its levels.
+    #[serde(default)]
+    pub unit: Option<String>,
+    /// One line: what it changes.
+    #[serde(default)]
+    pub help: Option<String>,
+}
+
+/// A run's command with every placeholder filled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filled {
+    /// The program and its arguments.
+    pub run: Vec<String>,
+    /// The folder that it runs in.
+    pub folder: Option<String>,
+    /// Variables that are set for it.
+    pub env: Vec<(String, String)>,
+    /// The set-up program and its arguments.
+    pub setup: Vec<String>,
+}
+
+impl Command {
+    /// The command with its placeholders filled by `value`.
+    ///
+    /// # Errors
+    /// A placeholder is unknown or malformed, or no word of `run` is left.
+    pub fn filled(&self, value: &dyn Fn(&str) -> Option<String>) -> Result<Filled, String> {
+        let words = |words: &[String]| -> Result<Vec<String>, String> {
+            words.iter().filter_map(|word| filled(word, value).transpose()).collect()
+        };
+        let run = words(&self.run)?;
+        if run.first().is_none_or(String::is_empty) {
+            return Err("the command names no program".to_owned());
+        }
+        let folder = self.folder.as_deref().map(|folder| filled(folder, value)).transpose()?.flatten();
+        let env = self.env.iter().filter_map(|(name, text)| match filled(text, value) {
+            Ok(text) => text.map(|text| Ok((name.clone(), text))),
+            Err(error) => Some(Err(error)),
+        });
+        Ok(Filled { run, folder, env: env.collect::<Result<_, _>>()?, setup: words(&self.setup)? })
+    }
+
+    /// What a cell's identity says of it: the SHA-256 of the program, its arguments, folder, variables and set-up, as they stand in
+    /// the plan. The text of the program's own files is not part of it.
+    pub(in crate::plan) fn digest(&self) -> String {
+        let Self { run, folder, env, setup, .. } = self;
+        let text = serde_json::json!([run, folder, env, setup]).to_string();
+        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The workload of a command. `ticked` has the factors that its plan names, with all levels that it ticks.
+pub(in crate::plan) fn spec(
+    command: Command,
+    ticked: Vec<(Key, Vec<Level>)>,
+    unit: &str,
+    step: &str,
+    measures: Vec<DeclaredMeasure>,
+) -> WorkloadSpec {
+    let factors = ticked.into_iter().map(|(key, levels)| {
+        let said = command.factors.iter().find(|said| said.key == key);
+        factor(&key, &levels, said)
+    });
+    let one = unit.strip_suffix('s').filter(|one| !one.is_empty()).unwrap_or(unit);
+    WorkloadSpec {
+        key: command.name.clone(),
+        name: command.name.as_str().into(),
+        unit: Unit { one: one.into(), many: unit.into() },
+        step: step.into(),
+        factors: factors.collect(),
+        data_sets: Vec::new(),
+        cuts: Vec::new(),
+        measures: own_measures().into_iter().chain(measures).collect(),
+        command: Some(Arc::new(command)),
+        check,
+    }
+}
+
+/// What is measured of every program, whatever it says.
+fn own_measures() -> Vec<DeclaredMeasure> {
+    let measure = |key: &str, name: &str, unit: &str| DeclaredMeasure {
+        key: key.into(),
+        name: name.into(),
+        unit: unit.into(),
+        better: Better::Lower,
+        on_speed: unit == "s",
+    };
+    vec![
+        measure(PROGRAM_TIME, "Time of the program", "s"),
+        measure(CPU_TIME, "CPU time of all processes", "s"),
+        measure(PEAK_RESIDENT, "Peak resident memory of all processes", "B"),
+    ]
+}
+
+/// A factor by its levels. One whose key a built-in workload has keeps its name, its unit, and the order of levels that decides
+/// colours.
+fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
+    let known = workloads().iter().find_map(|spec| spec.factor(key));
+    let first = levels.first().cloned().unwrap_or(Level::text(""));
+    let names: Vec<Arc<str>> = levels.iter().filter_map(|level| level.as_text().map(Arc::from)).collect();
+    let domain = if names.is_empty() {
+        let whole = levels.iter().all(|level| matches!(level, Level::Integer(_)));
+        if whole {
+            Domain::Integer { min: i64::MIN, max: i64::MAX }
+        } else {
+            Domain::Number { min: f64::MIN, max: f64::MAX }
+        }
+    } else {
+        let is_switch = names.iter().all(|name| [template::ON, template::OFF].contains(&&**name));
+        let before: Vec<Arc<str>> = match known.map(|known| &known.domain) {
+            Some(Domain::Names(known)) => known.clone(),
+            _ if is_switch => vec![template::OFF.into(), template::ON.into()],
+            _ => Vec::new(),
+        };
+        let new = names.into_iter().filter(|name| !before.contains(name)).collect::<Vec<_>>();
+        Domain::Names([before, new].concat())
+    };
+    let is_alike = known.is_some_and(|known| {
+        std::mem::discriminant(&known.domain) == std::mem::discriminant(&domain) && known.domain != Domain::Path
+    });
+    let known = known.filter(|_| is_alike);
+    let usual = match (&domain, known) {
+        (Domain::Names(_), _) => Vec::new(),
+        (_, Some(known)) => known.usual.clone(),
+        (_, None) => {
+            let mut usual: Vec<f64> = levels.iter().filter_map(Level::as_number).collect();
+            usual.sort_by(f64::total_cmp);
+            usual
+        }
+    };
+    let name = said.and_then(|said| said.name.as_deref()).or(known.map(|known| &*known.name)).unwrap_or(key.as_str());
+    let unit = said.and_then(|said| said.unit.as_deref()).or(known.map(|known| &*known.unit)).unwrap_or_default();
+    Factor {
+        key: key.clone(),
+        name: name.into(),
+        unit: unit.into(),
+        domain,
+        default: first,
+        // No level: every level is part of a cell's identity.
+        frozen_default: Level::text(""),
+        idle: Vec::new(),
+        usual,
+        help: said.and_then(|said| said.help.clone()).unwrap_or_default(),
+        finding: String::new(),
+    }
+}
+
+/// How many GPUs the levels ask for; CPU ranks on a machine without GPUs.
+fn devices(levels: &Levels) -> Result<u32, String> {
+    match levels.get(GPUS) {
+        None => Ok(1),
+        Some(level) => level
+            .as_integer()
+            .and_then(|count| u32::try_from(count).ok())
+            .filter(|count| (1..=1024).contains(count))
+            .ok_or_else(|| format!("{GPUS} = {level} is no number of GPUs: write a whole number from 1")),
+    }
+}
+
+pub(in crate::plan) fn check(request: &Request) -> Result<(Shape, Estimate), String> {
+    let Request { spec, levels, node, .. } = *request;
+    let Some(command) = &spec.command else {
+        return Err(format!("{} has no command in this session: add its plan again", spec.key));
+    };
+    let devices = devices(levels)?;
+    let level = |name: &str| levels.get(name).map(ToString::to_string);
+    let value = |name: &str| level(name).or_else(|| is_built_in(name).then(|| "1".to_owned()));
+    command.filled(&value)?;
+    let usable = node.gpus.iter().filter(|gpu| !gpu.mig).count();
+    let hostname = &node.hostname;
+    if node.gpus.is_empty() && devices > node.cpus {
+        return Err(format!("{hostname} has no GPUs and {} CPUs for {devices} CPU ranks: use fewer", node.cpus));
+    }
+    if !node.gpus.is_empty() && devices as usize > usable {
+        return Err(format!("{hostname} has {usable} usable GPUs, not {devices}: use fewer"));
+    }
+    let binding = if levels.get(Binding::KEY).is_some() { binding(levels)? } else { Binding::Off };
+    let shape = Shape { devices_per_process: devices, binding, own_program: true, ..Shape::default() };
+    Ok((shape, Estimate::default()))
+}
+
+fn is_built_in(name: &str) -> bool {
+    BUILT_IN.iter().any(|(known, _)| *known == name)
+}
+
+/// The unit and the name of steps of a plan that does not say.
+const USUAL: (&str, &str) = ("units", USUAL_STEP);
+
+#[cfg(test)]
+#[path = "command/tests.rs"]
+mod tests;

@@ -1,0 +1,235 @@
+//! The processes of this machine as a tree, and the end of those that belong to a run.
+//!
+//! A program may start others, and they may leave its process group and its session, or lose their parents. Two things hold them
+//! together: whoever starts the program is a *child subreaper* (prctl(2)), so that orphans become its children; and every process
+//! inherits [`MARKER_VARIABLE`], by which others find them when the subreaper itself was killed.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// Environment variable that marks the processes of a run. Its value is unique to the run.
+pub const MARKER_VARIABLE: &str = "MULTICARD_RUN_MARKER";
+
+/// Time that killed processes have to disappear.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// Interval between looks at processes that are to end.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A living process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent's id.
+    pub parent: u32,
+    /// Its start, in clock ticks since boot.
+    pub start: u64,
+    /// The name of its program, at most 15 bytes of it.
+    pub name: String,
+    /// Resident memory.
+    pub resident_bytes: u64,
+}
+
+/// All living processes; zombies are not.
+pub fn living() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| process(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+fn process(pid: u32) -> Option<Process> {
+    let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
+    let lives = !matches!(stat.state, 'Z' | 'X');
+    lives.then(|| Process {
+        pid,
+        parent: u32::try_from(stat.ppid).unwrap_or_default(),
+        start: stat.starttime,
+        resident_bytes: stat.rss.saturating_mul(rustix::param::page_size() as u64),
+        name: stat.comm,
+    })
+}
+
+/// The living processes below another, at any depth.
+pub fn descendants(root: u32) -> Vec<Process> {
+    let mut others = living();
+    let mut found: Vec<Process> = Vec::new();
+    let mut parents: HashSet<u32> = [root].into();
+    loop {
+        let (children, rest): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|process| process.pid != root && parents.contains(&process.parent));
+        if children.is_empty() {
+            return found;
+        }
+        parents = children.iter().map(|child| child.pid).collect();
+        found.extend(children);
+        others = rest;
+    }
+}
+
+/// The living processes of this user that carry a run's marker, but for this one.
+pub fn marked(marker: &str) -> Vec<Process> {
+    let wanted = format!("{MARKER_VARIABLE}={marker}");
+    let carries = |process: &Process| {
+        // Only the owner may read it, and a program may have overwritten its own.
+        let variables = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+        variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    living().into_iter().filter(|process| process.pid != std::process::id() && carries(process)).collect()
+}
+
+/// Sends a signal to a process, if it still is the one that was found.
+pub fn signal(process: &Process, signal: Signal) {
+    let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return };
+    // The handle names one process for good, so that a new one with its id is not hit.
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if self::process(process.pid).is_some_and(|now| now.start == process.start) {
+        // An error means that it has just ended.
+        let _ = pidfd_send_signal(handle, signal);
+    }
+}
+
+/// Ends all processes that `find` finds: SIGTERM, and SIGKILL once `grace` is over, until none is left. Returns those that were there
+/// at first, and those that could not be killed, such as those that wait in the kernel for a hung device.
+pub fn end(
+    find: impl Fn() -> Vec<Process>,
+    grace: Duration,
+    mut meanwhile: impl FnMut(),
+) -> (Vec<Process>, Vec<Process>) {
+    let first = find();
+    if first.is_empty() {
+        return (first, Vec::new());
+    }
+    let started = Instant::now();
+    let mut asked: HashSet<(u32, u64)> = HashSet::new();
+    loop {
+        meanwhile();
+        let left = find();
+        let since = started.elapsed();
+        if left.is_empty() || since > grace + KILL_LIMIT {
+            return (first, left);
+        }
+        for process in &left {
+            if since >= grace {
+                signal(process, Signal::KILL);
+            } else if asked.insert((process.pid, process.start)) {
+                signal(process, Signal::TERM);
+                // A stopped process handles the signal only after it is continued.
+                signal(process, Signal::CONT);
+            }
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Names of processes for a message: `sleep (process 4711), python3 (process 4712)`.
+pub fn named(processes: &[Process]) -> String {
+    const SHOWN: usize = 5;
+    let shown = processes.iter().take(SHOWN).map(|process| format!("{} (process {})", process.name, process.pid));
+    let more = processes.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("{more} more"));
+    shown.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+/// The file that would be executed for a program's name: itself where it has a slash, else the first of the search path.
+///
+/// # Errors
+/// There is none, or it is not executable; the message says what to do.
+pub fn executable(program: &str, folder: &std::path::Path, search: Option<&OsStr>) -> Result<PathBuf, String> {
+    use std::os::unix::fs::PermissionsExt;
+    let is_executable = |path: &std::path::Path| {
+        fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        let path = folder.join(program);
+        return match fs::metadata(&path) {
+            Err(error) => {
+                Err(format!("the program {} is not found: {error}: correct `run` or `folder`", path.display()))
+            }
+            Ok(about) if about.is_dir() => {
+                Err(format!("the program {} is a folder: name the program in it", path.display()))
+            }
+            Ok(_) if is_executable(&path) => Ok(path),
+            Ok(_) => Err(format!(
+                "the program {} is not executable: make it so with `chmod +x`, or name its interpreter first in `run`",
+                path.display()
+            )),
+        };
+    }
+    let search = search.unwrap_or(OsStr::from_bytes(b"/usr/local/bin:/usr/bin:/bin"));
+    let mut there = None;
+    for candidate in std::env::split_paths(search).map(|path| folder.join(path).join(program)) {
+        if is_executable(&candidate) {
+            return Ok(candidate);
+        }
+        if there.is_none() && candidate.is_file() {
+            there = Some(candidate);
+        }
+    }
+    Err(match there {
+        Some(path) => format!("the program {} is not executable: make it so with `chmod +x`", path.display()),
+        None => format!(
+            "the program {program:?} is not found in PATH ({}): install it, or write its path",
+            search.to_string_lossy()
+        ),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn wait_for(condition: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < Duration::from_secs(30));
+            thread::sleep(POLL);
+        }
+    }
+
+    #[test]
+    fn a_tree_is_found_by_its_root_and_by_its_marker_and_ends_though_it_ignores_requests() {
+        let marker = format!("test-{:x}", rand::random::<u64>());
+        let script = "trap '' TERM; setsid sleep 600 & sleep 600 & while :; do sleep 1; done";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).stdin(Stdio::null()).env(MARKER_VARIABLE, &marker);
+        let mut shell = shell.spawn().unwrap();
+        let root = shell.id();
+        wait_for(|| marked(&marker).len() >= 4 && descendants(root).len() >= 3);
+        assert!(descendants(root).iter().all(|process| process.pid != root && process.resident_bytes > 0));
+        let (found, left) = end(|| marked(&marker), Duration::from_millis(50), || ());
+        let _ = shell.wait();
+        assert!(found.len() >= 4 && left.is_empty(), "{found:?} {left:?}");
+        assert!(named(&found).contains("sleep (process "), "{}", named(&found));
+        wait_for(|| marked(&marker).is_empty());
+    }
+
+    #[test]
+    fn a_program_is_looked_for_as_a_shell_would_and_what_is_wrong_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("plain.sh"), "true").unwrap();
+        let find = |program: &str| executable(program, folder.path(), Some("/usr/bin:/bin".as_ref()));
+        assert!(find("sh").unwrap().ends_with("bin/sh"));
+        assert!(find("/bin/sh").is_ok_and(|path| path == Path::new("/bin/sh")));
+        for (program, expected) in [
+            ("no-such-program", "is not found in PATH"),
+            ("./gone", "gone is not found"),
+            ("./plain.sh", "is not executable"),
+            ("./", "is a folder"),
+        ] {
+            let found = find(program).unwrap_err();
+            assert!(found.contains(expected), "{program}: {found}");
+        }
+    }
+}

@@ -1,0 +1,575 @@
+//! The runner: starts a run's program, watches its processes, and logs what it reads as rank 0.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
+use sha2::{Digest, Sha256};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::keep::Keep;
+use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, Stream, WarmUp};
+use super::words::{filled_command, session_folder, value};
+use super::{RECORD_FILE, Record};
+use crate::plan::command::{self, CPU_TIME, Filled, PEAK_RESIDENT, PROGRAM_TIME};
+use crate::processes::{self, MARKER_VARIABLE, Process};
+use crate::protocol::{
+    Device, Event, EventLine, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program,
+};
+
+/// Time between the request to end and SIGKILL. The supervisor kills the runner after 5 s.
+const GRACE: Duration = Duration::from_secs(3);
+/// The same for what a program leaves when it ends by itself.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
+/// Interval between looks at the program and its readings.
+const POLL: Duration = Duration::from_millis(100);
+/// Longest interval between looks at the memory of its processes, which take some milliseconds.
+const MEMORY_POLL: Duration = Duration::from_secs(1);
+/// Time that the last output has to arrive, once no process is left.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// Longest time for output that is there already.
+const DRAIN: Duration = Duration::from_millis(20);
+/// Pieces of output on their way.
+const PIECES: usize = 64;
+/// Folder of a session with the marks of set-ups that were run.
+const SETUP_FOLDER: &str = "setup";
+
+/// Runs the program of a job until it has ended, and logs it as rank 0; returns whether it succeeded. The calling process is
+/// dedicated to the job. `starter` is the subcommand that ties a process to its parent and becomes another program.
+///
+/// # Errors
+/// The job cannot be read or has no program, or its log cannot be written.
+pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
+    let shown = job_path.display();
+    let text = fs::read(job_path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
+    let job: Job = serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
+    let Some(program) = job.program.clone() else { return Err(format!("the job {shown} has no program")) };
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in [SIGTERM, SIGINT] {
+        let value = usize::try_from(number).unwrap_or_default();
+        signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
+            .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
+    }
+    // Without it, orphans are found by the run's marker alone.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let log = job.folder.join("rank-0.jsonl");
+    let log = OpenOptions::new().create(true).append(true).open(&log);
+    let log = log.map_err(|error| format!("cannot write rank-0.jsonl in {}: {error}", job.folder.display()))?;
+    let log = Log { file: log, run: job.run.clone() };
+    let mut runner = Runner { job, program, starter: starter.to_owned(), signal, log, started: Instant::now() };
+    let end = runner.run();
+    let duration_s = runner.started.elapsed().as_secs_f64();
+    let event = match end {
+        Ok(End::Well) => Event::Finished { duration_s },
+        // Whoever asked for it knows why.
+        Ok(End::Asked) => return Ok(false),
+        Err(Failure { kind, message }) => Event::Failed { kind, message },
+    };
+    let well = matches!(event, Event::Finished { .. });
+    runner.log.write(&[(now_s(), event)]);
+    Ok(well)
+}
+
+/// How a run ended that did not fail.
+enum End {
+    /// The program exited with code 0.
+    Well,
+    /// A signal asked for its end.
+    Asked,
+}
+
+/// A program of which nothing is left.
+struct Ended {
+    /// Its exit; none if it was asked to end.
+    exit: Option<Exit>,
+    /// The end of its output.
+    told: String,
+    /// From its start to its exit.
+    time: Duration,
+}
+
+struct Failure {
+    kind: FailureKind,
+    message: String,
+}
+
+fn input(message: impl Into<String>) -> Failure {
+    Failure { kind: FailureKind::Input, message: message.into() }
+}
+
+/// The rank's log.
+struct Log {
+    file: File,
+    run: String,
+}
+
+impl Log {
+    fn write(&mut self, events: &[(f64, Event)]) {
+        let mut text = String::new();
+        for (time_s, event) in events {
+            let line = EventLine { run: self.run.clone(), rank: 0, time_s: *time_s, event: event.clone() };
+            if let Ok(line) = serde_json::to_string(&line) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            eprintln!("multicard: cannot write rank-0.jsonl: {error}");
+        }
+    }
+
+    fn warn(&mut self, message: String) {
+        self.write(&[(now_s(), Event::Warning { message })]);
+    }
+
+    fn reading(&mut self, key: &str, value: f64) {
+        self.write(&[(now_s(), Event::Reading { key: key.into(), value, epoch: None, step: None })]);
+    }
+}
+
+struct Runner {
+    job: Job,
+    program: Program,
+    starter: String,
+    signal: Arc<AtomicUsize>,
+    log: Log,
+    started: Instant,
+}
+
+impl Runner {
+    fn run(&mut self) -> Result<End, Failure> {
+        let place = self.job.ranks.first().cloned();
+        let gpu_uuid = place.as_ref().and_then(|place| place.gpu_uuid.clone());
+        let started = Event::Started {
+            protocol_version: PROTOCOL_VERSION,
+            pid: std::process::id(),
+            torch_version: String::new(),
+            device: Device { name: self.program.device.clone(), gpu_uuid },
+            world_size: 1,
+            seed: self.job.seed,
+        };
+        self.log.write(&[(now_s(), started), (now_s(), Event::Phase { phase: Phase::Start })]);
+        let filled = filled_command(&self.job, &self.program).map_err(input)?;
+        let folder =
+            std::path::absolute(filled.folder.as_deref().unwrap_or(".")).map_err(|error| input(error.to_string()))?;
+        if !folder.is_dir() {
+            return Err(input(format!("the program's folder {} is not there: correct `folder`", folder.display())));
+        }
+        if !filled.setup.is_empty() && !self.set_up(&filled, &folder)? {
+            return Ok(End::Asked);
+        }
+        let files: Vec<String> = self.files().map_err(input)?;
+        let run_folder = std::path::absolute(&self.job.folder).map_err(|error| input(error.to_string()))?;
+        let place = Place { run_folder, working_folder: folder.clone(), started_s: now_s() };
+        let spec = &self.program.command.readings;
+        let warm_up = if spec.warm_up_is_found() { WarmUp::Found } else { WarmUp::Steps(self.job.warm_up_steps) };
+        let readings = Readings::new(spec, &files, &place, warm_up);
+        let (executable, command) = self.command(&filled.run, &filled, &folder).map_err(input)?;
+        self.record(&filled, &executable, &folder);
+        let Ended { exit, told, time } = self.watch(command, Some(readings))?;
+        self.log.reading(PROGRAM_TIME, time.as_secs_f64());
+        self.log.reading(CPU_TIME, children_cpu_s());
+        match exit {
+            None => Ok(End::Asked),
+            Some(exit) => {
+                if let Exit::Code(code) = exit {
+                    self.log.reading("exit_code", f64::from(code));
+                }
+                if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, &told)) }
+            }
+        }
+    }
+
+    /// The files of readings with their placeholders filled.
+    fn files(&self) -> Result<Vec<String>, String> {
+        let value = |name: &str| value(&self.job, &self.program, name);
+        let files = self.program.command.readings.files.iter();
+        files.filter_map(|file| command::filled(file, &value).transpose()).collect()
+    }
+
+    /// Runs the set-up, unless a run of the session did; returns whether the run goes on.
+    fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<bool, Failure> {
+        let failed = |error: io::Error| input(format!("cannot note the set-up in the session: {error}"));
+        let session = session_folder(&self.job.folder).unwrap_or(&self.job.folder).join(SETUP_FOLDER);
+        fs::create_dir_all(&session).map_err(failed)?;
+        let text = serde_json::json!([filled.setup, folder, filled.env]).to_string();
+        let digest: String = Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let lock = File::create(session.join(format!("{digest}.lock"))).map_err(failed)?;
+        // Runs that are packed side by side wait for the one that is setting up.
+        while lock.try_lock().is_err() {
+            if self.is_asked_to_end() {
+                return Ok(false);
+            }
+            thread::sleep(POLL);
+        }
+        let done = session.join(format!("{digest}.done"));
+        if done.exists() {
+            return Ok(true);
+        }
+        let (_, command) =
+            self.command(&filled.setup, filled, folder).map_err(|error| input(format!("setup: {error}")))?;
+        let Ended { exit, told, .. } = self.watch(command, None)?;
+        match exit {
+            None => Ok(false),
+            Some(exit) if exit.is_success() => {
+                fs::write(done, format!("{}\n", filled.setup.join(" "))).map_err(failed)?;
+                Ok(true)
+            }
+            Some(exit) => {
+                let Failure { kind, message } = failure(&filled.setup, exit, &told);
+                Err(Failure { kind, message: format!("setup: {message}") })
+            }
+        }
+    }
+
+    /// The variables that are set for the program, each once; those of the plan win.
+    fn environment(&self, filled: &Filled) -> Vec<(String, OsString)> {
+        let folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
+        let mut all: Vec<(String, OsString)> = vec![
+            (MARKER_VARIABLE.into(), self.program.marker.clone().into()),
+            ("MULTICARD_RUN_FOLDER".into(), folder.clone().into()),
+            (READINGS_VARIABLE.into(), folder.join(READINGS_FILE).into()),
+            // Lines of output come when they are printed, not when a buffer is full.
+            ("PYTHONUNBUFFERED".into(), "1".into()),
+        ];
+        // The supervisor has set them for this process.
+        for name in ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
+            all.extend(std::env::var_os(name).map(|value| (name.to_owned(), value)));
+        }
+        for (name, value) in &filled.env {
+            all.retain(|(known, _)| known != name);
+            all.push((name.clone(), value.into()));
+        }
+        all
+    }
+
+    /// The command of a program, and the file that it executes.
+    fn command(&mut self, words: &[String], filled: &Filled, folder: &Path) -> Result<(PathBuf, Command), String> {
+        let environment = self.environment(filled);
+        let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+        let search = search.or_else(|| std::env::var_os("PATH"));
+        let (name, arguments) = words.split_first().ok_or("the command names no program")?;
+        let executable = processes::executable(name, folder, search.as_deref())?;
+        let own = std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))?;
+        let mut command = Command::new(own);
+        command.arg(&self.starter).arg(std::process::id().to_string());
+        command.args(self.memory_policy(search.as_deref()));
+        command.arg(&executable).args(arguments);
+        command.current_dir(folder).envs(environment).stdin(Stdio::null()).process_group(0);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok((executable, command))
+    }
+
+    /// The command before the program that sets its memory policy. The supervisor has bound this process to its CPUs.
+    fn memory_policy(&mut self, search: Option<&OsStr>) -> Vec<OsString> {
+        let list = |nodes: &[u32]| nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let option = match self.job.ranks.first().and_then(|place| place.memory.as_ref()) {
+            None => return Vec::new(),
+            Some(MemoryPolicy::Bind { nodes }) => format!("--membind={}", list(nodes)),
+            Some(MemoryPolicy::Interleave { nodes }) => format!("--interleave={}", list(nodes)),
+        };
+        match processes::executable("numactl", Path::new("/"), search) {
+            Ok(numactl) => vec![numactl.into(), option.into()],
+            Err(_) => {
+                self.log.warn(format!(
+                    "the program's memory policy ({option}) is not set: install numactl; its CPUs are bound"
+                ));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Writes down what is run.
+    fn record(&mut self, filled: &Filled, executable: &Path, folder: &Path) {
+        let environment = self.environment(filled);
+        let shown = environment.iter().filter(|(name, _)| *name != MARKER_VARIABLE);
+        let shown = shown.map(|(name, value)| (name.clone(), value.to_string_lossy().into_owned()));
+        let record = Record {
+            command_line: filled.run.clone(),
+            executable: executable.to_owned(),
+            folder: folder.to_owned(),
+            environment: shown.collect(),
+        };
+        let text = serde_json::to_string_pretty(&record).unwrap_or_default();
+        if let Err(error) = fs::write(self.job.folder.join(RECORD_FILE), text + "\n") {
+            self.log.warn(format!("cannot write {RECORD_FILE}: {error}: the run's command line is not recorded"));
+        }
+    }
+
+    fn is_asked_to_end(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0
+    }
+
+    /// Starts a program and watches it until nothing of it is left.
+    fn watch(&mut self, mut command: Command, readings: Option<Readings>) -> Result<Ended, Failure> {
+        let begun = Instant::now();
+        let mut child = command.spawn().map_err(|error| input(format!("cannot start a process: {error}")))?;
+        let (sender, pieces) = sync_channel(PIECES);
+        read_pipe(Stream::Output, child.stdout.take(), sender.clone());
+        read_pipe(Stream::Error, child.stderr.take(), sender);
+        let mut watched = Watched {
+            log: &mut self.log,
+            readings,
+            output: Keep::new(Box::new(io::stdout()), "standard output"),
+            errors: Keep::new(Box::new(io::stderr()), "standard error"),
+            pieces,
+            open: true,
+            events: Vec::new(),
+            polled: Instant::now(),
+            memory: Memory { peak_bytes: 0, next: Instant::now(), interval: Duration::from_millis(20) },
+        };
+        let own = std::process::id();
+        let mut asked = false;
+        let exit = loop {
+            watched.advance(POLL);
+            if let Some(exit) = reap(&mut child) {
+                break exit;
+            }
+            if self.signal.load(Ordering::Relaxed) != 0 {
+                asked = true;
+                let (_, left) =
+                    processes::end(|| processes::descendants(own), GRACE, || watched.advance(Duration::ZERO));
+                watched.unkillable(&left);
+                break child.try_wait().ok().flatten().map_or(Exit::Signal(9), Exit::from);
+            }
+        };
+        let time = begun.elapsed();
+        let (found, left) = processes::end(
+            || {
+                reap_orphans();
+                processes::descendants(own)
+            },
+            LEFTOVER_GRACE,
+            || watched.advance(Duration::ZERO),
+        );
+        if !found.is_empty() && !asked {
+            let message = format!(
+                "the program left processes running when it ended: {}; they were ended",
+                processes::named(&found)
+            );
+            watched.log.warn(message);
+        }
+        watched.unkillable(&left);
+        reap_orphans();
+        let told = watched.finish();
+        Ok(Ended { exit: (!asked).then_some(exit), told, time })
+    }
+}
+
+/// A program that is being watched.
+struct Watched<'a> {
+    log: &'a mut Log,
+    readings: Option<Readings>,
+    output: Keep<Box<dyn Write>>,
+    errors: Keep<Box<dyn Write>>,
+    pieces: Receiver<(Stream, Vec<u8>)>,
+    /// Whether more output may come.
+    open: bool,
+    events: Vec<(f64, Event)>,
+    polled: Instant,
+    memory: Memory,
+}
+
+impl Watched<'_> {
+    /// Takes the output that comes within some time, and what else there is.
+    fn advance(&mut self, time: Duration) {
+        let started = Instant::now();
+        loop {
+            match self.pieces.recv_timeout(time.saturating_sub(started.elapsed())) {
+                Ok((stream, bytes)) => self.take(stream, &bytes),
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.open = false;
+                    // The program may live on without its output.
+                    thread::sleep(time.saturating_sub(started.elapsed()).min(Duration::from_millis(5)));
+                    break;
+                }
+            }
+            // A program may write faster than this reads.
+            if started.elapsed() >= time.max(DRAIN) {
+                break;
+            }
+        }
+        self.memory.look();
+        if self.polled.elapsed() >= POLL {
+            self.polled = Instant::now();
+            if let Some(readings) = &mut self.readings {
+                readings.poll(now_s(), &mut self.events);
+            }
+            self.write_events();
+        }
+    }
+
+    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        let keep = match stream {
+            Stream::Output => &mut self.output,
+            Stream::Error => &mut self.errors,
+        };
+        match keep.push(bytes) {
+            Ok(None) => {}
+            Ok(Some(message)) => self.log.warn(message),
+            Err(error) => self.log.warn(format!("cannot write the program's output: {error}")),
+        }
+        if let Some(readings) = &mut self.readings {
+            readings.output(stream, bytes, now_s());
+        }
+    }
+
+    fn write_events(&mut self) {
+        if !self.events.is_empty() {
+            self.log.write(&self.events);
+            self.events.clear();
+        }
+    }
+
+    fn unkillable(&mut self, left: &[Process]) {
+        if !left.is_empty() {
+            self.log.warn(format!("{} cannot be killed and may still hold GPUs", processes::named(left)));
+        }
+    }
+
+    /// Takes the last output and readings; returns the end of the output for a message.
+    fn finish(mut self) -> String {
+        let until = Instant::now() + LAST_OUTPUT;
+        while self.open && Instant::now() < until {
+            self.advance(Duration::from_millis(10));
+        }
+        if let Some(readings) = &mut self.readings {
+            readings.finish(now_s(), &mut self.events);
+            self.write_events();
+            self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
+        }
+        for keep in [&mut self.output, &mut self.errors] {
+            if let Err(error) = keep.finish() {
+                self.log.warn(format!("cannot write the program's output: {error}"));
+            }
+        }
+        let told = self.errors.told();
+        if told.is_empty() { self.output.told() } else { told }
+    }
+}
+
+/// The memory of all processes below this one.
+struct Memory {
+    peak_bytes: u64,
+    next: Instant,
+    interval: Duration,
+}
+
+impl Memory {
+    /// Looks when it is time: often at first, so that short programs have a value too.
+    fn look(&mut self) {
+        if Instant::now() < self.next {
+            return;
+        }
+        let below = processes::descendants(std::process::id());
+        self.peak_bytes = self.peak_bytes.max(below.iter().map(|process| process.resident_bytes).sum());
+        self.next = Instant::now() + self.interval;
+        self.interval = (self.interval * 2).min(MEMORY_POLL);
+    }
+}
+
+/// Reads a pipe on a thread and passes on what comes; the thread ends with the pipe.
+fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: SyncSender<(Stream, Vec<u8>)>) {
+    let Some(mut pipe) = pipe else { return };
+    let read = move || {
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            match pipe.read(&mut piece) {
+                Ok(0) => return,
+                Ok(count) if sender.send((stream, piece[..count].to_vec())).is_err() => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("output".to_owned()).spawn(read) {
+        eprintln!("multicard: cannot read the program's output: {error}");
+    }
+}
+
+/// The exit of the program, once it has ended. Orphans that have ended are reaped on the way.
+fn reap(child: &mut Child) -> Option<Exit> {
+    match child.try_wait() {
+        Ok(Some(status)) => Some(Exit::from(status)),
+        Ok(None) => {
+            reap_orphans_but(Some(child.id()));
+            None
+        }
+        Err(_) => Some(Exit::Code(-1)),
+    }
+}
+
+fn reap_orphans() {
+    reap_orphans_but(None);
+}
+
+/// Reaps children that have ended, but for one that somebody else waits for.
+fn reap_orphans_but(kept: Option<u32>) {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if !matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_))) {
+        return;
+    }
+    // One has ended, and the answer does not say which.
+    for pid in zombies_of(std::process::id()).into_iter().filter(|pid| Some(*pid) != kept) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// Children of a process that have ended and wait to be reaped.
+fn zombies_of(parent: u32) -> Vec<u32> {
+    let stats = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        Stat::from_file(format!("/proc/{pid}/stat")).ok()
+    });
+    let zombies = stats.filter(|stat| stat.state == 'Z' && u32::try_from(stat.ppid) == Ok(parent));
+    zombies.filter_map(|stat| u32::try_from(stat.pid).ok()).collect()
+}
+
+/// CPU time of all children that have ended, in seconds.
+fn children_cpu_s() -> f64 {
+    let stat = Stat::from_file("/proc/self/stat").ok();
+    let ticks = stat.map_or(0, |stat| stat.cutime.saturating_add(stat.cstime));
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// Why a program failed, with the end of its output.
+fn failure(words: &[String], exit: Exit, told: &str) -> Failure {
+    let lower = told.to_lowercase();
+    let kind = if lower.contains("out of memory") || lower.contains("outofmemory") {
+        FailureKind::OutOfMemory
+    } else {
+        FailureKind::Engine
+    };
+    let name = words.first().map_or("the program", String::as_str);
+    let how = match exit {
+        Exit::Code(code) => format!("exited with code {code}"),
+        Exit::Signal(9) => {
+            "was killed by SIGKILL, possibly by the kernel's out-of-memory killer (see the kernel's log)".to_owned()
+        }
+        Exit::Signal(signal) => format!(
+            "was ended by {}",
+            signal_hook::low_level::signal_name(signal).map_or(format!("signal {signal}"), str::to_owned)
+        ),
+    };
+    let said = if told.is_empty() { "; it printed nothing".to_owned() } else { format!("; end of its output: {told}") };
+    Failure { kind, message: format!("{name} {how}{said}") }
+}
+
+fn now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

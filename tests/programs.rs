@@ -1,0 +1,403 @@
+//! Programs as workloads, end to end: real programs of the shell and of Python's standard library, good ones and bad ones.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use multicard::processes::{self, Process};
+use multicard::protocol::{Event, EventLine, Job, read_event_line};
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A session in a folder of its own, and a folder for programs.
+struct Scene {
+    folder: TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::create_dir(folder.path().join("programs")).unwrap();
+        Self { folder }
+    }
+
+    fn programs(&self) -> PathBuf {
+        self.folder.path().join("programs")
+    }
+
+    fn session(&self) -> PathBuf {
+        self.folder.path().join("session")
+    }
+
+    /// `multicard run` of a plan; `{programs}` in it is the folder of programs.
+    fn command(&self, plan: &str) -> Command {
+        let path = self.folder.path().join("plan.toml");
+        let text = plan.replace("{programs}", self.programs().to_str().unwrap());
+        fs::write(&path, format!("version = 1\n{text}")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+        command.arg("run").arg(path).arg("--session").arg(self.session()).stdin(Stdio::null());
+        // No worker is needed, so one that cannot run does no harm.
+        command.env("MULTICARD_WORKER", "/nonexistent/worker").env("SECRET_TOKEN", "hunter2-of-this-test");
+        command
+    }
+
+    fn run(&self, plan: &str, more: &[&str]) -> Output {
+        self.command(plan).args(more).output().unwrap()
+    }
+
+    fn start(&self, plan: &str) -> Child {
+        self.command(plan).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The folders of runs, in the order in which they were queued.
+    fn runs(&self) -> Vec<PathBuf> {
+        let mut runs: Vec<PathBuf> = fs::read_dir(self.session().join("runs"))
+            .map_or(Vec::new(), |all| all.map(|one| one.unwrap().path()).collect());
+        runs.sort();
+        runs
+    }
+
+    fn job(&self, run: &Path) -> Job {
+        serde_json::from_slice(&fs::read(run.join("job.json")).unwrap()).unwrap()
+    }
+
+    /// What is left of the programs of all runs.
+    fn left(&self) -> Vec<Process> {
+        let markers = self.runs().into_iter().filter(|run| run.join("job.json").exists());
+        markers.flat_map(|run| processes::marked(&self.job(&run).program.unwrap().marker)).collect()
+    }
+
+    /// Waits until the only run's log holds a text.
+    fn wait_for(&self, file: &str, text: &str) {
+        wait(|| {
+            let runs = self.runs();
+            let run = runs.first();
+            run.is_some_and(|run| fs::read_to_string(run.join(file)).is_ok_and(|log| log.contains(text)))
+        });
+    }
+}
+
+fn wait(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "it never came true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn events(run: &Path) -> Vec<Event> {
+    let log = fs::read_to_string(run.join("rank-0.jsonl")).unwrap();
+    let lines =
+        log.lines().map(|line| read_event_line(line.as_bytes()).unwrap_or_else(|error| panic!("{line}: {error}")));
+    lines.flatten().map(|EventLine { event, .. }| event).collect()
+}
+
+fn warnings(run: &Path) -> String {
+    let warning = |event| if let Event::Warning { message } = event { Some(message) } else { None };
+    events(run).into_iter().filter_map(warning).collect::<Vec<_>>().join("\n")
+}
+
+fn reading(run: &Path, key: &str) -> Option<f64> {
+    events(run).into_iter().find_map(|event| match event {
+        Event::Reading { key: known, value, .. } if known == *key => Some(value),
+        _ => None,
+    })
+}
+
+/// Processes with a word of their command line.
+fn with_word(word: &str) -> Vec<u32> {
+    let has = |process: &Process| {
+        let words = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|other| other == word.as_bytes())
+    };
+    processes::living().into_iter().filter(has).map(|process| process.pid).collect()
+}
+
+/// A duration for `sleep` that no other process has.
+fn own_sleep() -> String {
+    format!("9{:09}", rand::random::<u32>())
+}
+
+fn kill(pid: u32) {
+    let _ = rustix::process::kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+}
+
+#[test]
+fn a_program_becomes_runs_with_their_record_and_no_secret_of_the_environment() {
+    let scene = Scene::new();
+    let plan = r#"
+name = "loops"
+repeats = 2
+[command]
+run = ["sh", "-c", "for i in $(seq \"$1\"); do echo \"turn $i of $MODE\"; done; echo done >&2", "loop", "{turns}", "{fast:--fast}"]
+folder = "{programs}"
+env = { MODE = "seed {seed} of {gpus} in {run_folder}" }
+[factors]
+turns = [2, 3]
+fast = ["off", "on"]
+"#;
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let runs = scene.runs();
+    assert_eq!(runs.len(), 8);
+    let run = runs
+        .iter()
+        .find(|run| {
+            let job = scene.job(run);
+            let level = |key: &str| job.levels.get(key).unwrap().to_string();
+            (level("turns"), level("fast")) == ("3".to_owned(), "on".to_owned())
+        })
+        .unwrap();
+    let log = fs::read_to_string(run.join("group.out")).unwrap();
+    let job = scene.job(run);
+    assert!(log.starts_with(&format!("turn 1 of seed {} of 1 in {}", job.seed, run.display())), "{log}");
+    assert_eq!(log.lines().count(), 3);
+    assert_eq!(fs::read_to_string(run.join("stderr.log")).unwrap(), "done\n");
+    let record: Value = serde_json::from_slice(&fs::read(run.join("program.json")).unwrap()).unwrap();
+    let words = record["command_line"].as_array().unwrap();
+    assert_eq!((words[0].as_str(), words[4].as_str(), words[5].as_str()), (Some("sh"), Some("3"), Some("--fast")));
+    assert_eq!(record["folder"].as_str(), scene.programs().to_str());
+    assert!(record["environment"].to_string().contains("MULTICARD_READINGS"), "{record}");
+    assert_eq!(reading(run, "exit_code"), Some(0.0));
+    assert!(reading(run, "program_time_s").is_some_and(|time_s| time_s > 0.0));
+    assert!(matches!(events(run).last(), Some(Event::Finished { duration_s }) if *duration_s > 0.0));
+    for file in
+        fs::read_dir(run).unwrap().chain(fs::read_dir(scene.session()).unwrap()).map(|file| file.unwrap().path())
+    {
+        let bytes = fs::read(&file).unwrap_or_default();
+        assert!(!text(&bytes).contains("hunter2-of-this-test"), "{}", file.display());
+    }
+    // What is there is kept, and a changed command is another cell.
+    let again = scene.run(plan, &["--resume"]);
+    assert!(text(&again.stderr).contains("8 existing runs are kept"), "{}", text(&again.stderr));
+    let changed = scene.run(&plan.replace("echo done", "echo over"), &["--resume"]);
+    assert!(text(&changed.stderr).contains("8 runs queued"), "{}", text(&changed.stderr));
+    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
+        .args(["table", scene.session().to_str().unwrap(), "--preset", "times", "--format", "json"])
+        .output()
+        .unwrap();
+    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
+    assert_eq!(table["rows"].as_array().unwrap().len(), 8, "four cells of each command");
+    assert!(scene.left().is_empty());
+}
+
+#[test]
+fn a_program_that_fails_is_told_with_its_code_and_its_last_lines() {
+    let scene = Scene::new();
+    let plan = r#"
+[command]
+run = ["python3", "-c", "import sys, os\nprint('loading')\nprint('\\x1b[31mno such file: weights', file=sys.stderr)\nos.{way}"]
+[factors]
+way = ["_exit(7)", "abort()"]
+"#;
+    let output = scene.run(plan, &[]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("python3 exited with code 7; end of its output: [31mno such file: weights"), "{told}");
+    assert!(told.contains("python3 was ended by SIGABRT"), "{told}");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told_by_its_name() {
+    let scene = Scene::new();
+    fs::write(scene.programs().join("plain.py"), "print(1)").unwrap();
+    fs::write(scene.programs().join("garbage"), [0x7f, b'E', b'L', b'F', 0, 1, 2]).unwrap();
+    let make_executable = Command::new("chmod").arg("+x").arg(scene.programs().join("garbage")).status().unwrap();
+    assert!(make_executable.success());
+    let plan = "[command]\nrun = [\"{program}\"]\nfolder = \"{programs}\"\n[factors]\n\
+                program = [\"./gone\", \"no-such-program\", \"./plain.py\", \"./garbage\", \"./\"]\n";
+    let told = text(&scene.run(plan, &[]).stderr);
+    for expected in [
+        "programs/./gone is not found",
+        "\"no-such-program\" is not found in PATH",
+        "plain.py is not executable: make it so with `chmod +x`",
+        "./garbage exited with code",
+        "is a folder",
+        "0 finished, 5 did not",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    let elsewhere = scene.run("[command]\nrun = [\"true\"]\nfolder = \"/nonexistent/folder\"", &[]);
+    assert!(text(&elsewhere.stderr).contains("the program's folder /nonexistent/folder is not there"));
+}
+
+#[test]
+fn a_wrong_plan_is_refused_with_its_line_before_anything_runs() {
+    let scene = Scene::new();
+    let output = scene.run("[command]\nrun = [\"true\", \"{modle}\"]\n[factors]\nmodel = [\"a\", \"b\"]", &[]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("plan.toml:3: command.run: nothing is called {modle}; did you mean \"model\"?"), "{told}");
+    assert!(scene.runs().is_empty());
+    let constrained = "[command]\nrun = [\"true\", \"{threads}\"]\n[factors]\nthreads = [1, 2]\n\
+                       [[constraint]]\nexclude = \"threads > 1\"\nreason = \"one is enough\"\n";
+    let told = text(&scene.run(constrained, &[]).stderr);
+    assert!(told.contains("cannot run here: threads 2: one is enough") && told.contains("1 finished"), "{told}");
+}
+
+#[test]
+fn daemons_that_leave_the_group_end_with_their_program_and_are_named() {
+    let scene = Scene::new();
+    let [marked, unmarked] = [own_sleep(), own_sleep()];
+    let script = format!("setsid sleep {marked} & setsid env -i sleep {unmarked} & sleep 0.3; exit 0");
+    let output = scene.run(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"), &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = warnings(&scene.runs()[0]);
+    assert!(said.contains("left processes running when it ended: sleep (process "), "{said}");
+    assert!(with_word(&marked).is_empty() && with_word(&unmarked).is_empty());
+}
+
+#[test]
+fn a_program_over_its_time_that_ignores_requests_is_killed_with_all_that_it_started() {
+    let scene = Scene::new();
+    let own = own_sleep();
+    let script = format!("trap '' TERM INT HUP; (trap '' TERM; setsid sleep {own}) & while :; do sleep 0.1; done");
+    let plan = format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]\ntime_limit_s = 1");
+    let output = scene.run(&plan, &[]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("timed out") && told.contains("time_limit_s = 1"), "{told}");
+    assert!(scene.left().is_empty() && with_word(&own).is_empty());
+}
+
+#[test]
+fn gigabytes_and_binary_output_are_kept_to_a_limit_that_is_said() {
+    let scene = Scene::new();
+    let plan =
+        "[command]\nrun = [\"sh\", \"-c\", \"head -c 100000000 /dev/urandom; yes | head -c 1000000000; echo the end\"]";
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = &scene.runs()[0];
+    let log = fs::read(run.join("group.out")).unwrap();
+    assert!(log.len() < 10_000_000, "{} bytes", log.len());
+    let end = text(&log[log.len() - 300_000..]);
+    assert!(end.ends_with("y\nthe end\n") && end.contains("bytes of output are left out here]"));
+    assert!(warnings(run).contains("wrote more than 8 MB to its standard output"), "{}", warnings(run));
+}
+
+#[test]
+fn nothing_is_left_when_the_runner_the_supervisor_or_the_workbench_is_killed() {
+    for (who, word) in [("runner", "program"), ("supervisor", "group"), ("both", "")] {
+        let scene = Scene::new();
+        let own = own_sleep();
+        let script = format!("setsid sleep {own} & trap '' TERM; echo up; while :; do sleep 0.1; done");
+        let mut workbench = scene.start(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
+        scene.wait_for("group.out", "up");
+        wait(|| !with_word(&own).is_empty());
+        let job = scene.runs()[0].join("job.json");
+        let of_run = |word: &str| -> Vec<u32> {
+            let is = |pid: &u32| {
+                let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                words.split(|byte| *byte == 0).nth(1).is_some_and(|second| second == word.as_bytes())
+            };
+            with_word(job.to_str().unwrap()).into_iter().filter(is).collect()
+        };
+        if who == "both" {
+            workbench.kill().unwrap();
+            workbench.wait().unwrap();
+            of_run("group").into_iter().chain(of_run("program")).for_each(kill);
+            // The next workbench finds the run ended, and ends what is left of it.
+            let next = scene.run(&format!("[command]\nrun = [\"sh\", \"-c\", \"{}\"]", "true"), &[]);
+            assert_eq!(next.status.code(), Some(0), "{}", text(&next.stderr));
+        } else {
+            of_run(word).into_iter().for_each(kill);
+            let output = workbench.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{who}: {}", text(&output.stderr));
+        }
+        wait(|| scene.left().is_empty() && with_word(&own).is_empty());
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_program_and_all_that_it_started() {
+    let scene = Scene::new();
+    let own = own_sleep();
+    let script = format!("setsid sleep {own} & echo up; sleep {own}");
+    let workbench = scene.start(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
+    scene.wait_for("group.out", "up");
+    rustix::process::kill_process(Pid::from_child(&workbench), Signal::INT).unwrap();
+    let output = workbench.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(scene.left().is_empty() && with_word(&own).is_empty());
+}
+
+#[test]
+fn the_set_up_is_run_once_a_session_and_its_failure_fails_the_run() {
+    let scene = Scene::new();
+    let plan = "repeats = 3\n[command]\nsetup = [\"sh\", \"-c\", \"echo set up >> count\"]\nrun = [\"cat\", \"count\"]\n\
+                folder = \"{programs}\"";
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(fs::read_to_string(scene.programs().join("count")).unwrap(), "set up\n");
+    let failing = scene.run(&plan.replace("echo set up", "echo no compiler >&2; exit 3; echo"), &[]);
+    let told = text(&failing.stderr);
+    assert!(told.contains("setup: sh exited with code 3; end of its output: no compiler"), "{told}");
+}
+
+#[test]
+fn several_commands_stand_side_by_side_in_one_session_and_are_interleaved() {
+    let scene = Scene::new();
+    let plan = r#"
+repeats = 3
+[command]
+name = "shell"
+run = ["sh", "-c", "exit 0", "{size}"]
+[factors]
+size = [1, 2]
+[[block]]
+[block.command]
+name = "python"
+run = ["python3", "-c", "pass", "{size}", "{mode}"]
+[block.factors]
+size = [1, 2]
+mode = "plain"
+"#;
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let order: Vec<String> = scene.runs().iter().map(|run| scene.job(run).workload.to_string()).collect();
+    for repeat in order.chunks(4) {
+        assert_eq!(repeat.iter().filter(|name| *name == "python").count(), 2, "{order:?}");
+    }
+    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
+        .args(["table", scene.session().to_str().unwrap(), "--preset", "times", "--format", "json"])
+        .output()
+        .unwrap();
+    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
+    let keys: Vec<_> = table["columns"].as_array().unwrap().iter().map(|column| column["key"].to_string()).collect();
+    assert!(keys.contains(&"\"workload\"".to_owned()) && keys.contains(&"\"size\"".to_owned()), "{keys:?}");
+    assert!(!keys.contains(&"\"mode\"".to_owned()), "a factor that the other program lacks is no difference: {keys:?}");
+}
+
+#[test]
+fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut commands = Vec::new();
+    for file in fs::read_dir(root.join("sessions")).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "toml") {
+            let plan = multicard::plan::Plan::read(&file).unwrap_or_else(|error| panic!("{error}"));
+            commands.extend(plan.brought_workloads().into_iter().map(|spec| spec.key.to_string()));
+        }
+    }
+    commands.sort();
+    assert_eq!(commands, ["nccl-tests", "pytorch", "torchtune", "trainer", "triad"]);
+    let scene = Scene::new();
+    let text_of_plan = fs::read_to_string(root.join("sessions/command-quickstart.toml")).unwrap();
+    let plan = text_of_plan.replace("version = 1\n", "").replace("repeats = 3", "repeats = 1");
+    let output = scene.command(&plan).current_dir(root).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(scene.runs().len(), 4);
+    for run in scene.runs() {
+        assert!(fs::read_to_string(run.join("group.out")).unwrap().starts_with("a[1] = 4"));
+        assert_eq!(fs::read_to_string(run.join("readings.jsonl")).unwrap().lines().count(), 20);
+    }
+    assert!(scene.session().join("triad").exists(), "it was compiled into the session");
+}
