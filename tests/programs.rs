@@ -401,3 +401,59 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
     }
     assert!(scene.session().join("triad").exists(), "it was compiled into the session");
 }
+
+#[test]
+fn a_program_whose_workbench_was_killed_is_followed_by_the_next_to_its_end() {
+    let scene = Scene::new();
+    let go = scene.programs().join("go");
+    let script = format!("echo up; until [ -e {} ]; do sleep 0.05; done; echo gone", go.display());
+    let plan = format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]");
+    let mut first = scene.start(&plan);
+    scene.wait_for("group.out", "up");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let next = scene.command(&plan).arg("--resume").stderr(Stdio::piped()).spawn().unwrap();
+    fs::write(go, "").unwrap();
+    let output = next.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(scene.runs().len(), 1, "it was not run again: {}", text(&output.stderr));
+    assert_eq!(fs::read_to_string(scene.runs()[0].join("group.out")).unwrap(), "up\ngone\n");
+    assert!(matches!(events(&scene.runs()[0]).last(), Some(Event::Finished { .. })));
+}
+
+#[test]
+fn packed_programs_are_bound_to_cpus_of_their_own() {
+    let scene = Scene::new();
+    let plan = "[limits]\nexclusive = false\n[command]\n\
+                run = [\"sh\", \"-c\", \"echo $OMP_NUM_THREADS; unset OMP_NUM_THREADS; nproc; sleep 0.3\", \"{turn}\"]\n\
+                [factors]\nturn = [1, 2]";
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for run in scene.runs() {
+        let (job, log) = (scene.job(&run), fs::read_to_string(run.join("group.out")).unwrap());
+        let cpus = job.ranks[0].cpus.len();
+        assert!(cpus > 0 && log == format!("{cpus}\n{cpus}\n"), "{cpus}: {log}");
+    }
+}
+
+#[test]
+fn a_traced_program_is_started_by_the_profiler_and_is_a_cell_of_its_own() {
+    let scene = Scene::new();
+    // A stand-in: it answers as nsys does, starts the command, and records nothing.
+    let nsys = scene.programs().join("nsys");
+    let script = "#!/bin/sh\ncase \"$1 $2\" in\n--version*) echo 'stand-in version 0';;\n'profile --help') echo;;\n\
+                  *) while [ \"$1\" != --output ]; do shift; done; shift 2; \"$@\";;\nesac\n";
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", script]).arg(&nsys);
+    assert!(writer.status().unwrap().success());
+    let own = own_sleep();
+    let plain = format!("[command]\nrun = [\"sh\", \"-c\", \"setsid sleep {own} & echo traced; sleep 0.2\"]");
+    let traced = format!("[measure]\ntrace = \"nsys\"\n{plain}");
+    let output = scene.command(&traced).env("MULTICARD_NSYS", &nsys).output().unwrap();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("has no trace: nsys wrote no report"), "{told}");
+    let again = text(&scene.command(&plain).arg("--resume").output().unwrap().stderr);
+    assert!(again.contains("1 runs queued"), "a plain run is another cell: {again}");
+    assert!(scene.left().is_empty() && with_word(&own).is_empty());
+}

@@ -358,7 +358,7 @@ impl State {
             return Some(reason.clone());
         }
         let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
-        if let Err(reason) = &node.worker {
+        if let (true, Err(reason)) = (self.plan.document.plan().needs_worker(), &node.worker) {
             return Some(format!("There is no worker: {reason}"));
         }
         let outlook = self.outlook()?;

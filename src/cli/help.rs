@@ -91,6 +91,9 @@ fn workloads_page() -> String {
         let data = if sets.is_empty() { String::new() } else { format!(" Data sets: {}.", sets.join(", ")) };
         format!("- `{0}`: {1}, {2} factors: `multicard help {0}`.{data}", spec.key, spec.name, spec.factors.len())
     }));
+    lines.push(
+        "- `command`: a program of your own, with the factors that its plan names: `multicard help plan`.".to_owned(),
+    );
     lines.join("\n")
 }
 

@@ -165,6 +165,11 @@ impl Plan {
         brought
     }
 
+    /// Whether some cell is the worker's: commands run without one.
+    pub fn needs_worker(&self) -> bool {
+        self.blocks().any(|block| block.spec.command.is_none())
+    }
+
     /// The keys of factors that cells may differ in: those with more than one level, or with another level in another block.
     pub fn varied(&self) -> Vec<&Key> {
         let mut varied: Vec<&Key> = Vec::new();

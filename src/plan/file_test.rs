@@ -392,7 +392,7 @@ fn what_is_wrong_in_blocks_and_constraints_is_told_with_its_line() {
     );
     assert!(message("[[block]]\nrepeats = 3").contains("block.repeats: unknown key"));
     assert!(message("block = 3").contains("must be tables [[block]]"));
-    assert!(message("[[block]]\nworkload = \"command\"").contains("block.workload: \"command\" is not available"));
+    assert!(message("[[block]]\nworkload = \"command\"").contains("block.workload: \"command\" takes a table"));
     let constraint = |exclude: &str| message(&format!("[[constraint]]\nexclude = \"{exclude}\"\nreason = \"why\""));
     for (exclude, part) in [
         ("gpus > 2 and precison = fp64", "precison"),

@@ -28,8 +28,7 @@ pub struct Added {
 /// # Errors
 /// When there is no worker, a required nsys is missing, or no cell can run.
 pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
-    let needs_worker = plan.blocks().any(|block| block.spec.command.is_none());
-    if let (true, Err(reason)) = (needs_worker, &node.worker) {
+    if let (true, Err(reason)) = (plan.needs_worker(), &node.worker) {
         return Err(SessionError::NoWorker(reason.clone()));
     }
     if let (Some(_), Err(reason)) = (plan.tracing.capture(), &node.nsys) {

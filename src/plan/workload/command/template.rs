@@ -125,6 +125,15 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_word_is_read_or_refused_and_doubled_braces_give_back_the_text(word in "(?s)[a-z{}:\"é]{0,12}") {
+            let _ = fill(&word);
+            let doubled = word.replace('{', "{{").replace('}', "}}");
+            assert_eq!(fill(&doubled), Ok(Some(word)));
+        }
+    }
+
     #[test]
     fn malformed_words_and_unknown_names_are_refused_with_the_word() {
         for word in ["{batch", "batch}", "{}", "{:--x}", "{other}", "{other:--x}"] {
