@@ -76,7 +76,7 @@ pub enum Mark {
     ClockSet,
     /// A profiler recorded it, which costs time.
     Traced,
-    /// Its data was made in the likeness of a published set.
+    /// Its data was made in the likeness of a published set, or some of its answers were.
     Synthetic,
     /// It was to be traced and there is no trace: why.
     NoTrace(String),
@@ -139,7 +139,8 @@ impl Mark {
         if record.traced {
             add(Self::Traced);
         }
-        if record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
+        let made = record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
+        if made || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
             add(Self::Synthetic);
         }
         match &record.trace {
@@ -179,6 +180,8 @@ impl Mark {
     }
 }
 
+/// The measure that says which share of preference pairs has a made answer.
+const MADE_ANSWERS: &str = "made_answers_share";
 /// Others matter that keep so many CPUs busy, or this share of all, where hardly any is idle.
 const OTHERS_CPUS: f64 = 0.25;
 const OTHERS_SHARE: f64 = 0.05;
@@ -254,7 +257,7 @@ impl fmt::Display for Mark {
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
             Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
             Self::Traced => write!(f, "a profiler recorded it, which costs time"),
-            Self::Synthetic => write!(f, "its data was made here: losses are not those of the published set"),
+            Self::Synthetic => write!(f, "its data, or its rejected answers, were made here: losses are not those of the published set"),
             Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),
         }

@@ -11,9 +11,11 @@ mod tokens;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use procfs_core::{FromRead as _, Meminfo};
+
 pub use fetch::{HUB_URL, fetch_text};
 pub use tokenizer::Tokenizer;
-pub use tokens::{IGNORED_LABEL, Sample, TokenRows};
+pub use tokens::{IGNORED_LABEL, Sample, TOKEN_BYTES, TokenRows};
 
 use super::DatasetError;
 use crate::plan::llm::{DataSet, LlmData, LlmSettings, ModelConfig, Source, Technique};
@@ -35,6 +37,8 @@ pub struct TextSet {
     pub packs_of: Option<usize>,
     /// A rejected row follows each chosen one, and both are one sample.
     pub pairs: bool,
+    /// Pairs whose rejected answer is made, of all that were read.
+    pub made_pairs: usize,
     /// Where the rows come from, in words.
     pub source: String,
 }
@@ -78,9 +82,16 @@ pub fn read(
                 (DataSet::File, Some(file)) => vec![file.clone()],
                 (set, _) => files_of(set, &folder.join(set.name()))?,
             };
-            tokenized(settings, model, &tokenizer, &files)
+            tokenized(settings, model, &tokenizer, &files, room(settings.gpus))
         }
     }
+}
+
+/// Bytes that the rows of one of so many ranks may take: half of what the host has free, for lists that grow are there twice for a
+/// moment. None where the host does not tell.
+fn room(ranks: usize) -> Option<u64> {
+    let free = Meminfo::from_file("/proc/meminfo").ok()?.mem_available?;
+    Some(free / 2 / ranks.max(1) as u64)
 }
 
 fn made(settings: &LlmSettings, model: &ModelConfig) -> TextSet {
@@ -105,6 +116,7 @@ fn made(settings: &LlmSettings, model: &ModelConfig) -> TextSet {
         padding: model.vocabulary as u32 - 1,
         packs_of: max_tokens.filter(|_| settings.packed),
         pairs,
+        made_pairs: if pairs { rows + settings.test_rows } else { 0 },
         source: format!("made by this program, synthetic{assumed}"),
     }
 }
@@ -129,6 +141,8 @@ struct Samples<'a> {
     settings: &'a LlmSettings,
     model: &'a ModelConfig,
     tokenizer: &'a Tokenizer,
+    /// Bytes that they may take.
+    room: Option<u64>,
     train: TokenRows,
     test: TokenRows,
 }
@@ -150,6 +164,17 @@ impl Samples<'_> {
         !self.wants_training() && self.tested() == self.settings.test_rows
     }
 
+    /// Why there is no room for what is there; files do not say how many tokens they hold.
+    fn too_many(&self) -> Option<String> {
+        let tokens = (self.train.token_count() + self.test.token_count()) as u64;
+        let room = self.room.filter(|room| tokens * TOKEN_BYTES > *room)?;
+        let (ranks, gigabytes) = (self.settings.gpus, room as f64 / 1e9);
+        Some(format!(
+            "the {tokens} tokens up to here take {TOKEN_BYTES} bytes each, and this host has room for {gigabytes:.3} GB of \
+             them in each of {ranks} ranks: take fewer rows (rows), cut them (max_tokens), or use fewer GPUs"
+        ))
+    }
+
     /// Takes a sample: one row, or both of a pair.
     fn push(&mut self, rows: &[Vec<Message>]) -> Result<(), String> {
         let limit = self.settings.max_tokens;
@@ -159,7 +184,7 @@ impl Samples<'_> {
             unusable(&tokens, &masked, limit, self.model).map_or(Ok(()), Err)?;
             if into_train { &mut self.train } else { &mut self.test }.push(&tokens, &masked);
         }
-        Ok(())
+        self.too_many().map_or(Ok(()), Err)
     }
 }
 
@@ -168,9 +193,11 @@ fn tokenized(
     model: &ModelConfig,
     tokenizer: &Tokenizer,
     files: &[PathBuf],
+    room: Option<u64>,
 ) -> Result<TextSet, DatasetError> {
     let LlmSettings { template, train_on_input, max_tokens, test_rows, .. } = *settings;
-    let mut samples = Samples { settings, model, tokenizer, train: TokenRows::default(), test: TokenRows::default() };
+    let (train, test) = (TokenRows::default(), TokenRows::default());
+    let mut samples = Samples { settings, model, tokenizer, room, train, test };
     let mut pairing = (settings.technique == Technique::Dpo).then(|| Pairing::new(template, train_on_input));
     let wrong = |path: &Path, place: Place| {
         let path = path.to_owned();
@@ -219,6 +246,7 @@ fn tokenized(
         padding: if settings.packed { 0 } else { tokenizer.padding() },
         packs_of: max_tokens.filter(|_| settings.packed),
         pairs: pairing.is_some(),
+        made_pairs: pairing.as_ref().map_or(0, |pairing| pairing.made),
         source: format!("read from {named}{more}{made}"),
     })
 }

@@ -22,6 +22,8 @@ pub struct StepInfo {
     pub load_wait_s: f64,
     /// Units in the batch: images, tokens.
     pub units: u32,
+    /// What the loss counts for in the mean over an epoch.
+    pub loss_weight: f64,
 }
 
 /// A completed step.

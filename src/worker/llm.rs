@@ -1,12 +1,14 @@
 //! The workload `llm`: fine-tuning of Llama models (2505.22905 section 4).
 
+mod block;
 mod data;
 #[cfg(test)]
 mod fake_quantise_tests;
 mod model;
 mod nf4;
 mod optimizer;
-mod preference;
+#[cfg(test)]
+mod preference_tests;
 mod proof;
 #[cfg(test)]
 mod testing;
@@ -17,7 +19,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use multicard::dataset::text::{self, TextSet};
+use multicard::dataset::text::{self, IGNORED_LABEL, TextSet};
 use multicard::plan::llm::{
     FsdpWrap, Kernels, LlmData, LlmSettings, ModelConfig, Precision, Sharding, Technique, Tf32,
 };
@@ -31,10 +33,15 @@ use crate::report::{Report, Stop};
 use crate::shim::{self, Flags};
 use crate::task::{Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
+use block::Options;
 use data::{TextBatch, TextData};
-use model::{IGNORED_LABEL, Llama, Options};
+use model::Llama;
 use optimizer::{Schedule, Scheduled};
 use weights::Checkpoint;
+
+/// Measures of each step of DPO, as means over its pairs: the rewards of both rows, their difference, and the fraction of pairs whose
+/// chosen row has the higher reward.
+const PREFERENCE_MEASURES: &[&str] = &["rewards_chosen", "rewards_rejected", "reward_margin", "reward_accuracy"];
 
 /// Fine-tuning of a Llama model.
 pub struct Llm {
@@ -71,7 +78,7 @@ impl Llm {
     /// activations.
     fn preference(&self, forward: &mut Forward<Llama>, inputs: &Vec<Tensor>) -> Result<Tensor, TchError> {
         let reference = forward.module().without_adapters(|| forward.without_gradients(inputs))?;
-        preference::seen(&forward.run(inputs)?, &reference, self.settings.dpo_beta)
+        preferences(&forward.run(inputs)?, &reference, self.settings.dpo_beta)
     }
 
     /// The type of frozen weights; of all weights if all are trained.
@@ -88,6 +95,23 @@ impl Llm {
 fn counted(labels: &Tensor) -> Result<Tensor, TchError> {
     let labels = labels.f_narrow(1, 1, labels.size()[1] - 1)?;
     labels.f_ne(IGNORED_LABEL)?.f_sum(Kind::Float)?.f_clamp_min(1)
+}
+
+/// Direct preference optimisation (arXiv 2305.18290): the loss `-log sigmoid(margin)`, as a mean over pairs, followed by the
+/// [`PREFERENCE_MEASURES`]: `[5]`. Only the loss has a gradient.
+///
+/// `policy` and `reference` are the cross entropies of each token's label `[rows, tokens]`, 0 without a label. Each chosen row is
+/// followed by its rejected one. A row's reward is `beta` times the policy's log-probability minus the reference's. The margin
+/// is the chosen row's reward minus the rejected row's. Same as TorchTune 0.5's `DPOLoss` without label smoothing.
+fn preferences(policy: &Tensor, reference: &Tensor, beta: f64) -> Result<Tensor, TchError> {
+    let gained = reference.f_sub(policy)?.f_sum_dim_intlist(1, false, Kind::Float)?;
+    let rewards = gained.f_mul_scalar(beta)?.f_view([-1, 2])?;
+    let (chosen, rejected) = (rewards.f_select(1, 0)?, rewards.f_select(1, 1)?);
+    let margin = chosen.f_sub(&rejected)?;
+    let loss = margin.f_log_sigmoid()?.f_neg()?.f_mean(Kind::Float)?;
+    let accuracy = margin.f_gt(0.0)?.f_to_kind(Kind::Float)?;
+    let mean = |values: &Tensor| values.f_detach()?.f_mean(Kind::Float);
+    Tensor::f_stack(&[loss, mean(&chosen)?, mean(&rejected)?, mean(&margin)?, mean(&accuracy)?], 0)
 }
 
 impl Task for Llm {
@@ -192,7 +216,7 @@ impl Task for Llm {
     }
 
     fn measures(&self) -> &'static [&'static str] {
-        if self.prefers() { preference::MEASURES } else { &[] }
+        if self.prefers() { PREFERENCE_MEASURES } else { &[] }
     }
 
     fn loss(&self, forward: &mut Forward<Llama>, inputs: &Vec<Tensor>) -> Result<Tensor, TchError> {

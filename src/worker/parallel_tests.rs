@@ -168,6 +168,9 @@ const TUNED: &[&[(&str, &str)]] = &[
     &[("technique", "full"), ("kernels", "fused"), ("gradient_accumulation", "2")],
     &[("precision", "bf16"), ("learning_rate", "0.02")],
     &[("technique", "dpo"), ("learning_rate", "0.02")],
+    &[("technique", "dpo"), ("learning_rate", "0.02"), ("kernels", "fused"), ("gradient_accumulation", "2")],
+    &[("technique", "qat"), ("qat_group", "32")],
+    &[("technique", "qat"), ("qat_group", "32"), ("kernels", "fused"), ("gradient_accumulation", "2")],
 ];
 
 /// Steps over this rank's rows of two batches, with each of the settings. Returns losses weighted by tokens or pairs, norms of

@@ -180,6 +180,11 @@ pub trait Batch {
 
     /// Time the host waited for it, in seconds.
     fn wait_s(&self) -> f64;
+
+    /// What its loss counts for in the mean over an epoch: as much as the loss is a mean over.
+    fn loss_weight(&self) -> f64 {
+        f64::from(self.units())
+    }
 }
 
 /// The source of one rank's batches.

@@ -75,6 +75,7 @@ impl Losses {
 #[derive(Default)]
 struct Sums {
     loss: f64,
+    loss_weight: f64,
     units: u64,
 }
 
@@ -324,7 +325,12 @@ impl<T: Task> Run<'_, T> {
                 let _range = NvtxRange::new(c"step");
                 self.trainer.step(batch.inputs())?
             };
-            let info = StepInfo { step: self.step, load_wait_s: batch.wait_s(), units: batch.units() };
+            let info = StepInfo {
+                step: self.step,
+                load_wait_s: batch.wait_s(),
+                units: batch.units(),
+                loss_weight: batch.loss_weight(),
+            };
             self.clock.end_step(info, &seen)?;
             self.capture.after_step(self.step, || meet(self.rank, self.watchdog.as_ref()))?;
             self.report_steps(epoch, false, &mut sums)?;
@@ -345,7 +351,7 @@ impl<T: Task> Run<'_, T> {
         if self.quick.is_none() {
             let own = vec![
                 ("epoch_time_s", duration_s),
-                ("train_loss", sums.loss / sums.units.max(1) as f64),
+                ("train_loss", if sums.loss_weight > 0.0 { sums.loss / sums.loss_weight } else { 0.0 }),
                 ("units", sums.units as f64),
             ];
             self.report_readings(own, Some(epoch))?;
@@ -395,7 +401,8 @@ impl<T: Task> Run<'_, T> {
             if let Some(watchdog) = &self.watchdog {
                 watchdog.done(self.owed > 0 && self.is_watched());
             }
-            sums.loss += loss * f64::from(info.units);
+            sums.loss += loss * info.loss_weight;
+            sums.loss_weight += info.loss_weight;
             sums.units += u64::from(info.units);
             if let Some(quick) = &mut self.quick {
                 quick.see(epoch, info.step, duration_s);

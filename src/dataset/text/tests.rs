@@ -226,6 +226,7 @@ fn preferences_are_made_beside_published_answers_and_say_so() {
             assert_eq!((&chosen[..prompt], &masks[..prompt]), (&rejected[..prompt], &others[..prompt]), "{set} {row}");
         }
         assert!(found.source.contains("synthetic preferences: the rejected answers of"), "{}", found.source);
+        assert_eq!(2 * found.made_pairs, found.train.len() + found.test.len());
     }
 }
 
@@ -247,10 +248,26 @@ fn a_file_of_preferences_is_read_and_its_bad_row_is_named() {
     fs::write(&path, good.repeat(3)).unwrap();
     let found = rows_of(&settings, &data).unwrap();
     assert_eq!((found.train.len(), found.source), (4, format!("read from {}", path.display())));
+    assert_eq!(found.made_pairs, 0);
     fs::write(&path, format!("{good}{{\"prompt\":\"q\",\"chosen\":\"a\"}}\n")).unwrap();
     let error = rows_of(&settings, &data).unwrap_err().to_string();
     assert!(error.contains("row 2 (line 2)") && error.contains("the column rejected is missing"), "{error}");
     fs::write(&path, good).unwrap();
     let error = rows_of(&settings, &data).unwrap_err().to_string();
     assert!(error.contains('1') && error.contains('2'), "{error}");
+}
+
+#[test]
+fn rows_that_the_host_has_no_room_for_end_with_the_row_and_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.jsonl");
+    let row = "{\"instruction\":\"Count to three.\",\"input\":\"\",\"output\":\"One, two, three.\"}\n";
+    fs::write(&path, row.repeat(100)).unwrap();
+    let tokenizer = Tokenizer::open(&fixtures().join("tokenizer.json")).unwrap();
+    let settings = LlmSettings { rows: None, ..settings("alpaca-cleaned", true, None) };
+    let read = |room| tokenized(&settings, &ModelConfig::tiny(), &tokenizer, std::slice::from_ref(&path), Some(room));
+    let tokens = read(1 << 30).unwrap().train.token_count() as u64;
+    assert_eq!(read(tokens * TOKEN_BYTES).unwrap().train.len(), 100);
+    let error = read(tokens * TOKEN_BYTES / 2).unwrap_err().to_string();
+    assert!(error.contains("row 51 (line 51)") && error.contains("in each of 1 ranks: take fewer rows"), "{error}");
 }

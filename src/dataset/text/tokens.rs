@@ -1,4 +1,4 @@
-//! Rows as tokens: what a rank trains on, held in memory at five bytes a token.
+//! Rows as tokens: what a rank trains on, held in memory.
 
 use std::ops::Range;
 
@@ -9,6 +9,9 @@ use crate::plan::llm::DataSet;
 
 /// The label that the loss skips.
 pub const IGNORED_LABEL: i64 = -100;
+
+/// A token in memory: its id, and whether it is masked.
+pub const TOKEN_BYTES: u64 = 5;
 
 /// Tokens of made rows that begin and end them.
 const MADE_BEGIN: u32 = 0;

@@ -61,15 +61,13 @@ fn measures() -> Vec<DeclaredMeasure> {
         measure("rewards_rejected", "Reward of rejected answers", "", Better::Neither),
         measure("reward_margin", "Reward margin", "", Better::Higher),
         measure("reward_accuracy", "Pairs with a positive margin", "", Better::Higher),
+        measure("made_answers_share", "Pairs with a made answer", "", Better::Neither),
     ]
 }
 
 fn check(request: &Request) -> Result<(Shape, Estimate), String> {
     let settings = LlmSettings::from_levels(request.levels)?;
     let data = LlmData::read(request.data)?;
-    if let Some(reason) = constraints::not_built(&settings) {
-        return Err(reason);
-    }
     let model = data.model(settings.model)?;
     let rows = settings.lengths();
     let memory = estimate::memory(&settings, &model, &rows);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use multicard::dataset::text::{Sample, TextSet, TokenRows};
+use multicard::dataset::text::{IGNORED_LABEL, Sample, TextSet, TokenRows};
 use multicard::plan::llm::LlmSettings;
 use multicard::protocol::Evidence;
 use tch::{Device, Kind, TchError, Tensor};
@@ -69,6 +69,7 @@ struct Format {
 pub struct TextBatch {
     inputs: Vec<Tensor>,
     tokens: u32,
+    loss_weight: f64,
     wait_s: f64,
 }
 
@@ -152,12 +153,18 @@ impl task::Batch for TextBatch {
     fn wait_s(&self) -> f64 {
         self.wait_s
     }
+
+    /// Pairs, or tokens that are predicted.
+    fn loss_weight(&self) -> f64 {
+        self.loss_weight
+    }
 }
 
 /// A batch on the host.
 struct Prepared {
     tensors: Vec<Tensor>,
     tokens: usize,
+    loss_weight: f64,
 }
 
 /// One pass over rows. Dropping it stops its thread.
@@ -169,6 +176,8 @@ pub struct TextEpoch {
     /// Tokens so far, without and with padding.
     tokens: usize,
     padded: usize,
+    /// Pairs whose rejected answer is made, of all pairs of the run.
+    made_share: f64,
 }
 
 impl TextEpoch {
@@ -176,6 +185,7 @@ impl TextEpoch {
         let (send, ready) = sync_channel(PREFETCH);
         let (set, part) = (Arc::clone(set), part.clone());
         let Format { device, pinned, .. } = part.format;
+        let made_share = 2.0 * set.made_pairs as f64 / (set.train.len() + set.test.len()).max(1) as f64;
         let work = move || {
             let rows = if mode == Mode::Train { &set.train } else { &set.test };
             for batch in order.chunks(part.format.samples) {
@@ -188,7 +198,7 @@ impl TextEpoch {
         };
         // If the thread cannot start, the channel is closed and the epoch ends with an error.
         let thread = thread::Builder::new().name("rows".into()).spawn(work).ok();
-        Self { ready: Some(ready), thread, device, pinned, tokens: 0, padded: 0 }
+        Self { ready: Some(ready), thread, device, pinned, tokens: 0, padded: 0, made_share }
     }
 }
 
@@ -210,19 +220,20 @@ impl task::Epoch for TextEpoch {
             return if ended { Ok(None) } else { Err(Stop::engine("the thread that prepares rows has panicked")) };
         };
         let wait_s = asked.elapsed().as_secs_f64();
-        let Prepared { tensors, tokens } = prepared?;
+        let Prepared { tensors, tokens, loss_weight } = prepared?;
         self.tokens += tokens;
         self.padded += tensors.first().map_or(0, Tensor::numel);
         let _range = NvtxRange::new(c"copy");
         // The pinned-memory allocator keeps the memory until the copy is complete.
         let to_device = |tensor: &Tensor| tensor.f_to_device_(self.device, Kind::Int64, self.pinned, false);
         let inputs = tensors.iter().map(to_device).collect::<Result<_, _>>()?;
-        Ok(Some(TextBatch { inputs, tokens: tokens as u32, wait_s }))
+        Ok(Some(TextBatch { inputs, tokens: tokens as u32, loss_weight, wait_s }))
     }
 
     fn readings(&self) -> Readings {
         let padding = (self.padded - self.tokens) as f64 / self.padded.max(1) as f64;
-        vec![("padding_share", padding)]
+        let made = Some(("made_answers_share", self.made_share)).filter(|(_, share)| *share > 0.0);
+        [("padding_share", padding)].into_iter().chain(made).collect()
     }
 }
 
@@ -278,7 +289,13 @@ fn prepare(rows: &TokenRows, part: &Part, batch: &[u32]) -> Result<Prepared, Tch
         locked.f_copy_(&tensor)?;
         Ok(locked)
     };
-    Ok(Prepared { tensors: values.iter().map(tensor).collect::<Result<_, TchError>>()?, tokens })
+    let predicted = |row: &[i64]| row[1..].iter().filter(|label| **label != IGNORED_LABEL).count();
+    let loss_weight = match part.format.rows {
+        1 => values[1].chunks(length.max(1)).map(predicted).sum(),
+        _ => batch.len(),
+    };
+    let tensors = values.iter().map(tensor).collect::<Result<_, TchError>>()?;
+    Ok(Prepared { tensors, tokens, loss_weight: loss_weight as f64 })
 }
 
 #[cfg(test)]

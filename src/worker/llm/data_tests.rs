@@ -20,6 +20,7 @@ fn set(lengths: &[usize], packs_of: Option<usize>) -> Arc<TextSet> {
         padding: 63,
         packs_of,
         pairs: false,
+        made_pairs: 0,
         source: "made".into(),
     })
 }
@@ -50,6 +51,8 @@ fn batches_are_padded_to_their_longest_row_and_count_its_tokens() {
     let batches = all(data.train(1));
     let shapes: Vec<_> = batches.iter().map(|batch| batch.inputs()[0].size()).collect();
     assert_eq!((shapes, batches[0].units()), (vec![vec![2, 5], vec![2, 4]], 8));
+    // All but each row's first token are predicted.
+    assert_eq!(batches[0].loss_weight(), 6.0);
     let (tokens, labels) = (ids(&batches[0].inputs()[0]), ids(&batches[0].inputs()[1]));
     assert_eq!(tokens[1][3..], [63, 63]);
     assert_eq!(labels[1][3..], [-100, -100]);

@@ -3,7 +3,7 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::model::Options;
+use super::block::Options;
 use super::testing::{Golden, compare, differs_by};
 use crate::shim::llama::{self, Adapted, Weight};
 use crate::testing::generator;

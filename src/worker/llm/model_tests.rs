@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use multicard::plan::OptimizerImpl;
-use multicard::plan::llm::LoraTargets;
+use multicard::plan::llm::{Lora, LoraTargets};
 
 use super::*;
 use crate::llm::weights::{Checkpoint, expected};

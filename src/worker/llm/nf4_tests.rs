@@ -5,7 +5,7 @@ use multicard::plan::llm::{Lora, LoraTargets};
 use tch::Device;
 
 use super::*;
-use crate::llm::model::Options;
+use crate::llm::block::Options;
 use crate::llm::testing::{Golden, compare, differs_by};
 use crate::module::{Module as _, Pass};
 use crate::shim::llama::{Adapted, Weight, dense};

@@ -4,7 +4,7 @@
 use multicard::plan::llm::{Lora, LoraTargets};
 
 use super::*;
-use crate::llm::model::Options;
+use crate::llm::block::Options;
 use crate::llm::testing::Golden;
 use crate::module::{Module as _, Pass};
 
@@ -20,7 +20,7 @@ fn loss_rewards_and_gradients_are_torchtunes_plain_fused_and_checkpointed() {
         let llama = golden.with_adapters(Options { lora: Some(LORA), fused, checkpointing, ..Options::default() });
         let reference = tch::no_grad(|| llama.without_adapters(|| llama.forward(&batch, &Pass::default()))).unwrap();
         let policy = llama.forward(&batch, &Pass { train: true, ..Pass::default() }).unwrap();
-        let seen = seen(&policy, &reference, 0.1).unwrap();
+        let seen = preferences(&policy, &reference, 0.1).unwrap();
         for (place, name) in ["loss", "chosen", "rejected", "margin", "accuracy"].into_iter().enumerate() {
             let (found, expected) = (seen.double_value(&[place as i64]), golden.number(&format!("dpo.{name}")));
             assert!((found - expected).abs() < 2e-5, "{name}: {found} {expected}");
@@ -33,6 +33,6 @@ fn loss_rewards_and_gradients_are_torchtunes_plain_fused_and_checkpointed() {
 #[test]
 fn a_model_that_is_its_own_reference_has_the_loss_of_a_coin() {
     let losses = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0]).view([4, 1]);
-    let seen = Vec::<f32>::try_from(seen(&losses, &losses, 0.1).unwrap()).unwrap();
+    let seen = Vec::<f32>::try_from(preferences(&losses, &losses, 0.1).unwrap()).unwrap();
     assert_eq!(seen, [2.0_f32.ln(), 0.0, 0.0, 0.0, 0.0]);
 }

@@ -120,7 +120,7 @@ fn preferences_are_learned_as_a_whole_and_in_micro_batches() {
     let [whole, parts] = ["1", "2"].map(|parts| {
         let changed = [("technique", "dpo"), ("gradient_accumulation", parts), ("learning_rate", "0.01")];
         let mut trainer = trainer(Device::Cpu, &changed);
-        assert_eq!(trainer.measures()[..4], *preference::MEASURES);
+        assert_eq!(trainer.measures()[..4], *PREFERENCE_MEASURES);
         let step = |_| Vec::<f64>::try_from(trainer.step(&batches[0]).unwrap().to_kind(Kind::Double)).unwrap();
         (0..12).map(step).collect::<Vec<_>>()
     });

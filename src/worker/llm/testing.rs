@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use multicard::plan::llm::ModelConfig;
 use tch::{Device, Kind, Tensor};
 
-use super::model::{Llama, Options, next};
+use super::block::Options;
+use super::model::{Llama, next};
 use super::weights::{Checkpoint, expected};
 use crate::module::{Module as _, Pass};
 use crate::testing::generator;

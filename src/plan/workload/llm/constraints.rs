@@ -25,6 +25,7 @@ type Constraint = fn(&Candidate) -> Option<String>;
 
 /// The constraints in the order they are asked: what contradicts itself, what the data set lacks, what the machine lacks.
 const CONSTRAINTS: &[Constraint] = &[
+    four_bit_weights_are_on_one_gpu,
     rows_come_from_somewhere,
     template_fits,
     files_have_a_tokenizer,
@@ -49,19 +50,14 @@ pub(super) fn reason(candidate: &Candidate) -> Option<String> {
     CONSTRAINTS.iter().find_map(|constraint| constraint(candidate))
 }
 
-/// Combinations that this version cannot train yet.
-pub(super) fn not_built(settings: &LlmSettings) -> Option<String> {
-    let gpus = settings.gpus;
-    match settings.technique {
-        Technique::Qlora if gpus > 1 => Some(format!(
+fn four_bit_weights_are_on_one_gpu(candidate: &Candidate) -> Option<String> {
+    let LlmSettings { technique, gpus, .. } = *candidate.settings;
+    (technique == Technique::Qlora && gpus > 1).then(|| {
+        format!(
             "technique = qlora trains on one GPU, whose 4-bit weights are not cut over {gpus}: use gpus = 1 or \
              technique = lora"
-        )),
-        Technique::Qat if gpus > 1 => {
-            Some(format!("not built yet: technique = qat over {gpus} GPUs: use gpus = 1 or technique = full"))
-        }
-        _ => None,
-    }
+        )
+    })
 }
 
 fn rows_come_from_somewhere(candidate: &Candidate) -> Option<String> {

@@ -146,11 +146,17 @@ fn what_cannot_fit_is_off_with_numbers_by_kind() {
 }
 
 #[test]
-fn levels_that_are_known_and_not_built_say_so() {
-    assert!(
-        refused(&[("technique", "qat"), ("gpus", "2")], &gpu_node(2))
-            .starts_with("not built yet: technique = qat over 2 GPUs")
-    );
+fn quantisation_aware_training_fits_on_two_gpus_of_the_papers_and_not_on_one() {
+    let of = |gpus: &str, limit| {
+        let levels = [("technique", "qat"), ("precision", "fp32"), ("data_set", "uniform"), ("kernels", "fused")];
+        let mut plan = plan(&[&levels[..], &[("gpus", gpus)]].concat());
+        plan.limits.memory_limit_gb = Some(limit);
+        reason_of(&plan, &gpu_node(4))
+    };
+    let reason = of("1", 94.0);
+    assert!(reason.contains(" of 94 GB (weights 32, ") && reason.contains("more GPUs"), "{reason}");
+    assert_eq!(of("2", 94.0), "");
+    assert_eq!(of("4", 94.0), "");
 }
 
 #[test]
