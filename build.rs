@@ -8,6 +8,7 @@ fn main() {
 
 #[cfg(feature = "torch")]
 mod shim {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     use std::path::{Path, PathBuf};
 
     /// The libtorch that tch is made for: another one has other function signatures.
@@ -16,7 +17,7 @@ mod shim {
     const SHIM: &str = "src/worker/shim";
 
     pub fn build() {
-        let headers = ["guard.h", "group.h", "llama_kernels.h", "quantised.h", "stand_in"];
+        let headers = ["guard.h", "group.h", "llama_kernels.h", "peer_copies.h", "quantised.h", "stand_in"];
         let of_cuda = ["cuda/llama_source.h", "cuda/llama_mma_source.h", "cuda/quantised_source.h", "cuda/product.h"];
         for header in headers.iter().chain(&of_cuda) {
             println!("cargo:rerun-if-changed={SHIM}/{header}");
@@ -61,6 +62,7 @@ mod shim {
         build.define("_GLIBCXX_USE_CXX11_ABI", "1").flag("-fvisibility=hidden");
         // libtorch's headers alone need 30 s to optimise and lend the shim no hot code.
         build.opt_level(1).debug(false);
+        build.define("SHIM_STAMP", Some(&*format!("\"{}\"", stamp())));
         build.define("USE_DISTRIBUTED", None).define("USE_C10D_GLOO", None);
         // Last of all, so that the real headers are taken where they are installed.
         build.flag("-idirafter").flag(format!("{SHIM}/stand_in"));
@@ -79,6 +81,25 @@ mod shim {
         sources.sort();
         sources.iter().for_each(|source| println!("cargo:rerun-if-changed={}", source.display()));
         sources
+    }
+
+    /// What the sources of both parts say: a worker opens the CUDA part that was built from the same ones as itself.
+    fn stamp() -> String {
+        let (mut folders, mut files) = (vec![PathBuf::from(SHIM)], Vec::new());
+        while let Some(folder) = folders.pop() {
+            let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+            for path in entries.map(|entry| entry.expect("a folder can be listed").path()) {
+                if path.is_dir() { &mut folders } else { &mut files }.push(path);
+            }
+        }
+        files.retain(|path| path.extension().is_some_and(|kind| kind == "cpp" || kind == "h"));
+        files.sort();
+        let mut hasher = DefaultHasher::new();
+        for path in files {
+            path.hash(&mut hasher);
+            std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).hash(&mut hasher);
+        }
+        format!("{:016x}", hasher.finish())
     }
 
     fn out() -> PathBuf {

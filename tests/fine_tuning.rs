@@ -32,9 +32,11 @@ rows = 40
 epochs = 2
 learning_rate = 0.02
 warmup_steps = 5
-save_every = 7
+save_every = 14
 "#;
 const STEPS: usize = 40;
+/// Steps between checkpoints. Few: each is written through to the disk.
+const SAVE_EVERY: usize = 14;
 
 /// The events of a kind in the logs of all ranks of all runs.
 fn events(session: &Path, kind: &str) -> Vec<Value> {
@@ -98,7 +100,7 @@ fn continues(plan: &str, ranks: usize) {
 
     let (mut command, session) = run_command(&killed, plan);
     let mut child = command.spawn().unwrap();
-    let reached = || losses(&session).keys().any(|(_, step)| *step > 15).then_some(());
+    let reached = || losses(&session).keys().any(|(_, step)| *step > SAVE_EVERY as u64).then_some(());
     wait_for(reached);
     let pid = events(&session, "started")[0]["pid"].as_u64().unwrap();
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
@@ -112,7 +114,7 @@ fn continues(plan: &str, ranks: usize) {
     assert_eq!((events(&session, "started").len(), events(&session, "finished").len()), (2 * ranks, ranks));
     assert_eq!(losses(&session), expected);
     let again = events(&session, "step").len() - STEPS * ranks;
-    assert!(again <= 7 * ranks, "{again} steps after the last checkpoint were made again");
+    assert!(again <= SAVE_EVERY * ranks, "{again} steps after the last checkpoint were made again");
     assert_eq!(adapters(&session), trained, "the same weights, bit for bit");
 }
 

@@ -257,7 +257,10 @@ impl fmt::Display for Mark {
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
             Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
             Self::Traced => write!(f, "a profiler recorded it, which costs time"),
-            Self::Synthetic => write!(f, "its data, or its rejected answers, were made here: losses are not those of the published set"),
+            Self::Synthetic => write!(
+                f,
+                "its data, or its rejected answers, were made here: losses are not those of the published set"
+            ),
             Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),
         }

@@ -99,7 +99,6 @@ fn open_gpu(rank: u32, index: usize, asked: &str, memory_limit_bytes: Option<u64
         );
         return Err(Stop::failed(FailureKind::Input, message));
     }
-    // The allocator knows a device once it has been the current one.
     cuda::set_device(index)?;
     if let Some(limit) = memory_limit_bytes {
         let fraction = limit as f64 / gpu.memory_bytes.max(1) as f64;
@@ -116,8 +115,24 @@ fn peak_resident_bytes() -> Option<u64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[ignore = "needs a GPU: make test-gpu"]
+    fn memory_on_a_gpu_is_held_to_the_limit() {
+        const GIBIBYTE: i64 = 1 << 30;
+        cuda::open().unwrap();
+        let gpu = cuda::gpu_info(0).unwrap();
+        open_gpu(0, 0, &gpu.uuid, Some(8 * GIBIBYTE as u64)).unwrap();
+        let bytes = |count| tch::Tensor::f_zeros([count], (tch::Kind::Uint8, Device::Cuda(0)));
+        let (within, beyond) = (bytes(GIBIBYTE), bytes(12 * GIBIBYTE));
+        // Other tests of this process have all of it.
+        cuda::set_memory_fraction(0, 1.0).unwrap();
+        assert!(within.is_ok());
+        assert!(beyond.unwrap_err().to_string().contains("out of memory"));
+    }
 
     #[test]
     fn the_process_has_a_resident_peak() {

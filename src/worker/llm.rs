@@ -21,13 +21,13 @@ use std::sync::Arc;
 
 use multicard::dataset::text::{self, IGNORED_LABEL, TextSet};
 use multicard::plan::llm::{
-    FsdpWrap, Kernels, LlmData, LlmSettings, ModelConfig, Precision, Sharding, Technique, Tf32,
+    FsdpGather, FsdpWrap, Kernels, LlmData, LlmSettings, ModelConfig, Precision, Sharding, Technique, Tf32,
 };
 use multicard::protocol::{Event, Evidence, Job};
 use tch::{Device, Kind, TchError, Tensor};
 
 use crate::order::{Deal, Shard};
-use crate::parallel::Wrap;
+use crate::parallel::{Gather, Wrap};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
 use crate::shim::{self, Flags};
@@ -164,6 +164,13 @@ impl Task for Llm {
             FsdpWrap::Block => Wrap::Inner,
             FsdpWrap::MemoryEfficient => Wrap::Units,
         })
+    }
+
+    fn gather(&self) -> Gather {
+        match self.settings.fsdp_gather {
+            FsdpGather::Collectives => Gather::Collectives,
+            FsdpGather::Copies => Gather::Copies,
+        }
     }
 
     fn module(&self, device: Device, weights: Kind, made: Made) -> Result<Llama, TchError> {

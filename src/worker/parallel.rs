@@ -21,7 +21,7 @@ use crate::task::Task;
 use ranks::Ranks;
 use replicas::Replicas;
 use shards::Shards;
-pub use shards::{Cutting, Wrap};
+pub use shards::{Cutting, Gather, Wrap};
 
 /// How the work is spread. Hooks run before each forward pass and, in training, before and after its backward pass.
 /// [`Self::pass`] names the hooks around a module's units ([`crate::module::UnitHooks`]).

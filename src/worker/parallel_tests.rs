@@ -75,7 +75,7 @@ fn part_of_another_test() {
             let found = fine_tune(task, Device::Cpu, peers.as_ref());
             (peers, found)
         }
-        "ddp-on-gpus" | "fsdp-on-gpus" => {
+        "ddp-on-gpus" | "fsdp-on-gpus" | "copies-on-gpus" => {
             cuda::open().unwrap();
             cuda::set_device(rank as usize).unwrap();
             let device = Device::Cuda(rank as usize);
@@ -168,7 +168,7 @@ const TUNED: &[&[(&str, &str)]] = &[
     &[("technique", "full"), ("kernels", "fused"), ("gradient_accumulation", "2")],
     &[("precision", "bf16"), ("learning_rate", "0.02")],
     &[("technique", "dpo"), ("learning_rate", "0.02")],
-    &[("technique", "dpo"), ("learning_rate", "0.02"), ("kernels", "fused"), ("gradient_accumulation", "2")],
+    &[("technique", "dpo"), ("learning_rate", "0.02"), ("kernels", "fused")],
     &[("technique", "qat"), ("qat_group", "32")],
     &[("technique", "qat"), ("qat_group", "32"), ("kernels", "fused"), ("gradient_accumulation", "2")],
 ];
@@ -179,7 +179,9 @@ fn fine_tune(sharding: &str, device: Device, peers: Option<&Rc<Peers>>) -> Vec<(
     let mut found = Vec::new();
     for (index, changed) in TUNED.iter().enumerate() {
         let wrap = if index % 2 == 0 { "block" } else { "memory_efficient" };
-        let changed = [*changed, &[("gpus", "2"), ("sharding", sharding), ("fsdp_wrap", wrap)]].concat();
+        let (sharding, gather) = if sharding == "copies" { ("fsdp", "copies") } else { (sharding, "collectives") };
+        let spread = [("gpus", "2"), ("sharding", sharding), ("fsdp_wrap", wrap), ("fsdp_gather", gather)];
+        let changed = [*changed, &spread].concat();
         let mut trainer = llm::trainer_beside(peers, device, &changed);
         let whole = [llm::batch(device, ROWS, 10), llm::batch(device, ROWS, 14)];
         let mut steps = Vec::new();
@@ -297,7 +299,12 @@ fn fine_tunes_as_one_process(sharding: &str, world_sizes: &[u32]) {
         for (index, changed) in TUNED.iter().enumerate() {
             let told = format!("{sharding} over {world_size}, {changed:?}");
             let of = |found: &[(String, Tensor)], what: &str| get(found, &format!("{what}.{index}")).shallow_clone();
-            let tolerance = if changed.contains(&("precision", "bf16")) { 3e-2 } else { 2e-5 };
+            let tolerance = match changed {
+                _ if changed.contains(&("precision", "bf16")) => 3e-2,
+                // Rounding moves a few numbers to the next 8-bit or 4-bit code.
+                _ if changed.contains(&("technique", "qat")) => 5e-3,
+                _ => 2e-5,
+            };
             let expected = of(alone, "steps");
             let all: Vec<_> = ranks.iter().map(|rank| of(rank, "steps")).collect();
             let sums = Tensor::stack(&all, 0).sum_dim_intlist(0, false, Kind::Double);
@@ -335,6 +342,7 @@ fn shards_fine_tune_with_the_losses_and_gradients_of_one_process() {
 fn shards_and_ranks_on_two_gpus_fine_tune_with_the_losses_and_gradients_of_one() {
     fine_tunes_as_one_process("ddp-on-gpus", &[2]);
     fine_tunes_as_one_process("fsdp-on-gpus", &[2]);
+    fine_tunes_as_one_process("copies-on-gpus", &[2]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::device::RankDevice;
 use crate::module::{Module, Tensors};
-use crate::parallel::{Peers, Strategy, Wrap};
+use crate::parallel::{Gather, Peers, Strategy, Wrap};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
 use crate::shim::{Flags, LossScale, Sgd};
@@ -70,6 +70,11 @@ pub trait Task: Sized {
     /// What is gathered together if the network is sharded over ranks; `None` if each rank holds all of it.
     fn wrap(&self) -> Option<Wrap> {
         None
+    }
+
+    /// How a sharded network's parameters are gathered.
+    fn gather(&self) -> Gather {
+        Gather::Collectives
     }
 
     /// Builds the network. Random numbers come from torch's CPU generator, so that a seed gives the same weights on every device.

@@ -39,7 +39,7 @@ impl<T: Task> Trainer<T> {
         let graph = cuda_graph.then(|| StepGraph::new(device)).transpose()?;
         let arithmetic = task.arithmetic(device)?;
         tch::manual_seed(seed as i64);
-        let mut cutting = peers.zip(task.wrap()).map(|(peers, wrap)| Cutting::new(peers, wrap));
+        let mut cutting = peers.zip(task.wrap()).map(|(peers, wrap)| Cutting::new(peers, wrap, task.gather()));
         let mut made = |unit: &[Tensor]| cutting.as_mut().map_or(Ok(()), |cutting| cutting.cut(unit));
         let module = task.module(device, arithmetic.weights(), &mut made)?;
         tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);

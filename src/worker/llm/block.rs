@@ -311,7 +311,11 @@ impl Block {
 
     /// The number of adapter tensors: A and B of each adapted projection.
     pub fn adapters(&self) -> usize {
-        self.linears().into_iter().filter_map(|linear| linear.adapters.as_ref()).map(|it| 2 * it.b.len()).sum()
+        self.linears()
+            .into_iter()
+            .filter_map(|linear| linear.adapters.as_ref())
+            .map(|adapters| 2 * adapters.b.len())
+            .sum()
     }
 
     /// From `[batch, tokens, dim]` to the same shape.

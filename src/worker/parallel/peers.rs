@@ -145,6 +145,11 @@ impl Peers {
         &self.group
     }
 
+    /// The device of this rank.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
     /// The library that carries out collectives.
     pub fn backend(&self) -> &'static str {
         if self.device.is_cuda() { "NCCL" } else { "gloo" }

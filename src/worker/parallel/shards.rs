@@ -3,11 +3,15 @@
 //!
 //! ```text
 //! forward   gather 0 │ gather 1 ┊ unit 0 │ free 0, gather 2 ┊ unit 1 │ …          ┊ what runs at the same time
-//! backward           │ gather n-1 ┊ unit n │ free n, reduce n, gather n-2 ┊ unit n-1 │ …
+//! backward           │ unit n │ free n, reduce n, gather n-2 ┊ unit n-1 │ …
 //! ```
 //!
 //! Collectives run on the group's own stream. Each unit is gathered while the one before it computes, so two units are whole at
-//! a time. The last unit stays whole because the backward pass starts with it.
+//! a time. The last two units stay whole because the backward pass starts with them.
+//!
+//! NCCL's kernels take multiprocessors from the products that run at the same time. Copies ([`Gather::Copies`]) do not: each rank
+//! reads the other ranks' memory with its GPU's copy engines. A collective before the first gather of a step ensures that all parts
+//! have been updated; the last reduction of a step ensures that all copies are done before parts are updated again.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,10 +28,22 @@ use crate::shim::{Combine, LossScale, ShardedUnit};
 pub enum Wrap {
     /// Each unit by itself.
     Units,
-    /// The first and last unit together, from the start of a pass to the end of its backward pass; the others by themselves.
+    /// The first and last unit stay whole until the end of the backward pass; the others are gathered for each pass.
     Inner,
 }
 
+/// How the parts of other ranks are gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gather {
+    /// By all-gathers of the group.
+    Collectives,
+    /// By copies between GPUs.
+    Copies,
+}
+
+/// How many units ahead of its turn the last unit is gathered if it stays whole. It is larger than a block, so its gather takes longer
+/// than a block computes; over this many blocks the gathers catch up.
+const LAST_AHEAD: usize = 6;
 /// Parts of small tensors are padded, so a rank may exceed its share by this fraction of the whole.
 const PADDING_SHARE: f64 = 0.1;
 
@@ -36,6 +52,9 @@ pub struct Shards {
     peers: Rc<Peers>,
     units: Arc<Units>,
     hooks: Arc<dyn UnitHooks>,
+    gather: Gather,
+    /// What ranks add up to come together, on the device.
+    turn: Tensor,
     /// Training steps so far.
     steps: u64,
 }
@@ -44,6 +63,7 @@ pub struct Shards {
 pub struct Cutting {
     peers: Rc<Peers>,
     wrap: Wrap,
+    gather: Gather,
     units: Vec<ShardedUnit>,
     trained: Vec<bool>,
 }
@@ -64,20 +84,20 @@ struct Units {
 
 impl Cutting {
     /// Starts without units.
-    pub fn new(peers: &Rc<Peers>, wrap: Wrap) -> Self {
-        Self { peers: Rc::clone(peers), wrap, units: Vec::new(), trained: Vec::new() }
+    pub fn new(peers: &Rc<Peers>, wrap: Wrap, gather: Gather) -> Self {
+        Self { peers: Rc::clone(peers), wrap, gather, units: Vec::new(), trained: Vec::new() }
     }
 
     /// Cuts the next unit. Its values must be the same on all ranks.
     pub fn cut(&mut self, parameters: &[Tensor]) -> Result<(), TchError> {
         self.trained.push(parameters.iter().any(Tensor::requires_grad));
-        self.units.push(ShardedUnit::new(self.peers.group(), parameters)?);
+        self.units.push(ShardedUnit::new(self.peers.group(), parameters, self.gather == Gather::Copies)?);
         Ok(())
     }
 
     /// The strategy, once all units of the module have been cut.
     pub fn done(self, module: &impl Module) -> Result<Shards, TchError> {
-        let Self { peers, wrap, units, trained } = self;
+        let Self { peers, wrap, gather, units, trained } = self;
         let expected = module.units().len();
         if units.len() != expected || units.is_empty() {
             return Err(TchError::Torch(format!("{} of {expected} units were cut", units.len())));
@@ -96,7 +116,8 @@ impl Cutting {
             reductions: AtomicU64::new(0),
         });
         let hooks: Arc<dyn UnitHooks> = units.clone();
-        Ok(Shards { peers, units, hooks, steps: 0 })
+        let turn = Tensor::f_zeros([1i64], (Kind::Float, peers.device()))?;
+        Ok(Shards { peers, units, hooks, gather, turn, steps: 0 })
     }
 }
 
@@ -104,6 +125,11 @@ impl Shards {
     /// Makes an overflow in one rank's gradients skip the update on all ranks.
     pub fn share_overflows(&self, scale: &LossScale) -> Result<(), TchError> {
         scale.share(self.peers.group())
+    }
+
+    /// What the device is told from here on finds the parts of all ranks as they were updated before.
+    fn see_updates(&self) -> Result<(), TchError> {
+        if self.gather == Gather::Copies { self.peers.group().reduce(&self.turn, Combine::Sum) } else { Ok(()) }
     }
 }
 
@@ -156,11 +182,11 @@ impl UnitHooks for Units {
     fn before_forward(&self, unit: usize) -> Result<(), TchError> {
         let units = self.lock();
         self.gather(&units[unit])?;
-        if unit == 0 && self.stays(0) {
-            self.gather(&units[self.last])?;
-        }
         if let Some(next) = units.get(unit + 1) {
             self.gather(next)?;
+        }
+        if self.stays(self.last) && unit == self.last.saturating_sub(LAST_AHEAD) {
+            self.gather(&units[self.last])?;
         }
         units[unit].wait()
     }
@@ -170,7 +196,7 @@ impl UnitHooks for Units {
         match unit == self.last {
             true if train => Ok(()),
             true => units[unit].release().and_then(|()| units[0].release()),
-            false if self.stays(unit) => Ok(()),
+            false if self.stays(unit) || (train && unit + 1 == self.last) => Ok(()),
             false => units[unit].release(),
         }
     }
@@ -211,7 +237,12 @@ impl<M: Module> Strategy<M> for Shards {
     fn before_forward(&mut self, module: &M, train: bool) -> Result<(), TchError> {
         self.peers.check()?;
         self.units.train.store(train, Ordering::Relaxed);
-        if train { module.agree(self.peers.group()) } else { Ok(()) }
+        if !train {
+            // Ranks come together before each pass of an evaluation.
+            return Ok(());
+        }
+        self.see_updates()?;
+        module.agree(self.peers.group())
     }
 
     fn pass(&self, train: bool) -> Pass<'_> {
@@ -255,6 +286,7 @@ impl<M: Module> Strategy<M> for Shards {
     }
 
     fn finish(&mut self) -> Result<(), TchError> {
+        self.see_updates()?;
         let units = self.units.lock();
         units.iter().skip(self.units.first_trained).try_for_each(|unit| unit.finish(self.peers.rank == 0))
     }
@@ -264,9 +296,13 @@ impl<M: Module> Strategy<M> for Shards {
         let (gathers, reductions) =
             (self.units.gathers.load(Ordering::Relaxed), self.units.reductions.load(Ordering::Relaxed));
         let steps = self.steps;
+        let by = match self.gather {
+            Gather::Collectives => "all-gathers",
+            Gather::Copies => "gatherings by copies between GPUs",
+        };
         let seen = format!(
-            "this rank holds {held} of {whole} bytes of parameters; {gathers} all-gathers and {reductions} reduce-scatters of units \
-             in {steps} steps"
+            "this rank holds {held} of {whole} bytes of parameters; {gathers} {by} and {reductions} reduce-scatters of units in \
+             {steps} steps"
         );
         let share = (1.0 / f64::from(self.peers.world_size) + PADDING_SHARE).min(0.99);
         let in_effect = held as f64 <= share * whole as f64 && gathers >= steps && reductions >= steps;

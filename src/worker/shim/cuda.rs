@@ -93,6 +93,13 @@ fn open_libraries() -> Result<Functions, String> {
              in {SHIM_VARIABLE}"
         )
     })?;
+    check_stamp(&library).map_err(|found| {
+        format!(
+            "{} is of another build than this worker ({found}): install both from one build, or name the worker's own in \
+             {SHIM_VARIABLE}",
+            shim.display()
+        )
+    })?;
     let functions = Functions::find(&library)?;
     // Libraries of CUDA cannot be closed again: their threads and exit handlers stay.
     std::mem::forget(library);
@@ -101,6 +108,16 @@ fn open_libraries() -> Result<Functions, String> {
         return Err(first_line(error_from(functions.mcc_last_error)));
     }
     Ok(functions)
+}
+
+/// Whether a shim was built from the sources of this worker; the error says how it differs.
+fn check_stamp(library: &Library) -> Result<(), String> {
+    // SAFETY: where a shim has this function, it takes nothing and returns its own constant string.
+    let stamp = unsafe { library.get::<unsafe extern "C" fn() -> *const c_char>(b"mcc_stamp") };
+    let stamp = stamp.map_err(|_| "it has no stamp".to_owned())?;
+    // SAFETY: as above.
+    let (theirs, own) = (unsafe { CStr::from_ptr(stamp()) }, super::host::stamp());
+    if theirs == own { Ok(()) } else { Err(format!("stamp {theirs:?} instead of {own:?}")) }
 }
 
 fn open_library(path: &Path) -> Result<Library, String> {
@@ -302,5 +319,18 @@ impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: made in `new`, freed once.
         unsafe { (self.functions.mcc_event_free)(self.raw) };
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_of_another_build_is_not_taken_for_the_workers_cuda_part() {
+        // Any library that is no shim: this program.
+        assert_eq!(check_stamp(&Library::this()).unwrap_err(), "it has no stamp");
+        assert_eq!(super::super::host::stamp().to_bytes().len(), 16);
     }
 }

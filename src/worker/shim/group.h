@@ -5,11 +5,15 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <memory>
 #include <string>
+
+#include "peer_copies.h"
 
 struct Group {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   c10::intrusive_ptr<c10d::Backend> backend;
+  std::shared_ptr<PeerCopies> copies;  // where ranks are GPUs
 };
 
 // Keys of one group, apart from others in the same store.

@@ -14,6 +14,9 @@ SHIM_API const char* mc_last_error() { return shim_error.c_str(); }
 
 SHIM_API const char* mc_torch_version() { return TORCH_VERSION; }
 
+// What both parts of the shim were built from.
+SHIM_API const char* mc_stamp() { return SHIM_STAMP; }
+
 // ---------- memory format ----------
 
 // A parameter keeps its identity and gets storage of the given device, type and format; only images and

@@ -12,6 +12,7 @@ use super::{cuda_index, error_from, scalar_type};
 unsafe extern "C" {
     fn mc_last_error() -> *const c_char;
     fn mc_torch_version() -> *const c_char;
+    fn mc_stamp() -> *const c_char;
     fn mc_place(tensor: *const C_tensor, cuda_index: c_int, scalar_type: c_int, channels_last: c_int) -> c_int;
     fn mc_is_channels_last(tensor: *const C_tensor) -> c_int;
     fn mc_pinned_empty(shape: *const i64, dimensions: usize, scalar_type: c_int) -> *mut C_tensor;
@@ -53,6 +54,12 @@ pub(super) fn own(pointer: *mut C_tensor) -> Result<Tensor, TchError> {
     }
     // SAFETY: the shim returns a tensor made with `new`, which nobody else owns.
     Ok(unsafe { Tensor::from_ptr(pointer) })
+}
+
+/// What both parts of the shim must have been built from.
+pub(super) fn stamp() -> &'static CStr {
+    // SAFETY: a string literal of the shim.
+    unsafe { CStr::from_ptr(mc_stamp()) }
 }
 
 /// The version of libtorch that the worker was built against.

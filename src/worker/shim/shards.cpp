@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ struct Flat {
   std::vector<int64_t> starts;         // of each in `whole`
   at::Tensor whole;                    // [ranks * length of a part]: its storage is empty while nobody uses it
   at::Tensor part;                     // this rank's, which the optimizer updates
+  std::vector<at::Tensor> parts;       // all ranks', where they are reached by copies
   int64_t values = 0;                  // without padding
   at::Tensor sent, received;           // gradients on their way
 
@@ -73,11 +75,14 @@ struct Flat {
 
 struct ShardedUnit {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::shared_ptr<PeerCopies> copies;               // gather instead of collectives, where they are there
   std::vector<Flat> flats;
   bool there = false;                               // whole tensors are allocated
-  c10::intrusive_ptr<c10d::Work> gathering, reducing;
+  std::function<void()> gathering;                  // lets the current stream wait for them
+  c10::intrusive_ptr<c10d::Work> reducing;
 
-  ShardedUnit(const c10::intrusive_ptr<c10d::ProcessGroup>& group, at::Tensor** tensors, size_t count) : group(group) {
+  ShardedUnit(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::shared_ptr<PeerCopies> by, at::Tensor** tensors, size_t count)
+      : group(group), copies(std::move(by)) {
     for (size_t i = 0; i < count; i++) {
       auto& tensor = *tensors[i];
       TORCH_CHECK(tensor.is_non_overlapping_and_dense(), "a parameter with holes cannot be cut");
@@ -109,25 +114,55 @@ struct ShardedUnit {
     flat.part = flat.whole.narrow(0, group->getRank() * length, length).clone();
     if (flat.trained) flat.part.requires_grad_(true);
     flat.release();
+    if (copies) reach(flat);
+  }
+
+  // Opens the parts of the other ranks.
+  void reach(Flat& flat) {
+    auto shared = copies->share(flat.part);
+    int64_t length = shared.size(), ranks = group->getSize(), rank = group->getRank();
+    auto own = at::from_blob(shared.data(), {length}, at::kByte).to(flat.part.device());
+    auto all = at::empty({ranks * length}, own.options());
+    group->_allgather_base(all, own)->wait();
+    all = all.cpu();
+    for (int64_t r = 0; r < ranks; r++) {
+      auto of = std::string(static_cast<const char*>(all.data_ptr()) + r * length, length);
+      flat.parts.push_back(r == rank ? flat.part.detach() : copies->open(of, flat.part.detach()));
+    }
+  }
+
+  // The copies that make a tensor whole, beginning with the next rank: no two ranks read from one at the same time.
+  void add_copies(Flat& flat, std::vector<std::pair<at::Tensor, at::Tensor>>& each) const {
+    int64_t ranks = group->getSize(), length = flat.part.numel();
+    for (int64_t i = 1; i <= ranks; i++) {
+      int64_t from = (group->getRank() + i) % ranks;
+      each.emplace_back(flat.whole.narrow(0, from * length, length), flat.parts[from]);
+    }
   }
 
   // Begins to gather whole tensors, beside what the device does from here on.
   bool gather() {
     if (there) return false;
+    for (auto& flat : flats) flat.allocate();
+    there = true;
+    if (copies) {
+      std::vector<std::pair<at::Tensor, at::Tensor>> each;
+      for (auto& flat : flats) add_copies(flat, each);
+      gathering = copies->copy(each);
+      return true;
+    }
     std::vector<at::Tensor> wholes, parts;
     for (auto& flat : flats) {
-      flat.allocate();
       wholes.push_back(flat.whole);
       parts.push_back(flat.part.detach());
     }
-    there = true;
-    gathering = group->allgather_into_tensor_coalesced(wholes, parts);
+    gathering = [work = group->allgather_into_tensor_coalesced(wholes, parts)] { work->wait(); };
     return true;
   }
 
   // What the device is asked for after this finds whole tensors.
   void wait() {
-    if (auto work = std::exchange(gathering, nullptr)) work->wait();
+    if (auto gathered = std::exchange(gathering, nullptr)) gathered();
   }
 
   void release() {
@@ -186,11 +221,13 @@ struct ShardedUnit {
 
 }  // namespace
 
-// Cuts parameters that are the same on all ranks, and frees them as wholes.
-SHIM_API ShardedUnit* mc_unit_new(Group* group, at::Tensor** parameters, size_t count) {
+// Cuts parameters that are the same on all ranks, and frees them as wholes. With `by_copies`, they are gathered by copies between GPUs:
+// no rank may update its parts while others read them, nor read others' before they were updated.
+SHIM_API ShardedUnit* mc_unit_new(Group* group, at::Tensor** parameters, size_t count, int by_copies) {
   GUARD(nullptr, {
     at::NoGradGuard no_grad;
-    return new ShardedUnit(group->group, parameters, count);
+    TORCH_CHECK(!by_copies || group->copies, "copies between GPUs need ranks on GPUs");
+    return new ShardedUnit(group->group, by_copies ? group->copies : nullptr, parameters, count);
   })
 }
 

@@ -10,7 +10,12 @@ use super::c10d::{ProcessGroup, pointers};
 use super::host::{check, check_pointer, own};
 
 unsafe extern "C" {
-    fn mc_unit_new(group: *mut c_void, parameters: *const *const C_tensor, count: usize) -> *mut c_void;
+    fn mc_unit_new(
+        group: *mut c_void,
+        parameters: *const *const C_tensor,
+        count: usize,
+        by_copies: c_int,
+    ) -> *mut c_void;
     fn mc_unit_free(unit: *mut c_void);
     fn mc_unit_gather(unit: *mut c_void) -> c_int;
     fn mc_unit_wait(unit: *mut c_void) -> c_int;
@@ -34,10 +39,14 @@ unsafe impl Send for ShardedUnit {}
 
 impl ShardedUnit {
     /// Keeps this rank's part of parameters that are the same on all ranks. The group must outlive the unit.
-    pub fn new(group: &ProcessGroup, parameters: &[Tensor]) -> Result<Self, TchError> {
+    ///
+    /// With `by_copies` the copy engines of GPUs gather them, which reach other ranks' memory. Then ranks must come to a collective
+    /// between an update of the parts and the next gathering.
+    pub fn new(group: &ProcessGroup, parameters: &[Tensor], by_copies: bool) -> Result<Self, TchError> {
         let pointers = pointers(parameters);
         // SAFETY: group and tensors live through the call; the shim keeps references of its own.
-        Ok(Self(check_pointer(unsafe { mc_unit_new(group.0, pointers.as_ptr(), pointers.len()) })?))
+        let unit = unsafe { mc_unit_new(group.0, pointers.as_ptr(), pointers.len(), by_copies.into()) };
+        Ok(Self(check_pointer(unit)?))
     }
 
     /// Begins to gather the whole parameters, beside what the device was told before; whether there was something to gather.

@@ -4,7 +4,9 @@ use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage
 use super::data::{LlmData, Source};
 use super::estimate::Memory;
 use super::model::ModelConfig;
-use super::settings::{DataSet, FsdpWrap, Kernels, LlmSettings, Model, Precision, Technique, Template, Tf32};
+use super::settings::{
+    DataSet, FsdpGather, FsdpWrap, Kernels, LlmSettings, Model, Precision, Technique, Template, Tf32,
+};
 use super::stand_in::Lengths;
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Limits, Node, OptimizerImpl};
 
@@ -224,6 +226,11 @@ fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
         (settings.tf32 != Tf32::Off && settings.precision == Precision::Fp32, "TF32", "use tf32 = off"),
         (settings.kernels == Kernels::Fused, "kernels = fused", "use kernels = plain"),
         (settings.cuda_graph, "cuda_graph = on", "use cuda_graph = off"),
+        (
+            settings.sharded() && settings.fsdp_gather == FsdpGather::Copies,
+            "fsdp_gather = copies",
+            "use fsdp_gather = collectives",
+        ),
     ];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
     Some(format!("{what} needs CUDA ({}): {remedy}", no_cuda(candidate.node)?))

@@ -32,7 +32,7 @@ pub(super) struct Memory {
     pub(super) weights: f64,
     /// Weights of adapters.
     pub(super) adapters: f64,
-    /// For a sharded model, the units that are whole at a time and the gradients of one in flight.
+    /// For a sharded model, the units that are whole at a time.
     pub(super) gathered: f64,
     /// Gradients of trained parameters.
     pub(super) gradients: f64,
@@ -154,13 +154,11 @@ fn kept_by_block(kernels: Kernels, model: &ModelConfig, arithmetic: f64) -> f64 
 /// Bytes that FSDP gathers, with `weight` bytes per number.
 fn gathered(settings: &LlmSettings, model: &ModelConfig, weight: f64) -> f64 {
     let (block, table) = (model.block_parameters() as f64 * weight, (model.vocabulary * model.dim) as f64 * weight);
-    let whole = match settings.fsdp_wrap {
+    // No extra for gradients in flight: when they are the largest, most others do not exist yet or whole units are freed.
+    match settings.fsdp_wrap {
         FsdpWrap::Block => 2.0 * block + if model.tied { table } else { 2.0 * table },
         FsdpWrap::MemoryEfficient => block + block.max(table),
-    };
-    // A unit's gradients, and the joint buffer in which they are reduced.
-    let gradients = if settings.lora.is_some() { 0.0 } else { 2.0 * block.max(table) };
-    whole + gradients
+    }
 }
 
 /// Estimates one run.

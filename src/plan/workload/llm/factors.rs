@@ -1,7 +1,8 @@
 //! The factors of the `llm` workload: every knob, its levels, and what it is good for.
 
 use super::settings::{
-    DataSet, FsdpWrap, Kernels, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32, TrainOnInput,
+    DataSet, FsdpGather, FsdpWrap, Kernels, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32,
+    TrainOnInput,
 };
 use crate::plan::{Binding, Factor, OptimizerImpl};
 
@@ -91,6 +92,11 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_at("gpus", 1)
             .idle_where(Sharding::KEY, &["ddp"])
             .help("What is gathered at a time: blocks, or blocks with embedding and output layer apart."),
+        Factor::named(FsdpGather::KEY, "FSDP gathering", FsdpGather::NAMES)
+            .idle_at("gpus", 1)
+            .idle_where(Sharding::KEY, &["ddp"])
+            .help("Who gathers what other GPUs hold. collectives: NCCL's kernels, beside those of the model. copies: the GPUs' copy \
+                   engines, which leave the multiprocessors to the model."),
         Factor::named(Binding::KEY, "NUMA", Binding::NAMES)
             .help("Binding of ranks and their memory to NUMA nodes, as for images."),
         Factor::named("shuffle", "Shuffle", ON_OFF)

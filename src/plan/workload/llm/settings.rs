@@ -128,6 +128,15 @@ levels! {
     }
 }
 levels! {
+    /// How FSDP gathers the parameters of other ranks.
+    FsdpGather = "fsdp_gather" {
+        /// All-gathers of NCCL, or of gloo on CPUs.
+        Collectives = "collectives",
+        /// Copies between GPUs by their copy engines.
+        Copies = "copies",
+    }
+}
+levels! {
     /// The kernels that compute a layer.
     Kernels = "kernels" {
         /// libtorch's operations, one for each step of the formulas.
@@ -223,6 +232,8 @@ pub struct LlmSettings {
     pub sharding: Sharding,
     /// What FSDP gathers together.
     pub fsdp_wrap: FsdpWrap,
+    /// How FSDP gathers the parameters of other ranks.
+    pub fsdp_gather: FsdpGather,
     /// Whether each epoch has its own order of rows.
     pub shuffle: bool,
     /// Whether several short rows share one of `max_tokens`.
@@ -296,6 +307,7 @@ impl LlmSettings {
             qat_group: count("qat_group")?,
             sharding: Sharding::read(levels)?,
             fsdp_wrap: FsdpWrap::read(levels)?,
+            fsdp_gather: FsdpGather::read(levels)?,
             shuffle: switch("shuffle")?,
             packed: switch("packed")?,
             pin_memory: switch("pin_memory")?,

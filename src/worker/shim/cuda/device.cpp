@@ -1,4 +1,5 @@
 // What needs libtorch_cuda: the device, events, the caching allocator.
+#include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -12,6 +13,8 @@
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
 SHIM_API const char* mcc_last_error() { return shim_error.c_str(); }
+
+SHIM_API const char* mcc_stamp() { return SHIM_STAMP; }
 
 // ---------- devices ----------
 
@@ -124,6 +127,8 @@ SHIM_API int mcc_reset_memory_peaks(int device) {
 
 SHIM_API int mcc_set_memory_fraction(int device, double fraction) {
   GUARD(-1, {
+    // Before the first tensor there is no allocator whose part could be set.
+    at::globalContext().lazyInitDevice(at::kCUDA);
     allocator::setMemoryFraction(fraction, static_cast<c10::DeviceIndex>(device));
     return 0;
   })

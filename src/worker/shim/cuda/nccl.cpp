@@ -4,6 +4,8 @@
 #include "group.h"
 #include "guard.h"
 
+std::unique_ptr<PeerCopies> cuda_copies();
+
 // Errors of collectives end in `mc_group_error`: the rank's environment tells NCCL's watchdog to abort communicators that
 // fail or time out, and to leave the process alone.
 SHIM_API Group* mcc_group_nccl(c10::intrusive_ptr<c10d::Store>* store, int rank, int world_size, int device,
@@ -18,6 +20,7 @@ SHIM_API Group* mcc_group_nccl(c10::intrusive_ptr<c10d::Store>* store, int rank,
     auto bound = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device));
     group->group->setBoundDeviceId(bound);
     backend->setBoundDeviceId(bound);
+    group->copies = cuda_copies();
     return group;
   })
 }
