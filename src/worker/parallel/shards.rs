@@ -53,7 +53,7 @@ pub struct Shards {
     units: Arc<Units>,
     hooks: Arc<dyn UnitHooks>,
     gather: Gather,
-    /// What ranks add up to come together, on the device.
+    /// A number on the device. Ranks wait for each other by adding it up.
     turn: Tensor,
     /// Training steps so far.
     steps: u64,
@@ -127,7 +127,7 @@ impl Shards {
         scale.share(self.peers.group())
     }
 
-    /// What the device is told from here on finds the parts of all ranks as they were updated before.
+    /// Makes later work on the device see the last update of all ranks' parts.
     fn see_updates(&self) -> Result<(), TchError> {
         if self.gather == Gather::Copies { self.peers.group().reduce(&self.turn, Combine::Sum) } else { Ok(()) }
     }
@@ -238,7 +238,7 @@ impl<M: Module> Strategy<M> for Shards {
         self.peers.check()?;
         self.units.train.store(train, Ordering::Relaxed);
         if !train {
-            // Ranks come together before each pass of an evaluation.
+            // Ranks wait for each other before each pass of an evaluation.
             return Ok(());
         }
         self.see_updates()?;

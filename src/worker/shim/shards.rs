@@ -40,8 +40,8 @@ unsafe impl Send for ShardedUnit {}
 impl ShardedUnit {
     /// Keeps this rank's part of parameters that are the same on all ranks. The group must outlive the unit.
     ///
-    /// With `by_copies` the copy engines of GPUs gather them, which reach other ranks' memory. Then ranks must come to a collective
-    /// between an update of the parts and the next gathering.
+    /// With `by_copies`, the GPU's copy engines gather them from the other ranks' memory. The ranks must then run a collective between
+    /// an update of the parts and the next gather.
     pub fn new(group: &ProcessGroup, parameters: &[Tensor], by_copies: bool) -> Result<Self, TchError> {
         let pointers = pointers(parameters);
         // SAFETY: group and tensors live through the call; the shim keeps references of its own.
