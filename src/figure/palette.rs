@@ -95,10 +95,15 @@ const SIGNS: [Sign; 8] = [
 
 /// The place of a level among all of its factor, which decides its colour and sign whatever else is ticked.
 ///
-/// A named level's is its place in the registry, a usual number's its place among those. Any other number has one of
-/// the 64 places from [`COLOURS`]`.len()` on that depends on its value alone.
+/// A named level's is its place in the registry, a usual number's its place among those. Any other number has a place
+/// from [`COLOURS`]`.len()` to 63 that depends on its value alone: 64 places look different, and the first are for those that
+/// have one.
 pub fn level_index(setting: &Setting, level: &Level) -> usize {
-    setting.place(level).unwrap_or_else(|| COLOURS.len() + stable_hash(&level.to_string()) % 64)
+    setting.place(level).unwrap_or_else(|| {
+        let hash = stable_hash(&level.to_string());
+        let place = COLOURS.len() + hash % 64;
+        if place < 64 { place } else { COLOURS.len() + hash / 64 % (64 - COLOURS.len()) }
+    })
 }
 
 impl Look {
@@ -202,6 +207,16 @@ mod tests {
         assert!(unusual >= COLOURS.len());
         assert_eq!(unusual, place("image_size", &Level::Number(333.0)));
         assert_ne!(unusual, place("image_size", &Level::Integer(334)));
+    }
+
+    #[test]
+    fn no_number_looks_like_a_usual_one() {
+        let setting = setting("image_size");
+        for size in 28..=2048 {
+            let level = Level::Integer(size);
+            let (index, is_usual) = (level_index(&setting, &level), setting.place(&level).is_some());
+            assert!(is_usual == (index < COLOURS.len()) && index < 64, "{size} has place {index}");
+        }
     }
 
     #[test]

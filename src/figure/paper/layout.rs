@@ -58,7 +58,11 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
                 left: left + room,
                 top: top + above,
                 width: grid.data_width - spot.right,
-                height: grid.data_height(spot, style, kind).min(height),
+                height: if matches!(spot.left, Side::Numbers(_)) {
+                    height
+                } else {
+                    grid.data_height(spot, style, kind)
+                },
             };
             if captioned {
                 caption(&mut scene, kind, spot, row * grid.columns + column, spots.len(), &area, grid.data_width);
@@ -99,7 +103,8 @@ fn say_intervals(scene: &mut Scene, kind: Type, charts: &[&Chart]) {
     let mut lines: Vec<String> = Vec::new();
     for text in texts {
         let mut line = String::new();
-        for word in text.split(' ') {
+        // A number stays beside its percent sign.
+        for word in text.replace(" %", "\u{a0}%").split(' ') {
             let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
             if !line.is_empty() && typist.width(&Line::plain(&longer), kind.small) > room {
                 lines.push(std::mem::replace(&mut line, word.to_owned()));
@@ -254,6 +259,13 @@ impl Grid {
     }
 }
 
+/// The names of an axis's places, without the axis's own name where each begins with it: `pin_memory off` is `off` there.
+fn within_title(axis: &crate::figure::Axis) -> Vec<String> {
+    let rest = |name: &String| Some(name.strip_prefix(&axis.name)?.strip_prefix(' ')?.to_owned());
+    let short: Option<Vec<String>> = axis.categories.iter().map(rest).collect();
+    short.filter(|_| !axis.name.is_empty()).unwrap_or_else(|| axis.categories.clone())
+}
+
 /// Narrower, bars run together and names cannot be read.
 fn least_width(spot: &Spot) -> f64 {
     let places = spot.chart.x.categories.len().max(1) as f64;
@@ -285,7 +297,7 @@ fn spots(charts: &[Chart]) -> Vec<Spot<'_>> {
 }
 
 fn sides(chart: &Chart) -> (Side, Side) {
-    let names = |axis: &crate::figure::Axis| Side::Names(axis.categories.clone(), Line::plain(axis.title()));
+    let names = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::plain(axis.title()));
     let values = || {
         Ruler::new(
             &chart.y,

@@ -203,7 +203,7 @@ impl Side {
 /// Names below their places: beside each other, in several lines, or upwards.
 enum Fitted {
     Lines(Vec<Vec<String>>),
-    Upwards(Vec<String>),
+    Upwards(Vec<Vec<String>>),
 }
 
 impl Fitted {
@@ -218,7 +218,15 @@ impl Fitted {
         if fits(LINES) || fits(2 * LINES) && names.iter().any(|name| wide(name) > UPWARDS) {
             return Self::Lines(broken);
         }
-        Self::Upwards(names.iter().map(|name| typist.cut(name, kind.small, UPWARDS)).collect())
+        // What does not fit into the last line is cut.
+        let most = ((slot / typist.leading(kind.small)) as usize).clamp(1, LINES);
+        let upwards = names.iter().map(|name| {
+            let mut lines = self::broken(name, UPWARDS, &wide);
+            let rest = lines.split_off(lines.len().min(most) - 1).join(" ");
+            lines.push(typist.cut(&rest, kind.small, UPWARDS));
+            lines
+        });
+        Self::Upwards(upwards.collect())
     }
 
     fn height(&self, kind: Type) -> f64 {
@@ -227,17 +235,16 @@ impl Fitted {
                 names.iter().map(Vec::len).max().unwrap_or(1).max(1) as f64 * kind.typist.leading(kind.small)
             }
             Self::Upwards(names) => {
-                names.iter().map(|name| kind.typist.width(&Line::plain(name), kind.small)).fold(0.0, f64::max) + GAP
+                let lines = names.iter().flatten();
+                lines.map(|line| kind.typist.width(&Line::plain(line), kind.small)).fold(0.0, f64::max) + GAP
             }
         }
     }
 
     fn draw(&self, scene: &mut Scene, kind: Type, area: &Area) {
         let typist = kind.typist;
-        let count = match self {
-            Self::Lines(names) => names.len(),
-            Self::Upwards(names) => names.len(),
-        };
+        let (Self::Lines(names) | Self::Upwards(names)) = self;
+        let count = names.len();
         let x = |index: usize| area.left + (index as f64 + 0.5) / count.max(1) as f64 * area.width;
         match self {
             Self::Lines(names) => {
@@ -250,9 +257,13 @@ impl Fitted {
                 }
             }
             Self::Upwards(names) => {
-                for (index, name) in names.iter().enumerate() {
-                    let at = (x(index) + typist.capital(kind.small) / 2.0, area.bottom() + GAP);
-                    typist.set_upwards(scene, &Line::plain(name), kind.small, at, Anchor::End);
+                for (index, lines) in names.iter().enumerate() {
+                    let middle = x(index) + typist.capital(kind.small) / 2.0;
+                    for (line, text) in lines.iter().enumerate() {
+                        let aside = (line as f64 - (lines.len() - 1) as f64 / 2.0) * typist.leading(kind.small);
+                        let at = (middle + aside, area.bottom() + GAP);
+                        typist.set_upwards(scene, &Line::plain(text), kind.small, at, Anchor::End);
+                    }
                 }
             }
         }
