@@ -161,10 +161,11 @@ impl Chart {
         self.panels.iter().flat_map(|panel| &panel.series)
     }
 
-    /// The measured series of the legend: each name once, in order.
+    /// The measured series of the legend: each name once, in order; none without a point.
     pub fn legend(&self) -> Vec<&Series> {
         let mut legend: Vec<&Series> = Vec::new();
-        for series in self.series().filter(|series| series.role == Role::Measured) {
+        let drawn = |series: &&Series| series.role == Role::Measured && !series.points.is_empty();
+        for series in self.series().filter(drawn) {
             if legend.iter().all(|known| known.name != series.name) {
                 legend.push(series);
             }

@@ -1,5 +1,5 @@
-//! Binding of a rank to CPUs and to the memory of NUMA nodes. Its supervisor binds it to the CPUs before it begins; the rank binds its
-//! memory first of all, and proves both by reading back where its threads and pages are.
+//! Binding of a rank to CPUs and to the memory of NUMA nodes. The supervisor binds its CPUs before it starts. The rank itself binds
+//! its memory first of all and proves both by reading back where its threads and pages are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,12 +19,12 @@ const BOUND_SHARE: f64 = 0.95;
 /// Maximum deviation of a node's share from an even one under interleaving.
 const UNEVEN_SHARE: f64 = 0.5;
 
-/// Takes this process's memory from where its place says. Called before there are threads, which inherit it, and before there are
-/// data; what was loaded until then lies on the node of the CPUs that the supervisor has bound. A policy that the system refuses, as
-/// containers do, does not end the rank: its evidence says so.
+/// Binds this process's memory as its place says. Call it before there are threads, which inherit the policy, and before there are
+/// data. What is loaded by then lies on the node of the CPUs that the supervisor has bound. If the system refuses the policy, as
+/// in containers, the rank goes on and its evidence says so.
 pub fn bind_memory(place: &RankPlace) {
     if let Some(Err(error)) = place.memory.as_ref().map(|memory| ThreadPolicy::from(memory).set()) {
-        // It is set once a process.
+        // Set once per process.
         let _ = REFUSAL.set(text(error));
     }
 }
@@ -37,7 +37,7 @@ fn text(error: TchError) -> String {
     }
 }
 
-/// Evidence of this process's binding. Read once its data are in memory and its threads run.
+/// Evidence of this process's binding. Call it once its data are in memory and its threads run.
 pub fn evidence(asked: Binding, place: &RankPlace) -> Evidence {
     Seen::of_this_process().evidence(asked, place)
 }
@@ -246,7 +246,7 @@ mod tests {
             !refused.in_effect && refused.seen.contains("refused (set_mempolicy: Operation not permitted"),
             "{refused:?}"
         );
-        // Bound CPUs alone may suffice: pages lie where they are first touched.
+        // Bound CPUs may suffice: pages lie where they are first touched.
         told.bytes = Some([(0, 1000)].into());
         assert!(told.evidence(Binding::FirstNode, &place).in_effect);
     }

@@ -1,4 +1,4 @@
-//! The profiler window: the part of a run that is recorded if the plan asks for a part.
+//! The profiler window: the steps of a run that are recorded if the plan asks for only a part of it.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub struct CaptureWindow {
 }
 
 impl CaptureWindow {
-    /// The window of a rank's run; does nothing if the run has none.
+    /// The window of a rank's run. Does nothing if the run has none.
     pub fn new(capture: Option<Capture>, rank: u32) -> Self {
         let (capture, tells) = (capture.unwrap_or_default(), rank == 0);
         let recording = (tells && matches!(capture, Capture::First { .. })).then(|| Recording::start(CAPTURE_RANGE));
@@ -71,7 +71,7 @@ impl CaptureWindow {
 mod tests {
     use super::*;
 
-    /// Before and after which steps a rank waits for the device and the others.
+    /// The steps before and after which a rank waits for the device and the other ranks.
     fn waits(capture: Option<Capture>, rank: u32) -> Vec<(u64, &'static str)> {
         let mut waits = Vec::new();
         let mut window = CaptureWindow::new(capture, rank);

@@ -1,5 +1,5 @@
-//! Checkpoints: all that a run needs to go on after a step, in the run's folder. A run that is started again in place of one that
-//! ended early finds its checkpoint by its job.
+//! Checkpoints: all that a run needs to resume after a step, in the run's folder. A run that replaces one that ended early finds the
+//! checkpoint through its job.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::shim;
 
 const PROGRESS: &str = "progress.json";
 
-/// How far a run came.
+/// The progress of a run.
 #[derive(Serialize, Deserialize)]
 struct Progress {
     /// The run that wrote it.
@@ -24,7 +24,7 @@ struct Progress {
     step: u64,
 }
 
-/// Where a run goes on.
+/// The point where a run resumes.
 pub struct Checkpoint {
     folder: PathBuf,
     /// The run that wrote it.
@@ -34,10 +34,10 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The one that a job names.
+    /// The checkpoint that a job names.
     ///
     /// # Errors
-    /// What of it cannot be read.
+    /// A part that cannot be read.
     pub fn of(job: &Job) -> Result<Option<Self>, String> {
         let Some(folder) = &job.resume else { return Ok(None) };
         let path = folder.join(PROGRESS);
@@ -49,10 +49,10 @@ impl Checkpoint {
         Ok(Some(Self { folder: folder.clone(), run, step }))
     }
 
-    /// Gives tensors the values that were kept under their names: those of a rank that holds a part, or of all.
+    /// Restores tensors by name, from the part of a rank or from the whole.
     ///
     /// # Errors
-    /// A tensor that is not there or has another shape.
+    /// A tensor that is missing or has another shape.
     pub fn restore(&self, part: Option<u32>, tensors: &[(String, Tensor)]) -> Result<(), TchError> {
         let path = self.folder.join(tensors_file(part));
         let kept: HashMap<_, _> = Tensor::read_safetensors(&path)?.into_iter().collect();
@@ -67,9 +67,9 @@ impl Checkpoint {
     }
 }
 
-/// Keeps the state after a step in place of the checkpoint before. One that is not whole never counts.
+/// Writes the state after a step and then replaces the previous checkpoint. An incomplete one never counts.
 ///
-/// Rank 0 begins and ends it. Where ranks hold parts of the state, each writes its own in between; else rank 0 writes all of it.
+/// Rank 0 begins and ends it. In between, each rank writes its part of a sharded state, or rank 0 the whole state.
 pub struct Keeper<'a> {
     job: &'a Job,
     step: u64,
@@ -78,24 +78,24 @@ pub struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    /// After this step.
+    /// A checkpoint after this step.
     pub fn new(job: &'a Job, step: u64) -> Self {
         let folder = job.folder.join(CHECKPOINT_FOLDER);
         Self { job, step, next: folder.with_extension("next"), folder }
     }
 
-    /// Makes room.
+    /// Creates an empty folder for it.
     pub fn begin(&self) -> Result<(), String> {
         let _ = fs::remove_dir_all(&self.next);
         self.told(fs::create_dir_all(&self.next))
     }
 
-    /// Writes tensors: those of a rank that holds a part, or all.
+    /// Writes tensors: a rank's part, or the whole.
     pub fn write(&self, part: Option<u32>, tensors: &[(String, Tensor)]) -> Result<(), String> {
         self.told(write(&self.next.join(tensors_file(part)), tensors))
     }
 
-    /// Puts what was written in place of the checkpoint before.
+    /// Replaces the previous checkpoint by what was written.
     pub fn end(&self) -> Result<(), String> {
         let Self { job, step, folder, next } = self;
         let last = folder.with_extension("last");
@@ -118,17 +118,17 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// The file of all tensors, or of those of a rank.
+/// The file of a rank's part, or of the whole.
 fn tensors_file(part: Option<u32>) -> String {
     part.map_or_else(|| "state.safetensors".to_owned(), |rank| format!("state-{rank}.safetensors"))
 }
 
-/// Deletes the checkpoint of a run that is over.
+/// Deletes the checkpoint of a finished run.
 pub fn drop_of(job: &Job) {
     let _ = fs::remove_dir_all(job.folder.join(CHECKPOINT_FOLDER));
 }
 
-/// Writes tensors as a safetensors file, in their types, onto the disk.
+/// Writes tensors in their types to a safetensors file, flushed to disk.
 pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> std::io::Result<()> {
     let failed = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
     let on_host = |(name, tensor): &(String, Tensor)| {
@@ -137,7 +137,7 @@ pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> std::io::Result<()> {
         Ok((name.clone(), OnHost(tensor, shape)))
     };
     let views = tensors.iter().map(on_host).collect::<Result<Vec<_>, TchError>>().map_err(|error| failed(&error))?;
-    // transformers refuse files that do not say whose they are.
+    // transformers rejects files without a format.
     let format = Some([("format".to_owned(), "pt".to_owned())].into());
     safetensors::serialize_to_file(views, &format, path).map_err(|error| failed(&error))?;
     fs::File::open(path)?.sync_all()

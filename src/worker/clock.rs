@@ -29,7 +29,7 @@ pub struct StepInfo {
 /// A completed step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepDone {
-    /// Which.
+    /// The step.
     pub info: StepInfo,
     /// Time since the end of the previous step.
     pub duration_s: f64,
@@ -51,7 +51,7 @@ pub enum StepClock {
 }
 
 impl StepClock {
-    /// For a device, the type of losses, and how many numbers are seen of each step.
+    /// A clock for a device, with the type of losses and the number of values per step.
     pub fn new(device: Device, loss: Kind, numbers: usize) -> Result<Self, TchError> {
         if device.is_cuda() {
             return Ok(Self::Cuda(CudaClock::new(loss, numbers)?));
@@ -70,7 +70,7 @@ impl StepClock {
         }
     }
 
-    /// A step was given to the device, and this is what will be seen of it: its loss first.
+    /// A step was queued on the device; `seen` will hold its loss and further values.
     pub fn end_step(&mut self, info: StepInfo, seen: &Tensor) -> Result<(), TchError> {
         match self {
             Self::Host { last, done } => {

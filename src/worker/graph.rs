@@ -1,7 +1,7 @@
-//! The step as a CUDA graph: run eagerly at first, captured once for each shape of its inputs, and from then on launched as a whole.
+//! The step as a CUDA graph: run eagerly at first, captured once per shape of its inputs, and then launched as a whole.
 //!
-//! Collectives are part of it. NCCL's watchdog does not see those of a replay, so that a rank whose peer hangs is ended by
-//! [`crate::watchdog`]; one whose peer dies is ended by its group as always.
+//! Collectives are part of the graph. NCCL's watchdog cannot see those of a replay, so a rank whose peer hangs is ended by
+//! [`crate::watchdog`]. A rank whose peer dies is ended by its group as always.
 
 use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
 use tch::{Device, TchError, Tensor};
@@ -9,18 +9,18 @@ use tch::{Device, TchError, Tensor};
 use crate::module::Tensors;
 use crate::shim::{self, cuda};
 
-/// Turns the steps of a run into replays.
+/// Replays the steps of a run.
 pub struct StepGraph<I> {
     /// Steps until the first capture.
     eager_left: u64,
     captured: Vec<Captured<I>>,
-    /// Shapes run once. The second batch of a shape is captured: during the first, libraries choose their algorithms.
+    /// Shapes that have run once. The second batch of a shape is captured, because libraries choose algorithms during the first.
     seen: Vec<Vec<Vec<i64>>>,
     replays: u64,
     late_shapes: u64,
 }
 
-/// A captured step, with fixed addresses of its inputs and its loss.
+/// A captured step with fixed addresses of inputs and loss.
 struct Captured<I> {
     graph: cuda::Graph,
     inputs: I,
@@ -43,8 +43,8 @@ pub struct Replays {
 }
 
 impl<I: Tensors> StepGraph<I> {
-    /// Moves this thread's work to a stream that can be captured: before the module is built, for gradients are summed on the
-    /// stream that their parameters were first used on.
+    /// Moves this thread's work to a stream that can be captured. Call it before the module is built: gradients are accumulated on
+    /// the stream on which their parameters were first used.
     pub fn new(device: Device) -> Result<Self, TchError> {
         if !device.is_cuda() {
             return Err(TchError::Torch(
@@ -62,7 +62,7 @@ impl<I: Tensors> StepGraph<I> {
         })
     }
 
-    /// Runs one step: `eager` at first, then its captured graph. The next step overwrites the loss.
+    /// Runs one step: `eager` at first, later its captured graph. The next step overwrites the loss.
     pub fn step(&mut self, inputs: &I, eager: impl FnOnce(&I) -> Result<Tensor, TchError>) -> Result<Tensor, TchError> {
         let shape: Vec<_> = inputs.all().iter().map(Tensor::size).collect();
         let is_new = !self.seen.contains(&shape);

@@ -63,7 +63,7 @@ use multicard::protocol::{Event, PROTOCOL_VERSION};
 
 use crate::report::{FAILED, Report, Stop};
 
-/// The job or the command line was not taken.
+/// The job or the command line was rejected.
 const BAD_JOB: u8 = 2;
 
 const USAGE: &str = "\
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
 }
 
 fn describe() -> ExitCode {
-    // Looking for CUDA loads its libraries, which then tell their versions.
+    // Looking for CUDA loads its libraries, which then report their versions.
     let cuda = device::cuda_state();
     let worker = Worker {
         path: std::env::current_exe().unwrap_or_default(),
@@ -134,7 +134,7 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
         eprintln!("multicard-worker: {} has no rank {rank}", path.display());
         return ExitCode::from(BAD_JOB);
     };
-    // Before there are threads or data, which inherit the policy.
+    // Before there are threads, which inherit the policy, or data.
     binding::bind_memory(place);
     match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
         remember_panics();
@@ -153,7 +153,7 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     }
 }
 
-/// The last words of a log.
+/// Logs how the rank ended.
 fn tell_end(outcome: Result<(), Stop>, report: &mut Report, started: Instant) -> Result<(), Stop> {
     let stop = match outcome {
         Ok(()) => return report.event(Event::Finished { duration_s: started.elapsed().as_secs_f64() }),
@@ -163,7 +163,7 @@ fn tell_end(outcome: Result<(), Stop>, report: &mut Report, started: Instant) ->
     Err(stop)
 }
 
-/// What the last panic said, and where.
+/// Message and place of the last panic.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
 fn remember_panics() {

@@ -12,7 +12,7 @@ pub enum Mode {
     Evaluate,
 }
 
-/// How training samples are dealt to ranks. Those of evaluation are always [`Deal::Sampled`].
+/// How training samples are distributed over ranks. Evaluation always uses [`Deal::Sampled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deal {
     /// Each rank loads a share of its own, as PyTorch's DistributedSampler deals them.

@@ -16,8 +16,7 @@ pub struct Arithmetic {
 }
 
 impl Arithmetic {
-    /// Weights in one type; operations that gain by it in the type `mixed`, where one is named; gradients of a scaled loss, where
-    /// they would underflow.
+    /// Arithmetic with this type of weights, autocast to the type `mixed` if given, and loss scaling if `scaled`.
     pub fn new(device: Device, weights: Kind, mixed: Option<Kind>, scaled: bool) -> Result<Self, TchError> {
         let scale = scaled.then(|| LossScale::new(device)).transpose()?;
         Ok(Self { device, weights, mixed, scale })

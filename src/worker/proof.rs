@@ -1,4 +1,4 @@
-//! What is seen of the factors that all workloads share, while they should be in effect.
+//! Evidence that the factors shared by all workloads are in effect.
 
 use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
 use multicard::protocol::Evidence;
@@ -10,7 +10,7 @@ use crate::module::Module;
 use crate::parallel::{Peers, Strategy};
 use crate::shim::Combine;
 
-/// What was seen of one factor.
+/// The evidence for one factor.
 pub fn evidence(factor: &str, asked: &str, seen: String, in_effect: bool) -> Evidence {
     Evidence { factor: factor.into(), asked: asked.into(), seen, in_effect }
 }
@@ -20,7 +20,7 @@ pub fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-/// How many steps of a whole run were replayed.
+/// The number of replayed steps of a whole run.
 pub fn cuda_graph(asked: bool, replays: Replays, steps: u64) -> Evidence {
     let Replays { steps: replayed, shapes, late_shapes, kernels, nodes } = replays;
     let graphs = if shapes > 1 { format!("{shapes} graphs, the last") } else { "a graph".into() };
@@ -35,13 +35,13 @@ pub fn cuda_graph(asked: bool, replays: Replays, steps: u64) -> Evidence {
     evidence("cuda_graph", on_off(asked), seen, replayed + eager == steps)
 }
 
-/// How many modules compute. Seen after an epoch of training.
+/// The number of modules that compute, observed after an epoch of training.
 pub fn gpus<M: Module>(asked: usize, strategy: &dyn Strategy<M>) -> Result<Evidence, TchError> {
     let (modules, seen) = strategy.seen()?;
     Ok(evidence("gpus", &asked.to_string(), seen, modules as usize == asked))
 }
 
-/// Whether all ranks hold the same weights, by their SHA-256. All ranks come to this point.
+/// Whether all ranks hold the same weights, compared by SHA-256. All ranks call it.
 pub fn weights((key, level): (&str, &str), module: &impl Module, peers: &Peers) -> Result<Evidence, TchError> {
     let digest = digest(&module.parameters())?;
     let number = i64::from_le_bytes(std::array::from_fn(|index| digest[index]));
@@ -53,7 +53,7 @@ pub fn weights((key, level): (&str, &str), module: &impl Module, peers: &Peers) 
     Ok(evidence(key, level, seen, equal))
 }
 
-/// SHA-256 of values in order, whatever their strides.
+/// SHA-256 of the values in order, whatever their strides.
 fn digest(tensors: &[Tensor]) -> Result<[u8; 32], TchError> {
     let mut hash = Sha256::new();
     for tensor in tensors {

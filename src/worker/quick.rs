@@ -10,11 +10,11 @@ use strum::VariantArray;
 use crate::parallel::Peers;
 use crate::report::Stop;
 
-/// Steps of a block, and the share of all steps so far that later ones have at least.
+/// Steps of the first blocks, and the minimum share of all steps so far that later blocks have.
 const BLOCK: u64 = 8;
 const BLOCK_SHARE: u64 = 8;
 
-/// The state from the end of a block.
+/// The state that a block's end decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 enum Verdict {
     /// Steps are still warm-up.
@@ -27,28 +27,28 @@ enum Verdict {
 
 /// State of a quick run.
 pub struct Quick {
-    /// Required precision of the mean step: half its interval, as a share.
+    /// Required precision of the mean step: half the width of its interval, as a share.
     precision: f64,
     /// The warm-up ends here at the latest, so that short runs have steady steps.
     latest_warm_up: u64,
-    /// The durations of the steps that count in this phase, those that open an epoch left out.
+    /// Durations of the steps that count in this phase, without those that open an epoch.
     durations_s: Vec<f64>,
     /// The epoch of the last step seen.
     epoch: u32,
     /// Completed blocks.
     blocks: u64,
-    /// In effect.
+    /// The state in effect.
     now: Verdict,
-    /// From the end of this block on.
+    /// The state from the end of this block on.
     next: Verdict,
     /// The last step of this block.
     end: u64,
-    /// The first steady step, once it is known.
+    /// The first steady step, once known.
     steady_from: Option<u64>,
 }
 
 impl Quick {
-    /// For a run of so many steps, the first of which are warm-up anyway.
+    /// The state of a run of `steps` steps, of which the first `warm_up_steps` are warm-up in any case.
     pub fn new(precision: f64, steps: u64, warm_up_steps: u64) -> Self {
         Self {
             precision,
@@ -63,29 +63,29 @@ impl Quick {
         }
     }
 
-    /// The first steady step; none while it is not known.
+    /// The first steady step; `None` while unknown.
     pub fn steady_from(&self) -> Option<u64> {
         self.steady_from
     }
 
-    /// Takes a step that is over; `step` counts over the run.
+    /// Takes a finished step; `step` counts over the run.
     pub fn see(&mut self, epoch: u32, step: u64, duration_s: f64) {
         let opens = std::mem::replace(&mut self.epoch, epoch) != epoch;
-        // Steps of the warm-up may be told after it is over.
+        // Warm-up steps may be reported after the warm-up has ended.
         let counts = self.steady_from.is_none_or(|first| step >= first);
         if counts && !opens {
             self.durations_s.push(duration_s);
         }
     }
 
-    /// After so many steps were given to the device: whether there is a further one.
+    /// Whether to make another step after `steps` have been queued.
     pub fn goes_on(&mut self, steps: u64, peers: Option<&Peers>) -> Result<bool, Stop> {
         if steps < self.end || self.now == Verdict::Stop {
             return Ok(self.now != Verdict::Stop);
         }
         let judges = peers.is_none_or(|peers| peers.rank == 0);
         let found = match peers {
-            // Nobody judged before the first block.
+            // There is no decision before the first block.
             Some(peers) if !judges && self.blocks > 0 => {
                 let said = peers.read(&format!("quick-{steps}"), Verdict::VARIANTS.len())?;
                 Verdict::VARIANTS[said]
@@ -108,7 +108,7 @@ impl Quick {
         Ok(self.now != Verdict::Stop)
     }
 
-    /// What holds from the end of the block that begins.
+    /// The state from the end of the block that begins.
     fn judge(&self) -> Verdict {
         match self.now {
             Verdict::WarmUp if self.end >= self.latest_warm_up || has_warmed_up(&self.durations_s) => Verdict::Steady,
@@ -125,7 +125,7 @@ impl Quick {
 mod tests {
     use super::*;
 
-    /// Steps of these durations, one after the other, as far as the run goes: how many, and the first steady one.
+    /// Runs steps of these durations until the run ends. Returns their number and the first steady step.
     fn course(mut quick: Quick, steps: u64, duration_s: impl Fn(u64) -> f64) -> (u64, Option<u64>) {
         for step in 1..=steps {
             if !quick.goes_on(step - 1, None).unwrap() {

@@ -1,8 +1,8 @@
-//! What the worker's tests share.
+//! Shared by the worker's tests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// libtorch has one generator for the process: a test that counts on its numbers holds this meanwhile.
+/// libtorch has one generator per process: a test that relies on its numbers must hold this guard.
 pub fn generator() -> MutexGuard<'static, ()> {
     static GENERATOR: Mutex<()> = Mutex::new(());
     GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,14 +1,14 @@
-//! Notices that the device ends no step any more although it was given some.
+//! Notices when the device does not finish a queued step in time.
 //!
-//! A step waits for the other ranks within the GPU: if one of them hangs, so does the thread that trains. NCCL's own watchdog does
-//! not look into replayed graphs, and hangs too where the other rank is stopped. This one still runs.
+//! Within a step, GPUs wait for each other: if one rank hangs, so do the training threads of the others. NCCL's own watchdog cannot
+//! see into replayed graphs and hangs too if the other rank is stopped. This one keeps running.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Watches the steps of one rank while it lives.
+/// Watches the steps of one rank until dropped.
 pub struct Watchdog {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -22,9 +22,9 @@ struct Shared {
 
 #[derive(Default)]
 struct Board {
-    /// Since when the device has owed a step; none while it owes none.
+    /// Start of the time in which the device has owed a step; `None` while it owes none.
     owed_since: Option<Instant>,
-    /// The thread waits until something is owed, however long that takes.
+    /// Whether the thread is waiting without a limit until a step is queued.
     asleep: bool,
     ended: bool,
 }
@@ -52,7 +52,7 @@ impl Shared {
 }
 
 impl Watchdog {
-    /// Calls `alarm` once, on a thread of its own, when the device owes a step for longer than `limit`.
+    /// Calls `alarm` once, on its own thread, if the device owes a step for longer than `limit`.
     pub fn start(limit: Duration, alarm: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let own = Arc::clone(&shared);
@@ -60,7 +60,7 @@ impl Watchdog {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// The device is about to be given a step. It counts from here unless others are owed already.
+    /// A step is about to be queued. Time counts from here unless the device already owes others.
     pub fn given(&self) {
         let mut board = self.shared.lock();
         if board.owed_since.is_none() {
@@ -68,7 +68,7 @@ impl Watchdog {
         }
     }
 
-    /// A step is over; `owed` says whether there are more, steps that were given before anybody watched too.
+    /// A step has finished; `owed` tells whether the device owes more, including steps queued before the watch began.
     pub fn done(&self, owed: bool) {
         let mut board = self.shared.lock();
         if owed { self.owe(&mut board) } else { board.owed_since = None }
@@ -76,7 +76,7 @@ impl Watchdog {
 
     fn owe(&self, board: &mut Board) {
         board.owed_since = Some(Instant::now());
-        // A thread that waits for a time looks again by itself.
+        // A thread that waits with a limit looks again by itself.
         if board.asleep {
             self.shared.changed.notify_one();
         }
@@ -88,7 +88,7 @@ impl Drop for Watchdog {
         self.shared.lock().ended = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic of the alarm has been printed where it happened.
+            // A panic of the alarm has already been printed.
             let _ = thread.join();
         }
     }
@@ -114,14 +114,14 @@ mod tests {
         let (watchdog, alarms) = watchdog(Duration::from_millis(10));
         watchdog.given();
         alarms.recv_timeout(DEADLINE).unwrap();
-        // Also one that was given before anybody watched, which another one's end tells.
+        // Also a step queued before the watch began, known from another's end.
         let (watchdog, alarms) = self::watchdog(Duration::from_millis(10));
         while !watchdog.shared.lock().asleep {
             thread::yield_now();
         }
         watchdog.done(true);
         alarms.recv_timeout(DEADLINE).unwrap();
-        // Also after others have ended.
+        // Also after others have finished.
         let (watchdog, alarms) = self::watchdog(Duration::from_millis(10));
         watchdog.given();
         watchdog.done(true);

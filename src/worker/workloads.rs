@@ -1,4 +1,4 @@
-//! The workloads that this worker trains: a folder each, and a line here.
+//! The workloads that this worker trains. Each has a folder and a line here.
 
 use multicard::plan::{image, llm};
 use multicard::protocol::{Job, RankPlace};
@@ -9,15 +9,15 @@ use crate::report::{Report, Stop};
 use crate::task::Task;
 use crate::train;
 
-/// Trains one rank of a job at its place and tells its log.
+/// Trains one rank of a job at its place and writes its log.
 pub type Work = Box<dyn FnOnce(&Job, &RankPlace, &mut Report) -> Result<(), Stop>>;
 
-/// Makes a job's work, or says what of it cannot be done.
+/// Creates a job's work, or says what cannot be done.
 type Make = fn(&Job) -> Result<Work, String>;
 
 const WORKLOADS: &[(&str, Make)] = &[(image::KEY, work::<Image>), (llm::KEY, work::<Llm>)];
 
-/// What the job asks for, checked. The error says what this worker cannot do.
+/// The work that a job asks for. The error says what this worker cannot do.
 pub fn find(job: &Job) -> Result<Work, String> {
     let key = job.workload.as_str();
     let Some((_, make)) = WORKLOADS.iter().find(|(known, _)| *known == key) else {

@@ -1,6 +1,6 @@
 //! The papers' claims beside what the shown sessions' runs say to them.
 
-use eframe::egui::{Color32, Grid, ScrollArea, Ui};
+use eframe::egui::{Color32, ScrollArea, Ui};
 
 use super::CompareCommand;
 use super::picture::Picture;
@@ -64,11 +64,9 @@ fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
 }
 
 fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
-    if judgement.findings.is_empty() {
-        return;
-    }
-    Grid::new(("findings", &judgement.claim.id)).num_columns(6).spacing([3.0 * GRID, GRID]).show(ui, |ui| {
-        for finding in &judgement.findings {
+    for finding in &judgement.findings {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing.x = 2.0 * GRID;
             verdict_ui(ui, finding.verdict);
             let value = &finding.value;
             ui.label(value_text::number(value.median)).on_hover_text(value_text::origin(value, 1.0, ""));
@@ -79,9 +77,8 @@ fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
             ui.label(muted(ui, format!("claimed {}", claimed(finding.test))));
             ui.label(&finding.test.says);
             ui.label(muted(ui, &finding.cells));
-            ui.end_row();
-        }
-    });
+        });
+    }
 }
 
 fn verdict_ui(ui: &mut Ui, verdict: Verdict) {

@@ -9,7 +9,7 @@ use crate::analysis::{CellKey, Judgement, Value};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{CellValue, Column, Form, Runs, significant};
+use crate::figure::{CellValue, Chart, Column, Form, Geometry, Look, Runs, Series, significant};
 
 const ROW: f32 = 24.0;
 /// Height of a heading: name above unit.
@@ -268,12 +268,14 @@ fn padded(ui: &mut Ui, right: bool, content: impl FnOnce(&mut Ui) -> Response) -
     inner.inner
 }
 
-/// The look of a row's cell in the chart.
-fn look_of(picture: &Picture, row: usize) -> Option<crate::figure::Look> {
+/// The look of a row's cell in the chart, if it has one: parts of a cell differ, and fields of a map have the colours of values.
+fn look_of(picture: &Picture, row: usize) -> Option<Look> {
     let key = picture.comparison.table.rows[row].key();
-    let mut series = picture.comparison.charts.iter().flat_map(crate::figure::Chart::series);
-    let is_of = |series: &&crate::figure::Series| series.points.iter().any(|point| point.cell.as_ref() == Some(&key));
-    series.find(is_of).map(|series| series.look.clone())
+    let charts = picture.comparison.charts.iter().filter(|chart| chart.geometry != Geometry::Heat);
+    let is_of = |series: &&Series| series.points.iter().any(|point| point.cell.as_ref() == Some(&key));
+    let mut looks = charts.flat_map(Chart::series).filter(is_of).map(|series| &series.look);
+    let look = looks.next()?;
+    looks.all(|other| other == look).then(|| look.clone())
 }
 
 /// Tooltip of a cell: the value with all digits and its origin, or full texts.

@@ -32,7 +32,7 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
     let charts = told_apart.as_deref().unwrap_or(charts);
     let kind = Type::new(Typist { family: style.font }, style.size());
     let width = style.width.pt();
-    let spots = spots(charts);
+    let spots = spots(charts, kind);
     let mut scene = Scene { width, height: 0.0, items: Vec::new(), data: Vec::new() };
     if spots.is_empty() {
         scene.height = 4.0 * kind.size;
@@ -168,11 +168,14 @@ struct Edges {
 
 fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: usize, count: usize, area: &Area, width: f64) {
     let letter = if count > 1 { format!("({}) ", letter(index)) } else { String::new() };
-    let size = kind.typist.width(&Line::strong(&letter), kind.size);
-    let title = kind.typist.cut(&spot.panel.title, kind.size, (width - size).max(8.0));
+    let whole = Line::strong(&letter).then(Line::plain(&spot.panel.title));
+    // Smaller letters are better than names cut short.
+    let size = (kind.size * width / kind.typist.width(&whole, kind.size)).max(6.0).min(kind.size);
+    let room = width - kind.typist.width(&Line::strong(&letter), size);
+    let title = kind.typist.cut(&spot.panel.title, size, room.max(8.0));
     let line = Line::strong(letter).then(Line::plain(title));
     let y = area.top - 3.0 - kind.typist.descent(kind.size);
-    kind.typist.set(scene, &line, kind.size, (area.left, y), Anchor::Start);
+    kind.typist.set(scene, &line, size, (area.left, y), Anchor::Start);
 }
 
 /// a, b, … z, aa, ab, …
@@ -284,12 +287,12 @@ fn least_width(spot: &Spot) -> f64 {
     .max(60.0)
 }
 
-fn spots(charts: &[Chart]) -> Vec<Spot<'_>> {
+fn spots(charts: &[Chart], kind: Type) -> Vec<Spot<'_>> {
     let mut spots = Vec::new();
     for (place, chart) in charts.iter().enumerate().filter(|(_, chart)| !chart.is_empty()) {
         for panel in chart.panels.iter().filter(|panel| panel.series.iter().any(|series| !series.points.is_empty())) {
             let (left, bottom) = sides(chart);
-            let right = if chart.geometry == Geometry::Heat { marks::HEAT_KEY } else { 0.0 };
+            let right = if chart.geometry == Geometry::Heat { marks::heat_key(kind) } else { 0.0 };
             spots.push(Spot { chart, place, panel, left, bottom, right });
         }
     }

@@ -11,8 +11,8 @@ use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Panel, Point, Role, Ser
 use crate::figure::number::significant;
 use crate::figure::style::Palette;
 
-/// The room that the key of a heat map takes.
-pub(super) const HEAT_KEY: f64 = 36.0;
+/// From the data of a heat map to the numbers of its key.
+const HEAT_KEY: f64 = 13.0;
 /// The share of a place that bars take, and the widest bar.
 const BARS: (f64, f64) = (0.78, 22.0);
 
@@ -263,12 +263,18 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
 /// The colour of a share of a heat map's range.
 fn shade(share: f64, palette: Palette) -> Colour {
     let stops: [Colour; 4] = match palette {
-        Palette::Colour => [[0xf3, 0xf7, 0xfb], [0x9c, 0xcb, 0xe8], [0x00, 0x72, 0xb2], [0x00, 0x2f, 0x55]],
+        // None is nearly grey, which dark paper would invert.
+        Palette::Colour => [[0xdc, 0xea, 0xf6], [0x9c, 0xcb, 0xe8], [0x00, 0x72, 0xb2], [0x00, 0x2f, 0x55]],
         Palette::Grey => [[0xf4; 3], [0xc4; 3], [0x80; 3], [0x38; 3]],
     };
     let at = share.clamp(0.0, 1.0) * 3.0;
     let below = (at.floor() as usize).min(2);
     mix(stops[below], stops[below + 1], at - below as f64)
+}
+
+/// The room that the key of a heat map takes, with numbers of up to six signs.
+pub(super) fn heat_key(kind: Type) -> f64 {
+    HEAT_KEY + kind.typist.width(&Line::plain("0.0000"), kind.small) + 1.0
 }
 
 fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
@@ -312,11 +318,12 @@ fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
         scene.rectangle(&area, Some((colour, 1.0)), None);
     }
     if low.is_finite() && high > low {
-        let room = HEAT_KEY - 14.0;
+        let room = heat_key(field.kind) - HEAT_KEY;
         let label = |value: f64| Line::plain(typist.cut(&text(value), size, room));
         let capital = typist.capital(size);
-        typist.set(scene, &label(high), size, (left + 7.0, field.area.top + capital), Anchor::Start);
-        typist.set(scene, &label(low), size, (left + 7.0, field.area.bottom()), Anchor::Start);
+        let left = field.area.right() + HEAT_KEY;
+        typist.set(scene, &label(high), size, (left, field.area.top + capital), Anchor::Start);
+        typist.set(scene, &label(low), size, (left, field.area.bottom()), Anchor::Start);
     }
 }
 

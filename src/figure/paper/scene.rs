@@ -96,7 +96,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The same on dark paper: what is black or grey becomes as light as it was dark; colours stay.
+    /// The same on dark paper: what is black or grey becomes as light as it was dark; colours stay, and numbers on them.
     #[must_use]
     pub fn on_dark(mut self, paper: Colour) -> Self {
         let other = |colour: &mut Colour| {
@@ -112,6 +112,7 @@ impl Scene {
                     fill.iter_mut().for_each(|(colour, _)| other(colour));
                     stroke.iter_mut().for_each(|stroke| other(&mut stroke.colour));
                 }
+                Item::Text(text) if text.in_data => {}
                 Item::Text(text) => other(&mut text.colour),
             }
         }

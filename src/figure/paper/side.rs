@@ -222,7 +222,7 @@ impl Fitted {
         let most = ((slot / typist.leading(kind.small)) as usize).clamp(1, LINES);
         let upwards = names.iter().map(|name| {
             let mut lines = self::broken(name, UPWARDS, &wide);
-            let rest = lines.split_off(lines.len().min(most) - 1).join(" ");
+            let rest = lines.split_off(lines.len().min(most) - 1).join(" · ");
             lines.push(typist.cut(&rest, kind.small, UPWARDS));
             lines
         });
