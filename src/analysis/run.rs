@@ -220,7 +220,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         measures: Arc::clone(measures),
         values,
         step_mean,
-        step_wait_s: steady.slowest.and_then(mean_wait),
+        step_wait_s: steady.slowest.and_then(|rank| mean_wait(self::steady(rank))),
         training,
         mode: record.mode,
         marks: Mark::of_run(record),
@@ -276,16 +276,8 @@ impl<'a> Steady<'a> {
         let repeated = groups < record.ranks.len() as f64;
         let distinct_units =
             if repeated { slowest.map_or(0.0, |rank| units_of(rank) * groups) } else { processed_units };
-        let waits = record.ranks.iter().flat_map(steady).map(|step| step.load_wait_s);
-        let (count, wait_s) = waits.fold((0_u64, 0.0), |(count, sum), wait_s| (count + 1, sum + wait_s));
-        Self {
-            time_s: times_s.iter().sum(),
-            times_s,
-            slowest,
-            distinct_units,
-            processed_units,
-            load_wait_s: (count > 0).then(|| wait_s / count as f64),
-        }
+        let load_wait_s = mean_wait(record.ranks.iter().flat_map(steady));
+        Self { time_s: times_s.iter().sum(), times_s, slowest, distinct_units, processed_units, load_wait_s }
     }
 
     /// Joules for each distinct unit.
@@ -293,10 +285,11 @@ impl<'a> Steady<'a> {
         energy_j.filter(|_| self.distinct_units > 0.0).map(|energy_j| energy_j / self.distinct_units)
     }
 
-    /// Units a second; a clock that did not move forward tells none, and a time that is not finite has no rate.
+    /// Units a second; steps whose units nobody knows and a clock that did not move forward tell none, and a time that is not finite
+    /// has no rate.
     fn rate(&self, units: f64) -> Option<f64> {
         let rate = if self.time_s.is_finite() { units / self.time_s } else { f64::NAN };
-        (!self.times_s.is_empty() && (self.time_s > 0.0 || rate.is_nan())).then_some(rate)
+        (!self.times_s.is_empty() && units > 0.0 && (self.time_s > 0.0 || rate.is_nan())).then_some(rate)
     }
 }
 
@@ -311,10 +304,11 @@ fn copies(record: &RunRecord) -> f64 {
     said.filter(|copies| copies.is_finite() && *copies >= 1.0).unwrap_or_else(by_name)
 }
 
-/// The mean wait for data in a rank's steady steps.
-fn mean_wait(rank: &RankRecord) -> Option<f64> {
-    let count = steady(rank).count();
-    (count > 0).then(|| steady(rank).map(|step| step.load_wait_s).sum::<f64>() / count as f64)
+/// The mean wait for data in steps; those whose wait nobody knows are left out.
+fn mean_wait<'s>(steps: impl Iterator<Item = &'s StepRecord>) -> Option<f64> {
+    let waits = steps.map(|step| step.load_wait_s).filter(|wait_s| !wait_s.is_nan());
+    let (count, wait_s) = waits.fold((0_u64, 0.0), |(count, sum), wait_s| (count + 1, sum + wait_s));
+    (count > 0).then(|| wait_s / count as f64)
 }
 
 fn steady(rank: &RankRecord) -> impl Iterator<Item = &StepRecord> {

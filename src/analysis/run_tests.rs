@@ -5,6 +5,20 @@ use crate::analysis::fixture::{self, cell, finished, run};
 use crate::protocol::{Evidence, FailureKind};
 
 #[test]
+fn a_wait_and_units_that_nobody_knows_are_not_zero() {
+    let mut record = fixture::finished();
+    for step in record.ranks.iter_mut().flat_map(|rank| &mut rank.steps) {
+        (step.load_wait_s, step.units) = (f64::NAN, 0);
+    }
+    let summary = summarise_run(&record);
+    for key in ["load_wait_s", "images_per_s", "processed_images_per_s", "energy_per_unit_j"] {
+        assert_eq!(summary.value(key), None, "{key}");
+    }
+    assert!(summary.value("step_time_s").is_some() && summary.value("training_time_s").is_some());
+    assert!(!summary.marks.iter().any(|mark| matches!(mark, Mark::NotFinite(_))), "{:?}", summary.marks);
+}
+
+#[test]
 fn warm_up_steps_are_left_out_and_the_slowest_rank_times_the_run() {
     let summary = summarise_run(&finished());
     assert_eq!(summary.value("step_time_s"), Some(0.016));

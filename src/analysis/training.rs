@@ -36,7 +36,7 @@ impl TrainingTime {
             let opens = epoch.replace(step.epoch) != Some(step.epoch);
             match (step.warm_up, opens) {
                 (true, _) => {}
-                (false, true) => opening.push(step.duration_s - step.load_wait_s),
+                (false, true) => opening.push(step.duration_s - step.load_wait_s.max(0.0)),
                 (false, false) => within.push(step.duration_s),
             }
         }

@@ -22,6 +22,11 @@ const TOPICS: &[Topic] = &[
     Topic { name: "plan", about: "plan files", text: || plain(include_str!("../plan/plan.md")) },
     Topic { name: "workloads", about: "what plans run", text: workloads_page },
     Topic {
+        name: "readings",
+        about: "what programs say about their runs",
+        text: || plain(include_str!("../program/readings/readings.md")),
+    },
+    Topic {
         name: "method",
         about: "measures, intervals and what they leave out",
         text: || plain(include_str!("../analysis/method.md")),

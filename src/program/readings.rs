@@ -1,22 +1,114 @@
-//! Readings of a program.
+//! Readings of a program: what its output and its files say about its steps, and other numbers.
+//!
+//! Bytes go in, events of a run's log come out. Each [`Source`] turns lines of output or the new part of a file into what it
+//! [`Found`]; the [`Course`] of the run makes steps of that, with their durations and their warm-up.
+//!
+#![doc = include_str!("readings/readings.md")]
 
-use std::path::PathBuf;
+mod course;
+mod csv;
+mod fields;
+mod growing;
+mod json;
+mod lines;
+mod look;
+mod pattern;
+mod tensorboard;
 
-use crate::plan::command::ReadingsSpec;
-use crate::protocol::Event;
+use std::collections::HashSet;
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
-/// Environment variable that names the file of a program's own readings.
+use crate::plan::Key;
+use crate::plan::command::{ReadFile, ReadingsSpec};
+use crate::protocol::{Event, Phase};
+
+pub use course::{Course, WarmUp};
+pub use lines::Lines;
+
+/// The environment variable that names the file for a program's own readings.
 pub const READINGS_VARIABLE: &str = "MULTICARD_READINGS";
-/// That file in the run's folder.
+/// The name of that file in the run's folder.
 pub const READINGS_FILE: &str = "readings.jsonl";
+/// The helper module for Python programs.
+pub const PYTHON_ADAPTER: &str = include_str!("readings/adapter.py");
 
-/// How the warm-up is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WarmUp {
-    /// So many steps.
-    Steps(u64),
-    /// By step times.
-    Found,
+/// Something that a program said about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// A step has ended, or more is known about the step that ended last.
+    Step(FoundStep),
+    /// Any other number.
+    Reading {
+        /// The key of its measure.
+        key: Key,
+        /// The value, in the measure's unit.
+        value: f64,
+        /// The step it belongs to, as the program counts.
+        step: Option<u64>,
+        /// The epoch it belongs to, as the program counts.
+        epoch: Option<f64>,
+    },
+    /// A phase begins. Which of [`Phase::WarmUp`] and [`Phase::Steady`] training is in, the course decides.
+    Phase {
+        /// The phase.
+        phase: Phase,
+        /// When, in seconds since the Unix epoch.
+        at_s: f64,
+    },
+    /// Something that the user should know, such as a line that is not what its source expects; the run continues.
+    Warning(String),
+}
+
+/// A step as a program says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FoundStep {
+    /// Its number, as the program counts: from 0 or 1, over the run or over each epoch. Without one, it follows the previous step.
+    pub step: Option<u64>,
+    /// Where its count ends, if the program says so.
+    pub steps: Option<u64>,
+    /// The epoch, as the program counts: from 0 or 1. A fraction is a part of the epoch that is running.
+    pub epoch: Option<f64>,
+    /// Its duration; without one, the time since the previous step.
+    pub duration_s: Option<f64>,
+    /// Time spent waiting for data.
+    pub wait_s: Option<f64>,
+    /// The loss.
+    pub loss: Option<f64>,
+    /// Units (images, tokens) of the step, over all of the program's processes.
+    pub units: Option<f64>,
+    /// Whether the program excludes it from statistics; none leaves that to the plan.
+    pub warm_up: Option<bool>,
+    /// When it ended, in seconds since the Unix epoch.
+    pub at_s: f64,
+}
+
+/// In words, for people who try their patterns: `step 3 of 100, loss 0.5`.
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_step = |step: Option<u64>| step.map_or(String::new(), |step| format!(" of step {step}"));
+        match self {
+            Self::Step(FoundStep { step, steps, epoch, duration_s, wait_s, loss, units, warm_up, at_s: _ }) => {
+                f.write_str("step")?;
+                step.map_or(Ok(()), |step| write!(f, " {step}"))?;
+                steps.map_or(Ok(()), |steps| write!(f, " of {steps}"))?;
+                epoch.map_or(Ok(()), |epoch| write!(f, ", epoch {epoch}"))?;
+                loss.map_or(Ok(()), |loss| write!(f, ", loss {loss}"))?;
+                units.map_or(Ok(()), |units| write!(f, ", {units} units"))?;
+                duration_s.map_or(Ok(()), |duration_s| write!(f, ", {duration_s} s"))?;
+                wait_s.map_or(Ok(()), |wait_s| write!(f, ", of which {wait_s} s waiting"))?;
+                if *warm_up == Some(true) { f.write_str(", warm-up") } else { Ok(()) }
+            }
+            Self::Reading { key, value, step, epoch } => {
+                write!(f, "reading {key} = {value}{}", of_step(*step))?;
+                epoch.map_or(Ok(()), |epoch| write!(f, ", epoch {epoch}"))
+            }
+            Self::Phase { phase: Phase::Steady | Phase::WarmUp, .. } => f.write_str("training begins"),
+            Self::Phase { phase, .. } => write!(f, "phase {}", format!("{phase:?}").to_lowercase()),
+            Self::Warning(message) => f.write_str(message),
+        }
+    }
 }
 
 /// A stream of a program's output.
@@ -28,32 +120,153 @@ pub enum Stream {
     Error,
 }
 
+/// Where readings come from: lines of output, or files that the program writes.
+pub trait Source {
+    /// Takes a line of the program's output, as [`Lines`] gives it.
+    fn line(&mut self, stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
+        let _ = (stream, line, at_s, found);
+    }
+
+    /// Reads what is new in its files. After the program's end, `last` is true: a last line without a line break counts, and what
+    /// was declared and never found is said.
+    ///
+    /// # Errors
+    /// A file cannot be read. The source is polled again.
+    fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
+        let _ = (last, now_s, found);
+        Ok(())
+    }
+}
+
 /// Where a program runs.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The run's folder.
     pub run_folder: PathBuf,
-    /// The program's folder.
+    /// The folder that the program runs in; its relative paths start here.
     pub working_folder: PathBuf,
-    /// When it started, in seconds since the Unix epoch.
+    /// When it is started, in seconds since the Unix epoch.
     pub started_s: f64,
 }
 
-/// All sources of a run.
-pub struct Readings;
+/// The sources of a program whose plan says this of its readings; `files` are the plan's with their placeholders filled. What is in
+/// them before now is left out: earlier runs wrote it.
+pub fn sources(spec: &ReadingsSpec, files: &[String], place: &Place) -> Vec<Box<dyn Source>> {
+    let own = json::JsonLines::of_program(place.run_folder.join(READINGS_FILE));
+    if spec.names_no_source() {
+        return vec![Box::new(look::Look::new(own, &place.run_folder))];
+    }
+    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(own)];
+    if !spec.patterns.is_empty() {
+        sources.push(Box::new(pattern::Patterns::new(spec)));
+    }
+    sources.extend(files.iter().map(|file| file_source(&place.working_folder.join(file), file, spec)));
+    sources
+}
+
+/// The source that reads a file of a program by its kind.
+fn file_source(path: &Path, said: &str, spec: &ReadingsSpec) -> Box<dyn Source> {
+    match ReadFile::of(said) {
+        Some(ReadFile::JsonLines) => Box::new(json::JsonLines::declared(path.to_owned(), spec)),
+        Some(ReadFile::Csv) => Box::new(csv::Csv::new(path.to_owned(), spec)),
+        _ => Box::new(tensorboard::EventFiles::declared(path, spec)),
+    }
+}
+
+/// Reads a log of a program's output as it would be read while the program runs, and passes what is found to `take`, with the number
+/// of its line; what is said at the end has none. Gives the number of lines.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn read_log(spec: &ReadingsSpec, mut log: impl Read, mut take: impl FnMut(Option<u64>, Found)) -> io::Result<u64> {
+    let mut source: Box<dyn Source> = if spec.patterns.is_empty() {
+        Box::new(look::Shapes::default())
+    } else {
+        Box::new(pattern::Patterns::new(spec))
+    };
+    let (mut lines, mut found, mut last) = (Lines::new(), Vec::new(), 0);
+    let mut line = |number: u64, line: &str| {
+        source.line(Stream::Output, line, 0.0, &mut found);
+        found.drain(..).for_each(|found| take(Some(number), found));
+        last = number;
+    };
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match log.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => lines.push(&chunk[..count], &mut line),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    lines.finish(&mut line);
+    // Sources of lines have no files that could fail.
+    let _ = source.poll(true, 0.0, &mut found);
+    found.into_iter().for_each(|found| take(None, found));
+    Ok(last)
+}
+
+/// The readings of a run: everything between the program's bytes and the run's log.
+pub struct Readings {
+    sources: Vec<Box<dyn Source>>,
+    streams: [Lines; 2],
+    course: Course,
+    found: Vec<Found>,
+    /// What was said of files that cannot be read: each message once.
+    failures: HashSet<String>,
+}
 
 impl Readings {
-    /// Sources of a run.
-    pub fn new(_spec: &ReadingsSpec, _files: &[String], _place: &Place, _warm_up: WarmUp) -> Self {
-        Self
+    /// For a program that is about to start; `files` are the plan's with their placeholders filled.
+    pub fn new(spec: &ReadingsSpec, files: &[String], place: &Place, warm_up: WarmUp) -> Self {
+        Self {
+            sources: sources(spec, files, place),
+            streams: [Lines::new(), Lines::new()],
+            course: Course::new(place.started_s, warm_up),
+            found: Vec::new(),
+            failures: HashSet::new(),
+        }
     }
 
-    /// Takes output.
-    pub fn output(&mut self, _stream: Stream, _bytes: &[u8], _now_s: f64) {}
+    /// Takes output as it comes.
+    pub fn output(&mut self, stream: Stream, bytes: &[u8], now_s: f64) {
+        let Self { sources, streams, found, .. } = self;
+        let line = |_: u64, line: &str| sources.iter_mut().for_each(|source| source.line(stream, line, now_s, found));
+        match stream {
+            Stream::Output => streams[0].push(bytes, line),
+            Stream::Error => streams[1].push(bytes, line),
+        }
+    }
 
-    /// What is new.
-    pub fn poll(&mut self, _now_s: f64, _events: &mut Vec<(f64, Event)>) {}
+    /// Gives the events since the last call, each with its time. Several times a second is often enough.
+    pub fn poll(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        self.poll_sources(false, now_s);
+        self.course.take(&mut self.found, now_s, events);
+    }
 
-    /// What is left.
-    pub fn finish(&mut self, _now_s: f64, _events: &mut Vec<(f64, Event)>) {}
+    /// Gives the last events, once the program has ended.
+    pub fn finish(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
+        let Self { sources, streams, found, .. } = self;
+        for (lines, stream) in streams.iter_mut().zip([Stream::Output, Stream::Error]) {
+            lines.finish(|_, line| sources.iter_mut().for_each(|source| source.line(stream, line, now_s, found)));
+        }
+        self.poll_sources(true, now_s);
+        self.course.take(&mut self.found, now_s, events);
+        self.course.finish(now_s, events);
+    }
+
+    fn poll_sources(&mut self, last: bool, now_s: f64) {
+        for source in &mut self.sources {
+            if let Err(message) = source.poll(last, now_s, &mut self.found)
+                && self.failures.insert(message.clone())
+            {
+                self.found.push(Found::Warning(message));
+            }
+        }
+    }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "readings/readings_tests.rs"]
+mod tests;

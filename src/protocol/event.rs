@@ -102,12 +102,14 @@ pub enum Event {
         steps: u64,
         /// From the end of the previous step to the end of this one, on the device's clock; includes waiting for data.
         duration_s: f64,
-        /// Time the host waited for this batch.
+        /// Time the host waited for this batch; NaN where nobody knows.
+        #[serde(deserialize_with = "number_or_null")]
         load_wait_s: f64,
-        /// The loss of this rank's batch, averaged over its units, before any loss scaling.
+        /// The loss of this rank's batch, averaged over its units, before any loss scaling; NaN where it is not a number, or there
+        /// is none.
         #[serde(deserialize_with = "number_or_null")]
         loss: f64,
-        /// Units in this rank's batch: images, tokens, or whatever the workload counts.
+        /// Units in this rank's batch: images, tokens, or whatever the workload counts; 0 where nobody knows.
         #[serde(alias = "images")]
         units: u32,
         /// Excluded from statistics.

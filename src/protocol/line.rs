@@ -53,6 +53,7 @@ struct StepLine<'a> {
     step: u64,
     steps: u64,
     duration_s: f64,
+    #[serde(deserialize_with = "number_or_null")]
     load_wait_s: f64,
     #[serde(deserialize_with = "number_or_null")]
     loss: f64,
@@ -254,6 +255,8 @@ mod tests {
         };
         for count in ["units", "images"] {
             assert_eq!(read(&step(count, "2.25")).unwrap(), std::slice::from_ref(&expected));
+            let unknown = read(&step(count, "2.25").replace("1e-4", "null")).unwrap();
+            assert!(matches!(unknown[..], [Event::Step { load_wait_s, .. }] if load_wait_s.is_nan()), "{unknown:?}");
             let lost = read(&step(count, "null")).unwrap();
             assert!(matches!(lost[..], [Event::Step { loss, .. }] if loss.is_nan()), "{lost:?}");
         }

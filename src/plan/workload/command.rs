@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use readings::ReadingsSpec;
+pub use readings::{ReadFile, ReadingsSpec};
 pub(in crate::plan) use table::{defined, name_in, write};
 pub use template::{BUILT_IN, filled};
 

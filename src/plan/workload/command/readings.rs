@@ -1,30 +1,327 @@
-//! Readings that a plan declares of its command.
+//! Readings that a plan declares of its command: `[command.readings]`, and the measures of `[command.measures]`.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use regex::Regex;
 use serde::{Deserialize, Serialize};
+use toml::de::DeValue;
+use toml_edit::{Array, InlineTable, Item, Value};
 
-use crate::plan::DeclaredMeasure;
-use crate::plan::checked_table::Table;
-use crate::plan::problem::Problems;
+use crate::plan::checked_table::{Table, kind};
+use crate::plan::problem::{Problems, quoted};
+use super::template::{self, Piece};
+use crate::plan::{Better, DeclaredMeasure, WorkloadSpec, suggestion};
 
-/// Where readings of a command come from, beside `$MULTICARD_READINGS`.
+const READINGS: &str = "readings";
+const MEASURES: &str = "measures";
+const READINGS_KEYS: &[&str] = &["patterns", "files", "names", "warm_up"];
+const MEASURE_KEYS: &[&str] = &["name", "unit", "better", "on_speed"];
+/// How the end of the warm-up is known, the default first.
+const WARM_UP: &[&str] = &["steps", "found"];
+/// Longest key of a measure in bytes.
+const LONGEST_KEY: usize = 100;
+
+/// Where readings of a command come from, beside the file that `$MULTICARD_READINGS` names. A plan that declares none lets multicard
+/// look for them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReadingsSpec {
-    /// Files that the program writes.
-    #[serde(default)]
+    /// Regular expressions with named groups, which are tried on each line of output.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub patterns: Vec<String>,
+    /// Files that the program writes; they may have placeholders. [`ReadFile`] says what each is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// What the program calls things, and what they are here: a field of readings, or the key of a measure.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
+    /// The end of the warm-up is found by step times, instead of counted by the plan's `warm_up_steps`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub finds_warm_up: bool,
 }
 
 impl ReadingsSpec {
+    /// Whether it names no source, so that readings are looked for.
+    pub fn names_no_source(&self) -> bool {
+        self.patterns.is_empty() && self.files.is_empty()
+    }
+
     /// Whether the end of the warm-up is found by step times.
     pub fn warm_up_is_found(&self) -> bool {
-        false
+        self.finds_warm_up
     }
 }
 
-/// The readings and the measures of a `[command]`.
-pub(in crate::plan) fn read(_table: &Table, _problems: &mut Problems) -> (ReadingsSpec, Vec<DeclaredMeasure>) {
-    (ReadingsSpec::default(), Vec::new())
+/// What a file of readings is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFile {
+    /// An object on each line: `.jsonl`, `.ndjson`.
+    JsonLines,
+    /// Comma- or tab-separated values: `.csv`, `.tsv`.
+    Csv,
+    /// TensorBoard's event files, or a folder of them: a name with `tfevents`, without an extension or with `/` at its end.
+    EventFiles,
+}
+
+impl ReadFile {
+    /// What a name says; none for other names.
+    pub fn of(name: &str) -> Option<Self> {
+        let path = Path::new(name);
+        let is_event_file = path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"));
+        match path.extension().map(|extension| extension.to_string_lossy().to_lowercase()).as_deref() {
+            _ if name.ends_with('/') || is_event_file => Some(Self::EventFiles),
+            Some("jsonl" | "ndjson") => Some(Self::JsonLines),
+            Some("csv" | "tsv") => Some(Self::Csv),
+            None => Some(Self::EventFiles),
+            Some(_) => None,
+        }
+    }
+}
+
+/// The readings and the measures of a `[command]` with these placeholders.
+pub(in crate::plan) fn read(
+    command: &Table,
+    placeholders: &[&str],
+    problems: &mut Problems,
+) -> (ReadingsSpec, Vec<DeclaredMeasure>) {
+    let of_command = WorkloadSpec::unknown("command");
+    let mut spec = ReadingsSpec::default();
+    if let Some(table) = command.table(READINGS, problems) {
+        table.check_keys(READINGS_KEYS, &of_command, problems);
+        for (span, pattern) in texts(&table, "patterns", problems) {
+            match Regex::new(&pattern) {
+                Ok(regex) if regex.capture_names().flatten().next().is_none() => {
+                    let message = "the pattern has no named group, such as (?<loss>\\S+): it would read nothing";
+                    problems.add(&span, table.path("patterns"), message);
+                }
+                Ok(_) => spec.patterns.push(pattern),
+                Err(error) => {
+                    let error = error.to_string();
+                    let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                    let message = format!("{} is not a regular expression: {why}", quoted(&pattern));
+                    problems.add(&span, table.path("patterns"), message);
+                }
+            }
+        }
+        for (span, file) in texts(&table, "files", problems) {
+            if ReadFile::of(&file).is_none() || file.is_empty() {
+                let message = format!(
+                    "{} is no kind of file that is read: end its name with .csv, .tsv or .jsonl, or name a folder of TensorBoard's \
+                     event files with / at its end",
+                    quoted(&file)
+                );
+                problems.add(&span, table.path("files"), message);
+            }
+            match template::pieces(&file) {
+                Err(message) => problems.add(&span, table.path("files"), message),
+                Ok(pieces) => {
+                    for piece in pieces {
+                        let (Piece::Value(name) | Piece::Switch(name, _)) = piece else { continue };
+                        if !placeholders.contains(&name.as_str()) {
+                            let message = format!("nothing is called {{{name}}}{}", suggestion(&name, placeholders));
+                            problems.add(&span, table.path("files"), message);
+                        }
+                    }
+                }
+            }
+            spec.files.push(file);
+        }
+        if let Some(names) = table.table("names", problems) {
+            for (key, value) in names.entries {
+                let name = key.get_ref();
+                match value.get_ref() {
+                    DeValue::String(meaning) if (1..=LONGEST_KEY).contains(&meaning.len()) => {
+                        spec.names.insert(name.to_string(), meaning.to_string());
+                    }
+                    _ => {
+                        let message = format!("must be a field of readings or the key of a measure, of 1 to {LONGEST_KEY} letters");
+                        problems.add(&value.span(), names.path(name), message);
+                    }
+                }
+            }
+        }
+        spec.finds_warm_up = table.choice("warm_up", WARM_UP, problems) == Some("found");
+    }
+    let mut measures = Vec::new();
+    if let Some(tables) = command.table(MEASURES, problems) {
+        for key in tables.entries.keys() {
+            let Some(table) = tables.table(key.get_ref(), problems) else { continue };
+            if !(1..=LONGEST_KEY).contains(&key.get_ref().len()) {
+                problems.add(&key.span(), tables.path(key.get_ref()), format!("a key has 1 to {LONGEST_KEY} letters"));
+            }
+            measures.push((key.span().start, measure(key.get_ref(), &table, &of_command, problems)));
+        }
+    }
+    // In the order of the file.
+    measures.sort_by_key(|(start, _)| *start);
+    (spec, measures.into_iter().map(|(_, measure)| measure).collect())
+}
+
+fn measure(key: &str, table: &Table, of_command: &WorkloadSpec, problems: &mut Problems) -> DeclaredMeasure {
+    table.check_keys(MEASURE_KEYS, of_command, problems);
+    let text = |key: &str, problems: &mut Problems| table.text(key, problems).map(|(_, text)| text.into());
+    let better = match table.choice("better", &["lower", "higher", "neither"], problems) {
+        Some("lower") => Better::Lower,
+        Some("higher") => Better::Higher,
+        _ => Better::Neither,
+    };
+    DeclaredMeasure {
+        key: key.into(),
+        name: text("name", problems).unwrap_or_else(|| key.into()),
+        unit: text("unit", problems).unwrap_or_default(),
+        better,
+        on_speed: table.switch("on_speed", problems).unwrap_or(false),
+    }
+}
+
+/// The texts of a list, each with its place.
+fn texts(table: &Table, key: &str, problems: &mut Problems) -> Vec<(Range<usize>, String)> {
+    let Some((span, value)) = table.find(key) else { return Vec::new() };
+    let DeValue::Array(items) = value.get_ref() else {
+        problems.add(&span, table.path(key), format!("must be a list of texts, not {}", kind(value.get_ref())));
+        return Vec::new();
+    };
+    let mut texts = Vec::new();
+    for item in items {
+        match item.get_ref() {
+            DeValue::String(text) => texts.push((item.span(), text.to_string())),
+            other => problems.add(&item.span(), table.path(key), format!("must be a text, not {}", kind(other))),
+        }
+    }
+    texts
 }
 
 /// Writes them into a `[command]`.
-pub(in crate::plan) fn write(_spec: &ReadingsSpec, _measures: &[DeclaredMeasure], _table: &mut toml_edit::Table) {}
+pub(in crate::plan) fn write(spec: &ReadingsSpec, measures: &[DeclaredMeasure], command: &mut toml_edit::Table) {
+    let ReadingsSpec { patterns, files, names, finds_warm_up } = spec;
+    let mut table = toml_edit::Table::new();
+    let list = |texts: &[String]| Item::Value(Value::Array(texts.iter().map(String::as_str).collect::<Array>()));
+    for (key, texts) in [("patterns", patterns), ("files", files)] {
+        if !texts.is_empty() {
+            table.insert(key, list(texts));
+        }
+    }
+    if !names.is_empty() {
+        let names: InlineTable = names.iter().map(|(name, meaning)| (name.as_str(), Value::from(meaning.as_str()))).collect();
+        table.insert("names", Item::Value(Value::InlineTable(names)));
+    }
+    if *finds_warm_up {
+        table.insert("warm_up", Item::Value("found".into()));
+    }
+    if !table.is_empty() {
+        command.insert(READINGS, Item::Table(table));
+    }
+    if measures.is_empty() {
+        return;
+    }
+    let mut tables = toml_edit::Table::new();
+    tables.set_implicit(true);
+    for DeclaredMeasure { key, name, unit, better, on_speed } in measures {
+        let mut table = toml_edit::Table::new();
+        let mut put = |key: &str, value: Value| drop(table.insert(key, Item::Value(value)));
+        if **name != **key {
+            put("name", (&**name).into());
+        }
+        if !unit.is_empty() {
+            put("unit", (&**unit).into());
+        }
+        match better {
+            Better::Lower => put("better", "lower".into()),
+            Better::Higher => put("better", "higher".into()),
+            Better::Neither => {}
+        }
+        if *on_speed {
+            put("on_speed", true.into());
+        }
+        tables.insert(key, Item::Table(table));
+    }
+    command.insert(MEASURES, Item::Table(tables));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    const PLAN: &str = r#"version = 1
+[command]
+run = ["true"]
+[command.readings]
+patterns = ['step (?<step>\d+)']
+files = ["{run_folder}/a.csv", "logs/"]
+names = { "train/loss" = "loss" }
+warm_up = "found"
+[command.measures.bleu]
+better = "higher"
+[command.measures."tokens/s"]
+name = "Rate"
+unit = "tokens/s"
+better = "higher"
+on_speed = true
+"#;
+
+    fn problems(text: &str) -> String {
+        Plan::parse(text, "own.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn readings_and_measures_of_a_plan_are_read_and_written_as_they_were() {
+        let plan = Plan::parse(PLAN, "own.toml").unwrap();
+        let command = plan.first.spec.command.clone().unwrap();
+        let expected = ReadingsSpec {
+            patterns: vec!["step (?<step>\\d+)".to_owned()],
+            files: vec!["{run_folder}/a.csv".to_owned(), "logs/".to_owned()],
+            names: BTreeMap::from([("train/loss".to_owned(), "loss".to_owned())]),
+            finds_warm_up: true,
+        };
+        assert_eq!(command.readings, expected);
+        let measure = |key: &str| plan.first.spec.measures.iter().find(|measure| measure.key == *key).unwrap();
+        let rate = DeclaredMeasure {
+            key: "tokens/s".into(),
+            name: "Rate".into(),
+            unit: "tokens/s".into(),
+            better: Better::Higher,
+            on_speed: true,
+        };
+        assert_eq!(*measure("tokens/s"), rate);
+        assert_eq!((&*measure("bleu").name, measure("bleu").better), ("bleu", Better::Higher));
+        assert_eq!(Plan::parse(&plan.to_toml(), "own.toml").unwrap(), Plan { name: "own".to_owned(), ..plan });
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_line() {
+        let text = PLAN.replace("(?<step>", "(?<step").replace("a.csv", "a.log").replace("found", "fond").replace("logs/", "{log}/").replace("higher", "hihger");
+        let found = problems(&text);
+        for part in [
+            "own.toml:5: command.readings.patterns: \"step (?<step\\\\d+)\" is not a regular expression: ",
+            "own.toml:6: command.readings.files: \"{run_folder}/a.log\" is no kind of file that is read",
+            "own.toml:6: command.readings.files: nothing is called {log}",
+            "own.toml:8: command.readings.warm_up: unknown \"fond\"; did you mean \"found\"?",
+            "own.toml:10: command.measures.bleu.better: unknown \"hihger\"; did you mean \"higher\"?",
+        ] {
+            assert!(found.contains(part), "{part}\n{found}");
+        }
+        let found = problems(&PLAN.replace("(?<step>", "(").replace("\"logs/\"", "3").replace("on_speed", "speed"));
+        for part in ["has no named group", "must be a text, not a whole number", "unknown key; did you mean \"on_speed\""] {
+            assert!(found.contains(part), "{part}\n{found}");
+        }
+    }
+
+    #[test]
+    fn a_files_name_says_what_it_is() {
+        for (name, kind) in [
+            ("log/metrics.JSONL", Some(ReadFile::JsonLines)),
+            ("{run_folder}/metrics.csv", Some(ReadFile::Csv)),
+            ("metrics.tsv", Some(ReadFile::Csv)),
+            ("runs", Some(ReadFile::EventFiles)),
+            ("logs.2024/", Some(ReadFile::EventFiles)),
+            ("runs/events.out.tfevents.1700000000.host.1.0", Some(ReadFile::EventFiles)),
+            ("trainer.log", None),
+        ] {
+            assert_eq!(ReadFile::of(name), kind, "{name}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn said(step: u64, at_s: f64) -> FoundStep {
+    FoundStep { step: Some(step), at_s, ..FoundStep::default() }
+}
+
+/// Each list is what one poll found. Gives the events of the log.
+fn events(warm_up: WarmUp, polls: &[Vec<Found>]) -> Vec<Event> {
+    let (mut course, mut events) = (Course::new(0.0, warm_up), Vec::new());
+    polls.iter().for_each(|found| course.take(&mut found.clone(), 99.0, &mut events));
+    course.finish(100.0, &mut events);
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// The steps of a log as the store keeps them, the last of each number: number, epoch, duration, whether it counts.
+fn steps(events: &[Event]) -> Vec<(u64, u32, f64, bool)> {
+    let mut steps: Vec<(u64, u32, f64, bool)> = Vec::new();
+    for event in events {
+        if let Event::Step { step, epoch, duration_s, warm_up, .. } = event {
+            steps.retain(|(number, ..)| number != step);
+            steps.push((*step, *epoch, *duration_s, !warm_up));
+        }
+    }
+    steps
+}
+
+fn of_steps(found: &[FoundStep]) -> Vec<(u64, u32, f64, bool)> {
+    steps(&events(WarmUp::Steps(0), &[found.iter().copied().map(Found::Step).collect()]))
+}
+
+fn warnings(events: &[Event]) -> Vec<&str> {
+    let message = |event| if let &Event::Warning { ref message } = event { Some(message.as_str()) } else { None };
+    events.iter().filter_map(message).collect()
+}
+
+#[test]
+fn a_step_takes_what_the_program_says_or_the_time_since_the_one_before() {
+    let explicit = FoundStep { duration_s: Some(0.25), ..said(3, 2.0) };
+    assert_eq!(
+        of_steps(&[said(1, 1.0), said(2, 1.5), explicit, said(4, 3.0)]),
+        [(1, 1, 1.0, false), (2, 1, 0.5, true), (3, 1, 0.25, true), (4, 1, 1.0, true)],
+        "the first holds the start of the program"
+    );
+}
+
+#[test]
+fn steps_that_are_logged_now_and_then_and_steps_that_are_read_at_once_share_their_time() {
+    assert_eq!(of_steps(&[said(10, 1.0), said(20, 3.0)]), [(10, 1, 1.0, false), (20, 1, 0.2, true)]);
+    let counted = of_steps(&[said(1, 1.0), said(2, 3.0), said(3, 3.0), said(5, 3.0)]);
+    assert_eq!(counted, [(1, 1, 1.0, false), (2, 1, 0.5, true), (3, 1, 0.5, true), (5, 1, 0.5, true)]);
+}
+
+#[test]
+fn time_of_another_phase_is_not_a_steps() {
+    let phase = |phase, at_s| Found::Phase { phase, at_s };
+    let log = events(
+        WarmUp::Steps(0),
+        &[vec![
+            phase(Phase::Steady, 5.0),
+            Found::Step(said(1, 6.0)),
+            phase(Phase::Evaluate, 6.0),
+            Found::Step(said(2, 9.0)),
+            phase(Phase::Evaluate, 9.0),
+            phase(Phase::Steady, 20.0),
+            Found::Step(said(3, 21.0)),
+        ]],
+    );
+    assert_eq!(steps(&log), [(1, 1, 1.0, true), (2, 1, 3.0, false), (3, 1, 1.0, true)]);
+    let phases: Vec<_> =
+        log.iter().filter_map(|event| if let Event::Phase { phase } = event { Some(*phase) } else { None }).collect();
+    assert_eq!(phases, [Phase::Steady, Phase::Evaluate, Phase::WarmUp, Phase::Evaluate, Phase::Steady]);
+}
+
+#[test]
+fn counts_from_0_and_counts_of_each_epoch_become_one_count_from_1() {
+    let of = |epoch: f64, step: u64, steps: Option<u64>, at_s: f64| FoundStep {
+        epoch: Some(epoch),
+        steps,
+        duration_s: Some(1.0),
+        ..said(step, at_s)
+    };
+    let from_zero = [of(0.0, 0, None, 1.0), of(0.0, 1, None, 2.0), of(1.0, 0, None, 3.0), of(1.0, 1, None, 4.0)];
+    assert_eq!(
+        of_steps(&from_zero).iter().map(|step| (step.0, step.1)).collect::<Vec<_>>(),
+        [(1, 1), (2, 1), (3, 2), (4, 2)]
+    );
+    // Every tenth of 25 steps; the epochs are not said, but the count had come to its end.
+    let bar = |step, at_s| FoundStep { steps: Some(25), duration_s: Some(1.0), ..said(step, at_s) };
+    let bars = [bar(10, 1.0), bar(20, 2.0), bar(25, 3.0), bar(10, 4.0)];
+    assert_eq!(of_steps(&bars).iter().map(|step| step.0).collect::<Vec<_>>(), [10, 20, 25, 35]);
+    let fractions = [of(0.0, 1, None, 1.0), of(0.5, 2, None, 2.0), of(1.0, 3, None, 3.0), of(1.1, 4, None, 4.0)];
+    assert_eq!(of_steps(&fractions).iter().map(|step| step.1).collect::<Vec<_>>(), [1, 1, 1, 2]);
+}
+
+#[test]
+fn steps_that_go_back_replace_the_earlier_ones_and_that_is_said() {
+    let log = events(
+        WarmUp::Steps(0),
+        &[vec![said(1, 1.0), said(2, 2.0), said(3, 3.0), said(2, 9.0), said(3, 11.0)]
+            .into_iter()
+            .map(Found::Step)
+            .collect()],
+    );
+    assert_eq!(steps(&log), [(1, 1, 1.0, false), (2, 1, 6.0, false), (3, 1, 2.0, true)]);
+    let [warning] = warnings(&log)[..] else { panic!("{log:?}") };
+    assert!(warning.starts_with("steps went back from 3 to 2"), "{warning}");
+}
+
+#[test]
+fn a_clock_that_is_set_back_times_no_step() {
+    let log = events(
+        WarmUp::Steps(0),
+        &[vec![said(1, 10.0), said(2, 5.0), said(3, 6.0)].into_iter().map(Found::Step).collect()],
+    );
+    assert_eq!(steps(&log), [(1, 1, 10.0, false), (2, 1, 0.0, false), (3, 1, 1.0, true)]);
+    assert!(warnings(&log)[0].contains("the clock was set back"), "{log:?}");
+}
+
+#[test]
+fn more_about_a_step_joins_it() {
+    let loss = |step: Option<u64>, loss| FoundStep { step, loss: Some(loss), at_s: 2.0, ..FoundStep::default() };
+    let (first, second) = (Found::Step(said(1, 2.0)), Found::Step(loss(Some(1), 0.5)));
+    let together = events(WarmUp::Steps(0), &[vec![first.clone(), second.clone()]]);
+    let apart = events(WarmUp::Steps(0), &[vec![first], vec![second.clone()], vec![second]]);
+    for (log, count) in [(together, 1), (apart, 2)] {
+        let logged: Vec<_> = log.iter().filter(|event| matches!(event, Event::Step { .. })).collect();
+        assert_eq!(logged.len(), count, "{log:?}");
+        assert!(matches!(logged[count - 1], Event::Step { step: 1, loss: 0.5, duration_s: 2.0, .. }), "{log:?}");
+    }
+}
+
+#[test]
+fn the_first_steps_of_the_run_are_warm_up_wherever_it_begins() {
+    let of = |step| FoundStep { duration_s: Some(1.0), ..said(step, step as f64) };
+    let log = events(WarmUp::Steps(2), &[(501..505).map(|step| Found::Step(of(step))).collect()]);
+    assert_eq!(steps(&log).iter().map(|step| step.3).collect::<Vec<_>>(), [false, false, true, true]);
+    let own = FoundStep { warm_up: Some(false), ..of(1) };
+    assert!(steps(&events(WarmUp::Steps(9), &[vec![Found::Step(own)]]))[0].3, "the program says otherwise");
+}
+
+#[test]
+fn the_end_of_the_warm_up_is_found_by_step_times() {
+    let of = |step: u64| FoundStep { duration_s: Some(if step <= 3 { 30.0 } else { 0.1 }), ..said(step, step as f64) };
+    let log = events(WarmUp::Found, &[(1..=100).map(|step| Found::Step(of(step))).collect()]);
+    let first = steps(&log).iter().find(|step| step.3).unwrap().0;
+    assert!((40..=60).contains(&first), "{first}");
+    assert!(warnings(&log).is_empty());
+    let few = events(WarmUp::Found, &[(1..=20).map(|step| Found::Step(of(step))).collect()]);
+    assert!(warnings(&few)[0].starts_with("the end of the warm-up was not found"), "{few:?}");
+    let of_20 = |step| FoundStep { steps: Some(20), ..of(step) };
+    let short = events(WarmUp::Found, &[(1..=20).map(|step| Found::Step(of_20(step))).collect()]);
+    assert!(steps(&short).iter().any(|step| step.3), "the second half of a run whose end is known counts");
+}
+
+#[test]
+fn an_epochs_loss_is_the_mean_over_its_steps_by_units() {
+    let of = |step: u64, epoch: f64, loss, units| FoundStep {
+        epoch: Some(epoch),
+        loss: Some(loss),
+        units: Some(units),
+        duration_s: Some(1.0),
+        ..said(step, step as f64)
+    };
+    let found = vec![of(1, 1.0, 1.0, 30.0), of(2, 1.0, 4.0, 10.0), of(3, 2.0, 0.5, 10.0)];
+    let mut found: Vec<_> = found.into_iter().map(Found::Step).collect();
+    let losses = |log: &[Event]| {
+        let loss = |event: &Event| match event {
+            Event::Reading { key, value, epoch, .. } if *key == "train_loss" => Some((*epoch, *value)),
+            _ => None,
+        };
+        log.iter().filter_map(loss).collect::<Vec<_>>()
+    };
+    assert_eq!(losses(&events(WarmUp::Steps(0), &[found.clone()])), [(Some(1), 1.75), (Some(2), 0.5)]);
+    found.insert(0, Found::Reading { key: "train_loss".into(), value: 9.0, step: None, epoch: None });
+    assert_eq!(losses(&events(WarmUp::Steps(0), &[found])), [(None, 9.0)], "the program says it itself");
+}
+
+#[test]
+fn a_loss_that_is_not_a_number_is_said_once_and_kept() {
+    let of = |step: u64| Found::Step(FoundStep { loss: Some(f64::NAN), ..said(step, step as f64) });
+    let log = events(WarmUp::Steps(0), &[vec![of(1)], vec![of(2)]]);
+    assert_eq!(warnings(&log), ["the loss of step 1 is not a finite number"]);
+    assert!(log.iter().any(|event| matches!(event, Event::Step { step: 2, loss, .. } if loss.is_nan())));
+}
+
+#[test]
+fn readings_of_endless_names_are_limited() {
+    let reading = |key: usize| Found::Reading { key: format!("k{key}").into(), value: 1.0, step: None, epoch: None };
+    let log = events(WarmUp::Steps(0), &[(0..2 * MOST_KEYS).map(reading).collect()]);
+    assert_eq!(log.iter().filter(|event| matches!(event, Event::Reading { .. })).count(), MOST_KEYS);
+    assert_eq!(warnings(&log).len(), 1);
+}
+
+fn any_time() -> impl Strategy<Value = f64> {
+    prop_oneof![0.0..1e3, Just(7.0), any::<f64>()]
+}
+
+prop_compose! {
+    fn any_step()(
+        step in proptest::option::of(prop_oneof![0..50_u64, any::<u64>()]),
+        steps in proptest::option::of(0..50_u64),
+        epoch in proptest::option::of(prop_oneof![0.0..3.0, Just(0.0), Just(1.0), 0.0..1e300]),
+        duration_s in proptest::option::of(0.0..1e300),
+        loss in proptest::option::of(any::<f64>()),
+        units in proptest::option::of(0.0..1e300),
+        warm_up in proptest::option::of(any::<bool>()),
+        at_s in any_time(),
+    ) -> FoundStep {
+        FoundStep { step, steps, epoch, duration_s, wait_s: None, loss, units, warm_up, at_s }
+    }
+}
+
+fn any_found() -> impl Strategy<Value = Found> {
+    prop_oneof![
+        8 => any_step().prop_map(Found::Step),
+        1 => any_time().prop_map(|at_s| Found::Phase { phase: Phase::Evaluate, at_s }),
+        1 => any_time().prop_map(|at_s| Found::Phase { phase: Phase::Steady, at_s }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_program_says_steps_count_from_1_and_have_durations(
+        polls in proptest::collection::vec(proptest::collection::vec(any_found(), 0..8), 0..12),
+        finds: bool,
+    ) {
+        let warm_up = if finds { WarmUp::Found } else { WarmUp::Steps(3) };
+        let said = polls.iter().flatten().any(|found| matches!(found, Found::Step(_)));
+        let log = events(warm_up, &polls);
+        prop_assert_eq!(said, !steps(&log).is_empty());
+        for event in &log {
+            if let Event::Step { step, epoch, duration_s, .. } = event {
+                prop_assert!(*step > 0 && *epoch > 0 && *duration_s >= 0.0 && duration_s.is_finite(), "{:?}", event);
+            }
+        }
+    }
+
+    #[test]
+    fn durations_of_a_program_that_says_none_add_up_to_its_time(
+        gaps in proptest::collection::vec((1..5_u64, 0.001..2.0_f64), 2..40),
+    ) {
+        let (mut step, mut at_s, mut found) = (0, 0.0, Vec::new());
+        for (advance, passed_s) in &gaps {
+            (step, at_s) = (step + advance, at_s + passed_s);
+            found.push(Found::Step(said(step, at_s)));
+        }
+        let log = events(WarmUp::Steps(0), &[found]);
+        let logged = steps(&log);
+        // The first is the program's start, of one step.
+        let rest: f64 = logged.iter().zip(&gaps).skip(1).map(|((_, _, each_s, counts), (advance, _))| {
+            assert!(counts);
+            each_s * *advance as f64
+        }).sum();
+        prop_assert!((rest - (at_s - gaps[0].1)).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,261 @@
+//! The words of readings: what the fields of a line, a row or an event mean, and what they come to.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{Found, FoundStep};
+use crate::plan::Key;
+use crate::protocol::{MAX_KEY_BYTES, Phase};
+
+/// Numbers of steps beyond this are not exact as JSON's and CSV's numbers.
+const LARGEST_COUNT: f64 = 9_007_199_254_740_992.0;
+
+/// The fields that have a meaning; all other names are readings.
+pub(super) const WORDS: &[&str] = &[
+    "step",
+    "steps",
+    "epoch",
+    "loss",
+    "duration_s",
+    "duration_ms",
+    "wait_s",
+    "units",
+    "warm_up",
+    "phase",
+    "rank",
+    "time_s",
+];
+
+/// Other programs' names of them, in lower case with `_` for every other sign.
+const ALIASES: &[(&str, &[&str])] = &[
+    ("step", &["global_step", "iteration", "iter", "_step", "train_global_step"]),
+    ("steps", &["max_steps", "total_steps"]),
+    ("loss", &["train_loss", "training_loss", "loss_train", "train_loss_step", "loss_step"]),
+    ("time_s", &["wall_time", "timestamp", "_timestamp"]),
+];
+
+/// The meaning of a program's names: those that its plan declares, and in formats that are not multicard's own, usual ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    declared: BTreeMap<String, String>,
+    /// Names that usually mean a field do so, and that is said.
+    guesses: bool,
+    guessed: HashSet<&'static str>,
+}
+
+impl Names {
+    /// Those that a plan declares; usual names are taken for what they usually mean if `guesses`.
+    pub fn new(declared: &BTreeMap<String, String>, guesses: bool) -> Self {
+        Self { declared: declared.clone(), guesses, guessed: HashSet::new() }
+    }
+
+    /// The word or the key that a program's name stands for. A guess is said once.
+    pub fn meaning<'n>(&'n mut self, name: &'n str, origin: &str, found: &mut Vec<Found>) -> &'n str {
+        if self.declared.contains_key(name) {
+            return &self.declared[name];
+        }
+        if WORDS.contains(&name) || !self.guesses {
+            return name;
+        }
+        let plain: String =
+            name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+        let alias = ALIASES.iter().find(|(word, names)| *word == plain || names.contains(&plain.as_str()));
+        let Some((word, _)) = alias else { return name };
+        // Two names of one thing: the first has it.
+        let is_taken = self.declared.values().any(|taken| taken == word);
+        if is_taken {
+            return name;
+        }
+        if self.guessed.insert(word) {
+            self.declared.insert(name.to_owned(), (*word).to_owned());
+            found.push(Found::Warning(format!(
+                "{origin}: {name:?} was taken for {word} by its name; \
+                 names = {{ {name:?} = {word:?} }} in [command.readings] makes it certain"
+            )));
+            return word;
+        }
+        name
+    }
+}
+
+/// The fields of one line, row or event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Fields {
+    pub step: FoundStep,
+    pub rank: Option<u64>,
+    pub time_s: Option<f64>,
+    phase: Option<Phase>,
+    readings: Vec<(Key, f64)>,
+}
+
+impl Fields {
+    /// Sets a field, or adds a reading under another name.
+    ///
+    /// # Errors
+    /// The number cannot be what the name says.
+    pub fn number(&mut self, name: &str, value: f64) -> Result<(), String> {
+        let refused = |what: &str| Err(format!("{name} is {value}, which is not {what}"));
+        let count = || (value.fract() == 0.0 && (0.0..=LARGEST_COUNT).contains(&value)).then_some(value as u64);
+        let positive = || (value.is_finite() && value >= 0.0).then_some(value);
+        let step = &mut self.step;
+        match name {
+            "step" | "steps" | "rank" => {
+                let Some(count) = count() else { return refused("a whole number from 0") };
+                match name {
+                    "step" => step.step = Some(count),
+                    "steps" => step.steps = Some(count),
+                    _ => self.rank = Some(count),
+                }
+            }
+            "loss" => step.loss = Some(value),
+            "epoch" | "duration_s" | "duration_ms" | "wait_s" | "units" => {
+                let Some(value) = positive() else { return refused("a number from 0") };
+                match name {
+                    "epoch" => step.epoch = Some(value),
+                    "duration_s" => step.duration_s = Some(value),
+                    "duration_ms" => step.duration_s = Some(value / 1e3),
+                    "wait_s" => step.wait_s = Some(value),
+                    _ => step.units = Some(value),
+                }
+            }
+            "time_s" => {
+                let Some(value) = positive() else { return refused("a time in seconds since 1970") };
+                self.time_s = Some(value);
+            }
+            "warm_up" => step.warm_up = Some(value != 0.0),
+            "phase" => return refused("the name of a phase"),
+            _ => self.reading(name, value),
+        }
+        Ok(())
+    }
+
+    /// Adds a reading, whatever its name.
+    pub fn reading(&mut self, name: &str, value: f64) {
+        self.readings.extend(reading_key(name).map(|key| (key, value)));
+    }
+
+    /// Sets a field that is a text: a phase, or a number as it is printed.
+    ///
+    /// # Errors
+    /// It is neither a number nor a phase.
+    pub fn text(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let text = text.trim();
+        if name == "phase" {
+            self.phase = Some(match text.to_lowercase().as_str() {
+                "start" => Phase::Start,
+                "load" | "loading" => Phase::Load,
+                "warm_up" | "warmup" => Phase::WarmUp,
+                "train" | "training" | "steady" => Phase::Steady,
+                "evaluate" | "evaluation" | "eval" | "test" | "validate" | "validation" => Phase::Evaluate,
+                _ => {
+                    let phases = "start, load, train, evaluate";
+                    return Err(format!("{} is not a phase; there are {phases}", shown(text)));
+                }
+            });
+            return Ok(());
+        }
+        // `\S+` takes the comma after a number along.
+        match text.trim_end_matches([',', ';', ')', ']', '|']).parse() {
+            Ok(number) => self.number(name, number),
+            Err(_) => Err(format!("{name} is {}, which is not a number", shown(text))),
+        }
+    }
+
+    /// Passes what the fields come to on to `found`; `now_s` is the time of a line that has none.
+    ///
+    /// It is a step where it has a loss, a duration or units, and where it has nothing but a step's number.
+    pub fn found(self, now_s: f64, found: &mut Vec<Found>) {
+        let Self { mut step, time_s, phase, readings, rank: _ } = self;
+        step.at_s = time_s.unwrap_or(now_s);
+        found.extend(phase.map(|phase| Found::Phase { phase, at_s: step.at_s }));
+        let measured = step.loss.is_some() || step.duration_s.is_some() || step.units.is_some();
+        if measured || step.step.is_some() && readings.is_empty() && phase.is_none() {
+            found.push(Found::Step(step));
+        }
+        let reading = |(key, value)| Found::Reading { key, value, step: step.step, epoch: step.epoch };
+        found.extend(readings.into_iter().map(reading));
+    }
+}
+
+/// A name as the key of a measure: without spaces and control characters, and no longer than keys may be.
+fn reading_key(name: &str) -> Option<Key> {
+    let mut key: String =
+        name.trim().chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect();
+    let end = (0..=MAX_KEY_BYTES.min(key.len())).rev().find(|end| key.is_char_boundary(*end)).unwrap_or(0);
+    key.truncate(end);
+    (!key.is_empty()).then(|| key.into())
+}
+
+/// A text for a message: quoted, and cut where it is long.
+pub(super) fn shown(text: &str) -> String {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn found(fields: &[(&str, &str)]) -> Vec<Found> {
+        let (mut said, mut found) = (Fields::default(), Vec::new());
+        fields.iter().for_each(|(name, text)| said.text(name, text).unwrap());
+        said.found(9.0, &mut found);
+        found
+    }
+
+    #[test]
+    fn a_line_with_a_loss_a_duration_or_units_is_a_step_and_other_numbers_are_readings_of_it() {
+        let step = FoundStep { step: Some(3), loss: Some(0.5), at_s: 9.0, ..FoundStep::default() };
+        let reading = Found::Reading { key: "learning_rate".into(), value: 1e-3, step: Some(3), epoch: None };
+        assert_eq!(
+            found(&[("step", "3"), ("loss", "0.5"), ("learning_rate", "1e-3")]),
+            [Found::Step(step), reading.clone()]
+        );
+        assert_eq!(found(&[("step", "3"), ("learning_rate", "1e-3")]), [reading], "a number that belongs to a step");
+        let bare = FoundStep { step: Some(3), at_s: 2.0, ..FoundStep::default() };
+        assert_eq!(found(&[("step", "3"), ("time_s", "2")]), [Found::Step(bare)]);
+        let units = FoundStep { units: Some(64.0), duration_s: Some(0.25), at_s: 9.0, ..FoundStep::default() };
+        assert_eq!(found(&[("units", "64"), ("duration_ms", "250")]), [Found::Step(units)]);
+        assert_eq!(found(&[("step", "3,"), ("time_s", "2;")]), [Found::Step(bare)], "with the sign after it");
+        assert_eq!(found(&[("phase", "eval")]), [Found::Phase { phase: Phase::Evaluate, at_s: 9.0 }]);
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_is_refused_and_a_loss_that_is_none_is_kept() {
+        let refused = |name: &str, text: &str| Fields::default().text(name, text).unwrap_err();
+        assert_eq!(refused("step", "-3"), "step is -3, which is not a whole number from 0");
+        assert_eq!(refused("step", "1e300"), format!("step is {}, which is not a whole number from 0", 1e300));
+        assert_eq!(refused("duration_s", "nan"), "duration_s is NaN, which is not a number from 0");
+        assert_eq!(refused("units", "many"), "units is \"many\", which is not a number");
+        assert!(refused("phase", "lunch").contains("start, load, train, evaluate"));
+        let Found::Step(step) = found(&[("loss", "NaN")])[0] else { panic!("not a step") };
+        assert!(step.loss.unwrap().is_nan());
+    }
+
+    #[test]
+    fn a_name_becomes_a_key_of_a_fair_length() {
+        let key = |name: &str| reading_key(name).map(|key| key.to_string());
+        assert_eq!(key(" eval/top 1\n").as_deref(), Some("eval/top_1"));
+        assert_eq!(key(&"ü".repeat(80)).unwrap(), "ü".repeat(50));
+        assert_eq!(key(" "), None);
+    }
+
+    #[test]
+    fn usual_names_are_guessed_once_and_said_and_declared_ones_are_not() {
+        let mut found = Vec::new();
+        let mut names = Names::new(&BTreeMap::from([("it".to_owned(), "step".to_owned())]), true);
+        assert_eq!(names.meaning("it", "a.csv", &mut found), "step");
+        assert_eq!(names.meaning("global_step", "a.csv", &mut found), "global_step", "the step is declared");
+        assert!(found.is_empty());
+        assert_eq!(names.meaning("Loss/train", "a.csv", &mut found), "loss");
+        assert_eq!(names.meaning("Loss/train", "a.csv", &mut found), "loss");
+        assert_eq!(names.meaning("train_loss", "a.csv", &mut found), "train_loss", "the second of its kind");
+        let [Found::Warning(said)] = &found[..] else { panic!("{found:?}") };
+        assert!(said.contains(r#"names = { "Loss/train" = "loss" }"#), "{said}");
+        let mut plain = Names::new(&BTreeMap::new(), false);
+        assert_eq!(plain.meaning("Loss/train", "a.csv", &mut found), "Loss/train");
+    }
+}

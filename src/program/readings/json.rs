@@ -1,0 +1,226 @@
+//! Readings from JSON lines: the file that `$MULTICARD_READINGS` names, and files of the program's own.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::fields::{Fields, Names, shown};
+use super::growing::{Growing, Part};
+use super::{Found, Lines, Source};
+use crate::plan::command::ReadingsSpec;
+
+/// Lines that cannot be read and are said one by one; the others are counted.
+pub(super) const SAID: u64 = 3;
+
+/// JSON lines that a program appends to a file.
+pub(super) struct JsonLines {
+    file: Growing,
+    lines: Lines,
+    names: Names,
+    /// Lines that were read.
+    count: u64,
+    /// Of those, lines that could not be.
+    refused: u64,
+    /// It is missed if it does not come.
+    is_declared: bool,
+}
+
+impl JsonLines {
+    /// The file that `$MULTICARD_READINGS` names.
+    pub fn of_program(path: PathBuf) -> Self {
+        Self::read(Growing::new(path), Names::default(), false)
+    }
+
+    /// A file of the program's own, from now on.
+    pub fn declared(path: PathBuf, spec: &ReadingsSpec) -> Self {
+        Self::read(Growing::after_now(path).0, Names::new(&spec.names, true), true)
+    }
+
+    fn read(file: Growing, names: Names, is_declared: bool) -> Self {
+        Self { file, lines: Lines::new(), names, count: 0, refused: 0, is_declared }
+    }
+}
+
+impl Source for JsonLines {
+    fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
+        let Self { file, lines, names, count, refused, .. } = self;
+        let name = file.name();
+        let mut take = |_: u64, line: &str| {
+            *count += 1;
+            let read = object(line).and_then(|object| fields(&object, names, &name, found));
+            match read {
+                // A step's units are those of all ranks, and all of them share its time: rank 0 speaks for the others.
+                Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => fields.found(now_s, found),
+                Ok(_) => {}
+                Err(why) => {
+                    *refused += 1;
+                    if *refused <= SAID {
+                        found.push(Found::Warning(format!("{name}:{count}: {why}; the line was left out")));
+                    }
+                }
+            }
+        };
+        file.read(last, |part| match part {
+            Part::Anew => *lines = Lines::new(),
+            Part::Bytes(bytes) => lines.push(bytes, &mut take),
+        })?;
+        if last {
+            lines.finish(&mut take);
+            if *refused > SAID {
+                found.push(Found::Warning(format!("{name}: {refused} of {count} lines could not be read")));
+            }
+            if self.is_declared && *count == 0 {
+                found.push(Found::Warning(format!("{}: the program wrote no line", self.file.path().display())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A line's object.
+fn object(line: &str) -> Result<Map<String, Value>, String> {
+    let parsed = serde_json::from_str(line).or_else(|error| {
+        // Python's json writes numbers that JSON lacks.
+        serde_json::from_str(&without_nan(line)).map_err(|_| error)
+    });
+    match parsed {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(format!("{} is not an object such as {{\"step\": 1, \"loss\": 0.5}}", shown(line))),
+        Err(error) => Err(format!("{} is not JSON: {error}", shown(line))),
+    }
+}
+
+/// The line with `null` for `NaN`, `Infinity` and `-Infinity` outside of texts.
+fn without_nan(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let (mut rest, mut in_text) = (line, false);
+    while let Some(letter) = rest.chars().next() {
+        let number = ["NaN", "-Infinity", "Infinity"].iter().find(|number| !in_text && rest.starts_with(**number));
+        let length = match (number, letter) {
+            (Some(number), _) => {
+                plain.push_str("null");
+                rest = &rest[number.len()..];
+                continue;
+            }
+            (None, '\\') => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            (None, letter) => letter.len_utf8(),
+        };
+        in_text ^= letter == '"';
+        plain.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    plain
+}
+
+/// The fields of a line: numbers, and those of the object `reading` within. Other texts, lists and objects are left out.
+fn fields(
+    object: &Map<String, Value>,
+    names: &mut Names,
+    origin: &str,
+    found: &mut Vec<Found>,
+) -> Result<Fields, String> {
+    let mut fields = Fields::default();
+    for (name, value) in object {
+        match value {
+            Value::Object(readings) if name == "reading" || name == "readings" => {
+                for (key, value) in readings {
+                    let value = number(value).ok_or_else(|| format!("the reading {key} is not a number"))?;
+                    fields.reading(key, value);
+                }
+            }
+            Value::String(text) => {
+                let meaning = names.meaning(name, origin, found);
+                if super::fields::WORDS.contains(&meaning) {
+                    fields.text(meaning, text)?;
+                }
+            }
+            Value::Bool(on) => {
+                if names.meaning(name, origin, found) == "warm_up" {
+                    fields.number("warm_up", f64::from(u8::from(*on)))?;
+                }
+            }
+            _ => match number(value) {
+                Some(value) => fields.number(names.meaning(name, origin, found), value)?,
+                None if super::fields::WORDS.contains(&name.as_str()) => {
+                    return Err(format!("{name} is not a number"));
+                }
+                None => {}
+            },
+        }
+    }
+    Ok(fields)
+}
+
+/// A number; that of `null` is NaN.
+fn number(value: &Value) -> Option<f64> {
+    if value.is_null() { Some(f64::NAN) } else { value.as_f64() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::FoundStep;
+    use super::*;
+
+    fn read(text: &str) -> Vec<Found> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("readings.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let (mut source, mut found) = (JsonLines::of_program(path), Vec::new());
+        source.poll(false, 7.0, &mut found).unwrap();
+        source.poll(true, 8.0, &mut found).unwrap();
+        found
+    }
+
+    #[test]
+    fn lines_are_steps_readings_and_phases() {
+        let found = read(concat!(
+            r#"{"phase":"train","time_s":1}"#,
+            "\n",
+            r#"{"step":3,"steps":9,"epoch":1,"loss":0.5,"units":64,"duration_s":0.1,"wait_s":0.01,"time_s":2,"warm_up":true}"#,
+            "\n",
+            r#"{"reading":{"accuracy":0.9},"epoch":1}"#,
+            "\n",
+            r#"{"step":4,"loss":NaN,"note":"NaN, \"Infinity\"","list":[1]}"#,
+        ));
+        let step = FoundStep {
+            step: Some(3),
+            steps: Some(9),
+            epoch: Some(1.0),
+            duration_s: Some(0.1),
+            wait_s: Some(0.01),
+            loss: Some(0.5),
+            units: Some(64.0),
+            warm_up: Some(true),
+            at_s: 2.0,
+        };
+        assert_eq!(found[0], Found::Phase { phase: crate::protocol::Phase::Steady, at_s: 1.0 });
+        assert_eq!(found[1], Found::Step(step));
+        assert_eq!(found[2], Found::Reading { key: "accuracy".into(), value: 0.9, step: None, epoch: Some(1.0) });
+        let Found::Step(step) = found[3] else { panic!("{found:?}") };
+        assert!(step.loss.unwrap().is_nan() && step.at_s == 8.0, "without a line break it was read last");
+        assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn rank_0_counts() {
+        let found = read("{\"rank\":1,\"step\":1,\"loss\":1}\n{\"rank\":0,\"step\":1,\"loss\":2}\n");
+        assert!(matches!(&found[..], [Found::Step(step)] if step.loss == Some(2.0)), "{found:?}");
+    }
+
+    #[test]
+    fn lines_that_cannot_be_read_are_named_and_many_are_counted() {
+        let found = read(&format!("{{\"step\":\"x\"}}\n[1]\n{}", "{\"step\":1\n".repeat(9)));
+        let warnings: Vec<&str> = found
+            .iter()
+            .map(|found| match found {
+                Found::Warning(message) => message.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(warnings[0].starts_with("readings.jsonl:1: step is \"x\", which is not a number"), "{warnings:?}");
+        assert!(warnings[1].contains("readings.jsonl:2: \"[1]\" is not an object"), "{warnings:?}");
+        assert!(warnings[2].contains("is not JSON"), "{warnings:?}");
+        assert_eq!(warnings[3], "readings.jsonl: 11 of 11 lines could not be read");
+    }
+}

@@ -1,0 +1,118 @@
+//! A stream's bytes as lines.
+
+/// Bytes of a line that are kept; the rest of a longer one is left out.
+const KEPT: usize = 64 << 10;
+
+/// Cuts a stream into lines. A carriage return ends a line too, for progress bars print one after each state.
+#[derive(Default)]
+pub struct Lines {
+    partial: Vec<u8>,
+    /// Line breaks so far; carriage returns are not counted.
+    breaks: u64,
+}
+
+impl Lines {
+    /// A stream of which nothing was read yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes more of the stream and passes each complete line to `take` with its number, as editors count them. Colours and other
+    /// escape sequences and empty lines are left out, and bytes that are not UTF-8 are replaced.
+    pub fn push(&mut self, mut bytes: &[u8], mut take: impl FnMut(u64, &str)) {
+        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.keep(&bytes[..end]);
+            self.hand_out(&mut take);
+            self.breaks += u64::from(bytes[end] == b'\n');
+            bytes = &bytes[end + 1..];
+        }
+        self.keep(bytes);
+    }
+
+    /// Passes what follows the last line break to `take`, once nothing more will come.
+    pub fn finish(&mut self, mut take: impl FnMut(u64, &str)) {
+        self.hand_out(&mut take);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = KEPT - self.partial.len();
+        self.partial.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn hand_out(&mut self, take: &mut impl FnMut(u64, &str)) {
+        let number = self.breaks + 1;
+        let text = String::from_utf8_lossy(&self.partial);
+        if text.contains('\x1b') {
+            let plain = without_escapes(&text);
+            if !plain.trim().is_empty() {
+                take(number, &plain);
+            }
+        } else if !text.trim().is_empty() {
+            take(number, &text);
+        }
+        self.partial.clear();
+    }
+}
+
+/// A text without the control sequences of terminals: `ESC [ … letter`, and other escapes of one letter.
+fn without_escapes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\x1b' {
+            plain.push(letter);
+        } else if letters.next() == Some('[') {
+            letters.by_ref().find(|letter| ('@'..='~').contains(letter));
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(pieces: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut found) = (Lines::new(), Vec::new());
+        pieces.iter().for_each(|piece| lines.push(piece, |_, line| found.push(line.to_owned())));
+        lines.finish(|_, line| found.push(line.to_owned()));
+        found
+    }
+
+    #[test]
+    fn lines_end_at_line_breaks_and_at_carriage_returns() {
+        assert_eq!(lines(&[b"one\r\n\ntw", b"o\r 1/9\r 2/9", b""]), ["one", "two", " 1/9", " 2/9"]);
+    }
+
+    #[test]
+    fn lines_are_numbered_as_editors_number_them() {
+        let (mut lines, mut numbers) = (Lines::new(), Vec::new());
+        lines.push(b"one\n\nthree\r\nfour\rfour\n\nsix", |number, _| numbers.push(number));
+        lines.finish(|number, _| numbers.push(number));
+        assert_eq!(numbers, [1, 3, 4, 4, 6]);
+    }
+
+    #[test]
+    fn colours_are_left_out_and_bytes_that_are_no_text_are_replaced() {
+        assert_eq!(lines(&[b"\x1b[1;32mloss\x1b[0m 0.5\n\x1b[A\n\xff\xfe\x00x"]), ["loss 0.5", "\u{fffd}\u{fffd}\0x"]);
+    }
+
+    #[test]
+    fn of_an_endless_line_the_start_is_kept() {
+        let long = vec![b'x'; 3 << 20];
+        let found = lines(&[b"a", &long, b"\nnext"]);
+        assert_eq!((found[0].len(), found[1].as_str(), found.len()), (KEPT, "next", 2));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_a_stream_give_the_lines_of_the_whole(bytes: Vec<u8>, cuts: Vec<proptest::sample::Index>) {
+            let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).chain([0, bytes.len()]).collect();
+            ends.sort_unstable();
+            let pieces: Vec<&[u8]> = ends.windows(2).map(|ends| &bytes[ends[0]..ends[1]]).collect();
+            prop_assert_eq!(lines(&pieces), lines(&[&bytes]));
+        }
+    }
+}

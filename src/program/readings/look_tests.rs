@@ -1,0 +1,140 @@
+use std::fs;
+
+use super::super::FoundStep;
+use super::*;
+
+/// What the shapes of these lines come to.
+fn shapes(lines: &[&str]) -> Vec<Found> {
+    let (mut shapes, mut found) = (Shapes::default(), Vec::new());
+    lines.iter().for_each(|line| shapes.line(Stream::Output, line, 7.0, &mut found));
+    found
+}
+
+fn step(step: u64, steps: Option<u64>, epoch: Option<f64>, loss: f64) -> Found {
+    Found::Step(FoundStep { step: Some(step), steps, epoch, loss: Some(loss), at_s: 7.0, ..FoundStep::default() })
+}
+
+fn reading(key: &str, value: f64, step: Option<u64>, epoch: Option<f64>) -> Found {
+    Found::Reading { key: key.into(), value, step, epoch }
+}
+
+#[test]
+fn a_bar_with_a_loss_is_a_step_and_one_without_is_not() {
+    let found = shapes(&[
+        "Loading checkpoint shards: 100%|██████████| 2/2 [00:01<00:00,  1.95it/s]",
+        "  0%|          | 0/100 [00:00<?, ?it/s, loss=2.3]",
+        " 12%|█▏        | 12/100 [00:03<00:22,  4.00it/s, loss=0.5]",
+        "Epoch 3:  50%|█████     | 16/32 [00:01<00:01, 15.9it/s, v_num=0, train_loss=2.30, acc=0.25]",
+        "Downloading: 45%|████      | 12.3M/98.0M [00:10<01:10, 1.2MB/s]",
+        " 13%|█▏        | 13/100 [01:02:03<?, 9.50s/it, loss=nan, lr=1e-5]",
+    ]);
+    assert_eq!(
+        found[..3],
+        [step(12, Some(100), None, 0.5), step(16, Some(32), Some(3.0), 2.3), reading("acc", 0.25, Some(16), Some(3.0))]
+    );
+    let [.., Found::Step(last), lr] = &found[..] else { panic!("{found:?}") };
+    assert!(last.step == Some(13) && last.loss.unwrap().is_nan());
+    assert_eq!(*lr, reading("lr", 1e-5, Some(13), None));
+}
+
+#[test]
+fn a_dictionary_of_hugging_face_takes_the_step_of_the_bar_beside_it() {
+    let dictionary = "{'loss': 0.6931, 'grad_norm': 1.5, 'learning_rate': 5e-05, 'epoch': 0.01}";
+    let readings =
+        |step| [reading("grad_norm", 1.5, step, Some(0.01)), reading("learning_rate", 5e-5, step, Some(0.01))];
+    let found = shapes(&["  1%|          | 10/1000 [00:05<08:00,  2.06it/s]", dictionary]);
+    assert_eq!(found, [&[step(10, Some(1000), Some(0.01), 0.6931)][..], &readings(Some(10))].concat());
+    let alone = shapes(&[dictionary, "{'eval_loss': '0.25', 'eval_runtime': 1.0, 'epoch': 1.0}", "{'host': 'a'}"]);
+    let expected = [
+        &[reading("loss", 0.6931, None, Some(0.01))][..],
+        &readings(None),
+        &[reading("eval_loss", 0.25, None, Some(1.0)), reading("eval_runtime", 1.0, None, Some(1.0))],
+    ];
+    assert_eq!(alone, expected.concat(), "without a number, a loss is not a step");
+}
+
+#[test]
+fn a_sentence_with_a_step_and_a_loss_is_a_step() {
+    for (line, expected) in [
+        ("step 3 | loss: 0.5 | 12 ms", step(3, None, None, 0.5)),
+        ("Epoch [1/5], Step [100/600], Loss: 0.2514", step(100, Some(600), Some(1.0), 0.2514)),
+        ("iter 12: train loss = 2.5e-1.", step(12, None, None, 0.25)),
+        ("INFO global_step=7 epoch=2 loss=nan", step(7, None, Some(2.0), f64::NAN)),
+        ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.301", reading("loss", 2.301, None, Some(1.0))),
+        ("loss: 0.5", reading("loss", 0.5, None, None)),
+    ] {
+        assert_eq!(format!("{:?}", shapes(&[line])), format!("{:?}", [expected]), "{line}");
+    }
+}
+
+#[test]
+fn lines_that_only_look_alike_say_nothing() {
+    let lines = [
+        "step 3: val loss 0.5",
+        "the loss of 3 packets",
+        "loss function: cross entropy",
+        "Test set: Average loss: 0.0512",
+        "blossom=3",
+        "loss: see 3",
+        "12/100 tests passed [00:03]",
+        "{'loss': 'high'}",
+        "loss 1.2.3",
+        "",
+    ];
+    for line in lines {
+        assert_eq!(shapes(&[line]), [], "{line}");
+    }
+}
+
+fn poll(look: &mut Look, last: bool) -> Vec<Found> {
+    let mut found = Vec::new();
+    look.poll(last, 8.0, &mut found).unwrap();
+    found
+}
+
+fn line(look: &mut Look, line: &str) -> Vec<Found> {
+    let mut found = Vec::new();
+    look.line(Stream::Error, line, 7.0, &mut found);
+    found
+}
+
+#[test]
+fn a_guess_is_said_once_and_gives_way_to_what_the_program_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("readings.jsonl");
+    let mut look = Look::new(JsonLines::of_program(path.clone()), folder.path());
+    let first = line(&mut look, "step 1 loss 0.5");
+    let [Found::Warning(said), Found::Step(_)] = &first[..] else { panic!("{first:?}") };
+    assert!(said.contains("steps were guessed from output such as \"step 1 loss 0.5\""), "{said}");
+    assert!(matches!(line(&mut look, "step 2 loss 0.4")[..], [Found::Step(_)]));
+    fs::write(&path, "{\"step\":3,\"loss\":0.3}\n").unwrap();
+    assert!(matches!(poll(&mut look, false)[..], [Found::Step(step)] if step.loss == Some(0.3)));
+    assert_eq!(line(&mut look, "step 3 loss 0.2"), []);
+}
+
+#[test]
+fn only_one_guess_gives_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
+    line(&mut look, "step 1 loss 0.5");
+    let events = "tests/golden/tensorboard/events.out.tfevents.simple";
+    fs::copy(events, folder.path().join("events.out.tfevents.simple")).unwrap();
+    let found = poll(&mut look, true);
+    assert!(!found.iter().any(|found| matches!(found, Found::Step(_))), "{found:?}");
+    assert!(
+        found.iter().any(|found| matches!(found, Found::Reading { key, .. } if *key == "eval/accuracy")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_reading_without_a_step_is_said_to_be_a_guess() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut look = Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
+    let first = line(&mut look, "loss: 0.5");
+    assert!(
+        matches!(&first[..], [Found::Warning(said), Found::Reading { .. }] if said.contains("guessed")),
+        "{first:?}"
+    );
+    assert_eq!(line(&mut look, "loss: 0.4").len(), 1);
+}

@@ -1,0 +1,133 @@
+//! Readings from lines of output by regular expressions with named groups.
+
+use regex::Regex;
+
+use super::fields::{Fields, Names};
+use super::json::SAID;
+use super::{Found, Source, Stream};
+use crate::plan::command::ReadingsSpec;
+
+/// The patterns of a plan.
+pub(super) struct Patterns {
+    patterns: Vec<Pattern>,
+    names: Names,
+    /// A pattern names steps, so that numbers on other lines belong to the step that was named last.
+    names_steps: bool,
+    step: Option<u64>,
+    lines: u64,
+    refused: u64,
+}
+
+struct Pattern {
+    regex: Regex,
+    matches: u64,
+}
+
+impl Patterns {
+    /// Those of a plan. A pattern that is not a regular expression is left out; reading the plan has refused it.
+    pub fn new(spec: &ReadingsSpec) -> Self {
+        let regexes = spec.patterns.iter().filter_map(|pattern| Regex::new(pattern).ok());
+        let patterns: Vec<_> = regexes.map(|regex| Pattern { regex, matches: 0 }).collect();
+        let mut names = Names::new(&spec.names, false);
+        let mut groups = patterns.iter().flat_map(|pattern| pattern.regex.capture_names().flatten());
+        let names_steps = groups.any(|group| names.meaning(group, "", &mut Vec::new()) == "step");
+        Self { patterns, names, names_steps, step: None, lines: 0, refused: 0 }
+    }
+}
+
+impl Source for Patterns {
+    fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
+        let Self { patterns, names, names_steps, step, lines, refused } = self;
+        *lines += 1;
+        for Pattern { regex, matches } in patterns {
+            let Some(captures) = regex.captures(line) else { continue };
+            *matches += 1;
+            let mut fields = Fields::default();
+            let mut groups = regex.capture_names().flatten().filter_map(|name| Some((name, captures.name(name)?)));
+            let read = groups.try_for_each(|(name, group)| fields.text(names.meaning(name, "", found), group.as_str()));
+            match read {
+                Ok(()) => {
+                    if *names_steps {
+                        *step = fields.step.step.or(*step);
+                        fields.step.step = *step;
+                    }
+                    fields.found(at_s, found);
+                }
+                Err(why) => {
+                    *refused += 1;
+                    if *refused <= SAID {
+                        let line = super::fields::shown(line);
+                        found.push(Found::Warning(format!("the pattern '{regex}' matches {line}, but {why}")));
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self, last: bool, _now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
+        if last {
+            let Self { lines, refused, .. } = *self;
+            for Pattern { regex, .. } in self.patterns.iter().filter(|pattern| pattern.matches == 0) {
+                found
+                    .push(Found::Warning(format!("the pattern '{regex}' matches none of the {lines} lines of output")));
+            }
+            if refused > SAID {
+                found.push(Found::Warning(format!(
+                    "{refused} lines match a pattern and hold no number where they should"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::FoundStep;
+    use super::*;
+
+    fn read(patterns: &[&str], lines: &[&str]) -> Vec<Found> {
+        let patterns = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        let mut source = Patterns::new(&ReadingsSpec { patterns, ..ReadingsSpec::default() });
+        let mut found = Vec::new();
+        lines.iter().for_each(|line| source.line(Stream::Output, line, 7.0, &mut found));
+        source.poll(true, 8.0, &mut found).unwrap();
+        found
+    }
+
+    fn step(step: u64, loss: Option<f64>) -> Found {
+        Found::Step(FoundStep { step: Some(step), loss, at_s: 7.0, ..FoundStep::default() })
+    }
+
+    #[test]
+    fn groups_are_fields_and_other_names_are_readings() {
+        let found = read(
+            &[r"^step (?<step>\d+): loss (?<loss>[^,]+)(, (?<tokens_per_s>[\d.]+) tok/s)?"],
+            &["step 1: loss 0.5, 900.5 tok/s", "a step 2: loss 3", "step 2: loss 0.25"],
+        );
+        let reading = Found::Reading { key: "tokens_per_s".into(), value: 900.5, step: Some(1), epoch: None };
+        assert_eq!(found, [step(1, Some(0.5)), reading, step(2, Some(0.25))]);
+    }
+
+    #[test]
+    fn a_line_without_a_number_of_its_own_belongs_to_the_step_that_was_named_last() {
+        let found = read(&[r"step (?<step>\d+)$", r"loss (?<loss>\S+)"], &["step 4", "loss 0.5", "step 5"]);
+        assert_eq!(found, [step(4, None), step(4, Some(0.5)), step(5, None)]);
+    }
+
+    #[test]
+    fn a_pattern_that_never_matches_and_a_group_that_is_no_number_are_said() {
+        let found = read(&["loss (?<loss>.*)", "(?<accuracy>0x.*)"], &["loss low", "loss 1"]);
+        let warnings: Vec<_> =
+            found.iter().filter_map(|found| if let Found::Warning(text) = found { Some(text) } else { None }).collect();
+        assert_eq!(
+            warnings,
+            [
+                "the pattern 'loss (?<loss>.*)' matches \"loss low\", but loss is \"low\", which is not a number",
+                "the pattern '(?<accuracy>0x.*)' matches none of the 2 lines of output"
+            ]
+        );
+        assert!(matches!(found[1], Found::Step(_)));
+    }
+}

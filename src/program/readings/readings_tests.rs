@@ -1,0 +1,232 @@
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::process::Command;
+
+use rand::{Rng, SeedableRng};
+
+use super::*;
+
+fn place(folder: &Path) -> Place {
+    Place { run_folder: folder.to_owned(), working_folder: folder.to_owned(), started_s: 100.0 }
+}
+
+fn spec(patterns: &[&str], files: &[&str]) -> ReadingsSpec {
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    ReadingsSpec { patterns: texts(patterns), files: texts(files), ..ReadingsSpec::default() }
+}
+
+fn readings(folder: &Path, spec: &ReadingsSpec) -> Readings {
+    Readings::new(spec, &spec.files, &place(folder), WarmUp::Steps(0))
+}
+
+/// Steps and readings of a log, in a few words.
+fn words(events: &[(f64, Event)]) -> Vec<String> {
+    let word = |(_, event): &(f64, Event)| match event {
+        Event::Step { step, loss, units, duration_s, .. } => format!("step {step}: {loss} {units} {duration_s:.3}"),
+        Event::Reading { key, value, step, .. } => format!("{key} = {value} at {step:?}"),
+        Event::Phase { phase } => format!("{phase:?}"),
+        Event::Warning { message } => message.clone(),
+        other => format!("{other:?}"),
+    };
+    events.iter().map(word).collect()
+}
+
+#[test]
+fn output_becomes_events_with_the_times_at_which_it_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut readings = readings(folder.path(), &spec(&[r"step (?<step>\d+) loss (?<loss>\S+)"], &[]));
+    let mut events = Vec::new();
+    readings.output(Stream::Output, b"hello\nstep 1 lo", 101.0);
+    readings.output(Stream::Output, b"ss 0.5\n", 102.0);
+    readings.output(Stream::Error, b"\rstep 2 loss 0.25\r", 103.5);
+    readings.poll(104.0, &mut events);
+    readings.output(Stream::Output, b"step 3 loss 0.125", 105.0);
+    readings.finish(106.0, &mut events);
+    let times: Vec<f64> = events.iter().map(|(time_s, _)| *time_s).collect();
+    assert_eq!(times, [100.0, 102.0, 102.0, 103.5, 106.0, 106.0]);
+    assert_eq!(
+        words(&events),
+        [
+            "WarmUp",
+            "step 1: 0.5 0 2.000",
+            "Steady",
+            "step 2: 0.25 0 1.500",
+            "step 3: 0.125 0 2.500",
+            "train_loss = 0.2916666666666667 at None"
+        ]
+    );
+}
+
+#[test]
+fn what_was_declared_and_never_came_is_said_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut readings = readings(folder.path(), &spec(&["loss (?<loss>.+)"], &["a.csv", "b.jsonl", "logs/"]));
+    let mut events = Vec::new();
+    readings.output(Stream::Output, b"nothing\n", 101.0);
+    readings.poll(101.0, &mut events);
+    assert!(events.is_empty(), "{events:?}");
+    readings.finish(102.0, &mut events);
+    let said = words(&events).join("\n");
+    for part in [
+        "matches none of the 1 lines",
+        "a.csv: the program wrote no row",
+        "b.jsonl: the program wrote no line",
+        "logs/",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("a.csv")).unwrap();
+    let mut readings = readings(folder.path(), &spec(&[], &["a.csv"]));
+    let mut events = Vec::new();
+    readings.poll(101.0, &mut events);
+    readings.poll(102.0, &mut events);
+    assert_eq!(events.len(), 1);
+    assert!(words(&events)[0].contains("a.csv: it is not a regular file"), "{events:?}");
+}
+
+/// Bytes that programs print, and bytes that none should: every kind of line in pieces and mixed.
+fn noise(random: &mut impl Rng) -> Vec<u8> {
+    const PIECES: &[&[u8]] = &[
+        b"{\"step\":",
+        b"12",
+        b",\"loss\":NaN}",
+        b"}\n",
+        b"{\"reading\":{\"a\":1}}\n",
+        b"step ",
+        b" loss ",
+        b"0.5",
+        b"-1e999",
+        b"\r",
+        b"\n",
+        b"\x1b[31m",
+        b"\x1b",
+        b"{'loss': 0.5, 'epoch': 0.1}\n",
+        b" 12/100 [00:03<00:22,  4.00it/s, loss=0.5]\r",
+        b"\xff\xfe\x00",
+        b",,,\n",
+        b"step,loss\n",
+        b"\"",
+        b"1,2\n",
+        "é".as_bytes(),
+        b"99999999999999999999",
+        b"epoch 0 ",
+    ];
+    let mut bytes = Vec::new();
+    for _ in 0..random.next_u32() % 40 {
+        let piece = PIECES[random.next_u32() as usize % PIECES.len()];
+        match random.next_u32() % 8 {
+            0 => bytes.extend((0..random.next_u32() % 50).map(|_| random.next_u32() as u8)),
+            1 => bytes.extend(piece.repeat(1 + random.next_u32() as usize % 300)),
+            _ => bytes.extend_from_slice(piece),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn whatever_a_program_writes_its_steps_are_whole_and_nothing_breaks() {
+    let golden = fs::read("tests/golden/tensorboard/events.out.tfevents.tensor").unwrap();
+    for seed in 0..15 {
+        let random = &mut rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let patterns = [r"step (?<step>\S+)", r"loss (?<loss>\S+)", r"epoch (?<epoch>\d+)"];
+        let spec = if seed % 3 == 0 {
+            ReadingsSpec::default()
+        } else {
+            spec(&patterns, &["a.csv", "b.jsonl", "events.out.tfevents.1"])
+        };
+        let mut readings = readings(folder.path(), &spec);
+        let mut events = Vec::new();
+        for poll in 0..20 {
+            let now_s = 100.0 + f64::from(random.next_u32() % 50) - f64::from(poll % 2) * 20.0;
+            readings.output(Stream::Output, &noise(random), now_s);
+            readings.output(Stream::Error, &noise(random), now_s);
+            for name in ["a.csv", "b.jsonl", "readings.jsonl", "events.out.tfevents.1"] {
+                let mut file = OpenOptions::new().append(true).create(true).open(folder.path().join(name)).unwrap();
+                let bytes = if name.contains("tfevents") && poll < 10 {
+                    let cut = random.next_u32() as usize % golden.len();
+                    golden[..cut].to_vec()
+                } else {
+                    noise(random)
+                };
+                file.write_all(&bytes).unwrap();
+                if random.next_u32().is_multiple_of(9) {
+                    file.set_len(u64::from(random.next_u32() % 100)).unwrap();
+                }
+            }
+            readings.poll(now_s, &mut events);
+        }
+        readings.finish(200.0, &mut events);
+        for (_, event) in &events {
+            if let Event::Step { step, epoch, duration_s, .. } = event {
+                assert!(
+                    *step > 0 && *epoch > 0 && duration_s.is_finite() && *duration_s >= 0.0,
+                    "seed {seed}: {event:?}"
+                );
+            }
+            let line = crate::protocol::EventLine { run: "r".into(), rank: 0, time_s: 0.0, event: event.clone() };
+            let read = crate::protocol::read_event_line(&serde_json::to_vec(&line).unwrap());
+            assert!(read.is_ok(), "seed {seed}: {event:?}: {read:?}");
+        }
+        let warnings = events.iter().filter(|(_, event)| matches!(event, Event::Warning { .. })).count();
+        assert!(warnings < 100, "seed {seed}: {warnings} warnings");
+    }
+}
+
+/// Runs a Python program beside the adapter, and gives the events of its readings.
+fn python(folder: &Path, program: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    fs::write(folder.join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
+    let output = Command::new("python3")
+        .args(["-B", "-c", program])
+        .current_dir(folder)
+        .env_remove(READINGS_VARIABLE)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (mut events, mut readings) = (Vec::new(), readings(folder, &ReadingsSpec::default()));
+    readings.finish(1e10, &mut events);
+    words(&events)
+}
+
+const LOOP: &str = "
+from multicard_readings import run
+for number in range(3):
+    with run.step(units=4) as step:
+        step['loss'], step['lr'] = 1.0 / (number + 1), 0.5
+run.say(phase='evaluate')
+run.say(epoch=1, reading={'accuracy': 0.75})
+";
+
+#[test]
+fn the_python_module_writes_what_is_read_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(READINGS_FILE);
+    let said =
+        python(folder.path(), LOOP, &[(READINGS_VARIABLE, file.to_str().unwrap()), ("WORLD_SIZE", "2"), ("RANK", "0")]);
+    let losses: Vec<_> =
+        said.iter().filter(|word| word.starts_with("step")).map(|word| &word[..word.len().min(11)]).collect();
+    assert_eq!(losses, ["step 1: 1 8", "step 2: 0.5", "step 3: 0.3"], "{said:?}");
+    for part in ["lr = 0.5 at Some(3)", "Evaluate", "accuracy = 0.75 at None"] {
+        assert!(said.iter().any(|word| word == part), "{part}: {said:?}");
+    }
+}
+
+#[test]
+fn the_python_module_is_silent_beside_another_rank_and_without_the_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(READINGS_FILE);
+    assert!(python(folder.path(), LOOP, &[(READINGS_VARIABLE, file.to_str().unwrap()), ("RANK", "1")]).is_empty());
+    assert!(python(folder.path(), LOOP, &[]).is_empty());
+    assert!(!file.exists());
+}
+
+#[test]
+fn the_python_module_is_short() {
+    assert!(PYTHON_ADAPTER.lines().count() < 60);
+}

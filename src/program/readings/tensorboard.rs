@@ -1,0 +1,444 @@
+//! Readings from TensorBoard's event files, read while they grow.
+//!
+//! An event file is a sequence of records as TFRecord frames them: the length (u64), its masked CRC-32C (u32), the data, their
+//! masked CRC-32C (u32), all little-endian (tensorflow/core/lib/io/record_writer.h). The data are a protobuf `Event`
+//! (tensorflow/core/util/event.proto) with a `Summary` of values (tensorflow/core/framework/summary.proto), of which scalars are
+//! read: `simple_value`, and tensors of one number.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::fields::{Fields, Names};
+use super::growing::{Growing, Part};
+use super::{Found, Source};
+use crate::plan::command::ReadingsSpec;
+
+/// Records beyond this are skipped without being kept: images, graphs.
+const LARGEST_RECORD: u64 = 4 << 20;
+/// Folders are looked into so deep.
+const DEPTH: usize = 5;
+/// Most entries of folders that are looked at, so that a data set beside the logs costs no time.
+const ENTRIES: usize = 10_000;
+/// Most event files of a run.
+const FILES: usize = 64;
+/// New files are looked for at every so many polls.
+const LOOK_EVERY: u32 = 5;
+
+/// The event files of a folder, or one file.
+pub(super) struct EventFiles {
+    path: PathBuf,
+    names: Names,
+    /// Those that were there before the run: another's.
+    earlier: Vec<PathBuf>,
+    files: Vec<(EventFile, String)>,
+    /// The folder of the first file, whose tags are used as they are; others have their folder before them.
+    first_folder: Option<PathBuf>,
+    polls: u32,
+    /// It is missed if there is none.
+    is_declared: bool,
+}
+
+impl EventFiles {
+    /// Those that a plan declares, from now on.
+    pub fn declared(path: &Path, spec: &ReadingsSpec) -> Self {
+        Self::at(path, Names::new(&spec.names, true), true)
+    }
+
+    /// Those that appear in a folder.
+    pub fn looked_for(folder: &Path) -> Self {
+        Self::at(folder, Names::new(&BTreeMap::new(), true), false)
+    }
+
+    fn at(path: &Path, names: Names, is_declared: bool) -> Self {
+        let path = path.to_owned();
+        let earlier = event_files(&path);
+        Self { path, names, earlier, files: Vec::new(), first_folder: None, polls: 0, is_declared }
+    }
+
+    /// Opens files that have appeared.
+    fn look(&mut self) {
+        for path in event_files(&self.path) {
+            let is_known = self.earlier.contains(&path) || self.files.iter().any(|(file, _)| file.file.path() == path);
+            if is_known || self.files.len() == FILES {
+                continue;
+            }
+            let folder = path.parent().unwrap_or(&path).to_owned();
+            let first = self.first_folder.get_or_insert_with(|| folder.clone());
+            let before = if *first == folder {
+                String::new()
+            } else {
+                format!("{}/", folder.strip_prefix(&self.path).unwrap_or(&folder).display())
+            };
+            self.files.push((EventFile::new(Growing::new(path)), before));
+        }
+    }
+}
+
+impl Source for EventFiles {
+    fn poll(&mut self, last: bool, _now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
+        if last || self.polls.is_multiple_of(LOOK_EVERY) {
+            self.look();
+        }
+        self.polls = self.polls.wrapping_add(1);
+        let mut failed = None;
+        for (file, before) in &mut self.files {
+            let (name, names) = (file.file.name(), &mut self.names);
+            let mut warnings = Vec::new();
+            let mut scalar = |scalar: Scalar| {
+                let tag = if before.is_empty() { scalar.tag } else { format!("{before}{}", scalar.tag) };
+                let meaning = names.meaning(&tag, &name, &mut warnings).to_owned();
+                let mut fields = Fields::default();
+                fields.step.step = Some(scalar.step);
+                match fields.number(&meaning, scalar.value) {
+                    Ok(()) => fields.found(scalar.time_s, found),
+                    Err(why) => found.push(Found::Warning(format!("{name}: {why}; it was left out"))),
+                }
+            };
+            failed = failed.or(file.read(last, &mut scalar).err());
+            if let Some(damage) = file.damage.take() {
+                found.push(Found::Warning(format!("{name}: {damage}")));
+            }
+            found.append(&mut warnings);
+        }
+        if last && self.is_declared && self.files.is_empty() {
+            let message = format!("{}: the program wrote no event file of TensorBoard there", self.path.display());
+            found.push(Found::Warning(message));
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// The event files at a path or below it, in order.
+fn event_files(path: &Path) -> Vec<PathBuf> {
+    fn is_one(path: &Path) -> bool {
+        path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"))
+    }
+    fn add(folder: &Path, depth: usize, left: &mut usize, files: &mut Vec<PathBuf>) {
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        let mut folders = Vec::new();
+        for entry in entries.flatten() {
+            let Some(fewer) = left.checked_sub(1) else { return };
+            *left = fewer;
+            // Links are not followed: they may lead in circles.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() && is_one(&entry.path()) => files.push(entry.path()),
+                _ => {}
+            }
+        }
+        if depth > 0 {
+            folders.sort();
+            folders.iter().for_each(|folder| add(folder, depth - 1, left, files));
+        }
+    }
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let mut files = Vec::new();
+    add(path, DEPTH, &mut ENTRIES.clone(), &mut files);
+    files.sort();
+    files
+}
+
+/// A number that was logged.
+#[derive(Clone, Debug, PartialEq)]
+struct Scalar {
+    tag: String,
+    step: u64,
+    time_s: f64,
+    value: f64,
+}
+
+/// One event file.
+struct EventFile {
+    file: Growing,
+    /// Bytes of a record that is not complete.
+    pending: Vec<u8>,
+    /// Bytes that are still skipped.
+    skip: u64,
+    /// Where in the file `pending` starts.
+    offset: u64,
+    /// Nothing more is read.
+    is_over: bool,
+    /// What is wrong with it and was not said yet.
+    damage: Option<String>,
+}
+
+impl EventFile {
+    fn new(file: Growing) -> Self {
+        Self { file, pending: Vec::new(), skip: 0, offset: 0, is_over: false, damage: None }
+    }
+
+    fn read(&mut self, all: bool, scalar: &mut impl FnMut(Scalar)) -> Result<(), String> {
+        if self.is_over {
+            return Ok(());
+        }
+        let Self { file, pending, skip, offset, is_over, damage } = self;
+        file.read(all, |part| match part {
+            Part::Anew => {
+                pending.clear();
+                (*skip, *offset) = (0, 0);
+            }
+            Part::Bytes(bytes) if !*is_over => {
+                let skipped = (*skip).min(bytes.len() as u64);
+                (*skip, *offset) = (*skip - skipped, *offset + skipped);
+                pending.extend_from_slice(&bytes[skipped as usize..]);
+                let mut rest = pending.as_slice();
+                loop {
+                    match record(rest) {
+                        Record::Incomplete => break,
+                        Record::Whole { data, length } => {
+                            if let Err(why) = scalars(data, scalar) {
+                                *damage = Some(format!("the record at byte {offset} was left out: {why}"));
+                            }
+                            rest = &rest[length..];
+                            *offset += length as u64;
+                        }
+                        Record::Damaged { length } => {
+                            *damage = Some(format!("the record at byte {offset} is damaged and was left out"));
+                            rest = &rest[length..];
+                            *offset += length as u64;
+                        }
+                        Record::Large { length } => {
+                            *skip = length - rest.len() as u64;
+                            *offset += rest.len() as u64;
+                            rest = &[];
+                            break;
+                        }
+                        Record::NotOne => {
+                            *damage = Some(format!("damaged at byte {offset}; what follows is left out"));
+                            (*is_over, rest) = (true, &[]);
+                            break;
+                        }
+                    }
+                }
+                *pending = rest.to_vec();
+            }
+            Part::Bytes(_) => {}
+        })
+    }
+}
+
+/// What bytes start with.
+enum Record<'b> {
+    /// A record that goes on.
+    Incomplete,
+    /// A record of so many bytes in all.
+    Whole { data: &'b [u8], length: usize },
+    /// A record whose data are not those that were written.
+    Damaged { length: usize },
+    /// A record that is not kept, of more bytes than there are here.
+    Large { length: u64 },
+    /// No record.
+    NotOne,
+}
+
+fn record(bytes: &[u8]) -> Record<'_> {
+    const HEADER: usize = 8 + 4;
+    const FOOTER: usize = 4;
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Record::Incomplete };
+    let (length, sum) = header.split_at(8);
+    if !is_sum(length, sum) {
+        return Record::NotOne;
+    }
+    let length = length.iter().rev().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    let whole = (HEADER + FOOTER) as u64;
+    let Some(all) = length.checked_add(whole) else { return Record::NotOne };
+    if length > LARGEST_RECORD && all > bytes.len() as u64 {
+        return Record::Large { length: all };
+    }
+    let length = length as usize;
+    let Some(data) = rest.get(..length) else { return Record::Incomplete };
+    let Some(sum) = rest.get(length..length + FOOTER) else { return Record::Incomplete };
+    let length = length + HEADER + FOOTER;
+    if is_sum(data, sum) { Record::Whole { data, length } } else { Record::Damaged { length } }
+}
+
+/// Whether four bytes are the masked checksum of others.
+fn is_sum(bytes: &[u8], sum: &[u8]) -> bool {
+    sum == masked_crc(bytes).to_le_bytes()
+}
+
+/// The CRC-32C (Castagnoli) of bytes, rotated and offset as TFRecord masks it.
+fn masked_crc(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let (mut value, mut bit) = (byte as u32, 0);
+            while bit < 8 {
+                value = (value >> 1) ^ if value & 1 == 1 { 0x82f6_3b78 } else { 0 };
+                bit += 1;
+            }
+            table[byte] = value;
+            byte += 1;
+        }
+        table
+    };
+    let crc = !bytes.iter().fold(!0_u32, |crc, byte| (crc >> 8) ^ TABLE[(crc as u8 ^ byte) as usize]);
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// A field of a protobuf message.
+enum Value<'b> {
+    Number(u64),
+    Fixed64([u8; 8]),
+    Fixed32([u8; 4]),
+    Bytes(&'b [u8]),
+}
+
+/// The fields of a protobuf message, with their numbers.
+fn fields<'b>(mut bytes: &'b [u8], mut take: impl FnMut(u64, Value<'b>) -> Result<(), String>) -> Result<(), String> {
+    fn number(bytes: &mut &[u8]) -> Option<u64> {
+        let mut number = 0;
+        for place in 0..10 {
+            let (byte, rest) = bytes.split_first()?;
+            *bytes = rest;
+            number |= u64::from(byte & 0x7f).checked_shl(7 * place).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+    fn field<'b>(bytes: &mut &'b [u8]) -> Option<(u64, Value<'b>)> {
+        let tag = number(bytes)?;
+        let value = match tag & 7 {
+            0 => Value::Number(number(bytes)?),
+            1 => {
+                let (value, rest) = bytes.split_first_chunk()?;
+                *bytes = rest;
+                Value::Fixed64(*value)
+            }
+            2 => {
+                let length = usize::try_from(number(bytes)?).ok()?;
+                let (value, rest) = bytes.split_at_checked(length)?;
+                *bytes = rest;
+                Value::Bytes(value)
+            }
+            5 => {
+                let (value, rest) = bytes.split_first_chunk()?;
+                *bytes = rest;
+                Value::Fixed32(*value)
+            }
+            _ => return None,
+        };
+        Some((tag >> 3, value))
+    }
+    while !bytes.is_empty() {
+        let (number, value) = field(&mut bytes).ok_or("it is not an event")?;
+        take(number, value)?;
+    }
+    Ok(())
+}
+
+/// Passes the scalars of an `Event` to `take`.
+fn scalars(event: &[u8], take: &mut impl FnMut(Scalar)) -> Result<(), String> {
+    let (mut time_s, mut step, mut summaries) = (0.0, 0, Vec::new());
+    fields(event, |number, value| {
+        match (number, value) {
+            (1, Value::Fixed64(bytes)) => time_s = f64::from_le_bytes(bytes),
+            (2, Value::Number(number)) => step = number,
+            (5, Value::Bytes(bytes)) => summaries.push(bytes),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    // Steps are signed; none is below 0.
+    let Ok(step) = u64::try_from(step.cast_signed()) else { return Err(format!("its step is {}", step.cast_signed())) };
+    for summary in summaries {
+        fields(summary, |number, value| {
+            if let (1, Value::Bytes(value)) = (number, value)
+                && let Some((tag, value)) = value_of(value)?
+            {
+                take(Scalar { tag, step, time_s, value });
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The tag and the number of a `Summary.Value`; none of what is not a scalar.
+fn value_of(value: &[u8]) -> Result<Option<(String, f64)>, String> {
+    let (mut tag, mut found) = (String::new(), None);
+    fields(value, |number, value| {
+        match (number, value) {
+            (1, Value::Bytes(bytes)) => tag = String::from_utf8_lossy(bytes).into_owned(),
+            (2, Value::Fixed32(bytes)) => found = Some(f64::from(f32::from_le_bytes(bytes))),
+            (8, Value::Bytes(tensor)) => found = number_of(tensor)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    // The plug-in for hyperparameters keeps its own values as summaries.
+    Ok(found.filter(|_| !tag.starts_with("_hparams_")).map(|value| (tag, value)))
+}
+
+/// The number of a `TensorProto` that holds one.
+fn number_of(tensor: &[u8]) -> Result<Option<f64>, String> {
+    let (mut kind, mut elements, mut content, mut listed) = (0, 1_u64, None, None);
+    fields(tensor, |number, value| {
+        match (number, value) {
+            (1, Value::Number(number)) => kind = number,
+            (2, Value::Bytes(shape)) => elements = elements_of(shape)?,
+            (4, Value::Bytes(bytes)) if !bytes.is_empty() => content = Some(bytes),
+            // Lists of numbers, packed or one by one.
+            (5, Value::Fixed32(bytes)) => listed = Some(f64::from(f32::from_le_bytes(bytes))),
+            (6, Value::Fixed64(bytes)) => listed = Some(f64::from_le_bytes(bytes)),
+            (5, Value::Bytes(bytes)) => listed = bytes.first_chunk().map(|bytes| f64::from(f32::from_le_bytes(*bytes))),
+            (6, Value::Bytes(bytes)) => listed = bytes.first_chunk().map(|bytes| f64::from_le_bytes(*bytes)),
+            (7 | 10, Value::Number(number)) => listed = Some(number.cast_signed() as f64),
+            (7 | 10, Value::Bytes(bytes)) => {
+                // A packed number is written as a field without its tag.
+                let field = [&[0], bytes].concat();
+                let mut first = None;
+                let _ = fields(&field, |_, value| {
+                    if let (None, Value::Number(number)) = (first, value) {
+                        first = Some(number.cast_signed() as f64);
+                    }
+                    Err(String::new())
+                });
+                listed = first;
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if elements != 1 {
+        return Ok(None);
+    }
+    let of_content = |bytes: &[u8]| match kind {
+        1 => Some(f64::from(f32::from_le_bytes(bytes.try_into().ok()?))),
+        2 => Some(f64::from_le_bytes(bytes.try_into().ok()?)),
+        3 => Some(f64::from(i32::from_le_bytes(bytes.try_into().ok()?))),
+        9 => Some(i64::from_le_bytes(bytes.try_into().ok()?) as f64),
+        _ => None,
+    };
+    Ok(content.map_or(listed, of_content))
+}
+
+/// The number of elements of a `TensorShapeProto`.
+fn elements_of(shape: &[u8]) -> Result<u64, String> {
+    let mut elements: u64 = 1;
+    fields(shape, |number, value| {
+        if let (2, Value::Bytes(dimension)) = (number, value) {
+            // A size of 0 is not written.
+            let mut size = 0;
+            fields(dimension, |number, value| {
+                if let (1, Value::Number(number)) = (number, value) {
+                    size = number;
+                }
+                Ok(())
+            })?;
+            elements = elements.saturating_mul(size);
+        }
+        Ok(())
+    })?;
+    Ok(elements)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "tensorboard_tests.rs"]
+mod tests;

@@ -1,0 +1,139 @@
+use std::fs;
+use std::io::Write;
+
+use super::super::FoundStep;
+use super::*;
+
+const GOLDEN: &str = "tests/golden/tensorboard";
+
+/// The numbers that the file's writer was given: tag, step, time, value.
+fn expected(name: &str) -> Vec<Scalar> {
+    let text = fs::read_to_string(format!("{GOLDEN}/{name}.json")).unwrap();
+    let rows: Vec<(String, u64, f64, Option<f64>)> = serde_json::from_str(&text).unwrap();
+    let scalar = |(tag, step, time_s, value): (_, _, _, Option<f64>)| Scalar {
+        tag,
+        step,
+        time_s,
+        value: value.unwrap_or(f64::NAN),
+    };
+    rows.into_iter().map(scalar).collect()
+}
+
+fn golden(name: &str) -> Vec<u8> {
+    fs::read(format!("{GOLDEN}/events.out.tfevents.{name}")).unwrap()
+}
+
+/// What is read of a file that grows by these pieces, and what is said to be damaged.
+fn read(pieces: &[&[u8]]) -> (Vec<Scalar>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.out.tfevents.1");
+    let mut writer = fs::File::create(&path).unwrap();
+    let (mut file, mut scalars, mut damages) = (EventFile::new(Growing::new(path)), Vec::new(), Vec::new());
+    for piece in pieces {
+        writer.write_all(piece).unwrap();
+        file.read(true, &mut |scalar| scalars.push(scalar)).unwrap();
+        damages.extend(file.damage.take());
+    }
+    (scalars, damages)
+}
+
+/// A record with its checksums.
+fn framed(data: &[u8]) -> Vec<u8> {
+    let length = (data.len() as u64).to_le_bytes();
+    [&length, masked_crc(&length).to_le_bytes().as_slice(), data, &masked_crc(data).to_le_bytes()].concat()
+}
+
+#[test]
+fn files_of_tensorboard_give_the_numbers_that_were_written() {
+    for name in ["simple", "tensor"] {
+        let (found, damages) = read(&[&golden(name)]);
+        // NaN differs from itself.
+        assert_eq!(format!("{found:?}"), format!("{:?}", expected(name)), "{name}");
+        assert!(damages.is_empty(), "{damages:?}");
+    }
+}
+
+#[test]
+fn a_growing_file_is_read_record_by_record_wherever_it_is_torn() {
+    let bytes = golden("simple");
+    let whole = format!("{:?}", expected("simple"));
+    for cut in (0..bytes.len()).step_by(7) {
+        let (found, damages) = read(&[&bytes[..cut], &bytes[cut..]]);
+        assert_eq!((format!("{found:?}"), damages.is_empty()), (whole.clone(), true), "cut at {cut}");
+        let (found, damages) = read(&[&bytes[..cut]]);
+        assert!(damages.is_empty() && whole.starts_with(format!("{found:?}").trim_end_matches(']')), "torn at {cut}");
+    }
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(format!("{:?}", read(&single).0), whole);
+}
+
+#[test]
+fn damage_is_named_and_what_can_be_read_is() {
+    let bytes = golden("simple");
+    let all = expected("simple").len();
+    let (mut framing, mut data) = (0, 0);
+    for place in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 0x10;
+        let (found, damages) = read(&[&damaged]);
+        assert!(found.len() <= all, "{place}");
+        // A length that is damaged ends what can be read, as nobody knows where the next record starts.
+        match &damages[..] {
+            [said] if said.contains("what follows is left out") => framing += 1,
+            [said] if said.contains("is damaged and was left out") => data += 1,
+            other => panic!("{place}: {other:?}"),
+        }
+    }
+    assert!(framing > 0 && data > framing);
+}
+
+#[test]
+fn a_large_record_is_skipped_and_the_next_is_read() {
+    let bytes = golden("simple");
+    let image = framed(&vec![7; LARGEST_RECORD as usize + 3]);
+    let joined = [image.as_slice(), &bytes].concat();
+    let pieces: Vec<&[u8]> = joined.chunks(1 << 20).collect();
+    let (found, damages) = read(&pieces);
+    assert_eq!(format!("{found:?}"), format!("{:?}", expected("simple")), "{damages:?}");
+}
+
+#[test]
+fn what_is_not_an_event_is_left_out() {
+    let bytes = golden("simple");
+    let (found, damages) = read(&[&[framed(b"\xff\xff\xff"), framed(&[]), bytes].concat()]);
+    assert_eq!(found.len(), expected("simple").len());
+    assert_eq!(damages, ["the record at byte 0 was left out: it is not an event"]);
+    let (found, damages) = read(&[b"GIF89a is no event file at all"]);
+    assert_eq!(
+        (found.len(), damages.as_slice()),
+        (0, ["damaged at byte 0; what follows is left out".to_owned()].as_slice())
+    );
+}
+
+#[test]
+fn files_of_a_folder_are_found_as_they_appear_and_those_of_earlier_runs_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).join("events.out.tfevents.1");
+    for name in ["old", "train", "validation"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    fs::write(file("old"), golden("simple")).unwrap();
+    let mut source = EventFiles::declared(folder.path(), &ReadingsSpec::default());
+    let mut found = Vec::new();
+    source.poll(false, 0.0, &mut found).unwrap();
+    assert!(found.is_empty());
+    fs::write(file("train"), golden("simple")).unwrap();
+    fs::write(file("validation"), golden("tensor")).unwrap();
+    source.poll(true, 0.0, &mut found).unwrap();
+    let first = expected("simple").into_iter().find(|scalar| scalar.tag == "train/loss").unwrap();
+    let step =
+        FoundStep { step: Some(first.step), loss: Some(first.value), at_s: first.time_s, ..FoundStep::default() };
+    assert!(found.contains(&Found::Step(step)), "{found:?}");
+    let of_folder =
+        found.iter().any(|found| matches!(found, Found::Reading { key, .. } if key.starts_with("validation/")));
+    assert!(of_folder, "{found:?}");
+    let guessed = found
+        .iter()
+        .any(|found| matches!(found, Found::Warning(said) if said.contains("\"train/loss\" was taken for loss")));
+    assert!(guessed, "{found:?}");
+}
