@@ -4,6 +4,7 @@
 
 mod cite;
 mod claims;
+mod command;
 mod data;
 mod difference;
 mod export;
@@ -78,6 +79,11 @@ enum Command {
     /// Generate or download data sets.
     #[command(subcommand)]
     Data(data::Command),
+    /// Try a plan's own program.
+    #[command(subcommand)]
+    Command(command::Command),
+    /// Print a helper module for programs that say their own readings.
+    Adapter(command::AdapterArguments),
     /// Show, rebuild, export or import a session.
     #[command(subcommand)]
     Session(session::Command),
@@ -135,6 +141,8 @@ pub fn main() -> ExitCode {
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Trace(arguments)) => trace::run(&arguments),
         Some(Command::Data(command)) => data::run(command),
+        Some(Command::Command(command)) => command::run(&command),
+        Some(Command::Adapter(arguments)) => command::adapter(&arguments),
         Some(Command::Session(command)) => session::run(command),
         Some(Command::Help(arguments)) => help::run(&arguments),
         Some(Command::Completions { shell }) => completions(shell),

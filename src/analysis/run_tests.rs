@@ -6,7 +6,7 @@ use crate::protocol::{Evidence, FailureKind};
 
 #[test]
 fn a_wait_and_units_that_nobody_knows_are_not_zero() {
-    let mut record = fixture::finished();
+    let mut record = finished();
     for step in record.ranks.iter_mut().flat_map(|rank| &mut rank.steps) {
         (step.load_wait_s, step.units) = (f64::NAN, 0);
     }

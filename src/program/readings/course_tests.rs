@@ -30,8 +30,11 @@ fn of_steps(found: &[FoundStep]) -> Vec<(u64, u32, f64, bool)> {
     steps(&events(WarmUp::Steps(0), &[found.iter().copied().map(Found::Step).collect()]))
 }
 
-fn warnings(events: &[Event]) -> Vec<&str> {
-    let message = |event| if let &Event::Warning { ref message } = event { Some(message.as_str()) } else { None };
+fn warnings<'e>(events: &'e [Event]) -> Vec<&'e str> {
+    let message = |event: &'e Event| match event {
+        Event::Warning { message } => Some(message.as_str()),
+        _ => None,
+    };
     events.iter().filter_map(message).collect()
 }
 

@@ -39,14 +39,14 @@ fn a_bar_with_a_loss_is_a_step_and_one_without_is_not() {
 
 #[test]
 fn a_dictionary_of_hugging_face_takes_the_step_of_the_bar_beside_it() {
-    let dictionary = "{'loss': 0.6931, 'grad_norm': 1.5, 'learning_rate': 5e-05, 'epoch': 0.01}";
+    let dictionary = "{'loss': 0.6875, 'grad_norm': 1.5, 'learning_rate': 5e-05, 'epoch': 0.01}";
     let readings =
         |step| [reading("grad_norm", 1.5, step, Some(0.01)), reading("learning_rate", 5e-5, step, Some(0.01))];
     let found = shapes(&["  1%|          | 10/1000 [00:05<08:00,  2.06it/s]", dictionary]);
-    assert_eq!(found, [&[step(10, Some(1000), Some(0.01), 0.6931)][..], &readings(Some(10))].concat());
+    assert_eq!(found, [&[step(10, Some(1000), Some(0.01), 0.6875)][..], &readings(Some(10))].concat());
     let alone = shapes(&[dictionary, "{'eval_loss': '0.25', 'eval_runtime': 1.0, 'epoch': 1.0}", "{'host': 'a'}"]);
     let expected = [
-        &[reading("loss", 0.6931, None, Some(0.01))][..],
+        &[reading("loss", 0.6875, None, Some(0.01))][..],
         &readings(None),
         &[reading("eval_loss", 0.25, None, Some(1.0)), reading("eval_runtime", 1.0, None, Some(1.0))],
     ];

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 use toml_edit::{Array, InlineTable, Item, Value};
 
+use super::template::{self, Piece};
 use crate::plan::checked_table::{Table, kind};
 use crate::plan::problem::{Problems, quoted};
-use super::template::{self, Piece};
-use crate::plan::{Better, DeclaredMeasure, WorkloadSpec, suggestion};
+use crate::plan::{Better, DeclaredMeasure, suggestion};
 
 const READINGS: &str = "readings";
 const MEASURES: &str = "measures";
@@ -86,10 +86,9 @@ pub(in crate::plan) fn read(
     placeholders: &[&str],
     problems: &mut Problems,
 ) -> (ReadingsSpec, Vec<DeclaredMeasure>) {
-    let of_command = WorkloadSpec::unknown("command");
     let mut spec = ReadingsSpec::default();
     if let Some(table) = command.table(READINGS, problems) {
-        table.check_keys(READINGS_KEYS, &of_command, problems);
+        table.check_keys(READINGS_KEYS, &[], problems);
         for (span, pattern) in texts(&table, "patterns", problems) {
             match Regex::new(&pattern) {
                 Ok(regex) if regex.capture_names().flatten().next().is_none() => {
@@ -136,7 +135,9 @@ pub(in crate::plan) fn read(
                         spec.names.insert(name.to_string(), meaning.to_string());
                     }
                     _ => {
-                        let message = format!("must be a field of readings or the key of a measure, of 1 to {LONGEST_KEY} letters");
+                        let message = format!(
+                            "must be a field of readings or the key of a measure, of 1 to {LONGEST_KEY} letters"
+                        );
                         problems.add(&value.span(), names.path(name), message);
                     }
                 }
@@ -151,7 +152,7 @@ pub(in crate::plan) fn read(
             if !(1..=LONGEST_KEY).contains(&key.get_ref().len()) {
                 problems.add(&key.span(), tables.path(key.get_ref()), format!("a key has 1 to {LONGEST_KEY} letters"));
             }
-            measures.push((key.span().start, measure(key.get_ref(), &table, &of_command, problems)));
+            measures.push((key.span().start, measure(key.get_ref(), &table, problems)));
         }
     }
     // In the order of the file.
@@ -159,8 +160,8 @@ pub(in crate::plan) fn read(
     (spec, measures.into_iter().map(|(_, measure)| measure).collect())
 }
 
-fn measure(key: &str, table: &Table, of_command: &WorkloadSpec, problems: &mut Problems) -> DeclaredMeasure {
-    table.check_keys(MEASURE_KEYS, of_command, problems);
+fn measure(key: &str, table: &Table, problems: &mut Problems) -> DeclaredMeasure {
+    table.check_keys(MEASURE_KEYS, &[], problems);
     let text = |key: &str, problems: &mut Problems| table.text(key, problems).map(|(_, text)| text.into());
     let better = match table.choice("better", &["lower", "higher", "neither"], problems) {
         Some("lower") => Better::Lower,
@@ -204,7 +205,8 @@ pub(in crate::plan) fn write(spec: &ReadingsSpec, measures: &[DeclaredMeasure], 
         }
     }
     if !names.is_empty() {
-        let names: InlineTable = names.iter().map(|(name, meaning)| (name.as_str(), Value::from(meaning.as_str()))).collect();
+        let names: InlineTable =
+            names.iter().map(|(name, meaning)| (name.as_str(), Value::from(meaning.as_str()))).collect();
         table.insert("names", Item::Value(Value::InlineTable(names)));
     }
     if *finds_warm_up {
@@ -293,7 +295,12 @@ on_speed = true
 
     #[test]
     fn what_cannot_be_read_is_named_with_its_line() {
-        let text = PLAN.replace("(?<step>", "(?<step").replace("a.csv", "a.log").replace("found", "fond").replace("logs/", "{log}/").replace("higher", "hihger");
+        let text = PLAN
+            .replace("(?<step>", "(?<step")
+            .replace("a.csv", "a.log")
+            .replace("found", "fond")
+            .replace("logs/", "{log}/")
+            .replace("higher", "hihger");
         let found = problems(&text);
         for part in [
             "own.toml:5: command.readings.patterns: \"step (?<step\\\\d+)\" is not a regular expression: ",
@@ -305,7 +312,9 @@ on_speed = true
             assert!(found.contains(part), "{part}\n{found}");
         }
         let found = problems(&PLAN.replace("(?<step>", "(").replace("\"logs/\"", "3").replace("on_speed", "speed"));
-        for part in ["has no named group", "must be a text, not a whole number", "unknown key; did you mean \"on_speed\""] {
+        for part in
+            ["has no named group", "must be a text, not a whole number", "unknown key; did you mean \"on_speed\""]
+        {
             assert!(found.contains(part), "{part}\n{found}");
         }
     }

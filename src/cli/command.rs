@@ -1,0 +1,154 @@
+//! `multicard command`: tries what a plan says of its commands. `multicard adapter`: helpers for programs.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{OK, Outcome, SOME_RUN_FAILED, print, say};
+use crate::plan::{self, Plan, suggestion};
+use crate::program::readings::{Found, PYTHON_ADAPTER, read_log};
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Show what is read from a log of a program's output, line by line. Exit code 1 if a pattern matches nothing.
+    Test(TestArguments),
+}
+
+#[derive(Args)]
+pub(super) struct TestArguments {
+    /// Plan with the command.
+    plan: PathBuf,
+    /// What the program printed.
+    #[arg(long, value_name = "FILE")]
+    log: PathBuf,
+    /// The command, where the plan has several.
+    #[arg(long)]
+    name: Option<String>,
+}
+
+#[derive(Args)]
+pub(super) struct AdapterArguments {
+    /// The program's language.
+    #[arg(value_enum)]
+    language: Language,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Language {
+    /// A module for loops of one's own, PyTorch Lightning and Hugging Face's Trainer.
+    Python,
+}
+
+pub(super) fn adapter(arguments: &AdapterArguments) -> Outcome {
+    print(match arguments.language {
+        Language::Python => PYTHON_ADAPTER,
+    })?;
+    Ok(OK)
+}
+
+pub(super) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Test(arguments) => test(arguments),
+    }
+}
+
+fn test(arguments: &TestArguments) -> Outcome {
+    let plan = Plan::read(&arguments.plan)?;
+    let command = command_of(&plan, arguments.name.as_deref())?;
+    let unreadable = |error: io::Error| format!("cannot read {}: {error}", arguments.log.display());
+    let log = File::open(&arguments.log).map_err(unreadable)?;
+    let (mut text, mut read, mut missed) = (String::new(), Read::default(), Vec::new());
+    let lines = read_log(&command.readings, log, |line, found| {
+        read.add(&found);
+        match line {
+            Some(line) => text.push_str(&format!("{line:>6}  {found}\n")),
+            None => missed.push(found.to_string()),
+        }
+    });
+    let lines = lines.map_err(unreadable)?;
+    print(&text)?;
+    say(read.summary(lines, !command.readings.patterns.is_empty()));
+    missed.iter().for_each(say);
+    if !command.readings.files.is_empty() {
+        say("The files of [command.readings] are read while the program runs.");
+    }
+    Ok(if missed.is_empty() && !read.is_empty() { OK } else { SOME_RUN_FAILED })
+}
+
+/// The plan's command, or that of a name.
+fn command_of<'p>(plan: &'p Plan, name: Option<&str>) -> Result<&'p plan::Command, String> {
+    let mut commands: Vec<&plan::Command> = plan.blocks().filter_map(|block| block.spec.command.as_deref()).collect();
+    commands.dedup_by_key(|command| command.name.clone());
+    let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
+    let named = |name: &str| commands.iter().find(|command| command.name == *name).copied();
+    match (name, &commands[..]) {
+        (_, []) => Err("the plan has no [command]".to_owned()),
+        (None, [command]) => Ok(command),
+        (None, _) => Err(format!("the plan has several commands: choose one with --name: {}", names.join(", "))),
+        (Some(name), _) => named(name)
+            .ok_or_else(|| format!("--name {name}: no command of the plan is called so{}", suggestion(name, &names))),
+    }
+}
+
+/// What was read of a log.
+#[derive(Default)]
+struct Read {
+    steps: u64,
+    readings: BTreeMap<String, u64>,
+}
+
+impl Read {
+    fn add(&mut self, found: &Found) {
+        match found {
+            Found::Step(_) => self.steps += 1,
+            Found::Reading { key, .. } => *self.readings.entry(key.to_string()).or_default() += 1,
+            Found::Phase { .. } | Found::Warning(_) => {}
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.steps == 0 && self.readings.is_empty()
+    }
+
+    fn summary(&self, lines: u64, is_declared: bool) -> String {
+        let by = if is_declared { "by the plan's patterns" } else { "by guessing, as the plan declares no patterns" };
+        let readings: Vec<String> = self.readings.iter().map(|(key, count)| format!("{count} of {key}")).collect();
+        let readings =
+            if readings.is_empty() { "no readings".to_owned() } else { format!("readings: {}", readings.join(", ")) };
+        format!("Of {lines} lines, {by}: {} steps, {readings}.", self.steps)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn tried(readings: &str, log: &[u8], name: Option<&str>) -> Outcome {
+        let folder = tempfile::tempdir().unwrap();
+        let (plan, file) = (folder.path().join("own.toml"), folder.path().join("log"));
+        std::fs::write(&plan, format!("version = 1\n[command]\nname = \"own\"\nrun = [\"true\"]\n{readings}")).unwrap();
+        std::fs::write(&file, log).unwrap();
+        test(&TestArguments { plan, log: file, name: name.map(str::to_owned) })
+    }
+
+    #[test]
+    fn a_log_that_the_patterns_match_is_well_and_others_are_not() {
+        let patterns = "[command.readings]\npatterns = ['step (?<step>\\d+)', 'loss (?<loss>\\S+)']";
+        assert_eq!(tried(patterns, b"step 1\nloss 0.5\n", None).unwrap(), OK);
+        assert_eq!(tried(patterns, b"step 1\n\xff\x00", None).unwrap(), SOME_RUN_FAILED, "a pattern matches nothing");
+        assert_eq!(tried("", b"step 1 loss 0.5", Some("own")).unwrap(), OK, "a usual shape");
+        assert_eq!(tried("", b"", None).unwrap(), SOME_RUN_FAILED);
+    }
+
+    #[test]
+    fn a_command_that_the_plan_lacks_is_named() {
+        let error = tried("", b"", Some("owm")).unwrap_err().to_string();
+        assert!(error.contains("--name owm: no command of the plan is called so; did you mean \"own\"?"), "{error}");
+        let plan = Plan::parse("version = 1", "image.toml").unwrap();
+        assert_eq!(command_of(&plan, None).unwrap_err(), "the plan has no [command]");
+    }
+}
