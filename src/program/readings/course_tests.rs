@@ -30,12 +30,9 @@ fn of_steps(found: &[FoundStep]) -> Vec<(u64, u32, f64, bool)> {
     steps(&events(WarmUp::Steps(0), &[found.iter().copied().map(Found::Step).collect()]))
 }
 
-fn warnings<'e>(events: &'e [Event]) -> Vec<&'e str> {
-    let message = |event: &'e Event| match event {
-        Event::Warning { message } => Some(message.as_str()),
-        _ => None,
-    };
-    events.iter().filter_map(message).collect()
+fn warnings(events: &[Event]) -> Vec<&str> {
+    let message = events.iter().map(|event| if let Event::Warning { message } = event { message } else { "" });
+    message.filter(|message| !message.is_empty()).collect()
 }
 
 #[test]
