@@ -19,6 +19,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::plan::Key;
 use crate::plan::command::{ReadFile, ReadingsSpec};
@@ -33,6 +34,10 @@ pub const READINGS_VARIABLE: &str = "MULTICARD_READINGS";
 pub const READINGS_FILE: &str = "readings.jsonl";
 /// The helper module for Python programs.
 pub const PYTHON_ADAPTER: &str = include_str!("readings/adapter.py");
+
+/// Reading output may take this long, and this part of a run's time: the program waits for it meanwhile.
+const BUSY: Duration = Duration::from_secs(1);
+const BUSY_SHARE: u32 = 20;
 
 /// Something that a program said about itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -214,6 +219,12 @@ pub struct Readings {
     found: Vec<Found>,
     /// What was said of files that cannot be read: each message once.
     failures: HashSet<String>,
+    opened: Instant,
+    /// Time that reading output has taken.
+    busy: Duration,
+    /// Bytes of output, and those that were not read because they came too fast.
+    printed: u64,
+    skipped: u64,
 }
 
 impl Readings {
@@ -225,17 +236,28 @@ impl Readings {
             course: Course::new(place.started_s, warm_up),
             found: Vec::new(),
             failures: HashSet::new(),
+            opened: Instant::now(),
+            busy: Duration::ZERO,
+            printed: 0,
+            skipped: 0,
         }
     }
 
-    /// Takes output as it comes.
+    /// Takes output as it comes. Of a program that prints faster than its output can be read, parts are left out.
     pub fn output(&mut self, stream: Stream, bytes: &[u8], now_s: f64) {
         let Self { sources, streams, found, .. } = self;
-        let line = |_: u64, line: &str| sources.iter_mut().for_each(|source| source.line(stream, line, now_s, found));
-        match stream {
-            Stream::Output => streams[0].push(bytes, line),
-            Stream::Error => streams[1].push(bytes, line),
+        let lines = match stream {
+            Stream::Output => &mut streams[0],
+            Stream::Error => &mut streams[1],
+        };
+        self.printed += bytes.len() as u64;
+        if self.busy > BUSY + self.opened.elapsed() / BUSY_SHARE {
+            self.skipped += bytes.len() as u64;
+            return lines.skip();
         }
+        let begun = Instant::now();
+        lines.push(bytes, |_, line| sources.iter_mut().for_each(|source| source.line(stream, line, now_s, found)));
+        self.busy += begun.elapsed();
     }
 
     /// Gives the events since the last call, each with its time. Several times a second is often enough.
@@ -251,6 +273,14 @@ impl Readings {
             lines.finish(|_, line| sources.iter_mut().for_each(|source| source.line(stream, line, now_s, found)));
         }
         self.poll_sources(true, now_s);
+        if self.skipped > 0 {
+            let mb = |bytes: u64| (bytes as f64 / 1e6).ceil();
+            self.found.push(Found::Warning(format!(
+                "{} of {} MB of output were not searched for readings, for they came faster than they could be: let it print less",
+                mb(self.skipped),
+                mb(self.printed)
+            )));
+        }
         self.course.take(&mut self.found, now_s, events);
         self.course.finish(now_s, events);
     }

@@ -9,6 +9,8 @@ pub struct Lines {
     partial: Vec<u8>,
     /// Line breaks so far; carriage returns are not counted.
     breaks: u64,
+    /// Up to the next line break, bytes are left out.
+    skips: bool,
 }
 
 impl Lines {
@@ -20,6 +22,10 @@ impl Lines {
     /// Takes more of the stream and passes each complete line to `take` with its number, as editors count them. Colours and other
     /// escape sequences and empty lines are left out, and bytes that are not UTF-8 are replaced.
     pub fn push(&mut self, mut bytes: &[u8], mut take: impl FnMut(u64, &str)) {
+        if self.skips {
+            let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return };
+            (bytes, self.skips) = (&bytes[end + 1..], false);
+        }
         while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             self.keep(&bytes[..end]);
             self.hand_out(&mut take);
@@ -27,6 +33,12 @@ impl Lines {
             bytes = &bytes[end + 1..];
         }
         self.keep(bytes);
+    }
+
+    /// Leaves out what follows, up to the first line break of the next piece that is pushed.
+    pub fn skip(&mut self) {
+        self.partial.clear();
+        self.skips = true;
     }
 
     /// Passes what follows the last line break to `take`, once nothing more will come.
@@ -104,6 +116,16 @@ mod tests {
         let long = vec![b'x'; 3 << 20];
         let found = lines(&[b"a", &long, b"\nnext"]);
         assert_eq!((found[0].len(), found[1].as_str(), found.len()), (KEPT, "next", 2));
+    }
+
+    #[test]
+    fn after_a_gap_reading_goes_on_with_a_whole_line() {
+        let (mut lines, mut found) = (Lines::new(), Vec::new());
+        lines.push(b"one\ntw", |_, line| found.push(line.to_owned()));
+        lines.skip();
+        lines.push(b"step 9\nfour\n", |_, line| found.push(line.to_owned()));
+        lines.finish(|_, line| found.push(line.to_owned()));
+        assert_eq!(found, ["one", "four"]);
     }
 
     proptest! {

@@ -137,6 +137,10 @@ pub(super) struct Shapes {
 
 impl Source for Shapes {
     fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
+        // Nearly all lines are none of these.
+        if !["oss", "OSS", "it/s", "s/it"].iter().any(|part| line.contains(part)) {
+            return;
+        }
         let mut fields = Fields::default();
         let read = if let Some(bar) = captures(&BAR, line) {
             self.bar(&bar, line, &mut fields)
