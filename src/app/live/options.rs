@@ -5,6 +5,7 @@ use strum::IntoEnumIterator;
 
 use super::LiveCommand;
 use crate::app::State;
+use crate::app::compare::look::{text_width, together_ui};
 use crate::app::curves::{Kind, XAxis};
 use crate::app::theme::GRID;
 use crate::app::widgets::check_ui;
@@ -31,7 +32,9 @@ pub fn options_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         check("Per GPU", "One curve per GPU or rank instead of one per run", live.per_gpu, LiveCommand::PerGpu);
         check("Log loss", "Draw the loss on a logarithmic axis", live.log_loss, LiveCommand::LogLoss);
         check("Follow", "Keep the newest values of a running run in view", live.follow, LiveCommand::Follow);
-        ui.horizontal(|ui| {
+        // A slider, its number and what lies between.
+        let width = text_width(ui, "Smoothing") + ui.spacing().slider_width + 64.0;
+        together_ui(ui, width, |ui| {
             let label = ui.label("Smoothing");
             let mut factor = live.smoothing;
             let slider = Slider::new(&mut factor, 0.0..=0.99).fixed_decimals(2);
