@@ -24,6 +24,6 @@ pub use error::StoreError;
 pub use folder::{index_path, parse_session_file};
 pub use journal::{Decision, JournalLine};
 pub use reader::{Reader, RunProcess};
-pub use record::{LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord};
+pub use record::{HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells};
 pub use replay::{RebuildReport, rebuild};
 pub use writer::Store;

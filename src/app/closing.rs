@@ -1,21 +1,21 @@
-//! Closing the window while runs are active: asks once whether to stop them or keep them running.
+//! Closing the window: asks whether to stop active runs or keep them running, and whether to save the plan's edits.
 
 use eframe::egui::{Context, Frame, Margin, Panel, Stroke, Ui, ViewportCommand};
 
 use super::state::Closing;
 use super::theme::palette;
 use super::widgets::strong;
-use super::{CloseCommand, Command, Request, State};
+use super::{CloseCommand, Command, PlanCommand, Request, Screen, State};
 
 impl State {
     /// The user closes the window.
     pub fn close_requested(&mut self, context: &Context) {
-        if self.closing == Closing::Now || !self.queue.is_active() {
+        if self.closing == Closing::Now || !(self.queue.is_active() || self.plan.has_unsaved_edits(&self.records)) {
             return;
         }
         context.send_viewport_cmd(ViewportCommand::CancelClose);
         if self.closing == Closing::No {
-            self.closing = Closing::Asked;
+            self.closing = if self.queue.is_active() { Closing::Asked } else { Closing::PlanAsked };
         }
     }
 
@@ -23,18 +23,36 @@ impl State {
     pub fn execute_close(&mut self, command: CloseCommand, context: &Context, requests: &mut Vec<Request>) {
         match command {
             CloseCommand::Stay => self.closing = Closing::No,
-            CloseCommand::KeepRunning => self.close_now(context),
+            CloseCommand::KeepRunning => self.runs_settled(context),
             CloseCommand::CancelRuns => {
                 requests.push(Request::CancelAll);
                 self.closing = Closing::WhenEnded;
             }
+            CloseCommand::SavePlan => {
+                self.screen = Screen::Plan;
+                self.execute_plan(PlanCommand::Save, context, requests);
+                self.closing = Closing::WhenSaved;
+            }
+            CloseCommand::DiscardEdits => self.close_now(context),
         }
     }
 
-    /// Closes once the runs have ended.
+    /// Closes once the runs have ended and the plan is saved.
     pub fn poll_closing(&mut self, context: &Context) {
-        let settled = matches!(self.closing, Closing::Asked | Closing::WhenEnded) && !self.queue.is_active();
-        if settled {
+        match self.closing {
+            Closing::Asked | Closing::WhenEnded if !self.queue.is_active() => self.runs_settled(context),
+            Closing::WhenSaved if !self.plan.has_unsaved_edits(&self.records) => self.close_now(context),
+            // The question for a path was closed, or writing failed.
+            Closing::WhenSaved if !self.plan.is_saving() => self.closing = Closing::No,
+            _ => {}
+        }
+    }
+
+    /// No run keeps the window open any longer.
+    fn runs_settled(&mut self, context: &Context) {
+        if self.plan.has_unsaved_edits(&self.records) {
+            self.closing = Closing::PlanAsked;
+        } else {
             self.close_now(context);
         }
     }
@@ -68,7 +86,7 @@ fn question(state: &State) -> String {
 
 /// Draws the question below the bar.
 pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    if !matches!(state.closing, Closing::Asked | Closing::WhenEnded) {
+    if matches!(state.closing, Closing::No | Closing::Now) {
         return;
     }
     let palette = palette(ui.visuals());
@@ -84,19 +102,31 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         };
         ui.horizontal_wrapped(|ui| {
             ui.colored_label(palette.warning, "⚠");
-            if state.closing == Closing::WhenEnded {
-                ui.label("Stopping all runs. The window closes when they have ended.");
-                button(ui, "Close without waiting", "Runs that have not ended go on", CloseCommand::KeepRunning);
-                return;
+            match state.closing {
+                Closing::WhenEnded => {
+                    ui.label("Stopping all runs. The window closes when they have ended.");
+                    button(ui, "Close without waiting", "Runs that have not ended go on", CloseCommand::KeepRunning);
+                    return;
+                }
+                Closing::WhenSaved => {
+                    ui.label("The window closes when the plan is saved.");
+                }
+                Closing::PlanAsked => {
+                    ui.label(strong(format!("The plan {} has changes that are not saved.", state.plan.plan().name)));
+                    button(ui, "Save and close", "Saves the plan to its file, then closes", CloseCommand::SavePlan);
+                    button(ui, "Close without saving", "The changes are lost", CloseCommand::DiscardEdits);
+                }
+                _ => {
+                    ui.label(strong(question(state)));
+                    button(
+                        ui,
+                        "Keep running and close",
+                        "Active runs continue; the session reattaches to them when it is opened",
+                        CloseCommand::KeepRunning,
+                    );
+                    button(ui, "Cancel runs and close", "Stops all runs, then closes", CloseCommand::CancelRuns);
+                }
             }
-            ui.label(strong(question(state)));
-            button(
-                ui,
-                "Keep running and close",
-                "Active runs continue; the session reattaches to them when it is opened",
-                CloseCommand::KeepRunning,
-            );
-            button(ui, "Cancel runs and close", "Stops all runs, then closes", CloseCommand::CancelRuns);
             button(ui, "Don't close", "Keeps the window open", CloseCommand::Stay);
         });
         if state.closing == Closing::Asked {

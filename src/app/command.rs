@@ -6,13 +6,17 @@ use super::{
     CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, Theme,
 };
 
-/// Answer to the question whether to close the window while runs are active.
+/// Answer to the question whether to close the window while runs are active or the plan has unsaved edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseCommand {
     /// Close and keep the runs running.
     KeepRunning,
     /// Stop all runs, then close.
     CancelRuns,
+    /// Save the plan, then close.
+    SavePlan,
+    /// Close without the plan's edits.
+    DiscardEdits,
     /// Keep the window open.
     Stay,
 }
@@ -28,6 +32,8 @@ pub enum Command {
     Zoom(i32),
     /// Open or close the command palette.
     Palette(bool),
+    /// Close the window, after the questions that it takes.
+    Quit,
     /// Open or close the list of keys.
     Help(bool),
     /// Open the session in this folder, or create one.

@@ -30,6 +30,7 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     add("Zoom out", Command::Zoom(-1));
     add("Reset zoom", Command::Zoom(0));
     add("Keys", Command::Help(true));
+    add("Close the window", Command::Quit);
     for folder in &state.settings.recent {
         add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));
     }

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::screen::Screen;
 use messages::Outbox;
+#[cfg(test)]
+pub use messages::SessionPlan;
 pub use messages::{LiveBatch, QueueRow, QueueView, Records, Request, RunCurves, RunPage, UiEvent};
 
 /// Capacity of the channel to the window.

@@ -10,8 +10,8 @@ use super::{Command, CompareCommand, FiguresCommand, LiveCommand, PlanCommand, R
 
 /// Keys and what they do.
 const HELP: &[(&str, &str)] = &[
-    ("Space", "launch the plan; elsewhere: pause or resume the queue"),
-    ("Ctrl Enter", "launch the plan"),
+    ("Ctrl Enter", "launch the plan (Plan)"),
+    ("Ctrl P", "pause or resume the queue"),
     ("/", "filter runs or cells (Runs, Live, Compare)"),
     ("↑ ↓, Del, R", "select, cancel, retry a run (Runs)"),
     ("Alt ↑ ↓, Alt Home", "move a queued run, move it to the top (Runs)"),
@@ -20,11 +20,15 @@ const HELP: &[(&str, &str)] = &[
     ("Ctrl Z, Ctrl Shift Z", "undo, redo a plan edit"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
     ("Ctrl K", "command palette"),
+    ("Ctrl Q", "close the window"),
     ("Ctrl +, Ctrl -, Ctrl 0", "zoom in, zoom out, reset zoom"),
     ("Tab, Shift Tab, Enter", "move between controls, use one"),
     ("?", "this list"),
     ("Esc", "close what is open"),
 ];
+
+/// How long after the end of typing in a field single keys do nothing: what is still being typed is not a command.
+const AFTER_TYPING_S: f64 = 1.0;
 
 /// The digit that shows a screen: its place on the rail, from 1.
 fn digit(screen: Screen) -> Option<Key> {
@@ -56,13 +60,16 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, Command::Plan(PlanCommand::Redo));
         on(Modifiers::COMMAND, Key::Z, Command::Plan(PlanCommand::Undo));
     }
+    on(Modifiers::COMMAND, Key::Q, Command::Quit);
     on(Modifiers::COMMAND, Key::O, Command::Plan(PlanCommand::Open));
     on(Modifiers::COMMAND, Key::S, Command::Plan(PlanCommand::Save));
     on(Modifiers::COMMAND, Key::Plus, Command::Zoom(1));
     on(Modifiers::COMMAND, Key::Equals, Command::Zoom(1));
     on(Modifiers::COMMAND, Key::Minus, Command::Zoom(-1));
     on(Modifiers::COMMAND, Key::Num0, Command::Zoom(0));
-    on(Modifiers::COMMAND, Key::Enter, Command::Plan(PlanCommand::Launch));
+    if state.queue.is_active() {
+        on(Modifiers::COMMAND, Key::P, Command::Runs(RunsCommand::Pause(!state.queue.paused)));
+    }
     if state.command_palette || state.help {
         on(
             Modifiers::NONE,
@@ -71,8 +78,20 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         );
         return;
     }
-    // A focused text field takes single keys; a focused control takes Space.
+    // In a text field Ctrl Enter ends the typing, so that a launch has what was typed in its plan.
     if context.text_edit_focused() {
+        if context.input_mut(|input| input.consume_key(Modifiers::COMMAND, Key::Enter)) {
+            context.memory_mut(|memory| {
+                if let Some(field) = memory.focused() {
+                    memory.surrender_focus(field);
+                }
+            });
+        }
+    } else if state.screen == Screen::Plan {
+        on(Modifiers::COMMAND, Key::Enter, Command::Plan(PlanCommand::Launch));
+    }
+    // Single keys belong to the text field.
+    if is_typing(context) {
         return;
     }
     for (key, screen) in Screen::iter().filter_map(|screen| Some((digit(screen)?, screen))) {
@@ -96,16 +115,24 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         }
         Screen::Plan | Screen::Node => {}
     }
-    if context.memory(|memory| memory.focused().is_none()) {
-        let command = match state.screen {
-            Screen::Plan => Command::Plan(PlanCommand::Launch),
-            _ => Command::Runs(RunsCommand::Pause(!state.queue.paused)),
-        };
-        on(Modifiers::NONE, Key::Space, command);
-        if state.screen == Screen::Runs {
-            super::runs::keys(context, state, commands);
-        }
+    if state.screen == Screen::Runs && context.memory(|memory| memory.focused().is_none()) {
+        super::runs::keys(context, state, commands);
     }
+}
+
+/// Whether a text field has the focus, or had it a moment ago.
+fn is_typing(context: &Context) -> bool {
+    let id = Id::unique("time of typing");
+    let now_s = context.input(|input| input.time);
+    if context.text_edit_focused() {
+        context.data_mut(|data| data.insert_temp(id, now_s));
+        return true;
+    }
+    // A click or Esc says that the typing is over.
+    if context.input(|input| input.pointer.any_pressed() || input.key_pressed(Key::Escape)) {
+        context.data_mut(|data| data.remove::<f64>(id));
+    }
+    context.data(|data| data.get_temp::<f64>(id)).is_some_and(|typed_s| now_s - typed_s < AFTER_TYPING_S)
 }
 
 /// The list of keys, a line each.

@@ -13,17 +13,21 @@ mod start;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui::{CentralPanel, Context, Frame, Margin, Panel, ScrollArea, Ui};
 use poll_promise::Promise;
 
+use super::engine::Records;
 use super::theme::GRID;
 use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
-use crate::analysis::{RunSummary, SpreadSeen};
-use crate::plan::{Block, Data, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image};
+use crate::analysis::SpreadSeen;
+use crate::papers;
+use crate::plan::{Block, Data, Identity, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image};
+use crate::store::HeldCell;
 
 use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
@@ -42,6 +46,10 @@ pub enum PlanCommand {
     OpenFile(PathBuf),
     /// Open the starting plan of this name.
     Start(&'static str),
+    /// Open the plan of this figure or table of a paper.
+    OfPaper(String),
+    /// Open the plan that was launched into the open session as the one of this number, from 0.
+    OfSession(usize),
     /// Open a plan of defaults.
     New,
     /// Save the plan; asks for a path unless it came from a file.
@@ -119,6 +127,21 @@ pub struct PlanState {
     launch: Launch,
     /// Spread of the repeats in the open session.
     spread: Option<SpreadSeen>,
+    /// The cells of the open session.
+    held: Arc<HashMap<Identity, HeldCell>>,
+    /// How many of the outlook's runs the session holds.
+    kept: Option<Kept>,
+    /// The plan that the screen shows by itself; another one is the user's.
+    unchosen: Arc<Plan>,
+    /// The plan of a session that was just opened is not known yet.
+    awaits_plan: bool,
+}
+
+/// How many runs of an outlook a session holds.
+struct Kept {
+    outlook: Arc<Outlook>,
+    held: Arc<HashMap<Identity, HeldCell>>,
+    runs: u64,
 }
 
 /// Progress of a launch.
@@ -135,8 +158,10 @@ enum Launch {
 
 impl Default for PlanState {
     fn default() -> Self {
+        let document = Document::new(start::first_plan());
         Self {
-            document: Document::new(start::first_plan()),
+            unchosen: document.plan().clone(),
+            document,
             outlook: None,
             pending: None,
             opening: None,
@@ -146,6 +171,9 @@ impl Default for PlanState {
             only_missing: false,
             launch: Launch::Idle,
             spread: None,
+            held: Arc::default(),
+            kept: None,
+            awaits_plan: false,
         }
     }
 }
@@ -156,9 +184,57 @@ impl PlanState {
         // The outlook names its machine; `poll_plan` notices the change.
     }
 
-    /// The open session has other runs.
-    pub fn records_changed(&mut self, runs: &[RunSummary]) {
-        self.spread = SpreadSeen::of(runs);
+    /// Another session was opened.
+    pub fn session_changed(&mut self) {
+        self.held = Arc::default();
+        self.spread = None;
+        self.awaits_plan = true;
+    }
+
+    /// The open session has other runs. The first ones since it was opened bring its latest plan, unless the user chose or
+    /// edited one.
+    pub fn records_changed(&mut self, records: &Records) {
+        self.spread = SpreadSeen::of(&records.summaries);
+        self.held = Arc::clone(&records.held);
+        let Some(last) = records.plans.last() else { return };
+        if std::mem::take(&mut self.awaits_plan)
+            && Arc::ptr_eq(self.document.plan(), &self.unchosen)
+            && let Ok(plan) = Plan::parse(&last.toml, &last.name)
+            && plan != **self.document.plan()
+        {
+            self.document.open(plan, None);
+            self.unchosen = self.document.plan().clone();
+        }
+    }
+
+    /// Whether closing the window would lose edits: they are neither in a file nor launched.
+    pub fn has_unsaved_edits(&self, records: &Records) -> bool {
+        self.document.is_unsaved() && {
+            let text = self.plan().to_toml();
+            !records.plans.iter().any(|plan| plan.toml == text)
+        }
+    }
+
+    /// Whether saving asks for a path, or writes.
+    pub fn is_saving(&self) -> bool {
+        self.question.is_some() || self.saving.is_some()
+    }
+
+    fn poll_kept(&mut self) {
+        let Some(outlook) = &self.outlook else { return };
+        let is_current = |kept: &Kept| Arc::ptr_eq(&kept.outlook, outlook) && Arc::ptr_eq(&kept.held, &self.held);
+        if self.kept.as_ref().is_some_and(is_current) {
+            return;
+        }
+        let repeats = 1..=outlook.plan.repeats;
+        let held = outlook.matrix.cells.iter().filter_map(|cell| self.held.get(&cell.identity));
+        let runs = held.map(|held| repeats.clone().filter(|repeat| held.repeats.contains(repeat)).count() as u64).sum();
+        self.kept = Some(Kept { outlook: Arc::clone(outlook), held: Arc::clone(&self.held), runs });
+    }
+
+    /// How many of the outlook's runs the open session holds already.
+    fn kept_runs(&self) -> u64 {
+        self.kept.as_ref().map_or(0, |kept| kept.runs)
     }
 
     /// The session answered a launch, with success or not.
@@ -225,22 +301,24 @@ impl PlanState {
         }
     }
 
-    fn poll_saving(&mut self) -> Option<String> {
-        match self.saving.take_if(|saving| saving.ready().is_some())?.block_and_take() {
+    /// The file that was saved just now, if any.
+    fn poll_saving(&mut self) -> Result<Option<PathBuf>, String> {
+        let Some(saved) = self.saving.take_if(|saving| saving.ready().is_some()) else { return Ok(None) };
+        match saved.block_and_take() {
             Saved::Done(plan, path) => {
-                self.document.saved(plan, path);
+                self.document.saved(plan, path.clone());
                 self.question = None;
-                None
+                Ok(Some(path))
             }
             Saved::Exists(path) => match &mut self.question {
                 Some(question) => {
                     question.note = Some(format!("{} exists: press Replace to overwrite it.", path.display()));
                     question.replace = Some(path);
-                    None
+                    Ok(None)
                 }
-                None => Some(format!("{} exists and was not replaced: choose another name", path.display())),
+                None => Err(format!("{} exists and was not replaced: choose another name", path.display())),
             },
-            Saved::Failed(message) => Some(message),
+            Saved::Failed(message) => Err(message),
         }
     }
 }
@@ -258,6 +336,19 @@ impl State {
             PlanCommand::Start(name) => {
                 if let Some(start) = start::starting_plan(name) {
                     plan.document.open(start, None);
+                }
+            }
+            PlanCommand::OfPaper(id) => {
+                if let Some(of_paper) = papers::artefact(&id).ok().and_then(papers::Artefact::plan) {
+                    plan.document.open(of_paper.clone(), None);
+                }
+            }
+            PlanCommand::OfSession(number) => {
+                if let Some(of_session) = self.records.plans.get(number) {
+                    match Plan::parse(&of_session.toml, &of_session.name) {
+                        Ok(of_session) => plan.document.open(of_session, None),
+                        Err(error) => self.problem(Screen::Plan, error.to_string()),
+                    }
                 }
             }
             PlanCommand::New => plan.document.open(Plan::new("untitled", image::spec()), None),
@@ -310,8 +401,10 @@ impl State {
     pub fn poll_plan(&mut self, context: &Context, requests: &mut Vec<Request>) {
         let plan = &mut self.plan;
         plan.poll_question(context);
-        if let Some(message) = plan.poll_saving() {
-            self.problem(Screen::Plan, message);
+        match plan.poll_saving() {
+            Ok(Some(path)) => self.settings.used_plan(&path),
+            Ok(None) => {}
+            Err(message) => self.problem(Screen::Plan, message),
         }
         let plan = &mut self.plan;
         if let Some(opened) = plan.opening.take_if(|opening| opening.ready().is_some()) {
@@ -321,12 +414,14 @@ impl State {
                     // Errors of the file are obsolete.
                     let about_it = format!("{}:", path.display());
                     self.problems.retain(|problem| !problem.message.starts_with(&about_it));
+                    self.settings.used_plan(&path);
                     plan.document.open(opened, Some(path));
                 }
                 Err(message) => self.problem(Screen::Plan, message),
             }
         }
         self.poll_outlook(context);
+        self.plan.poll_kept();
         if self.plan.launch == Launch::Wanted && self.outlook().is_some() {
             self.launch_plan(requests);
         }

@@ -90,6 +90,12 @@ pub enum RunsCommand {
     Show(Tab),
     /// Dismiss the message about the last launch.
     DismissLaunched,
+    /// Queue the run that was cancelled last again.
+    UndoCancel,
+    /// Dismiss the message about it.
+    DismissCancelled,
+    /// The pointer came over the list, or left it.
+    Point(bool),
 }
 
 /// Result of a launch.
@@ -122,6 +128,10 @@ pub struct RunsState {
     asked: Option<(String, RunState, u32, f64)>,
     asking_cancel_all: bool,
     launched: Option<Launched>,
+    /// The run that was cancelled last, and whether it was queued then.
+    cancelled: Option<(String, bool)>,
+    /// The pointer is over the list: what it aims at keeps its place.
+    is_pointed_at: bool,
 }
 
 impl RunsState {
@@ -145,14 +155,23 @@ impl RunsState {
 
     /// The session's records were read.
     pub fn records_changed(&mut self, records: &Records, queue: &QueueView) {
+        let before = self.order_to_keep();
         self.columns = row::columns(records);
         self.rows = records.runs.iter().map(|record| Row::of(record, &self.columns)).collect();
         self.index = self.rows.iter().enumerate().map(|(index, row)| (row.run.clone(), index)).collect();
-        self.queue_changed(queue);
+        self.overlay(queue);
+        self.refresh(&before);
     }
 
     /// The queue changed.
     pub fn queue_changed(&mut self, queue: &QueueView) {
+        let before = self.order_to_keep();
+        self.overlay(queue);
+        self.refresh(&before);
+    }
+
+    /// Takes over the states in the queue.
+    fn overlay(&mut self, queue: &QueueView) {
         let mut waiting = 0;
         for queued in &queue.rows {
             let place = (queued.state == RunState::Queued).then_some(waiting);
@@ -164,24 +183,39 @@ impl RunsState {
             self.rows[index].overlay(queued, place);
         }
         self.asking_cancel_all &= queue.is_active();
-        self.refresh();
     }
 
-    /// Updates counts and list.
-    fn refresh(&mut self) {
+    /// The listed runs in their order, while the pointer aims at one of them; else none.
+    fn order_to_keep(&self) -> Vec<String> {
+        let listed = self.shown.iter().filter(|_| self.is_pointed_at);
+        listed.filter_map(|index| self.rows.get(*index)).map(|row| row.run.clone()).collect()
+    }
+
+    /// Updates counts and list. The runs of `before` keep their order, and others come after them.
+    fn refresh(&mut self, before: &[String]) {
         self.counts =
             RunState::VARIANTS.iter().map(|state| self.rows.iter().filter(|row| row.state == *state).count()).collect();
         let admitted = |index: &usize| self.filter.admits(&self.rows[*index]);
         let mut shown: Vec<usize> = (0..self.rows.len()).filter(admitted).collect();
         shown.sort_by(|a, b| activity(&self.rows[*a], *a).cmp(&activity(&self.rows[*b], *b)));
+        if !before.is_empty() {
+            let places: HashMap<&str, usize> = before.iter().enumerate().map(|(place, run)| (&**run, place)).collect();
+            shown.sort_by_key(|index| places.get(&*self.rows[*index].run).copied().unwrap_or(usize::MAX));
+        }
         self.shown = shown;
         let mut latest: HashMap<_, usize> = HashMap::new();
         for (index, row) in self.rows.iter().enumerate() {
             latest.insert((&row.plan, &row.data, row.repeat, &row.levels), index);
         }
-        let mut failed: Vec<usize> = latest.into_values().filter(|index| self.rows[*index].has_failed()).collect();
+        let mut failed: Vec<usize> = latest.values().copied().filter(|index| self.rows[*index].has_failed()).collect();
         failed.sort_unstable();
         self.failed = failed.into_iter().map(|index| self.rows[index].run.clone()).collect();
+        let same = |row: &Row| latest.get(&(&row.plan, &row.data, row.repeat, &row.levels)).copied();
+        let successor = |(index, row): (usize, &Row)| same(row).filter(|latest| row.can_retry() && *latest > index);
+        let successors: Vec<_> = self.rows.iter().enumerate().map(successor).collect();
+        for (index, successor) in successors.into_iter().enumerate() {
+            self.rows[index].retried_as = successor.map(|successor| self.rows[successor].run.clone());
+        }
     }
 
     /// The line of a run.
@@ -244,6 +278,8 @@ impl State {
                 | RunsCommand::Select(_)
                 | RunsCommand::Show(_)
                 | RunsCommand::DismissLaunched
+                | RunsCommand::DismissCancelled
+                | RunsCommand::Point(_)
                 | RunsCommand::AnswerCancelAll(false)
         );
         if changes_runs && let Some(reason) = locked(self) {
@@ -261,7 +297,20 @@ impl State {
                 self.runs.asking_cancel_all = false;
                 requests.extend(yes.then_some(Request::CancelAll));
             }
-            RunsCommand::Cancel(run) => requests.push(Request::Cancel(run)),
+            RunsCommand::Cancel(run) => {
+                let was_queued = self.runs.row(&run).is_some_and(|row| row.place.is_some());
+                self.runs.cancelled = Some((run.clone(), was_queued));
+                requests.push(Request::Cancel(run));
+            }
+            RunsCommand::UndoCancel => {
+                requests.extend(self.runs.cancelled.take().map(|(run, _)| Request::Retry(run)));
+            }
+            RunsCommand::DismissCancelled => self.runs.cancelled = None,
+            RunsCommand::Point(is_pointed_at) => {
+                self.runs.is_pointed_at = is_pointed_at;
+                let before = self.runs.order_to_keep();
+                self.runs.refresh(&before);
+            }
             RunsCommand::Retry(run) => requests.push(Request::Retry(run)),
             RunsCommand::RetryFailed => requests.extend(self.runs.failed.iter().cloned().map(Request::Retry)),
             RunsCommand::Move(run, to) => {
@@ -278,7 +327,7 @@ impl State {
                 // What is wrong with it is said below the field; until it is right it hides nothing.
                 self.runs.filter = Filter::typed(&text).unwrap_or_default();
                 self.runs.filter_text = text;
-                self.runs.refresh();
+                self.runs.refresh(&[]);
             }
             RunsCommand::Select(run) => {
                 if self.runs.selected != run {

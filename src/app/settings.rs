@@ -1,4 +1,4 @@
-//! Settings of the window, kept between starts: theme, zoom, size, recent sessions.
+//! Settings of the window, kept between starts: theme, zoom, size, recent sessions and plans.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, IntoStaticStr};
 
-/// Number of recent sessions kept.
+/// Number of recent sessions, and of recent plans, kept.
 const RECENT: usize = 10;
 const ZOOM_STEPS: std::ops::RangeInclusive<i32> = -5..=20;
 
@@ -46,6 +46,8 @@ pub struct Settings {
     pub size: Option<[f32; 2]>,
     /// Recent sessions, latest first.
     pub recent: Vec<PathBuf>,
+    /// Recent plan files, latest first.
+    pub recent_plans: Vec<PathBuf>,
     /// The settings file; `None` in tests.
     #[serde(skip)]
     file: Option<PathBuf>,
@@ -112,9 +114,13 @@ impl Settings {
 
     /// Adds a session to the recent ones.
     pub fn opened(&mut self, folder: &Path) {
-        self.recent.retain(|known| known != folder);
-        self.recent.insert(0, folder.to_owned());
-        self.recent.truncate(RECENT);
+        put_first(&mut self.recent, folder);
+        self.save();
+    }
+
+    /// Adds a plan file to the recent ones.
+    pub fn used_plan(&mut self, file: &Path) {
+        put_first(&mut self.recent_plans, file);
         self.save();
     }
 
@@ -122,4 +128,10 @@ impl Settings {
     pub fn last_session(&self) -> Option<&Path> {
         self.recent.first().map(PathBuf::as_path).filter(|folder| folder.join("session.toml").exists())
     }
+}
+
+fn put_first(recent: &mut Vec<PathBuf>, path: &Path) {
+    recent.retain(|known| known != path);
+    recent.insert(0, path.to_owned());
+    recent.truncate(RECENT);
 }

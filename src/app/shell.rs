@@ -86,7 +86,7 @@ fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         return;
     }
     let (symbol, name) = if queue.paused { ("▶", "Resume the queue") } else { ("⏸", "Pause the queue") };
-    let button = ui.button(symbol).on_hover_text(format!("{name} (Space)"));
+    let button = ui.button(symbol).on_hover_text(format!("{name} (Ctrl P)"));
     button.widget_info(|| named(name));
     if button.clicked() {
         commands.push(Command::Runs(RunsCommand::Pause(!queue.paused)));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use eframe::egui::Context;
+use eframe::egui::{Context, ViewportCommand};
 
 use super::compare::CompareState;
 use super::engine::{QueueView, Records, Request, UiEvent};
@@ -56,6 +56,10 @@ pub enum Closing {
     Asked,
     /// It closes once the runs have ended.
     WhenEnded,
+    /// The plan has unsaved edits and the question is shown.
+    PlanAsked,
+    /// It closes once the plan is saved.
+    WhenSaved,
     /// It closes now.
     Now,
 }
@@ -129,6 +133,7 @@ impl State {
                 self.settings.apply(context);
             }
             Command::Palette(open) => self.command_palette = open,
+            Command::Quit => context.send_viewport_cmd(ViewportCommand::Close),
             Command::Help(open) => self.help = open,
             Command::OpenSession(folder) => self.open_session(Request::OpenSession(folder), requests),
             Command::Sessions(command) => self.execute_sessions(command, context, requests),
@@ -159,6 +164,7 @@ impl State {
                 self.session = Some(OpenSession { folder, read_only });
                 self.queue = Arc::default();
                 self.records = Arc::default();
+                self.plan.session_changed();
                 self.compare.session_changed();
                 self.figures.records_changed();
                 self.live.session_changed();
@@ -214,7 +220,7 @@ impl State {
         if self.session.as_ref().is_some_and(|session| session.folder == records.folder) {
             self.records = records;
             self.runs.records_changed(&self.records, &self.queue);
-            self.plan.records_changed(&self.records.summaries);
+            self.plan.records_changed(&self.records);
             self.compare.records_changed();
             self.figures.records_changed();
             self.live.records_changed(&self.records);

@@ -1,6 +1,6 @@
 //! Queueing the runs of a plan, and taking over runs that an earlier process left.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::{Origin, QueuedJob, Session, SessionError, ended};
@@ -10,7 +10,7 @@ use crate::plan::{
     Cell, Data, Identity, InvalidCell, Limits, Matrix, Node, Plan, Request, RunState, WorkloadSpec, expand, llm, order,
 };
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
-use crate::store::Decision;
+use crate::store::{Decision, held_cells};
 
 /// Result of adding a plan.
 #[derive(Clone, Debug)]
@@ -73,15 +73,6 @@ fn check_texts(cells: &[Cell], folders: &[PathBuf]) -> Result<(), SessionError> 
     Ok(())
 }
 
-/// The runs of a cell that the session holds.
-#[derive(Default)]
-struct There {
-    /// The id that it goes by.
-    cell: String,
-    /// The repeats that have finished or still may.
-    repeats: Vec<u32>,
-}
-
 impl Session {
     /// Queues the runs of a plan.
     ///
@@ -104,7 +95,8 @@ impl Session {
         check_texts(&matrix.cells, &folders)?;
         let exclusive = plan.limits.exclusive;
         let places = self.places(&matrix.cells, exclusive)?;
-        let earlier = self.cells_there()?;
+        self.store.flush()?;
+        let earlier = held_cells(&self.store.reader()?.runs()?);
         let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
         let decided = format!("p{}", self.next_plan);
         self.next_plan += 1;
@@ -268,21 +260,6 @@ impl Session {
         let runs = std::fs::read_dir(self.store.run_folder("")).ok()?.flatten().map(|entry| entry.path());
         let left = runs.filter(|run| run.to_string_lossy().ends_with(&same)).map(|run| run.join(CHECKPOINT_FOLDER));
         left.filter(|checkpoint| checkpoint.is_dir()).max()
-    }
-
-    /// The cells of the session's runs.
-    fn cells_there(&self) -> Result<HashMap<Identity, There>, SessionError> {
-        self.store.flush()?;
-        let mut cells: HashMap<Identity, There> = HashMap::new();
-        for run in self.store.reader()?.runs()? {
-            let counts = run.state == RunState::Finished || !run.state.is_final();
-            let there = cells.entry(run.identity()).or_default();
-            if there.cell.is_empty() {
-                there.cell = run.cell;
-            }
-            there.repeats.extend(counts.then_some(run.repeat));
-        }
-        Ok(cells)
     }
 
     /// Continues the numbering and settles the runs that an earlier process left: a group that still runs is followed,

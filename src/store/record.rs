@@ -1,5 +1,6 @@
 //! Records that readers return: everything known about a run, as plain values.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::plan::{Data, Identity, Key, Levels, Mode, RunState, WorkloadSpec, identity};
@@ -161,6 +162,29 @@ pub struct RunRecord {
     pub mode: Mode,
     /// Outcome of importing the profiler's report, once known.
     pub trace: Option<TraceOutcome>,
+}
+
+/// The runs of a cell that a session holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldCell {
+    /// The id that the cell goes by in the session.
+    pub cell: String,
+    /// The repeats that have finished or still may.
+    pub repeats: Vec<u32>,
+}
+
+/// The cells of a session's runs, by their identity.
+pub fn held_cells(runs: &[RunRecord]) -> HashMap<Identity, HeldCell> {
+    let mut cells: HashMap<Identity, HeldCell> = HashMap::new();
+    for run in runs {
+        let counts = run.state == RunState::Finished || !run.state.is_final();
+        let held = cells.entry(run.identity()).or_default();
+        if held.cell.is_empty() {
+            held.cell.clone_from(&run.cell);
+        }
+        held.repeats.extend(counts.then_some(run.repeat));
+    }
+    cells
 }
 
 impl RankRecord {

@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::messages::{Outbox, Records, Request, RunCurves, RunPage, UiEvent, WindowClosed};
+use super::messages::{Outbox, Records, Request, RunCurves, RunPage, SessionPlan, UiEvent, WindowClosed};
 use crate::analysis::{RunSummary, summarise_report, summarise_run};
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
 use crate::program::RECORD_FILE;
-use crate::store::{Reader, RunRecord, StoreError, index_path};
+use crate::store::{Reader, RunRecord, StoreError, held_cells, index_path};
 
 /// Interval of partial results while many runs are summarised.
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
@@ -133,11 +133,14 @@ impl Librarian<'_> {
             reports.into_iter().map(|(name, trace)| summarise_report(&name, trace)).collect();
         let studies: Vec<SavedStudy> =
             reader.studies()?.iter().map(|(name, json)| SavedStudy::read(name, json)).collect();
+        let plans = reader.plans()?.into_iter().map(|(_, name, toml)| SessionPlan { name, toml });
+        let plans: Vec<SessionPlan> = plans.collect();
+        let held = Arc::new(held_cells(&runs));
         let records = |shelf: &Shelf, pending: usize| {
             let summaries = runs.iter().filter_map(|run| shelf.summaries.get(&run.run).cloned()).collect();
             let (folder, runs, reports) = (folder.to_owned(), runs.clone(), reports.clone());
-            let studies = studies.clone();
-            UiEvent::Records(Arc::new(Records { folder, runs, summaries, reports, studies, pending }))
+            let (studies, plans, held) = (studies.clone(), plans.clone(), Arc::clone(&held));
+            UiEvent::Records(Arc::new(Records { folder, runs, summaries, reports, studies, plans, held, pending }))
         };
         // A trace is imported after its run has ended.
         let is_known = |run: &RunRecord| shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
@@ -237,8 +240,8 @@ fn summarise(
 }
 
 fn is_same(a: &Records, b: &Records) -> bool {
-    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies)
-        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies)
+    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies, &a.plans)
+        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies, &b.plans)
 }
 
 fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {

@@ -1,5 +1,6 @@
 //! The messages between the window and its threads: requests, events, and what they carry.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -8,10 +9,10 @@ use crate::analysis::RunSummary;
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
-use crate::plan::{Node, Plan, RunState};
+use crate::plan::{Identity, Node, Plan, RunState};
 use crate::program;
 use crate::protocol::Sample;
-use crate::store::RunRecord;
+use crate::store::{HeldCell, RunRecord};
 
 /// A request from the window to its threads.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,8 +179,21 @@ pub struct Records {
     pub reports: Vec<RunSummary>,
     /// Saved studies.
     pub studies: Vec<SavedStudy>,
+    /// Plans in the order they were launched.
+    pub plans: Vec<SessionPlan>,
+    /// The cells of the runs.
+    pub held: Arc<HashMap<Identity, HeldCell>>,
     /// Ended runs that are not summarised yet.
     pub pending: usize,
+}
+
+/// A plan that was launched into a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionPlan {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub toml: String,
 }
 
 /// New steps and samples of one run.

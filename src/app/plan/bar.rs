@@ -1,6 +1,6 @@
 //! The line above the cards: the plan's name, other plans, undo and redo, and the question for a path.
 
-use eframe::egui::{Id, Key, Response, Role, Ui, WidgetInfo};
+use eframe::egui::{Id, Key, Response, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::PlanCommand;
 use super::files::{Purpose, Question, typed_path};
@@ -8,6 +8,10 @@ use super::start::STARTING_PLANS;
 use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, text_field};
 use crate::app::{Command, State};
+use crate::papers;
+
+/// Height of a list of plans; longer ones scroll.
+const LIST_HEIGHT: f32 = 360.0;
 
 /// Draws the line.
 pub(super) fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
@@ -15,7 +19,7 @@ pub(super) fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let document = &state.plan.document;
     ui.horizontal(|ui| {
         ui.heading("Plan");
-        ui.menu_button("Plans …", |ui| asked.extend(menu_ui(ui)));
+        ui.menu_button("Plans …", |ui| asked.extend(menu_ui(ui, state)));
         if button_ui(ui, document.can_undo(), "Undo", "Undo the last edit (Ctrl Z)").clicked() {
             asked.push(PlanCommand::Undo);
         }
@@ -40,28 +44,49 @@ pub(super) fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     commands.extend(asked.into_iter().map(Command::Plan));
 }
 
-fn menu_ui(ui: &mut Ui) -> Option<PlanCommand> {
+fn menu_ui(ui: &mut Ui, state: &State) -> Option<PlanCommand> {
     let mut asked = None;
-    ui.label(muted(ui, "Start from"));
-    for start in STARTING_PLANS {
-        if ui.button(start.name).on_hover_text(start.help).clicked() {
-            asked = Some(PlanCommand::Start(start.name));
-        }
-    }
-    if ui.button("New plan").on_hover_text("One cell of defaults").clicked() {
-        asked = Some(PlanCommand::New);
-    }
-    ui.separator();
-    let files = [
-        ("Open …", "Open a plan file (Ctrl O), or drop it on the window", PlanCommand::Open),
-        ("Save", "Save to its file (Ctrl S); keeps its comments", PlanCommand::Save),
-        ("Save as …", "Save to another file", PlanCommand::SaveAs),
-    ];
-    for (name, help, command) in files {
+    let mut add = |ui: &mut Ui, name: &str, help: &str, command: PlanCommand| {
         if ui.button(name).on_hover_text(help).clicked() {
             asked = Some(command);
         }
-    }
+    };
+    ui.menu_button("Start from", |ui| {
+        for start in STARTING_PLANS {
+            add(ui, start.name, &start.help(), PlanCommand::Start(start.name));
+        }
+        add(ui, "New plan", "One cell of defaults", PlanCommand::New);
+    });
+    ui.menu_button("A paper's setting", |ui| {
+        ScrollArea::vertical().max_height(LIST_HEIGHT).show(ui, |ui| {
+            for artefact in papers::artefacts().iter().filter(|artefact| artefact.plan_text().is_some()) {
+                add(ui, &artefact.id(), &artefact.shows, PlanCommand::OfPaper(artefact.id()));
+            }
+        });
+    });
+    let plans = &state.records.plans;
+    ui.add_enabled_ui(!plans.is_empty(), |ui| {
+        ui.menu_button("Of this session", |ui| {
+            ScrollArea::vertical().max_height(LIST_HEIGHT).show(ui, |ui| {
+                for (number, plan) in plans.iter().enumerate().rev() {
+                    add(ui, &plan.name, "As it was launched", PlanCommand::OfSession(number));
+                }
+            });
+        });
+    });
+    let recent = &state.settings.recent_plans;
+    ui.add_enabled_ui(!recent.is_empty(), |ui| {
+        ui.menu_button("Recent files", |ui| {
+            for path in recent {
+                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+                add(ui, &name, &path.display().to_string(), PlanCommand::OpenFile(path.clone()));
+            }
+        });
+    });
+    ui.separator();
+    add(ui, "Open …", "Open a plan file (Ctrl O), or drop it on the window", PlanCommand::Open);
+    add(ui, "Save", "Save to its file (Ctrl S); keeps its comments", PlanCommand::Save);
+    add(ui, "Save as …", "Save to another file", PlanCommand::SaveAs);
     if asked.is_some() {
         ui.close();
     }

@@ -146,29 +146,42 @@ fn typed_id(factor: &Factor) -> Id {
     Id::unique(("typed levels", &factor.key))
 }
 
-/// A field for numbers that are not offered.
-fn add_ui(ui: &mut Ui, factor: &Factor, commands: &mut Vec<Command>) {
-    let id = typed_id(factor);
-    // Typed text is local state, kept in egui's memory until it is applied.
-    let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
-    let field = text_field(&mut text, "add …", 60.0).id(id);
-    let response: Response = ui.add(field).on_hover_text("Other numbers, separated by commas; Enter adds them");
-    response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("Add to {}", factor.name)));
-    if response.lost_focus() {
-        if ui.input(|input| input.key_pressed(Key::Escape)) {
-            text.clear();
-        } else if let Ok(levels) = typed_levels(factor, &text) {
-            commands.push(Command::Plan(PlanCommand::AddLevels { key: factor.key.clone(), levels }));
-            text.clear();
-        }
-    }
-    ui.data_mut(|data| data.insert_temp(id, text));
+/// Text in the field for further levels, kept in egui's memory until it is applied.
+#[derive(Clone, Default)]
+struct Typed {
+    text: String,
+    /// It was to be applied and is wrong.
+    refused: bool,
 }
 
-/// What is wrong with the typed numbers, once the field has lost the focus.
-fn typed_error(ui: &Ui, factor: &Factor) -> Option<String> {
+/// A field for numbers that are not offered. Enter applies them and keeps the focus, for the next ones.
+fn add_ui(ui: &mut Ui, factor: &Factor, commands: &mut Vec<Command>) {
     let id = typed_id(factor);
-    let text: String = ui.data(|data| data.get_temp(id))?;
-    let left = !text.trim().is_empty() && !ui.memory(|memory| memory.has_focus(id));
-    if left { typed_levels(factor, &text).err() } else { None }
+    let mut typed: Typed = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+    let field = text_field(&mut typed.text, "add …", 60.0).id(id);
+    let response: Response = ui.add(field).on_hover_text("Other numbers, separated by commas; Enter adds them");
+    response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("Add to {}", factor.name)));
+    if response.changed() {
+        typed.refused = false;
+    }
+    if response.lost_focus() {
+        if ui.input(|input| input.key_pressed(Key::Escape)) {
+            typed = Typed::default();
+        } else if let Ok(levels) = typed_levels(factor, &typed.text) {
+            commands.push(Command::Plan(PlanCommand::AddLevels { key: factor.key.clone(), levels }));
+            typed = Typed::default();
+        } else {
+            typed.refused = !typed.text.trim().is_empty();
+        }
+        if ui.input(|input| input.key_pressed(Key::Enter) && !input.modifiers.any()) {
+            response.request_focus();
+        }
+    }
+    ui.data_mut(|data| data.insert_temp(id, typed));
+}
+
+/// What is wrong with the typed numbers, once they were to be applied.
+fn typed_error(ui: &Ui, factor: &Factor) -> Option<String> {
+    let typed: Typed = ui.data(|data| data.get_temp(typed_id(factor)))?;
+    if typed.refused { typed_levels(factor, &typed.text).err() } else { None }
 }

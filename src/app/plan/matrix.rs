@@ -7,7 +7,7 @@ use super::PlanCommand;
 use super::outlook::Outlook;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{bytes_text, main_button, muted, strong, tick_ui};
-use crate::app::{Command, State};
+use crate::app::{Command, State, closing};
 use crate::figure::{duration_text, grouped, significant};
 use crate::plan::{Key, Levels, remarks};
 
@@ -128,6 +128,7 @@ fn launch_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     if let Some(reason) = &refusal {
         ui.label(RichText::new(reason).size(SMALL).color(palette(ui.visuals()).warning));
     }
+    ui.add(Label::new(muted(ui, target(state)).size(SMALL)).wrap());
     if ui.available_width() < LAUNCH_LINE_WIDTH {
         only_missing_ui(ui, state, commands);
         ui.horizontal(|ui| buttons_ui(ui, state, refusal.is_none(), commands));
@@ -136,6 +137,30 @@ fn launch_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             only_missing_ui(ui, state, commands);
             buttons_ui(ui, state, refusal.is_none(), commands);
         });
+    }
+}
+
+/// Where the runs go, and what of them is there: `into session study, which holds 8 of these 16 runs`.
+fn target(state: &State) -> String {
+    let Some(session) = &state.session else { return "into a new session".to_owned() };
+    let name = session.name();
+    let kept = state.plan.kept_runs();
+    let all = state.plan.outlook.as_ref().map_or(0, |outlook| outlook.runs);
+    let number = |count: u64| grouped(&count.to_string());
+    match (state.records.held.is_empty(), kept) {
+        (true, _) => format!("into session {name}, which is empty"),
+        (_, 0) => {
+            let there = closing::runs_text(state.records.runs.len());
+            format!("into session {name}, which holds {there} of other cells")
+        }
+        _ if state.plan.only_missing => {
+            format!("into session {name}, which holds {} of these {} runs", number(kept), number(all))
+        }
+        _ => format!(
+            "into session {name}, which holds {} of these {} runs: they run again, as further repeats",
+            number(kept),
+            number(all)
+        ),
     }
 }
 
@@ -150,15 +175,20 @@ fn only_missing_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 fn buttons_ui(ui: &mut Ui, state: &State, can_launch: bool, commands: &mut Vec<Command>) {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        let runs = state.plan.outlook.as_ref().map_or(0, |outlook| outlook.runs);
-        let number = grouped(&runs.to_string());
-        let text = if runs == 1 { "Launch 1 run".to_owned() } else { format!("Launch {number} runs") };
+        let all = state.plan.outlook.as_ref().map_or(0, |outlook| outlook.runs);
+        let runs = if state.plan.only_missing { all - state.plan.kept_runs().min(all) } else { all };
+        let number = |count: u64| grouped(&count.to_string());
+        let text = match runs {
+            _ if runs < all => format!("Launch {} of {} runs", number(runs), number(all)),
+            1 => "Launch 1 run".to_owned(),
+            _ => format!("Launch {} runs", number(runs)),
+        };
         let sent = state.plan.launch == super::Launch::Sent;
-        let button = main_button(ui, can_launch && !sent, text);
+        let button = main_button(ui, can_launch && !sent && (runs > 0 || all == 0), text);
         if button.clicked() {
             commands.push(Command::Plan(PlanCommand::Launch));
         }
-        button.on_hover_text("Launch (Space, or Ctrl Enter)");
+        button.on_hover_text("Launch (Ctrl Enter)");
         if ui.button("Save plan").on_hover_text("Save the plan as a file (Ctrl S)").clicked() {
             commands.push(Command::Plan(PlanCommand::Save));
         }

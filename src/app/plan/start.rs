@@ -7,33 +7,38 @@ use crate::plan::{Plan, image};
 pub(super) struct StartingPlan {
     /// The name of its file without the extension.
     pub(super) name: &'static str,
-    /// Its purpose.
-    pub(super) help: &'static str,
     text: &'static str,
 }
 
+impl StartingPlan {
+    /// Its purpose: the first paragraph of the comment at its head.
+    pub(super) fn help(&self) -> String {
+        let lines = self.text.lines().map_while(|line| line.strip_prefix("# "));
+        lines.map(str::trim).collect::<Vec<_>>().join(" ")
+    }
+}
+
+macro_rules! starting_plans {
+    ($($name:literal),* $(,)?) => {
+        &[$(StartingPlan { name: $name, text: include_str!(concat!("../../../sessions/", $name, ".toml")) }),*]
+    };
+}
+
 /// All starting plans; a new window opens with the first.
-pub(super) const STARTING_PLANS: &[StartingPlan] = &[
-    StartingPlan {
-        name: "quickstart",
-        help: "Four cells, two runs each: a few minutes on a laptop without any GPU.",
-        text: include_str!("../../../sessions/quickstart.toml"),
-    },
-    StartingPlan {
-        name: "llm-quickstart",
-        help: "Fine-tuning of a tiny language model, adapters and all weights: three minutes without any GPU.",
-        text: include_str!("../../../sessions/llm-quickstart.toml"),
-    },
-    StartingPlan {
-        name: "llm-data-sets",
-        help: "LoRA of Llama 3 8B on one GPU by data set, on stand-ins: three cells, three runs each.",
-        text: include_str!("../../../sessions/llm-data-sets.toml"),
-    },
-    StartingPlan {
-        name: "precision-layout-pin",
-        help: "What precision, memory layout and pinned memory bring on one GPU: 16 cells, three runs each.",
-        text: include_str!("../../../sessions/precision-layout-pin.toml"),
-    },
+pub(super) const STARTING_PLANS: &[StartingPlan] = starting_plans![
+    "quickstart",
+    "llm-quickstart",
+    "precision-layout-pin",
+    "strategies",
+    "pin-memory",
+    "loaders",
+    "loaders-scenario-b",
+    "numa",
+    "trace-precision",
+    "trace-pin",
+    "llm-techniques",
+    "llm-data-sets",
+    "llm-pin-memory",
 ];
 
 /// The starting plan of a name.
@@ -49,13 +54,22 @@ pub(super) fn first_plan() -> Plan {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_starting_plan_can_be_read() {
+    fn every_shipped_plan_can_be_started_from_and_says_what_it_is_for() {
+        let shipped = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sessions")).unwrap().flatten();
+        let files = shipped.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "toml"));
+        let mut files: Vec<_> = files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+        let mut offered: Vec<_> = STARTING_PLANS.iter().map(|start| start.name.to_owned()).collect();
+        files.sort();
+        offered.sort();
+        assert_eq!(offered, files);
         for start in STARTING_PLANS {
             assert!(starting_plan(start.name).is_some(), "{}", start.name);
+            assert!(start.help().len() > 40 && !start.help().contains('\n'), "{}: {}", start.name, start.help());
         }
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eframe::egui::accesskit::Role;
-use eframe::egui::{Context, Key, Ui};
+use eframe::egui::{Context, Key, Modifiers, Ui};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
-use crate::app::engine::UiEvent;
+use crate::app::engine::{SessionPlan, UiEvent};
 use crate::plan::Node;
 use crate::plan::fixture::{cpu_node, gpu_node};
 
@@ -34,6 +34,7 @@ impl Screened {
             return;
         }
         self.context = ui.ctx().clone();
+        crate::app::keys::commands(ui.ctx(), &self.state, &mut self.commands);
         plan_ui(ui, &self.state, &mut self.commands);
     }
 
@@ -383,7 +384,7 @@ fn with_the_keyboard_alone_a_level_is_ticked_a_number_changed_and_the_plan_launc
         if window.get_by_label("Batch size 32").accesskit_node().is_focused() {
             break;
         }
-        window.key_press_modifiers(eframe::egui::Modifiers::SHIFT, Key::Tab);
+        window.key_press_modifiers(Modifiers::SHIFT, Key::Tab);
         window.run();
     }
     press(&mut window, Key::Space);
@@ -392,4 +393,89 @@ fn with_the_keyboard_alone_a_level_is_ticked_a_number_changed_and_the_plan_launc
     press(&mut window, Key::Enter);
     let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
     assert_eq!(plan.first.levels("batch_size").len(), 1);
+}
+
+#[test]
+fn what_is_typed_into_a_field_neither_launches_the_plan_nor_changes_the_screen() {
+    let mut window = window_of(Some(cpu_node()));
+    let has_focus = |window: &Window| window.get_by_label("Add to Batch size").accesskit_node().is_focused();
+    tab_to(&mut window, "Add to Batch size");
+    window.get_by_label("Add to Batch size").type_text("lots");
+    press(&mut window, Key::Enter);
+    assert!(window.query_by_label_contains("lots is not a whole number").is_some());
+    assert!(has_focus(&window), "the entry is corrected where it was typed");
+    for key in [Key::Space, Key::Num2, Key::Num5] {
+        press(&mut window, key);
+    }
+    for _ in 0..4 {
+        press(&mut window, Key::Backspace);
+    }
+    window.get_by_label("Add to Batch size").type_text("48");
+    press(&mut window, Key::Enter);
+    assert!(has_focus(&window), "the next number can be typed");
+    window.get_by_label("Add to Batch size").type_text("56");
+    window.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
+    settle(&mut window);
+    assert_eq!(ticked(&window, "batch_size"), ["32", "48", "56"]);
+    // Typed a moment too late for the field, which has lost the focus by now.
+    press(&mut window, Key::Num2);
+    press(&mut window, Key::Space);
+    assert_eq!((window.state().state.screen, window.state().requests.len()), (Screen::Plan, 0));
+    window.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
+    settle(&mut window);
+    assert!(matches!(window.state().requests.as_slice(), [Request::Launch { .. }]));
+}
+
+#[test]
+fn space_launches_nothing() {
+    let mut window = window_of(Some(cpu_node()));
+    press(&mut window, Key::Space);
+    assert_eq!(window.state().requests, []);
+}
+
+/// The records of a session that this plan was launched into, and the runs of its first cell.
+fn records_of(plan: &Plan, finished: u32) -> UiEvent {
+    let cell = &crate::plan::expand(plan, &cpu_node()).cells[0];
+    let held = HeldCell { cell: cell.id.clone(), repeats: (1..=finished).collect() };
+    let held = Arc::new(HashMap::from([(cell.identity, held)]));
+    let plans = vec![SessionPlan { name: plan.name.clone(), toml: plan.to_toml() }];
+    UiEvent::Records(Arc::new(Records { folder: PathBuf::from("/sessions/study"), plans, held, ..Records::default() }))
+}
+
+fn open_session(window: &mut Window, records: UiEvent) {
+    let state = &mut window.state_mut().state;
+    state.take(UiEvent::Session { folder: PathBuf::from("/sessions/study"), read_only: None });
+    state.take(records);
+    settle(window);
+}
+
+#[test]
+fn a_reopened_session_brings_its_plan_unless_the_user_edits_one() {
+    let mut plan = Plan::new("of the session", image::spec());
+    plan.repeats = 5;
+    let mut window = window_of(Some(cpu_node()));
+    open_session(&mut window, records_of(&plan, 5));
+    assert_eq!(*window.state().state.plan.plan(), plan);
+    assert!(!window.state().state.plan.document.is_unsaved());
+    // Opening another session shows its plan in turn, until something is edited.
+    plan.name = "of another".to_owned();
+    open_session(&mut window, records_of(&plan, 5));
+    assert_eq!(window.state().state.plan.plan().name, "of another");
+    execute(&mut window, PlanCommand::Repeats(6));
+    open_session(&mut window, records_of(&Plan::new("a third", image::spec()), 1));
+    let shown = window.state().state.plan.plan();
+    assert_eq!((&*shown.name, shown.repeats), ("of another", 6));
+}
+
+#[test]
+fn the_launch_button_counts_what_runs_and_says_where() {
+    let mut window = window_of(Some(cpu_node()));
+    assert!(window.query_by_label("into a new session").is_some());
+    let records = records_of(&start::first_plan(), 2);
+    open_session(&mut window, records);
+    assert!(window.query_by_label_contains("holds 2 of these 8 runs: they run again").is_some());
+    window.get_by_label("Launch 8 runs");
+    click(&mut window, "keep finished repeats");
+    assert!(window.query_by_label_contains("into session study, which holds 2 of these 8 runs").is_some());
+    window.get_by_label("Launch 6 of 8 runs");
 }

@@ -6,7 +6,7 @@ use strum::VariantArray;
 use super::{RunsCommand, filter_id, list, locked};
 use crate::app::closing::runs_text;
 use crate::app::theme::palette;
-use crate::app::widgets::{filter_error_ui, filter_field, muted, strong};
+use crate::app::widgets::{filter_error_ui, filter_field, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::duration_text;
 use crate::plan::RunState;
@@ -20,6 +20,7 @@ pub fn header_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| all_ui(ui, state, commands));
     });
     launched_ui(ui, state, commands);
+    cancelled_ui(ui, state, commands);
     cancel_all_ui(ui, state, commands);
     if state.runs.rows.is_empty() {
         return;
@@ -64,9 +65,9 @@ fn all_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     }
     button(ui, active, "Cancel all …".to_owned(), "Stops all runs; asks first", RunsCommand::CancelAll);
     let (text, hover) = if paused {
-        ("▶ Resume", "Starts queued runs again (Space)")
+        ("▶ Resume", "Starts queued runs again (Ctrl P)")
     } else {
-        ("⏸ Pause", "Starts no further runs; active runs continue (Space)")
+        ("⏸ Pause", "Starts no further runs; active runs continue (Ctrl P)")
     };
     button(ui, active || paused, text.to_owned(), hover, RunsCommand::Pause(!paused));
 }
@@ -88,6 +89,28 @@ fn launched_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.label(parts.join(", "));
         if ui.small_button("×").on_hover_text("Dismiss").clicked() {
             commands.push(Command::Runs(RunsCommand::DismissLaunched));
+        }
+    });
+}
+
+fn cancelled_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let Some((run, was_queued)) = &state.runs.cancelled else { return };
+    let Some(row) = state.runs.row(run) else { return };
+    let (number, levels) = (&row.number, row.cells.join(", "));
+    let which = if levels.is_empty() { String::new() } else { format!(" ({levels})") };
+    ui.horizontal(|ui| {
+        if *was_queued {
+            ui.label(format!("Run {number}{which} was taken out of the queue."));
+            if ui.small_button("Undo").on_hover_text("Queues it again, at the end").clicked() {
+                commands.push(Command::Runs(RunsCommand::UndoCancel));
+            }
+        } else {
+            ui.label(format!("Run {number}{which} was cancelled."));
+        }
+        let close = ui.small_button("×").on_hover_text("Dismiss");
+        close.widget_info(|| named("Dismiss what was cancelled"));
+        if close.clicked() {
+            commands.push(Command::Runs(RunsCommand::DismissCancelled));
         }
     });
 }

@@ -88,11 +88,16 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         }
         ui.data_mut(|data| data.insert_temp(memory, state.runs.selected.clone()));
     }
-    ui.scope(|ui| {
+    let drawn = ui.scope(|ui| {
         // Selectable text would take the clicks that select a run.
         ui.style_mut().interaction.selectable_labels = false;
         table.show(ui, &mut list);
     });
+    // While somebody aims at a row, rows keep their places.
+    let is_pointed_at = ui.rect_contains_pointer(drawn.response.rect);
+    if is_pointed_at != state.runs.is_pointed_at {
+        commands.push(Command::Runs(RunsCommand::Point(is_pointed_at)));
+    }
 }
 
 struct List<'a> {
@@ -198,6 +203,8 @@ impl List<'_> {
     fn action_ui(&mut self, ui: &mut Ui, row: &Row) {
         let (text, name, command) = if !row.state.is_final() {
             ("Cancel", format!("Cancel run {}", row.number), RunsCommand::Cancel(row.run.clone()))
+        } else if let Some(successor) = &row.retried_as {
+            return self.link_ui(ui, row, successor);
         } else if row.can_retry() {
             ("Retry", format!("Retry run {}", row.number), RunsCommand::Retry(row.run.clone()))
         } else {
@@ -209,6 +216,17 @@ impl List<'_> {
         response.widget_info(|| WidgetInfo::labeled(Role::Button, why_not.is_none(), &name));
         if response.clicked() {
             self.send(command);
+        }
+    }
+
+    /// Draws the link to the run that retried this one.
+    fn link_ui(&mut self, ui: &mut Ui, row: &Row, successor: &str) {
+        let number = Row::number_of(successor);
+        let response = ui.link(format!("→ {number}")).on_hover_text(format!("Retried as run {number}"));
+        let name = format!("Run {} was retried as run {number}", row.number);
+        response.widget_info(|| WidgetInfo::labeled(Role::Link, true, &name));
+        if response.clicked() {
+            self.send(RunsCommand::Select(Some(successor.to_owned())));
         }
     }
 

@@ -53,6 +53,8 @@ pub struct Row {
     pub place: Option<usize>,
     /// Whether it is in this window's queue.
     pub ours: bool,
+    /// The latest run of its cell and repeat, queued after it did not finish.
+    pub retried_as: Option<String>,
     /// Lower-case text that the filter searches.
     pub words: String,
 }
@@ -82,11 +84,9 @@ impl Row {
 
     /// The row of a run without a record yet.
     pub fn unknown(run: &str) -> Self {
-        let digits = run.split('-').next().unwrap_or_default().trim_start_matches('0');
-        let number = if digits.parse::<u32>().is_ok() { digits } else { run };
         Self {
             run: run.to_owned(),
-            number: number.to_owned(),
+            number: Self::number_of(run).to_owned(),
             plan: String::new(),
             workload: Key::default(),
             data: String::new(),
@@ -102,6 +102,7 @@ impl Row {
             reason: None,
             place: None,
             ours: false,
+            retried_as: None,
             words: run.to_lowercase(),
         }
     }
@@ -164,6 +165,12 @@ impl Row {
     /// Whether it can be queued again.
     pub fn can_retry(&self) -> bool {
         self.state.is_final() && self.state != RunState::Finished
+    }
+
+    /// The number of a run: the digits at the start of its id, or the id itself.
+    pub fn number_of(run: &str) -> &str {
+        let digits = run.split('-').next().unwrap_or_default().trim_start_matches('0');
+        if digits.parse::<u32>().is_ok() { digits } else { run }
     }
 
     /// Its accessible name.

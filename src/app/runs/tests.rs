@@ -419,3 +419,97 @@ fn runs_that_are_kept_running_are_not_cancelled() {
     assert!(requests.is_empty());
     assert_eq!(state.closing, Closing::Now);
 }
+
+#[test]
+fn rows_keep_their_places_while_the_pointer_aims_at_one() {
+    let three = |first, second| vec![row(1, first, 1), row(2, second, 0), row(3, RunState::Queued, 0)];
+    let records = vec![
+        record(1, "fp32", RunState::Starting),
+        record(2, "fp16", RunState::Queued),
+        record(3, "fp64", RunState::Queued),
+    ];
+    let mut harness = window(state(records, three(RunState::Running, RunState::Queued)), runs_ui);
+    let order = |harness: &Harness<'_, Window>| -> Vec<String> {
+        let runs = &harness.state().state.runs;
+        runs.shown.iter().map(|index| runs.rows[*index].number.clone()).collect()
+    };
+    let aim = harness.get_by_label("Cancel run 2").rect().center();
+    harness.hover_at(aim);
+    harness.run();
+    assert!(harness.state().state.runs.is_pointed_at);
+    let later = queue(three(RunState::Finished, RunState::Running));
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(later)));
+    harness.run();
+    assert_eq!(order(&harness), ["1", "2", "3"], "the ended run stays above the one that is aimed at");
+    harness.hover_at([5.0, 5.0].into());
+    harness.run();
+    assert_eq!(order(&harness), ["2", "3", "1"]);
+}
+
+#[test]
+fn cancelling_names_the_run_and_a_queued_one_can_be_queued_again() {
+    let records = vec![record(1, "fp32", RunState::Running), record(2, "fp16", RunState::Queued)];
+    let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0)];
+    let mut harness = window(state(records, rows), runs_ui);
+    click(&mut harness, "Cancel run 2");
+    assert!(asked(&harness, &Request::Cancel("0002-cell-2".to_owned())));
+    assert!(sees(&harness, "Run 2 (fp16) was taken out of the queue."));
+    click(&mut harness, "Undo");
+    assert!(asked(&harness, &Request::Retry("0002-cell-2".to_owned())));
+    assert!(!sees(&harness, "was taken out"));
+    click(&mut harness, "Cancel run 1");
+    assert!(sees(&harness, "Run 1 (fp32) was cancelled.") && harness.query_by_label("Undo").is_none());
+}
+
+#[test]
+fn a_retried_run_leads_to_the_new_one() {
+    let mut again = failed(2);
+    again.state = RunState::Queued;
+    again.repeat = 1;
+    let mut harness = window(state(vec![failed(1), again], Vec::new()), runs_ui);
+    assert!(harness.query_by_label("Retry run 1").is_none(), "it was retried");
+    click(&mut harness, "Run 1 was retried as run 2");
+    assert_eq!(harness.state().state.runs.selected.as_deref(), Some("0002-cell-2"));
+}
+
+#[test]
+fn closing_with_unsaved_edits_asks_whether_to_save_them() {
+    use crate::app::PlanCommand;
+    let (context, mut requests) = (Context::default(), Vec::new());
+    let mut state = state(Vec::new(), Vec::new());
+    state.close_requested(&context);
+    assert_eq!(state.closing, Closing::No, "nothing would be lost: the window closes");
+    state.execute(Command::Plan(PlanCommand::Repeats(7)), &context, &mut requests);
+    state.close_requested(&context);
+    let mut harness = window(state, closing::close_ui);
+    assert!(sees(&harness, "has changes that are not saved"));
+    click(&mut harness, "Don't close");
+    assert_eq!(harness.state().state.closing, Closing::No);
+    harness.state_mut().state.close_requested(&context);
+    harness.run();
+    click(&mut harness, "Save and close");
+    assert_eq!(harness.state().state.closing, Closing::WhenSaved);
+    let state = &mut harness.state_mut().state;
+    state.poll_closing(&context);
+    assert_eq!(state.closing, Closing::WhenSaved, "the path of the file is asked for");
+    state.execute(Command::Plan(PlanCommand::CloseQuestion), &context, &mut requests);
+    state.poll_closing(&context);
+    assert_eq!(state.closing, Closing::No, "without a path nothing is saved, and the window stays");
+    state.close_requested(&context);
+    state.execute(Command::Close(CloseCommand::DiscardEdits), &context, &mut requests);
+    assert_eq!(state.closing, Closing::Now);
+}
+
+#[test]
+fn edits_that_were_launched_are_kept_by_the_session_and_need_no_question() {
+    use crate::app::PlanCommand;
+    use crate::app::engine::SessionPlan;
+    let (context, mut requests) = (Context::default(), Vec::new());
+    let mut state = state(Vec::new(), Vec::new());
+    state.execute(Command::Plan(PlanCommand::Repeats(7)), &context, &mut requests);
+    let launched = SessionPlan { name: "quickstart".to_owned(), toml: state.plan.plan().to_toml() };
+    let records = Records { folder: folder(), plans: vec![launched], ..Records::default() };
+    state.take(UiEvent::Records(Arc::new(records)));
+    state.close_requested(&context);
+    assert_eq!(state.closing, Closing::No);
+}
