@@ -99,7 +99,7 @@ fn measurements(material: &Material) -> String {
     let origin = &material.origin;
     let finished = material.runs.iter().filter(|run| run.state == RunState::Finished).count();
     let node = &origin.node;
-    let gpus = if node.gpus.is_empty() { "no GPU".to_owned() } else { node.gpus.join(", ") };
+    let gpus = gpus_text(&node.gpus);
     let day = origin.date.split('T').next().unwrap_or_default();
     let year = day.split('-').next().filter(|year| !year.is_empty());
     let key: String = origin.session.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -111,6 +111,13 @@ fn measurements(material: &Material) -> String {
     let day = if day.is_empty() { "date not recorded".to_owned() } else { format!("begun {day}") };
     let on = format!("{finished} finished runs of {}, {day}, on {gpus}; {}", material.runs.len(), node.cpu_model);
     text + &format!("  note = {{{}. Made with multicard~\\cite{{multicard}}}}\n}}\n", escaped(&on))
+}
+
+/// `4 × NVIDIA H200`: GPUs of one name are counted.
+fn gpus_text(names: &[String]) -> String {
+    let kinds = names.chunk_by(|one, next| one == next);
+    let kinds: Vec<String> = kinds.map(|kind| format!("{} × {}", kind.len(), kind[0])).collect();
+    if kinds.is_empty() { "no GPU".to_owned() } else { kinds.join(", ") }
 }
 
 /// Text in BibTeX.
@@ -140,6 +147,13 @@ mod tests {
         assert!(entry.starts_with("@software{multicard,\n  author = {{The multicard authors}},\n"), "{entry}");
         assert!(entry.contains("title = {{multicard: a workbench for performance experiments on multi-GPU machines}}"));
         assert_eq!(entry.matches('{').count(), entry.matches('}').count());
+    }
+
+    #[test]
+    fn gpus_of_one_name_are_counted() {
+        let names = ["A", "A", "B"].map(str::to_owned);
+        assert_eq!(gpus_text(&names), "2 × A, 1 × B");
+        assert_eq!(gpus_text(&[]), "no GPU");
     }
 
     #[test]
