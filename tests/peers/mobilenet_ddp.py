@@ -29,14 +29,14 @@ class Digits(Dataset):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument('--configs', required=True, help='JSON list of {size,bs,prec,layout,pin,loader,workers,steps,graph,tf32}')
+    p.add_argument('--configs', required=True, help='JSON list of {size,bs,prec,layout,pin,loader,workers,steps,graph,tf32,benchmark}')
     a = p.parse_args()
     rank, world = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
     local = int(os.environ.get('LOCAL_RANK', 0))
     torch.cuda.set_device(local); dev = torch.device('cuda', local)
     dist.init_process_group('nccl', device_id=dev) if world > 1 else None
-    torch.backends.cudnn.benchmark = True
     for c in json.loads(a.configs):
+        torch.backends.cudnn.benchmark = c.get('benchmark', True)
         torch.backends.cudnn.allow_tf32 = c.get('tf32', 'off') != 'off'
         torch.backends.cuda.matmul.allow_tf32 = c.get('tf32', 'off') == 'all'
         size, bs, prec, steps = c['size'], c.get('bs', 64), c.get('prec', 'fp32'), c.get('steps', 40)
