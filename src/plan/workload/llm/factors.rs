@@ -14,8 +14,8 @@ const WITHOUT_ADAPTERS: &[&str] = &["qat", "full"];
 pub(super) fn factors() -> Vec<Factor> {
     vec![
         Factor::named(Technique::KEY, "Technique", Technique::NAMES)
-            .help("What is trained: adapters of low rank (lora), those over 4-bit weights (qlora) or by preferences (dpo), all \
-                   weights (full), or all weights as 4-bit ones see them (qat).")
+            .help("What is trained: low-rank adapters (lora), the same over 4-bit weights (qlora) or from preferences (dpo), all \
+                   weights (full), or all weights with simulated 4-bit quantisation (qat).")
             .finding("LoRA's iterations are 30-40 % faster than DPO's; QAT fits on four GPUs only (2505.22905 section 4)."),
         Factor::named(Model::KEY, "Model", Model::NAMES)
             .help("The network. tiny has 1.0 million parameters and trains on a laptop; config reads a config.json.")
@@ -25,12 +25,12 @@ pub(super) fn factors() -> Vec<Factor> {
             .finding("500 rows each: 59,330 tokens of instructions, 83,544 of dialogues, 28,683 of corrections (2505.22905)."),
         Factor::named(Template::KEY, "Template", Template::NAMES)
             .idle_where(DataSet::KEY, &["uniform"])
-            .help("The words around a row. own is the one that the data set was made for; a file needs another."),
+            .help("The prompt template. own is the one made for the data set; a file needs another."),
         Factor::named(TrainOnInput::KEY, "Prompts are learned", TrainOnInput::NAMES)
             .idle_where(DataSet::KEY, &["uniform"])
-            .help("Whether prompts count in the loss. own does as TorchTune: on for alpaca-cleaned, off for the others and for dpo."),
+            .help("Whether prompts count in the loss. own follows TorchTune: on for alpaca-cleaned, off for the others and for dpo."),
         Factor::named(Precision::KEY, "Precision", Precision::NAMES)
-            .help("Types of weights and arithmetic. bf16: everything. fp16: frozen weights; what is trained stays in fp32.")
+            .help("Types of weights and arithmetic. bf16: everything. fp16: frozen weights; trained parameters stay in fp32.")
             .finding("The papers' iterations are in FP32 (2505.22905 section 4)."),
         Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
             .idle_where(Precision::KEY, &["bf16", "fp16"])
@@ -38,7 +38,7 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::count("batch_size", "Batch size", 1..=4096, 2)
             .unit("rows per GPU")
             .usual(&[1.0, 2.0, 4.0, 8.0, 16.0])
-            .help("Rows (for dpo, pairs of rows) a GPU and micro-batch, padded to the longest of them."),
+            .help("Rows (for dpo, pairs of rows) per GPU and micro-batch, padded to the longest of them."),
         Factor::count("gradient_accumulation", "Gradient accumulation", 1..=4096, 1)
             .unit("micro-batches")
             .usual(&[1.0, 2.0, 4.0, 8.0])
@@ -46,13 +46,13 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::count("max_tokens", "Longest row", 0..=1_000_000, 0)
             .unit("tokens")
             .usual(&[0.0, 128.0, 512.0, 1024.0, 2048.0])
-            .help("Longer rows are cut, their last token becomes the end mark. 0: rows keep their length."),
+            .help("Longer rows are truncated and end with the end-of-text token. 0: no limit."),
         Factor::named("packed", "Packing", OFF_ON)
-            .help("Short rows share one of max_tokens, each attending to itself alone: no arithmetic on padding."),
+            .help("Short rows share one of max_tokens, each attending only to itself: no arithmetic is spent on padding."),
         Factor::named("activation_checkpointing", "Activation checkpointing", OFF_ON)
-            .help("Blocks keep their input alone and are computed again in the backward pass: less memory, a third more work."),
+            .help("Blocks keep only their input and are recomputed in the backward pass: less memory, a third more work."),
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
-            .help("AdamW's update as one kernel for all parameters, a few, or several for each parameter."),
+            .help("AdamW's update as one kernel for all parameters, a few kernels, or several per parameter."),
         Factor::count("lora_rank", "LoRA rank", 1..=4096, 8)
             .idle_where(Technique::KEY, WITHOUT_ADAPTERS)
             .usual(&[4.0, 8.0, 16.0, 64.0])
@@ -60,38 +60,38 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::number("lora_alpha", "LoRA alpha", 0.0..=65_536.0, 16.0)
             .idle_where(Technique::KEY, WITHOUT_ADAPTERS)
             .usual(&[8.0, 16.0, 32.0, 128.0])
-            .help("Adapters are scaled by alpha over rank."),
+            .help("Adapters are scaled by alpha / rank."),
         Factor::named(LoraTargets::KEY, "LoRA targets", LoraTargets::NAMES)
             .idle_where(Technique::KEY, WITHOUT_ADAPTERS)
             .help("The projections with adapters: of queries (q), keys (k), values (v), attention's output (o), and the MLP's three."),
         Factor::number("dpo_beta", "DPO beta", 0.0..=100.0, 0.1)
             .idle_where(Technique::KEY, &["lora", "qlora", "qat", "full"])
             .usual(&[0.05, 0.1, 0.5])
-            .help("How strongly DPO holds the model near the one without adapters. TorchTune's default is 0.1."),
+            .help("How strongly DPO keeps the model close to the one without adapters. TorchTune's default is 0.1."),
         Factor::count("qat_group", "QAT group", 2..=65_536, 256)
             .idle_where(Technique::KEY, &["lora", "qlora", "dpo", "full"])
             .unit("weights")
             .usual(&[32.0, 64.0, 128.0, 256.0])
-            .help("Weights of a row that share a scale where qat sees them in 4 bits. The papers' and TorchTune's is 256."),
+            .help("Weights of a row that share a scale in the simulated 4-bit quantisation. The papers and TorchTune use 256."),
         Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
-            .help("plain: libtorch's operations one by one. fused: several steps of a layer in one kernel, on GPUs."),
+            .help("plain: separate libtorch operations. fused: kernels that fuse several steps of a layer, on GPUs."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)
-            .help("The whole step is captured once for each length and replayed: removes launch costs, which bind short rows."),
+            .help("Captures the whole step once per length and replays it: removes launch costs, which limit short rows."),
         Factor::named("pin_memory", "pin_memory", OFF_ON)
-            .help("Batches are staged in page-locked memory and copied without blocking the host."),
+            .help("Stages batches in page-locked memory and copies them without blocking the host."),
         Factor::named("deterministic", "Deterministic", OFF_ON)
-            .help("Only algorithms that give the same bits each time; slower."),
+            .help("Uses only algorithms with bitwise reproducible results; slower."),
         Factor::count("gpus", "GPUs", 1..=64, 1)
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
-            .help("Ranks, one a GPU; on a machine without GPUs, on CPUs.")
+            .help("One rank per GPU; on a machine without GPUs, ranks on CPUs.")
             .finding("LoRA in FP32: 0.77 s an iteration on 1 GPU, 0.93 on 2, 0.90 on 3, 0.94 on 4 (2505.22905 Fig. 10)."),
         Factor::named(Sharding::KEY, "Sharding", Sharding::NAMES)
             .idle_at("gpus", 1)
-            .help("fsdp: parameters, gradients and optimizer state are cut over the GPUs. ddp: each has the whole model."),
+            .help("fsdp: parameters, gradients and optimizer state are sharded over the GPUs. ddp: each GPU has the whole model."),
         Factor::named(FsdpWrap::KEY, "FSDP units", FsdpWrap::NAMES)
             .idle_at("gpus", 1)
             .idle_where(Sharding::KEY, &["ddp"])
-            .help("What is gathered at a time: blocks, or blocks with embedding and output layer apart."),
+            .help("What is gathered together: blocks, or blocks with embedding and output layer separate."),
         Factor::named(FsdpGather::KEY, "FSDP gathering", FsdpGather::NAMES)
             .idle_at("gpus", 1)
             .idle_where(Sharding::KEY, &["ddp"])
@@ -100,28 +100,28 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(Binding::KEY, "NUMA", Binding::NAMES)
             .help("Binding of ranks and their memory to NUMA nodes, as for images."),
         Factor::named("shuffle", "Shuffle", ON_OFF)
-            .help("Rows come in another order in each epoch, by the plan's seed."),
+            .help("Gives each epoch its own order of rows, by the plan's seed."),
         Factor::number("learning_rate", "Learning rate", 0.0..=100.0, 3e-4)
             .usual(&[1e-5, 1e-4, 3e-4, 1e-3, 1e-2])
-            .help("AdamW's highest step size: reached after warmup_steps, then down to 0 along a cosine. Weight decay is 0.01."),
+            .help("AdamW's highest step size: reached after warmup_steps, then falling to 0 along a cosine. Weight decay is 0.01."),
         Factor::count("warmup_steps", "Warm-up of the rate", 0..=1_000_000, 100)
             .unit("steps")
             .usual(&[0.0, 10.0, 100.0])
-            .help("Steps in which the learning rate rises from 0."),
+            .help("Steps during which the learning rate rises from 0."),
         Factor::count("epochs", "Epochs", 1..=100_000, 1)
             .usual(&[1.0, 2.0, 3.0])
             .help("Passes over the rows."),
         Factor::count("save_every", "Checkpoints", 0..=1_000_000, 0)
             .unit("steps apart")
             .usual(&[0.0, 50.0, 500.0])
-            .help("Steps between checkpoints, from which an interrupted run continues; the trained model is kept too. 0: none."),
+            .help("Steps between checkpoints, from which an interrupted run resumes; the trained model is kept too. 0: none."),
         Factor::count("rows", "Rows", 0..=1_000_000_000, 500)
             .usual(&[0.0, 100.0, 500.0, 2000.0])
-            .help("Rows that are trained on, from the start of the set; 0: all of them.")
+            .help("Number of training rows, from the start of the set; 0: all.")
             .finding("The papers trace subsets of 500 rows (2505.22905 section 4)."),
         Factor::count("test_rows", "Test rows", 0..=1_000_000, 0)
             .usual(&[0.0, 50.0, 200.0])
-            .help("Rows after those, on which the loss is evaluated after each epoch; the papers have none."),
+            .help("Number of rows after those, on which the loss is evaluated after each epoch; the papers use none."),
         Factor::count("row_tokens", "Row length", 4..=1_000_000, 120)
             .idle_where(DataSet::KEY, &["alpaca-cleaned", "grammar", "samsum", "slimorca", "file"])
             .unit("tokens")
