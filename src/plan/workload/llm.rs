@@ -54,7 +54,7 @@ fn measures() -> Vec<DeclaredMeasure> {
         on_speed: false,
     };
     vec![
-        measure("learning_rate", "Learning rate", "", Better::Neither),
+        measure("step_learning_rate", "Learning rate of a step", "", Better::Neither),
         measure("gradient_norm", "Gradient norm", "", Better::Neither),
         measure("padding_share", "Padding", "", Better::Lower),
         measure("rewards_chosen", "Reward of chosen answers", "", Better::Neither),

@@ -78,7 +78,7 @@ impl Optimizer for Scheduled {
     }
 
     fn measures(&self) -> &'static [&'static str] {
-        &["learning_rate", "gradient_norm"]
+        &["step_learning_rate", "gradient_norm"]
     }
 
     fn measured(&self, norm: Norm) -> Result<Vec<Tensor>, TchError> {

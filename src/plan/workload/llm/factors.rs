@@ -95,8 +95,8 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(FsdpGather::KEY, "FSDP gathering", FsdpGather::NAMES)
             .idle_at("gpus", 1)
             .idle_where(Sharding::KEY, &["ddp"])
-            .help("Who gathers what other GPUs hold. collectives: NCCL's kernels, beside those of the model. copies: the GPUs' copy \
-                   engines, which leave the multiprocessors to the model."),
+            .help("How the parameters of other GPUs are gathered. collectives: by NCCL, whose kernels take multiprocessors from the \
+                   model's. copies: by the GPUs' copy engines, which do not."),
         Factor::named(Binding::KEY, "NUMA", Binding::NAMES)
             .help("Binding of ranks and their memory to NUMA nodes, as for images."),
         Factor::named("shuffle", "Shuffle", ON_OFF)

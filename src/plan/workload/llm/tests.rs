@@ -48,6 +48,14 @@ fn defaults_are_the_papers_and_can_run_with_a_gpu() {
 }
 
 #[test]
+fn no_measure_has_the_key_of_a_factor() {
+    let spec = spec();
+    for measure in &spec.measures {
+        assert!(spec.factors.iter().all(|factor| factor.key != measure.key), "{}", measure.key);
+    }
+}
+
+#[test]
 fn peaks_agree_with_torchtunes_on_an_h100_within_a_tenth() {
     for (precision, row_tokens, measured) in
         [("bf16", "120", 16.9), ("bf16", "512", 22.1), ("fp32", "120", 33.2), ("fp32", "512", 42.3)]
