@@ -19,7 +19,7 @@ TORCH_CARGO = $(CUDA_PART) cargo
 COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null))
 
 .DEFAULT_GOAL := help
-.PHONY: run window test test-gpu lint build build-cuda bench clean help packages test-packages libtorch dali readers
+.PHONY: run window test test-gpu lint build build-cuda fuzz bench clean help packages test-packages libtorch dali readers
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -54,6 +54,9 @@ build: libtorch ## build both binaries, optimised; they know their git commit
 build-cuda: packages ## build both binaries and the CUDA part of the worker; needs neither GPU nor driver
 	@.ci/libtorch --cuda
 	$(COMMIT) MULTICARD_BUILD_CUDA=1 cargo build --release --features torch
+
+fuzz: libtorch ## change inputs of every parser for FUZZ_S seconds each (20), then whole sessions and reports
+	MULTICARD_FUZZ_S=$(or $(FUZZ_S),20) $(TORCH_CARGO) test --features torch --test fuzz --test trace_fuzz -- --ignored --nocapture --test-threads 1
 
 bench: libtorch ## run the benchmarks
 	$(TORCH_CARGO) bench --features torch

@@ -24,6 +24,7 @@ mod trace;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -124,6 +125,8 @@ enum Command {
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
+    // A write beyond the limit of file sizes then fails with its error, instead of ending the program without a word.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Node(arguments)) => node::run(&arguments),

@@ -17,7 +17,7 @@ pub mod text;
 pub use bilinear::{Axis, Real, enlarge, nearest_byte};
 pub use error::DatasetError;
 pub use fetch::{MNIST_URLS, fetch_mnist};
-pub use files::{FileSet, ImageFiles, Picture, decode, list_files};
+pub use files::{FileSet, ImageFiles, Picture, decode, list_files, read_image};
 pub use folder::{data_folder, load, whereabouts};
 pub use images::{ImageSet, Images};
 pub use make::make_digits;

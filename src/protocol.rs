@@ -5,6 +5,7 @@ mod event;
 mod group;
 mod job;
 mod line;
+mod possible;
 mod ranges;
 mod sample;
 mod trace;
@@ -14,8 +15,9 @@ pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MEETING_VARIABLE};
 pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
+pub use possible::{check_duration, check_moment};
 pub use ranges::ranges_text;
-pub use sample::{GpuSample, HostSample, RankSample, Sample};
+pub use sample::{GpuSample, HostSample, RankSample, Sample, read_sample_line};
 pub use trace::{
     CAPTURE_RANGE, CopiedBytes, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSource, TraceSummary,
 };

@@ -9,6 +9,7 @@ mod notice;
 mod packing;
 mod progress;
 mod queueing;
+mod reading;
 mod tracing;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use error::SessionError;
 pub use notice::Notice;
 pub use progress::Progress;
 pub use queueing::{Added, runnable};
+pub use reading::{damage_message, open_reader};
 pub use tracing::attach_report;
 
 use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerCommand};
@@ -395,9 +397,8 @@ fn now_s() -> f64 {
 
 /// The default folder of sessions: `multicard/sessions` in the XDG data folder.
 pub fn default_sessions_folder() -> Result<PathBuf, SessionError> {
-    use etcetera::BaseStrategy;
-    let places = etcetera::choose_base_strategy().map_err(|error| SessionError::NoHome(error.to_string()))?;
-    Ok(places.data_dir().join("multicard").join("sessions"))
+    let data = crate::foreign::data_folder().map_err(SessionError::NoHome)?;
+    Ok(data.join("multicard").join("sessions"))
 }
 
 /// The folder of a new session in the default place, named after its first plan and the current time.

@@ -1,4 +1,5 @@
 #![doc = include_str!("store/session.md")]
+#![doc = include_str!("store/trust.md")]
 
 mod archive;
 mod block;
@@ -19,7 +20,9 @@ mod telemetry;
 mod tests;
 mod writer;
 
-pub use archive::{ArchiveError, ArchiveProgress, LeftOut, export_session, import_session, verify_archive};
+pub use archive::{
+    ArchiveError, ArchiveProgress, LeftOut, export_anonymous, export_session, import_session, verify_archive,
+};
 pub use error::StoreError;
 pub use folder::{index_path, parse_session_file};
 pub use journal::{Decision, JournalLine};

@@ -8,23 +8,25 @@ use std::process::Command;
 
 /// Each room and the rooms it may use.
 const ROOMS: &[(&str, &[&str])] = &[
-    ("plan", &[]),
-    ("protocol", &["plan"]),
-    ("dataset", &["plan"]),
+    ("foreign", &[]),
+    ("plan", &["foreign"]),
+    ("protocol", &["plan", "foreign"]),
+    ("dataset", &["foreign", "plan"]),
     ("processes", &[]),
-    ("program", &["plan", "protocol", "processes", "analysis"]),
-    ("launch", &["plan", "protocol", "processes"]),
+    ("program", &["foreign", "plan", "protocol", "processes", "analysis"]),
+    ("launch", &["foreign", "plan", "protocol", "processes"]),
     ("telemetry", &["plan", "protocol", "processes"]),
-    ("store", &["plan", "protocol"]),
+    ("store", &["foreign", "plan", "protocol"]),
     ("trace", &["plan", "protocol"]),
     ("analysis", &["plan", "protocol", "store"]),
     ("papers", &["plan", "analysis"]),
-    ("figure", &["plan", "analysis", "papers"]),
+    ("figure", &["foreign", "plan", "analysis", "papers"]),
     ("export", &["plan", "protocol", "store", "analysis", "figure"]),
-    ("session", &["plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace"]),
+    ("session", &["foreign", "plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace"]),
     (
         "app",
         &[
+            "foreign",
             "plan",
             "protocol",
             "dataset",
@@ -43,6 +45,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "app",
+            "foreign",
             "plan",
             "protocol",
             "dataset",

@@ -107,7 +107,56 @@ fn a_recording_that_may_hold_an_environment_stays_behind_and_is_told() {
     assert!(text(&exported.stderr).contains("1 recording of Nsight Systems"), "{}", text(&exported.stderr));
     let secret = |bytes: &[u8]| bytes.windows(6).any(|window| window == b"SECRET");
     assert!(!entries(&archive).iter().any(|(name, bytes)| name.ends_with(".nsys-rep") || secret(bytes)));
-    assert_eq!(export(from.path(), &home.path().join("b.zip")).unwrap(), LeftOut { recordings: 1 });
+    assert_eq!(export(from.path(), &home.path().join("b.zip")).unwrap(), LeftOut { recordings: 1, outputs: 0 });
+}
+
+#[test]
+fn an_anonymous_archive_holds_neither_the_machines_name_nor_paths_and_the_same_numbers() {
+    let (home, from) = (TempDir::new().unwrap(), session());
+    let (host, user) = ("secrethost17", "/home/secretuser/data of mine");
+    let path = from.path().join("session.toml");
+    fs::write(&path, fs::read_to_string(&path).unwrap().replacen("\"node\"", &format!("\"{host}\""), 1)).unwrap();
+    let run = from.path().join("runs").join(names(&from.path().join("runs")).remove(0));
+    let job = fs::read_to_string(run.join("job.json")).unwrap();
+    let mut job: serde_json::Value = serde_json::from_str(&job).unwrap();
+    job["data_folder"] = user.into();
+    fs::write(run.join("job.json"), job.to_string()).unwrap();
+    let id = run.file_name().unwrap().to_str().unwrap();
+    let warning = format!(
+        "{{\"run\":\"{id}\",\"rank\":0,\"time_s\":1,\"event\":\"warning\",\"message\":\"on {host}: {user}/a.png, /srv/secretshare/b.png\"}}\n"
+    );
+    let log = run.join("rank-0.jsonl");
+    fs::write(&log, fs::read_to_string(&log).unwrap() + &warning + "secretuser in a line that cannot be read\n")
+        .unwrap();
+    fs::write(run.join("stderr.log"), format!("{host} {user}")).unwrap();
+    let archive = home.path().join("a.zip");
+    let paths = [from.path(), &archive].map(|path| path.display().to_string());
+    let exported = multicard(home.path(), &["session", "export", &paths[0], "--out", &paths[1], "--anonymous"]);
+    assert!(exported.status.success(), "{}", text(&exported.stderr));
+    assert!(text(&exported.stderr).contains("that may hold names or paths left out"), "{}", text(&exported.stderr));
+    let all = entries(&archive).into_iter().map(|(name, bytes)| name.into_bytes().into_iter().chain(bytes).collect());
+    for bytes in all.chain([fs::read(&archive).unwrap()]) {
+        let bytes: Vec<u8> = bytes;
+        for secret in [host, "secretuser", "secretshare", from.path().to_str().unwrap(), "/home/"] {
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{secret}: {}", String::from_utf8_lossy(&bytes));
+        }
+    }
+    let to = home.path().join("to");
+    import(&archive, &to).unwrap();
+    let numbers = |session: &Path| {
+        let all = records(session).into_iter();
+        all.map(|run| {
+            (
+                run.run.clone(),
+                run.levels.clone(),
+                run.ranks.iter().map(|rank| (rank.steps.clone(), rank.readings.clone())).collect::<Vec<_>>(),
+                run.telemetry,
+            )
+        })
+        .collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&to), numbers(from.path()));
 }
 
 #[test]
@@ -330,4 +379,46 @@ fn a_link_in_a_session_is_named_and_not_followed() {
     assert!(error.contains("runs/link"), "{error}");
     assert_eq!(names(folder.path()), [""; 0]);
     assert!(files(from.path()).len() > 8);
+}
+
+#[test]
+fn an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_is_unpacked() {
+    let folder = TempDir::new().unwrap();
+    let mut kept = entries(&seeds_archive(folder.path()));
+    let zeros = vec![0; 96 << 20];
+    let sum: String = sha2::Digest::finalize(sha2::Digest::chain_update(<sha2::Sha256 as sha2::Digest>::new(), &zeros))
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let manifest = kept.iter_mut().find(|(name, _)| name == "manifest.json").unwrap();
+    let mut value: serde_json::Value = serde_json::from_slice(&manifest.1).unwrap();
+    let entry = serde_json::json!({ "path": "runs/zeros", "bytes": zeros.len(), "sha256": sum });
+    value["files"].as_array_mut().unwrap().push(entry);
+    manifest.1 = serde_json::to_vec(&value).unwrap();
+    kept.push(("runs/zeros".to_owned(), zeros));
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in &kept {
+        zip.start_file(name, SimpleFileOptions::default().compression_method(CompressionMethod::Deflated)).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    let bytes = zip.finish().unwrap().into_inner();
+    let error = verify_archive(Cursor::new(bytes), Path::new("bomb.zip")).unwrap_err().to_string();
+    assert!(error.contains("more than 200 times as many"), "{error}");
+}
+
+#[test]
+fn an_import_of_many_empty_files_can_be_stopped_between_any_two() {
+    let folder = TempDir::new().unwrap();
+    let from = session();
+    (0..50).for_each(|number| fs::write(from.path().join(format!("runs/empty-{number}")), "").unwrap());
+    let archive = folder.path().join("many.zip");
+    export(from.path(), &archive).unwrap();
+    let total = verify_archive(File::open(&archive).unwrap(), &archive).unwrap();
+    let mut asked = 0;
+    import_session(&archive, &folder.path().join("all"), &mut |_, _| {
+        asked += 1;
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(asked >= total, "asked {asked} times for {total} files");
 }

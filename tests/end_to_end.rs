@@ -454,3 +454,43 @@ fn a_disk_that_fills_up_is_told_and_what_is_missing_is_run_once_there_is_room() 
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| row["step_time_s"]["n"] == 1), "{times}");
 }
+
+/// A plan of two runs that take a while.
+fn long_plan() -> String {
+    SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace("epochs = 2", "epochs = 200")
+}
+
+#[test]
+fn a_closed_pipe_interrupts_a_run_and_the_journal_says_so() {
+    use std::io::{BufRead, BufReader};
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let (mut command, session) = run_command(&folder, &long_plan());
+    let mut child = command.args(["--format", "json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // As `| head -1` does.
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("cannot write events: Broken pipe"), "{}", text(&output.stderr));
+    let journal = fs::read_to_string(session.join("journal.jsonl")).unwrap();
+    assert_eq!(journal.lines().filter(|line| line.contains(r#""decision":"run_ended""#)).count(), 2, "{journal}");
+    assert_eq!(journal.matches(r#""state":"cancelled""#).count(), 2, "{journal}");
+}
+
+#[test]
+fn a_run_whose_log_is_deleted_while_it_runs_has_not_finished() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let plan = SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, "\"nchw\"");
+    let (mut command, session) = run_command(&folder, &plan.replace("epochs = 2", "epochs = 20"));
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let steps = |log: &String| log.contains(r#""event":"step""#);
+    wait_for(|| rank_logs(&session).iter().any(steps).then_some(()));
+    let run = fs::read_dir(session.join("runs")).unwrap().flatten().next().unwrap().path();
+    fs::remove_file(run.join("rank-0.jsonl")).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("rank-0.jsonl was deleted, replaced or cut off"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("0 finished, 1 did not"), "{}", text(&output.stderr));
+}

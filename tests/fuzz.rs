@@ -1,9 +1,9 @@
-//! Fuzzing of what is read from files and other processes: plans, the lines of logs, jobs, `session.toml`, archives, and whole
-//! sessions. Seeds are changed byte by byte and word by word, and each result must be taken or refused: without a panic, in
+//! Fuzzing of what is read from files and other processes: plans, studies, the lines of logs, jobs, `session.toml`, archives, figures'
+//! files, and whole sessions. Seeds are changed byte by byte and word by word, and each result must be taken or refused: without a panic, in
 //! good time, and what is taken must be written and read back as the same.
 //!
-//! `cargo test --test fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10) and `MULTICARD_FUZZ_SEED`
-//! prints how often each parser was called. Inputs that once did harm are kept in `tests/seeds/found` and tried by `make test`.
+//! `make fuzz` gives each parser 20 s. `cargo test --test fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10)
+//! and `MULTICARD_FUZZ_SEED` prints how often each parser was called; `MULTICARD_FUZZ_TARGET` names one. Inputs that once did harm are kept in `tests/seeds/found` and tried by `make test`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -15,8 +15,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use multicard::figure::paper::read_provenance;
+use multicard::figure::{SavedStudy, presets};
 use multicard::plan::{Plan, Worker};
-use multicard::protocol::{GroupLine, Job, Sample, read_event_line};
+use multicard::protocol::{GroupLine, Job, Sample, read_event_line, read_sample_line};
 use multicard::store::{JournalLine, Reader, export_session, parse_session_file, rebuild, verify_archive};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -29,6 +31,8 @@ mod seeded;
 
 use seeded::{files, seeds, session};
 
+/// Inputs between two looks at the clock.
+const BATCH: u32 = 1000;
 /// No input may take more of a CPU, without optimisation.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -154,16 +158,50 @@ const ZIP: &[&str] = &[
     "\u{8}\0",
 ];
 
+const FIGURE: &[&str] = &[
+    "iTXt",
+    "tEXt",
+    "zTXt",
+    "IHDR",
+    "IDAT",
+    "IEND",
+    "\0\0\0\0",
+    "\u{7f}",
+    "multicard-figure\0",
+    "<svg",
+    "<metadata id=\"multicard-figure\">",
+    "</metadata>",
+    "&lt;",
+    "&#x0;",
+    "&",
+    "%PDF-1.7",
+    "{\"multicard_figure\":",
+    "endstream",
+    "\"study\":",
+    "\"spec\":",
+    "\"preset\":",
+    "null",
+    "{",
+    "}",
+    "[",
+    "]",
+    "1",
+    "2",
+    "9",
+];
+
 const TARGETS: &[Target] = &[
     Target { name: "plan", weight: 4, takes: plan, words: TOML },
     Target { name: "event", weight: 8, takes: event, words: JSON },
     Target { name: "journal", weight: 4, takes: round_trip::<JournalLine>, words: JSON },
-    Target { name: "sample", weight: 4, takes: round_trip::<Sample>, words: JSON },
+    Target { name: "sample", weight: 4, takes: sample, words: JSON },
     Target { name: "group", weight: 4, takes: round_trip::<GroupLine>, words: JSON },
     Target { name: "job", weight: 4, takes: round_trip::<Job>, words: JSON },
     Target { name: "worker", weight: 2, takes: round_trip::<Worker>, words: JSON },
     Target { name: "session", weight: 2, takes: session_file, words: TOML },
     Target { name: "archive", weight: 1, takes: archive, words: ZIP },
+    Target { name: "study", weight: 2, takes: study, words: JSON },
+    Target { name: "figure", weight: 2, takes: figure, words: FIGURE },
 ];
 
 fn plan(bytes: &[u8]) -> bool {
@@ -217,12 +255,43 @@ fn event(bytes: &[u8]) -> bool {
     }
 }
 
+/// Reads a sample; what is taken has no impossible value.
+fn sample(bytes: &[u8]) -> bool {
+    let is_taken = read_sample_line(bytes).is_ok();
+    is_taken && round_trip::<Sample>(bytes)
+}
+
 fn session_file(bytes: &[u8]) -> bool {
     parse_session_file(&String::from_utf8_lossy(bytes), Path::new("session.toml")).is_ok()
 }
 
 fn archive(bytes: &[u8]) -> bool {
     verify_archive(Cursor::new(bytes), Path::new("fuzzed.zip")).is_ok()
+}
+
+/// Reads a study as sessions keep it, and reads back what is written of it.
+fn study(bytes: &[u8]) -> bool {
+    match SavedStudy::read("fuzzed", &String::from_utf8_lossy(bytes)).study {
+        Ok(study) => {
+            let written = serde_json::to_string(&study).unwrap();
+            assert_eq!(SavedStudy::read("fuzzed", &written).study.unwrap(), study, "{written}");
+            true
+        }
+        Err(error) => {
+            assert!(!error.is_empty());
+            false
+        }
+    }
+}
+
+/// Reads where a figure comes from out of a PNG, an SVG or a PDF; what is told of it is harmless to a terminal.
+fn figure(bytes: &[u8]) -> bool {
+    let said = match read_provenance(bytes) {
+        Ok(provenance) => provenance.about(),
+        Err(error) => error.to_string(),
+    };
+    assert!(!said.is_empty() && !multicard::foreign::message(&said).contains(multicard::foreign::misleads));
+    read_provenance(bytes).is_ok()
 }
 
 /// What each target starts from.
@@ -257,6 +326,13 @@ fn corpus() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     for line in fs::read_to_string(seeds().join("events.jsonl")).unwrap().lines() {
         add("event", line.as_bytes());
     }
+    for study in presets() {
+        add("study", serde_json::to_string(study).unwrap().as_bytes());
+    }
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sessions");
+    let [png, svg] = ["times.png", "times.svg"].map(|name| fs::read(golden.join(name)).unwrap());
+    let attached = format!("%PDF-1.7\n{}\nendstream", read_provenance(&svg).unwrap().json());
+    [png.as_slice(), &svg, attached.as_bytes()].into_iter().for_each(|bytes| add("figure", bytes));
     add("worker", &fs::read(seeds().join("worker.json")).unwrap());
     let out = session.path().join("session.zip");
     let small = TempDir::new().unwrap();
@@ -284,17 +360,21 @@ fn call(target: &Target, bytes: &[u8]) -> bool {
 }
 
 /// Changes the seeds for as long as asked; by parser, how often it was called and how often it took what it got.
-fn fuzz(time: Duration, seed: u64) -> BTreeMap<&'static str, (u64, u64)> {
+fn fuzz(time: Duration, seed: u64, only: Option<&str>) -> BTreeMap<&'static str, (u64, u64)> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let corpus = corpus();
-    let wheel: Vec<&Target> =
-        TARGETS.iter().flat_map(|target| std::iter::repeat_n(target, target.weight as usize)).collect();
+    let wheel: Vec<&Target> = TARGETS
+        .iter()
+        .filter(|target| only.is_none_or(|name| name == target.name))
+        .flat_map(|target| std::iter::repeat_n(target, target.weight as usize))
+        .collect();
+    assert!(!wheel.is_empty(), "there is no target {only:?}");
     let mut counts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     // What was taken although it was changed is changed further, as far as it leads.
     let mut pool = corpus.clone();
     let begun = Instant::now();
     while begun.elapsed() < time {
-        for _ in 0..1000 {
+        for _ in 0..BATCH {
             let target = wheel[random.random_range(0..wheel.len())];
             let of = &pool[target.name];
             let mut bytes = of[random.random_range(0..of.len())].clone();
@@ -376,8 +456,8 @@ fn seeds_and_inputs_that_once_did_harm_are_taken_or_refused() {
 
 #[test]
 fn a_thousand_changed_inputs_are_taken_or_refused() {
-    let counts = fuzz(Duration::from_millis(1), 1);
-    assert_eq!(counts.values().map(|(calls, _)| calls).sum::<u64>(), 1000);
+    let counts = fuzz(Duration::from_millis(1), 1, None);
+    assert_eq!(counts.values().map(|(calls, _)| calls).sum::<u64>(), u64::from(BATCH));
     assert!(fuzz_sessions(Duration::from_millis(1), 1) > 0);
 }
 
@@ -385,12 +465,24 @@ fn a_thousand_changed_inputs_are_taken_or_refused() {
 #[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
 fn changed_inputs_are_taken_or_refused() {
     let seed = number("MULTICARD_FUZZ_SEED", 1);
-    let counts = fuzz(Duration::from_secs(number("MULTICARD_FUZZ_S", 10)), seed);
+    let only = std::env::var("MULTICARD_FUZZ_TARGET").ok();
+    let counts = fuzz(Duration::from_secs(number("MULTICARD_FUZZ_S", 10)), seed, only.as_deref());
     for (name, (calls, taken)) in &counts {
         println!("{name}: {calls} calls, {taken} taken");
         assert!(*taken > 0 && taken < calls, "{name}");
     }
     println!("{} executions, seed {seed}", counts.values().map(|(calls, _)| calls).sum::<u64>());
+}
+
+#[test]
+#[ignore = "runs as long as asked, for each parser: MULTICARD_FUZZ_S, default 10"]
+fn changed_inputs_of_each_parser_are_taken_or_refused() {
+    let (time, seed) = (Duration::from_secs(number("MULTICARD_FUZZ_S", 10)), number("MULTICARD_FUZZ_SEED", 1));
+    for target in TARGETS {
+        let (calls, taken) = fuzz(time, seed, Some(target.name))[target.name];
+        println!("{}: {calls} calls, {taken} taken, seed {seed}", target.name);
+        assert!(taken > 0 && taken < calls, "{}", target.name);
+    }
 }
 
 #[test]

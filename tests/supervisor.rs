@@ -256,3 +256,20 @@ fn a_bad_program_and_bad_jobs_are_named() {
     write_job(folder.path(), &job(&folder.path().join("missing"), places(1)));
     assert!(refusal().contains(&format!("cannot write {GROUP_LOG} in")), "{}", refusal());
 }
+
+#[test]
+fn an_output_without_end_is_cut_in_its_middle_and_keeps_its_first_and_last_words() {
+    let folder = TempDir::new().unwrap();
+    write_job(folder.path(), &job(folder.path(), vec![RankPlace::on_cpu(0, 1)]));
+    let path = folder.path().join("group.out");
+    let out = fs::File::options().read(true).append(true).create(true).open(&path).unwrap();
+    let script = "echo first words; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last words";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    command.arg("group").arg(folder.path().join("job.json")).args(["sh", "-c", script]);
+    assert!(command.stdin(Stdio::null()).stdout(out).status().unwrap().success());
+    let kept = fs::read(&path).unwrap();
+    assert!(kept.len() < 66 << 20, "{} bytes", kept.len());
+    assert!(kept.starts_with(b"first words\n") && kept.ends_with(b"last words\n"));
+    let note = b"[multicard left out ";
+    assert_eq!(kept.windows(note.len()).filter(|window| window == note).count(), 1);
+}

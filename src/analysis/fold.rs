@@ -1,6 +1,6 @@
 //! From the readings of ranks to one value an epoch and one a run, as the registry says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::measure::{Origin, OverRanks, OverTime};
 use super::order::median;
@@ -23,13 +23,20 @@ pub(super) struct Folded {
     pub of_epochs: BTreeMap<u32, BTreeMap<Key, f64>>,
     /// A median over epochs without warm-up was asked for, and each has some.
     pub includes_warm_up: bool,
+    /// Keys of readings that were left out because their measure cannot have the value.
+    pub impossible: BTreeSet<Key>,
 }
 
 /// Folds all readings of a run. `slowest` is the rank whose steady steps took longest.
 pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures: &Measures) -> Folded {
     let mut said: BTreeMap<&Key, Said> = BTreeMap::new();
+    let mut folded = Folded::default();
     for rank in ranks {
         for reading in &rank.readings {
+            if measures.find(&reading.key).is_some_and(|measure| !measure.is_possible(reading.value)) {
+                folded.impossible.insert(reading.key.clone());
+                continue;
+            }
             let moments = said.entry(&reading.key).or_default();
             let told = moments.entry((reading.epoch, reading.step)).or_default();
             match told.last_mut() {
@@ -38,7 +45,6 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
             }
         }
     }
-    let mut folded = Folded::default();
     let last_epoch = said.values().flat_map(BTreeMap::keys).filter_map(|(epoch, _)| *epoch).max();
     let warm_up = WarmUp::of(ranks);
     for (key, moments) in said {

@@ -72,6 +72,8 @@ pub enum Mark {
     NoSteadySteps,
     /// A measure was not a finite number and is left out: its key.
     NotFinite(Key),
+    /// A measure was said to have a value that it cannot have, such as a negative time, which is left out: its key.
+    Impossible(Key),
     /// The machine's clock was set while it ran: what it did when is not known.
     ClockSet,
     /// A profiler recorded it, which costs time.
@@ -171,6 +173,7 @@ impl Mark {
             Self::UnevenClocks(_) => "uneven clocks",
             Self::NoSteadySteps => "no steady steps",
             Self::NotFinite(_) => "not finite",
+            Self::Impossible(_) => "impossible value",
             Self::ClockSet => "clock set",
             Self::Traced => "traced",
             Self::Synthetic => "synthetic data",
@@ -255,6 +258,12 @@ impl fmt::Display for Mark {
             ),
             Self::NoSteadySteps => write!(f, "all steps are warm-up, none counts"),
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
+            Self::Impossible(key) => {
+                write!(
+                    f,
+                    "{key} was logged with a value that it cannot have, such as a negative time, which is left out"
+                )
+            }
             Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
             Self::Traced => write!(f, "a profiler recorded it, which costs time"),
             Self::Synthetic => write!(

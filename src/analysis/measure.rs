@@ -9,6 +9,10 @@ use crate::protocol::{TRACE_METRICS, TraceMetricKind};
 
 /// The key under which a study asks for the distinct units in each second, whatever a workload counts: `images_per_s` of images.
 pub const THROUGHPUT: &str = "throughput";
+/// Longest time that a measure can have: 30 years.
+const MOST_S: f64 = 1e9;
+/// Most memory that a measure can have.
+const MOST_BYTES: f64 = 1e18;
 /// The key of the time of a step.
 const STEP_TIME: &str = "step_time_s";
 
@@ -86,6 +90,8 @@ pub struct Measure {
     pub origin: Origin,
     /// What becomes of it on more GPUs.
     pub scaling: Scaling,
+    /// The least and the greatest value that it can have; others are left out and marked.
+    pub possible: (f64, f64),
 }
 
 impl Measure {
@@ -102,7 +108,13 @@ impl Measure {
             on_speed: false,
             origin: Origin::Readings(OverRanks::First, OverTime::Last),
             scaling: Scaling::None,
+            possible: (f64::MIN, f64::MAX),
         }
+    }
+
+    /// Whether it can have a value. What is not finite is refused where runs are summed up.
+    pub fn is_possible(&self, value: f64) -> bool {
+        !value.is_finite() || (self.possible.0..=self.possible.1).contains(&value)
     }
 
     fn named(key: impl Into<Key>, name: impl Into<String>, unit: &str) -> Self {
@@ -111,11 +123,13 @@ impl Measure {
 
     /// A time in seconds.
     pub(super) fn time(key: impl Into<Key>, name: impl Into<String>) -> Self {
-        Self { better: Better::Lower, on_speed: true, origin: Origin::Derived, ..Self::named(key, name, "s") }
+        let possible = (0.0, MOST_S);
+        Self { better: Better::Lower, on_speed: true, origin: Origin::Derived, possible, ..Self::named(key, name, "s") }
     }
 
     fn bytes(key: &str, name: &str) -> Self {
-        Self { shown_unit: "GB".to_owned(), shown_factor: 1e-9, better: Better::Lower, ..Self::named(key, name, "B") }
+        let (shown_unit, shown_factor, possible) = ("GB".to_owned(), 1e-9, (0.0, MOST_BYTES));
+        Self { shown_unit, shown_factor, better: Better::Lower, possible, ..Self::named(key, name, "B") }
     }
 
     /// What a workload declares: the last value of the first rank that says one.

@@ -238,6 +238,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
             summary.marks.push(Mark::NotPrecise { found, asked });
         }
     }
+    summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
     if folded.includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
     }

@@ -104,6 +104,23 @@ fn a_measure_that_is_not_finite_is_left_out_and_named() {
 }
 
 #[test]
+fn readings_that_their_measure_cannot_have_enter_nothing_and_are_named() {
+    let (mut record, usual) = (finished(), summarise_run(&finished()));
+    *fixture::reading(&mut record.ranks[0], "epoch_time_s", 2) = -5.0;
+    *fixture::reading(&mut record.ranks[1], "epoch_time_s", 2) = 1e308;
+    let summary = summarise_run(&record);
+    assert!(summary.marks.contains(&Mark::Impossible("epoch_time_s".into())), "{:?}", summary.marks);
+    assert!(
+        summary
+            .values
+            .values()
+            .chain(summary.epochs.iter().flat_map(|epoch| epoch.values.values()))
+            .all(|value| *value < 1e300 && *value > -1.0)
+    );
+    assert_eq!(summary.value("train_loss"), usual.value("train_loss"));
+}
+
+#[test]
 fn doubts_become_marks_once_each() {
     let mut record = finished();
     record.telemetry.throttle_reasons = vec!["sw_power_cap".to_owned()];

@@ -26,7 +26,7 @@ use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
 use crate::analysis::SpreadSeen;
 use crate::papers;
-use crate::plan::{Block, Data, Identity, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image};
+use crate::plan::{Block, Data, Identity, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image, is_name};
 use crate::store::HeldCell;
 
 use document::{Document, EditKind};
@@ -377,7 +377,7 @@ impl State {
             }
             PlanCommand::Name(name) => {
                 let name: String = name.trim().chars().filter(|c| !c.is_control()).collect();
-                if !name.is_empty() {
+                if is_name(&name) {
                     plan.edit(None, |plan| plan.name = name);
                 }
             }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use eframe::egui::{Context, ThemePreference};
-use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, IntoStaticStr};
 
@@ -56,8 +55,11 @@ pub struct Settings {
 impl Settings {
     /// Reads the settings. The message says why they could not be read.
     pub fn load() -> (Self, Option<String>) {
-        let Ok(places) = etcetera::choose_base_strategy() else { return Self::default().unsaved() };
-        let file = places.config_dir().join("multicard").join("window.toml");
+        let folder = match crate::foreign::config_folder() {
+            Ok(folder) => folder,
+            Err(reason) => return (Self::default(), Some(format!("{reason}; window settings will not be saved"))),
+        };
+        let file = folder.join("multicard").join("window.toml");
         let kept = |settings: Self| Self { file: Some(file.clone()), ..settings };
         match std::fs::read_to_string(&file) {
             Ok(text) => match toml::from_str(&text) {
@@ -69,10 +71,6 @@ impl Settings {
             },
             Err(_) => (kept(Self::default()), None),
         }
-    }
-
-    fn unsaved(self) -> (Self, Option<String>) {
-        (self, Some("no home folder: window settings will not be saved".to_owned()))
     }
 
     /// Saves the settings. Errors are ignored, as no data of a session is lost.

@@ -11,7 +11,6 @@ use clap::Args;
 use super::{INTERRUPTED, OK, Outcome, say, session_folder, variant};
 use crate::export::{ExportError, Exported, Format, What, export};
 use crate::plan::Filter;
-use crate::store::Reader;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -48,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
-    let reader = Reader::open(&folder)?;
+    let reader = super::material::open(&folder)?;
     let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let what = arguments.what;
     let stop = || interrupted.load(Ordering::Relaxed);

@@ -9,6 +9,7 @@ use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, print, say, session_folder};
 use crate::figure::paper::{self, Family, Palette, PaperFormat, Provenance, Style, Width};
 use crate::figure::{self, Study};
+use crate::foreign;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -145,7 +146,7 @@ fn open(arguments: &Arguments) -> Outcome {
         Some(TableFormat::Json) => print(&serde_json::to_string_pretty(&provenance)?)?,
         Some(_) => return Err("figure files are described as text, or with --format json".into()),
         None if has_display() => return super::window_at(file.clone()),
-        None => print(&told(&provenance))?,
+        None => print(&foreign::message(&told(&provenance)))?,
     }
     Ok(OK)
 }

@@ -34,6 +34,11 @@ const TOPICS: &[Topic] = &[
     Topic { name: "export", about: "columns of exported tables", text: || plain(include_str!("../export/export.md")) },
     Topic { name: "session", about: "the session's folder", text: || plain(include_str!("../store/session.md")) },
     Topic {
+        name: "trust",
+        about: "what is trusted, checked and promised; other users of a machine",
+        text: || plain(include_str!("../store/trust.md")),
+    },
+    Topic {
         name: "protocol",
         about: "jobs, events and samples",
         text: || plain(include_str!("../protocol/protocol.md")),

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use super::say;
 use crate::analysis::{RunSummary, Source, summarise_report, summarise_run};
 use crate::figure::paper::{self, Origin};
 use crate::figure::{self, SavedStudy, Study};
+use crate::session::{damage_message, open_reader};
 use crate::store::{Reader, StoreError};
 
 /// What figures of a session are made of.
@@ -16,9 +18,13 @@ pub(super) struct Material {
 }
 
 impl Material {
-    /// Reads a session, one run at a time: it may be larger than memory.
+    /// Reads a session, and says once what its logs lack.
     pub fn read(folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
-        let reader = Reader::open(folder)?;
+        Self::of(&open(folder)?, folder)
+    }
+
+    /// Reads one run at a time: a session may be larger than memory.
+    pub fn of(reader: &Reader, folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         let listed = reader.runs()?;
         let mut runs = Vec::new();
         for run in &listed {
@@ -39,6 +45,19 @@ impl Material {
     pub fn figure(&self, study: &Study) -> Result<figure::Figure, paper::FigureError> {
         figure::figure(&self.sources(), study)
     }
+}
+
+/// Opens a session for reading, and says once what its logs lack.
+pub(super) fn open(folder: &Path) -> Result<Reader, StoreError> {
+    let reader = open_reader(folder)?;
+    say_damage(folder, &reader)?;
+    Ok(reader)
+}
+
+/// Says what a session's logs lack.
+pub(super) fn say_damage(folder: &Path, reader: &Reader) -> Result<(), StoreError> {
+    damage_message(folder, reader)?.iter().for_each(say);
+    Ok(())
 }
 
 /// The studies that a session keeps.

@@ -9,6 +9,8 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use strum::{EnumMessage, VariantArray};
 
+use crate::foreign;
+
 /// Success.
 pub(super) const OK: u8 = 0;
 /// Some run did not finish.
@@ -69,8 +71,9 @@ pub(super) enum Format {
     Json,
 }
 
-/// Writes data to stdout.
+/// Writes data to stdout. What would control a terminal is escaped as in JSON.
 pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
+    let text = foreign::printable(text);
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
@@ -79,9 +82,9 @@ pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
     stdout.flush()
 }
 
-/// Writes a message to stderr; ignores a closed stderr.
+/// Writes a message to stderr, escaped and without lines that are too long to read; ignores a closed stderr.
 pub(super) fn say(message: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{message}");
+    let _ = writeln!(std::io::stderr(), "{}", foreign::message(&message.to_string()));
 }
 
 /// Whether the reader of a pipe, such as `head`, has closed it: not an error.

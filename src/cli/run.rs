@@ -11,11 +11,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::material::Material;
+use super::material::{Material, say_damage};
 use super::plan::{ModeName, PlanArgument};
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
 use crate::figure::duration_text;
+use crate::foreign;
 use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Plan, RunState, remarks};
 use crate::protocol::TraceOutcome;
@@ -71,6 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     let mut session = Session::open_or_create(&folder, machine)?;
+    say_damage(&folder, &session.reader()?)?;
     let format = arguments.format;
     let drive = |session: &mut Session| drive(session, format, &interrupted);
     if arguments.resume && !session.is_idle() {
@@ -107,7 +109,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 /// The cells of a quick plan that the session has full runs of in place of quick ones.
 fn full_runs(session: &Session, plan: &Plan) -> Result<HashSet<Identity>, Box<dyn Error>> {
-    let Material { runs, .. } = Material::read(session.folder())?;
+    let Material { runs, .. } = Material::of(&session.reader()?, session.folder())?;
     Ok(coverage(plan, &runs).full.into_iter().map(|cell| cell.identity).collect())
 }
 
@@ -129,7 +131,7 @@ fn run_until(
     // A cell whose runs fail, or tell no training time, gets no further.
     let mut before: HashMap<Identity, usize> = HashMap::new();
     loop {
-        let Material { runs, .. } = Material::read(session.folder())?;
+        let Material { runs, .. } = Material::of(&session.reader()?, session.folder())?;
         let mut next: HashMap<Identity, u32> = HashMap::new();
         for cell in &matrix.cells {
             let repeats = repeats_of(&runs, &cell.identity);
@@ -181,7 +183,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Drives the session until nothing is left to do; `None` if it was interrupted, once all runs have ended.
+/// Drives the session until nothing is left to do; `None` if it was interrupted or stdout was closed, once all runs have ended.
 fn drive(
     session: &mut Session,
     format: Option<Format>,
@@ -190,14 +192,18 @@ fn drive(
     let mut outcomes = Outcomes::default();
     let bar = bar();
     let mut cancelled = false;
+    let mut unwritten = None;
     while !session.is_idle() {
         for notice in session.advance(TICK)? {
             outcomes.count(&notice);
-            show(&notice, session, &bar, format)?;
+            let format = format.filter(|_| unwritten.is_none());
+            unwritten = show(&notice, session, &bar, format).err().or(unwritten);
         }
         draw(&bar, session);
-        if interrupted.load(Ordering::Relaxed) && !cancelled {
-            bar.suspend(|| say("interrupted: stopping all runs"));
+        if (interrupted.load(Ordering::Relaxed) || unwritten.is_some()) && !cancelled {
+            let why =
+                unwritten.as_ref().map_or("interrupted".to_owned(), |error| format!("cannot write events: {error}"));
+            bar.suspend(|| say(format_args!("{why}: stopping all runs")));
             // Queued runs send no notice when they are cancelled.
             outcomes.unfinished += session.states().filter(|(_, state)| *state == RunState::Queued).count();
             session.cancel_all()?;
@@ -208,6 +214,10 @@ fn drive(
     bar.finish_and_clear();
     if cancelled {
         say(format_args!("{} finished, {} did not", outcomes.finished, outcomes.unfinished));
+    }
+    // Whoever closes the pipe interrupts; runs that ended anyway are kept.
+    if let Some(error) = unwritten {
+        return if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(None) } else { Err(error.into()) };
     }
     Ok((!cancelled).then_some(outcomes))
 }
@@ -258,7 +268,8 @@ fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Fo
         Notice::Event(line) if format == Some(Format::Json) => print(&serde_json::to_string(line)?)?,
         Notice::Event(_) | Notice::Sample { .. } => {}
         Notice::Importing { name, fraction } => {
-            bar.set_message(format!("importing the report of {name}: {:.0} %", fraction * 100.0));
+            let message = format!("importing the report of {name}: {:.0} %", fraction * 100.0);
+            bar.set_message(foreign::message(&message).into_owned());
         }
         Notice::Trace { name, outcome } => match outcome {
             Some(TraceOutcome::Imported(trace)) => {
@@ -314,7 +325,7 @@ fn draw(bar: &ProgressBar, session: &Session) {
         format!("{run} step {}/{}{loss}  ", at.step, at.steps)
     });
     let message = format!("{}ETA {}", running.collect::<String>(), duration_text(progress.remaining_s(now_s)));
-    bar.set_message(message);
+    bar.set_message(foreign::message(&message).into_owned());
 }
 
 #[cfg(test)]

@@ -38,6 +38,9 @@ pub(super) enum Command {
         /// The archive to write; it must end in .zip and not exist yet.
         #[arg(long, value_name = "FILE.zip")]
         out: PathBuf,
+        /// Leave out the machine's name, paths, and files that may hold them: output of programs, weights, reports.
+        #[arg(long)]
+        anonymous: bool,
     },
     /// Import a session from an archive after verifying all checksums.
     Import {
@@ -53,9 +56,10 @@ pub(super) fn run(command: Command) -> Outcome {
     match command {
         Command::Show { session, format } => show(&session_folder(&session)?, format),
         Command::Rebuild { session } => rebuild(&session_folder(&session)?),
-        Command::Export { session, out } => {
+        Command::Export { session, out, anonymous } => {
             let session = session_folder(&session)?;
-            let work = |progress: ArchiveProgress<'_>| store::export_session(&session, &out, progress);
+            let export = if anonymous { store::export_anonymous } else { store::export_session };
+            let work = |progress: ArchiveProgress<'_>| export(&session, &out, progress);
             let done = |left_out| format!("{} holds {}{left_out}", out.display(), session.display());
             transfer("exporting", work, done)
         }
@@ -98,7 +102,7 @@ struct ShownFact {
 }
 
 fn show(folder: &Path, format: Format) -> Outcome {
-    let reader = Reader::open(folder)?;
+    let reader = super::material::open(folder)?;
     let runs = reader.headings()?;
     let started: Vec<_> = runs.iter().filter(|run| run.started_time_s.is_some()).collect();
     let mut environment: Vec<ShownFact> = Vec::new();
@@ -158,10 +162,11 @@ impl Shown {
 fn rebuild(session: &Path) -> Outcome {
     let report = store::rebuild(session, &mut |_, _| {})?;
     say(format_args!("{} runs, {} events, {} samples", report.runs, report.events, report.samples));
-    for damage in &report.damaged {
+    let damage = Reader::open(session)?.damage()?;
+    for damage in &damage {
         say(format_args!("excluded: {damage}"));
     }
-    Ok(if report.damaged.is_empty() { OK } else { SOME_RUN_FAILED })
+    Ok(if damage.is_empty() { OK } else { SOME_RUN_FAILED })
 }
 
 /// The session folder named after an archive, in the default folder.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// There is no home directory.
-    #[error("no folder for data sets: this user has no home directory; set MULTICARD_DATA to a folder")]
-    NoDataFolder,
+    #[error("no folder for data sets: {0}, or MULTICARD_DATA to a folder")]
+    NoDataFolder(String),
     /// A file of the set is missing.
     #[error("{}/{file}[.gz] is missing; {remedy}", folder.display())]
     Absent {

@@ -1,17 +1,20 @@
 //! Folders of image files, one sub-folder per class as in torchvision's ImageFolder: listing and decoding.
 
 use std::fs;
-use std::io::Cursor;
+use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
 use image::{ImageReader, Limits};
 
 use super::DatasetError;
+use crate::foreign;
 
 /// Number of classes of the model.
 const MOST_CLASSES: usize = 10;
 /// Greatest width and height that are decoded, in pixels.
 const LARGEST_SIDE: u32 = 16_384;
+/// Longest file that is decoded: more than the pixels of most cameras take without compression.
+const MOST_BYTES: u64 = 512 << 20;
 
 /// The files of one part of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,12 +128,20 @@ fn is_image(path: &Path) -> bool {
     ["png", "jpg", "jpeg"].iter().any(|known| end.eq_ignore_ascii_case(known))
 }
 
+/// Reads the bytes of an image's file.
+///
+/// # Errors
+/// It cannot be read, is not a regular file or is too long for an image.
+pub fn read_image(path: &Path) -> io::Result<Vec<u8>> {
+    foreign::read(path, MOST_BYTES)
+}
+
 /// Reads and decodes a file.
 ///
 /// # Errors
-/// [`DatasetError::Read`] if it cannot be read, [`DatasetError::Corrupt`] if it is not a valid PNG or JPEG.
+/// [`DatasetError::Read`] if it cannot be read or is not a regular file, [`DatasetError::Corrupt`] if it is not a valid PNG or JPEG.
 pub fn decode(path: &Path) -> Result<Picture, DatasetError> {
-    let bytes = fs::read(path).map_err(DatasetError::read(path))?;
+    let bytes = read_image(path).map_err(DatasetError::read(path))?;
     let corrupt = |reason: String| DatasetError::Corrupt { path: path.to_owned(), reason };
     let mut reader = ImageReader::new(Cursor::new(&bytes));
     let mut limits = Limits::default();
@@ -199,6 +210,23 @@ mod tests {
         assert!(matches!(&error, DatasetError::Corrupt { path: found, .. } if *found == path), "{error}");
         let error = decode(&folder.path().join("absent.png")).unwrap_err();
         assert!(matches!(error, DatasetError::Read { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_or_an_endless_device_among_images_is_refused_at_once_and_links_to_images_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert!(std::process::Command::new("mkfifo").arg(at("pipe.png")).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", at("zeros.png")).unwrap();
+        for name in ["pipe.png", "zeros.png"] {
+            let error = decode(&at(name)).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("not a regular file"), "{error}");
+        }
+        fs::File::create(at("long.png")).unwrap().set_len(1 << 40).unwrap();
+        assert!(decode(&at("long.png")).unwrap_err().to_string().contains("longer than"));
+        image::RgbImage::new(2, 1).save(at("real.png")).unwrap();
+        std::os::unix::fs::symlink(at("real.png"), at("link.png")).unwrap();
+        assert_eq!(decode(&at("link.png")).unwrap().columns, 2);
     }
 
     #[test]

@@ -4,9 +4,8 @@ use std::env;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use etcetera::BaseStrategy;
-
 use super::{DatasetError, ImageSet, idx, make};
+use crate::foreign;
 use crate::plan::Data;
 use crate::plan::image::DataSet;
 
@@ -19,8 +18,8 @@ pub fn data_folder(data: &Data) -> Result<PathBuf, DatasetError> {
     let root = match env::var_os("MULTICARD_DATA") {
         Some(root) if !root.is_empty() => PathBuf::from(root),
         _ => {
-            let base = etcetera::choose_base_strategy().map_err(|_| DatasetError::NoDataFolder)?;
-            base.data_dir().join("multicard").join("data")
+            let base = foreign::data_folder().map_err(DatasetError::NoDataFolder)?;
+            base.join("multicard").join("data")
         }
     };
     Ok(root.join(&*data.set))

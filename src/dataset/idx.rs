@@ -1,12 +1,12 @@
 //! IDX files, MNIST's format: big-endian headers, then bytes; plain or gzipped (yann.lecun.com/exdb/mnist).
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
 use super::{DatasetError, ImageSet, Images};
+use crate::foreign;
 
 /// File names of images and labels, for the training and the test part.
 pub(super) const NAMES: [[&str; 2]; 2] =
@@ -66,7 +66,7 @@ fn open<const N: usize>(
     what: &'static str,
     magic: u32,
 ) -> Result<([u32; N], Box<dyn Read>), DatasetError> {
-    let file = File::open(path).map_err(DatasetError::read(path))?;
+    let file = foreign::open(path).map_err(DatasetError::read(path))?;
     let mut reader: Box<dyn Read> = match path.extension() {
         Some(extension) if extension == "gz" => Box::new(MultiGzDecoder::new(io::BufReader::new(file))),
         _ => Box::new(file),

@@ -3,12 +3,15 @@
 use super::study::is_verdict;
 use super::{CellValue, Table};
 use crate::analysis::Level;
+use crate::foreign;
+use crate::plan::number_text;
 
 /// Text as a field of a CSV file. A spreadsheet would compute a text that begins with `=`, `+`, `-` or `@`: an apostrophe before it
 /// keeps it text.
 pub fn csv_text(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    quote(&if is_formula { format!("'{text}") } else { text.to_owned() })
+    let text = foreign::printable(text);
+    quote(&if is_formula { format!("'{text}") } else { text.into_owned() })
 }
 
 fn csv_level(level: &Level) -> String {
@@ -52,13 +55,13 @@ pub(super) fn render(table: &Table) -> String {
                 CellValue::Count(count) => fields.push(count.to_string()),
                 CellValue::Text(text) => fields.push(csv_text(text)),
                 CellValue::Verdict(judged) => {
-                    let number = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
+                    let number = |number: Option<f64>| number.map_or(String::new(), number_text);
                     fields.push(judged.verdict.name().to_owned());
                     fields.extend([judged.p, judged.p_holm, judged.detectable, Some(judged.equal_within)].map(number));
                 }
                 CellValue::Measure(value) => {
-                    let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
-                    fields.push(value.median.to_string());
+                    let end = |end: Option<f64>| end.map_or(String::new(), number_text);
+                    fields.push(number_text(value.median));
                     fields.push(end(value.interval.map(|interval| interval.low)));
                     fields.push(end(value.interval.map(|interval| interval.high)));
                     fields.push(value.n.to_string());
@@ -93,6 +96,11 @@ fn quote(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::csv_text;
+
+    #[test]
+    fn escapes_of_terminals_are_written_out() {
+        assert_eq!(csv_text("\u{1b}[31mred\u{202e}"), "\\u001b[31mred\\u202e");
+    }
 
     #[test]
     fn text_that_a_spreadsheet_would_compute_stays_text() {

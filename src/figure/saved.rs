@@ -2,7 +2,7 @@
 
 use super::built_in::{preset, presets};
 use super::study::Study;
-use crate::plan::{Filter, Plan, PlanError, Problem, StudyEntry, StudyTable, suggestion};
+use crate::plan::{Filter, NAME_RULE, Plan, PlanError, Problem, StudyEntry, StudyTable, is_name, suggestion};
 
 /// A study that a session keeps.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +40,8 @@ pub fn find_study(saved: &[SavedStudy], name: &str) -> Result<Study, String> {
 
 /// Why a study cannot be saved under a name.
 pub fn refused_name(name: &str) -> Option<String> {
-    let refused = if name.trim().is_empty() || name.chars().any(char::is_control) {
-        "a name has letters, and no line breaks or control characters".to_owned()
+    let refused = if !is_name(name) {
+        NAME_RULE.to_owned()
     } else if presets().iter().any(|study| study.name == name) {
         format!("{name:?} is built in: give another name")
     } else {

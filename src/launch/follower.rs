@@ -1,6 +1,6 @@
 //! Follower of one run: reads its logs, watches its processes and limits, and reports [`Update`]s.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 
+use crate::foreign;
 use crate::plan::RunState;
 use crate::processes;
 use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, read_event_line};
@@ -213,6 +214,8 @@ impl Follower {
                 ending.reason = format!("{}; {left} cannot be killed and may still hold GPUs", ending.reason);
             }
         }
+        let lost = self.logs.iter().filter(|(rank, log)| rank.is_some() && !log.is_kept()).map(|(_, log)| log.name());
+        self.facts.lost_logs = lost.collect();
         let stderr = last_lines(&self.job.folder.join(STDERR_FILE));
         let (state, reason) = self.facts.outcome(leader, &stderr);
         self.state = state;
@@ -478,7 +481,7 @@ fn other_version(line: &str, expected: u32) -> Option<u64> {
 /// The last non-empty lines of a file, at most five.
 fn last_lines(path: &Path) -> String {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|mut file| {
+    let read = foreign::open_ours(path).and_then(|mut file| {
         let start = file.metadata()?.len().saturating_sub(4096);
         file.seek(SeekFrom::Start(start))?;
         file.take(4096).read_to_end(&mut bytes)

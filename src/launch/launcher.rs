@@ -12,6 +12,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use crate::foreign;
 use crate::protocol::{GROUP_LOG, Job};
 
 use super::follower::{Control, Follower, LauncherOptions, STDERR_FILE, STDOUT_FILE, Update};
@@ -237,7 +238,11 @@ impl Drop for Launcher {
 fn spawn(mut command: Command, job: &Job) -> Result<Child, LaunchError> {
     let file = |name: &str| {
         let path = job.folder.join(name);
-        File::create(&path).map_err(|source| LaunchError::Folder { path, source })
+        // The supervisor reads it back and cuts it where it grows without end.
+        let mut options = File::options();
+        let options = options.read(true).append(true).create(true);
+        let opened = foreign::open_ours_with(&path, options).and_then(|file| file.set_len(0).map(|()| file));
+        opened.map_err(|source| LaunchError::Folder { path, source })
     };
     command.process_group(0);
     command.stdin(Stdio::null()).stdout(file(STDOUT_FILE)?).stderr(file(STDERR_FILE)?);
@@ -257,6 +262,9 @@ fn prepare_folder(job: &Job) -> Result<PathBuf, LaunchError> {
     };
     let folder = std::path::absolute(&job.folder).map_err(failed(&job.folder))?;
     fs::create_dir_all(&folder).map_err(failed(&folder))?;
+    if fs::symlink_metadata(&folder).map_err(failed(&folder))?.is_symlink() {
+        return Err(failed(&folder)(io::Error::other("it is a link, which is not followed")));
+    }
     for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
         let entry = entry.map_err(failed(&folder))?;
         let name = entry.file_name();
@@ -269,7 +277,8 @@ fn prepare_folder(job: &Job) -> Result<PathBuf, LaunchError> {
     let unfinished = path.with_extension("json.tmp");
     let text = serde_json::to_vec_pretty(job).map_err(|error| failed(&path)(error.into()))?;
     // Written to another name and renamed, so that nobody reads a partial job.
-    let write = File::create(&unfinished).and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
+    let file = foreign::open_ours_with(&unfinished, File::options().write(true).create(true).truncate(true));
+    let write = file.and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
     write.and_then(|()| fs::rename(&unfinished, &path)).map_err(failed(&path))?;
     Ok(path)
 }

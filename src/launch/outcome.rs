@@ -58,6 +58,8 @@ pub(super) struct Facts {
     pub noise: u64,
     pub first_noise: Option<String>,
     pub ending: Option<Ending>,
+    /// Names of ranks' logs that were deleted, replaced or cut off.
+    pub lost_logs: Vec<String>,
     /// Whether a profiler leads the group, so that its exit says nothing about the ranks.
     pub profiled: bool,
 }
@@ -68,7 +70,15 @@ impl Facts {
         let ended_well = (self.profiled || leader.is_none_or(Exit::is_success))
             && self.ranks.iter().filter_map(|rank| rank.death.as_ref()).all(|death| death.exit.is_success());
         if ended_well && self.ranks.iter().all(|rank| rank.finished) {
-            return (RunState::Finished, None);
+            if self.lost_logs.is_empty() {
+                return (RunState::Finished, None);
+            }
+            // What it measured is in no log any more.
+            let lost = self.lost_logs.join(", ");
+            return (
+                RunState::Failed,
+                Some(format!("{lost} was deleted, replaced or cut off while it ran: run it again")),
+            );
         }
         if let Some(ending) = &self.ending {
             let killed = if ending.killed { "; it did not end on request and was killed" } else { "" };
@@ -212,6 +222,8 @@ mod tests {
         assert_eq!(both.outcome(Some(Exit::Code(0)), "noise of a library").0, RunState::Finished);
         assert_eq!(both.outcome(None, "").0, RunState::Finished);
         assert_eq!(both.outcome(Some(Exit::Code(1)), "").0, RunState::Failed);
+        let lost = Facts { lost_logs: vec!["rank-1.jsonl".to_owned()], ..facts(vec![finished(), finished()]) };
+        assert!(reason(&lost, Some(Exit::Code(0))).contains("rank-1.jsonl was deleted"));
         let one = facts(vec![finished(), RankFacts::default()]);
         assert!(reason(&one, Some(Exit::Code(0))).contains("rank 1 never reported"));
         let crashed_at_exit =

@@ -238,6 +238,40 @@ mod tests {
     }
 
     #[test]
+    fn another_user_can_neither_see_nor_change_what_ranks_tell_each_other() {
+        use std::os::unix::process::CommandExt;
+        use std::process::Command;
+        let parent = tempfile::tempdir().unwrap();
+        set_mode(parent.path(), 0o755);
+        let folder = MeetingFolder::new_in(parent.path()).unwrap();
+        fs::write(folder.path().join("store"), "addresses").unwrap();
+        let as_user = |uid: u32, script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).env("F", folder.path()).current_dir("/").uid(uid).gid(uid);
+            command.output()
+        };
+        // 4711 is any other user; the parent itself is open to all.
+        if !as_user(4711, "ls \"$F/..\"").is_ok_and(|listed| listed.status.success()) {
+            println!("skipped: only root can become another user");
+            return;
+        }
+        for attempt in [
+            "ls \"$F\"",
+            "cat \"$F/store\"",
+            "echo mine > \"$F/store\"",
+            "touch \"$F/rank-1\"",
+            "mv \"$F\" \"$F-2\"",
+            "rmdir \"$F\"",
+            "chmod 777 \"$F\"",
+        ] {
+            let tried = as_user(4711, attempt).unwrap();
+            assert!(!tried.status.success(), "{attempt}: {}", String::from_utf8_lossy(&tried.stdout));
+        }
+        assert_eq!(fs::read_to_string(folder.path().join("store")).unwrap(), "addresses");
+        assert!(lock(folder.path()).is_none(), "it is still its supervisor's");
+    }
+
+    #[test]
     fn a_folder_of_another_user_is_refused_by_name() {
         let parent = tempfile::tempdir().unwrap();
         let theirs = parent.path().join("theirs");

@@ -4,8 +4,10 @@
 //! does not know what its ranks do: `PROGRAM…` is any command line. The job's `group.jsonl` records the exit of each process.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,6 +22,7 @@ use rustix::thread::CpuSet;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
+use crate::foreign;
 use crate::processes;
 use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
 
@@ -37,6 +40,13 @@ pub const RANK_WORD: &str = "{rank}";
 /// Time between the request to end and the kill of ranks.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Longest job: one of many ranks takes some kilobytes.
+const MOST_JOB_BYTES: u64 = 16 << 20;
+
+/// Longest output of a run's processes, and what is kept of its start and of its end when it is cut.
+const MOST_OUTPUT_BYTES: u64 = 64 << 20;
+const KEPT_OUTPUT_BYTES: usize = 1 << 20;
+
 /// Interval between checks of the ranks: long enough not to disturb their measurements.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -50,7 +60,7 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
     keep_files_from_others();
     let job = read(job_path)?;
     let log = job.folder.join(GROUP_LOG);
-    let log = OpenOptions::new().create(true).append(true).open(&log);
+    let log = foreign::open_ours_with(&log, OpenOptions::new().create(true).append(true));
     let log = log.map_err(|error| format!("cannot write {GROUP_LOG} in {}: {error}", job.folder.display()))?;
     let signal = Arc::new(AtomicUsize::new(0));
     for number in [SIGTERM, SIGINT] {
@@ -112,7 +122,7 @@ pub fn become_rank(supervisor: u32, program: &[OsString]) -> String {
 
 fn read(path: &Path) -> Result<Job, String> {
     let shown = path.display();
-    let text = fs::read(path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
+    let text = foreign::read(path, MOST_JOB_BYTES).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
     if job.version != PROTOCOL_VERSION {
         return Err(format!(
@@ -164,6 +174,26 @@ fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
     let child = command.spawn();
     rustix::thread::sched_setaffinity(None, &own)?;
     child
+}
+
+/// Cuts the middle out of an output file that has grown beyond its limit: the first and the last words tell most. What is written
+/// in that moment may be lost.
+fn shorten(output: impl AsFd) {
+    let cut = || -> io::Result<()> {
+        let mut file = File::from(output.as_fd().try_clone_to_owned()?);
+        let about = file.metadata()?;
+        if !about.is_file() || about.len() <= MOST_OUTPUT_BYTES {
+            return Ok(());
+        }
+        let mut last = vec![0; KEPT_OUTPUT_BYTES];
+        file.read_exact_at(&mut last, about.len() - KEPT_OUTPUT_BYTES as u64)?;
+        file.set_len(KEPT_OUTPUT_BYTES as u64)?;
+        let left_out = about.len() - 2 * KEPT_OUTPUT_BYTES as u64;
+        write!(file, "\n[multicard left out {left_out} bytes of output here]\n")?;
+        file.write_all(&last)
+    };
+    // An output that is none of the launcher's files stays as it is.
+    let _ = cut();
 }
 
 struct Rank {
@@ -223,6 +253,8 @@ impl Group {
             if self.ending_since.is_some_and(|told| told.elapsed() > GRACE) {
                 self.signal(Signal::KILL);
             }
+            shorten(io::stdout());
+            shorten(io::stderr());
             thread::sleep(POLL);
         }
         self.well

@@ -1,78 +1,115 @@
 //! Reader of complete lines appended to a file that may not exist yet.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Maximum length of a line; longer ones are not log lines and are split.
-const LINE_LIMIT: usize = 1 << 20;
+use crate::foreign::{self, Line, Lines};
 
 /// Bytes per read.
-const CHUNK: usize = 1 << 16;
+const CHUNK: u64 = 1 << 16;
 
 /// Reader of a growing file.
 pub(super) struct Tail {
     path: PathBuf,
-    file: Option<File>,
-    partial: Vec<u8>,
-    line: u64,
+    lines: Option<Lines<Counted>>,
 }
 
 impl Tail {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, file: None, partial: Vec::new(), line: 0 }
+        Self { path, lines: None }
     }
 
     /// The file's name and the number of the last line returned, such as `rank-0.jsonl:12`.
     pub(super) fn place(&self) -> String {
-        let name = self.path.file_name().unwrap_or(self.path.as_os_str());
-        format!("{}:{}", name.to_string_lossy(), self.line)
+        let number = self.lines.as_ref().map_or(0, Lines::number);
+        format!("{}:{number}", self.name())
     }
 
-    /// Reads once and passes each complete line to `take`, with its position; returns whether anything was read.
+    /// The file's name.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// Reads about a chunk and passes each complete line to `take`, with its position; returns whether anything was read. A line
+    /// that is longer than any log's is passed without its text.
     pub(super) fn read(&mut self, mut take: impl FnMut(String, &str)) -> io::Result<bool> {
-        if self.file.is_none() {
-            match File::open(&self.path) {
-                Ok(file) => self.file = Some(file),
+        if self.lines.is_none() {
+            match foreign::open_ours(&self.path) {
+                Ok(file) => self.lines = Some(Lines::new(Counted { file: BufReader::new(file), bytes: 0 })),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        let Some(file) = &mut self.file else { return Ok(false) };
-        let mut chunk = [0; CHUNK];
-        let count = match file.read(&mut chunk) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            Err(error) => return Err(error),
-        };
-        let mut rest = &chunk[..count];
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            self.partial.extend_from_slice(&rest[..end]);
-            rest = &rest[end + 1..];
-            self.hand_out(&mut take);
+        let name = self.name();
+        let Some(lines) = &mut self.lines else { return Ok(false) };
+        let before = lines.reader().bytes;
+        while lines.reader().bytes - before < CHUNK {
+            let number = lines.number() + 1;
+            let Some(line) = lines.read()? else { break };
+            hand_out(&name, number, &line, &mut take);
         }
-        self.partial.extend_from_slice(rest);
-        if self.partial.len() > LINE_LIMIT {
-            self.hand_out(&mut take);
-        }
-        Ok(count > 0)
+        Ok(lines.reader().bytes > before)
     }
 
     /// Passes the rest after the last line break to `take`, once nothing more will come.
     pub(super) fn finish(&mut self, mut take: impl FnMut(String, &str)) {
-        if !self.partial.is_empty() {
-            self.hand_out(&mut take);
+        let name = self.name();
+        let Some(lines) = &mut self.lines else { return };
+        let number = lines.number() + 1;
+        if let Some(line) = lines.rest() {
+            hand_out(&name, number, &line, &mut take);
         }
     }
 
-    fn hand_out(&mut self, take: &mut impl FnMut(String, &str)) {
-        self.line += 1;
-        let place = self.place();
-        let line = String::from_utf8_lossy(&self.partial);
-        if !line.trim().is_empty() {
-            take(place, line.trim());
+    /// Whether the file still has its name and everything that was read.
+    pub(super) fn is_kept(&self) -> bool {
+        let Some(lines) = &self.lines else { return true };
+        let Counted { file, bytes } = lines.reader();
+        let there = fs::symlink_metadata(&self.path);
+        let ours = file.get_ref().metadata();
+        ours.is_ok_and(|ours| {
+            there.is_ok_and(|there| (there.ino(), there.dev()) == (ours.ino(), ours.dev()) && there.len() >= *bytes)
+        })
+    }
+}
+
+fn hand_out(name: &str, number: u64, line: &Line<'_>, take: &mut impl FnMut(String, &str)) {
+    let place = format!("{name}:{number}");
+    match line {
+        Line::Whole(line) => {
+            let line = String::from_utf8_lossy(line);
+            if !line.trim().is_empty() {
+                take(place, line.trim());
+            }
         }
-        self.partial.clear();
+        Line::TooLong => take(place, "a line that is longer than any log's"),
+    }
+}
+
+/// A file whose bytes are counted as they are read.
+struct Counted {
+    file: BufReader<File>,
+    bytes: u64,
+}
+
+impl Read for Counted {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(to)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.file.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.bytes += count as u64;
+        self.file.consume(count);
     }
 }
 
@@ -107,11 +144,29 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_handed_out_in_pieces() {
+    fn an_endless_line_is_named_without_its_text_and_the_next_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        std::fs::write(&path, vec![b'x'; 3 * LINE_LIMIT]).unwrap();
-        let pieces = lines(&mut Tail::new(path));
-        assert!(pieces.len() >= 2 && pieces.iter().all(|(_, line)| line.len() <= LINE_LIMIT + CHUNK));
+        let line = vec![b'x'; foreign::MOST_LINE_BYTES + 1];
+        fs::write(&path, [line.as_slice(), b"\nnext\n"].concat()).unwrap();
+        let found = lines(&mut Tail::new(path));
+        let places: Vec<_> = found.iter().map(|(place, line)| (place.as_str(), line.as_str())).collect();
+        assert_eq!(places, [("log:1", "a line that is longer than any log's"), ("log:2", "next")]);
+    }
+
+    #[test]
+    fn a_log_that_was_deleted_replaced_or_cut_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut tail = Tail::new(path.clone());
+        assert!(tail.is_kept());
+        fs::write(&path, "one\ntwo\n").unwrap();
+        assert!(lines(&mut tail).len() == 2 && tail.is_kept());
+        File::options().write(true).open(&path).unwrap().set_len(4).unwrap();
+        assert!(!tail.is_kept());
+        fs::remove_file(&path).unwrap();
+        assert!(!tail.is_kept());
+        fs::write(&path, "one\ntwo\n").unwrap();
+        assert!(!tail.is_kept());
     }
 }

@@ -149,10 +149,17 @@ impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(value) => value.fmt(f),
-            Self::Number(value) => value.fmt(f),
+            Self::Number(value) => f.pad(&number_text(*value)),
             Self::Text(name) => name.fmt(f),
         }
     }
+}
+
+/// A number with all its digits: plain, or as `5e-324` where plain digits would be hundreds of zeros.
+pub fn number_text(value: f64) -> String {
+    const LONGEST: usize = 40;
+    let plain = value.to_string();
+    if plain.len() > LONGEST { format!("{value:e}") } else { plain }
 }
 
 // Numbers sort before names, and by value, so that 1, 2, 4 GPUs stand in that order on every axis.
@@ -262,6 +269,12 @@ impl<'de> Deserialize<'de> for Levels {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_hundreds_of_zeros_are_written_as_powers_and_all_others_as_ever() {
+        let shown = [5e-324, 1e308, 1e-7, 0.5, 1e21].map(|number| Level::Number(number).to_string());
+        assert_eq!(shown, ["5e-324", "1e308", "0.0000001", "0.5", "1000000000000000000000"]);
+    }
 
     #[test]
     fn factors_and_levels_of_another_version_are_read_and_written_as_they_are() {

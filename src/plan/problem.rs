@@ -5,10 +5,24 @@ use std::ops::Range;
 
 use thiserror::Error;
 
+use crate::foreign;
+
 /// Problems beyond these are counted, not shown.
 const SHOWN: usize = 20;
 /// Longer names are cut in messages, and no name is near to them.
 const LONGEST_NAME: usize = 64;
+
+/// Longest name of a plan or a study, in characters.
+const LONGEST_OWN_NAME: usize = 200;
+/// What [`is_name`] asks for.
+pub const NAME_RULE: &str =
+    "a name has letters, at most 200, and no line breaks, control characters or marks of direction";
+
+/// Whether a text can be the name of a plan or a study.
+pub fn is_name(name: &str) -> bool {
+    let misleads = |letter: char| letter.is_control() || foreign::misleads(letter);
+    !name.trim().is_empty() && !name.contains(misleads) && name.chars().nth(LONGEST_OWN_NAME).is_none()
+}
 
 /// Why a plan cannot be used.
 #[derive(Debug, Error)]

@@ -10,7 +10,7 @@ use super::checked_table::{Table, integer, kind, real, shortened};
 use super::data::{Data, DataSetRule};
 use super::file::PLAN_VERSION;
 use super::filter::{Filter, Known};
-use super::problem::{PlanError, Problems, quoted, suggestion};
+use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
 use super::workload::{command, workloads};
 use super::{
     Block, Capture, Constraint, Domain, Factor, Key, Level, Limits, Mode, Order, Plan, Tracing, WorkloadSpec, study,
@@ -236,14 +236,14 @@ fn workload(table: &Table, known: &[&Arc<WorkloadSpec>], problems: &mut Problems
 fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {
     match top.text("name", problems) {
         Some((span, name)) => {
-            if name.trim().is_empty() || name.chars().any(char::is_control) {
-                problems.add(&span, "name", "a name has letters, and no line breaks or control characters");
+            if !is_name(name) {
+                problems.add(&span, "name", NAME_RULE);
             }
             name.to_owned()
         }
         None => {
             let stem = Path::new(origin).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-            stem.filter(|stem| !stem.chars().any(char::is_control)).unwrap_or_else(|| "untitled".to_owned())
+            stem.filter(|stem| is_name(stem)).unwrap_or_else(|| "untitled".to_owned())
         }
     }
 }

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::checked_table::{Table, integer, real};
-use super::problem::{Problems, quoted};
+use super::problem::{NAME_RULE, Problems, is_name, quoted};
 
 /// A `[[study]]` of a plan file.
 #[derive(Clone, Debug)]
@@ -56,12 +56,8 @@ pub(super) fn studies(top: &Table, problems: &mut Problems) -> Vec<StudyTable> {
             }
             continue;
         };
-        if name.trim().is_empty() || name.chars().any(char::is_control) {
-            problems.add(
-                &name_span,
-                table.path("name"),
-                "a name has letters, and no line breaks or control characters",
-            );
+        if !is_name(name) {
+            problems.add(&name_span, table.path("name"), NAME_RULE);
         } else if studies.iter().any(|known| known.name == name) {
             problems.add(&name_span, table.path("name"), format!("{} names two studies", quoted(name)));
         }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::event::number_or_null;
+use super::possible::{check_duration, check_moment};
 use super::{Event, EventLine};
 use crate::plan::Key;
 
@@ -13,26 +14,34 @@ pub const MAX_KEY_BYTES: usize = 100;
 /// Parses one line of a rank's log, given without its line break. A line of protocol 1 may hold several events.
 ///
 /// # Errors
-/// The line is not JSON, names an unknown event, lacks a field, or its reading's key is empty or longer than
+/// The line is not JSON, names an unknown event, lacks a field, holds an impossible value, or its reading's key is empty or longer than
 /// [`MAX_KEY_BYTES`].
 pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
     if let Ok(step) = serde_json::from_slice::<StepLine>(line) {
-        return Ok(vec![step.into()]);
+        return checked(step.into()).map(|line| vec![line]);
     }
     if let Ok(reading) = serde_json::from_slice::<ReadingLine>(line) {
         return checked(reading.into()).map(|line| vec![line]);
     }
     if is_protocol_1(line) {
         return serde_json::from_slice::<Protocol1Line>(line)
-            .map(Protocol1Line::adapt)
-            .map_err(|error| error.to_string());
+            .map_err(|error| error.to_string())
+            .and_then(|line| line.adapt().into_iter().map(checked).collect());
     }
     let line: EventLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     checked(line).map(|line| vec![line])
 }
 
+/// Refuses what a line cannot say: impossible values, keys without a name.
 fn checked(line: EventLine) -> Result<EventLine, String> {
+    check_moment(line.time_s)?;
     match &line.event {
+        Event::Step { duration_s, load_wait_s, .. } => {
+            check_duration("duration_s", *duration_s)?;
+            check_duration("load_wait_s", *load_wait_s)?;
+            Ok(line)
+        }
+        Event::Finished { duration_s } => check_duration("duration_s", *duration_s).map(|()| line),
         Event::Reading { key, .. } if key.is_empty() || key.len() > MAX_KEY_BYTES => {
             Err(format!("the key of a reading has {} bytes, it must have 1 to {MAX_KEY_BYTES}", key.len()))
         }
@@ -342,6 +351,27 @@ mod tests {
             assert!(error.contains(said), "{event}: {error}");
         }
         assert!(read_event_line(b"").is_err() && read_event_line(b"[]").is_err());
+    }
+
+    #[test]
+    fn a_line_with_an_impossible_value_is_refused_by_name_and_number() {
+        let step = |duration_s: &str, wait_s: &str| {
+            format!(
+                r#""event":"step","epoch":1,"step":2,"steps":9,"duration_s":{duration_s},"load_wait_s":{wait_s},"loss":1,"units":64,"warm_up":false"#
+            )
+        };
+        assert!(read(&step("0", "0")).is_ok());
+        for (event, said) in [
+            (step("-0.5", "0"), "duration_s = -5e-1 cannot be"),
+            (step("1e308", "0"), "duration_s = 1e308 cannot be"),
+            (step("1", "-1e-9"), "load_wait_s = -1e-9 cannot be"),
+            (r#""event":"finished","duration_s":1e12"#.to_owned(), "duration_s = 1e12 cannot be"),
+        ] {
+            let error = read(&event).unwrap_err();
+            assert!(error.contains(said), "{event}: {error}");
+        }
+        let late = br#"{"run":"r1","rank":0,"time_s":-3,"event":"reading","key":"a","value":1}"#;
+        assert!(read_event_line(late).unwrap_err().contains("time_s = -3e0 cannot be"));
     }
 
     #[test]

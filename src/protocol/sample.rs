@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::possible::{check_amount, check_duration, check_moment};
+
 /// Sample of one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuSample {
@@ -81,4 +83,38 @@ pub struct Sample {
     pub ranks: Vec<RankSample>,
     /// The run's GPUs.
     pub gpus: Vec<GpuSample>,
+}
+
+/// Parses one line of `samples.jsonl`, given without its line break.
+///
+/// # Errors
+/// The line is not a sample, or holds a value that no machine reports.
+pub fn read_sample_line(line: &[u8]) -> Result<Sample, String> {
+    let sample: Sample = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    check_moment(sample.time_s)?;
+    sample.hole_s.map_or(Ok(()), |hole_s| check_duration("hole_s", hole_s))?;
+    let host = &sample.host;
+    for (name, value) in [
+        ("cpus_busy", host.cpus_busy),
+        ("stolen_cpus", host.stolen_cpus),
+        ("disk_read_bytes_per_s", host.disk_read_bytes_per_s),
+        ("disk_write_bytes_per_s", host.disk_write_bytes_per_s),
+    ] {
+        check_amount(name, value)?;
+    }
+    sample.ranks.iter().try_for_each(|rank| check_amount("cpus_busy", rank.cpus_busy))?;
+    for gpu in &sample.gpus {
+        for (name, value) in [
+            ("busy", gpu.busy),
+            ("sm_activity", gpu.sm_activity),
+            ("tensor_activity", gpu.tensor_activity),
+            ("power_w", gpu.power_w),
+            ("energy_j", gpu.energy_j),
+            ("pcie_receive_bytes_per_s", gpu.pcie_receive_bytes_per_s),
+            ("pcie_send_bytes_per_s", gpu.pcie_send_bytes_per_s),
+        ] {
+            check_amount(name, value)?;
+        }
+    }
+    Ok(sample)
 }

@@ -5,12 +5,16 @@ use std::path::PathBuf;
 
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
+use crate::foreign;
 use crate::launch;
 use crate::plan::{
     Cell, Data, Identity, InvalidCell, Limits, Matrix, Node, Plan, Request, RunState, WorkloadSpec, expand, llm, order,
 };
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
 use crate::store::{Decision, held_cells};
+
+/// Longest job that is read.
+const MOST_JOB_BYTES: u64 = 16 << 20;
 
 /// Result of adding a plan.
 #[derive(Clone, Debug)]
@@ -280,7 +284,7 @@ impl Session {
         self.next_run = 1 + numbers.max().unwrap_or(0);
         for record in runs.iter().filter(|record| !record.state.is_final()) {
             let run = &record.run;
-            let job = std::fs::read(self.store.run_folder(run).join("job.json")).ok();
+            let job = foreign::read_ours(&self.store.run_folder(run).join("job.json"), MOST_JOB_BYTES).ok();
             let job = job.and_then(|bytes| serde_json::from_slice::<Job>(&bytes).ok());
             if let (Some(job), Some(launcher)) = (job, &self.launcher) {
                 // The session may have been opened by another path before.

@@ -7,6 +7,7 @@
 //! runs/<id>/…
 //! ```
 
+mod anonymous;
 mod error;
 mod export;
 mod import;
@@ -14,7 +15,7 @@ mod manifest;
 mod unpack;
 
 pub use error::ArchiveError;
-pub use export::{LeftOut, export_session};
+pub use export::{LeftOut, export_anonymous, export_session};
 pub use import::import_session;
 pub use unpack::verify_archive;
 

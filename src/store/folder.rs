@@ -4,16 +4,18 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::StoreError;
+use crate::foreign;
 use crate::plan::Node;
 
 /// Version of session folders written here, and the newest that can be read.
 const SESSION_VERSION: u32 = 1;
 const LOCK: &str = "session.lock";
+/// Longest `session.toml`: a machine is described in a few kilobytes.
+const MOST_SESSION_FILE_BYTES: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct SessionFile {
@@ -72,7 +74,7 @@ pub fn index_path(folder: &Path) -> PathBuf {
 }
 
 fn state_folder() -> Option<PathBuf> {
-    etcetera::choose_base_strategy().ok().and_then(|base| base.state_dir())
+    foreign::state_folder().ok()
 }
 
 /// Whether a folder exists and is not writable.
@@ -184,7 +186,7 @@ pub(super) fn lock_at_once(folder: &Path) -> Result<File, StoreError> {
     if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
         fs::create_dir_all(parent).map_err(StoreError::io("creating", parent))?;
     }
-    let open = File::options().create(true).truncate(false).write(true).open(&path);
+    let open = foreign::open_ours_with(&path, File::options().create(true).truncate(false).write(true));
     let file = open.map_err(StoreError::io("opening", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -196,8 +198,8 @@ pub(super) fn lock_at_once(folder: &Path) -> Result<File, StoreError> {
 /// The node that a session was created on. Rejects folders that are not sessions, and newer versions.
 pub(super) fn read_node(folder: &Path) -> Result<Node, StoreError> {
     let file = session_file(folder);
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
+    let text = match foreign::read_ours(&file, MOST_SESSION_FILE_BYTES) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Err(StoreError::NotASession { folder: folder.to_owned() });
         }

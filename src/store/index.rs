@@ -1,6 +1,6 @@
 //! Writer of the index: stores decisions, events and folds as rows. All writes are idempotent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, Result, params};
 use serde::Serialize;
@@ -14,6 +14,10 @@ use crate::protocol::{Event, EventLine, Phase};
 
 /// Maximum number of blocks of steps in memory.
 const OPEN_BLOCKS: usize = 64;
+
+/// The number of ranks of a row of `run`; see [`Index::world_size`].
+pub(super) const WORLD_SIZE: &str = "ifnull(json_array_length(run.placement, '$.ranks'),
+    (SELECT world_size FROM rank WHERE rank.run = run.run AND rank.rank = 0))";
 
 /// The only connection that writes.
 pub(super) struct Index {
@@ -134,9 +138,9 @@ impl Index {
                 let (units, warm_up) = (*units, *warm_up);
                 self.step(key, StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up })
             }
-            Event::Started { torch_version, device, .. } => self.execute(
-                "UPDATE rank SET device = ?2, torch_version = ?3 WHERE key = ?1",
-                params![key, json(device)?, torch_version],
+            Event::Started { torch_version, device, world_size, .. } => self.execute(
+                "UPDATE rank SET device = ?2, torch_version = ?3, world_size = ?4 WHERE key = ?1",
+                params![key, json(device)?, torch_version, world_size],
             ),
             Event::Model { .. } => Ok(()),
             Event::Reading { key: of, value, epoch, step } => self.execute(
@@ -184,6 +188,34 @@ impl Index {
     pub(super) fn logs(&self) -> Result<Vec<(String, u64)>> {
         let mut statement = self.connection.prepare_cached("SELECT path, bytes FROM log")?;
         statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?.collect()
+    }
+
+    /// Notes what a log lacks; see the table.
+    pub(super) fn damage(&self, path: &str, number: u64, run: Option<&str>, harms: bool, what: &str) -> Result<()> {
+        let number = number.cast_signed();
+        self.execute(
+            "INSERT OR REPLACE INTO damage VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![path, number, run, harms, what],
+        )
+    }
+
+    /// Removes what was noted of a log.
+    pub(super) fn forget_damage(&self, path: &str) -> Result<()> {
+        self.execute("DELETE FROM damage WHERE path = ?1", [path])
+    }
+
+    /// The runs that the journal has.
+    pub(super) fn runs(&self) -> Result<HashSet<String>> {
+        let mut statement = self.connection.prepare_cached("SELECT run FROM run")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    }
+
+    /// The number of a run's ranks, which count from 0: that of its placement, or the one that rank 0 said, as runs of version 0.1
+    /// have no placement; none where nobody said.
+    pub(super) fn world_size(&self, run: &str) -> Result<Option<u32>> {
+        let sql = format!("SELECT {WORLD_SIZE} FROM run WHERE run = ?1");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        statement.query_row([run], |row| row.get(0)).optional().map(Option::flatten)
     }
 
     /// Whether the journal has recorded the end of a run.

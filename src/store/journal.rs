@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Data, Key, Levels, Mode, RunState, image};
-use crate::protocol::{Environment, Placement, TraceOutcome};
+use crate::protocol::{Environment, Placement, TraceOutcome, check_duration, check_moment};
 
 /// Default workload, for old journals that name none.
 fn image() -> Key {
@@ -109,6 +109,16 @@ pub enum Decision {
         /// Its name.
         name: String,
     },
+}
+
+/// Parses one line of the journal, given without its line break.
+pub(super) fn read_journal_line(line: &[u8]) -> Result<JournalLine, String> {
+    let line: JournalLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    check_moment(line.time_s)?;
+    if let Decision::RunEnded { duration_s: Some(duration_s), .. } = &line.decision {
+        check_duration("duration_s", *duration_s)?;
+    }
+    Ok(line)
 }
 
 /// One line of the journal.

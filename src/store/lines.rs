@@ -1,11 +1,15 @@
 //! Line-based logs: lines are appended whole or not at all, and read up to the last whole line.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::foreign;
 
 /// Writer of a log that nobody else writes. A line that cannot be written whole leaves nothing behind.
 pub(super) struct Appender {
+    path: PathBuf,
     file: File,
     /// Length up to the end of the last whole line.
     bytes: u64,
@@ -15,13 +19,13 @@ pub(super) struct Appender {
 impl Appender {
     /// Opens a log and truncates a last line that a crash left torn, which was never acknowledged.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::options().create(true).read(true).append(true).open(path)?;
+        let file = foreign::open_ours_with(path, File::options().create(true).read(true).append(true))?;
         let length = file.metadata()?.len();
         let bytes = end_of_last_line(&file, length)?;
         if bytes < length {
             file.set_len(bytes)?;
         }
-        Ok(Self { file, bytes, was_torn: bytes < length })
+        Ok(Self { path: path.to_owned(), file, bytes, was_torn: bytes < length })
     }
 
     /// Appends one line, given without its line break.
@@ -29,9 +33,13 @@ impl Appender {
         self.write(line, false)
     }
 
-    /// Appends one line and syncs it to disk.
+    /// Appends one line and syncs it to disk. A log that was deleted or replaced meanwhile is an error: nothing would be kept.
     pub(super) fn append_durably(&mut self, line: String) -> io::Result<()> {
-        self.write(line, true)
+        let (ours, there) = (self.file.metadata()?, std::fs::symlink_metadata(&self.path));
+        if there.is_ok_and(|there| (there.ino(), there.dev()) == (ours.ino(), ours.dev())) {
+            return self.write(line, true);
+        }
+        Err(io::Error::new(io::ErrorKind::NotFound, "it was deleted or replaced while this program wrote it"))
     }
 
     fn write(&mut self, mut line: String, durably: bool) -> io::Result<()> {
@@ -78,6 +86,8 @@ fn end_of_last_line(mut file: &File, length: u64) -> io::Result<u64> {
 pub(super) enum Line<'a> {
     /// A whole line without its line break, and its number from 1.
     Whole(&'a [u8], u64),
+    /// Number of a line that is longer than any log's.
+    TooLong(u64),
     /// Number of a last line without a line break: it is still being written, or a crash left it torn.
     Torn(u64),
 }
@@ -88,27 +98,27 @@ pub(super) fn read<E: From<io::Error>>(
     bytes: u64,
     mut each: impl FnMut(Line<'_>) -> Result<std::ops::ControlFlow<()>, E>,
 ) -> Result<(), E> {
-    let file = match File::open(path) {
+    let file = match foreign::open_ours(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let mut reader = BufReader::with_capacity(256 * 1024, file.take(bytes));
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        if reader.read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        let flow = match line.strip_suffix(b"\n") {
-            Some(whole) => each(Line::Whole(whole, number))?,
-            None => each(Line::Torn(number))?,
+    let mut lines = foreign::Lines::new(BufReader::with_capacity(256 * 1024, file.take(bytes)));
+    loop {
+        let number = lines.number() + 1;
+        let flow = match lines.read()? {
+            Some(foreign::Line::Whole(line)) => each(Line::Whole(line, number))?,
+            Some(foreign::Line::TooLong) => each(Line::TooLong(number))?,
+            None => break,
         };
         if flow.is_break() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    if lines.rest().is_none() {
+        return Ok(());
+    }
+    each(Line::Torn(lines.number())).map(|_| ())
 }
 
 #[cfg(test)]
@@ -137,5 +147,28 @@ mod tests {
         let path = folder.path().join("log");
         fs::write(&path, format!("whole\n{}", "t".repeat(300_000))).unwrap();
         assert_eq!(Appender::open(&path).unwrap().bytes(), 6);
+    }
+
+    #[test]
+    fn a_log_that_is_a_link_is_neither_written_nor_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (folder.path().join("log"), folder.path().join("elsewhere"));
+        fs::write(&elsewhere, "a line\nand a part").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        let error = Appender::open(&path).err().unwrap().to_string();
+        assert!(error.contains("a link, which is not followed"), "{error}");
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "a line\nand a part");
+    }
+
+    #[test]
+    fn what_is_written_durably_is_in_the_log_that_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = Appender::open(&path).unwrap();
+        log.append_durably("kept".to_owned()).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(log.append_durably("lost".to_owned()).is_err());
+        fs::write(&path, "of another\n").unwrap();
+        assert!(log.append_durably("lost".to_owned()).unwrap_err().to_string().contains("deleted or replaced"));
     }
 }

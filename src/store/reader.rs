@@ -1,7 +1,7 @@
 //! Reader of a session: snapshots of the index, independent of a writer.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Result as SqlResult, Row, params};
 use serde::de::DeserializeOwned;
 
 use super::block::Block;
+use super::index::WORLD_SIZE;
 use super::schema::{self, Opened};
 use super::telemetry::TelemetryFold;
 use super::{
@@ -18,6 +19,9 @@ use super::{
 use crate::plan::{Key, Node, RunState, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, Sample, TraceOutcome, TraceSummary};
 
+/// Missing logs of a run that are named.
+const MOST_MISSING: usize = 64;
+
 /// Read-only connection. Each call sees a consistent snapshot of the index.
 pub struct Reader {
     folder: PathBuf,
@@ -25,6 +29,10 @@ pub struct Reader {
     connection: Connection,
     /// Environments by their JSON: runs of a session share few.
     environments: RefCell<HashMap<String, Arc<Environment>>>,
+    /// Nobody wrote the session when it was opened.
+    is_unattended: bool,
+    /// Runs of which nothing is alive, by [`Self::settle`].
+    gone: HashSet<String>,
 }
 
 /// Process of a run that was started and has not ended.
@@ -44,10 +52,38 @@ impl Reader {
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         folder::read_node(folder)?;
         // A writer maintains the index itself; in a read-only folder the index stays as it is.
-        if let Ok(_lock) = folder::lock_at_once(folder) {
+        let lock = folder::lock_at_once(folder);
+        if lock.is_ok() {
             drop(index_keeper::open_index(folder)?);
         }
-        Self::open_index(folder)
+        Ok(Self { is_unattended: lock.is_ok(), ..Self::open_index(folder)? })
+    }
+
+    /// Settles runs that were under way when their workbench was killed: where nobody writes the session and `is_alive` finds
+    /// nothing of a run, it is read as interrupted. `is_alive` receives the run's id, and id and start of its process if known.
+    pub fn settle(&mut self, is_alive: impl Fn(&str, Option<(u32, u64)>) -> bool) -> Result<(), StoreError> {
+        if !self.is_unattended {
+            return Ok(());
+        }
+        let sql = "SELECT run, pid, process_start FROM run WHERE ended_time_s IS NULL";
+        let under_way = self.checked(self.rows(sql, params![], |row| {
+            let process = row.get::<_, Option<u32>>(1)?.zip(row.get::<_, Option<i64>>(2)?.map(i64::cast_unsigned));
+            Ok((row.get::<_, String>(0)?, process))
+        }))?;
+        let gone = under_way.into_iter().filter(|(run, process)| !is_alive(run, *process));
+        self.gone = gone.map(|(run, _)| run).collect();
+        Ok(())
+    }
+
+    /// What the session's logs lack, each as `file:line: what`: lines that cannot be read, logs that are missing or cut off. Runs
+    /// whose numbers lack something are read as failed, whatever the journal says.
+    pub fn damage(&self) -> Result<Vec<String>, StoreError> {
+        let mut damage =
+            self.checked(
+                self.rows("SELECT path, number, what FROM damage ORDER BY path, number", [], |row| damage_text(row, 0)),
+            )?;
+        damage.extend(self.checked(self.missing_ends(None))?.into_values().flatten());
+        Ok(damage)
     }
 
     /// Opens the index without updating it.
@@ -55,7 +91,8 @@ impl Reader {
         let path = folder::index_path(folder);
         match schema::open_reader(&path).map_err(StoreError::index(&path))? {
             Opened::Ready(connection) => {
-                Ok(Self { folder: folder.to_owned(), path, connection, environments: RefCell::default() })
+                let (folder, environments) = (folder.to_owned(), RefCell::default());
+                Ok(Self { folder, path, connection, environments, is_unattended: false, gone: HashSet::new() })
             }
             Opened::Unusable => Err(StoreError::NoIndex { path }),
         }
@@ -190,6 +227,7 @@ impl Reader {
     fn collect_in_snapshot(&self, run: Option<&str>, with_ranks: bool) -> SqlResult<Vec<RunRecord>> {
         let mut ranks = if with_ranks { self.ranks(run)? } else { HashMap::new() };
         let mut beside = self.beside(run)?;
+        let mut harms = self.harms(run)?;
         let mut workloads = self.read_workloads(run)?;
         // That of its plan, this version's, or an unknown one.
         let mut workload_of = |plan: &str, key: &str| {
@@ -213,6 +251,13 @@ impl Reader {
                 RunState::Starting if logged.ranks.iter().any(|rank| rank.device.is_some()) => RunState::Running,
                 state => state,
             };
+            let (state, reason) = match (state, harms.remove(&run)) {
+                (RunState::Finished, Some(harms)) => (RunState::Failed, Some(harm_text(&harms))),
+                (state, _) if !state.is_final() && self.gone.contains(&run) => {
+                    (RunState::Interrupted, Some("nothing of it is running any more: multicard was ended".to_owned()))
+                }
+                (state, _) => (state, row.get(8)?),
+            };
             let fold: Option<TelemetryFold> = optional_json(row, 12)?;
             let counted = (!logged.ranks.is_empty()).then_some(logged.counted.as_slice());
             Ok(RunRecord {
@@ -224,7 +269,7 @@ impl Reader {
                 repeat: row.get(5)?,
                 seed: unsigned(row, 6)?,
                 state,
-                reason: row.get(8)?,
+                reason,
                 queued_time_s: row.get(9)?,
                 started_time_s: row.get(10)?,
                 ended_time_s: row.get(11)?,
@@ -241,6 +286,42 @@ impl Reader {
                 run,
             })
         })
+    }
+
+    /// What runs lack in their ranks' logs, by run.
+    fn harms(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
+        let which = if run.is_some() { "run = ?1" } else { "?1 IS NULL" };
+        let sql = format!("SELECT run, path, number, what FROM damage WHERE harms AND {which} ORDER BY path, number");
+        let mut harms = self.missing_ends(run)?;
+        for (run, what) in self.rows(&sql, [run], |row| Ok((row.get(0)?, damage_text(row, 1)?)))? {
+            let (run, what): (String, String) = (run, what);
+            harms.entry(run).or_default().push(what);
+        }
+        Ok(harms)
+    }
+
+    /// Logs that are missing or cut off at the end of a line, by run: those of finished runs whose ranks say nothing of their end.
+    fn missing_ends(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
+        let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
+        let ended = "(SELECT count(*) FROM rank WHERE rank.run = run.run AND duration_s IS NOT NULL)";
+        let sql = format!(
+            "SELECT run, {WORLD_SIZE} FROM run WHERE {which} AND state = '\"finished\"' AND {WORLD_SIZE} > {ended}"
+        );
+        let mut missing: HashMap<String, Vec<String>> = HashMap::new();
+        for (run, ranks) in self.rows(&sql, [run], |row| Ok((row.get(0)?, row.get(1)?)))? {
+            let (run, ranks): (String, u32) = (run, ranks);
+            let ended = "SELECT rank FROM rank WHERE run = ?1 AND duration_s IS NOT NULL";
+            let ended: BTreeSet<u32> = self.rows(ended, [&run], |row| row.get(0))?.into_iter().collect();
+            for rank in (0..ranks).filter(|rank| !ended.contains(rank)).take(MOST_MISSING) {
+                let path = format!("runs/{run}/rank-{rank}.jsonl");
+                let known = self.rows("SELECT 1 FROM damage WHERE path = ?1 AND harms", [&path], |_| Ok(()))?;
+                if known.is_empty() {
+                    let of_run = missing.entry(run.clone()).or_default();
+                    of_run.push(format!("{path}: its end is missing: the log was deleted or cut off"));
+                }
+            }
+        }
+        Ok(missing)
     }
 
     fn environment(&self, row: &Row<'_>, column: usize) -> SqlResult<Option<Arc<Environment>>> {
@@ -365,6 +446,19 @@ struct Logged {
     ranks: Vec<RankRecord>,
     /// Periods of counted steps of all ranks: (from, to) in seconds since the Unix epoch.
     counted: Vec<(f64, f64)>,
+}
+
+/// The text of damage in columns from `first`: path, line, what.
+fn damage_text(row: &Row<'_>, first: usize) -> SqlResult<String> {
+    let (path, number, what): (String, u64, String) = (row.get(first)?, unsigned(row, first + 1)?, row.get(first + 2)?);
+    Ok(if number > 0 && !path.ends_with('/') { format!("{path}:{number}: {what}") } else { format!("{path}: {what}") })
+}
+
+/// Why a run that lacks something in its logs has not finished.
+fn harm_text(harms: &[String]) -> String {
+    let more = if harms.len() > 1 { format!(" (and {} more)", harms.len() - 1) } else { String::new() };
+    let first = harms.first().map_or("", String::as_str);
+    format!("its logs are damaged: {first}{more}; run it again with --resume")
 }
 
 /// A number that may be NaN, which SQLite stores as null.

@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::index::Index;
-use super::journal::JournalLine;
+use super::journal::read_journal_line;
 use super::lines::{self, Line};
 use super::telemetry::TelemetryFold;
 use super::{StoreError, folder, schema};
-use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_line};
+use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_line, read_sample_line};
 
 /// Maximum length of an error about a malformed line.
 const WHY_CHARS: usize = 300;
+/// Damaged lines of a log that are named one by one.
+const NAMED_LINES: u64 = 20;
 
 /// Findings of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +82,7 @@ fn remove(path: &Path) -> Result<(), StoreError> {
 /// Whether a log is shorter than the part that the index has, because a crash of the machine lost an unsynced part of the
 /// log.
 pub(super) fn has_shrunk(folder: &Path, index: &Index) -> rusqlite::Result<bool> {
-    let length = |path: &str| fs::metadata(folder.join(path)).map_or(0, |metadata| metadata.len());
+    let length = |path: &str| fs::symlink_metadata(folder.join(path)).map_or(0, |metadata| metadata.len());
     Ok(index.logs()?.iter().any(|(path, bytes)| length(path) < *bytes))
 }
 
@@ -93,13 +95,42 @@ pub(super) fn catch_up(
     let mut replay = Replay::new(folder, index, progress);
     replay.from_start = true;
     replay.add(Kind::Journal, "journal.jsonl".to_owned())?;
-    let there = sorted_names(&folder::runs(folder))?.into_iter().filter(|run| folder::run(folder, run).is_dir());
+    let there = sorted_names(&folder::runs(folder))?;
+    let (folders, others): (Vec<String>, Vec<String>) = there.into_iter().partition(|run| is_folder(folder, run));
     // Includes runs whose folder is gone.
     let under_way = replay.index.under_way().map_err(StoreError::index(&replay.index_path))?;
-    for run in there.chain(under_way).collect::<BTreeSet<_>>() {
+    for run in folders.iter().cloned().chain(under_way).collect::<BTreeSet<_>>() {
         replay.add_run(&run)?;
     }
-    replay.run()
+    let report = replay.run()?;
+    note_strays(folder, index, &folders, &others).map_err(StoreError::index(&folder::index_path(folder)))?;
+    Ok(report)
+}
+
+/// Whether `runs/<run>` is a folder, and no link to one.
+fn is_folder(folder: &Path, run: &str) -> bool {
+    fs::symlink_metadata(folder::run(folder, run)).is_ok_and(|about| about.is_dir())
+}
+
+/// Notes that the journal is missing, and what lies in `runs` and belongs to no run.
+fn note_strays(folder: &Path, index: &Index, folders: &[String], others: &[String]) -> rusqlite::Result<()> {
+    const STRAYS: &str = "runs/";
+    let journal = folder::journal(folder);
+    if !journal.exists() {
+        index.damage("journal.jsonl", 0, None, false, "it is missing: nothing is known of the session's runs")?;
+    }
+    let known = index.runs()?;
+    index.forget_damage(STRAYS)?;
+    let links =
+        others.iter().filter(|name| fs::symlink_metadata(folder::run(folder, name)).is_ok_and(|at| at.is_symlink()));
+    let links = links.map(|name| format!("{name} is a link, which is not followed"));
+    let unknown = folders.iter().filter(|run| !known.contains(*run));
+    let unknown =
+        unknown.map(|run| format!("the journal has no run {run}, whose logs are here: lines of the journal are lost"));
+    for (number, what) in (1..).zip(unknown.chain(links)) {
+        index.damage(STRAYS, number, None, false, &what)?;
+    }
+    Ok(())
 }
 
 /// Like [`catch_up`], for the logs of one run.
@@ -127,7 +158,7 @@ pub(super) fn each_sample(
     let path = folder::samples(folder, run);
     let read = lines::read(&path, bytes, |line| {
         if let Line::Whole(line, _) = line
-            && let Ok(sample) = serde_json::from_slice(line)
+            && let Ok(sample) = read_sample_line(line)
         {
             each(sample);
         }
@@ -153,6 +184,20 @@ enum Kind {
     Samples { run: String },
 }
 
+impl Kind {
+    fn run(&self) -> Option<&str> {
+        match self {
+            Self::Journal => None,
+            Self::Rank { run, .. } | Self::Samples { run } => Some(run),
+        }
+    }
+
+    /// Whether it is a rank's, without all of which a run has no numbers.
+    fn is_rank(&self) -> bool {
+        matches!(self, Self::Rank { .. })
+    }
+}
+
 struct LogFile {
     kind: Kind,
     /// Path within the session folder.
@@ -171,6 +216,8 @@ struct Replay<'a> {
     /// Whether the index may disagree with the logs of the current run.
     distrusts_index: bool,
     done_bytes: u64,
+    /// Damaged lines of the log that is being read.
+    damaged_lines: u64,
     report: RebuildReport,
 }
 
@@ -187,6 +234,7 @@ impl<'a> Replay<'a> {
             from_start: false,
             distrusts_index: false,
             done_bytes: 0,
+            damaged_lines: 0,
             report,
         }
     }
@@ -213,8 +261,13 @@ impl<'a> Replay<'a> {
 
     fn add(&mut self, kind: Kind, path: String) -> Result<(), StoreError> {
         let file = self.folder.join(&path);
-        let bytes = match fs::metadata(&file) {
-            Ok(metadata) => metadata.len(),
+        let bytes = match fs::symlink_metadata(&file) {
+            Ok(metadata) if metadata.is_file() => metadata.len(),
+            Ok(_) => {
+                let what = "it is a link or not a regular file, and is left out";
+                let noted = self.index.damage(&path, 0, kind.run(), kind.is_rank(), what);
+                return noted.map_err(StoreError::index(&self.index_path));
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
             Err(error) => return Err(StoreError::io("reading", &file)(error)),
         };
@@ -244,27 +297,41 @@ impl<'a> Replay<'a> {
         let file = self.folder.join(&pending.path);
         let mut fold = TelemetryFold::default();
         let mut reported_bytes = self.done_bytes;
+        self.damaged_lines = 0;
+        self.index.forget_damage(&pending.path).map_err(StoreError::index(&self.index_path))?;
         if let (true, Kind::Rank { run, rank }) = (self.from_start, &pending.kind) {
             self.index.forget_rank(run, *rank).map_err(StoreError::index(&self.index_path))?;
+        }
+        if let Kind::Rank { run, rank } = &pending.kind
+            && let Some(ranks) = self.index.world_size(run).map_err(StoreError::index(&self.index_path))?
+            && *rank >= ranks.max(1)
+        {
+            let what = format!("the run has {ranks} ranks and no rank {rank}: the log is left out");
+            let noted = self.index.damage(&pending.path, 0, Some(run), false, &what);
+            return noted.map_err(StoreError::index(&self.index_path));
         }
         let read = lines::read::<Stop>(&file, pending.bytes, |line| {
             let (line, number) = match line {
                 Line::Whole(line, number) => (line, number),
+                Line::TooLong(number) => {
+                    self.damaged(pending, number, &"the line is longer than any log's")?;
+                    return Ok(ControlFlow::Continue(()));
+                }
                 Line::Torn(number) => {
-                    self.report.torn.push(format!("{}:{number}: the last line is incomplete; skipped", pending.path));
+                    self.torn(pending, number)?;
                     return Ok(ControlFlow::Break(()));
                 }
             };
             let flow = match &pending.kind {
-                Kind::Journal => self.decision(line, &pending.path, number)?,
-                Kind::Rank { run, rank } => self.event(line, (run, *rank), &pending.path, number)?,
+                Kind::Journal => self.decision(line, pending, number)?,
+                Kind::Rank { run, rank } => self.event(line, (run, *rank), pending, number)?,
                 Kind::Samples { .. } => {
-                    match serde_json::from_slice::<Sample>(line) {
+                    match read_sample_line(line) {
                         Ok(sample) => {
                             fold.add(&sample);
                             self.report.samples += 1;
                         }
-                        Err(error) => self.damaged(&pending.path, number, &error),
+                        Err(error) => self.damaged(pending, number, &error)?,
                     }
                     ControlFlow::Continue(())
                 }
@@ -280,24 +347,31 @@ impl<'a> Replay<'a> {
             Stop::Io(source) => StoreError::io("reading", &file)(source),
             Stop::Index(source) => StoreError::index(&self.index_path)(source),
         })?;
+        self.note_further(pending).map_err(StoreError::index(&self.index_path))?;
         if let Kind::Samples { run } = &pending.kind {
             self.index.telemetry(run, &fold).map_err(StoreError::index(&self.index_path))?;
         }
         Ok(())
     }
 
-    fn decision(&mut self, line: &[u8], path: &str, number: u64) -> rusqlite::Result<ControlFlow<()>> {
-        match serde_json::from_slice::<JournalLine>(line) {
+    fn decision(&mut self, line: &[u8], log: &LogFile, number: u64) -> rusqlite::Result<ControlFlow<()>> {
+        match read_journal_line(line) {
             Ok(line) => {
                 self.report.runs += u64::from(matches!(line.decision, super::Decision::RunQueued { .. }));
                 self.index.decision(&line)?;
             }
-            Err(error) => self.damaged(path, number, &error),
+            Err(error) => self.damaged(log, number, &error)?,
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn event(&mut self, line: &[u8], from: (&str, u32), path: &str, number: u64) -> rusqlite::Result<ControlFlow<()>> {
+    fn event(
+        &mut self,
+        line: &[u8],
+        from: (&str, u32),
+        log: &LogFile,
+        number: u64,
+    ) -> rusqlite::Result<ControlFlow<()>> {
         let parsed = read_event_line(line);
         let version = match parsed.as_deref() {
             Ok([EventLine { event: Event::Started { protocol_version, .. }, .. }]) => {
@@ -307,9 +381,11 @@ impl<'a> Replay<'a> {
             Err(_) => protocol_version_of(line),
         };
         if let Some(found) = version.filter(|&found| found > u64::from(PROTOCOL_VERSION)) {
-            let place = format!("{path}:{number}");
-            let newer = StoreError::Newer { place, what: "protocol", found, known: PROTOCOL_VERSION };
-            self.report.damaged.push(format!("{newer} (the rest of this log is skipped)"));
+            let known = PROTOCOL_VERSION;
+            let newer = format!(
+                "protocol version {found} is newer than {known}, the newest supported; update multicard (the rest of this log is skipped)"
+            );
+            self.damaged(log, number, &newer)?;
             return Ok(ControlFlow::Break(()));
         }
         match parsed {
@@ -317,7 +393,7 @@ impl<'a> Replay<'a> {
                 // A line names one run and rank, however many events it holds.
                 if let Some(foreign) = lines.iter().find(|line| (line.run.as_str(), line.rank) != from) {
                     let why = format_args!("it belongs to run {:?}, rank {}", foreign.run, foreign.rank);
-                    self.damaged(path, number, &why);
+                    self.damaged(log, number, &why)?;
                     return Ok(ControlFlow::Continue(()));
                 }
                 for line in &lines {
@@ -325,19 +401,47 @@ impl<'a> Replay<'a> {
                 }
                 self.report.events += 1;
             }
-            Err(error) => self.damaged(path, number, &error),
+            Err(error) => self.damaged(log, number, &error)?,
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn damaged(&mut self, path: &str, number: u64, why: &dyn std::fmt::Display) {
+    /// Notes a last line without a line break. In the log of a run that goes on, it is being written; of samples, nobody waits for
+    /// the last.
+    fn torn(&mut self, log: &LogFile, number: u64) -> rusqlite::Result<()> {
+        let what = "the last line is incomplete; skipped";
+        self.report.torn.push(format!("{}:{number}: {what}", log.path));
+        let is_lost = match &log.kind {
+            Kind::Journal => true,
+            Kind::Rank { run, .. } => self.index.has_ended(run)?,
+            Kind::Samples { .. } => false,
+        };
+        if is_lost { self.index.damage(&log.path, number, log.kind.run(), log.kind.is_rank(), what) } else { Ok(()) }
+    }
+
+    /// Notes how many more lines of a log are damaged than were named.
+    fn note_further(&mut self, log: &LogFile) -> rusqlite::Result<()> {
+        let Some(further) = self.damaged_lines.checked_sub(NAMED_LINES).filter(|further| *further > 0) else {
+            return Ok(());
+        };
+        let what = format!("{further} more lines are damaged");
+        self.report.damaged.push(format!("{}: {what}", log.path));
+        self.index.damage(&log.path, 0, log.kind.run(), log.kind.is_rank(), &what)
+    }
+
+    fn damaged(&mut self, log: &LogFile, number: u64, why: &dyn std::fmt::Display) -> rusqlite::Result<()> {
+        self.damaged_lines += 1;
+        if self.damaged_lines > NAMED_LINES {
+            return Ok(());
+        }
         // A malformed line may be long, and some reasons quote it.
         let mut why = why.to_string();
         if let Some((cut, _)) = why.char_indices().nth(WHY_CHARS) {
             why.truncate(cut);
             why.push('…');
         }
-        self.report.damaged.push(format!("{path}:{number}: {why}"));
+        self.report.damaged.push(format!("{}:{number}: {why}", log.path));
+        self.index.damage(&log.path, number, log.kind.run(), log.kind.is_rank(), &why)
     }
 }
 

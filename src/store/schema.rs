@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 11;
+pub(super) const INDEX_VERSION: i64 = 12;
 
 // `position` is the order in the journal, `start_order` that of starts. Workloads, levels, data sets, modes, placements,
 // environments, devices and the telemetry fold are JSON.
@@ -29,7 +29,7 @@ CREATE INDEX run_start_order ON run (start_order);
 CREATE TABLE beside (run TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY (run, other)) WITHOUT ROWID;
 CREATE TABLE rank (
     key INTEGER PRIMARY KEY, run TEXT NOT NULL, rank INTEGER NOT NULL,
-    device TEXT, torch_version TEXT, failure_kind TEXT, failure TEXT, duration_s REAL,
+    device TEXT, torch_version TEXT, world_size INTEGER, failure_kind TEXT, failure TEXT, duration_s REAL,
     UNIQUE (run, rank)
 );
 -- A rank's steps in blocks of a few hundred numbers, packed.
@@ -59,6 +59,11 @@ CREATE TABLE trace (
 -- Saved studies as JSON.
 CREATE TABLE study (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, study TEXT NOT NULL);
 CREATE TABLE telemetry (run TEXT PRIMARY KEY, fold TEXT NOT NULL) WITHOUT ROWID;
+-- What logs lack, by their paths and lines (0: the whole file); `harms` where a run's numbers may lack it, too.
+CREATE TABLE damage (
+    path TEXT NOT NULL, number INTEGER NOT NULL, run TEXT, harms INTEGER NOT NULL, what TEXT NOT NULL,
+    PRIMARY KEY (path, number)
+) WITHOUT ROWID;
 -- How much of each log is in the index, by its path in the session folder.
 CREATE TABLE log (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
 ";

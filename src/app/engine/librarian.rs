@@ -13,7 +13,9 @@ use crate::analysis::{RunSummary, summarise_report, summarise_run};
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
+use crate::foreign;
 use crate::program::RECORD_FILE;
+use crate::session::{damage_message, open_reader};
 use crate::store::{Reader, RunRecord, StoreError, held_cells, index_path};
 
 /// Interval of partial results while many runs are summarised.
@@ -22,6 +24,8 @@ const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
 const FEW_RUNS: usize = 20;
 /// Most threads that summarise runs.
 const MOST_THREADS: usize = 8;
+/// Longest record of a program that is read.
+const MOST_RECORD_BYTES: u64 = 16 << 20;
 /// Part of a log that is shown, in bytes.
 const LOG_BYTES: usize = 64 << 10;
 
@@ -62,6 +66,8 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
 #[derive(Default)]
 struct Shelf {
     summaries: HashMap<String, RunSummary>,
+    /// What its logs lack, as it was shown.
+    damage: Option<String>,
 }
 
 /// The open session.
@@ -124,9 +130,16 @@ impl Librarian<'_> {
     }
 
     fn try_read(&mut self, folder: &Path, only_new: bool) -> Result<Result<(), WindowClosed>, StoreError> {
-        let reader = Reader::open(folder)?;
+        let reader = open_reader(folder)?;
         let runs = reader.runs()?;
         let shelf = self.shelves.entry(folder.to_owned()).or_default();
+        let damage = damage_message(folder, &reader)?;
+        if let Some(message) = damage.as_ref().filter(|_| damage != shelf.damage)
+            && let Err(closed) = self.outbox.problem(Screen::Runs, message)
+        {
+            return Ok(Err(closed));
+        }
+        shelf.damage = damage;
         let ended: Vec<&RunRecord> = runs.iter().filter(|run| run.state.is_final()).collect();
         let reports = reader.reports()?;
         let reports: Vec<RunSummary> =
@@ -259,8 +272,10 @@ fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {
         record,
         log: output(&files),
         events,
-        job: std::fs::read_to_string(files.join("job.json")).unwrap_or_default(),
-        program: std::fs::read(files.join(RECORD_FILE)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()),
+        job: tail(&files.join("job.json")),
+        program: foreign::read_ours(&files.join(RECORD_FILE), MOST_RECORD_BYTES)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok()),
         node: reader.node().ok(),
         plan: plan.unwrap_or_default(),
     }))
@@ -288,7 +303,7 @@ fn output(files: &Path) -> String {
 fn tail(path: &Path) -> String {
     use std::io::{Read, Seek, SeekFrom};
     let read = || -> std::io::Result<String> {
-        let mut file = std::fs::File::open(path)?;
+        let mut file = foreign::open_ours(path)?;
         let length = file.metadata()?.len();
         let from = length.saturating_sub(LOG_BYTES as u64);
         file.seek(SeekFrom::Start(from))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::messages::{Outbox, Records, Request, UiEvent, WindowClosed};
 use crate::session::Machine;
-use crate::store::Reader;
+use crate::session::open_reader;
 
 /// Interval between checks whether the machine is read.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
@@ -59,7 +59,7 @@ fn show(folder: &Path, outbox: &Outbox) -> Result<bool, WindowClosed> {
     if !folder.join("session.toml").exists() {
         return Ok(false);
     }
-    let Ok(runs) = Reader::open(folder).and_then(|reader| reader.runs()) else { return Ok(false) };
+    let Ok(runs) = open_reader(folder).and_then(|reader| reader.runs()) else { return Ok(false) };
     outbox.send(UiEvent::Session { folder: folder.to_owned(), read_only: None })?;
     let pending = runs.iter().filter(|run| run.state.is_final()).count();
     let records = Records { folder: folder.to_owned(), runs, pending, ..Records::default() };

@@ -16,6 +16,7 @@ use serde::de::{DeserializeSeed, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::dataset::DatasetError;
+use crate::foreign;
 
 /// Columns of tab-separated files, which have no line of names: C4_200M's.
 const TSV_COLUMNS: [&str; 2] = ["input", "output"];
@@ -94,7 +95,7 @@ pub(super) fn bad(path: &Path, place: Option<Place>, reason: impl Into<String>) 
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, DatasetError> {
-    Ok(BufReader::new(File::open(path).map_err(DatasetError::read(path))?))
+    Ok(BufReader::new(foreign::open(path).map_err(DatasetError::read(path))?))
 }
 
 /// Counts the line ends that were read.
@@ -270,7 +271,7 @@ fn separated_error(path: &Path, row: u64, error: &csv::Error) -> DatasetError {
 }
 
 fn parquet(path: &Path, take: Take) -> Result<Then, DatasetError> {
-    let file = File::open(path).map_err(DatasetError::read(path))?;
+    let file = foreign::open(path).map_err(DatasetError::read(path))?;
     let mut row = 0;
     // The reader may panic on a damaged file.
     let read = AssertUnwindSafe(|| {

@@ -1,6 +1,5 @@
 //! Tokenizers of Llama 3: `tokenizer.json`, or the `tokenizer.model` that Meta publishes. Rows become tokens as in TorchTune 0.5.
 
-use std::fs;
 use std::path::Path;
 
 use tokenizers::Tokenizer as JsonTokenizer;
@@ -8,9 +7,12 @@ use tokenizers::Tokenizer as JsonTokenizer;
 use super::byte_pairs::BytePairs;
 use super::template::Message;
 use crate::dataset::DatasetError;
+use crate::foreign;
 use crate::plan::llm::ModelConfig;
 
 /// Text is encoded in slices of so many characters, and at most so many of one kind in a row, space or none, as in TorchTune.
+/// Longest tokenizer: those of the largest vocabularies take a tenth.
+const MOST_BYTES: u64 = 512 << 20;
 const SLICE_CHARS: usize = 400_000;
 const RUN_CHARS: usize = 25_000;
 
@@ -76,7 +78,7 @@ impl Tokenizer {
     /// What is wrong with the file.
     pub fn open(path: &Path) -> Result<Self, DatasetError> {
         let wrong = |reason: String| DatasetError::Tokenizer { path: path.to_owned(), reason };
-        let bytes = fs::read(path).map_err(DatasetError::read(path))?;
+        let bytes = foreign::read(path, MOST_BYTES).map_err(DatasetError::read(path))?;
         let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         let made = if is_json { Self::of_json(&bytes) } else { Self::of_pairs(&bytes) };
         made.map_err(wrong)

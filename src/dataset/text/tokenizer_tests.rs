@@ -4,6 +4,8 @@ use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{AddedToken, NormalizerWrapper, TokenizerBuilder};
 
+use std::fs;
+
 use super::*;
 use crate::dataset::text::template::{Message, Role};
 

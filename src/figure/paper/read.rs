@@ -1,6 +1,6 @@
 //! Reads where a figure comes from out of its file.
 
-use std::io::{Cursor, Read};
+use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use super::provenance::{KEYWORD, Provenance, VERSION};
 use super::svg;
 use crate::figure::style::Style;
 use crate::figure::{Study, UnknownPreset, preset};
+use crate::foreign;
 use crate::plan::filter::quoted;
 use crate::plan::{Key, Level};
 
@@ -65,64 +66,91 @@ pub enum ReadError {
     },
 }
 
-/// Reads a file's provenance.
+/// Reads a file's provenance. Only what the file says of itself is kept in memory.
 pub fn read_file(path: &Path) -> Result<Provenance, ReadError> {
     let failed = |error| ReadError::File { path: path.to_owned(), error };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MOST_BYTES {
+    let file = foreign::open(path).map_err(failed)?;
+    if foreign::regular(&file).map_err(failed)? > MOST_BYTES {
         return Err(ReadError::TooLarge(path.to_owned()));
     }
-    read_provenance(&bytes)
+    read(BufReader::with_capacity(1 << 16, file), path)
 }
 
 /// Reads the provenance in the bytes of an SVG, a PDF or a PNG.
 pub fn read_provenance(bytes: &[u8]) -> Result<Provenance, ReadError> {
-    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-        return parse("PNG", &of_png(bytes)?);
-    }
-    if bytes.starts_with(b"%PDF-") {
-        return of_pdf(bytes);
-    }
-    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
-    if head.contains("<svg") {
-        return parse("SVG", &of_svg(bytes)?);
-    }
-    Err(ReadError::Unknown)
+    read(Cursor::new(bytes), Path::new(""))
 }
 
-fn of_png(bytes: &[u8]) -> Result<String, ReadError> {
+fn read(mut file: impl BufRead + Seek, path: &Path) -> Result<Provenance, ReadError> {
+    let failed = |error| ReadError::File { path: path.to_owned(), error };
+    let mut head = Vec::new();
+    file.by_ref().take(4096).read_to_end(&mut head).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    if head.starts_with(b"\x89PNG\r\n\x1a\n") {
+        return parse("PNG", &of_png(file)?);
+    }
+    let (format, from, to) = if head.starts_with(b"%PDF-") {
+        // The attachment is not compressed and begins like no other JSON.
+        ("PDF", "{\"multicard_figure\":", "endstream")
+    } else if String::from_utf8_lossy(&head).contains("<svg") {
+        ("SVG", "<metadata id=\"multicard-figure\">", "</metadata>")
+    } else {
+        return Err(ReadError::Unknown);
+    };
+    if !skip_past(&mut file, from.as_bytes()).map_err(failed)? {
+        return Err(ReadError::Foreign(format));
+    }
+    let damaged = |reason: &str| ReadError::Damaged { format, reason: reason.to_owned() };
+    let text = take_until(&mut file, to.as_bytes()).map_err(failed)?;
+    if text.len() > MOST_METADATA_BYTES {
+        return Err(ReadError::TooMuch(format));
+    }
+    let text = text.strip_suffix(to.as_bytes()).ok_or_else(|| damaged("what it says of itself does not end"))?;
+    let text = std::str::from_utf8(text).map_err(|_| damaged("what it says of itself is not UTF-8"))?;
+    if format == "SVG" {
+        parse(format, &svg::unescape(text))
+    } else {
+        parse(format, &format!("{from}{}", text.trim_end()))
+    }
+}
+
+fn of_png(file: impl BufRead + Seek) -> Result<String, ReadError> {
     let damaged = |reason: png::DecodingError| match reason {
         png::DecodingError::LimitsExceeded => ReadError::TooMuch("PNG"),
         reason => ReadError::Damaged { format: "PNG", reason: reason.to_string() },
     };
-    let mut decoder = png::Decoder::new(Cursor::new(bytes));
+    let mut decoder = png::Decoder::new(file);
     decoder.set_limits(png::Limits { bytes: 2 * MOST_METADATA_BYTES });
     let reader = decoder.read_info().map_err(damaged)?;
     let chunks = &reader.info().utf8_text;
-    let chunk = chunks.iter().find(|chunk| chunk.keyword == KEYWORD).ok_or(ReadError::Foreign("PNG"))?;
+    let mut chunk = chunks.iter().find(|chunk| chunk.keyword == KEYWORD).ok_or(ReadError::Foreign("PNG"))?.clone();
+    // A few kilobytes can unpack to gigabytes.
+    chunk.decompress_text_with_limit(MOST_METADATA_BYTES).map_err(damaged)?;
     chunk.get_text().map_err(damaged)
 }
 
-fn of_svg(bytes: &[u8]) -> Result<String, ReadError> {
-    let damaged = |reason: &str| ReadError::Damaged { format: "SVG", reason: reason.to_owned() };
-    let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8"))?;
-    let open = "<metadata id=\"multicard-figure\">";
-    let start = text.find(open).ok_or(ReadError::Foreign("SVG"))? + open.len();
-    let length = text[start..].find("</metadata>").ok_or_else(|| damaged("its metadata does not end"))?;
-    Ok(svg::unescape(&text[start..start + length]))
+/// Reads past the first `sign`; whether there is one.
+fn skip_past(file: &mut impl BufRead, sign: &[u8]) -> std::io::Result<bool> {
+    let last = sign[sign.len() - 1];
+    let mut end = Vec::new();
+    while file.by_ref().take(1 << 16).read_until(last, &mut end)? > 0 {
+        if end.ends_with(sign) {
+            return Ok(true);
+        }
+        end.drain(..end.len().saturating_sub(sign.len()));
+    }
+    Ok(false)
 }
 
-/// The attachment is not compressed and begins like no other JSON.
-fn of_pdf(bytes: &[u8]) -> Result<Provenance, ReadError> {
-    let sign = b"{\"multicard_figure\":";
-    let start = bytes.windows(sign.len()).position(|window| window == sign).ok_or(ReadError::Foreign("PDF"))?;
-    let rest = &bytes[start..];
-    let length = rest.windows(9).position(|window| window == b"endstream");
-    let cut = || ReadError::Damaged { format: "PDF", reason: "its attachment does not end".to_owned() };
-    let text = String::from_utf8_lossy(&rest[..length.ok_or_else(cut)?]);
-    parse("PDF", text.trim_end())
+/// Reads up to and with the first `sign`, or to the end, or until it is too much.
+fn take_until(file: &mut impl BufRead, sign: &[u8]) -> std::io::Result<Vec<u8>> {
+    let last = sign[sign.len() - 1];
+    let mut text = Vec::new();
+    while text.len() <= MOST_METADATA_BYTES
+        && file.by_ref().take(1 << 16).read_until(last, &mut text)? > 0
+        && !text.ends_with(sign)
+    {}
+    Ok(text)
 }
 
 #[derive(Deserialize)]

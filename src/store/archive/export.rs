@@ -9,9 +9,11 @@ use sha2::{Digest, Sha256};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use super::anonymous::{self, Pseudonyms};
 use super::manifest::{ARCHIVE_VERSION, FileEntry, MANIFEST, Manifest, is_left_out};
 use super::unpack::{Archive, hexadecimal};
 use super::{ArchiveError, ArchiveProgress};
+use crate::foreign;
 use crate::protocol::EXPORT_FOLDER;
 use crate::store::folder;
 
@@ -20,10 +22,17 @@ use crate::store::folder;
 pub struct LeftOut {
     /// Number of recordings.
     pub recordings: usize,
+    /// Number of other files that an archive without names leaves out: output of programs, weights, reports.
+    pub outputs: usize,
 }
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.outputs {
+            0 => {}
+            1 => write!(f, "; 1 file that may hold names or paths left out")?,
+            count => write!(f, "; {count} files that may hold names or paths left out")?,
+        }
         let recordings = match self.recordings {
             0 => return Ok(()),
             1 => "1 recording".to_owned(),
@@ -44,49 +53,83 @@ impl fmt::Display for LeftOut {
 /// them is included.
 pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>) -> Result<LeftOut, ArchiveError> {
     folder::read_node(session)?;
+    export(session, out, None, progress)
+}
+
+/// The same without the machine's name, paths and the output of programs, for archives that are published. Lines of logs that cannot
+/// be read become empty.
+pub fn export_anonymous(session: &Path, out: &Path, progress: ArchiveProgress<'_>) -> Result<LeftOut, ArchiveError> {
+    let names = Pseudonyms::new(&folder::read_node(session)?.hostname, session);
+    export(session, out, Some(names), progress)
+}
+
+fn export(
+    session: &Path,
+    out: &Path,
+    names: Option<Pseudonyms>,
+    progress: ArchiveProgress<'_>,
+) -> Result<LeftOut, ArchiveError> {
     let name = out.file_name().filter(|_| out.extension().is_some_and(|extension| extension == "zip"));
     let Some(name) = name else { return Err(ArchiveError::Name { path: out.to_owned() }) };
     if out.symlink_metadata().is_ok() {
         return Err(ArchiveError::Exists { path: out.to_owned() });
     }
     let part = out.with_file_name(format!(".{}.part", name.to_string_lossy()));
-    let written =
-        write(session, &part, progress).and_then(|left_out| super::import::put_in_place(&part, out).map(|()| left_out));
+    let written = write(session, &part, names, progress)
+        .and_then(|left_out| super::import::put_in_place(&part, out).map(|()| left_out));
     written.inspect_err(|_| {
         let _ = fs::remove_file(&part);
     })
 }
 
-fn write(session: &Path, part: &Path, progress: ArchiveProgress<'_>) -> Result<LeftOut, ArchiveError> {
-    let (files, left_out) = files(session)?;
+fn write(
+    session: &Path,
+    part: &Path,
+    mut names: Option<Pseudonyms>,
+    progress: ArchiveProgress<'_>,
+) -> Result<LeftOut, ArchiveError> {
+    let (mut files, mut left_out) = files(session)?;
+    if names.is_some() {
+        let all = files.len();
+        files.retain(|(path, _)| anonymous::is_log(path));
+        left_out.outputs = all - files.len();
+    }
     let total_bytes = 2 * files.iter().map(|(_, bytes)| bytes).sum::<u64>();
     let mut done_bytes = 0;
     let file = File::create(part).map_err(ArchiveError::io("writing", part))?;
     let mut zip = ZipWriter::new(io::BufWriter::with_capacity(1 << 18, file));
     let mut entries = Vec::with_capacity(files.len());
     for (path, bytes) in files {
+        if progress(done_bytes, total_bytes).is_break() {
+            return Err(ArchiveError::Cancelled);
+        }
         let from = session.join(&path);
         start(&mut zip, &path, bytes, part)?;
-        let file = File::open(&from).map_err(ArchiveError::io("reading", &from))?;
-        let (mut file, mut sum, mut left) = (file.take(bytes), Sha256::new(), bytes);
-        let mut block = vec![0; 1 << 17];
+        let reading = |error| ArchiveError::io("reading", &from)(error);
+        let mut file: Box<dyn Read> = match &mut names {
+            Some(names) => anonymous::open(names, session, &path).map_err(reading)?,
+            None => Box::new(foreign::open_ours(&from).map_err(reading)?.take(bytes)),
+        };
+        let (mut sum, mut read_bytes, mut block) = (Sha256::new(), 0, vec![0; 1 << 17]);
         loop {
-            let count = file.read(&mut block).map_err(ArchiveError::io("reading", &from))?;
+            let count = file.read(&mut block).map_err(|error| ArchiveError::io("reading", &from)(error))?;
             if count == 0 {
                 break;
             }
             sum.update(&block[..count]);
             zip.write_all(&block[..count]).map_err(ArchiveError::io("writing", part))?;
-            left -= count as u64;
-            done_bytes += count as u64;
-            if progress(done_bytes, total_bytes).is_break() {
+            read_bytes += count as u64;
+            if progress((done_bytes + read_bytes).min(total_bytes / 2), total_bytes).is_break() {
                 return Err(ArchiveError::Cancelled);
             }
         }
-        if left > 0 {
+        drop(file);
+        if names.is_none() && read_bytes < bytes {
             let shrunk = io::Error::other("it shrank while it was read");
             return Err(ArchiveError::io("reading", &from)(shrunk));
         }
+        done_bytes += bytes;
+        let bytes = read_bytes;
         entries.push(FileEntry { path, bytes, sha256: hexadecimal(&sum.finalize()) });
     }
     let manifest = Manifest {
@@ -120,7 +163,7 @@ const RECORDINGS: [&str; 3] = [".nsys-rep", ".qdstrm", ".qdrep"];
 /// The files of a session with their current lengths. The journal precedes the logs of its runs, so that the logs of each
 /// run that it reports as ended are complete. Recordings of Nsight Systems are only counted.
 fn files(session: &Path) -> Result<(Vec<(String, u64)>, LeftOut), ArchiveError> {
-    let (mut found, mut left_out) = (Vec::new(), LeftOut { recordings: 0 });
+    let (mut found, mut left_out) = (Vec::new(), LeftOut { recordings: 0, outputs: 0 });
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         let at = session.join(&folder);

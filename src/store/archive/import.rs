@@ -1,7 +1,7 @@
 //! Import of an archive as a session folder: unpacked beside the destination, verified, then renamed.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::unpack::Archive;
 use super::{ArchiveError, ArchiveProgress};
+use crate::foreign;
 use crate::store::{StoreError, folder};
 
 /// Bytes that stay free on the disk.
@@ -17,7 +18,7 @@ const SPARE_BYTES: u64 = 1 << 20;
 /// Imports the archive `archive` into the folder `session`, which must not exist yet. Every file is checked against the
 /// manifest before the folder gets its name.
 pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
-    let file = File::open(archive).map_err(ArchiveError::io("reading", archive))?;
+    let file = foreign::open(archive).map_err(ArchiveError::io("reading", archive))?;
     let mut opened = Archive::open(file, archive)?;
     if session.symlink_metadata().is_ok() {
         return Err(ArchiveError::Exists { path: session.to_owned() });
@@ -65,11 +66,12 @@ fn take_over(unfinished: &Path, session: &Path) -> Result<File, ArchiveError> {
 }
 
 fn unpack(archive: &mut Archive<File>, to: &Path, progress: ArchiveProgress<'_>) -> Result<(), ArchiveError> {
-    archive.unpack(progress, |path| Synced::create(&to.join(path)))?;
+    archive.unpack(progress, |path| create(&to.join(path)))?;
     let runs = folder::runs(to);
     fs::create_dir_all(&runs).map_err(ArchiveError::io("creating", &runs))?;
     folder::read_node(to)?;
-    let synced = File::open(to).and_then(|folder| folder.sync_all());
+    // One request for all files: one for each would take a minute for a hundred thousand.
+    let synced = File::open(to).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
     synced.map_err(ArchiveError::io("writing", to))
 }
 
@@ -90,24 +92,9 @@ pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// File that is synced to disk when it is flushed.
-struct Synced(File);
-
-impl Synced {
-    fn create(path: &Path) -> Result<Self, ArchiveError> {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(ArchiveError::io("creating", parent))?;
-        }
-        File::create_new(path).map(Self).map_err(ArchiveError::io("writing", path))
+fn create(path: &Path) -> Result<File, ArchiveError> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(ArchiveError::io("creating", parent))?;
     }
-}
-
-impl Write for Synced {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.sync_all()
-    }
+    File::create_new(path).map_err(ArchiveError::io("writing", path))
 }

@@ -11,8 +11,8 @@ use super::ArchiveError;
 pub(super) const ARCHIVE_VERSION: u32 = 1;
 /// File name of the manifest.
 pub(super) const MANIFEST: &str = "manifest.json";
-/// Upper bound of a manifest's size; millions of files take less.
-pub(super) const MANIFEST_LIMIT_BYTES: u64 = 1 << 28;
+/// Upper bound of a manifest's size: sessions of 50,000 runs take less.
+pub(super) const MANIFEST_LIMIT_BYTES: u64 = 1 << 26;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {

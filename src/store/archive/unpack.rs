@@ -10,6 +10,11 @@ use zip::ZipArchive;
 use super::manifest::{FileEntry, MANIFEST, MANIFEST_LIMIT_BYTES, Manifest};
 use super::{ArchiveError, ArchiveProgress};
 
+/// Archives may unpack to so many bytes whatever their size,
+const FREE_BYTES: u64 = 64 << 20;
+/// and to so many times their size beyond. Logs shrink to a tenth; a ZIP of zeros unpacks to a thousand times its size.
+const MOST_RATIO: u64 = 200;
+
 /// Archive whose names and sizes have been checked.
 pub(super) struct Archive<R> {
     zip: ZipArchive<R>,
@@ -26,8 +31,11 @@ pub fn verify_archive(archive: impl Read + Seek, path: &Path) -> Result<usize, A
 }
 
 impl<R: Read + Seek> Archive<R> {
-    pub(super) fn open(archive: R, path: &Path) -> Result<Self, ArchiveError> {
+    pub(super) fn open(mut archive: R, path: &Path) -> Result<Self, ArchiveError> {
         let damaged = |reason: String| ArchiveError::damaged(path, reason);
+        let io = |error: io::Error| ArchiveError::zip(path, error.into());
+        let packed_bytes = archive.seek(io::SeekFrom::End(0)).map_err(io)?;
+        archive.rewind().map_err(io)?;
         let mut zip = ZipArchive::new(archive).map_err(|error| ArchiveError::zip(path, error))?;
         if zip.has_duplicate_names() {
             return Err(damaged("a name occurs in it twice".to_owned()));
@@ -41,6 +49,13 @@ impl<R: Read + Seek> Archive<R> {
         };
         let text = read_manifest(&mut zip, manifest, path)?;
         let files = Manifest::parse(&text, path)?.files;
+        drop(text);
+        let unpacked_bytes = total_bytes(&files);
+        if unpacked_bytes > FREE_BYTES.saturating_add(packed_bytes.saturating_mul(MOST_RATIO)) {
+            return Err(damaged(format!(
+                "its {packed_bytes} bytes would become {unpacked_bytes}, more than {MOST_RATIO} times as many, which no session does"
+            )));
+        }
         let mut wanted: BTreeMap<&str, u64> = files.iter().map(|file| (file.path.as_str(), file.bytes)).collect();
         for at in (0..zip.len()).filter(|at| *at != manifest) {
             let entry = zip.by_index_raw(at).map_err(|error| ArchiveError::zip(path, error))?;
@@ -69,7 +84,7 @@ impl<R: Read + Seek> Archive<R> {
 
     /// Total size of its files by the manifest.
     pub(super) fn total_bytes(&self) -> u64 {
-        self.files.iter().fold(0, |total, file| total.saturating_add(file.bytes))
+        total_bytes(&self.files)
     }
 
     /// Writes each file to the writer from `open`, and verifies it.
@@ -81,6 +96,10 @@ impl<R: Read + Seek> Archive<R> {
         let (total_bytes, mut done_bytes) = (self.total_bytes(), 0);
         let mut block = vec![0; 1 << 17];
         for file in &self.files {
+            // An archive of many empty files is stopped, too.
+            if progress(done_bytes, total_bytes).is_break() {
+                return Err(ArchiveError::Cancelled);
+            }
             let damaged = |reason: &str| ArchiveError::damaged(&self.path, format!("{:?} {reason}", file.path));
             let entry = self.zip.by_name(&file.path).map_err(|error| ArchiveError::zip(&self.path, error))?;
             let mut out = open(&file.path)?;
@@ -113,6 +132,10 @@ impl<R: Read + Seek> Archive<R> {
         }
         Ok(())
     }
+}
+
+fn total_bytes(files: &[FileEntry]) -> u64 {
+    files.iter().fold(0, |total, file| total.saturating_add(file.bytes))
 }
 
 fn read_manifest<R: Read + Seek>(zip: &mut ZipArchive<R>, at: usize, path: &Path) -> Result<Vec<u8>, ArchiveError> {

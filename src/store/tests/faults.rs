@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use super::fixture::*;
+use crate::foreign::MOST_LINE_BYTES;
 use crate::plan::RunState;
-use crate::protocol::{Event, PROTOCOL_VERSION};
-use crate::store::{Reader, Store, StoreError, index_path, rebuild};
+use crate::protocol::{Event, PROTOCOL_VERSION, Placement, RankPlace};
+use crate::store::{Decision, Reader, RunRecord, Store, StoreError, index_path, rebuild};
 
 #[test]
 fn a_second_writer_is_refused_and_may_read() {
@@ -59,27 +61,193 @@ fn a_folder_that_cannot_be_made_is_an_error_with_advice() {
 }
 
 #[test]
-fn a_full_disk_under_the_journal_is_told_at_once() {
+fn links_in_place_of_a_sessions_files_are_refused_by_name_and_not_followed() {
     let (folder, store) = session();
     drop(store);
-    let journal = folder.path().join("journal.jsonl");
-    fs::remove_file(&journal).unwrap();
-    symlink("/dev/full", &journal).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("precious");
+    for name in ["journal.jsonl", "session.lock", "session.toml"] {
+        fs::write(&target, "{}\nno line break").unwrap();
+        let path = folder.path().join(name);
+        let kept = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        symlink(&target, &path).unwrap();
+        let error = Store::open(folder.path()).err().unwrap().to_string();
+        assert!(error.contains(name) && error.contains("a link, which is not followed"), "{error}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "{}\nno line break", "{name}");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, kept).unwrap();
+    }
     let store = Store::open(folder.path()).unwrap();
-    let error = store.decide(queued("r1")).unwrap_err();
-    assert!(error.to_string().contains("free space"), "{error}");
+    fs::create_dir_all(store.run_folder("r1")).unwrap();
+    fs::write(&target, "no line break").unwrap();
+    symlink(&target, folder.path().join("runs/r1/samples.jsonl")).unwrap();
+    store.sample("r1", sample(0.0, 0.0, &[])).unwrap();
+    let error = store.flush().unwrap_err().to_string();
+    assert!(error.contains("a link, which is not followed"), "{error}");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "no line break");
 }
 
 #[test]
-fn a_full_disk_under_the_samples_is_told_by_the_next_call() {
-    let (folder, store) = session();
-    fs::create_dir_all(store.run_folder("r1")).unwrap();
-    symlink("/dev/full", folder.path().join("runs/r1/samples.jsonl")).unwrap();
-    store.sample("r1", sample(0.0, 0.0, &[])).unwrap();
-    let error = store.flush().unwrap_err();
+fn a_full_disk_is_named_with_what_to_do() {
+    let full = || std::io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
+    let error = StoreError::io("writing", Path::new("journal.jsonl"))(full());
     assert!(error.to_string().contains("free space"), "{error}");
+}
+
+/// A session with one finished run of two ranks; `is_placed` where the journal has its placement, which version 0.1 did not write.
+fn finished_run(is_placed: bool) -> (tempfile::TempDir, Vec<RunRecord>) {
+    let (folder, store) = session();
+    store.decide(plan_added()).unwrap();
     store.decide(queued("r1")).unwrap();
+    let placement = Placement { ranks: vec![RankPlace::on_cpu(0, 1), RankPlace::on_cpu(1, 1)], links: String::new() };
+    let placed =
+        Decision::RunPlaced { run: "r1".to_owned(), placement, beside: vec![], warnings: vec![], environment: None };
+    if is_placed {
+        store.decide(placed).unwrap();
+    }
+    store.decide(run_started("r1")).unwrap();
+    for rank in [0, 1] {
+        say(&store, "r1", rank, 1.0, started_of(2));
+        say(&store, "r1", rank, 2.0, step(1));
+        say(&store, "r1", rank, 3.0, Event::Finished { duration_s: 2.0 });
+    }
+    store.decide(ended("r1", RunState::Finished)).unwrap();
     store.flush().unwrap();
+    let before = everything(&store.reader().unwrap());
+    assert_eq!((before[0].state, store.reader().unwrap().damage().unwrap()), (RunState::Finished, Vec::new()));
+    (folder, before)
+}
+
+fn finished_run_of_two_ranks() -> (tempfile::TempDir, Vec<RunRecord>) {
+    finished_run(true)
+}
+
+#[test]
+fn a_finished_run_whose_logs_lack_something_counts_as_failed_and_every_reader_says_what() {
+    let spoil: [(&dyn Fn(&Path), &str); 7] = [
+        (&|log| fs::remove_file(log).unwrap(), "rank-1.jsonl: its end is missing"),
+        (&|log| cut(log, 1), "rank-1.jsonl:3: the last line is incomplete"),
+        (&|log| cut(log, 40), "rank-1.jsonl:3: the last line is incomplete"),
+        (&|log| fs::write(log, "").unwrap(), "rank-1.jsonl: its end is missing"),
+        (&|log| fs::write(log, [7; 500]).unwrap(), "rank-1.jsonl:1: the last line is incomplete"),
+        (&|log| append_to(log, "{\"run\":\n"), "rank-1.jsonl:4: "),
+        (&|log| replace(log, "\"duration_s\":0.1", "\"duration_s\":-5"), "rank-1.jsonl:2: duration_s = -5e0 cannot be"),
+    ];
+    for (spoil, expected) in spoil {
+        let (folder, _) = finished_run_of_two_ranks();
+        spoil(&folder.path().join("runs/r1/rank-1.jsonl"));
+        for look in ["first", "second"] {
+            let reader = Reader::open(folder.path()).unwrap();
+            let damage = reader.damage().unwrap();
+            assert!(damage.len() == 1 && damage[0].contains(expected), "{look}: {expected}: {damage:?}");
+            for record in [reader.runs().unwrap(), reader.headings().unwrap(), everything(&reader)].concat() {
+                assert_eq!(record.state, RunState::Failed, "{expected}");
+                assert!(record.reason.as_ref().unwrap().contains(expected), "{record:?}");
+            }
+        }
+        rebuild(folder.path(), &mut |_, _| {}).unwrap();
+        assert_eq!(Reader::open(folder.path()).unwrap().damage().unwrap().len(), 1, "{expected}");
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.reader().unwrap().damage().unwrap().len(), 1, "{expected}");
+    }
+}
+
+#[test]
+fn a_damaged_or_missing_journal_is_named_with_the_runs_that_it_lost() {
+    let spoil: [(&dyn Fn(&Path), &[&str]); 3] = [
+        (&|journal| fs::remove_file(journal).unwrap(), &["journal.jsonl: it is missing", "the journal has no run r1"]),
+        (&|journal| fs::write(journal, "").unwrap(), &["the journal has no run r1"]),
+        (
+            &|journal| replace(journal, "run_queued", "run_forgotten"),
+            &["journal.jsonl:2: unknown variant", "the journal has no run r1"],
+        ),
+    ];
+    for (spoil, expected) in spoil {
+        let (folder, _) = finished_run_of_two_ranks();
+        spoil(&folder.path().join("journal.jsonl"));
+        let damage = Reader::open(folder.path()).unwrap().damage().unwrap();
+        assert_eq!(damage.len(), expected.len(), "{damage:?}");
+        assert!(damage.iter().zip(expected).all(|(found, expected)| found.contains(expected)), "{damage:?}");
+    }
+}
+
+#[test]
+fn ranks_that_the_run_does_not_have_do_not_count() {
+    for is_placed in [true, false] {
+        ranks_beyond_do_not_count(is_placed);
+    }
+}
+
+fn ranks_beyond_do_not_count(is_placed: bool) {
+    let (folder, before) = finished_run(is_placed);
+    for rank in 2..50 {
+        log(folder.path(), &line("r1", rank, 1.0, step(1)));
+    }
+    for again in [false, true] {
+        if again {
+            rebuild(folder.path(), &mut |_, _| {}).unwrap();
+        }
+        let reader = Reader::open(folder.path()).unwrap();
+        assert_eq!(everything(&reader), before);
+        let damage = reader.damage().unwrap();
+        assert!(damage.len() == 48 && damage[0].contains("the run has 2 ranks and no rank 10"), "{damage:?}");
+    }
+}
+
+#[test]
+fn a_log_of_nothing_but_damage_is_named_in_a_few_lines() {
+    let (folder, _) = finished_run_of_two_ranks();
+    append(folder.path(), "runs/r1/rank-0.jsonl", &"garbage\n".repeat(5_000));
+    let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
+    assert_eq!(report.damaged.len(), 21, "{:?}", report.damaged);
+    assert!(report.damaged[20].contains("4980 more lines are damaged"), "{:?}", report.damaged[20]);
+}
+
+#[test]
+fn a_line_of_a_log_that_has_no_end_is_named_and_takes_no_memory() {
+    let (folder, _) = finished_run_of_two_ranks();
+    let long = format!("{}\n", "x".repeat(MOST_LINE_BYTES + 1));
+    append(folder.path(), "journal.jsonl", &long);
+    let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
+    assert!(report.runs == 1 && report.damaged.len() == 1, "{:?}", report.damaged);
+    assert!(report.damaged[0].contains("the line is longer than any log's"), "{:?}", report.damaged);
+}
+
+#[test]
+fn a_run_of_which_nothing_is_alive_is_read_as_interrupted_where_nobody_writes() {
+    let (folder, store) = session();
+    for run in ["r1", "r2"] {
+        store.decide(queued(run)).unwrap();
+    }
+    store.decide(run_started("r1")).unwrap();
+    store.flush().unwrap();
+    let states = |reader: &Reader| -> Vec<RunState> { reader.runs().unwrap().iter().map(|run| run.state).collect() };
+    let mut attended = Reader::open(folder.path()).unwrap();
+    attended.settle(|_, _| false).unwrap();
+    assert_eq!(states(&attended), [RunState::Starting, RunState::Queued], "a workbench has the session");
+    drop(store);
+    let mut reader = Reader::open(folder.path()).unwrap();
+    reader.settle(|run, process| (run, process) == ("r1", Some((17, 1234)))).unwrap();
+    assert_eq!(states(&reader), [RunState::Starting, RunState::Interrupted]);
+    reader.settle(|_, _| false).unwrap();
+    assert_eq!(states(&reader), [RunState::Interrupted; 2]);
+    assert!(reader.run("r1").unwrap().unwrap().reason.unwrap().contains("nothing of it is running"));
+}
+
+fn cut(log: &Path, bytes: u64) {
+    let file = fs::File::options().write(true).open(log).unwrap();
+    file.set_len(file.metadata().unwrap().len() - bytes).unwrap();
+}
+
+fn append_to(log: &Path, text: &str) {
+    append(log.parent().unwrap(), log.file_name().unwrap().to_str().unwrap(), text);
+}
+
+fn replace(log: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(log).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(log, text.replacen(from, to, 1)).unwrap();
 }
 
 #[test]

@@ -69,12 +69,17 @@ pub(super) fn ended(run: &str, state: RunState) -> Decision {
 }
 
 pub(super) fn started() -> Event {
+    started_of(1)
+}
+
+/// The first event of one of so many ranks.
+pub(super) fn started_of(world_size: u32) -> Event {
     Event::Started {
         protocol_version: PROTOCOL_VERSION,
         pid: 17,
         torch_version: "2.11".to_owned(),
         device: Device { name: "cpu".to_owned(), gpu_uuid: None },
-        world_size: 1,
+        world_size,
         seed: 1,
     }
 }

@@ -25,6 +25,10 @@ fn number() -> impl Strategy<Value = f64> {
     prop_oneof![any::<f64>().prop_filter("JSON has finite numbers only", |x| x.is_finite()), 0.0..10.0]
 }
 
+fn possible() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), Just(f64::MIN_POSITIVE), 0.0..1e9]
+}
+
 fn count() -> impl Strategy<Value = u64> {
     0..u64::MAX / 2
 }
@@ -32,10 +36,10 @@ fn count() -> impl Strategy<Value = u64> {
 fn event() -> impl Strategy<Value = Event> {
     use Phase::{Evaluate, Load, Start, Steady, WarmUp};
     let phases = prop::sample::select(vec![Start, Load, WarmUp, Steady, Steady, Evaluate]);
-    let step = (1_u32..3, 1_u64..20, number(), number(), number(), any::<u32>(), any::<bool>());
+    let step = (1_u32..3, 1_u64..20, possible(), possible(), number(), any::<u32>(), any::<bool>());
     let of = (prop::option::of(1_u32..4), prop::option::of(1_u64..20));
     prop_oneof![
-        1 => Just(started()),
+        1 => Just(started_of(3)),
         1 => Just(Event::Model { name: "m".to_owned() }),
         1 => phases.prop_map(phase),
         1 => step.prop_map(|(epoch, step, duration_s, load_wait_s, loss, units, warm_up)| Event::Step {
@@ -59,7 +63,7 @@ fn event() -> impl Strategy<Value = Event> {
             Event::Evidence(Evidence { factor, asked, seen, in_effect })
         }),
         1 => "\\PC{0,8}".prop_map(|message| Event::Warning { message }),
-        1 => number().prop_map(|duration_s| Event::Finished { duration_s }),
+        1 => possible().prop_map(|duration_s| Event::Finished { duration_s }),
         1 => "\\PC{0,8}".prop_map(|message| Event::Failed { kind: FailureKind::Peer, message }),
     ]
 }
@@ -73,8 +77,8 @@ fn event_line() -> impl Strategy<Value = EventLine> {
 }
 
 fn some_sample() -> impl Strategy<Value = Sample> {
-    let gpu = (prop::option::of(count()), prop::option::of(number()), prop::option::of(0_u32..2), 0_usize..3);
-    (0.0..20.0, prop::option::of(number()), prop::collection::vec(gpu, 0..3)).prop_map(|(time_s, hole_s, gpus)| {
+    let gpu = (prop::option::of(count()), prop::option::of(possible()), prop::option::of(0_u32..2), 0_usize..3);
+    (0.0..20.0, prop::option::of(possible()), prop::collection::vec(gpu, 0..3)).prop_map(|(time_s, hole_s, gpus)| {
         let gpus = gpus.into_iter().enumerate().map(|(index, (memory, energy, foreign, reasons))| {
             let mut gpu = sample(0.0, 0.0, &["power", "heat"][..reasons.min(2)]).gpus.remove(0);
             gpu.uuid = format!("GPU-{index}");

@@ -5,14 +5,13 @@
 //! DALI decodes and enlarges, within one level of 256 more, and decoders of JPEG differ by up to 4 levels.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use multicard::dataset::decode;
+use multicard::dataset::{decode, read_image};
 use multicard::plan::image::{ImageSettings, Layout, Precision};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -194,7 +193,7 @@ impl Reader {
             for batch in 0..task.batches {
                 let read = |&index: &u32| {
                     let path = &paths[index as usize];
-                    fs::read(path).map_err(|error| format!("reading {} failed: {error}", path.display()))
+                    read_image(path).map_err(|error| format!("reading {} failed: {error}", path.display()))
                 };
                 let files: Files = task.batch(batch).iter().map(read).collect();
                 let failed = files.is_err();

@@ -1,0 +1,12 @@
+//! Files and text that other programs wrote: opened without following links or waiting for anyone, read with limits, and shown so
+//! that they cannot control a terminal or mislead a reader.
+
+mod file;
+mod line;
+mod place;
+mod text;
+
+pub use file::{open, open_ours, open_ours_with, read, read_ours, regular};
+pub use line::{Line, Lines, MOST_LINE_BYTES};
+pub use place::{config_folder, data_folder, state_folder};
+pub use text::{message, misleads, printable};

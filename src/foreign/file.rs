@@ -1,0 +1,130 @@
+//! Opening files that others can replace: regular files only, of limited size, and in folders of ours no links.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a file that the user named or put into a data set. Links are followed, as the user made them.
+///
+/// # Errors
+/// It cannot be opened, or it is not a regular file: a pipe would wait for a writer, a device may have no end.
+pub fn open(path: &Path) -> io::Result<File> {
+    checked(path, OpenOptions::new().read(true), OFlags::NONBLOCK)
+}
+
+/// Opens a file in a folder of ours for reading. A link in its place is an error.
+///
+/// # Errors
+/// It cannot be opened, or is a link or not a regular file.
+pub fn open_ours(path: &Path) -> io::Result<File> {
+    open_ours_with(path, OpenOptions::new().read(true))
+}
+
+/// The same with other options, such as those for writing.
+///
+/// # Errors
+/// Those of [`open_ours`].
+pub fn open_ours_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    checked(path, options, OFlags::NONBLOCK | OFlags::NOFOLLOW)
+}
+
+fn checked(path: &Path, options: &mut OpenOptions, flags: OFlags) -> io::Result<File> {
+    let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
+    // With these flags, a link gives ELOOP, and a pipe without a reader or a socket ENXIO.
+    let file = opened.map_err(|error| match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::LOOP) if flags.contains(OFlags::NOFOLLOW) => refused("a link, which is not followed"),
+        Some(rustix::io::Errno::NXIO) => refused("not a regular file"),
+        _ => error,
+    })?;
+    regular(&file)?;
+    Ok(file)
+}
+
+/// Refuses what is not a regular file; the length of one that is.
+///
+/// # Errors
+/// It is a folder, pipe, device or socket.
+pub fn regular(file: &File) -> io::Result<u64> {
+    let about = file.metadata()?;
+    if about.is_file() { Ok(about.len()) } else { Err(refused("not a regular file")) }
+}
+
+fn refused(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}: put the file itself there"))
+}
+
+/// Reads a file of at most `most_bytes` that the user named.
+///
+/// # Errors
+/// Those of [`open`], and a longer file.
+pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    whole(open(path)?, most_bytes)
+}
+
+/// Reads a file of at most `most_bytes` in a folder of ours.
+///
+/// # Errors
+/// Those of [`open_ours`], and a longer file.
+pub fn read_ours(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    whole(open_ours(path)?, most_bytes)
+}
+
+fn whole(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let too_long = || {
+        let reason = format!("it is longer than {most_bytes} bytes, which no such file is");
+        io::Error::new(io::ErrorKind::FileTooLarge, reason)
+    };
+    // Its size is asked before anything is read, and limits what is read from a file that grows.
+    if regular(&file)? > most_bytes {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    file.take(most_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes { Err(too_long()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn pipes_devices_and_folders_are_refused_at_once_and_links_where_they_are_not_the_users() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert!(Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+        symlink("/dev/zero", at("zeros")).unwrap();
+        for refused in [at("pipe"), at("zeros"), folder.path().to_owned()] {
+            let error = open(&refused).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{}: {error}", refused.display());
+            assert!(open_ours(&refused).is_err());
+            assert!(read(&refused, 9).is_err());
+        }
+        let write = open_ours_with(&at("pipe"), OpenOptions::new().append(true)).unwrap_err().to_string();
+        assert!(write.contains("not a regular file"), "{write}");
+        fs::write(at("file"), "12345").unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        assert_eq!(read(&at("link"), 5).unwrap(), b"12345");
+        let error = open_ours(&at("link")).unwrap_err().to_string();
+        assert!(error.contains("a link, which is not followed"), "{error}");
+        assert!(open_ours_with(&at("link"), OpenOptions::new().append(true)).is_err());
+        assert_eq!(read_ours(&at("file"), 5).unwrap(), b"12345");
+        assert_eq!(open(&at("absent")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_refused_before_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sparse");
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let error = read(&path, 1 << 20).unwrap_err();
+        assert!(error.to_string().contains("longer than 1048576 bytes"), "{error}");
+    }
+}

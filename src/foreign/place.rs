@@ -1,0 +1,41 @@
+//! The user's folders by the XDG Base Directory Specification. A home folder that does not exist is not made: a mistyped `HOME` would
+//! appear on the disk.
+
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy;
+use etcetera::base_strategy::Xdg;
+
+/// `$XDG_DATA_HOME`, or `.local/share` in the home folder.
+///
+/// # Errors
+/// There is no home folder, or the one that `HOME` names does not exist.
+pub fn data_folder() -> Result<PathBuf, String> {
+    folder(|places| Some(places.data_dir()))
+}
+
+/// `$XDG_STATE_HOME`, or `.local/state` in the home folder.
+///
+/// # Errors
+/// Those of [`data_folder`].
+pub fn state_folder() -> Result<PathBuf, String> {
+    folder(Xdg::state_dir)
+}
+
+/// `$XDG_CONFIG_HOME`, or `.config` in the home folder.
+///
+/// # Errors
+/// Those of [`data_folder`].
+pub fn config_folder() -> Result<PathBuf, String> {
+    folder(|places| Some(places.config_dir()))
+}
+
+fn folder(of: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
+    let places = Xdg::new().map_err(|error| format!("this user has no home folder: {error}"))?;
+    let folder = of(&places).ok_or("this user has no such folder")?;
+    let home = places.home_dir();
+    if folder.starts_with(home) && !home.is_dir() {
+        return Err(format!("the home folder {} does not exist: set HOME to one that does", home.display()));
+    }
+    Ok(folder)
+}

@@ -1,0 +1,86 @@
+//! Text of others for a terminal: what would control it, or show text in another order, is written as an escape.
+
+use std::borrow::Cow;
+
+/// Most characters of a line of a message.
+const MOST_LINE_CHARS: usize = 2_000;
+
+/// Whether a character controls a terminal, reorders or hides text: control characters other than line breaks and tabs, marks of
+/// direction, invisible ones (Unicode's Trojan Source set, tags and separators).
+pub fn misleads(letter: char) -> bool {
+    match letter {
+        '\n' | '\t' => false,
+        '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => letter.is_control(),
+    }
+}
+
+/// Text with every misleading character as JSON escapes it: `\u001b`. JSON therefore keeps its meaning.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(misleads) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if misleads(letter) {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                escaped += &format!("\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(letter);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// A message for people: [`printable`], and no line longer than anybody reads.
+pub fn message(text: &str) -> Cow<'_, str> {
+    let is_long = |line: &str| line.len() > MOST_LINE_CHARS && line.chars().nth(MOST_LINE_CHARS).is_some();
+    if !text.split('\n').any(is_long) {
+        return printable(text);
+    }
+    let mut cut = String::new();
+    for (place, line) in text.split('\n').enumerate() {
+        if place > 0 {
+            cut.push('\n');
+        }
+        match line.char_indices().nth(MOST_LINE_CHARS) {
+            Some((end, _)) => {
+                cut += &printable(&line[..end]);
+                cut += &format!("… ({} bytes more)", line.len() - end);
+            }
+            None => cut += &printable(line),
+        }
+    }
+    Cow::Owned(cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_of_terminals_and_marks_of_direction_are_written_out() {
+        assert!(matches!(printable("50 µs · 2 × H200\n\tfine\u{202f}000"), Cow::Borrowed(_)));
+        assert_eq!(printable("\u{1b}[2J\u{7}\u{9b}x\r"), "\\u001b[2J\\u0007\\u009bx\\u000d");
+        assert_eq!(printable("a\u{202e}b\u{e0041}"), "a\\u202eb\\udb40\\udc41");
+    }
+
+    #[test]
+    fn json_means_the_same_afterwards() {
+        let text = "name \u{9b}31m \u{202e} \u{e0041} \u{7f}";
+        let json = serde_json::json!({ "name": text }).to_string();
+        assert_ne!(printable(&json), json);
+        let read: Result<serde_json::Value, _> = serde_json::from_str(&printable(&json));
+        assert_eq!(read.ok(), Some(serde_json::json!({ "name": text })));
+    }
+
+    #[test]
+    fn a_line_of_megabytes_is_cut_and_those_around_it_stay() {
+        let text = format!("before\n{}\nafter", "é".repeat(4 << 20));
+        let cut = message(&text);
+        assert!(cut.len() < 3 * MOST_LINE_CHARS, "{}", cut.len());
+        assert!(cut.starts_with("before\né") && cut.ends_with(" bytes more)\nafter"), "{cut}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Values that no measurement has, such as negative durations. Lines that hold one are refused where they are read.
+
+/// Longest duration: 30 years.
+const MOST_S: f64 = 1e9;
+/// Latest moment in seconds since the Unix epoch: the year 5138.
+const LATEST_S: f64 = 1e11;
+
+/// Refuses a duration that is negative or longer than any experiment.
+///
+/// # Errors
+/// The name and the value.
+pub fn check_duration(name: &str, value_s: f64) -> Result<(), String> {
+    within(name, value_s, MOST_S)
+}
+
+/// Refuses a moment before 1970 or far in the future.
+///
+/// # Errors
+/// The value.
+pub fn check_moment(value_s: f64) -> Result<(), String> {
+    within("time_s", value_s, LATEST_S)
+}
+
+/// Refuses an amount, such as energy or a share of CPUs, that is negative or beyond any machine.
+pub(super) fn check_amount(name: &str, value: Option<f64>) -> Result<(), String> {
+    value.map_or(Ok(()), |value| within(name, value, 1e18))
+}
+
+fn within(name: &str, value: f64, most: f64) -> Result<(), String> {
+    if (0.0..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{name} = {value:e} cannot be: it must be from 0 to {most:e}"))
+}
