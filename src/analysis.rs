@@ -1,6 +1,7 @@
 #![doc = include_str!("analysis/method.md")]
 
 mod activity;
+mod all;
 mod batch;
 mod cell;
 mod condition;
@@ -31,6 +32,7 @@ mod verdict;
 mod wall_clock;
 
 pub use activity::{Activity, Phase};
+pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, held, measure_of, step_of, varying};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};

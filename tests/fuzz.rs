@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use multicard::figure::paper::read_provenance;
+use multicard::figure::paper::{Provenance, read_provenance};
 use multicard::figure::{SavedStudy, presets};
 use multicard::plan::{Plan, Worker};
 use multicard::protocol::{GroupLine, Job, Sample, read_event_line, read_sample_line};
@@ -331,7 +331,8 @@ fn corpus() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     }
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sessions");
     let [png, svg] = ["times.png", "times.svg"].map(|name| fs::read(golden.join(name)).unwrap());
-    let attached = format!("%PDF-1.7\n{}\nendstream", read_provenance(&svg).unwrap().json());
+    let provenance = Provenance { multicard_figure: 2, ..read_provenance(&svg).unwrap() };
+    let attached = format!("%PDF-1.7\n{}\nendstream", provenance.json());
     [png.as_slice(), &svg, attached.as_bytes()].into_iter().for_each(|bytes| add("figure", bytes));
     add("worker", &fs::read(seeds().join("worker.json")).unwrap());
     let out = session.path().join("session.zip");

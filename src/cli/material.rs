@@ -1,9 +1,11 @@
 //! What tables and figures of a session are made of, and the studies that it keeps.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::path::Path;
 
 use super::say;
-use crate::analysis::{RunSummary, Source, summarise_report, summarise_run};
+use crate::analysis::{RunSummary, Source, summarise_report, summarise_runs};
 use crate::figure::paper::{self, Origin};
 use crate::figure::{self, SavedStudy, Study};
 use crate::session::{damage_message, open_reader};
@@ -25,13 +27,24 @@ impl Material {
 
     /// Reads one run at a time: a session may be larger than memory.
     pub fn of(reader: &Reader, folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
-        let listed = reader.runs()?;
-        let mut runs = Vec::new();
-        for run in &listed {
-            if let Some(record) = reader.run(&run.run)? {
-                runs.push(summarise_run(&record));
-            }
-        }
+        let listed = reader.headings()?;
+        let ids: Vec<String> = listed.iter().map(|run| run.run.clone()).collect();
+        let places: HashMap<&str, usize> = (0..).zip(&ids).map(|(place, run)| (run.as_str(), place)).collect();
+        let mut runs: Vec<Option<RunSummary>> = ids.iter().map(|_| None).collect();
+        let summarised = summarise_runs(
+            reader,
+            || open_reader(folder).ok(),
+            &ids,
+            |summaries| {
+                for summary in summaries {
+                    let place = places[summary.run.as_str()];
+                    runs[place] = Some(summary);
+                }
+                Ok::<_, Infallible>(())
+            },
+        )?;
+        let Ok(()) = summarised;
+        let runs = runs.into_iter().flatten().collect();
         let reports = reader.reports()?.into_iter().map(|(name, report)| summarise_report(&name, report)).collect();
         let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let first = listed.iter().map(|run| run.queued_time_s).min_by(f64::total_cmp);

@@ -100,7 +100,7 @@ impl Session {
         let exclusive = plan.limits.exclusive;
         let places = self.places(&matrix.cells, exclusive)?;
         self.store.flush()?;
-        let earlier = held_cells(&self.store.reader()?.runs()?);
+        let earlier = held_cells(&self.store.reader()?.headings()?);
         let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
         let decided = format!("p{}", self.next_plan);
         self.next_plan += 1;
@@ -276,7 +276,7 @@ impl Session {
         let plans = plans.iter().filter_map(|(plan, _, _)| plan.strip_prefix('p')?.parse().ok());
         self.next_plan = 1 + plans.max().unwrap_or(0);
         let processes = reader.processes()?;
-        let runs = reader.runs()?;
+        let runs = reader.headings()?;
         let known = runs.iter().map(|record| record.run.clone());
         let folders = std::fs::read_dir(self.store.run_folder("")).into_iter().flatten().flatten();
         let folders = folders.filter_map(|entry| entry.file_name().into_string().ok());

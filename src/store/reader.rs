@@ -98,6 +98,12 @@ impl Reader {
         }
     }
 
+    /// Another reader of the same session, for another thread. It reads runs as this one does.
+    pub fn another(&self) -> Result<Self, StoreError> {
+        let another = Self::open_index(&self.folder)?;
+        Ok(Self { is_unattended: self.is_unattended, gone: self.gone.clone(), ..another })
+    }
+
     /// The machine that the session was created on.
     pub fn node(&self) -> Result<Node, StoreError> {
         folder::read_node(&self.folder)

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
@@ -99,6 +100,9 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Opened> {
     usable(Connection::open_with_flags(path, flags).and_then(|connection| {
         // With WAL, a reader waits only while the index is being opened or closed.
         connection.busy_timeout(Duration::from_secs(1))?;
+        // Otherwise each run's name makes SQLite plan its queries anew, which takes a fifth of the time of reading many runs.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     }))
 }

@@ -1,15 +1,13 @@
 //! The librarian thread: reads sessions for the window.
 
 use std::collections::HashMap;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::messages::{Outbox, Records, Request, RunCurves, RunPage, SessionPlan, UiEvent, WindowClosed};
-use crate::analysis::{RunSummary, summarise_report, summarise_run};
+use crate::analysis::{RunSummary, summarise_report, summarise_run, summarise_runs};
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
@@ -22,8 +20,6 @@ use crate::store::{Reader, RunRecord, StoreError, held_cells, index_path};
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
 /// Up to this many runs are summarised without partial results.
 const FEW_RUNS: usize = 20;
-/// Most threads that summarise runs.
-const MOST_THREADS: usize = 8;
 /// Longest record of a program that is read.
 const MOST_RECORD_BYTES: u64 = 16 << 20;
 /// Part of a log that is shown, in bytes.
@@ -168,15 +164,20 @@ impl Librarian<'_> {
         }
         let mut left = missing.len();
         let mut sent = Instant::now();
-        let summarised = summarise(folder, &reader, &missing, |summaries| {
-            left = left.saturating_sub(summaries.len());
-            shelf.summaries.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
-            if sent.elapsed() < PARTIAL_INTERVAL {
-                return Ok(());
-            }
-            sent = Instant::now();
-            self.outbox.send(records(shelf, left))
-        })?;
+        let summarised = summarise_runs(
+            &reader,
+            || Reader::open(folder).ok(),
+            &missing,
+            |summaries| {
+                left = left.saturating_sub(summaries.len());
+                shelf.summaries.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
+                if sent.elapsed() < PARTIAL_INTERVAL {
+                    return Ok(());
+                }
+                sent = Instant::now();
+                self.outbox.send(records(shelf, left))
+            },
+        )?;
         if let Err(closed) = summarised {
             return Ok(Err(closed));
         }
@@ -203,53 +204,6 @@ impl Librarian<'_> {
             Err(error) => self.outbox.problem(Screen::Live, format!("reading the curves of run {run}: {error}")),
         }
     }
-}
-
-/// Summarises runs, many of them on several threads, as reading their steps takes time. `take` receives results now and
-/// then.
-fn summarise(
-    folder: &Path,
-    reader: &Reader,
-    runs: &[String],
-    mut take: impl FnMut(Vec<RunSummary>) -> Result<(), WindowClosed>,
-) -> Result<Result<(), WindowClosed>, StoreError> {
-    let next = AtomicUsize::new(0);
-    let ready = Mutex::new(Vec::new());
-    // Summarises one more run; false if none is left.
-    let one = |reader: &Reader| -> bool {
-        let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return false };
-        let summary = reader.run(run).map(|record| record.as_ref().map(summarise_run));
-        ready.lock().unwrap_or_else(PoisonError::into_inner).push(summary);
-        true
-    };
-    let mut taken = || -> Result<Result<(), WindowClosed>, StoreError> {
-        let ready = std::mem::take(&mut *ready.lock().unwrap_or_else(PoisonError::into_inner));
-        let summaries: Vec<Option<RunSummary>> = ready.into_iter().collect::<Result<_, _>>()?;
-        Ok(take(summaries.into_iter().flatten().collect()))
-    };
-    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let helpers = if runs.len() > FEW_RUNS { cpus.min(MOST_THREADS) - 1 } else { 0 };
-    std::thread::scope(|scope| {
-        for _ in 0..helpers {
-            let help = || {
-                if let Ok(reader) = Reader::open(folder) {
-                    while one(&reader) {}
-                }
-            };
-            // Fewer helpers only take longer.
-            let _ = std::thread::Builder::new().name("summarise".to_owned()).spawn_scoped(scope, help);
-        }
-        while one(reader) {
-            let sent = taken();
-            if !matches!(sent, Ok(Ok(()))) {
-                // The rest is no longer needed.
-                next.store(runs.len(), Ordering::Relaxed);
-                return sent;
-            }
-        }
-        Ok(Ok(()))
-    })
-    .and_then(|sent| if sent.is_err() { Ok(sent) } else { taken() })
 }
 
 fn is_same(a: &Records, b: &Records) -> bool {

@@ -87,15 +87,16 @@ impl Pseudonyms {
                 let (literal, after) = from.split_at(literal_length(from));
                 rest = after;
                 let text: String = serde_json::from_str(literal)?;
+                let names_something =
+                    |(key, _): &(Option<String>, bool)| key.as_ref().is_some_and(|key| NAMES.contains(&key.as_str()));
+                let is_kept = open.iter().any(names_something);
                 match open.last_mut() {
                     Some((key, is_next @ true)) => {
                         (*key, *is_next) = (Some(text), false);
                         written += literal;
                     }
                     Some((Some(key), _)) if key == "hostname" => written += "\"host\"",
-                    _ if open.iter().any(|(key, _)| key.as_ref().is_some_and(|key| NAMES.contains(&key.as_str()))) => {
-                        written += literal;
-                    }
+                    _ if is_kept => written += literal,
                     _ => written += &serde_json::to_string(&self.replaced(&text))?,
                 }
                 continue;
