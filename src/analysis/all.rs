@@ -16,7 +16,7 @@ const MOST_THREADS: usize = 8;
 ///
 /// # Errors
 /// The index cannot be read. The inner error is that of `take`.
-pub fn summarise_runs<E: Send>(
+pub fn summarise_runs<E>(
     reader: &Reader,
     runs: &[String],
     mut take: impl FnMut(Vec<RunSummary>) -> Result<(), E>,

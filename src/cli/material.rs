@@ -31,18 +31,13 @@ impl Material {
         let ids: Vec<String> = listed.iter().map(|run| run.run.clone()).collect();
         let places: HashMap<&str, usize> = (0..).zip(&ids).map(|(place, run)| (run.as_str(), place)).collect();
         let mut runs: Vec<Option<RunSummary>> = ids.iter().map(|_| None).collect();
-        let summarised = summarise_runs(
-            reader,
-            || open_reader(folder).ok(),
-            &ids,
-            |summaries| {
-                for summary in summaries {
-                    let place = places[summary.run.as_str()];
-                    runs[place] = Some(summary);
-                }
-                Ok::<_, Infallible>(())
-            },
-        )?;
+        let summarised = summarise_runs(reader, &ids, |summaries| {
+            for summary in summaries {
+                let place = places[summary.run.as_str()];
+                runs[place] = Some(summary);
+            }
+            Ok::<_, Infallible>(())
+        })?;
         let Ok(()) = summarised;
         let runs = runs.into_iter().flatten().collect();
         let reports = reader.reports()?.into_iter().map(|(name, report)| summarise_report(&name, report)).collect();

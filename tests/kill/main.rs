@@ -9,12 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
-use multicard::store::rebuild;
+use multicard::store::{Reader, rebuild};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, Signal, kill_process};
@@ -68,6 +69,10 @@ enum Victim {
     Export,
     /// `multicard session import`.
     Import,
+    /// `multicard trace --session`, which imports a profiler's report.
+    Report,
+    /// `multicard study --save`.
+    Study,
 }
 
 fn multicard() -> Command {
@@ -162,7 +167,8 @@ impl Campaign {
                 assert!(slow || status.code() == Some(1), "{status}: {}", scene.complaints());
             }
             while kills > 0 && self.random.random_bool(0.5) {
-                let victim = [Victim::Rebuild, Victim::Table, Victim::Export][self.random.random_range(0..3)];
+                let tools = [Victim::Rebuild, Victim::Table, Victim::Export, Victim::Report, Victim::Study];
+                let victim = tools[self.random.random_range(0..tools.len())];
                 kills -= usize::from(self.strike_tool(&mut scene, victim));
             }
             if self.random.random_bool(0.3) {
@@ -172,8 +178,8 @@ impl Campaign {
         scene.check_end();
         let mut kills = self.random.random_range(0..7).min(self.wanted.saturating_sub(self.killed()));
         while kills > 0 {
-            let victim =
-                [Victim::Rebuild, Victim::Table, Victim::Export, Victim::Import][self.random.random_range(0..4)];
+            let tools = [Victim::Rebuild, Victim::Table, Victim::Export, Victim::Import, Victim::Report, Victim::Study];
+            let victim = tools[self.random.random_range(0..tools.len())];
             kills -= usize::from(self.strike_tool(&mut scene, victim));
         }
         fs::remove_dir_all(&scene.session).unwrap();
@@ -260,12 +266,20 @@ impl Campaign {
         }
         let archive = self.folder.path().join("session.zip");
         let copy = self.folder.path().join("copies").join("copy");
+        let report = self.folder.path().join("report.sqlite");
+        if !report.exists() {
+            let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/trace/single_100.sqlite.gz");
+            let mut unpacked = flate2::read::GzDecoder::new(File::open(packed).unwrap());
+            std::io::copy(&mut unpacked, &mut File::create(&report).unwrap()).unwrap();
+        }
         let tool = |victim: Victim| {
             let mut command = multicard();
             match victim {
                 Victim::Rebuild => command.args(["session", "rebuild"]).arg(&scene.session),
                 Victim::Table => command.arg("table").arg(&scene.session).args(["--preset", "times"]),
                 Victim::Export => command.args(["session", "export"]).arg(&scene.session).arg("--out").arg(&archive),
+                Victim::Report => command.arg("trace").arg(&report).arg("--session").arg(&scene.session),
+                Victim::Study => command.arg("study").arg(&scene.session).args(["--save", "kept", "--form", "scaling"]),
                 _ => command.args(["session", "import"]).arg(&archive).arg("--session").arg(&copy),
             };
             command.stderr(File::options().create(true).append(true).open(&scene.errors).unwrap());
@@ -312,6 +326,17 @@ impl Campaign {
                 }
                 assert_eq!(names(copy.parent().unwrap()), ["copy"]);
                 assert_eq!(records(&copy), records(&scene.session));
+            }
+            Victim::Report | Victim::Study => {
+                // What was kept stays, and the next attempt keeps it once.
+                assert!(tool(victim).status().unwrap().success(), "{}", scene.complaints());
+                let reader = Reader::open(&scene.session).unwrap();
+                let kept = if victim == Victim::Report {
+                    reader.reports().unwrap().into_iter().map(|(name, _)| name).collect()
+                } else {
+                    reader.studies().unwrap().into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+                };
+                assert_eq!(kept, [if victim == Victim::Report { "report" } else { "kept" }]);
             }
             _ => {}
         }

@@ -164,20 +164,15 @@ impl Librarian<'_> {
         }
         let mut left = missing.len();
         let mut sent = Instant::now();
-        let summarised = summarise_runs(
-            &reader,
-            || Reader::open(folder).ok(),
-            &missing,
-            |summaries| {
-                left = left.saturating_sub(summaries.len());
-                shelf.summaries.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
-                if sent.elapsed() < PARTIAL_INTERVAL {
-                    return Ok(());
-                }
-                sent = Instant::now();
-                self.outbox.send(records(shelf, left))
-            },
-        )?;
+        let summarised = summarise_runs(&reader, &missing, |summaries| {
+            left = left.saturating_sub(summaries.len());
+            shelf.summaries.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
+            if sent.elapsed() < PARTIAL_INTERVAL {
+                return Ok(());
+            }
+            sent = Instant::now();
+            self.outbox.send(records(shelf, left))
+        })?;
         if let Err(closed) = summarised {
             return Ok(Err(closed));
         }
