@@ -483,7 +483,7 @@ fn a_run_whose_log_is_deleted_while_it_runs_has_not_finished() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let plan = SMALL.replace(r#"["fp32", "fp64"]"#, r#""fp32""#).replace(r#"["nchw", "nhwc"]"#, "\"nchw\"");
-    let (mut command, session) = run_command(&folder, &plan.replace("epochs = 2", "epochs = 3"));
+    let (mut command, session) = run_command(&folder, &plan.replace("train_images = 96", "train_images = 64"));
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
     let steps = |log: &String| log.contains(r#""event":"step""#);
     wait_for(|| rank_logs(&session).iter().any(steps).then_some(()));
