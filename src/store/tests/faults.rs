@@ -95,6 +95,9 @@ fn a_full_disk_is_named_with_what_to_do() {
     assert!(error.to_string().contains("free space"), "{error}");
 }
 
+/// What becomes of a log.
+type Spoil = &'static dyn Fn(&Path);
+
 /// A session with one finished run of two ranks; `is_placed` where the journal has its placement, which version 0.1 did not write.
 fn finished_run(is_placed: bool) -> (tempfile::TempDir, Vec<RunRecord>) {
     let (folder, store) = session();
@@ -125,7 +128,7 @@ fn finished_run_of_two_ranks() -> (tempfile::TempDir, Vec<RunRecord>) {
 
 #[test]
 fn a_finished_run_whose_logs_lack_something_counts_as_failed_and_every_reader_says_what() {
-    let spoil: [(&dyn Fn(&Path), &str); 7] = [
+    let spoil: [(Spoil, &str); 7] = [
         (&|log| fs::remove_file(log).unwrap(), "rank-1.jsonl: its end is missing"),
         (&|log| cut(log, 1), "rank-1.jsonl:3: the last line is incomplete"),
         (&|log| cut(log, 40), "rank-1.jsonl:3: the last line is incomplete"),
@@ -155,7 +158,7 @@ fn a_finished_run_whose_logs_lack_something_counts_as_failed_and_every_reader_sa
 
 #[test]
 fn a_damaged_or_missing_journal_is_named_with_the_runs_that_it_lost() {
-    let spoil: [(&dyn Fn(&Path), &[&str]); 3] = [
+    let spoil: [(Spoil, &[&str]); 3] = [
         (&|journal| fs::remove_file(journal).unwrap(), &["journal.jsonl: it is missing", "the journal has no run r1"]),
         (&|journal| fs::write(journal, "").unwrap(), &["the journal has no run r1"]),
         (&|journal| replace(journal, "run_queued", "run_forgotten"), &["journal.jsonl:2: unknown variant"]),
