@@ -28,7 +28,6 @@ use serde::{Deserialize, Serialize};
 
 pub use facts::{Facts, facts};
 pub use runner::run;
-pub use words::filled_command;
 
 /// The file of a run's [`Record`] in its folder.
 pub const RECORD_FILE: &str = "program.json";

@@ -331,6 +331,17 @@ fn an_interrupt_ends_the_program_and_all_that_it_started() {
 }
 
 #[test]
+fn a_run_has_one_port_which_is_free() {
+    let scene = Scene::new();
+    let script =
+        "import os, socket, sys; assert sys.argv[1] == os.environ['PORT']; socket.socket().bind(('127.0.0.1', {port}))";
+    let plan =
+        format!("[command]\nrun = [\"python3\", \"-c\", \"{script}\", \"{{port}}\"]\nenv = {{ PORT = \"{{port}}\" }}");
+    let output = scene.run(&plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
 fn the_set_up_is_run_once_a_session_and_its_failure_fails_the_run() {
     let scene = Scene::new();
     let plan = "repeats = 3\n[command]\nsetup = [\"sh\", \"-c\", \"echo set up >> count\"]\nrun = [\"cat\", \"count\"]\n\
@@ -338,6 +349,13 @@ fn the_set_up_is_run_once_a_session_and_its_failure_fails_the_run() {
     let output = scene.run(plan, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(fs::read_to_string(scene.programs().join("count")).unwrap(), "set up\n");
+    // A session that was moved is set up again.
+    let moved = scene.folder.path().join("moved");
+    fs::rename(scene.session(), &moved).unwrap();
+    let mut there = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    there.arg("run").arg(scene.folder.path().join("plan.toml")).arg("--session").arg(&moved);
+    assert_eq!(there.output().unwrap().status.code(), Some(0));
+    assert_eq!(fs::read_to_string(scene.programs().join("count")).unwrap(), "set up\nset up\n");
     let failing = scene.run(&plan.replace("echo set up", "echo no compiler >&2; exit 3; echo"), &[]);
     let told = text(&failing.stderr);
     assert!(told.contains("setup: sh exited with code 3; end of its output: no compiler"), "{told}");

@@ -91,8 +91,9 @@ impl PlanArgument {
 struct CellOut<'a> {
     id: &'a str,
     levels: &'a Levels,
-    estimated_s: f64,
-    estimated_peak_bytes: u64,
+    /// None of a program of the plan's own, of which nothing is known.
+    estimated_s: Option<f64>,
+    estimated_peak_bytes: Option<u64>,
     /// By kind; empty where the workload knows none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     estimated_memory_bytes: BTreeMap<&'static str, u64>,
@@ -156,8 +157,8 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
     let cells = matrix.cells.iter().map(|cell| CellOut {
         id: &cell.id,
         levels: &cell.levels,
-        estimated_s: cell.estimate.duration_s,
-        estimated_peak_bytes: cell.estimate.peak_bytes,
+        estimated_s: (!cell.shape.own_program).then_some(cell.estimate.duration_s),
+        estimated_peak_bytes: (!cell.shape.own_program).then_some(cell.estimate.peak_bytes),
         estimated_memory_bytes: cell.estimate.memory_kinds().collect(),
     });
     let invalid = matrix.invalid.iter().map(|cell| InvalidOut { levels: &cell.levels, reason: &cell.reason });
@@ -173,7 +174,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let duration_s: f64 =
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
-    let estimates = if duration_s > 0.0 || matrix.cells.is_empty() {
+    let estimates = if matrix.cells.is_empty() || matrix.cells.iter().any(|cell| !cell.shape.own_program) {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
         format!("about {time}, peak about {peak_gb:.1} GB per rank (rough estimates)")
     } else {
@@ -192,10 +193,10 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     ];
     for cell in &matrix.cells {
         let peak_gb = cell.estimate.peak_bytes as f64 / 1e9;
-        let estimates = match cell.estimate.duration_s {
-            // Of a program of the plan's own nothing is known.
-            0.0 => "– | –".to_owned(),
-            duration_s => format!("{duration_s:.1} | {peak_gb:.1}"),
+        let estimates = if cell.shape.own_program {
+            "– | –".to_owned()
+        } else {
+            format!("{:.1} | {peak_gb:.1}", cell.estimate.duration_s)
         };
         lines.push(format!("| {} |{} {estimates} |", cell.id, values(&cell.levels)));
     }

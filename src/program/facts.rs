@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::processes;
 use crate::protocol::{Environment, Job, Program};
 
-use super::filled_command;
+use super::words::Words;
 
 /// Time that git and Python have to answer.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -33,7 +33,7 @@ type Versions = (String, String);
 
 /// Adds to a run's environment what its program is made of, as far as it can be found.
 pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut Environment) {
-    let Ok(filled) = filled_command(job, program) else { return };
+    let Ok(filled) = Words::new(job, program).command() else { return };
     let folder = PathBuf::from(filled.folder.as_deref().unwrap_or("."));
     environment.set("program_git", git(&folder));
     let search = filled.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.into());

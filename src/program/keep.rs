@@ -32,7 +32,7 @@ impl<W: Write> Keep<W> {
         self.log.write_all(kept)?;
         let was_full = self.seen > FIRST_BYTES;
         self.seen += bytes.len() as u64;
-        self.last.extend(bytes.iter().skip(bytes.len().saturating_sub(LAST_BYTES)));
+        self.last.extend(&bytes[bytes.len().saturating_sub(LAST_BYTES)..]);
         let surplus = self.last.len().saturating_sub(LAST_BYTES);
         self.last.drain(..surplus);
         Ok((!over.is_empty() && !was_full).then(|| {

@@ -20,9 +20,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::keep::Keep;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, Stream, WarmUp};
-use super::words::{filled_command, session_folder, value};
+use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
-use crate::plan::command::{self, CPU_TIME, Filled, PEAK_RESIDENT, PROGRAM_TIME};
+use crate::plan::command::{CPU_TIME, Filled, PEAK_RESIDENT, PROGRAM_TIME};
 use crate::processes::{self, MARKER_VARIABLE, Process};
 use crate::protocol::{
     Device, Event, EventLine, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program,
@@ -160,7 +160,10 @@ impl Runner {
             seed: self.job.seed,
         };
         self.log.write(&[(now_s(), started), (now_s(), Event::Phase { phase: Phase::Start })]);
-        let filled = filled_command(&self.job, &self.program).map_err(input)?;
+        let (filled, files) = {
+            let words = Words::new(&self.job, &self.program);
+            (words.command().map_err(input)?, words.files().map_err(input)?)
+        };
         let folder =
             std::path::absolute(filled.folder.as_deref().unwrap_or(".")).map_err(|error| input(error.to_string()))?;
         if !folder.is_dir() {
@@ -169,7 +172,6 @@ impl Runner {
         if !filled.setup.is_empty() && !self.set_up(&filled, &folder)? {
             return Ok(End::Asked);
         }
-        let files: Vec<String> = self.files().map_err(input)?;
         let run_folder = std::path::absolute(&self.job.folder).map_err(|error| input(error.to_string()))?;
         let place = Place { run_folder, working_folder: folder.clone(), started_s: now_s() };
         let spec = &self.program.command.readings;
@@ -191,17 +193,11 @@ impl Runner {
         }
     }
 
-    /// The files of readings with their placeholders filled.
-    fn files(&self) -> Result<Vec<String>, String> {
-        let value = |name: &str| value(&self.job, &self.program, name);
-        let files = self.program.command.readings.files.iter();
-        files.filter_map(|file| command::filled(file, &value).transpose()).collect()
-    }
-
     /// Runs the set-up, unless a run of the session did; returns whether the run goes on.
     fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<bool, Failure> {
         let failed = |error: io::Error| input(format!("cannot note the set-up in the session: {error}"));
-        let session = session_folder(&self.job.folder).unwrap_or(&self.job.folder).join(SETUP_FOLDER);
+        let run_folder = std::path::absolute(&self.job.folder).map_err(failed)?;
+        let session = session_folder(&run_folder).unwrap_or(&run_folder).join(SETUP_FOLDER);
         fs::create_dir_all(&session).map_err(failed)?;
         let text = serde_json::json!([filled.setup, folder, filled.env]).to_string();
         let digest: String = Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -214,7 +210,10 @@ impl Runner {
             thread::sleep(POLL);
         }
         let done = session.join(format!("{digest}.done"));
-        if done.exists() {
+        // A session that was copied or imported is set up anew: what was made for it lies elsewhere, or was made by somebody else.
+        let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let mark = format!("{} on {}\n{}\n", session.display(), hostname.trim(), filled.setup.join(" "));
+        if fs::read_to_string(&done).is_ok_and(|known| known == mark) {
             return Ok(true);
         }
         let (_, command) =
@@ -223,7 +222,7 @@ impl Runner {
         match exit {
             None => Ok(false),
             Some(exit) if exit.is_success() => {
-                fs::write(done, format!("{}\n", filled.setup.join(" "))).map_err(failed)?;
+                fs::write(done, mark).map_err(failed)?;
                 Ok(true)
             }
             Some(exit) => {

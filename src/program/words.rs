@@ -1,39 +1,66 @@
 //! What stands for the placeholders of a run's command.
 
+use std::cell::OnceCell;
 use std::net::TcpListener;
 use std::path::Path;
 
-use crate::plan::command::Filled;
+use crate::plan::command::{self, Filled};
 use crate::protocol::{Job, Program};
 
-/// The command of a run with its placeholders filled; `{port}` is a TCP port that is free now.
-///
-/// # Errors
-/// A placeholder is unknown, or the command names no program.
-pub fn filled_command(job: &Job, program: &Program) -> Result<Filled, String> {
-    program.command.filled(&|name| value(job, program, name))
+/// The values of a run's placeholders. They stay the same for the whole run.
+pub(super) struct Words<'a> {
+    job: &'a Job,
+    program: &'a Program,
+    /// A TCP port that was free when it was first asked for.
+    port: OnceCell<Option<u16>>,
 }
 
-/// What stands for a placeholder: the level of a factor, or what the run itself is.
-pub(super) fn value(job: &Job, program: &Program, name: &str) -> Option<String> {
-    if let Some(level) = job.levels.get(name) {
-        return Some(level.to_string());
+impl<'a> Words<'a> {
+    pub fn new(job: &'a Job, program: &'a Program) -> Self {
+        Self { job, program, port: OnceCell::new() }
     }
-    match name {
-        "seed" => Some(job.seed.to_string()),
-        "repeat" => Some(program.repeat.to_string()),
-        "gpus" => Some(job.shape.devices().to_string()),
-        "run_folder" => std::path::absolute(&job.folder).ok().map(|folder| folder.display().to_string()),
-        "session_folder" => {
-            let folder = std::path::absolute(&job.folder).ok()?;
-            Some(session_folder(&folder)?.display().to_string())
+
+    /// The run's command.
+    ///
+    /// # Errors
+    /// A placeholder is unknown, or the command names no program.
+    pub fn command(&self) -> Result<Filled, String> {
+        self.program.command.filled(&|name| self.value(name))
+    }
+
+    /// The files of its readings.
+    ///
+    /// # Errors
+    /// A placeholder is unknown.
+    pub fn files(&self) -> Result<Vec<String>, String> {
+        let files = self.program.command.readings.files.iter();
+        files.filter_map(|file| command::filled(file, &|name| self.value(name)).transpose()).collect()
+    }
+
+    /// What stands for a placeholder: the level of a factor, or what the run itself is.
+    fn value(&self, name: &str) -> Option<String> {
+        let Self { job, program, .. } = self;
+        if let Some(level) = job.levels.get(name) {
+            return Some(level.to_string());
         }
-        "port" => TcpListener::bind(("127.0.0.1", 0))
-            .and_then(|listener| listener.local_addr())
-            .ok()
-            .map(|address| address.port().to_string()),
-        _ => None,
+        match name {
+            "seed" => Some(job.seed.to_string()),
+            "repeat" => Some(program.repeat.to_string()),
+            "gpus" => Some(job.shape.devices().to_string()),
+            "run_folder" => std::path::absolute(&job.folder).ok().map(|folder| folder.display().to_string()),
+            "session_folder" => {
+                let folder = std::path::absolute(&job.folder).ok()?;
+                Some(session_folder(&folder)?.display().to_string())
+            }
+            "port" => self.port.get_or_init(free_port).map(|port| port.to_string()),
+            _ => None,
+        }
     }
+}
+
+fn free_port() -> Option<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).ok()?;
+    listener.local_addr().ok().map(|address| address.port())
 }
 
 /// The session's folder of a run's.
