@@ -57,6 +57,11 @@ fn process(pid: u32) -> Option<Process> {
     })
 }
 
+/// The name of this process, as those of others are told.
+pub fn own_name() -> String {
+    process(std::process::id()).map_or(String::new(), |own| own.name)
+}
+
 /// The living processes below another, at any depth.
 pub fn descendants(root: u32) -> Vec<Process> {
     let mut others = living();

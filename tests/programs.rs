@@ -415,9 +415,24 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
     assert_eq!(scene.runs().len(), 4);
     for run in scene.runs() {
         assert!(fs::read_to_string(run.join("group.out")).unwrap().starts_with("a[1] = 4"));
-        assert_eq!(fs::read_to_string(run.join("readings.jsonl")).unwrap().lines().count(), 20);
+        let steps = events(&run).into_iter().filter(|event| matches!(event, Event::Step { .. })).count();
+        assert_eq!(steps, 20, "each pass is a step");
     }
     assert!(scene.session().join("triad").exists(), "it was compiled into the session");
+    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
+        .args(["table", scene.session().to_str().unwrap(), "--study", "bandwidth", "--format", "json"])
+        .output()
+        .unwrap();
+    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
+    for row in table["rows"].as_array().unwrap() {
+        let median = |key: &str| row[key]["median"].as_f64().unwrap_or_default();
+        assert!(median("bandwidth_gb_per_s") > 0.0 && median("step_time_s") > 0.0, "{row}");
+        assert!(median("program_time_s") > 0.0, "{row}");
+        // Three arrays; a short program may be gone before it is looked at, and then has no value.
+        let bytes = 3.0 * 1e6 * row["levels"]["megabytes"].as_f64().unwrap();
+        let peak = row["peak_resident_bytes"]["median"].as_f64();
+        assert!(peak.is_none_or(|peak| (0.05 * bytes..bytes + 1e8).contains(&peak)), "{row}");
+    }
 }
 
 #[test]

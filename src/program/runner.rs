@@ -326,12 +326,17 @@ impl Runner {
             open: true,
             events: Vec::new(),
             polled: Instant::now(),
-            memory: Memory { peak_bytes: 0, next: Instant::now(), interval: Duration::from_millis(20) },
+            memory: Memory {
+                peak_bytes: 0,
+                starter: child.id(),
+                next: Instant::now(),
+                interval: Duration::from_millis(20),
+            },
         };
         let own = std::process::id();
         let mut asked = false;
         let exit = loop {
-            watched.advance(POLL);
+            watched.advance(POLL.min(watched.memory.interval));
             if let Some(exit) = reap(&mut child) {
                 break exit;
             }
@@ -447,7 +452,10 @@ impl Watched<'_> {
         if let Some(readings) = &mut self.readings {
             readings.finish(now_s(), &mut self.events);
             self.write_events();
-            self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
+            // A program may be gone before it was looked at.
+            if self.memory.peak_bytes > 0 {
+                self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
+            }
         }
         for keep in [&mut self.output, &mut self.errors] {
             if let Err(error) = keep.finish() {
@@ -462,6 +470,8 @@ impl Watched<'_> {
 /// The memory of all processes below this one.
 struct Memory {
     peak_bytes: u64,
+    /// The process that becomes the program; until then it is this program.
+    starter: u32,
     next: Instant,
     interval: Duration,
 }
@@ -472,7 +482,9 @@ impl Memory {
         if Instant::now() < self.next {
             return;
         }
-        let below = processes::descendants(std::process::id());
+        let own = processes::own_name();
+        let mut below = processes::descendants(std::process::id());
+        below.retain(|process| process.pid != self.starter || process.name != own);
         self.peak_bytes = self.peak_bytes.max(below.iter().map(|process| process.resident_bytes).sum());
         self.next = Instant::now() + self.interval;
         self.interval = (self.interval * 2).min(MEMORY_POLL);
