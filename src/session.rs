@@ -11,6 +11,7 @@ mod progress;
 mod queueing;
 mod reading;
 mod tracing;
+mod trial;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use progress::Progress;
 pub use queueing::{Added, runnable};
 pub use reading::{damage_message, open_reader};
 pub use tracing::attach_report;
+pub use trial::{Trial, try_once};
 
 use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState, Topology};

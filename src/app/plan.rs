@@ -3,6 +3,7 @@
 mod about;
 mod bar;
 mod card;
+mod command;
 mod document;
 mod edit;
 mod files;
@@ -16,6 +17,7 @@ mod tests;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use eframe::egui::{CentralPanel, Context, Frame, Margin, Panel, ScrollArea, Ui};
 use poll_promise::Promise;
@@ -26,7 +28,9 @@ use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
 use crate::analysis::SpreadSeen;
 use crate::papers;
+use crate::plan::command::CommandTexts;
 use crate::plan::{Block, Data, Identity, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image, is_name};
+use crate::session::{Machine, Trial, try_once};
 use crate::store::HeldCell;
 
 use document::{Document, EditKind};
@@ -103,6 +107,12 @@ pub enum PlanCommand {
     Tracing(Tracing),
     /// Set how far runs go.
     Mode(Mode),
+    /// Set the texts of the plan's own program.
+    Texts(Box<CommandTexts>),
+    /// Run the first cell for some seconds and show what is read of it.
+    TryOnce,
+    /// End that.
+    StopTrial,
     /// Turn to this workload, with its defaults.
     Workload(Arc<WorkloadSpec>),
     /// Set the data set.
@@ -135,6 +145,9 @@ pub struct PlanState {
     unchosen: Arc<Plan>,
     /// The plan of a session that was just opened is not known yet.
     awaits_plan: bool,
+    /// The texts of the plan's own program as they are typed.
+    form: Option<Form>,
+    tried: Tried,
 }
 
 /// How many runs of an outlook a session holds.
@@ -142,6 +155,30 @@ struct Kept {
     outlook: Arc<Outlook>,
     held: Arc<HashMap<Identity, HeldCell>>,
     runs: u64,
+}
+
+/// Texts that were typed beside a block, and what is wrong with them; without an error, the block has them.
+struct Form {
+    texts: CommandTexts,
+    block: Block,
+    error: Option<String>,
+}
+
+/// A trial of the first cell.
+#[derive(Default)]
+enum Tried {
+    /// There was none.
+    #[default]
+    Not,
+    /// It runs.
+    Running {
+        /// Asks for its end.
+        stop: Arc<AtomicBool>,
+        /// What comes of it.
+        result: Promise<Result<Trial, String>>,
+    },
+    /// It has ended, with what was read.
+    Done(Result<Trial, String>),
 }
 
 /// Progress of a launch.
@@ -174,6 +211,8 @@ impl Default for PlanState {
             held: Arc::default(),
             kept: None,
             awaits_plan: false,
+            form: None,
+            tried: Tried::Not,
         }
     }
 }
@@ -250,6 +289,50 @@ impl PlanState {
     /// Edits another plan, which has no file yet.
     pub fn edit_plan(&mut self, plan: Plan) {
         self.document.open(plan, None);
+    }
+
+    /// The form of what is typed beside the plan that is edited.
+    fn form(&self) -> Option<&Form> {
+        self.form.as_ref().filter(|form| form.block == self.plan().first)
+    }
+
+    /// The texts of the plan's own program; none for other workloads.
+    fn texts(&self) -> Option<CommandTexts> {
+        self.form().map(|form| form.texts.clone()).or_else(|| CommandTexts::of(&self.plan().first))
+    }
+
+    /// What is wrong with the typed texts.
+    fn form_error(&self) -> Option<&str> {
+        self.form()?.error.as_deref()
+    }
+
+    fn type_texts(&mut self, texts: CommandTexts) {
+        let error = match texts.plan(self.plan()) {
+            Ok(plan) => {
+                self.document.edit(plan, Some("texts of the command"));
+                None
+            }
+            Err(error) => Some(error),
+        };
+        self.form = Some(Form { texts, block: self.plan().first.clone(), error });
+    }
+
+    fn try_once(&mut self, context: &Context) {
+        let (plan, stop) = (Plan::clone(self.plan()), Arc::new(AtomicBool::new(false)));
+        let asked = Arc::clone(&stop);
+        let result = on_thread("trial", context, move || {
+            try_once(&plan, command::TRIAL_S, Machine::look(), &asked).map_err(|error| error.to_string())
+        });
+        self.tried = Tried::Running { stop, result };
+    }
+
+    fn poll_trial(&mut self) {
+        if let Tried::Running { result, .. } = &self.tried
+            && result.ready().is_some()
+            && let Tried::Running { result, .. } = std::mem::take(&mut self.tried)
+        {
+            self.tried = Tried::Done(result.block_and_take());
+        }
     }
 
     fn edit(&mut self, merge: Option<EditKind>, change: impl FnOnce(&mut Plan)) {
@@ -390,6 +473,17 @@ impl State {
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
             PlanCommand::Mode(mode) => plan.edit(Some("mode"), |plan| plan.mode = mode),
             PlanCommand::Tracing(tracing) => plan.edit(Some("tracing"), |plan| plan.tracing = tracing),
+            PlanCommand::Texts(texts) => plan.type_texts(*texts),
+            PlanCommand::TryOnce => {
+                if self.trial_refusal().is_none() {
+                    self.plan.try_once(context);
+                }
+            }
+            PlanCommand::StopTrial => {
+                if let Tried::Running { stop, .. } = &plan.tried {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
             PlanCommand::Workload(spec) => plan.edit(None, |plan| plan.first = Block::new(spec)),
             PlanCommand::Data(data) => plan.edit(None, |plan| plan.first.set_data(data)),
             PlanCommand::OnlyMissing(only_missing) => plan.only_missing = only_missing,
@@ -401,6 +495,7 @@ impl State {
     pub fn poll_plan(&mut self, context: &Context, requests: &mut Vec<Request>) {
         let plan = &mut self.plan;
         plan.poll_question(context);
+        plan.poll_trial();
         match plan.poll_saving() {
             Ok(Some(path)) => self.settings.used_plan(&path),
             Ok(None) => {}
@@ -453,6 +548,12 @@ impl State {
             return Some(reason.clone());
         }
         let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
+        if let Some(error) = self.plan.form_error() {
+            return Some(format!("The program is not complete: {error}"));
+        }
+        if matches!(self.plan.tried, Tried::Running { .. }) {
+            return Some("A trial is running.".to_owned());
+        }
         if let (true, Err(reason)) = (self.plan.document.plan().needs_worker(), &node.worker) {
             return Some(format!("There is no worker: {reason}"));
         }
@@ -462,6 +563,17 @@ impl State {
         }
         let reason = outlook.matrix.invalid.first().map_or("no cell", |cell| cell.reason.as_str());
         Some(format!("No cell can run here: {reason}"))
+    }
+
+    /// Why the first cell cannot be tried now.
+    fn trial_refusal(&self) -> Option<String> {
+        if self.queue.is_active() {
+            return Some("Runs are in progress, which a trial would disturb.".to_owned());
+        }
+        if self.node.is_none() {
+            return Some("Reading this machine …".to_owned());
+        }
+        self.plan.form_error().map(|_| "The program is not complete.".to_owned())
     }
 
     fn launch_plan(&mut self, requests: &mut Vec<Request>) {
@@ -503,7 +615,11 @@ pub fn plan_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             ui.set_max_width(ui.available_width() - SCROLL_BAR);
             about::about_ui(ui, state, commands);
             ui.add_space(GRID);
-            card::cards_ui(ui, state, commands);
+            if state.plan.plan().first.spec.command.is_some() {
+                command::command_ui(ui, state, commands);
+            } else {
+                card::cards_ui(ui, state, commands);
+            }
         });
     });
 }

@@ -64,7 +64,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     let lines = read_log(&command.readings, log, |line, found| {
         read.add(&found);
         match line {
-            Some(line) => text.push_str(&format!("{line:>6}  {found}\n")),
+            Some((line, _)) => text.push_str(&format!("{line:>6}  {found}\n")),
             None => missed.push(found.to_string()),
         }
     });

@@ -179,11 +179,15 @@ fn file_source(path: &Path, said: &str, spec: &ReadingsSpec) -> Box<dyn Source> 
 }
 
 /// Reads a log of a program's output as it would be read while the program runs, and passes what is found to `take`, with the number
-/// of its line; what is said at the end has none. Gives the number of lines.
+/// and the text of its line; what is said at the end has none. Gives the number of lines.
 ///
 /// # Errors
 /// The log cannot be read.
-pub fn read_log(spec: &ReadingsSpec, mut log: impl Read, mut take: impl FnMut(Option<u64>, Found)) -> io::Result<u64> {
+pub fn read_log(
+    spec: &ReadingsSpec,
+    mut log: impl Read,
+    mut take: impl FnMut(Option<(u64, &str)>, Found),
+) -> io::Result<u64> {
     let mut source: Box<dyn Source> = if spec.patterns.is_empty() {
         Box::new(look::Shapes::default())
     } else {
@@ -192,7 +196,7 @@ pub fn read_log(spec: &ReadingsSpec, mut log: impl Read, mut take: impl FnMut(Op
     let (mut lines, mut found, mut last) = (Lines::new(), Vec::new(), 0);
     let mut line = |number: u64, line: &str| {
         source.line(Stream::Output, line, 0.0, &mut found);
-        found.drain(..).for_each(|found| take(Some(number), found));
+        found.drain(..).for_each(|found| take(Some((number, line)), found));
         last = number;
     };
     let mut chunk = vec![0; 1 << 16];

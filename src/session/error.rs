@@ -35,6 +35,14 @@ pub enum SessionError {
     /// The plan asks for a trace and nsys is missing.
     #[error("the plan asks for trace = \"nsys\", and {0}: install Nsight Systems, or remove that line")]
     NoNsys(String),
+    /// The folder of a trial cannot be made.
+    #[error("cannot make the folder {} for a trial: {error}", folder.display())]
+    Scratch {
+        /// The folder.
+        folder: std::path::PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// No worker was found.
     #[error("cannot launch runs: {0}")]
     NoWorker(String),

@@ -1,6 +1,7 @@
 //! The Plan screen driven by accessible names, without a display.
 #![allow(clippy::unwrap_used)]
 
+mod command;
 mod files;
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 //! A command is a value that comes with its plan: the program with its arguments, in which placeholders stand for the levels of the
 //! cell. Its factors are those that the plan's `[factors]` name.
 
+mod edit;
 mod readings;
 mod table;
 mod template;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use edit::{CommandTexts, start};
 pub use readings::{ReadFile, ReadingsSpec};
 pub(in crate::plan) use table::{defined, name_in, write};
 pub use template::{BUILT_IN, filled};
@@ -32,7 +34,7 @@ pub const CPU_TIME: &str = "cpu_time_s";
 pub const PROGRAM_TIME: &str = "program_time_s";
 
 /// A program to run, with its placeholders.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {
     /// The key of its workload.
     pub name: Key,

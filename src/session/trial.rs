@@ -1,0 +1,136 @@
+//! One short run of a plan's first cell, to see what is read from its program before anything is launched.
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{Machine, Notice, Session, SessionError, queueing::runnable};
+use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
+use crate::plan::{Key, Plan, RunState, Tracing};
+use crate::program::readings::{Found, read_log};
+use crate::protocol::Event;
+
+/// Lines that a trial keeps.
+const KEPT: usize = 200;
+
+/// Readings that multicard itself takes of every program.
+const OWN: &[&str] = &[PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT, "exit_code"];
+
+/// What came of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trial {
+    /// Lines of output from which something was read, with that; the last ones.
+    pub read: Vec<(String, String)>,
+    /// The last lines of output, where nothing was read from it.
+    pub output: Vec<String>,
+    /// Steps of the run.
+    pub steps: u64,
+    /// Keys of its readings.
+    pub keys: Vec<Key>,
+    /// What the run was warned of.
+    pub warnings: Vec<String>,
+    /// How it ended; none where its time was over.
+    pub end: Option<String>,
+}
+
+/// Runs the first cell of a plan that can run here for some seconds, in a folder of its own that is removed, until it ends or `stop`
+/// is set.
+///
+/// # Errors
+/// No cell can run, or the folder cannot be made.
+pub fn try_once(plan: &Plan, seconds: f64, machine: Machine, stop: &AtomicBool) -> Result<Trial, SessionError> {
+    let matrix = runnable(plan, &machine.node)?;
+    let mut plan = plan.clone();
+    if let Some(cell) = matrix.cells.first() {
+        let block = plan.blocks().find(|block| block.spec.key == cell.workload).cloned();
+        plan.first = block.unwrap_or(plan.first);
+        plan.further.clear();
+        for (key, ticked) in &mut plan.first.factors {
+            *ticked = cell.levels.get(key).cloned().into_iter().collect();
+        }
+    }
+    (plan.repeats, plan.tracing, plan.limits.run_time_s) = (1, Tracing::Off, Some(seconds));
+    plan.studies.clear();
+    let folder = Scratch::new()?;
+    let mut session = Session::open_or_create(&folder.0.join("session"), machine)?;
+    session.add_plan(&plan, false)?;
+    let (mut trial, mut is_stopped) = (Trial::default(), false);
+    while !session.is_idle() {
+        if stop.load(Ordering::Relaxed) && !is_stopped {
+            is_stopped = true;
+            session.cancel_all()?;
+        }
+        for notice in session.advance(Duration::from_millis(50))? {
+            match notice {
+                Notice::State { state: RunState::Finished, .. } => trial.end = Some("It ended by itself.".to_owned()),
+                Notice::State { state: RunState::Failed, reason, .. } => trial.end = reason,
+                Notice::Event(line) => trial.take(line.event),
+                _ => {}
+            }
+        }
+    }
+    let run = session.states().next().map(|(run, _)| run.to_owned());
+    if let Some(run) = run {
+        trial.look(&session.folder().join("runs").join(run), &plan);
+    }
+    Ok(trial)
+}
+
+impl Trial {
+    /// Reads what the run left in its folder.
+    fn look(&mut self, run: &Path, plan: &Plan) {
+        let spec = plan.first.spec.command.as_deref().map(|command| command.readings.clone()).unwrap_or_default();
+        for name in ["group.out", "stderr.log"] {
+            let Ok(log) = File::open(run.join(name)) else { continue };
+            let _ = read_log(&spec, log, |line, found| match (line, found) {
+                (Some((_, line)), found @ (Found::Step(_) | Found::Reading { .. } | Found::Phase { .. })) => {
+                    self.read.push((line.to_owned(), found.to_string()));
+                }
+                _ => {}
+            });
+        }
+        self.read.drain(..self.read.len().saturating_sub(KEPT));
+        if self.read.is_empty() {
+            for name in ["group.out", "stderr.log"] {
+                let text = fs::read(run.join(name)).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let lines: Vec<&str> = text.lines().collect();
+                self.output
+                    .extend(lines[lines.len().saturating_sub(8)..].iter().map(|line| line.chars().take(200).collect()));
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Step { .. } => self.steps += 1,
+            Event::Reading { key, .. } if !OWN.contains(&key.as_str()) && !self.keys.contains(&key) => {
+                self.keys.push(key)
+            }
+            Event::Warning { message } => self.warnings.push(message),
+            Event::Failed { message, .. } => self.end = Some(message),
+            _ => {}
+        }
+    }
+}
+
+/// A folder that only the user can enter, and that is removed when it is no longer used.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, SessionError> {
+        let folder = std::env::temp_dir().join(format!("multicard-trial-{:016x}", rand::random::<u64>()));
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => Ok(Self(folder)),
+            Err(error) => Err(SessionError::Scratch { folder, error }),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
