@@ -3,9 +3,10 @@
 use super::*;
 
 fn type_into(window: &mut Window, name: &str, text: &str) {
-    window.get_by_label(name).focus();
+    // A field may have a label of the same name before it.
+    window.get_all_by_label(name).last().unwrap().focus();
     window.run();
-    window.get_by_label(name).type_text(text);
+    window.get_all_by_label(name).last().unwrap().type_text(text);
     settle(window);
 }
 
