@@ -69,6 +69,9 @@ fn workload_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
 fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
     let block = &state.plan.plan().first;
     let outlook = state.plan.outlook.as_ref();
+    if block.spec.data_sets.is_empty() {
+        return;
+    }
     ui.horizontal_wrapped(|ui| {
         // Where the data set is a factor, this says where its rows come from.
         ui.label(if block.spec.factor("data_set").is_some() { "Rows" } else { "Data set" });

@@ -137,36 +137,39 @@ fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     let typed = |ui: &Ui, id: Id| ui.data(|data| data.get_temp::<String>(id)).unwrap_or_default();
     let (mut name, mut levels) = (typed(ui, ids[0]), typed(ui, ids[1]));
     let mut removed = None;
-    Grid::new("factors of the command").num_columns(3).spacing([2.0 * GRID, GRID]).show(ui, |ui| {
-        ui.label(muted(ui, "Factor").size(SMALL));
-        ui.label(muted(ui, "Levels, separated by commas").size(SMALL));
-        ui.end_row();
-        let width = (ui.available_width() - NAME_WIDTH - 120.0).clamp(120.0, 360.0);
-        for (index, (key, levels)) in texts.factors.iter_mut().enumerate() {
-            ui.label(key.as_str());
-            let field = ui.add(text_field(levels, "", width));
-            named(&field, &format!("Levels of {key}"), levels);
-            let remove = ui.button("Remove");
-            remove.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Remove {key}")));
-            if remove.on_hover_text("Remove the factor and its arguments").clicked() {
-                removed = Some(index);
+    Grid::new("factors of the command").num_columns(3).min_col_width(NAME_WIDTH).spacing([2.0 * GRID, GRID]).show(
+        ui,
+        |ui| {
+            ui.label(muted(ui, "Factor").size(SMALL));
+            ui.label(muted(ui, "Levels, separated by commas").size(SMALL));
+            ui.end_row();
+            let width = (ui.available_width() - NAME_WIDTH - 120.0).clamp(120.0, 360.0);
+            for (index, (key, levels)) in texts.factors.iter_mut().enumerate() {
+                ui.label(key.as_str());
+                let field = ui.add(text_field(levels, "", width));
+                named(&field, &format!("Levels of {key}"), levels);
+                let remove = ui.button("Remove");
+                remove.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Remove {key}")));
+                if remove.on_hover_text("Remove the factor and its arguments").clicked() {
+                    removed = Some(index);
+                }
+                ui.end_row();
+            }
+            let field = ui.add(text_field(&mut name, "name", NAME_WIDTH).id(ids[0]));
+            named(&field, "Name of a new factor", &name);
+            let field = ui.add(text_field(&mut levels, "fp32, bf16", width).id(ids[1]));
+            named(&field, "Levels of a new factor", &levels);
+            let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter));
+            let can_add = !name.trim().is_empty() && !levels.trim().is_empty();
+            let add = ui.add_enabled(can_add, eframe::egui::Button::new("Add factor"));
+            if can_add && (add.clicked() || entered) {
+                *texts = std::mem::take(texts).with_factor(&name, &levels);
+                name.clear();
+                levels.clear();
             }
             ui.end_row();
-        }
-        let field = ui.add(text_field(&mut name, "name", NAME_WIDTH).id(ids[0]));
-        named(&field, "Name of a new factor", &name);
-        let field = ui.add(text_field(&mut levels, "fp32, bf16", width).id(ids[1]));
-        named(&field, "Levels of a new factor", &levels);
-        let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter));
-        let can_add = !name.trim().is_empty() && !levels.trim().is_empty();
-        let add = ui.add_enabled(can_add, eframe::egui::Button::new("Add factor"));
-        if can_add && (add.clicked() || entered) {
-            *texts = std::mem::take(texts).with_factor(&name, &levels);
-            name.clear();
-            levels.clear();
-        }
-        ui.end_row();
-    });
+        },
+    );
     ui.data_mut(|data| {
         data.insert_temp(ids[0], name);
         data.insert_temp(ids[1], levels);
