@@ -84,11 +84,11 @@ impl Trial {
         let spec = plan.first.spec.command.as_deref().map(|command| command.readings.clone()).unwrap_or_default();
         for name in ["group.out", "stderr.log"] {
             let Ok(log) = File::open(run.join(name)) else { continue };
-            let _ = read_log(&spec, log, |line, found| match (line, found) {
-                (Some((_, line)), found @ (Found::Step(_) | Found::Reading { .. } | Found::Phase { .. })) => {
+            let _ = read_log(&spec, log, |line, found| {
+                let is_read = matches!(found, Found::Step(_) | Found::Reading { .. } | Found::Phase { .. });
+                if let Some((_, line)) = line.filter(|_| is_read) {
                     self.read.push((line.to_owned(), found.to_string()));
                 }
-                _ => {}
             });
         }
         self.read.drain(..self.read.len().saturating_sub(KEPT));
@@ -107,7 +107,7 @@ impl Trial {
         match event {
             Event::Step { .. } => self.steps += 1,
             Event::Reading { key, .. } if !OWN.contains(&key.as_str()) && !self.keys.contains(&key) => {
-                self.keys.push(key)
+                self.keys.push(key);
             }
             Event::Warning { message } => self.warnings.push(message),
             Event::Failed { message, .. } => self.end = Some(message),

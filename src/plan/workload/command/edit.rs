@@ -236,7 +236,7 @@ mod tests {
     proptest! {
         #[test]
         fn words_are_split_as_they_were_joined(words in proptest::collection::vec("[a-z \"',{}=]{0,8}", 0..5)) {
-            prop_assert_eq!(split(&joined(&words, " "), char::is_whitespace).unwrap(), words.clone());
+            prop_assert_eq!(split(&joined(&words, " "), char::is_whitespace).unwrap(), words);
         }
     }
 }
