@@ -6,6 +6,7 @@
 #![doc = include_str!("plan/plan.md")]
 
 mod checked_table;
+mod command_texts;
 mod data;
 mod factor;
 mod file;
@@ -29,6 +30,7 @@ mod tracing;
 mod workload;
 mod write;
 
+pub use command_texts::{CommandTexts, starting_command};
 pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use factor::{Domain, Factor};
 pub use file::{Block, Constraint, MAX_RUNS, Order, PLAN_VERSION, Plan};

@@ -75,6 +75,7 @@ fn odd(folder: &Path) -> PathBuf {
         }
     }
     log += &line(r#""event":"reading","key":"accuracy","value":null,"epoch":1"#);
+    log += &line(r#""event":"finished","duration_s":40.0"#);
     fs::create_dir_all(session.join("runs/0001-a")).unwrap();
     fs::write(session.join("runs/0001-a/rank-0.jsonl"), log).unwrap();
     let ended = Decision::RunEnded { run: "0001-a".into(), state: RunState::Finished, reason: None, duration_s: None };

@@ -43,6 +43,7 @@ fn session(log: &str) -> TempDir {
         .unwrap();
     store.decide(Decision::RunStarted { run: run(), pid: 1 << 30, process_start: 1 }).unwrap();
     fs::create_dir_all(store.run_folder("r1")).unwrap();
+    let log = log.to_owned() + &line(r#""event":"finished","duration_s":9.0"#);
     fs::write(store.run_folder("r1").join("rank-0.jsonl"), log).unwrap();
     store
         .decide(Decision::RunEnded { run: run(), state: RunState::Finished, reason: None, duration_s: Some(9.0) })

@@ -201,9 +201,12 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
         CELL => true,
         key @ (SESSION | TRACE | MODE) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
         key => {
-            // Where it means nothing, a level is no difference: cells of fp64 have no tf32, and those of a program no loader.
+            // Where it means nothing, a level is no difference: cells of fp64 have no tf32, and those of a program no loader. A
+            // factor that no workload here knows is always shown.
+            let is_known = planned.iter().any(|cell| cell.workload.factor(key).is_some());
             let lacks = |cell: &Cell| {
-                !cell.workload.factors.is_empty() && cell.workload.factor(key).is_none() && cell.level(key).is_none()
+                let knows = cell.workload.factors.is_empty() || cell.workload.factor(key).is_some();
+                is_known && !knows && cell.level(key).is_none()
             };
             let mut meant = planned.iter().filter(|cell| cell.workload.has_meaning(key, cell.levels) && !lacks(cell));
             let first = meant.next().map(|cell| cell.level(key));

@@ -164,7 +164,32 @@ pub fn help_ui(context: &Context, commands: &mut Vec<Command>) {
 mod tests {
     use std::collections::HashSet;
 
+    use eframe::egui::{Event, RawInput, TextEdit};
+
     use super::*;
+
+    #[test]
+    fn single_keys_rest_for_a_moment_after_typing() {
+        let (context, state, mut text) = (Context::default(), State::default(), String::new());
+        let mut frame = |time_s: f64, is_typing: bool, key: Option<Key>| {
+            let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::NONE);
+            let key = key.map(|key| Event::Key { key, physical_key, pressed, repeat, modifiers });
+            let input = RawInput { time: Some(time_s), events: key.into_iter().collect(), ..RawInput::default() };
+            let mut sent = Vec::new();
+            let mut drawn = context.run_ui(input, |ui| {
+                commands(ui.ctx(), &state, &mut sent);
+                let field = ui.add(TextEdit::singleline(&mut text));
+                if is_typing { field.request_focus() } else { field.surrender_focus() }
+            });
+            drawn.textures_delta.clear();
+            sent
+        };
+        frame(0.0, true, None);
+        assert_eq!(frame(0.1, true, Some(Key::Num2)), [], "the field has the focus");
+        frame(0.2, false, None);
+        assert_eq!(frame(0.3, false, Some(Key::Num2)), [], "it lost the focus a moment ago");
+        assert_eq!(frame(2.0, false, Some(Key::Num2)), [Command::Show(Screen::Runs)]);
+    }
 
     #[test]
     fn each_screen_has_a_digit_of_its_own() {

@@ -28,8 +28,9 @@ use super::widgets::fields_on_cards;
 use super::{Command, Request, Screen, State};
 use crate::analysis::SpreadSeen;
 use crate::papers;
-use crate::plan::command::CommandTexts;
-use crate::plan::{Block, Data, Identity, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image, is_name};
+use crate::plan::{
+    Block, CommandTexts, Data, Identity, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image, is_name,
+};
 use crate::session::{Machine, Trial, try_once};
 use crate::store::HeldCell;
 

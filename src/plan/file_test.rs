@@ -258,7 +258,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let (least, most) = Mode::STEP_PRECISIONS;
     let mode = prop_oneof![Just(Mode::Full), (least..=most).prop_map(|step_precision| Mode::Quick { step_precision }),];
     let measure = (0..=1_000_000_000_u64, mode, capture);
-    ("[^\\pC]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, measure, data, ticked).prop_map(
+    ("[^\\pC\\p{Zl}\\p{Zp}]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, measure, data, ticked).prop_map(
         |(name, repeats, seed, interleaved, limits, (warm_up_steps, mode, capture), data, ticked)| {
             let (run_time_s, memory_limit_gb, exclusive) = limits;
             let mut plan = small_plan(&[]);

@@ -9,7 +9,7 @@ use crate::analysis::repeats_remark;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
 use crate::app::{Command, State};
-use crate::plan::{Capture, Domain, Level, Mode, Order, Plan, Tracing, command, workloads};
+use crate::plan::{Capture, Domain, Level, Mode, Order, Plan, Tracing, starting_command, workloads};
 
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -51,12 +51,12 @@ fn workload_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
     let own = &state.plan.plan().first.spec;
     // A plan may bring a workload that only it knows; otherwise a program of one's own can become one.
     let is_brought = workloads().iter().all(|spec| spec.key != own.key);
-    let brought = if is_brought { Arc::clone(own) } else { command::start() };
+    let brought = if is_brought { Arc::clone(own) } else { starting_command() };
     ui.horizontal_wrapped(|ui| {
         ui.label("Workload");
         for spec in workloads().iter().chain([&brought]) {
             let chosen = spec.key == own.key;
-            let name = if spec.command.is_some() { "own program" } else { &*spec.name };
+            let name = if spec.command.is_some() { "Own program" } else { &*spec.name };
             let radio = radio_ui(ui, chosen, true, name);
             radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Workload {name}")));
             if radio.clicked() && !chosen {

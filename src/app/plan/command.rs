@@ -13,7 +13,7 @@ use super::{PlanCommand, Tried};
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{card, muted, strong, text_field};
 use crate::app::{Command, State};
-use crate::plan::command::CommandTexts;
+use crate::plan::CommandTexts;
 
 /// Most seconds that a trial takes.
 pub(super) const TRIAL_S: f64 = 10.0;

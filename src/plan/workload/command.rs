@@ -3,7 +3,6 @@
 //! A command is a value that comes with its plan: the program with its arguments, in which placeholders stand for the levels of the
 //! cell. Its factors are those that the plan's `[factors]` name.
 
-mod edit;
 mod readings;
 mod table;
 mod template;
@@ -13,7 +12,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use edit::{CommandTexts, start};
 pub use readings::{ReadFile, ReadingsSpec};
 pub(in crate::plan) use table::{defined, name_in, write};
 pub use template::{BUILT_IN, filled};
@@ -147,7 +145,7 @@ pub(in crate::plan) fn spec(
 }
 
 /// What is measured of every program, whatever it says.
-fn own_measures() -> Vec<DeclaredMeasure> {
+pub(in crate::plan) fn own_measures() -> Vec<DeclaredMeasure> {
     let measure = |key: &str, name: &str, unit: &str| DeclaredMeasure {
         key: key.into(),
         name: name.into(),

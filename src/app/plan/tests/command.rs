@@ -12,7 +12,7 @@ fn type_into(window: &mut Window, name: &str, text: &str) {
 
 fn own() -> Window {
     let mut window = window_of(Some(cpu_node()));
-    click(&mut window, "Workload own program");
+    click(&mut window, "Workload Own program");
     window
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Command, GPUS, KEY, own_measures, spec};
-use crate::plan::{Binding, Block, Data, Key, Level, Plan, PlanError, WorkloadSpec};
+use super::command::{Command, GPUS, KEY, own_measures, spec};
+use super::{Binding, Block, Data, Key, Level, Plan, PlanError, WorkloadSpec};
 
 /// The texts of a form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl CommandTexts {
 }
 
 /// The workload that a form starts from.
-pub fn start() -> Arc<WorkloadSpec> {
+pub fn starting_command() -> Arc<WorkloadSpec> {
     let command = Command {
         name: KEY.into(),
         run: vec!["python3".to_owned(), "train.py".to_owned(), "--seed={seed}".to_owned()],
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn begun() -> Plan {
-        Plan::new("own", start())
+        Plan::new("own", starting_command())
     }
 
     #[test]
