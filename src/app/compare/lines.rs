@@ -108,7 +108,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
             } else {
                 intervals(series, colour).into_iter().for_each(|line| plot.line(line));
             }
-            // Of very many points, only some have markers.
+            // With very many points, only some have markers.
             let each = series.points.len().div_ceil(MARKED).max(1);
             let style = match look::dash_of(series.variant) {
                 None => LineStyle::Solid,

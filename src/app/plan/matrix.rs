@@ -95,17 +95,22 @@ fn further(outlook: &Outlook) -> Option<String> {
     Some(text)
 }
 
-/// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`.
+/// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`; without what nobody can tell.
 fn sums(outlook: &Outlook) -> String {
     let cells = outlook.matrix.cells.len();
     if cells == 0 {
         return "nothing can run".to_owned();
     }
-    let (time, peak) = (about(outlook.duration_s), bytes_text(outlook.peak_bytes as f64));
+    let time =
+        if outlook.duration_s > 0.0 { format!(" · about {}", about(outlook.duration_s)) } else { String::new() };
+    let peak = match outlook.peak_bytes {
+        0 => String::new(),
+        bytes => format!(" · peak {}", bytes_text(bytes as f64)),
+    };
     let number = |count: u64| grouped(&count.to_string());
     let runs = if outlook.runs == 1 { "1 run".to_owned() } else { format!("{} runs", number(outlook.runs)) };
     let some = if cells == 1 { "1 cell".to_owned() } else { format!("{} cells", number(cells as u64)) };
-    format!("{runs} · {some} × {} · about {time} · peak {peak}", outlook.plan.repeats)
+    format!("{runs} · {some} × {}{time}{peak}", outlook.plan.repeats)
 }
 
 /// An estimated duration without false precision: whole minutes from three on.
@@ -267,11 +272,14 @@ impl Cells<'_> {
             let text = match shown {
                 Shown::Number => grouped(&(row + 1).to_string()),
                 Shown::Level(key) => self.level(&cell.levels, key),
+                Shown::Time if estimate.duration_s == 0.0 => "–".to_owned(),
+                Shown::Peak if estimate.peak_bytes == 0 => "–".to_owned(),
                 Shown::Time => grouped(&significant(estimate.duration_s)),
                 Shown::Peak => significant(estimate.peak_bytes as f64 / 1e9),
                 Shown::Note => String::new(),
             };
             let hover = match shown {
+                Shown::Time | Shown::Peak if text == "–" => "Nobody can tell before it runs".to_owned(),
                 Shown::Time => {
                     format!("{} s per run: a rough estimate from the levels and this machine", estimate.duration_s)
                 }

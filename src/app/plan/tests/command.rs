@@ -67,3 +67,10 @@ fn patterns_become_readings_of_the_plan() {
     assert_eq!(plan.first.spec.command.as_ref().unwrap().readings.patterns, [r"loss (?<loss>\S+)"]);
     assert!(plan.to_toml().contains("patterns = "), "{}", plan.to_toml());
 }
+
+#[test]
+fn time_and_memory_of_a_program_are_not_guessed() {
+    let window = own();
+    assert!(says(&window, "2 runs · 1 cell × 2"));
+    assert!(!says(&window, "about 0 s") && !says(&window, "peak 0 B"));
+}
