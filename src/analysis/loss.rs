@@ -74,7 +74,7 @@ mod tests {
         rank.steps = (1..=240).map(step).collect();
         let points = losses(&[rank]);
         assert_eq!(points.len(), 120);
-        // Of each pair of steps the second has no unit.
+        // The second step of each pair has no unit.
         assert_eq!((points[0].step, points[0].loss), (2, 1.0));
         assert_eq!((points[119].step, points[119].loss), (240, 239.0));
     }

@@ -27,7 +27,7 @@ pub(super) struct Steadiness {
 }
 
 impl Steadiness {
-    /// Of step times in the order they were measured, in seconds.
+    /// Steadiness of step times in the order they were measured, in seconds.
     pub(super) fn of(times_s: &[f64], means: Option<&BatchMeans>) -> Self {
         let error = means.and_then(|means| Some(means.error_s? / means.mean_s)).filter(|error| error.is_finite());
         if times_s.len() < LEAST_STEPS {

@@ -74,11 +74,11 @@ pub struct Dash(
 /// The second sign of a level, for those who do not see its colour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sign {
-    /// Of its points.
+    /// Marker of points.
     pub marker: Marker,
-    /// Of its bars.
+    /// Hatch of bars.
     pub hatch: Hatch,
-    /// Of its lines.
+    /// Dash of lines.
     pub dash: Dash,
 }
 

@@ -206,9 +206,9 @@ pub struct Study {
     pub about: String,
     /// The kind of chart.
     pub form: Form,
-    /// Which runs.
+    /// Selection of runs by whether they were traced.
     pub runs: Runs,
-    /// Which cells; see [`crate::plan::filter`]. Words match their levels.
+    /// Filter of cells; see [`crate::plan::filter`]. Words match their levels.
     pub filter: String,
     /// Levels whose cells are left out: key and level.
     pub hidden: Vec<(Key, Level)>,

@@ -30,7 +30,7 @@ pub struct Paper {
     pub open: Vec<Key>,
 }
 
-/// Which end of what was measured a printed number is.
+/// The end of the measured range that a printed number stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
@@ -64,7 +64,7 @@ pub struct PublishedValue {
     pub unit: String,
     /// The number as printed, in that unit.
     pub value: f64,
-    /// Which end of a range it is.
+    /// The end of a range that it is.
     #[serde(default)]
     pub bound: Bound,
     /// A printed ratio from the times printed beside it, in the same unit.

@@ -68,7 +68,7 @@ pub struct Worker {
     pub versions: Versions,
 }
 
-/// Of a worker that was described before it looked for DALI.
+/// Used for a worker that was described before it looked for DALI.
 fn dali_unknown() -> Result<PathBuf, String> {
     Err("it was not looked for".to_owned())
 }
@@ -110,7 +110,7 @@ pub struct Node {
     pub nsys: Result<Nsys, String>,
 }
 
-/// Of a machine that an earlier version looked at.
+/// Used for a machine that an earlier version looked at.
 fn not_looked_for() -> Result<Nsys, String> {
     Err("not looked for".to_owned())
 }

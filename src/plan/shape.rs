@@ -106,9 +106,9 @@ impl Limits {
 /// What a run will roughly take. Good for planning an evening, not for a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// From launch to end, in seconds.
+    /// Time from launch to end, in seconds.
     pub duration_s: f64,
-    /// Of that, until the first step: starting processes, reading data, building the model.
+    /// Part of it until the first step: starting processes, reading data, building the model.
     pub start_s: f64,
     /// The peak of one rank on its device: the GPU's memory, or the host's for a CPU rank.
     pub peak_bytes: u64,

@@ -204,7 +204,7 @@ impl WorkloadSpec {
     /// # Errors
     /// Why it cannot run here, and what to do.
     pub fn check_kept(&self, request: &Request) -> Result<(Shape, Estimate), String> {
-        // Of an unknown workload no factor is known: its check says which.
+        // An unknown workload has no known factors: its check says so.
         let kept = request.levels.iter().filter(|_| !self.factors.is_empty());
         for (key, level) in kept {
             let unknown = match self.factor(key) {

@@ -28,7 +28,7 @@ fn losses(settings: &ImageSettings, steps: usize, scale_of_last: f64) -> (Vec<f6
     let kind = if settings.precision == Precision::Fp64 { Kind::Double } else { Kind::Float };
     let mut batches = Vec::new();
     for batch in 0..3 {
-        // Of other classes in each batch: a batch in another order has the same loss.
+        // Each batch has other classes: a batch in another order would have the same loss.
         let labels = Tensor::arange(20, (Kind::Int64, device)).remainder(10 - 3 * batch) + batch;
         let rows = Tensor::arange(32, (Kind::Float, device)) * (10.0 / 32.0);
         let bars = rows.floor().unsqueeze(0).eq_tensor(&labels.unsqueeze(1)).to_kind(kind);

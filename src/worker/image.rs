@@ -51,7 +51,7 @@ pub struct Totals {
 
 #[cfg(test)]
 impl Image {
-    /// Of a cell that no job has asked for.
+    /// The task of a cell without a job.
     pub fn with(settings: ImageSettings) -> Self {
         Self { settings }
     }

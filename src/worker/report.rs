@@ -42,7 +42,7 @@ pub enum Stop {
     /// A failure to be written to the log.
     #[error("{message}")]
     Failed {
-        /// Of which kind.
+        /// Its kind.
         kind: FailureKind,
         /// What was tried, what was found, what to do.
         message: String,

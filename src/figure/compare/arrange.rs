@@ -1,4 +1,4 @@
-//! Which setting stands where, and what cells are called.
+//! Arrangement of a chart: which setting makes rows, columns and colours, and the names of cells.
 
 use super::Scene;
 use crate::analysis::{Cell, Level, Setting};

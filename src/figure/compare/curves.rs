@@ -38,7 +38,7 @@ fn chart(scene: &Scene, key: &str) -> Chart {
     let mut lines = Lines::default();
     for cell in all_colours_first(scene) {
         let points = match scene.study.over {
-            // Of the training loss more is known than its mean over an epoch.
+            // The training loss is known at more points than its mean over each epoch.
             Over::Steps | Over::Time if key == "train_loss" => by_piece(scene, cell),
             Over::Epochs | Over::Steps | Over::Time => by_epoch_end(scene, cell, key),
         };

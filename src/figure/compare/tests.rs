@@ -94,7 +94,7 @@ fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
         points.map(|point| (point.x, point.value.median)).collect()
     };
     let x = |place: usize, over: Over| -> Vec<f64> { chart(place, over).iter().map(|point| point.0).collect() };
-    // Of tests, and of means over epochs, there is one an epoch.
+    // Tests, and means over epochs, have one value an epoch.
     assert_eq!(x(0, Over::Epochs), [1.0, 2.0]);
     assert_eq!(x(1, Over::Steps), [10.0, 20.0]);
     assert_eq!(x(1, Over::Time), [46.0 * 0.4, 46.0 * 0.4 + 10.0 * 0.4]);

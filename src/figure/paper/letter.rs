@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// Which end of a line is where it was wanted.
+/// The point of a line of text that its position gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,

@@ -18,18 +18,18 @@ const LINES: [u8; 4] = [0x1e, 0x6e, 0x46, 0x96];
 /// How one series is painted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Paint {
-    /// Of its areas.
+    /// Colour of areas.
     pub fill: Colour,
-    /// Of the lines in its areas.
+    /// Colour of the hatch in areas.
     pub hatch: Colour,
-    /// Of its lines and points.
+    /// Colour of lines and points.
     pub line: Colour,
     /// Its second sign.
     pub sign: Sign,
 }
 
 impl Paint {
-    /// Of a look; `variant` tells series of one colour apart.
+    /// The paint of a look; `variant` distinguishes series of one colour.
     pub fn of(look: &Look, variant: usize, palette: Palette) -> Self {
         let (rgb, place) = (look.colour(), look.place());
         let sign = sign_at(place + variant);

@@ -307,7 +307,7 @@ fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
             }
         }
     }
-    // Which colour is which number.
+    // The scale of colours and their numbers.
     let (left, steps) = (field.area.right() + 6.0, 24);
     let step = field.area.height / f64::from(steps);
     for index in 0..steps {

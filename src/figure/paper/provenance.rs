@@ -128,7 +128,7 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Of a figure that this program makes.
+    /// The provenance of a figure that this program makes.
     pub(in crate::figure) fn new(
         title: String,
         study: Study,

@@ -25,7 +25,7 @@ pub enum ReadError {
     /// The file cannot be read.
     #[error("reading {path}: {error}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         error: std::io::Error,

@@ -9,15 +9,15 @@ use crate::figure::chart::Scale;
 
 /// The length of a tick.
 const TICK: f64 = 2.6;
-/// Between a tick and its label, and between labels and the title.
+/// Gap between a tick and its label, and between labels and the title.
 const GAP: f64 = 2.4;
-/// Of the lines of axes.
+/// Width of the lines of axes.
 pub(super) const AXIS: f64 = 0.6;
 /// How far an upward title may stand out of its axis.
 const TITLE_OUT: f64 = 6.0;
-/// A name below its place has so many lines where that can be.
+/// Most lines of a name below its place, where it can be broken.
 const LINES: usize = 3;
-/// Names that are set upwards are no longer than this.
+/// Greatest length of names that are set upwards.
 const UPWARDS: f64 = 88.0;
 
 /// What stands along an edge.
@@ -32,9 +32,9 @@ pub(super) enum Side {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Type {
     pub typist: Typist,
-    /// Of titles and the legend.
+    /// Size of titles and the legend.
     pub size: f64,
-    /// Of ticks.
+    /// Size of the labels of ticks.
     pub small: f64,
 }
 

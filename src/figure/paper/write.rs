@@ -1,4 +1,4 @@
-//! Which files a figure is written as.
+//! Writes a figure as a file: SVG, PDF or PNG.
 
 use std::path::Path;
 

@@ -55,7 +55,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// Of a program that starts at a time.
+    /// The course of a program that starts at a time.
     pub fn new(started_s: f64, warm_up: WarmUp) -> Self {
         Self {
             warm_up,
@@ -276,7 +276,7 @@ impl Logged {
         Event::Step {
             epoch: self.epoch,
             step: self.number,
-            // Of a count over each epoch, the end of the run is not known.
+            // A count that begins anew with each epoch does not tell the end of the run.
             steps: steps.filter(|steps| *steps >= self.number).unwrap_or(0),
             duration_s: self.duration_s,
             load_wait_s: wait_s.unwrap_or(f64::NAN),

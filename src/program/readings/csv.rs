@@ -24,7 +24,7 @@ struct Table {
     columns: Option<(Vec<String>, u8)>,
     /// Rows that were read.
     rows: u64,
-    /// Of those, rows that could not be.
+    /// Rows that could not be read.
     refused: u64,
 }
 
@@ -99,7 +99,7 @@ impl Table {
 /// The names in the first row, and the sign that separates them: the most frequent of the usual ones.
 fn columns(line: &str) -> (Vec<String>, u8) {
     let count = |separator: &u8| line.bytes().filter(|byte| byte == separator).count();
-    // Of equals, the last is the greatest.
+    // The last of several equals is the greatest.
     let separator = [b';', b'\t', b','].into_iter().max_by_key(count).unwrap_or(b',');
     let line = line.trim_start_matches('\u{feff}');
     let names = cells(line, separator).into_iter().map(|name| name.trim().trim_start_matches("# ").to_owned());

@@ -19,7 +19,7 @@ pub(super) struct JsonLines {
     names: Names,
     /// Lines that were read.
     count: u64,
-    /// Of those, lines that could not be.
+    /// Lines that could not be read.
     refused: u64,
     /// It is missed if it does not come.
     is_declared: bool,

@@ -24,7 +24,7 @@ struct Implied {
 }
 
 impl Coverage {
-    /// Of a training set of so many images.
+    /// Coverage of a training set of this many images.
     pub fn new(images: usize) -> Self {
         Self { times: vec![0; images], processed: 0, received: 0 }
     }

@@ -9,21 +9,21 @@ use tch::{Device, Kind, TchError, Tensor};
 use crate::module::{Module, Pass};
 use crate::shim::{self, ProcessGroup};
 
-/// Of running statistics, as torch.nn.BatchNorm2d.
+/// Momentum of running statistics, as in torch.nn.BatchNorm2d.
 const MOMENTUM: f64 = 0.1;
-/// Added to variances, as torch.nn.BatchNorm2d.
+/// Number added to variances, as in torch.nn.BatchNorm2d.
 const EPSILON: f64 = 1e-5;
 const DROPOUT: f64 = 0.2;
 /// Expansion, channels, repeats and stride of each stage.
 const STAGES: [(i64, i64, usize, i64); 7] =
     [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
 
-/// Whose statistics normalise.
+/// The statistics that normalise.
 #[derive(Clone, Copy)]
 enum Norm<'a> {
-    /// The running ones.
+    /// Running statistics.
     Running,
-    /// This batch's.
+    /// Statistics of this batch.
     Batch,
     /// Those of all ranks' batches.
     Ranks(&'a ProcessGroup),

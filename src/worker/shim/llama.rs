@@ -86,7 +86,7 @@ pub struct Nf4 {
     pub codes: Tensor,
     /// `[out * in / 64]`, int8.
     pub scales: Tensor,
-    /// Of each 256 scales.
+    /// One factor for each 256 scales.
     pub factors: Tensor,
     /// `[1]`, of the scales before they were quantised.
     pub mean: Tensor,
@@ -112,7 +112,7 @@ pub struct Adapted<'a> {
     pub group: Option<i64>,
     /// The adapters' matrices A, one below the other: `[parts * rank, in]`. None where there are no adapters.
     pub a: Option<&'a Tensor>,
-    /// Of each part its first column and its matrix B: `[its width, rank]`.
+    /// First column and matrix B of each part: `[its width, rank]`.
     pub b: &'a [(i64, Tensor)],
     /// What adapters are scaled by.
     pub scale: f64,

@@ -13,7 +13,7 @@ pub type Stream = *mut c_void;
 pub const CPU: c_int = 0;
 /// As [`CPU`].
 pub const GPU: c_int = 1;
-/// Of an operator: its inputs are on the CPU, its outputs on the GPU.
+/// Backend of an operator with inputs on the CPU and outputs on the GPU.
 pub const MIXED: c_int = 2;
 
 /// `daliDataType_t`.

@@ -62,7 +62,7 @@ pub enum Origin {
     },
     /// The whole set lives on a device: only indices travel.
     Resident {
-        /// Which.
+        /// The device.
         device: Device,
         /// What the set takes there.
         bytes: u64,

@@ -12,9 +12,9 @@ pub struct Renderer<P: Pixel> {
 }
 
 enum Way<P: Pixel> {
-    /// Of one channel and another size.
+    /// Images with one channel, which change their size.
     Upsample(Upsampler<P>),
-    /// Of three channels and the right size.
+    /// Images with three channels that have the right size.
     Normalise(Normaliser<P>),
 }
 

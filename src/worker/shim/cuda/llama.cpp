@@ -24,7 +24,7 @@ using at::Tensor;
 
 namespace {
 
-// Of the source.
+// Constants of the kernels' source.
 constexpr int BLOCK = 256, NORM_BLOCK = 512, SUM_BLOCK = 512, SPAN_BLOCK = 128;
 // Tokens or columns of a block or thread: of the source, but for SPAN.
 constexpr int PAIR = 2, SUMS = 4, MANY = 4, STRIPE = 32, TILES = 8 * 16, SPAN = 16;

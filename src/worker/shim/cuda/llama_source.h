@@ -427,7 +427,7 @@ extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, i
   }
 }
 
-// Of rows [gate | up] and y = silu(gate) up: their gradient from that of y, and y.
+// For rows [gate | up] and y = silu(gate) up: their gradient, computed from that of y, and y.
 template <bool ADAPTED>
 __device__ inline void swiglu_backward_of(const T* __restrict__ grad, const T* __restrict__ gates, const T* __restrict__ u,
                                           const Parts& parts, const T* __restrict__ du, const T* __restrict__ a,
