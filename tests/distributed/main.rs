@@ -507,7 +507,9 @@ fn a_rank_that_runs_out_of_memory_ends_its_group_and_is_the_reason() {
     // Nor does a new thread ask for memory first.
     let levels = [ENDLESS, ("image_size", Level::Integer(96)), ("persistent_workers", Level::text("on"))];
     let run = Run::start("ddp-ds", 2, &levels, &environment);
-    let reason = run.end_after(run.training(1), |pid| {
+    // The threads that load test images start at the end of the first epoch.
+    let second_epoch = run.process(1, |log| log.iter().any(|event| matches!(event, Event::Step { epoch: 2.., .. })));
+    let reason = run.end_after(second_epoch, |pid| {
         // Less than a step's activations above the least that it holds between steps: small objects still find room.
         let held = (0..100).map(|_| {
             std::thread::sleep(Duration::from_millis(5));
