@@ -1,10 +1,10 @@
 //! multicard: a workbench for performance experiments on multi-GPU machines.
 //!
 //! A plan (factors of a workload and their ticked levels) becomes a matrix of cells. Each cell is run `repeats` times by worker
-//! processes. Their events and the samples of telemetry are kept in a session and compared, in tables, figures and the window.
+//! processes, or by a program that the plan names. Their events and the samples of telemetry are kept in a session and compared, in tables, figures and the window.
 //!
-//! A workload is a value: a `WorkloadSpec` in `plan` (factors, data sets, `check`) and a `Task` in the worker. Nothing between
-//! them knows a workload by name.
+//! A workload is a value: a `WorkloadSpec` in `plan` (factors, data sets, `check`) and a `Task` in the worker, or a
+//! command that comes with its plan. Nothing between them knows a workload by name.
 //!
 //! ```text
 //! plan ─▶ matrix ─▶ queue ─▶ supervisor ─▶ ranks ─▶ events ┐

@@ -143,7 +143,7 @@ pub enum Event {
     },
     /// The rank failed.
     Failed {
-        /// Why.
+        /// The reason.
         kind: FailureKind,
         /// What was tried, what was found, what to do.
         message: String,

@@ -40,7 +40,7 @@ pub enum SessionError {
     Scratch {
         /// The folder.
         folder: std::path::PathBuf,
-        /// Why.
+        /// The reason.
         error: std::io::Error,
     },
     /// No worker was found.

@@ -12,7 +12,7 @@ const NAMED: usize = 10;
 /// session's and nothing of them is running.
 ///
 /// # Errors
-/// It is no session, or cannot be read.
+/// The folder holds no session, or its session cannot be read.
 pub fn open_reader(folder: &Path) -> Result<Reader, StoreError> {
     let mut reader = Reader::open(folder)?;
     // Processes of another machine cannot be seen from here.

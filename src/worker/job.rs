@@ -17,7 +17,7 @@ pub enum JobError {
     Read {
         /// The job.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not a job.

@@ -52,7 +52,7 @@ pub enum Stop {
     Log {
         /// The log.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }

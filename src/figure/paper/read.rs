@@ -27,7 +27,7 @@ pub enum ReadError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: std::io::Error,
     },
     /// It is too long for a figure.
