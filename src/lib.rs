@@ -51,5 +51,5 @@ pub mod session;
 pub mod store;
 /// Facts of the machine, and samples of its GPUs, host and ranks while runs go on.
 pub mod telemetry;
-/// Profiler reports: finds nsys, starts runs under it, imports its recordings and shows where the time of GPUs and host went.
+/// Recordings: finds nsys, starts runs under it, reads its reports and events files, and shows where the time of GPUs and host went.
 pub mod trace;

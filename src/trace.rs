@@ -1,38 +1,31 @@
-//! Profiler reports: imports what Nsight Systems recorded and says where the time of GPUs and host went.
+//! Recordings of runs: what Nsight Systems recorded, and events files. Says where the time of GPUs and host went.
 //!
-//! [`import`] reads a report in one pass over each table and keeps sums, never rows. Rows that name people, hosts,
+//! ```text
+//! source: reports of nsys ─┐
+//! file: events of a run   ─┴▶ event ─▶ fold ─▶ value, render
+//! ```
+//!
+//! A source hands out events, kind by kind, on several threads; folds make sums of them and keep no event. [`import`] makes one pass over each kind. Rows that name people, hosts,
 //! commands or environment variables are not read.
 
-mod distribution;
 mod error;
+mod event;
 mod export;
-mod family;
-mod gap;
-mod gpu;
-mod host;
+mod file;
+mod fold;
 mod ids;
 mod import;
-mod metric;
 mod nsys;
-mod open;
-mod operation;
-mod pages;
-mod parts;
 mod progress;
-mod proof;
-mod record;
 mod render;
-mod rows;
-mod schema;
-mod strings;
+mod source;
 #[cfg(test)]
 mod tests;
-mod timeline;
 mod value;
 mod window;
 
 pub use error::TraceError;
-pub use import::{import, import_bytes, import_recording};
+pub use import::{import, import_bytes, import_recording, keep_events};
 pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use progress::{Progress, Stage};
 pub use render::{csv, markdown};

@@ -1,16 +1,18 @@
 //! Fuzzing of the import of reports: bytes of a small report are changed, or its rows are, and it must be imported or
-//! refused, without a panic and in good time, with sums that agree with each other.
+//! refused, without a panic and in good time, with sums that agree with each other. The same of an events file, whose checksums are
+//! made right again most of the time.
 //!
 //! `cargo test --release --test trace_fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10) and
 //! `MULTICARD_FUZZ_SEED`; it prints how often it imported.
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 mod mutation;
 
-use multicard::trace::{Trace, Window, csv, import_bytes, markdown};
+use multicard::trace::{Trace, Window, csv, import_bytes, keep_events, markdown};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rusqlite::Connection;
@@ -142,24 +144,17 @@ fn check(trace: &Trace) {
     }
 }
 
-/// Imports changed reports for as long as asked; how many were imported, and how many of them were accepted.
-pub fn fuzz(time: Duration, seed: u64) -> (u64, u64) {
+/// Imports what `next` makes, given the number of the execution, for as long as asked; how many were imported, and how many of them were
+/// accepted.
+fn fuzz(time: Duration, seed: u64, mut next: impl FnMut(u64, &mut ChaCha8Rng) -> Vec<u8>) -> (u64, u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut report = small();
-    let whole = report.serialize("main").unwrap().to_vec();
     let windows =
         [Window::default(), Window { from_s: Some(4e-8), to_s: Some(3e-4) }, Window { from_s: Some(1e9), to_s: None }];
     let start = Instant::now();
     let (mut executions, mut accepted) = (0, 0);
     while start.elapsed() < time {
-        let mut rows = small();
         for _ in 0..1000 {
-            // Values of rows pile up for a while, so that several that matter meet; then the report is fresh again.
-            let bytes = match executions % 4 {
-                0 if executions % 64 == 0 => changed(&mut small(), &mut random),
-                0 => changed(&mut rows, &mut random),
-                _ => broken(&whole, &mut random),
-            };
+            let bytes = next(executions, &mut random);
             let window = &windows[random.random_range(0..10usize).saturating_sub(7)];
             let began = mutation::cpu_time();
             let imported = import_bytes(Path::new("fuzzed"), &bytes, window);
@@ -179,12 +174,83 @@ pub fn fuzz(time: Duration, seed: u64) -> (u64, u64) {
     (executions, accepted)
 }
 
+/// The events of the small report.
+fn events() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let (report, events) = (folder.path().join("small.sqlite"), folder.path().join("small.events"));
+    std::fs::write(&report, small().serialize("main").unwrap().to_vec()).unwrap();
+    keep_events(&report, &events, &mut |_| ControlFlow::Continue(())).unwrap();
+    std::fs::read(events).unwrap()
+}
+
+/// Size of a block's header, and where its content's size is.
+const HEADER: usize = 64;
+const SIZE: usize = 32;
+
+/// Changes bytes of an events file; sometimes its end is cut off, or a part of it stands twice.
+fn broken_events(whole: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    for _ in 0..random.random_range(1..5) {
+        mutation::overwrite(&mut bytes, random);
+    }
+    // Where blocks begin in the whole file. Most checksums are made right again, so that what they guard is read.
+    let mut at = 0;
+    while at + HEADER <= whole.len() {
+        let size = u32::from_le_bytes(whole[at + SIZE..at + SIZE + 4].try_into().unwrap()) as usize;
+        let end = at + HEADER + size;
+        if random.random_range(0..8) > 0 && end <= bytes.len() {
+            if random.random_range(0..4) > 0 {
+                bytes[at..at + 6].copy_from_slice(&whole[at..at + 6]);
+                bytes[at + SIZE..at + SIZE + 4].copy_from_slice(&whole[at + SIZE..at + SIZE + 4]);
+            }
+            let content = crc32fast::hash(&bytes[at + HEADER..end]).to_le_bytes();
+            bytes[at + SIZE + 4..at + SIZE + 8].copy_from_slice(&content);
+            let header = crc32fast::hash(&bytes[at..at + HEADER - 4]).to_le_bytes();
+            bytes[at + HEADER - 4..at + HEADER].copy_from_slice(&header);
+        }
+        at = end;
+    }
+    match random.random_range(0..20) {
+        0 => bytes.truncate(random.random_range(0..bytes.len())),
+        1 => bytes.extend_from_within(random.random_range(0..whole.len())..),
+        _ => {}
+    }
+    bytes
+}
+
+/// Time and seed that were asked for.
+fn asked() -> (Duration, u64) {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    (Duration::from_secs(number("MULTICARD_FUZZ_S", 10)), number("MULTICARD_FUZZ_SEED", 1))
+}
+
 #[test]
 #[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
 fn changed_reports_are_imported_or_refused() {
-    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let seed = number("MULTICARD_FUZZ_SEED", 1);
-    let (executions, accepted) = fuzz(Duration::from_secs(number("MULTICARD_FUZZ_S", 10)), seed);
+    let (time, seed) = asked();
+    let whole = small().serialize("main").unwrap().to_vec();
+    let mut rows = small();
+    let (executions, accepted) = fuzz(time, seed, |execution, random| {
+        // Values of rows pile up for a while, so that several that matter meet; then the report is fresh again.
+        if execution % 1000 == 0 {
+            rows = small();
+        }
+        match execution % 4 {
+            0 if execution % 64 == 0 => changed(&mut small(), random),
+            0 => changed(&mut rows, random),
+            _ => broken(&whole, random),
+        }
+    });
+    println!("{executions} executions, {accepted} accepted, seed {seed}");
+    assert!(accepted > 0 && accepted < executions);
+}
+
+#[test]
+#[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
+fn changed_events_are_imported_or_refused() {
+    let (time, seed) = asked();
+    let whole = events();
+    let (executions, accepted) = fuzz(time, seed, |_, random| broken_events(&whole, random));
     println!("{executions} executions, {accepted} accepted, seed {seed}");
     assert!(accepted > 0 && accepted < executions);
 }

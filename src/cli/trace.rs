@@ -1,4 +1,4 @@
-//! `multicard trace`: summarises a profiler report.
+//! `multicard trace`: summarises a recording, or keeps its events.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use crate::trace::{self, Progress, Stage, TraceError, Window};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// An .nsys-rep (needs nsys), or its export by `nsys export --type sqlite`.
+    /// An .nsys-rep (needs nsys), its export by `nsys export --type sqlite`, or an events file.
     file: PathBuf,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
@@ -27,6 +27,10 @@ pub(super) struct Arguments {
     /// Include only events that start before this time.
     #[arg(long, value_name = "SECONDS")]
     to: Option<f64>,
+    /// Write its events to this file instead, which takes a fraction of the space and holds no environment, paths or commands; `trace` reads it as it reads the
+    /// report.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "format", "session"])]
+    events: Option<PathBuf>,
     /// Store its metrics in this session, where `table --preset metrics` and the window compare them.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "format"])]
     session: Option<PathBuf>,
@@ -68,6 +72,22 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 Ok(INTERRUPTED)
             }
             Err(error) => Err(error.into()),
+        };
+    }
+    if let Some(events) = &arguments.events {
+        let kept = trace::keep_events(&arguments.file, events, &mut on_progress);
+        bar.finish_and_clear();
+        return match kept {
+            Err(TraceError::Cancelled) => {
+                say("interrupted");
+                Ok(INTERRUPTED)
+            }
+            kept => {
+                kept?;
+                let size = |file: &PathBuf| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
+                say(format_args!("{}: {:.1} MB of {:.1} MB", events.display(), size(events), size(&arguments.file)));
+                Ok(OK)
+            }
         };
     }
     let imported = trace::import(&arguments.file, &window, &mut on_progress);

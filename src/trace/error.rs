@@ -16,7 +16,7 @@ pub enum TraceError {
     },
     /// The file is not a report.
     #[error(
-        "{file}: {found}; give an .nsys-rep, or the .sqlite that `nsys export --type sqlite` makes of it",
+        "{file}: {found}; give an .nsys-rep, the .sqlite that `nsys export --type sqlite` makes of it, or an events file",
         file = file.display()
     )]
     NotAReport {

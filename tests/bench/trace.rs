@@ -1,4 +1,4 @@
-//! How long a report takes to import: a real one cut down, and one repeated until it is as large as asked.
+//! How long a report and its events take to import: a real one cut down, and one repeated until it is as large as asked.
 //!
 //! `MULTICARD_TRACE=FILE` measures that report instead. `MULTICARD_TRACE_COPIES=N` (default 60, about 100 MB) says how
 //! often the rows of the cut-down report are repeated, each time later and with durations that differ a little. Where
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use multicard::trace::{Window, import, nsys_path};
+use multicard::trace::{Window, import, keep_events, nsys_path};
 use rusqlite::Connection;
 
 const TIMES: usize = 5;
@@ -81,12 +81,13 @@ fn repeat(file: &Path, copies: i64) {
 fn measure(file: &Path) {
     let size = std::fs::metadata(file).expect("a report").len();
     let times = if size > 200_000_000 { 1 } else { TIMES };
-    let mut calls = 0;
-    let imports = timed(times, || {
-        let trace = import(file, &Window::default(), &mut |_| ControlFlow::Continue(())).expect("a report");
-        calls = trace.api.iter().map(|entry| entry.statistics.calls).sum::<u64>();
-    });
-    println!("{:.1} MB, {calls} calls: {}", size as f64 / 1e6, told(&imports));
+    let imports = measure_import(file, times);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let events = folder.path().join("trace.events");
+    let begun = Instant::now();
+    keep_events(file, &events, &mut |_| ControlFlow::Continue(())).expect("room for the events");
+    println!("  its events, written in {:.1} ms:", begun.elapsed().as_secs_f64() * 1e3);
+    measure_import(&events, times);
     let Ok(nsys) = nsys_path() else { return println!("  no nsys here to hold it against") };
     let stats = timed(times, || {
         let mut command = Command::new(&nsys);
@@ -94,6 +95,18 @@ fn measure(file: &Path) {
         assert!(command.status().expect("nsys runs").success(), "nsys stats {}", file.display());
     });
     println!("  nsys stats: {}; {:.1} times as long", told(&stats), stats[times / 2] / imports[times / 2]);
+}
+
+/// Imports a recording several times.
+fn measure_import(file: &Path, times: usize) -> Vec<f64> {
+    let size = std::fs::metadata(file).expect("a recording").len();
+    let mut calls = 0;
+    let imports = timed(times, || {
+        let trace = import(file, &Window::default(), &mut |_| ControlFlow::Continue(())).expect("a recording");
+        calls = trace.api.iter().map(|entry| entry.statistics.calls).sum::<u64>();
+    });
+    println!("{:.1} MB, {calls} calls: {}", size as f64 / 1e6, told(&imports));
+    imports
 }
 
 /// How long each of several times took, in milliseconds, the shortest first.

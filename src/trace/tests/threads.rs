@@ -6,12 +6,10 @@ use std::path::Path;
 
 use super::fixture::Fixture;
 use crate::trace::TraceError;
-use crate::trace::open::NsysExport;
-use crate::trace::parts::scan_parts;
+use crate::trace::event::{Event, Kind};
 use crate::trace::progress::Watch;
-use crate::trace::rows::Column::Required;
-
-const TABLE: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
+use crate::trace::source::nsys::NsysReport;
+use crate::trace::source::{Reading, Source};
 
 /// A report with so many calls that they are several parts.
 fn many() -> Fixture {
@@ -27,17 +25,17 @@ fn many() -> Fixture {
 }
 
 fn calls_by_name(bytes: &[u8], threads: usize) -> Result<BTreeMap<i64, (u64, i64)>, TraceError> {
-    let report = NsysExport::from_bytes(Path::new("r"), bytes)?;
+    let report = NsysReport::from_bytes(Path::new("r"), bytes)?;
     let mut tell = |_| ControlFlow::Continue(());
-    let mut watch = Watch::new(&mut tell, &report, &[TABLE])?;
-    let columns = [Required("start"), Required("end"), Required("nameId")];
-    let each = |sums: &mut BTreeMap<i64, (u64, i64)>, fields: &crate::trace::rows::Fields<'_>| {
-        let (span, sum) = (fields.span()?, sums.entry(fields.required(2)?).or_default());
-        *sum = (sum.0 + 1, sum.1 + span.1 - span.0);
+    let mut watch = Watch::new(&mut tell, report.units(Kind::Call)?);
+    let each = |sums: &mut BTreeMap<i64, (u64, i64)>, event: &Event<'_>| {
+        let sum = sums.entry(event.name.id()).or_default();
+        *sum = (sum.0 + 1, sum.1 + event.span.1 - event.span.0);
         Ok(())
     };
     let mut all: BTreeMap<i64, (u64, i64)> = BTreeMap::new();
-    for (name, (count, total)) in scan_parts(&report, &mut watch, threads, TABLE, &columns, each)?.into_iter().flatten()
+    for (name, (count, total)) in
+        report.scan(Kind::Call, Reading { threads, ..report.for_sums() }, &mut watch, each)?.into_iter().flatten()
     {
         let sum = all.entry(name).or_default();
         *sum = (sum.0 + count, sum.1 + total);

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use super::distribution::{Distribution, percent};
-use super::ids::ById;
 use super::timeline::Work;
-use super::value::{Memcpy, MemoryOperation, Memset, Transfer};
+use crate::trace::event::Rank;
+use crate::trace::ids::ById;
+use crate::trace::value::{Memcpy, MemoryOperation, Memset, Transfer};
 
 /// Kinds of copy: CUPTI's number, name, and nsys' label.
 const COPY_KINDS: &[(i64, &str, &str)] = &[
@@ -48,15 +49,6 @@ fn memory_name(kind: Option<i64>) -> String {
             None => format!("memory_{kind}"),
         },
     }
-}
-
-/// A process on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Rank {
-    /// nsys' id of the process.
-    pub process: i64,
-    /// The GPU's index on the machine.
-    pub gpu: i64,
 }
 
 /// What identifies a group of like copies.

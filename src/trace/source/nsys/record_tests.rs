@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use rusqlite::types::{Value as Stored, ValueRef};
 
 use super::*;
-use crate::trace::pages::Source;
+use crate::trace::source::Storage;
 
 /// What SQLite can hold, of all lengths of numbers, and long enough to go on in other pages.
 fn stored() -> impl Strategy<Value = Stored> {
@@ -51,7 +51,7 @@ fn by_sqlite(connection: &Connection) -> Vec<String> {
 }
 
 fn by_pages(bytes: &[u8], root: u32) -> Result<Vec<String>, PageError> {
-    let pages = Pages::new(Source::Bytes(bytes), bytes.first_chunk().unwrap(), bytes.len() as u64)?;
+    let pages = Pages::new(Storage::Bytes(bytes), bytes.first_chunk().unwrap(), bytes.len() as u64)?;
     let slots = [Some(1), None, Some(2), Some(0)];
     let mut reader = Reader::new(&pages, &slots);
     let mut rows = Vec::new();
@@ -111,7 +111,7 @@ fn pages_that_lead_to_each_other_and_rows_without_an_end_are_refused() {
     round[at + 8..at + 12].copy_from_slice(&root.to_be_bytes());
     assert!(by_pages(&round, root).is_err());
     let leaf = {
-        let pages = Pages::new(Source::Bytes(&bytes), bytes.first_chunk().unwrap(), bytes.len() as u64).unwrap();
+        let pages = Pages::new(Storage::Bytes(&bytes), bytes.first_chunk().unwrap(), bytes.len() as u64).unwrap();
         pages.leaves(root).unwrap()[0]
     };
     let at = (leaf as usize - 1) * 512;

@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::ids::ById;
-use super::operation::Rank;
-use super::strings::printed;
 use super::timeline::{Pause, Work};
-use super::value::{Gap, HostCall};
+use crate::trace::event::{Rank, printed};
+use crate::trace::ids::ById;
+use crate::trace::value::{Gap, HostCall};
 
 /// Minimum length. Shorter gaps are normal between queued kernels.
 const SHORTEST_NS: u64 = 100_000;

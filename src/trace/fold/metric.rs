@@ -1,8 +1,8 @@
 //! The metrics of the papers, and NCCL's other collectives.
 
 use super::distribution::percent;
-use super::value::{Entry, MemoryOperation, Metric};
 use crate::protocol::{TRACE_METRICS, TraceSource};
+use crate::trace::value::{Entry, MemoryOperation, Metric};
 
 /// The metrics of a report of `wall_ns` on `gpus` GPUs.
 pub(super) fn metrics(

@@ -2,9 +2,9 @@
 //!
 //! Stepping through rows with SQLite and fetching values one by one took more than half of an import.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+
+use crate::trace::source::Storage;
 
 /// Maximum depth of a b-tree in SQLite.
 const MOST_LEVELS: usize = 20;
@@ -22,22 +22,16 @@ pub(super) enum PageError {
 
 /// The pages of a file, by their numbers from 1.
 pub(super) struct Pages<'a> {
-    pub source: Source<'a>,
+    pub source: Storage<'a>,
     page_bytes: usize,
     /// Without the bytes reserved for extensions at the end of each page.
     pub usable_bytes: usize,
     pub count: u32,
 }
 
-/// Storage of an export.
-pub(super) enum Source<'a> {
-    File(File),
-    Bytes(&'a [u8]),
-}
-
 impl<'a> Pages<'a> {
     /// `header`: the first hundred bytes of the file.
-    pub fn new(source: Source<'a>, header: &[u8; 100], size_bytes: u64) -> Result<Self, PageError> {
+    pub fn new(source: Storage<'a>, header: &[u8; 100], size_bytes: u64) -> Result<Self, PageError> {
         let page_bytes = page_bytes(header);
         let usable_bytes = page_bytes.saturating_sub(usize::from(header[20]));
         if !(512..=65_536).contains(&page_bytes) || !page_bytes.is_power_of_two() || usable_bytes < 480 {
@@ -53,14 +47,7 @@ impl<'a> Pages<'a> {
             return Err(PageError::Damaged(format!("it speaks of page {number} of {}", self.count)));
         }
         let start = (number as usize - 1) * self.page_bytes;
-        match &self.source {
-            Source::File(file) => {
-                buffer.resize(self.usable_bytes, 0);
-                file.read_exact_at(buffer, start as u64)?;
-                Ok(buffer)
-            }
-            Source::Bytes(bytes) => Ok(&bytes[start..start + self.usable_bytes]),
-        }
+        Ok(self.source.bytes(start as u64, self.usable_bytes, buffer)?)
     }
 
     /// The leaf pages of the table rooted at `root`, in order of row ids.

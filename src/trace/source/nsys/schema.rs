@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 
 use rusqlite::OptionalExtension;
 
-use super::TraceError;
 use super::open::NsysExport;
+use crate::trace::TraceError;
 
 /// Supported major versions: 2 and 3, nsys of 2021 to 2026.
 const MAJORS: std::ops::RangeInclusive<u32> = 2..=3;

@@ -11,8 +11,9 @@ use std::thread;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::TraceError;
-use super::pages::{PageError, Pages, Source, page_bytes};
+use super::pages::{PageError, Pages, page_bytes};
+use crate::trace::TraceError;
+use crate::trace::source::Storage;
 
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -82,7 +83,7 @@ impl<'a> NsysExport<'a> {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(uri(file), flags).map_err(sqlite(file))?;
-        Self::with(file, connection, Source::File(opened), header, about.len())
+        Self::with(file, connection, Storage::File(opened), header, about.len())
     }
 
     /// Opens an export in memory; `file` is its name in messages.
@@ -90,13 +91,13 @@ impl<'a> NsysExport<'a> {
         let header = check_head(file, bytes, bytes.len() as u64)?;
         let mut connection = Connection::open_in_memory().map_err(sqlite(file))?;
         connection.deserialize_read_exact("main", bytes, bytes.len(), true).map_err(sqlite(file))?;
-        Self::with(file, connection, Source::Bytes(bytes), header, bytes.len() as u64)
+        Self::with(file, connection, Storage::Bytes(bytes), header, bytes.len() as u64)
     }
 
     fn with(
         file: &Path,
         connection: Connection,
-        source: Source<'a>,
+        storage: Storage<'a>,
         header: &[u8; 100],
         size_bytes: u64,
     ) -> Result<Self, TraceError> {
@@ -104,7 +105,7 @@ impl<'a> NsysExport<'a> {
         let settings = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON;";
         connection.execute_batch(settings).map_err(sqlite(file))?;
         let tables = tables(&connection).map_err(sqlite(file))?;
-        let pages = Pages::new(source, header, size_bytes).map_err(|error| not_a_report(file, &error.to_string()))?;
+        let pages = Pages::new(storage, header, size_bytes).map_err(|error| not_a_report(file, &error.to_string()))?;
         let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         Ok(Self { file: file.to_owned(), threads, pages, connection: Mutex::new(connection), tables })
     }
@@ -250,7 +251,7 @@ fn uri(file: &Path) -> String {
 }
 
 /// Whether a file is an SQLite database, by its first bytes.
-pub(super) fn is_sqlite(file: &Path) -> io::Result<bool> {
+pub(in crate::trace) fn is_sqlite(file: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     File::open(file)?.take(SQLITE_MAGIC.len() as u64).read_to_end(&mut head)?;
     Ok(head == SQLITE_MAGIC)

@@ -1,15 +1,10 @@
 //! Streams the rows of a table: columns by name, checked values, and guaranteed termination.
 
-use super::TraceError;
 use super::open::NsysExport;
 use super::pages::PageError;
 use super::record::{MOST_COLUMNS, Reader, Record, Value};
-
-/// Maximum duration of an event: a year.
-const LONGEST_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
-
-/// Half of the 64-bit range, so that differences of times cannot overflow.
-const LATEST_NS: i64 = i64::MAX / 2;
+use crate::trace::TraceError;
+use crate::trace::event::check_span;
 
 /// A column to read.
 #[derive(Clone, Copy)]
@@ -78,21 +73,19 @@ impl Fields<'_> {
     #[inline]
     pub fn span(&self) -> Result<(i64, i64), TraceError> {
         let (start, end) = (self.required(0)?, self.required(1)?);
-        if start < -LATEST_NS || end > LATEST_NS || start > LATEST_NS || end < -LATEST_NS {
-            return Err(self.damaged(0, format!("{start} to {end} ns is no time of a report")));
-        }
-        if end < start {
-            return Err(self.damaged(0, format!("it ends at {end} ns, before it starts at {start} ns")));
-        }
-        if end - start > LONGEST_NS {
-            return Err(self.damaged(0, format!("it lasts {} ns, more than a year", end - start)));
-        }
+        check_span((start, end)).map_err(|problem| self.damaged(0, problem))?;
         Ok((start, end))
     }
 
     pub fn damaged(&self, column: usize, problem: impl Into<String>) -> TraceError {
         let Rows { report, table, columns, .. } = self.rows;
         report.damaged(format!("{table}, row {}, {}", self.record.id, columns[column].name()), problem)
+    }
+
+    /// The row as a whole cannot be.
+    pub fn refused(&self, problem: String) -> TraceError {
+        let Rows { report, table, .. } = self.rows;
+        report.damaged(format!("{table}, row {}", self.record.id), problem)
     }
 
     #[inline]

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::family::{Family, LayoutMark, collective, family, layout, precision};
 use super::gpu::GpuWork;
-use super::operation::Rank;
-use super::value::{Entry, GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
 use crate::plan::Levels;
 use crate::protocol::Evidence;
+use crate::trace::event::Rank;
+use crate::trace::value::{Entry, GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
 
 /// Collects the evidence.
 pub(super) fn proof(work: &GpuWork, api: &[Entry], kernels: &[Entry], name: impl Fn(i64) -> String) -> Proof {

@@ -2,33 +2,19 @@
 
 use std::collections::HashMap;
 
-use super::TraceError;
 use super::distribution::{Distribution, join, percent};
 use super::gap::{Gaps, Marker, Meanwhile};
-use super::ids::ById;
-use super::open::NsysExport;
-use super::parts::scan_parts;
-use super::progress::Watch;
-use super::rows::Column::{Optional, Required};
-use super::rows::Fields;
-use super::strings::{bounded, printed};
-use super::value::{Entry, NvtxRange, Synchronisation};
-use super::window::{Limits, union};
-
-pub(super) const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
-pub(super) const SYNC: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
-pub(super) const NVTX: &str = "NVTX_EVENTS";
-
-/// The thread part of nsys' ids.
-const THREAD_BITS: i64 = 0xff_ffff;
+use crate::trace::TraceError;
+use crate::trace::event::{Event, Kind, Name, What, bounded, printed};
+use crate::trace::ids::ById;
+use crate::trace::progress::Watch;
+use crate::trace::source::{Reading, Source};
+use crate::trace::value::{Entry, NvtxRange, Synchronisation};
+use crate::trace::window::{Limits, union};
 
 /// Types of synchronisation by CUPTI's number.
 const SYNC_KINDS: [&str; 5] = ["unknown", "event", "stream_wait_event", "stream", "context"];
 
-/// Types of NVTX events that are ranges: push/pop and start/end, also those imported from text files.
-const RANGES: [i64; 4] = [59, 60, 70, 71];
-/// Type of the NVTX event that names a domain.
-const DOMAIN: i64 = 75;
 /// Maximum number of distinct range names; further names are summed together.
 const MOST_NAMES: usize = 10_000;
 /// Maximum number of epoch and load ranges kept to explain gaps.
@@ -46,23 +32,23 @@ pub(super) struct Calls {
 impl Calls {
     /// Reads the calls and assigns them to gaps.
     pub fn read(
-        report: &NsysExport<'_>,
+        source: &impl Source,
         watch: &mut Watch<'_>,
         limits: Limits,
         gaps: &mut Gaps,
     ) -> Result<Self, TraceError> {
-        let columns = [Required("start"), Required("end"), Required("nameId"), Optional("globalTid")];
-        let parts = scan_parts(report, watch, report.threads, RUNTIME, &columns, |calls: &mut Self, fields| {
-            let (span, name) = (fields.span()?, fields.required(2)?);
+        let each = |calls: &mut Self, event: &Event<'_>| {
+            let (span, name) = (event.span, event.name.id());
             if span.0 < span.1 {
                 calls.extent = union(calls.extent, Some(span));
             }
-            gaps.call(&mut calls.in_pauses, fields.integer(3)?.unwrap_or(0) & !THREAD_BITS, span, name);
+            gaps.call(&mut calls.in_pauses, event.process, span, name);
             if limits.holds(span.0) {
                 calls.times.entry(name).or_default().push(span.1.abs_diff(span.0));
             }
             Ok(())
-        })?;
+        };
+        let parts = source.scan(Kind::Call, source.for_sums(), watch, each)?;
         let mut all = Self::default();
         for part in parts {
             join(&mut all.times, part.times);
@@ -101,30 +87,23 @@ pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Op
 
 /// Synchronisations by type.
 pub(super) fn synchronisations(
-    report: &NsysExport<'_>,
+    source: &impl Source,
     watch: &mut Watch<'_>,
     limits: Limits,
 ) -> Result<Vec<Synchronisation>, TraceError> {
-    let columns = [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
-    let each = |kinds: &mut ById<usize, Distribution>, fields: &Fields<'_>| {
-        let span = fields.span()?;
-        if !limits.holds(span.0) {
-            return Ok(());
-        }
-        let number = match fields.integer(2)? {
-            Some(number) => number,
-            None => fields.integer(3)?.unwrap_or(0),
-        };
-        let kind = usize::try_from(number).ok().filter(|kind| *kind < SYNC_KINDS.len()).unwrap_or(0);
-        kinds.entry(kind).or_default().push(span.1.abs_diff(span.0));
+    let each = |kinds: &mut ById<usize, Distribution>, event: &Event<'_>| {
+        let (What::Synchronisation { kind }, true) = (event.what, limits.holds(event.span.0)) else { return Ok(()) };
+        let kind = usize::try_from(kind).ok().filter(|kind| *kind < SYNC_KINDS.len()).unwrap_or(0);
+        kinds.entry(kind).or_default().push(event.span.1.abs_diff(event.span.0));
         Ok(())
     };
     let mut kinds = ById::default();
-    for part in scan_parts(report, watch, report.threads, SYNC, &columns, each)? {
+    for part in source.scan(Kind::Synchronisation, source.for_sums(), watch, each)? {
         join(&mut kinds, part);
     }
     let named = kinds.into_iter().map(|(kind, values)| (SYNC_KINDS[kind].to_owned(), values));
-    let entries = entries(named).ok_or_else(|| report.damaged(SYNC, "the sum of times is beyond 64 bits"))?;
+    let too_much = || source.damaged(&[Kind::Synchronisation], "the sum of times is beyond 64 bits".to_owned());
+    let entries = entries(named).ok_or_else(too_much)?;
     Ok(entries.into_iter().map(|entry| Synchronisation { kind: entry.name, statistics: entry.statistics }).collect())
 }
 
@@ -137,7 +116,7 @@ pub(super) struct Ranges {
     by_text: HashMap<i64, HashMap<String, Distribution>>,
     /// Those beyond [`MOST_NAMES`].
     others: Distribution,
-    /// The first row that names a domain, and the name.
+    /// The order of the first event that names a domain, and the name.
     domains: HashMap<i64, (i64, String)>,
     /// The same where the name is the id of a string.
     domain_ids: HashMap<i64, (i64, i64)>,
@@ -149,55 +128,41 @@ pub(super) struct Ranges {
 impl Ranges {
     /// Reads the ranges and passes those of epochs and loads to the gaps. `markers` are the ids of their names.
     pub fn read(
-        report: &NsysExport<'_>,
+        source: &impl Source,
         watch: &mut Watch<'_>,
         limits: Limits,
         markers: impl Fn(i64) -> Option<Marker> + Sync,
         gaps: &mut Gaps,
     ) -> Result<Self, TraceError> {
-        let columns = [
-            Required("start"),
-            Optional("end"),
-            Required("eventType"),
-            Optional("text"),
-            Optional("textId"),
-            Optional("domainId"),
-            Optional("globalTid"),
-        ];
-        let each = |ranges: &mut Self, fields: &Fields<'_>| {
-            let kind = fields.required(2)?;
-            let domain = fields.integer(5)?.unwrap_or(0);
-            if kind == DOMAIN {
-                if let Some(text) = fields.text(3)? {
-                    ranges.domains.entry(domain).or_insert_with(|| (fields.number(), bounded(text)));
-                } else if let Some(id) = fields.integer(4)? {
-                    ranges.domain_ids.entry(domain).or_insert((fields.number(), id));
+        let each = |ranges: &mut Self, event: &Event<'_>| {
+            match (event.what, event.name) {
+                (What::Domain { domain }, Name::Text(text)) => {
+                    ranges.domains.entry(domain).or_insert_with(|| (event.order, bounded(text)));
                 }
-            }
-            // A range still open at the end of the recording has no end, like a mark.
-            if !RANGES.contains(&kind) || fields.integer(1)?.is_none() {
-                return Ok(());
-            }
-            let span = fields.span()?;
-            let (text, id) = (fields.text(3)?, fields.integer(4)?);
-            let marker = match (text, id) {
-                (Some(text), _) => Marker::of(text),
-                (None, Some(id)) => markers(id),
-                (None, None) => None,
-            };
-            if let Some(marker) = marker.filter(|_| ranges.marked.len() < MOST_MARKERS) {
-                ranges.marked.push((fields.integer(6)?.unwrap_or(0) & !THREAD_BITS, span, marker));
-            }
-            if limits.holds(span.0) {
-                ranges.add(domain, text, id.unwrap_or(0), span.1.abs_diff(span.0));
+                (What::Domain { domain }, Name::Id(id)) => {
+                    ranges.domain_ids.entry(domain).or_insert((event.order, id));
+                }
+                (What::Range { domain }, name) => {
+                    let marker = match name {
+                        Name::Text(text) => Marker::of(text),
+                        Name::Id(id) => markers(id),
+                    };
+                    if let Some(marker) = marker.filter(|_| ranges.marked.len() < MOST_MARKERS) {
+                        ranges.marked.push((event.process, event.span, marker));
+                    }
+                    if limits.holds(event.span.0) {
+                        ranges.add(domain, name, event.span.1.abs_diff(event.span.0));
+                    }
+                }
+                _ => {}
             }
             Ok(())
         };
         let mut read = |threads| -> Result<Self, TraceError> {
-            let parts = scan_parts(report, watch, threads, NVTX, &columns, each)?;
+            let parts = source.scan(Kind::Range, Reading { threads, ..source.for_sums() }, watch, each)?;
             Ok(parts.into_iter().reduce(Self::joined).unwrap_or_default())
         };
-        let mut ranges = read(report.threads)?;
+        let mut ranges = read(source.threads())?;
         if ranges.names > MOST_NAMES || !ranges.others.is_empty() || ranges.marked.len() >= MOST_MARKERS {
             // The first ranges are kept, and only one thread knows which they are.
             ranges = read(1)?;
@@ -221,20 +186,20 @@ impl Ranges {
         self
     }
 
-    fn add(&mut self, domain: i64, text: Option<&str>, id: i64, length: u64) {
+    fn add(&mut self, domain: i64, name: Name<'_>, length: u64) {
         let room = self.names < MOST_NAMES;
-        let known = match text {
-            Some(text) => self.by_text.get_mut(&domain).and_then(|names| names.get_mut(text)),
-            None => self.by_id.get_mut(&(domain, id)),
+        let known = match name {
+            Name::Text(text) => self.by_text.get_mut(&domain).and_then(|names| names.get_mut(text)),
+            Name::Id(id) => self.by_id.get_mut(&(domain, id)),
         };
-        match (known, text) {
+        match (known, name) {
             (Some(values), _) => values.push(length),
             (None, _) if !room => self.others.push(length),
-            (None, Some(text)) => {
+            (None, Name::Text(text)) => {
                 self.names += 1;
                 self.by_text.entry(domain).or_default().entry(bounded(text)).or_default().push(length);
             }
-            (None, None) => {
+            (None, Name::Id(id)) => {
                 self.names += 1;
                 self.by_id.entry((domain, id)).or_default().push(length);
             }
@@ -276,7 +241,7 @@ impl Ranges {
     }
 }
 
-/// Keeps the name of a domain whose row comes first.
+/// Keeps the name that comes first of each domain.
 fn first_of<T>(all: &mut HashMap<i64, (i64, T)>, part: HashMap<i64, (i64, T)>) {
     for (domain, named) in part {
         if all.get(&domain).is_none_or(|known| named.0 < known.0) {

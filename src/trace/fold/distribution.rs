@@ -2,8 +2,8 @@
 
 use std::hash::Hash;
 
-use super::ids::ById;
-use super::value::Statistics;
+use crate::trace::ids::ById;
+use crate::trace::value::Statistics;
 
 /// Minimum size of the buffer that collects values before they are sorted into the counts.
 const BUFFER: usize = 1024;

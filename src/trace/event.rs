@@ -1,0 +1,190 @@
+//! Events of a recording: what ran when and where, whoever recorded it.
+
+use strum::{IntoStaticStr, VariantArray};
+
+/// Maximum duration of an event: a year.
+const LONGEST_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
+
+/// Half of the 64-bit range, so that differences of times cannot overflow.
+const LATEST_NS: i64 = i64::MAX / 2;
+
+/// Maximum length of a name in bytes: longer template names add no information.
+pub(super) const LONGEST_NAME: usize = 1 << 16;
+
+/// A kind of event. The names are those in events files.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    VariantArray,
+    IntoStaticStr,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub(super) enum Kind {
+    Kernel,
+    Copy,
+    Memset,
+    /// A CUDA graph recorded as a whole, without its kernels.
+    Graph,
+    /// A call of the CUDA runtime or driver.
+    Call,
+    Synchronisation,
+    /// A named range of a thread.
+    Range,
+    /// The name of a domain of ranges.
+    Domain,
+}
+
+impl Kind {
+    /// Kinds with times, in the order in which they are read.
+    pub const TIMED: [Self; 7] =
+        [Self::Kernel, Self::Copy, Self::Memset, Self::Graph, Self::Call, Self::Synchronisation, Self::Range];
+}
+
+/// A name, not yet resolved where it is an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name<'a> {
+    /// The id of a string in its source.
+    Id(i64),
+    Text(&'a str),
+}
+
+impl Name<'_> {
+    /// The id; 0 of a name that is given as text.
+    pub fn id(self) -> i64 {
+        match self {
+            Self::Id(id) => id,
+            Self::Text(_) => 0,
+        }
+    }
+}
+
+/// What only some kinds of events have. Numbers of kinds and memory are CUPTI's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Kernel {
+        /// The node of a CUDA graph that ran it; 0 if none.
+        graph_node: i64,
+    },
+    Copy {
+        bytes: u64,
+        kind: i64,
+        src: Option<i64>,
+        dst: Option<i64>,
+        /// Device ordinals, where they differ from the event's own.
+        src_device: Option<i64>,
+        dst_device: Option<i64>,
+    },
+    Memset {
+        bytes: u64,
+        memory: Option<i64>,
+    },
+    Graph,
+    Call,
+    Synchronisation {
+        kind: i64,
+    },
+    Range {
+        domain: i64,
+    },
+    Domain {
+        domain: i64,
+    },
+}
+
+/// An event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event<'a> {
+    /// Start and end in nanoseconds on the recording's clock; equal where they are unknown.
+    pub span: (i64, i64),
+    /// Its process.
+    pub process: i64,
+    /// Ordinal of its device in the process; 0 for events on the host.
+    pub device: i64,
+    /// The stream of work on a GPU, the thread of an event on the host; 0 if not asked for.
+    pub track: i64,
+    pub name: Name<'a>,
+    /// Connects a call with the work that it launched; 0 if not asked for, or if there is none.
+    pub correlation: i64,
+    /// Its place among events of its kind: the least is the first.
+    pub order: i64,
+    pub what: What,
+}
+
+/// A process on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Rank {
+    /// The source's id of the process.
+    pub process: i64,
+    /// The GPU's index on the machine.
+    pub gpu: i64,
+}
+
+/// Whether start and end can be those of an event; if not, why.
+#[inline]
+pub(super) fn check_span((start, end): (i64, i64)) -> Result<(), String> {
+    if start < -LATEST_NS || end > LATEST_NS || start > LATEST_NS || end < -LATEST_NS {
+        return Err(format!("{start} to {end} ns is no time of a report"));
+    }
+    if end < start {
+        return Err(format!("it ends at {end} ns, before it starts at {start} ns"));
+    }
+    if end - start > LONGEST_NS {
+        return Err(format!("it lasts {} ns, more than a year", end - start));
+    }
+    Ok(())
+}
+
+/// A name cut to the maximum length.
+pub(super) fn bounded(name: &str) -> String {
+    if name.len() <= LONGEST_NAME {
+        return name.to_owned();
+    }
+    let mut end = LONGEST_NAME;
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &name[..end])
+}
+
+/// The name of an id without one.
+pub(super) fn nameless(id: i64) -> String {
+    format!("(name {id} is missing)")
+}
+
+/// A call's name as nsys prints it: without `_v3020`, with `_v11060`.
+pub(super) fn printed(name: &str) -> &str {
+    let version = name.len().checked_sub(6).filter(|at| name.is_char_boundary(*at));
+    match version {
+        Some(at) if name[at..].starts_with("_v") => &name[..at],
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printed;
+
+    #[test]
+    fn versions_of_four_digits_are_dropped_as_nsys_does() {
+        for (name, shown) in [
+            ("cudaLaunchKernel_v7000", "cudaLaunchKernel"),
+            ("cudaLaunchKernelExC_v11060", "cudaLaunchKernelExC_v11060"),
+            ("cuGetProcAddress_v2", "cuGetProcAddress_v2"),
+            ("cuInit", "cuInit"),
+            ("_v3020", ""),
+            ("é_v302", "é_v302"),
+            ("", ""),
+        ] {
+            assert_eq!(printed(name), shown, "{name}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Events files: the events of a run in one compact file that several writers may append to at the same time.
+//!
+//! A file is a sequence of blocks. Each has a header of 64 bytes with its sizes and checksums, and belongs to one writer: a rank, or the
+//! conversion of a report. A block of entries holds facts, lanes and names as JSON; a block of events holds up to
+//! 4096 events of one lane in columns, sorted by start. Ids of lanes and names are their writer's.
+//!
+//! A block is appended by one write. A file that was cut off, or whose writer was killed, is read up to there; a damaged block is left out,
+//! and the next one found by its mark. What was left out is said.
+
+mod block;
+mod keep;
+mod reader;
+mod writer;
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use keep::keep;
+pub(super) use reader::EventsFile;
+
+use super::event::{Event, Kind, Name, What};
+use super::source::Head;
+
+/// Version of the format.
+pub(super) const VERSION: u8 = 1;
+
+/// Numbers of an event that only its kind has.
+const EXTRAS: usize = 6;
+
+/// Stands for a number that is not known.
+const NONE: i64 = i64::MIN;
+
+/// A row of events that belong together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Lane {
+    kind: Kind,
+    /// The process.
+    process: i64,
+    /// The GPU's index on the machine; none for events on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gpu: Option<i64>,
+    /// The stream of a GPU, or the thread.
+    track: i64,
+}
+
+/// What a block of entries holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Entry {
+    /// Facts of the recording, once a writer.
+    Head(Head),
+    /// A lane under its id.
+    Lane(u32, Lane),
+    /// A name under its id.
+    Name(u32, String),
+    /// An id without a name in the report that was converted, with the text that stands for it.
+    Nameless(u32, String),
+    /// The writer finished.
+    End,
+}
+
+/// An event in a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    start: i64,
+    end: i64,
+    name: u32,
+    correlation: i64,
+    extras: [i64; EXTRAS],
+}
+
+/// The numbers that only a kind has, and how many of them it uses.
+fn extras(what: What) -> [i64; EXTRAS] {
+    let or_none = |value: Option<i64>| value.unwrap_or(NONE);
+    match what {
+        What::Kernel { graph_node } => [graph_node, 0, 0, 0, 0, 0],
+        What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
+            [bytes as i64, kind, or_none(src), or_none(dst), or_none(src_device), or_none(dst_device)]
+        }
+        What::Memset { bytes, memory } => [bytes as i64, or_none(memory), 0, 0, 0, 0],
+        What::Graph | What::Call => [0; EXTRAS],
+        What::Synchronisation { kind } => [kind, 0, 0, 0, 0, 0],
+        What::Range { domain } | What::Domain { domain } => [domain, 0, 0, 0, 0, 0],
+    }
+}
+
+/// How many of the numbers a kind uses.
+fn extras_of(kind: Kind) -> usize {
+    match kind {
+        Kind::Graph | Kind::Call => 0,
+        Kind::Kernel | Kind::Synchronisation | Kind::Range | Kind::Domain => 1,
+        Kind::Memset => 2,
+        Kind::Copy => 6,
+    }
+}
+
+/// The inverse of [`extras`].
+fn what(kind: Kind, extras: [i64; EXTRAS]) -> What {
+    let known = |value: i64| (value != NONE).then_some(value);
+    match kind {
+        Kind::Kernel => What::Kernel { graph_node: extras[0] },
+        Kind::Copy => What::Copy {
+            bytes: extras[0] as u64,
+            kind: extras[1],
+            src: known(extras[2]),
+            dst: known(extras[3]),
+            src_device: known(extras[4]),
+            dst_device: known(extras[5]),
+        },
+        Kind::Memset => What::Memset { bytes: extras[0] as u64, memory: known(extras[1]) },
+        Kind::Graph => What::Graph,
+        Kind::Call => What::Call,
+        Kind::Synchronisation => What::Synchronisation { kind: extras[0] },
+        Kind::Range => What::Range { domain: extras[0] },
+        Kind::Domain => What::Domain { domain: extras[0] },
+    }
+}
+
+/// A row as an event; `name` is its id in the file, `order` that of its lane.
+fn event(lane: &Lane, row: &Row, name: i64, order: i64) -> Event<'static> {
+    Event {
+        span: (row.start, row.end),
+        process: lane.process,
+        device: lane.gpu.unwrap_or(0),
+        track: lane.track,
+        name: Name::Id(name),
+        correlation: row.correlation,
+        order,
+        what: what(lane.kind, row.extras),
+    }
+}
+
+#[cfg(test)]
+#[path = "file/tests.rs"]
+mod tests;

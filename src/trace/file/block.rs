@@ -1,0 +1,230 @@
+//! Blocks: their headers with checksums, and the columns of their rows.
+
+use super::{EXTRAS, Row, VERSION, extras_of};
+use crate::trace::event::{Kind, check_span};
+
+/// The first bytes of each block, and so of a file.
+pub(super) const MARK: [u8; 4] = *b"\x93MCE";
+pub(super) const HEADER_BYTES: usize = 64;
+/// Maximum events in a block.
+pub(super) const MOST_ROWS: usize = 4096;
+/// Maximum size of a block's content.
+pub(super) const MOST_BYTES: usize = 16 << 20;
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Entries,
+    /// Of a lane.
+    Rows {
+        lane: u32,
+        count: u32,
+        start: i64,
+        end: i64,
+    },
+}
+
+/// The header of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub writer: u16,
+    pub content: Content,
+    /// Size and checksum of the content.
+    pub bytes: u32,
+    pub checksum: u32,
+}
+
+/// Why the bytes at a place are no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoHeader {
+    Damaged,
+    /// Whole, but of this version of the format.
+    Version(u8),
+}
+
+const ENTRIES: u8 = 1;
+const ROWS: u8 = 2;
+
+/// The checksum of bytes: CRC-32 as in zip and PNG.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+impl Header {
+    /// Numbers are little-endian: mark 4, version 1, content 1, writer 2, lane 4, rows 4, start 8, end 8, bytes 4, checksum 4, zeros 20,
+    /// checksum of all before it 4.
+    pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        let (kind, lane, count, start, end) = match self.content {
+            Content::Entries => (ENTRIES, 0, 0, 0, 0),
+            Content::Rows { lane, count, start, end } => (ROWS, lane, count, start, end),
+        };
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            header[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&MARK);
+        put(&[VERSION, kind]);
+        put(&self.writer.to_le_bytes());
+        put(&lane.to_le_bytes());
+        put(&count.to_le_bytes());
+        put(&start.to_le_bytes());
+        put(&end.to_le_bytes());
+        put(&self.bytes.to_le_bytes());
+        put(&self.checksum.to_le_bytes());
+        let sum = checksum(&header[..HEADER_BYTES - 4]);
+        header[HEADER_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
+        header
+    }
+
+    pub fn of(header: &[u8; HEADER_BYTES]) -> Result<Self, NoHeader> {
+        let u32_at = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let i64_at = |at: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&header[at..at + 8]);
+            i64::from_le_bytes(eight)
+        };
+        if header[..4] != MARK || u32_at(HEADER_BYTES - 4) != checksum(&header[..HEADER_BYTES - 4]) {
+            return Err(NoHeader::Damaged);
+        }
+        if header[4] != VERSION {
+            return Err(NoHeader::Version(header[4]));
+        }
+        let content = match header[5] {
+            ENTRIES => Content::Entries,
+            ROWS => {
+                let (count, start, end) = (u32_at(12), i64_at(16), i64_at(24));
+                if count == 0 || count as usize > MOST_ROWS || check_span((start, end)).is_err() {
+                    return Err(NoHeader::Damaged);
+                }
+                Content::Rows { lane: u32_at(8), count, start, end }
+            }
+            _ => return Err(NoHeader::Damaged),
+        };
+        let (bytes, checksum) = (u32_at(32), u32_at(36));
+        if bytes as usize > MOST_BYTES {
+            return Err(NoHeader::Damaged);
+        }
+        Ok(Self { writer: u16::from_le_bytes([header[6], header[7]]), content, bytes, checksum })
+    }
+}
+
+/// A column that is the same in all rows is written once.
+const CONSTANT: u8 = 0;
+/// Each value as its difference from the one before.
+const DIFFERENCES: u8 = 1;
+
+/// Writes rows, which are sorted by start, as columns: starts, durations, names, correlations, and what the kind has.
+pub(super) fn encode(kind: Kind, rows: &[Row]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(rows.len() * 10);
+    let mut before = 0;
+    for row in rows {
+        write(&mut bytes, zigzag(row.start.wrapping_sub(before)));
+        before = row.start;
+    }
+    let mut column = |value: &dyn Fn(&Row) -> i64| {
+        let first = rows.first().map_or(0, value);
+        if rows.iter().all(|row| value(row) == first) {
+            bytes.push(CONSTANT);
+            return write(&mut bytes, zigzag(first));
+        }
+        bytes.push(DIFFERENCES);
+        let mut before = 0;
+        for row in rows {
+            write(&mut bytes, zigzag(value(row).wrapping_sub(before)));
+            before = value(row);
+        }
+    };
+    column(&|row| row.end - row.start);
+    column(&|row| i64::from(row.name));
+    column(&|row| row.correlation);
+    for extra in 0..extras_of(kind) {
+        column(&|row| row.extras[extra]);
+    }
+    bytes
+}
+
+/// Reads `count` rows. An error says what they cannot be.
+pub(super) fn decode(kind: Kind, count: usize, bytes: &[u8]) -> Result<Vec<Row>, String> {
+    let short = || "its columns end early".to_owned();
+    // Each start takes a byte at least: a few bytes cannot stand for many rows.
+    if count > bytes.len() {
+        return Err(short());
+    }
+    let mut left = bytes;
+    let mut rows = Vec::with_capacity(count);
+    let mut start: i64 = 0;
+    for _ in 0..count {
+        start = start.wrapping_add(unzigzag(read(&mut left).ok_or_else(short)?));
+        rows.push(Row { start, end: start, name: 0, correlation: 0, extras: [0; EXTRAS] });
+    }
+    let mut column = |put: &mut dyn FnMut(&mut Row, i64) -> Result<(), String>| {
+        let (&how, rest) = left.split_first().ok_or_else(short)?;
+        left = rest;
+        let mut value: i64 = 0;
+        if how == CONSTANT {
+            value = unzigzag(read(&mut left).ok_or_else(short)?);
+        } else if how != DIFFERENCES {
+            return Err("a column is written in an unknown way".to_owned());
+        }
+        for row in &mut rows {
+            if how == DIFFERENCES {
+                value = value.wrapping_add(unzigzag(read(&mut left).ok_or_else(short)?));
+            }
+            put(row, value)?;
+        }
+        Ok(())
+    };
+    column(&mut |row, length| {
+        row.end = row.start.checked_add(length).ok_or("a duration is beyond 64 bits")?;
+        check_span((row.start, row.end))
+    })?;
+    column(&mut |row, name| {
+        row.name = u32::try_from(name).map_err(|_| "a name's id is beyond 32 bits")?;
+        Ok(())
+    })?;
+    column(&mut |row, correlation| {
+        row.correlation = correlation;
+        Ok(())
+    })?;
+    for extra in 0..extras_of(kind) {
+        column(&mut |row, value| {
+            row.extras[extra] = value;
+            Ok(())
+        })?;
+    }
+    if left.is_empty() { Ok(rows) } else { Err("its columns go on after the last row".to_owned()) }
+}
+
+/// Small numbers of either sign as small numbers.
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Seven bits a byte, the lowest first.
+fn write(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+#[inline]
+fn read(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}

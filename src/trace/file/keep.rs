@@ -1,0 +1,114 @@
+//! Converts any source to an events file.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::writer::EventsWriter;
+use super::{Entry, Lane, Row, extras};
+use crate::trace::TraceError;
+use crate::trace::event::{Event, Kind, Name, What, nameless};
+use crate::trace::progress::{Progress, Watch};
+use crate::trace::source::{Detail, Reading, Source};
+
+/// A file that is removed unless it was finished.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After it was renamed there is none.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Writes all events of a source to a file, which must not exist yet. It appears when it is whole.
+pub(in crate::trace) fn keep(
+    source: &impl Source,
+    kept: &Path,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), TraceError> {
+    let failed = |source| TraceError::Io { file: kept.to_owned(), source };
+    if kept.exists() {
+        return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "there is such a file; name another one")));
+    }
+    let mut beside = kept.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = Unfinished(beside.into());
+    // Of an earlier process of this number, if any.
+    let _ = fs::remove_file(&beside.0);
+    let head = source.head()?;
+    let mut units = 0;
+    for kind in Kind::TIMED {
+        units += source.units(kind)?;
+    }
+    let watch = &mut Watch::new(tell, units);
+    let writer = EventsWriter::append(&beside.0, 0, head).map_err(failed)?;
+    let conversion = Mutex::new(Conversion { writer, ids: HashMap::new(), domains: HashSet::new(), failed: None });
+    // On one thread, so that lanes come in the order of their first events.
+    let reading = Reading { detail: Detail::Whole, threads: 1 };
+    let scanned = Kind::TIMED.into_iter().try_for_each(|kind| {
+        let done = source.scan(kind, reading, watch, |(): &mut (), event| {
+            conversion.lock().unwrap_or_else(PoisonError::into_inner).take(source, kind, event)
+        });
+        done.map(drop)
+    });
+    let Conversion { mut writer, ids, failed: problem, .. } =
+        conversion.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match problem {
+        Some(problem) => return Err(failed(problem)),
+        None => scanned?,
+    }
+    let names = source.names(&ids.keys().copied().collect())?;
+    for (source_id, id) in ids {
+        let text = names.texts.get(&source_id).cloned().unwrap_or_else(|| nameless(source_id));
+        let is_missing = names.missing.contains(&source_id);
+        let entry = if is_missing { Entry::Nameless(id, text) } else { Entry::Name(id, text) };
+        writer.define(entry).map_err(failed)?;
+    }
+    writer.finish().map_err(failed)?;
+    fs::rename(&beside.0, kept).map_err(failed)
+}
+
+struct Conversion {
+    writer: EventsWriter,
+    /// Ids of names: in the source and in the file.
+    ids: HashMap<i64, u32>,
+    /// Domains that have a name.
+    domains: HashSet<i64>,
+    failed: Option<io::Error>,
+}
+
+impl Conversion {
+    fn take(&mut self, source: &impl Source, of: Kind, event: &Event<'_>) -> Result<(), String> {
+        let gpu = matches!(of, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph)
+            .then(|| source.gpu(event.process, event.device));
+        let (kind, what) = match event.what {
+            What::Domain { domain } if !self.domains.insert(domain) => return Ok(()),
+            What::Domain { .. } => (Kind::Domain, event.what),
+            What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
+                let on = |device: Option<i64>| device.map(|device| source.gpu(event.process, device));
+                (of, What::Copy { bytes, kind, src, dst, src_device: on(src_device), dst_device: on(dst_device) })
+            }
+            what => (of, what),
+        };
+        let lane = self.writer.lane(&Lane { kind, process: event.process, gpu, track: event.track });
+        let named = match event.name {
+            Name::Text(text) => self.writer.name(text),
+            Name::Id(id) if matches!(kind, Kind::Kernel | Kind::Call | Kind::Range | Kind::Domain) => {
+                Ok(*self.ids.entry(id).or_insert_with(|| self.writer.new_name()))
+            }
+            // Copies, memsets and graphs have none.
+            Name::Id(_) => Ok(0),
+        };
+        let (start, end) = event.span;
+        let row = |name| Row { start, end, name, correlation: event.correlation, extras: extras(what) };
+        named.and_then(|name| self.writer.push(lane, row(name))).map_err(|error| {
+            let said = error.to_string();
+            self.failed = Some(error);
+            said
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! Appends events to a file.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::block::{Content, Header, MOST_BYTES, MOST_ROWS, checksum, encode};
+use super::{Entry, Lane, Row};
+use crate::trace::event::bounded;
+use crate::trace::source::Head;
+
+/// Size of entries that are written without waiting for more.
+const ENTRIES_BYTES: usize = 1 << 20;
+
+/// One writer of an events file.
+pub(super) struct EventsWriter {
+    file: File,
+    writer: u16,
+    lanes: Vec<(Lane, Vec<Row>)>,
+    by_lane: HashMap<Lane, u32>,
+    names: u32,
+    by_name: HashMap<String, u32>,
+    /// Entries that are not written yet.
+    entries: Vec<Entry>,
+    entries_bytes: usize,
+}
+
+impl EventsWriter {
+    /// Opens the file, or makes it, and appends the facts of what this writer records.
+    pub fn append(file: &Path, writer: u16, head: Head) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(file)?;
+        let mut new = Self {
+            file,
+            writer,
+            lanes: Vec::new(),
+            by_lane: HashMap::new(),
+            names: 0,
+            by_name: HashMap::new(),
+            entries: vec![Entry::Head(head)],
+            entries_bytes: 0,
+        };
+        new.write_entries()?;
+        Ok(new)
+    }
+
+    /// The id of a lane.
+    pub fn lane(&mut self, lane: &Lane) -> u32 {
+        if let Some(id) = self.by_lane.get(lane) {
+            return *id;
+        }
+        let id = self.lanes.len() as u32;
+        self.by_lane.insert(lane.clone(), id);
+        self.lanes.push((lane.clone(), Vec::new()));
+        self.entries.push(Entry::Lane(id, lane.clone()));
+        id
+    }
+
+    /// The id of a name.
+    pub fn name(&mut self, text: &str) -> io::Result<u32> {
+        if let Some(id) = self.by_name.get(text) {
+            return Ok(*id);
+        }
+        let id = self.new_name();
+        self.by_name.insert(text.to_owned(), id);
+        self.define(Entry::Name(id, bounded(text)))?;
+        Ok(id)
+    }
+
+    /// The id of a name that is defined later.
+    pub fn new_name(&mut self) -> u32 {
+        let id = self.names;
+        self.names += 1;
+        id
+    }
+
+    /// Says what a name is.
+    pub fn define(&mut self, name: Entry) -> io::Result<()> {
+        if let Entry::Name(_, text) | Entry::Nameless(_, text) = &name {
+            // As JSON, a byte takes six at most.
+            self.entries_bytes += 6 * text.len() + 32;
+        }
+        self.entries.push(name);
+        if self.entries_bytes >= ENTRIES_BYTES { self.write_entries() } else { Ok(()) }
+    }
+
+    /// Adds an event to a lane of this writer.
+    pub fn push(&mut self, lane: u32, row: Row) -> io::Result<()> {
+        let rows = &mut self.lanes[lane as usize].1;
+        rows.push(row);
+        if rows.len() < MOST_ROWS {
+            return Ok(());
+        }
+        self.write_entries()?;
+        self.write_rows(lane)
+    }
+
+    /// Writes what was added so far.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.write_entries()?;
+        (0..self.lanes.len() as u32).try_for_each(|lane| self.write_rows(lane))
+    }
+
+    /// Writes everything and that there is no more.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.entries.push(Entry::End);
+        self.write_entries()
+    }
+
+    fn write_entries(&mut self) -> io::Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(&self.entries)?;
+        self.entries.clear();
+        self.entries_bytes = 0;
+        self.write(Content::Entries, &text)
+    }
+
+    fn write_rows(&mut self, lane: u32) -> io::Result<()> {
+        let (of, rows) = &mut self.lanes[lane as usize];
+        let Some(end) = rows.iter().map(|row| row.end).max() else { return Ok(()) };
+        rows.sort_unstable_by_key(|row| (row.start, row.end));
+        let bytes = encode(of.kind, rows);
+        let content = Content::Rows { lane, count: rows.len() as u32, start: rows[0].start, end };
+        rows.clear();
+        self.write(content, &bytes)
+    }
+
+    /// Writes a block at once, so that blocks of several writers follow each other whole.
+    fn write(&mut self, content: Content, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() > MOST_BYTES {
+            return Err(io::Error::other("a block of events is too long"));
+        }
+        let header = Header { writer: self.writer, content, bytes: bytes.len() as u32, checksum: checksum(bytes) };
+        let block = [&header.to_bytes()[..], bytes].concat();
+        self.file.write_all(&block)
+    }
+}

@@ -1,0 +1,189 @@
+//! What events come to: sums, statistics, busy and idle time, gaps with their causes, metrics, evidence. The same over any source.
+
+mod distribution;
+mod family;
+mod gap;
+mod gpu;
+mod host;
+mod metric;
+mod operation;
+mod proof;
+mod timeline;
+
+use std::collections::{HashMap, HashSet};
+
+use distribution::{Distribution, percent};
+use family::{Family, family};
+use gap::{Gaps, Longest, Marker};
+use gpu::GpuWork;
+use host::{Calls, Ranges, entries};
+use metric::metrics;
+use proof::proof;
+use timeline::Sweep;
+
+use super::TraceError;
+use super::event::{Kind, nameless};
+use super::progress::Watch;
+use super::source::Source;
+use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, Trace};
+use super::window::{Limits, Window, union};
+
+/// The role of a string when events are read.
+enum Meaning {
+    Nccl,
+    Marker(Marker),
+}
+
+/// Folds all events of a source within a window.
+pub(super) fn summarise(
+    source: &impl Source,
+    window: &Window,
+    tell: &mut dyn FnMut(super::Progress) -> std::ops::ControlFlow<()>,
+) -> Result<Trace, TraceError> {
+    let head = source.head()?;
+    let mut units = 0;
+    for kind in Kind::TIMED {
+        units += source.units(kind)?;
+    }
+    let watch = &mut Watch::new(tell, units);
+    let covered = head.covered;
+    let begin = match covered {
+        Some((start, _)) => start,
+        None if window.is_whole() => 0,
+        None => source.first_start()?,
+    };
+    let limits = window.limits(begin)?;
+    let known = source.meanings(|text| match Marker::of(text) {
+        Some(marker) => Some(Meaning::Marker(marker)),
+        None => text.starts_with("nccl").then_some(Meaning::Nccl),
+    })?;
+    let is_nccl = |id| matches!(known.get(&id), Some(Meaning::Nccl));
+    let marker = |id| match known.get(&id) {
+        Some(Meaning::Marker(marker)) => Some(*marker),
+        _ => None,
+    };
+
+    let mut work = GpuWork::read(source, watch, limits, is_nccl)?;
+    let mut gaps = Gaps::default();
+    let per_gpu = per_gpu(&mut work, limits, &mut gaps);
+    let calls = Calls::read(source, watch, limits, &mut gaps)?;
+    let sync = host::synchronisations(source, watch, limits)?;
+    let ranges = Ranges::read(source, watch, limits, marker, &mut gaps)?;
+
+    let wanted: HashSet<i64> = (work.kernels.keys().map(|(_, id)| *id))
+        .chain(calls.names())
+        .chain(ranges.names())
+        .chain(gaps.names())
+        .collect();
+    let names = source.names(&wanted)?;
+    let name = |id: i64| names.texts.get(&id).cloned().unwrap_or_else(|| nameless(id));
+
+    let too_much = |kind| source.damaged(&[kind], "the sum of times is beyond 64 bits".to_owned());
+    let calls_extent = calls.extent;
+    let api = calls.entries(name).ok_or_else(|| too_much(Kind::Call))?;
+    let kernels = kernels(&work, name).ok_or_else(|| too_much(Kind::Kernel))?;
+    let memory = work.operations.by_kind().ok_or_else(|| too_much(Kind::Copy))?;
+    let nvtx = ranges.entries(name).ok_or_else(|| too_much(Kind::Range))?;
+    let families = families(&kernels, &memory);
+
+    let extent = covered.or_else(|| union(work.extent, calls_extent));
+    let begin = if covered.is_none() && window.is_whole() { extent.map_or(0, |(start, _)| start) } else { begin };
+    let wall_ns = extent.and_then(|extent| limits.clip(extent)).map_or(0, |(start, end)| end.abs_diff(start));
+    let gpus = work.gpus();
+    let mut warnings = head.warnings;
+    if !names.missing.is_empty() {
+        let count = names.missing.len();
+        warnings.push(format!("{count} names are missing from the report; their times are listed all the same"));
+    }
+    if work.graph_traces > 0 && work.graph_kernels == 0 {
+        warnings.push("kernels within CUDA graphs were not recorded: record with --cuda-graph-trace=node".to_owned());
+    }
+    warnings.extend(source.losses());
+    let metrics = metrics(&api, &kernels, &memory, wall_ns, gpus.len());
+    let proof = proof(&work, &api, &kernels, name);
+    let info = |index: i64| {
+        let unknown = GpuInfo { index, name: None, memory_bytes: None, sm_count: None };
+        head.gpus.iter().find(|known| known.index == index).cloned().unwrap_or(unknown)
+    };
+    Ok(Trace {
+        format_version: FORMAT_VERSION,
+        schema_version: head.schema_version,
+        product_version: head.product_version,
+        begin_ns: begin,
+        wall_ns,
+        window: *window,
+        gpus: gpus.into_iter().map(info).collect(),
+        memcpy: work.operations.memcpy(),
+        memset: work.operations.memset_rows(),
+        transfers: work.operations.transfers(),
+        gaps: gaps.explain(begin, &work.ranks, name),
+        per_gpu,
+        api,
+        kernels,
+        memory,
+        sync,
+        nvtx,
+        families,
+        metrics,
+        proof,
+        warnings,
+    })
+}
+
+/// Busy and idle time between the first and the last activity of any GPU within the window.
+fn per_gpu(work: &mut GpuWork, limits: Limits, gaps: &mut Gaps) -> Vec<GpuTime> {
+    let Some((from, to)) = work.extent.and_then(|extent| limits.clip(extent)) else { return Vec::new() };
+    let mut swept: Vec<(i64, Sweep)> = Vec::new();
+    for (gpu, timeline) in std::mem::take(&mut work.timelines) {
+        let mut longest = Longest::default();
+        swept.push((gpu, timeline.sweep(from, to, |pause| longest.add(pause))));
+        gaps.add(gpu, longest, &work.ranks);
+    }
+    let mean = swept.iter().map(|(_, sweep)| sweep.other_ns as f64).sum::<f64>() / swept.len().max(1) as f64;
+    swept
+        .into_iter()
+        .map(|(gpu, sweep)| GpuTime {
+            gpu,
+            busy_ns: sweep.busy_ns,
+            idle_ns: to.abs_diff(from) - sweep.busy_ns,
+            comm_ns: sweep.comm_ns,
+            overlap_ns: sweep.overlap_ns(),
+            imbalance: if mean > 0.0 { sweep.other_ns as f64 / mean - 1.0 } else { 0.0 },
+        })
+        .collect()
+}
+
+/// Kernels of all ranks by name; like nsys, by text.
+fn kernels(work: &GpuWork, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
+    let mut by_id: HashMap<i64, Distribution> = HashMap::new();
+    for ((_, id), times) in &work.kernels {
+        by_id.entry(*id).or_default().merge(times.clone());
+    }
+    let mut by_name: HashMap<String, Distribution> = HashMap::new();
+    for (id, times) in by_id {
+        by_name.entry(name(id)).or_default().merge(times);
+    }
+    entries(by_name.into_iter())
+}
+
+fn families(kernels: &[Entry], memory: &[MemoryOperation]) -> Vec<FamilyTime> {
+    let mut sums: HashMap<Family, (u64, u64)> = HashMap::new();
+    let copies = memory.iter().map(|operation| (Family::DataMovement, operation.statistics));
+    for (family, statistics) in kernels.iter().map(|entry| (family(&entry.name), entry.statistics)).chain(copies) {
+        let (calls, total_ns) = sums.entry(family).or_default();
+        *calls += statistics.calls;
+        *total_ns = total_ns.saturating_add(statistics.total_ns);
+    }
+    let whole: f64 = sums.values().map(|(_, total_ns)| *total_ns as f64).sum();
+    let mut all: Vec<FamilyTime> = sums
+        .into_iter()
+        .map(|(family, (calls, total_ns))| FamilyTime {
+            family: family.name(),
+            calls,
+            total_ns,
+            percent: percent(total_ns as f64, whole),
+        })
+        .collect();
+    all.sort_by(|a, b| (b.total_ns, &a.family).cmp(&(a.total_ns, &b.family)));
+    all
+}

@@ -1,0 +1,129 @@
+//! Sources of events: reports of Nsight Systems, and events files. Folds read any of them.
+
+pub(super) mod nsys;
+pub(super) mod parts;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use serde::{Deserialize, Serialize};
+
+use super::TraceError;
+use super::event::{Event, Kind};
+use super::progress::Watch;
+use super::value::GpuInfo;
+
+/// Where the bytes of a recording are.
+pub(super) enum Storage<'a> {
+    File(File),
+    Bytes(&'a [u8]),
+}
+
+impl Storage<'_> {
+    /// The bytes from a place on. `buffer` holds them if the file is not in memory.
+    pub fn bytes<'b>(&'b self, at: u64, length: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
+        match self {
+            Self::File(file) => {
+                buffer.resize(length, 0);
+                file.read_exact_at(buffer, at)?;
+                Ok(buffer)
+            }
+            Self::Bytes(bytes) => {
+                let whole = usize::try_from(at).ok().and_then(|at| bytes.get(at..at.checked_add(length)?));
+                whole.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+    }
+}
+
+/// How much of each event is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// What sums need.
+    Sums,
+    /// Streams, threads and correlations too.
+    Whole,
+}
+
+/// How events are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub detail: Detail,
+    /// Maximum number of threads.
+    pub threads: usize,
+}
+
+/// Facts of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Head {
+    /// The schema of the export or the version of the tracer.
+    pub schema_version: String,
+    /// The Nsight Systems that exported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product_version: Option<String>,
+    /// The time that it covers according to its own records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered: Option<(i64, i64)>,
+    /// GPUs of which more than the index is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuInfo>,
+    /// Caveats for readers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// Names of ids.
+#[derive(Default)]
+pub(super) struct Names {
+    /// One for each id that was asked for.
+    pub texts: HashMap<i64, String>,
+    /// Ids without a name, for which a text stands in.
+    pub missing: HashSet<i64>,
+}
+
+/// A recording that gives events.
+pub(super) trait Source: Sync {
+    /// Checks that it is readable, and returns its facts.
+    fn head(&self) -> Result<Head, TraceError>;
+
+    /// Number of threads to read with.
+    fn threads(&self) -> usize;
+
+    /// What sums need, on all threads.
+    fn for_sums(&self) -> Reading {
+        Reading { detail: Detail::Sums, threads: self.threads() }
+    }
+
+    /// Units of progress in all events of a kind.
+    fn units(&self, kind: Kind) -> Result<usize, TraceError>;
+
+    /// Hands each event of a kind to `each`, on several threads. Each thread keeps its own sums, which are
+    /// returned, and reads events in their order. What `each` finds wrong with an event is an error that names it.
+    fn scan<T: Default + Send>(
+        &self,
+        kind: Kind,
+        reading: Reading,
+        watch: &mut Watch<'_>,
+        each: impl Fn(&mut T, &Event<'_>) -> Result<(), String> + Sync,
+    ) -> Result<Vec<T>, TraceError>;
+
+    /// The start of the first event on a GPU or in a call, for recordings that do not say what they cover.
+    fn first_start(&self) -> Result<i64, TraceError>;
+
+    /// The machine's index of a process's device.
+    fn gpu(&self, process: i64, device: i64) -> i64;
+
+    /// Roles of strings by id, derived from their text.
+    fn meanings<M>(&self, meaning: impl Fn(&str) -> Option<M>) -> Result<HashMap<i64, M>, TraceError>;
+
+    /// The names of the wanted ids.
+    fn names(&self, wanted: &HashSet<i64>) -> Result<Names, TraceError>;
+
+    /// What was found damaged and left out so far.
+    fn losses(&self) -> Vec<String>;
+
+    /// The error that events of these kinds cannot be.
+    fn damaged(&self, kinds: &[Kind], problem: String) -> TraceError;
+}

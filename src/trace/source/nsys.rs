@@ -1,0 +1,392 @@
+//! Reports of Nsight Systems as a source: their `.sqlite` exports.
+
+mod open;
+mod pages;
+mod record;
+mod rows;
+mod schema;
+mod strings;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use open::NsysExport;
+pub(in crate::trace) use open::is_sqlite;
+use rows::Column::{Optional, Required};
+use rows::{Column, Fields, Rows, scan};
+use schema::Schema;
+
+use super::parts::in_parts;
+use super::{Detail, Head, Names, Reading, Source};
+use crate::trace::TraceError;
+use crate::trace::event::{Event, Kind, Name, What, nameless};
+use crate::trace::progress::Watch;
+use crate::trace::value::GpuInfo;
+use crate::trace::window::union;
+
+/// The thread part of nsys' ids.
+const THREAD_BITS: i64 = 0xff_ffff;
+
+/// Types of NVTX events that are ranges: push/pop and start/end, also those imported from text files.
+const RANGES: [i64; 4] = [59, 60, 70, 71];
+/// Type of the NVTX event that names a domain.
+const DOMAIN: i64 = 75;
+
+/// Pages per part: about a millisecond of reading.
+const PAGES_PER_PART: usize = 64;
+
+/// Time and place of work on a GPU: the first columns of its tables.
+const PLACE: [Column; 4] = [Required("start"), Required("end"), Required("deviceId"), Optional("globalPid")];
+const STREAM: [Column; 2] = [Optional("streamId"), Optional("correlationId")];
+
+/// The table of a kind.
+fn table(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Kernel => "CUPTI_ACTIVITY_KIND_KERNEL",
+        Kind::Copy => "CUPTI_ACTIVITY_KIND_MEMCPY",
+        Kind::Memset => "CUPTI_ACTIVITY_KIND_MEMSET",
+        Kind::Graph => "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+        Kind::Call => "CUPTI_ACTIVITY_KIND_RUNTIME",
+        Kind::Synchronisation => "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        Kind::Range | Kind::Domain => "NVTX_EVENTS",
+    }
+}
+
+/// A report of Nsight Systems.
+pub(in crate::trace) struct NsysReport<'a> {
+    export: NsysExport<'a>,
+    /// Read with the head.
+    devices: OnceLock<Devices>,
+}
+
+impl<'a> NsysReport<'a> {
+    /// Opens an export on disk; the disk may be read-only.
+    pub fn open(file: &Path) -> Result<Self, TraceError> {
+        Ok(Self { export: NsysExport::open(file)?, devices: OnceLock::new() })
+    }
+
+    /// Opens an export in memory; `file` is its name in messages.
+    pub fn from_bytes(file: &Path, bytes: &'a [u8]) -> Result<Self, TraceError> {
+        Ok(Self { export: NsysExport::from_bytes(file, bytes)?, devices: OnceLock::new() })
+    }
+
+    /// Messages name this file.
+    pub fn named(mut self, file: PathBuf) -> Self {
+        self.export.file = file;
+        self
+    }
+
+    /// Reads the columns of a table, those of `whole` only if they are asked for.
+    fn read<T: Default + Send>(
+        &self,
+        kind: Kind,
+        (columns, whole): (&[Column], &[Column]),
+        reading: Reading,
+        watch: &mut Watch<'_>,
+        each: impl Fn(&mut T, &Fields<'_>) -> Result<(), TraceError> + Sync,
+    ) -> Result<Vec<T>, TraceError> {
+        let columns = if reading.detail == Detail::Whole { [columns, whole].concat() } else { columns.to_vec() };
+        let Some(rows) = Rows::of(&self.export, table(kind), &columns)? else { return Ok(Vec::new()) };
+        let leaves = self.export.leaves(table(kind))?;
+        let parts = leaves.len().div_ceil(PAGES_PER_PART);
+        let size = (parts, leaves.len());
+        in_parts(
+            size,
+            reading.threads,
+            watch,
+            || rows.reader(),
+            |reader, sums, part| {
+                let first = part * PAGES_PER_PART;
+                let pages = &leaves[first..leaves.len().min(first + PAGES_PER_PART)];
+                pages.iter().try_for_each(|page| rows.read(reader, *page, |fields| each(sums, fields)))?;
+                Ok(pages.len())
+            },
+        )
+    }
+
+    /// Reads a table of work on GPUs. `what` reads the name and the columns after the place, from the fourth on; the stream
+    /// and the correlation come after `columns`.
+    fn read_work<T: Default + Send>(
+        &self,
+        kind: Kind,
+        columns: &[Column],
+        reading: Reading,
+        watch: &mut Watch<'_>,
+        what: impl Fn(&Fields<'_>) -> Result<(i64, What), TraceError> + Sync,
+        each: impl Fn(&mut T, &Event<'_>) -> Result<(), String> + Sync,
+    ) -> Result<Vec<T>, TraceError> {
+        let columns = [&PLACE, columns].concat();
+        let stream = columns.len();
+        self.read(kind, (&columns, &STREAM), reading, watch, |sums, fields| {
+            let span = fields.span()?;
+            let (process, device) = (fields.integer(3)?.unwrap_or(0), fields.required(2)?);
+            let (name, what) = what(fields)?;
+            let (mut track, mut correlation) = (0, 0);
+            if reading.detail == Detail::Whole {
+                track = fields.integer(stream)?.unwrap_or(0);
+                correlation = fields.integer(stream + 1)?.unwrap_or(0);
+            }
+            let (name, order) = (Name::Id(name), fields.number());
+            let event = Event { span, process, device, track, name, correlation, order, what };
+            each(sums, &event).map_err(|problem| fields.refused(problem))
+        })
+    }
+
+    /// The time that the report covers according to its own records.
+    fn covered(&self) -> Result<Option<(i64, i64)>, TraceError> {
+        let mut covered = None;
+        let columns = [Optional("startTime"), Optional("stopTime")];
+        scan(&self.export, "ANALYSIS_DETAILS", &columns, |fields| {
+            if fields.integer(0)?.is_some() && fields.integer(1)?.is_some() {
+                covered = union(covered, Some(fields.span()?));
+            }
+            Ok(())
+        })?;
+        Ok(covered)
+    }
+
+    /// Warnings about what was not recorded.
+    fn not_recorded(&self) -> Option<String> {
+        let tables = [(Kind::Call, "CUDA calls"), (Kind::Kernel, "kernels"), (Kind::Copy, "copies")];
+        let names: Vec<&str> =
+            tables.iter().filter(|(kind, _)| !self.export.has(table(*kind))).map(|(_, name)| *name).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "the report holds no {}: there were none, or it was not recorded with `-t cuda`",
+                names.join(", no ")
+            )
+        })
+    }
+}
+
+impl Source for NsysReport<'_> {
+    fn head(&self) -> Result<Head, TraceError> {
+        let Schema { version, product_version, warning } = Schema::read(&self.export)?;
+        let devices = Devices::read(&self.export)?;
+        let head = Head {
+            schema_version: version,
+            product_version,
+            covered: self.covered()?,
+            gpus: devices.infos.values().cloned().collect(),
+            warnings: warning.into_iter().chain(self.not_recorded()).collect(),
+        };
+        // A second head finds the same.
+        let _ = self.devices.set(devices);
+        Ok(head)
+    }
+
+    fn threads(&self) -> usize {
+        self.export.threads
+    }
+
+    fn units(&self, kind: Kind) -> Result<usize, TraceError> {
+        Ok(self.export.leaves(table(kind))?.len())
+    }
+
+    fn scan<T: Default + Send>(
+        &self,
+        kind: Kind,
+        reading: Reading,
+        watch: &mut Watch<'_>,
+        each: impl Fn(&mut T, &Event<'_>) -> Result<(), String> + Sync,
+    ) -> Result<Vec<T>, TraceError> {
+        match kind {
+            Kind::Kernel => {
+                let columns = [Required("demangledName"), Optional("graphNodeId")];
+                let what = |fields: &Fields<'_>| {
+                    Ok((fields.required(4)?, What::Kernel { graph_node: fields.integer(5)?.unwrap_or(0) }))
+                };
+                self.read_work(kind, &columns, reading, watch, what, each)
+            }
+            Kind::Copy => {
+                let columns = [
+                    Required("bytes"),
+                    Required("copyKind"),
+                    Optional("srcKind"),
+                    Optional("dstKind"),
+                    Optional("srcDeviceId"),
+                    Optional("dstDeviceId"),
+                ];
+                let what = |fields: &Fields<'_>| {
+                    let copy = What::Copy {
+                        bytes: fields.count(4)?,
+                        kind: fields.required(5)?,
+                        src: fields.integer(6)?,
+                        dst: fields.integer(7)?,
+                        src_device: fields.integer(8)?,
+                        dst_device: fields.integer(9)?,
+                    };
+                    Ok((0, copy))
+                };
+                self.read_work(kind, &columns, reading, watch, what, each)
+            }
+            Kind::Memset => {
+                let columns = [Required("bytes"), Optional("memKind")];
+                let what =
+                    |fields: &Fields<'_>| Ok((0, What::Memset { bytes: fields.count(4)?, memory: fields.integer(5)? }));
+                self.read_work(kind, &columns, reading, watch, what, each)
+            }
+            Kind::Graph => self.read_work(kind, &[], reading, watch, |_| Ok((0, What::Graph)), each),
+            Kind::Call => {
+                let columns = [Required("start"), Required("end"), Required("nameId"), Optional("globalTid")];
+                let whole = [Optional("correlationId")];
+                self.read(kind, (&columns, &whole), reading, watch, |sums, fields| {
+                    let (span, name) = (fields.span()?, Name::Id(fields.required(2)?));
+                    let thread = fields.integer(3)?.unwrap_or(0);
+                    let correlation = if reading.detail == Detail::Whole { fields.integer(4)?.unwrap_or(0) } else { 0 };
+                    let event = Event {
+                        span,
+                        process: thread & !THREAD_BITS,
+                        device: 0,
+                        track: thread & THREAD_BITS,
+                        name,
+                        correlation,
+                        order: fields.number(),
+                        what: What::Call,
+                    };
+                    each(sums, &event).map_err(|problem| fields.refused(problem))
+                })
+            }
+            Kind::Synchronisation => {
+                let columns =
+                    [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
+                let whole = [Optional("globalPid"), Optional("streamId"), Optional("correlationId")];
+                self.read(kind, (&columns, &whole), reading, watch, |sums, fields| {
+                    let span = fields.span()?;
+                    let number = match fields.integer(2)? {
+                        Some(number) => number,
+                        None => fields.integer(3)?.unwrap_or(0),
+                    };
+                    let (mut process, mut track, mut correlation) = (0, 0, 0);
+                    if reading.detail == Detail::Whole {
+                        process = fields.integer(4)?.unwrap_or(0);
+                        track = fields.integer(5)?.unwrap_or(0);
+                        correlation = fields.integer(6)?.unwrap_or(0);
+                    }
+                    let (name, order) = (Name::Id(0), fields.number());
+                    let what = What::Synchronisation { kind: number };
+                    let event = Event { span, process, device: 0, track, name, correlation, order, what };
+                    each(sums, &event).map_err(|problem| fields.refused(problem))
+                })
+            }
+            Kind::Range | Kind::Domain => {
+                let columns = [
+                    Required("start"),
+                    Optional("end"),
+                    Required("eventType"),
+                    Optional("text"),
+                    Optional("textId"),
+                    Optional("domainId"),
+                    Optional("globalTid"),
+                ];
+                self.read(kind, (&columns, &[]), reading, watch, |sums, fields| {
+                    let number = fields.required(2)?;
+                    let domain = fields.integer(5)?.unwrap_or(0);
+                    let is_domain = number == DOMAIN;
+                    // A range still open at the end of the recording has no end, like a mark.
+                    if !is_domain && (!RANGES.contains(&number) || fields.integer(1)?.is_none()) {
+                        return Ok(());
+                    }
+                    let span = if is_domain { (0, 0) } else { fields.span()? };
+                    let name = match (fields.text(3)?, fields.integer(4)?) {
+                        (Some(text), _) => Name::Text(text),
+                        (None, None) if is_domain => return Ok(()),
+                        (None, id) => Name::Id(id.unwrap_or(0)),
+                    };
+                    let thread = fields.integer(6)?.unwrap_or(0);
+                    let event = Event {
+                        span,
+                        process: thread & !THREAD_BITS,
+                        device: 0,
+                        track: thread & THREAD_BITS,
+                        name,
+                        correlation: 0,
+                        order: fields.number(),
+                        what: if is_domain { What::Domain { domain } } else { What::Range { domain } },
+                    };
+                    each(sums, &event).map_err(|problem| fields.refused(problem))
+                })
+            }
+        }
+    }
+
+    fn first_start(&self) -> Result<i64, TraceError> {
+        let mut first: Option<i64> = None;
+        for kind in [Kind::Kernel, Kind::Copy, Kind::Memset, Kind::Graph, Kind::Call] {
+            scan(&self.export, table(kind), &[Optional("start"), Optional("end")], |fields| {
+                let (start, end) = fields.span()?;
+                if start < end {
+                    first = Some(first.map_or(start, |first| first.min(start)));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(first.unwrap_or(0))
+    }
+
+    fn gpu(&self, process: i64, device: i64) -> i64 {
+        self.devices.get().map_or(device, |devices| devices.gpu(process, device))
+    }
+
+    fn meanings<M>(&self, meaning: impl Fn(&str) -> Option<M>) -> Result<HashMap<i64, M>, TraceError> {
+        strings::meanings(&self.export, meaning)
+    }
+
+    fn names(&self, wanted: &HashSet<i64>) -> Result<Names, TraceError> {
+        let mut texts = strings::names(&self.export, wanted)?;
+        let missing: HashSet<i64> = wanted.iter().copied().filter(|id| !texts.contains_key(id)).collect();
+        texts.extend(missing.iter().map(|id| (*id, nameless(*id))));
+        Ok(Names { texts, missing })
+    }
+
+    fn losses(&self) -> Vec<String> {
+        // A damaged report is refused.
+        Vec::new()
+    }
+
+    fn damaged(&self, kinds: &[Kind], problem: String) -> TraceError {
+        let tables: Vec<&str> = kinds.iter().map(|kind| table(*kind)).collect();
+        self.export.damaged(tables.join(", "), problem)
+    }
+}
+
+/// The GPUs of the machine and the device ordinals of each process.
+#[derive(Default)]
+struct Devices {
+    /// By process id and device ordinal.
+    numbers: HashMap<(i64, i64), i64>,
+    infos: BTreeMap<i64, GpuInfo>,
+}
+
+impl Devices {
+    fn read(report: &NsysExport<'_>) -> Result<Self, TraceError> {
+        let mut devices = Self::default();
+        let columns = [Optional("gpuId"), Optional("cudaId"), Optional("pid")];
+        scan(report, "TARGET_INFO_CUDA_DEVICE", &columns, |fields| {
+            if let (Some(gpu), Some(cuda), Some(process)) = (fields.integer(0)?, fields.integer(1)?, fields.integer(2)?)
+            {
+                devices.numbers.entry((process, cuda)).or_insert(gpu);
+            }
+            Ok(())
+        })?;
+        let columns = [Optional("id"), Optional("name"), Optional("totalMemory"), Optional("smCount")];
+        scan(report, "TARGET_INFO_GPU", &columns, |fields| {
+            let Some(index) = fields.integer(0)? else { return Ok(()) };
+            let whole = |column| -> Result<Option<u64>, TraceError> {
+                Ok(fields.integer(column)?.and_then(|value| u64::try_from(value).ok()))
+            };
+            let name = fields.text(1)?.map(|name| name.chars().take(200).collect());
+            let info = GpuInfo { index, name, memory_bytes: whole(2)?, sm_count: whole(3)? };
+            devices.infos.entry(index).or_insert(info);
+            Ok(())
+        })?;
+        Ok(devices)
+    }
+
+    /// The machine's index of a GPU, given the process (nsys' id) and its device ordinal.
+    fn gpu(&self, process: i64, device: i64) -> i64 {
+        let pid = (process >> 24) & THREAD_BITS;
+        self.numbers.get(&(pid, device)).copied().unwrap_or(device)
+    }
+}
