@@ -18,6 +18,7 @@ mod curves;
 mod engine;
 mod figures;
 mod keys;
+mod listing;
 mod live;
 mod node;
 mod open_error;

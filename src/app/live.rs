@@ -12,6 +12,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use eframe::egui::{Align, CentralPanel, Context, Frame, Layout, Margin, Panel, Ui};
 
 use super::engine::{LiveBatch, Records, RunCurves};
@@ -28,13 +30,11 @@ impl LiveState {
     pub fn session_changed(&mut self) {
         self.shelf = Shelf::default();
         (self.view, self.filter) = (None, String::new());
-        self.names.clear();
     }
 
     /// The records of the session changed.
     pub fn records_changed(&mut self, records: &Records) {
-        self.names = list::names(records);
-        self.step = list::step(records);
+        self.step = Arc::clone(&records.listing.step);
     }
 
     /// Whether smoothing is complete.

@@ -234,7 +234,7 @@ impl PlanState {
     /// The open session has other runs. The first ones since it was opened bring its latest plan, unless the user chose or
     /// edited one.
     pub fn records_changed(&mut self, records: &Records) {
-        self.spread = SpreadSeen::of(&records.summaries);
+        self.spread = records.spread;
         self.held = Arc::clone(&records.held);
         let Some(last) = records.plans.last() else { return };
         if std::mem::take(&mut self.awaits_plan)

@@ -12,18 +12,19 @@ mod tests;
 mod text;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use eframe::egui::{Context, Frame, Id, Key, Modifiers, Panel, Ui};
 use strum::{EnumIter, IntoStaticStr, VariantArray};
 
 use super::engine::{QueueView, Records, RunPage};
+use super::listing::Listing;
 use super::theme::GRID;
 use super::widgets::{main_button, muted, strong};
 use super::{Command, Request, Screen, State};
 use crate::plan::{Filter, RunState};
 
 use page::Page;
-use row::Column;
 pub use row::Row;
 
 /// Interval at which the page of an active run is read, in seconds.
@@ -109,10 +110,12 @@ struct Launched {
 /// State of the Runs screen.
 #[derive(Default)]
 pub struct RunsState {
-    columns: Vec<Column>,
-    /// All runs, in the order they were queued.
+    /// The recorded runs.
+    listing: Arc<Listing>,
+    /// All runs, in the order they were queued: the recorded ones, then those of the queue that are not recorded yet.
     rows: Vec<Row>,
-    index: HashMap<String, usize>,
+    /// Indices into `rows` of the latter.
+    unrecorded: HashMap<String, usize>,
     /// Indices into `rows` of the listed runs: active ones, queued ones, then the latest ended.
     shown: Vec<usize>,
     /// Number of runs in each state of [`RunState::VARIANTS`].
@@ -156,9 +159,9 @@ impl RunsState {
     /// The session's records were read.
     pub fn records_changed(&mut self, records: &Records, queue: &QueueView) {
         let before = self.order_to_keep();
-        self.columns = row::columns(records);
-        self.rows = records.runs.iter().map(|record| Row::of(record, &self.columns)).collect();
-        self.index = self.rows.iter().enumerate().map(|(index, row)| (row.run.clone(), index)).collect();
+        self.listing = Arc::clone(&records.listing);
+        self.rows = self.listing.entries.iter().map(Row::of).collect();
+        self.unrecorded.clear();
         self.overlay(queue);
         self.refresh(&before);
     }
@@ -176,7 +179,8 @@ impl RunsState {
         for queued in &queue.rows {
             let place = (queued.state == RunState::Queued).then_some(waiting);
             waiting += usize::from(place.is_some());
-            let index = *self.index.entry(queued.run.clone()).or_insert_with(|| {
+            let index = self.index_of(&queued.run).unwrap_or_else(|| {
+                self.unrecorded.insert(queued.run.clone(), self.rows.len());
                 self.rows.push(Row::unknown(&queued.run));
                 self.rows.len() - 1
             });
@@ -197,30 +201,44 @@ impl RunsState {
             RunState::VARIANTS.iter().map(|state| self.rows.iter().filter(|row| row.state == *state).count()).collect();
         let admitted = |index: &usize| self.filter.admits(&self.rows[*index]);
         let mut shown: Vec<usize> = (0..self.rows.len()).filter(admitted).collect();
-        shown.sort_by(|a, b| activity(&self.rows[*a], *a).cmp(&activity(&self.rows[*b], *b)));
+        shown.sort_by_cached_key(|index| activity(&self.rows[*index], *index));
         if !before.is_empty() {
             let places: HashMap<&str, usize> = before.iter().enumerate().map(|(place, run)| (&**run, place)).collect();
             shown.sort_by_key(|index| places.get(&*self.rows[*index].run).copied().unwrap_or(usize::MAX));
         }
         self.shown = shown;
-        let mut latest: HashMap<_, usize> = HashMap::new();
+        let mut latest = vec![0; self.listing.attempted];
         for (index, row) in self.rows.iter().enumerate() {
-            latest.insert((&row.plan, &row.data, row.repeat, &row.levels), index);
+            if let Some(at) = row.attempt_at {
+                latest[at] = index;
+            }
         }
-        let mut failed: Vec<usize> = latest.values().copied().filter(|index| self.rows[*index].has_failed()).collect();
-        failed.sort_unstable();
-        self.failed = failed.into_iter().map(|index| self.rows[index].run.clone()).collect();
-        let same = |row: &Row| latest.get(&(&row.plan, &row.data, row.repeat, &row.levels)).copied();
-        let successor = |(index, row): (usize, &Row)| same(row).filter(|latest| row.can_retry() && *latest > index);
-        let successors: Vec<_> = self.rows.iter().enumerate().map(successor).collect();
-        for (index, successor) in successors.into_iter().enumerate() {
-            self.rows[index].retried_as = successor.map(|successor| self.rows[successor].run.clone());
+        let latest_of = |index: usize| self.rows[index].attempt_at.map_or(index, |at| latest[at]);
+        let failed = |index: &usize| self.rows[*index].has_failed() && latest_of(*index) == *index;
+        let all = 0..self.rows.len();
+        self.failed = all.clone().filter(failed).map(|index| self.rows[index].run.clone()).collect();
+        let successor = |index: usize| {
+            let latest = Some(latest_of(index)).filter(|latest| *latest > index && self.rows[index].can_retry());
+            latest.map(|latest| self.rows[latest].run.clone())
+        };
+        let successors: Vec<Option<String>> = all.map(successor).collect();
+        for (row, successor) in self.rows.iter_mut().zip(successors) {
+            row.retried_as = successor;
         }
+    }
+
+    fn index_of(&self, run: &str) -> Option<usize> {
+        self.listing.places.get(run).or_else(|| self.unrecorded.get(run)).copied()
+    }
+
+    /// All runs, in the order they were queued.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
     }
 
     /// The line of a run.
     pub fn row(&self, run: &str) -> Option<&Row> {
-        self.index.get(run).and_then(|index| self.rows.get(*index))
+        self.index_of(run).and_then(|index| self.rows.get(index))
     }
 
     fn selected_row(&self) -> Option<&Row> {

@@ -218,12 +218,13 @@ impl State {
     fn take_records(&mut self, records: Arc<Records>) {
         // Records of another session belong to the comparison, or are no longer needed.
         if self.session.as_ref().is_some_and(|session| session.folder == records.folder) {
-            self.records = records;
+            let before = std::mem::replace(&mut self.records, records);
             self.runs.records_changed(&self.records, &self.queue);
             self.plan.records_changed(&self.records);
             self.compare.records_changed();
             self.figures.records_changed();
             self.live.records_changed(&self.records);
+            free(before);
         } else {
             self.compare.take_other(records);
             self.figures.records_changed();
@@ -276,6 +277,11 @@ impl State {
             }
         }
     }
+}
+
+/// Frees records on a thread of their own: ten thousand runs take longer than a frame. Without a thread they are freed here.
+fn free(records: Arc<Records>) {
+    let _ = std::thread::Builder::new().name("free".to_owned()).spawn(move || drop(records));
 }
 
 /// Whether a path looks like a profiler report.

@@ -48,10 +48,12 @@ pub(super) fn open_index(folder: &Path) -> Result<(Index, RebuildReport), StoreE
     let report = match open()? {
         Opened::Ready(connection) => {
             let mut index = Index::new(connection);
-            let shrunk = replay::has_shrunk(folder, &index).map_err(StoreError::index(&path));
-            match shrunk
-                .and_then(|shrunk| if shrunk { Ok(None) } else { catch_up(folder, &path, &mut index).map(Some) })
-            {
+            let listing = replay::list(folder)?;
+            let shrunk = listing.has_shrunk(&index).map_err(StoreError::index(&path));
+            let caught_up = shrunk.and_then(|shrunk| {
+                if shrunk { Ok(None) } else { catch_up(folder, listing, &path, &mut index).map(Some) }
+            });
+            match caught_up {
                 Ok(Some(report)) => return Ok((index, report)),
                 Ok(None) => {}
                 Err(error) if error.is_corrupt_index() => {}
@@ -68,9 +70,14 @@ pub(super) fn open_index(folder: &Path) -> Result<(Index, RebuildReport), StoreE
     }
 }
 
-fn catch_up(folder: &Path, path: &Path, index: &mut Index) -> Result<RebuildReport, StoreError> {
+fn catch_up(
+    folder: &Path,
+    listing: replay::Listing,
+    path: &Path,
+    index: &mut Index,
+) -> Result<RebuildReport, StoreError> {
     index.begin().map_err(StoreError::index(path))?;
-    let report = replay::catch_up(folder, index, &mut |_, _| {});
+    let report = replay::catch_up(folder, listing, index, &mut |_, _| {});
     let committed = report.and_then(|report| index.commit().map(|()| report).map_err(StoreError::index(path)));
     committed.inspect_err(|_| index.roll_back())
 }
@@ -251,7 +258,9 @@ impl IndexKeeper {
     }
 
     fn recover(&mut self) {
-        match catch_up(&self.folder, &self.index_path, &mut self.index) {
+        let caught_up = replay::list(&self.folder)
+            .and_then(|listing| catch_up(&self.folder, listing, &self.index_path, &mut self.index));
+        match caught_up {
             Ok(_) => self.failed = None,
             Err(error) => self.fail(error),
         }

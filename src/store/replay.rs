@@ -1,6 +1,6 @@
 //! Replay of logs into the index: new parts when a session is opened, everything when the index is rebuilt.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub(super) fn rebuild_locked(folder: &Path, progress: &mut dyn FnMut(u64, u64)) 
     let report = {
         let mut index = Index::new(schema::create(&new).map_err(StoreError::index(&new))?);
         index.begin().map_err(StoreError::index(&new))?;
-        let report = catch_up(folder, &mut index, progress)?;
+        let report = catch_up(folder, list(folder)?, &mut index, progress)?;
         index.commit().and_then(|()| index.finish()).map_err(StoreError::index(&new))?;
         report
     };
@@ -79,37 +79,87 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Whether a log is shorter than the part that the index has, because a crash of the machine lost an unsynced part of the
-/// log.
-pub(super) fn has_shrunk(folder: &Path, index: &Index) -> rusqlite::Result<bool> {
-    let length = |path: &str| fs::symlink_metadata(folder.join(path)).map_or(0, |metadata| metadata.len());
-    Ok(index.logs()?.iter().any(|(path, bytes)| length(path) < *bytes))
+/// The logs of a session as they lie on the disk: listed once, for ten thousand runs have tens of thousands of files.
+pub(super) struct Listing {
+    journal: LogFile,
+    /// Logs by run: those of every folder.
+    runs: BTreeMap<String, Vec<LogFile>>,
+    /// What else lies beside the folders of runs.
+    others: Vec<String>,
+}
+
+/// Lists the logs of a session.
+pub(super) fn list(folder: &Path) -> Result<Listing, StoreError> {
+    let journal = LogFile::look(folder, Kind::Journal, "journal.jsonl".to_owned())?;
+    let (mut runs, mut others) = (BTreeMap::new(), Vec::new());
+    for (name, is_folder) in sorted_names(&folder::runs(folder))? {
+        if is_folder {
+            let logs = logs_of(folder, &name)?;
+            runs.insert(name, logs);
+        } else {
+            others.push(name);
+        }
+    }
+    Ok(Listing { journal, runs, others })
+}
+
+/// The logs in the folder of a run; none if it is gone.
+fn logs_of(folder: &Path, run: &str) -> Result<Vec<LogFile>, StoreError> {
+    let mut logs = Vec::new();
+    for (name, _) in sorted_names(&folder::run(folder, run))? {
+        let of = run.to_owned();
+        let kind = match folder::rank_of(&name) {
+            Some(rank) => Kind::Rank { run: of, rank },
+            None if name == "samples.jsonl" => Kind::Samples { run: of },
+            None => continue,
+        };
+        logs.push(LogFile::look(folder, kind, format!("runs/{run}/{name}"))?);
+    }
+    Ok(logs)
+}
+
+impl Listing {
+    fn logs(&self) -> impl Iterator<Item = &LogFile> {
+        self.runs.values().flatten().chain([&self.journal])
+    }
+
+    /// Whether a log is shorter than the part that the index has, because a crash of the machine lost an unsynced part of the
+    /// log.
+    pub(super) fn has_shrunk(&self, index: &Index) -> rusqlite::Result<bool> {
+        let lengths: HashMap<&str, u64> = self.logs().map(|log| (&*log.path, log.bytes.unwrap_or(0))).collect();
+        Ok(index.logs()?.iter().any(|(path, bytes)| lengths.get(&**path).copied().unwrap_or(0) < *bytes))
+    }
 }
 
 /// Indexes every log whose length differs from the one in the index. Runs inside the caller's transaction.
 pub(super) fn catch_up(
     folder: &Path,
+    listing: Listing,
     index: &mut Index,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport, StoreError> {
     let mut replay = Replay::new(folder, index, progress);
     replay.from_start = true;
-    replay.add(Kind::Journal, "journal.jsonl".to_owned())?;
-    let there = sorted_names(&folder::runs(folder))?;
-    let (folders, others): (Vec<String>, Vec<String>) = there.into_iter().partition(|run| is_folder(folder, run));
+    let failed = StoreError::index(&replay.index_path);
+    let (known, under_way, indexed) =
+        replay.index.runs().and_then(|known| Ok((known, replay.index.under_way()?, replay.index.logs()?))).map_err(failed)?;
+    let indexed: HashMap<String, u64> = indexed.into_iter().collect();
+    let under_way: BTreeSet<String> = under_way.into_iter().collect();
+    let Listing { journal, mut runs, others } = listing;
+    let folders: Vec<String> = runs.keys().cloned().collect();
+    let bytes = indexed.get(&journal.path).copied();
+    replay.add(journal, bytes)?;
     // Includes runs whose folder is gone.
-    let under_way = replay.index.under_way().map_err(StoreError::index(&replay.index_path))?;
-    for run in folders.iter().cloned().chain(under_way).collect::<BTreeSet<_>>() {
-        replay.add_run(&run)?;
+    for run in folders.iter().chain(&under_way).collect::<BTreeSet<_>>() {
+        replay.begin_run(run, known.contains(run) && !under_way.contains(run))?;
+        for log in runs.remove(run).unwrap_or_default() {
+            let bytes = indexed.get(&log.path).copied();
+            replay.add(log, bytes)?;
+        }
     }
     let report = replay.run()?;
     note_strays(folder, index, &folders, &others).map_err(StoreError::index(&folder::index_path(folder)))?;
     Ok(report)
-}
-
-/// Whether `runs/<run>` is a folder, and no link to one.
-fn is_folder(folder: &Path, run: &str) -> bool {
-    fs::symlink_metadata(folder::run(folder, run)).is_ok_and(|about| about.is_dir())
 }
 
 /// Notes that the journal is missing, and what lies in `runs` and belongs to no run.
@@ -137,7 +187,12 @@ fn note_strays(folder: &Path, index: &Index, folders: &[String], others: &[Strin
 pub(super) fn catch_up_run(folder: &Path, index: &mut Index, run: &str) -> Result<RebuildReport, StoreError> {
     let progress = &mut |_, _| {};
     let mut replay = Replay::new(folder, index, progress);
-    replay.add_run(run)?;
+    let ended = replay.index.has_ended(run).map_err(StoreError::index(&replay.index_path))?;
+    replay.begin_run(run, ended)?;
+    for log in logs_of(folder, run)? {
+        let bytes = replay.index.log_bytes(&log.path).map_err(StoreError::index(&replay.index_path))?;
+        replay.add(log, bytes)?;
+    }
     replay.run()
 }
 
@@ -167,13 +222,18 @@ pub(super) fn each_sample(
     read.map_err(StoreError::io("reading", &path))
 }
 
-fn sorted_names(folder: &Path) -> Result<Vec<String>, StoreError> {
+/// Names in a folder, and whether each is a folder, and no link to one; none if the folder is gone.
+fn sorted_names(folder: &Path) -> Result<Vec<(String, bool)>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(StoreError::io("listing", folder)(error)),
     };
-    let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let about = |entry: fs::DirEntry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        Some((entry.file_name().into_string().ok()?, is_folder))
+    };
+    let mut names: Vec<(String, bool)> = entries.flatten().filter_map(about).collect();
     names.sort_unstable();
     Ok(names)
 }
@@ -202,7 +262,21 @@ struct LogFile {
     kind: Kind,
     /// Path within the session folder.
     path: String,
-    bytes: u64,
+    /// Its length; none of what is no regular file.
+    bytes: Option<u64>,
+}
+
+impl LogFile {
+    /// Looks at a log; one that is not there is empty.
+    fn look(folder: &Path, kind: Kind, path: String) -> Result<Self, StoreError> {
+        let file = folder.join(&path);
+        let bytes = match fs::symlink_metadata(&file) {
+            Ok(metadata) => metadata.is_file().then_some(metadata.len()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(0),
+            Err(error) => return Err(StoreError::io("reading", &file)(error)),
+        };
+        Ok(Self { kind, path, bytes })
+    }
 }
 
 struct Replay<'a> {
@@ -210,7 +284,8 @@ struct Replay<'a> {
     index_path: PathBuf,
     index: &'a mut Index,
     progress: &'a mut dyn FnMut(u64, u64),
-    pending: Vec<LogFile>,
+    /// Logs to be read, and how many bytes of them.
+    pending: Vec<(LogFile, u64)>,
     /// Whether to drop what the index has of a log before reading it: lines indexed live may not have reached the disk.
     from_start: bool,
     /// Whether the index may disagree with the logs of the current run.
@@ -239,59 +314,45 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn add_run(&mut self, run: &str) -> Result<(), StoreError> {
+    /// Begins with a run, before its logs are added.
+    fn begin_run(&mut self, run: &str, ended: bool) -> Result<(), StoreError> {
         // The logs of a run are synced before its end is recorded. Without an end, a crash of the machine may have kept the length
         // of a log and lost its contents.
-        let ended = self.index.has_ended(run).map_err(StoreError::index(&self.index_path))?;
         self.distrusts_index = self.from_start && !ended;
         if self.distrusts_index {
             // Includes logs that are empty or gone: their lines were indexed live, but did not reach the disk.
             self.index.forget_logs(run).map_err(StoreError::index(&self.index_path))?;
         }
-        for name in sorted_names(&folder::run(self.folder, run))? {
-            let run_id = run.to_owned();
-            if let Some(rank) = folder::rank_of(&name) {
-                self.add(Kind::Rank { run: run_id, rank }, format!("runs/{run}/{name}"))?;
-            } else if name == "samples.jsonl" {
-                self.add(Kind::Samples { run: run_id }, format!("runs/{run}/{name}"))?;
-            }
-        }
         Ok(())
     }
 
-    fn add(&mut self, kind: Kind, path: String) -> Result<(), StoreError> {
-        let file = self.folder.join(&path);
-        let bytes = match fs::symlink_metadata(&file) {
-            Ok(metadata) if metadata.is_file() => metadata.len(),
-            Ok(_) => {
-                let what = "it is a link or not a regular file, and is left out";
-                let noted = self.index.damage(&path, 0, kind.run(), kind.is_rank(), what);
-                return noted.map_err(StoreError::index(&self.index_path));
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(StoreError::io("reading", &file)(error)),
+    /// Adds a log, of which the index has so many bytes.
+    fn add(&mut self, log: LogFile, indexed: Option<u64>) -> Result<(), StoreError> {
+        let Some(bytes) = log.bytes else {
+            let what = "it is a link or not a regular file, and is left out";
+            let noted = self.index.damage(&log.path, 0, log.kind.run(), log.kind.is_rank(), what);
+            return noted.map_err(StoreError::index(&self.index_path));
         };
-        let indexed = self.index.log_bytes(&path).map_err(StoreError::index(&self.index_path))?;
         if (self.distrusts_index || indexed != Some(bytes)) && (bytes > 0 || indexed.is_some()) {
-            self.pending.push(LogFile { kind, path, bytes });
+            self.pending.push((log, bytes));
         }
         Ok(())
     }
 
     fn run(mut self) -> Result<RebuildReport, StoreError> {
-        let total_bytes = self.pending.iter().map(|pending| pending.bytes).sum();
-        for pending in std::mem::take(&mut self.pending) {
+        let total_bytes = self.pending.iter().map(|(_, bytes)| bytes).sum();
+        for (pending, bytes) in std::mem::take(&mut self.pending) {
             let before_bytes = self.done_bytes;
-            self.replay(&pending, total_bytes)?;
-            self.done_bytes = before_bytes + pending.bytes;
+            self.replay(&pending, bytes, total_bytes)?;
+            self.done_bytes = before_bytes + bytes;
             (self.progress)(self.done_bytes, total_bytes);
-            let index = self.index.set_log_bytes(&pending.path, pending.bytes);
+            let index = self.index.set_log_bytes(&pending.path, bytes);
             index.map_err(StoreError::index(&self.index_path))?;
         }
         Ok(self.report)
     }
 
-    fn replay(&mut self, pending: &LogFile, total_bytes: u64) -> Result<(), StoreError> {
+    fn replay(&mut self, pending: &LogFile, bytes: u64, total_bytes: u64) -> Result<(), StoreError> {
         // Progress is reported at most once per this many bytes.
         const REPORT_BYTES: u64 = 1 << 20;
         let file = self.folder.join(&pending.path);
@@ -310,7 +371,7 @@ impl<'a> Replay<'a> {
             let noted = self.index.damage(&pending.path, 0, Some(run), false, &what);
             return noted.map_err(StoreError::index(&self.index_path));
         }
-        let read = lines::read::<Stop>(&file, pending.bytes, |line| {
+        let read = lines::read::<Stop>(&file, bytes, |line| {
             let (line, number) = match line {
                 Line::Whole(line, number) => (line, number),
                 Line::TooLong(number) => {

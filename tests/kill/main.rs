@@ -2,14 +2,16 @@
 //! the plan says.
 //!
 //! `MULTICARD_KILLS=500 cargo test --features torch --test kill -- --nocapture` runs a campaign of so many kills (default 6)
-//! with the seed `MULTICARD_KILL_SEED` (default 1), and prints how many of which kind there were.
+//! with the seed `MULTICARD_KILL_SEED` (default 1), and prints how many of which kind there were. `MULTICARD_KILL_BINARIES` is a
+//! folder of other binaries than those of this build.
 #![cfg(feature = "torch")]
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -23,13 +25,15 @@ use tempfile::TempDir;
 
 mod scene;
 
-use scene::{Processes, Scene, names, records, wait_until};
+use scene::{Scene, names, records, wait_until};
 
 /// Long enough for a slow machine; reaching it is a failure.
 const DEADLINE: Duration = Duration::from_secs(900);
-/// Two cells, one of them of two ranks that meet over gloo.
+/// Three cells: one rank, two ranks that meet over gloo, and a program that leaves processes behind.
 const REPEATS: usize = 2;
-const CELLS: usize = 2;
+const CELLS: usize = 3;
+/// `WORD` becomes a duration for `sleep` that no other process has: of a daemon in a session of its own, and of one that ignores
+/// requests to end and has lost its parent.
 const PLAN: &str = r#"
 version = 1
 name = "killed"
@@ -48,6 +52,14 @@ train_images = 8
 test_images = 4
 loader_workers = 1
 epochs = 1
+[[block]]
+[block.command]
+name = "tree"
+run = ["sh", "-c", '''
+setsid sleep WORD &
+(trap '' TERM INT HUP; setsid sh -c 'sleep WORD; true' &)
+for step in 1 2 3 4 5; do echo "{{\"step\": $step, \"loss\": 0.5}}" >> "$MULTICARD_READINGS"; sleep 0.1; done
+''']
 "#;
 
 /// What is killed.
@@ -59,6 +71,10 @@ enum Victim {
     Rank,
     /// The supervisor of a run's ranks.
     Group,
+    /// One process that a program has started, or the program.
+    Program,
+    /// A second `multicard run` on the session, beside the first.
+    Second,
     /// Everything at once, and the last page of a log is lost or full of zeros.
     Machine,
     /// `multicard session rebuild`.
@@ -76,8 +92,10 @@ enum Victim {
 }
 
 fn multicard() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker"));
+    let others = std::env::var_os("MULTICARD_KILL_BINARIES").map(PathBuf::from);
+    let binary = |name, built| others.as_ref().map_or(PathBuf::from(built), |folder| folder.join(name));
+    let mut command = Command::new(binary("multicard", env!("CARGO_BIN_EXE_multicard")));
+    command.env("MULTICARD_WORKER", binary("multicard-worker", env!("CARGO_BIN_EXE_multicard-worker")));
     // Threads that wait for each other must not take the CPUs from those that work.
     command.env("OMP_WAIT_POLICY", "passive").stdin(Stdio::null()).stdout(Stdio::null());
     command
@@ -120,6 +138,8 @@ impl Campaign {
             let scene = Scene {
                 session: self.folder.path().join(format!("session-{number}")),
                 errors: self.folder.path().join(format!("errors-{number}")),
+                word: format!("9{:08}", rand::random::<u32>() % 100_000_000),
+                meetings: self.folder.path().join("meetings"),
                 finished: BTreeMap::new(),
             };
             println!("session {number}, {} kills so far: {:?}", self.killed(), self.kills);
@@ -142,11 +162,13 @@ impl Campaign {
                 if let Some(status) = self.await_moment(&scene, &mut workbench.0) {
                     break Some(status);
                 }
-                let victim = match self.random.random_range(0..10) {
+                let victim = match self.random.random_range(0..13) {
                     0..4 => Victim::Workbench,
                     4..6 => Victim::Rank,
                     6..8 => Victim::Group,
-                    _ => Victim::Machine,
+                    8..10 => Victim::Machine,
+                    10..12 => Victim::Program,
+                    _ => Victim::Second,
                 };
                 if !self.strike(&scene, &mut workbench.0, victim) {
                     continue;
@@ -187,11 +209,13 @@ impl Campaign {
 
     fn start(&mut self, scene: &Scene) -> Child {
         let plan = self.folder.path().join("plan.toml");
-        fs::write(&plan, PLAN).unwrap();
-        if !Processes::of(&scene.session).group.is_empty() {
+        fs::write(&plan, PLAN.replace("WORD", &scene.word)).unwrap();
+        if !scene.processes().group.is_empty() {
             self.note("a group was under way when the workbench came back");
         }
         let mut command = multicard();
+        // Where ranks meet.
+        command.env("XDG_RUNTIME_DIR", &scene.meetings);
         command.env("MULTICARD_DATA", self.folder.path().join("data")).arg("run").arg(plan);
         command.arg("--session").arg(&scene.session).arg("--resume");
         command.stderr(File::options().create(true).append(true).open(&scene.errors).unwrap()).spawn().unwrap()
@@ -216,12 +240,18 @@ impl Campaign {
 
     /// Kills; says whether there was anything to kill.
     fn strike(&mut self, scene: &Scene, workbench: &mut Child, victim: Victim) -> bool {
-        let of = Processes::of(&scene.session);
+        if victim == Victim::Second {
+            return self.strike_second(scene);
+        }
+        let of = scene.processes();
         let own = Pid::from_child(workbench);
+        let one_of = |pids: Vec<Pid>, random: &mut ChaCha8Rng| {
+            if pids.is_empty() { pids } else { vec![pids[random.random_range(0..pids.len())]] }
+        };
         let victims = match victim {
             Victim::Workbench => vec![own],
-            Victim::Rank if of.rank.is_empty() => return false,
-            Victim::Rank => vec![of.rank[self.random.random_range(0..of.rank.len())]],
+            Victim::Rank => one_of(of.rank, &mut self.random),
+            Victim::Program => one_of(of.program, &mut self.random),
             Victim::Group => of.group,
             _ => of.all().chain([own]).collect(),
         };
@@ -236,7 +266,7 @@ impl Campaign {
         match victim {
             Victim::Workbench => {
                 workbench.wait().unwrap();
-                if !Processes::of(&scene.session).group.is_empty() {
+                if !scene.processes().group.is_empty() {
                     self.note("a group went on when its workbench was killed");
                 }
             }
@@ -244,7 +274,7 @@ impl Campaign {
                 workbench.wait().unwrap();
                 // A group that was started in the moment of the kill is killed with the rest.
                 wait_until("everything is dead", || {
-                    let left = Processes::of(&scene.session);
+                    let left = scene.processes();
                     left.all().for_each(|pid| {
                         let _ = kill_process(pid, Signal::KILL);
                     });
@@ -256,6 +286,21 @@ impl Campaign {
             }
             _ => {}
         }
+        true
+    }
+
+    /// Starts a second workbench on the session, which is refused, and kills it on its way; says whether it was still there.
+    fn strike_second(&mut self, scene: &Scene) -> bool {
+        let mut second = Owned(self.start(scene));
+        sleep(Duration::from_millis(self.random.random_range(0..300)));
+        let _ = second.0.kill();
+        let status = second.0.wait().unwrap();
+        if status.signal().is_none() {
+            // The first may have come to its end meanwhile, and the plan with it.
+            assert!(status.success() || status.code() == Some(2), "{status}: {}", scene.complaints());
+            return false;
+        }
+        *self.kills.entry(Victim::Second).or_default() += 1;
         true
     }
 
@@ -365,7 +410,7 @@ impl Campaign {
         for (run, file) in scene.run_files() {
             assert!(known.contains(run.as_str()), "{} belongs to no run", file.display());
         }
-        let of = Processes::of(&scene.session);
+        let of = scene.processes();
         assert!(of.group.len() <= 1, "runs side by side disturb each other: {of:?}");
         if of.all().next().is_none() {
             for _ in 0..2 {
@@ -385,6 +430,8 @@ impl Campaign {
 fn nothing_is_lost_whatever_is_killed() {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let seed = number("MULTICARD_KILL_SEED", 1);
+    let shared = || names(Path::new("/dev/shm")).into_iter().collect::<BTreeSet<_>>();
+    let before = shared();
     let mut campaign = Campaign {
         folder: TempDir::new().unwrap(),
         random: ChaCha8Rng::seed_from_u64(seed),
@@ -393,9 +440,12 @@ fn nothing_is_lost_whatever_is_killed() {
         wanted: number("MULTICARD_KILLS", 6) as usize,
         takes: BTreeMap::new(),
     };
+    fs::DirBuilder::new().mode(0o700).create(campaign.folder.path().join("meetings")).unwrap();
     let begun = Instant::now();
     campaign.run();
     println!("{} kills in {:.0?}, seed {seed}: {:?}", campaign.killed(), begun.elapsed(), campaign.kills);
     println!("seen: {:?}", campaign.seen);
+    // Other tests and users put things there, too.
+    println!("new in /dev/shm: {:?}", shared().difference(&before).collect::<Vec<_>>());
     assert!(campaign.killed() >= campaign.wanted);
 }

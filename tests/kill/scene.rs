@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use multicard::launch::MeetingFolder;
 use multicard::plan::RunState;
 use multicard::protocol::{EventLine, GROUP_LOG, GroupLine, Sample};
 use multicard::store::{Decision, JournalLine, Reader, RunRecord, index_path};
@@ -21,11 +22,15 @@ use crate::{CELLS, DEADLINE, REPEATS};
 pub struct Processes {
     pub workbench: Vec<Pid>,
     pub group: Vec<Pid>,
+    /// Ranks, and runners of programs.
     pub rank: Vec<Pid>,
+    /// Programs, and what they started.
+    pub program: Vec<Pid>,
 }
 
 impl Processes {
-    pub fn of(session: &Path) -> Self {
+    /// `word` is one that the session's program was called with.
+    fn of(session: &Path, word: &str) -> Self {
         let mut found = Self::default();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
@@ -35,20 +40,20 @@ impl Processes {
             // What has ended and was not waited for has no command line.
             let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-            if !words.iter().any(|word| Path::new(word.as_ref()).starts_with(session)) {
-                continue;
-            }
-            match words[1].as_ref() {
-                "group" => found.group.push(pid),
-                "rank" => found.rank.push(pid),
-                _ => found.workbench.push(pid),
+            let is_of_session = words.iter().any(|word| Path::new(word.as_ref()).starts_with(session));
+            match words.get(1).map(AsRef::as_ref) {
+                Some("group") if is_of_session => found.group.push(pid),
+                Some("rank" | "program") if is_of_session => found.rank.push(pid),
+                _ if is_of_session => found.workbench.push(pid),
+                _ if words.iter().any(|other| other.contains(word)) => found.program.push(pid),
+                _ => {}
             }
         }
         found
     }
 
     pub fn all(&self) -> impl Iterator<Item = Pid> {
-        self.workbench.iter().chain(&self.group).chain(&self.rank).copied()
+        self.workbench.iter().chain(&self.group).chain(&self.rank).chain(&self.program).copied()
     }
 }
 
@@ -56,11 +61,19 @@ impl Processes {
 pub struct Scene {
     pub session: PathBuf,
     pub errors: PathBuf,
+    /// A word that its program was called with.
+    pub word: String,
+    /// Where its ranks meet.
+    pub meetings: PathBuf,
     /// Runs that were finished at some look, as they were then.
     pub finished: BTreeMap<String, String>,
 }
 
 impl Scene {
+    pub fn processes(&self) -> Processes {
+        Processes::of(&self.session, &self.word)
+    }
+
     pub fn complaints(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
@@ -155,7 +168,10 @@ impl Scene {
         assert!(found.iter().all(|record| record.state.is_final()));
         let cells: BTreeSet<_> = found.iter().filter(finished).map(|record| (&record.cell, record.repeat)).collect();
         assert_eq!(cells.len(), CELLS * REPEATS);
-        wait_until("no process is left", || Processes::of(&self.session).all().next().is_none());
+        wait_until("no process is left", || self.processes().all().next().is_none());
+        // What killed supervisors left, the next one of this user removes.
+        drop(MeetingFolder::new_in(&self.meetings).unwrap());
+        assert_eq!(names(&self.meetings), Vec::<String>::new());
         let steps = |record: &RunRecord| record.ranks.iter().map(|rank| rank.steps.len()).collect::<Vec<_>>();
         for record in found.iter().filter(finished) {
             assert!(steps(record).iter().all(|count| *count == steps(record)[0] && *count > 0), "{record:?}");

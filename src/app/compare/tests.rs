@@ -26,7 +26,7 @@ mod studies;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {
     let summaries = runs.iter().filter(|run| run.state.is_final()).map(summarise_run).collect();
-    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, ..Records::default() })
+    Arc::new(Records { folder: PathBuf::from(folder), runs, summaries, ..Records::default() }.folded())
 }
 
 /// fp32 and fp16 on 1 and 2 GPUs, two repeats each; the last run failed.

@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::messages::{Outbox, Records, Request, RunCurves, RunPage, SessionPlan, UiEvent, WindowClosed};
-use crate::analysis::{RunSummary, summarise_report, summarise_run, summarise_runs};
+use crate::analysis::{RunSummary, SpreadSeen, summarise_report, summarise_run, summarise_runs};
 use crate::app::curves::{Curves, LiveStep};
+use crate::app::listing::Listing;
 use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
 use crate::foreign;
@@ -144,12 +145,22 @@ impl Librarian<'_> {
             reader.studies()?.iter().map(|(name, json)| SavedStudy::read(name, json)).collect();
         let plans = reader.plans()?.into_iter().map(|(_, name, toml)| SessionPlan { name, toml });
         let plans: Vec<SessionPlan> = plans.collect();
-        let held = Arc::new(held_cells(&runs));
+        let (held, listing) = (Arc::new(held_cells(&runs)), Arc::new(Listing::of(&runs)));
         let records = |shelf: &Shelf, pending: usize| {
-            let summaries = runs.iter().filter_map(|run| shelf.summaries.get(&run.run).cloned()).collect();
-            let (folder, runs, reports) = (folder.to_owned(), runs.clone(), reports.clone());
-            let (studies, plans, held) = (studies.clone(), plans.clone(), Arc::clone(&held));
-            UiEvent::Records(Arc::new(Records { folder, runs, summaries, reports, studies, plans, held, pending }))
+            let summaries: Vec<RunSummary> =
+                runs.iter().filter_map(|run| shelf.summaries.get(&run.run).cloned()).collect();
+            UiEvent::Records(Arc::new(Records {
+                folder: folder.to_owned(),
+                runs: runs.clone(),
+                spread: SpreadSeen::of(&summaries),
+                summaries,
+                reports: reports.clone(),
+                studies: studies.clone(),
+                plans: plans.clone(),
+                held: Arc::clone(&held),
+                listing: Arc::clone(&listing),
+                pending,
+            }))
         };
         // A trace is imported after its run has ended.
         let is_known = |run: &RunRecord| shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use crate::analysis::RunSummary;
+use crate::analysis::{RunSummary, SpreadSeen};
 use crate::app::curves::{Curves, LiveStep};
+use crate::app::listing::Listing;
 use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
 use crate::plan::{Identity, Node, Plan, RunState};
 use crate::program;
 use crate::protocol::Sample;
-use crate::store::{HeldCell, RunRecord};
+use crate::store::{HeldCell, RunRecord, held_cells};
 
 /// A request from the window to its threads.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,8 +184,21 @@ pub struct Records {
     pub plans: Vec<SessionPlan>,
     /// The cells of the runs.
     pub held: Arc<HashMap<Identity, HeldCell>>,
+    /// What lists show of the runs.
+    pub listing: Arc<Listing>,
+    /// How far the repeats of the summarised runs spread.
+    pub spread: Option<SpreadSeen>,
     /// Ended runs that are not summarised yet.
     pub pending: usize,
+}
+
+impl Records {
+    /// Records with what follows from their runs and summaries: cells, listing and spread. It takes tens of milliseconds for ten
+    /// thousand runs, so it is not for the window's thread.
+    pub fn folded(self) -> Self {
+        let (held, listing) = (Arc::new(held_cells(&self.runs)), Arc::new(Listing::of(&self.runs)));
+        Self { held, listing, spread: SpreadSeen::of(&self.summaries), ..self }
+    }
 }
 
 /// A plan that was launched into a session.

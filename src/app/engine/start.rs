@@ -63,7 +63,7 @@ fn show(folder: &Path, outbox: &Outbox) -> Result<bool, WindowClosed> {
     outbox.send(UiEvent::Session { folder: folder.to_owned(), read_only: None })?;
     let pending = runs.iter().filter(|run| run.state.is_final()).count();
     let records = Records { folder: folder.to_owned(), runs, pending, ..Records::default() };
-    outbox.send(UiEvent::Records(Arc::new(records)))?;
+    outbox.send(UiEvent::Records(Arc::new(records.folded())))?;
     Ok(true)
 }
 

@@ -26,7 +26,7 @@ fn small() -> Vec<RunRecord> {
 fn state_with(folder: &Path, runs: Vec<RunRecord>) -> State {
     let mut state = State::new(Settings::default());
     let summaries = runs.iter().map(summarise_run).collect();
-    let records = Arc::new(Records { folder: folder.to_owned(), runs, summaries, ..Records::default() });
+    let records = Arc::new(Records { folder: folder.to_owned(), runs, summaries, ..Records::default() }.folded());
     state.session = Some(OpenSession { folder: folder.to_owned(), read_only: None });
     state.records = records;
     state.screen = Screen::Figures;

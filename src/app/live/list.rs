@@ -1,56 +1,17 @@
 //! The list of runs next to the plots: running ones first, drawn ones with colour and marker.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, Ui, WidgetInfo, vec2};
 
 use super::LiveCommand;
-use super::scene::{is_running, swatch};
-use crate::analysis::Setting;
+use super::scene::{running, swatch};
 use crate::app::State;
-use crate::app::engine::Records;
+use crate::app::engine::QueueRow;
 use crate::app::runs::Row;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, filter_error_ui, filter_field, muted, strong};
-use crate::figure::level_name;
-use crate::plan::{Facts, Filter, Key, Level, RunState, USUAL_STEP};
-
-/// Names that distinguish the runs of a session: the levels that differ, and the repeat.
-pub fn names(records: &Records) -> HashMap<String, String> {
-    let mut keys: Vec<&Key> = Vec::new();
-    if let Some(first) = records.runs.first() {
-        for run in &records.runs {
-            let differing = run.levels.iter().filter(|(key, level)| first.levels.get(key) != Some(*level));
-            let lacking = first.levels.iter().filter(|(key, _)| run.levels.get(key).is_none());
-            for (key, _) in differing.chain(lacking) {
-                if !keys.contains(&key) {
-                    keys.push(key);
-                }
-            }
-        }
-        // In the order of the plan.
-        let place = |key: &&Key| first.levels.iter().position(|(other, _)| other == *key);
-        keys.sort_by_key(place);
-    }
-    let name = |run: &crate::store::RunRecord| {
-        let level = |key: &&Key| Some(level_name(&Setting::of_factor(&run.workload, key), run.levels.get(key)?));
-        let mut parts: Vec<String> = keys.iter().filter_map(level).collect();
-        if parts.is_empty() {
-            parts.push(run.plan.clone());
-        }
-        parts.push(format!("#{}", run.repeat));
-        parts.join(" · ")
-    };
-    records.runs.iter().map(|run| (run.run.clone(), name(run))).collect()
-}
-
-/// What the workloads of a session call a step; the usual word where they differ.
-pub fn step(records: &Records) -> Arc<str> {
-    let mut words = records.runs.iter().map(|run| &run.workload.step);
-    let word = words.next().filter(|first| words.all(|word| word == *first));
-    word.map_or_else(|| USUAL_STEP.into(), Arc::clone)
-}
+use crate::plan::{Facts, Filter, Level, RunState};
 
 /// A run of the list.
 pub struct Listed<'a> {
@@ -62,9 +23,8 @@ pub struct Listed<'a> {
 }
 
 impl<'a> Listed<'a> {
-    fn new(state: &'a State, run: &'a str, run_state: RunState) -> Self {
-        let name = state.live.names.get(run).map_or(run, String::as_str);
-        Self { run, name, state: run_state, row: state.runs.row(run) }
+    fn new(run: &'a str, state: RunState, row: Option<&'a Row>) -> Self {
+        Self { run, name: row.map_or(run, |row| &row.name), state, row }
     }
 }
 
@@ -77,19 +37,20 @@ impl Facts for Listed<'_> {
     }
 
     fn mentions(&self, word: &str) -> bool {
-        [self.name, self.run, self.state.name()].iter().any(|text| text.to_lowercase().contains(word))
+        self.row.is_some_and(|row| row.name_words.contains(word)) || self.state.name().contains(word)
     }
 }
 
 /// The runs that have started: running ones first, then ended ones, latest first.
 pub fn listed(state: &State) -> Vec<Listed<'_>> {
-    let running = state.queue.rows.iter().filter(|row| is_running(state, &row.run));
-    let running = running.map(|row| Listed::new(state, &row.run, row.state));
-    let ended = state.records.runs.iter().rev().filter(|run| {
-        let started = run.started_time_s.is_some() || run.state == RunState::Running;
-        started && !is_running(state, &run.run)
+    let running: Vec<&QueueRow> = running(state).collect();
+    let ids: HashSet<&str> = running.iter().map(|row| &*row.run).collect();
+    let ended = state.runs.rows().iter().rev().filter(|row| {
+        let started = row.started_time_s.is_some() || row.state == RunState::Running;
+        started && !ids.contains(&*row.run)
     });
-    running.chain(ended.map(|run| Listed::new(state, &run.run, run.state))).collect()
+    let running = running.into_iter().map(|row| Listed::new(&row.run, row.state, state.runs.row(&row.run)));
+    running.chain(ended.map(|row| Listed::new(&row.run, row.state, Some(row)))).collect()
 }
 
 /// Id of the filter field, for the key that focuses it.

@@ -14,6 +14,7 @@ use crate::app::compare::look as looks;
 use crate::app::curves::Curves;
 use crate::app::curves::{Column, Track};
 use crate::app::curves::{Kind, XAxis};
+use crate::app::engine::QueueRow;
 use crate::figure::{COLOURS, Look};
 use crate::plan::RunState;
 
@@ -62,8 +63,8 @@ impl<'a> Scene<'a> {
             .chosen()
             .filter_map(|chosen| {
                 let curves = live.shelf.curves(&chosen.run).filter(|curves| !curves.is_empty())?;
-                let name = live.names.get(&chosen.run).unwrap_or(&chosen.run);
-                let running = is_running(state, &chosen.run);
+                let name = state.runs.row(&chosen.run).map_or(&chosen.run, |row| &row.name);
+                let running = running(state).any(|row| row.run == chosen.run);
                 Some(SceneRun { run: &chosen.run, name, slot: chosen.slot, curves, running })
             })
             .collect();
@@ -283,10 +284,10 @@ impl Curve<'_> {
     }
 }
 
-/// Whether a run is starting or running.
-pub fn is_running(state: &State, run: &str) -> bool {
-    let goes_on = |run_state| matches!(run_state, RunState::Starting | RunState::Running);
-    state.queue.rows.iter().any(|row| row.run == run && goes_on(row.state))
+/// The runs of the queue that are starting or running.
+pub fn running(state: &State) -> impl Iterator<Item = &QueueRow> {
+    let goes_on = |row: &&QueueRow| matches!(row.state, RunState::Starting | RunState::Running);
+    state.queue.rows.iter().filter(goes_on)
 }
 
 /// Order in which runs take palette entries: yellow, which is weak on white, comes last.

@@ -1,6 +1,5 @@
 //! The state of the Live screen and its commands.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::store::Shelf;
@@ -49,8 +48,6 @@ pub struct LiveState {
     /// Zoomed range of the horizontal axis; `None` shows everything.
     pub(super) view: Option<(f64, f64)>,
     pub(super) filter: String,
-    /// Names that distinguish the runs of the session, by id.
-    pub(super) names: HashMap<String, String>,
     /// What the workloads of the session call a step.
     pub(super) step: Arc<str>,
 }
@@ -67,7 +64,6 @@ impl Default for LiveState {
             follow: true,
             view: None,
             filter: String::new(),
-            names: HashMap::new(),
             step: USUAL_STEP.into(),
         }
     }

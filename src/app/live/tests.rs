@@ -48,7 +48,7 @@ fn state() -> State {
     let folder = PathBuf::from("/session");
     let mut state = State::new(Settings::default());
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
-    let records = Records { folder, runs: vec![fixture::finished()], ..Records::default() };
+    let records = Records { folder, runs: vec![fixture::finished()], ..Records::default() }.folded();
     state.take(UiEvent::Records(Arc::new(records)));
     state
 }

@@ -8,6 +8,7 @@ use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 
 use super::row::Row;
 use super::{Move, RunsCommand, locked};
+use crate::app::listing::number_of;
 use crate::app::theme::{BODY, GRID, palette};
 use crate::app::widgets::{muted, strong};
 use crate::app::{Command, State};
@@ -64,7 +65,7 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         return;
     }
     let first = [Field::Number, Field::State, Field::Progress, Field::Action];
-    let levels = (0..state.runs.columns.len()).map(Field::Level);
+    let levels = (0..state.runs.listing.columns.len()).map(Field::Level);
     let last = [Field::Repeat, Field::Loss, Field::Elapsed, Field::Left, Field::Reason];
     let fields: Vec<Field> = first.into_iter().chain(levels).chain(last).collect();
     let mut list = List { state, commands, fields };
@@ -114,7 +115,7 @@ impl List<'_> {
             Field::Progress => 136.0,
             Field::Action => 68.0,
             Field::Level(index) => {
-                let column = &self.state.runs.columns[index];
+                let column = &self.state.runs.listing.columns[index];
                 if matches!(&*column.key, "plan" | "data") {
                     120.0
                 } else {
@@ -129,7 +130,7 @@ impl List<'_> {
 
     fn column(&self, field: Field, width: f32) -> egui_table::Column {
         let id = match field {
-            Field::Level(index) => Id::unique(("runs-level", &self.state.runs.columns[index].key)),
+            Field::Level(index) => Id::unique(("runs-level", &self.state.runs.listing.columns[index].key)),
             other => Id::unique(("runs-column", self.title(other))),
         };
         // Without a least width, a column shrinks to the part visible in its first frame.
@@ -142,7 +143,7 @@ impl List<'_> {
             Field::State => "State",
             Field::Progress => "Progress",
             Field::Action => "",
-            Field::Level(index) => &self.state.runs.columns[index].name,
+            Field::Level(index) => &self.state.runs.listing.columns[index].name,
             Field::Repeat => "Repeat",
             Field::Loss => "Loss",
             Field::Elapsed => "Time",
@@ -221,7 +222,7 @@ impl List<'_> {
 
     /// Draws the link to the run that retried this one.
     fn link_ui(&mut self, ui: &mut Ui, row: &Row, successor: &str) {
-        let number = Row::number_of(successor);
+        let number = number_of(successor);
         let response = ui.link(format!("→ {number}")).on_hover_text(format!("Retried as run {number}"));
         let name = format!("Run {} was retried as run {number}", row.number);
         response.widget_info(|| WidgetInfo::labeled(Role::Link, true, &name));

@@ -1,40 +1,16 @@
-//! A row of the list of runs: the session's record, overlaid with the state in the queue.
+//! A row of the list of runs: what was recorded of a run, overlaid with its state in the queue.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::analysis::Setting;
-use crate::app::engine::{QueueRow, Records};
-use crate::plan::{Facts, Key, Level, Levels, RunState, WorkloadSpec};
-use crate::store::RunRecord;
-
-/// A column for a property in which runs differ.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Column {
-    /// The factor's key, or `plan`, `workload` or `data`.
-    pub key: Key,
-    /// The name on screen.
-    pub name: Arc<str>,
-}
+use crate::app::engine::QueueRow;
+use crate::app::listing::Entry;
+use crate::plan::{Facts, Level, RunState};
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its id.
-    pub run: String,
-    /// Its number in the session, taken from its id; the id itself if it has none.
-    pub number: String,
-    /// Name of its plan; empty while the session has no record of it.
-    pub plan: String,
-    /// Its workload; empty while the session has no record of it.
-    pub workload: Key,
-    /// Name of its data set.
-    pub data: String,
-    /// All levels.
-    pub levels: Levels,
-    /// Texts of the columns.
-    pub cells: Vec<String>,
-    /// Its repeat number.
-    pub repeat: Option<u32>,
+    entry: Arc<Entry>,
     /// Its state.
     pub state: RunState,
     /// Steps done and total steps, while it runs.
@@ -43,68 +19,40 @@ pub struct Row {
     pub epoch: u32,
     /// Latest loss.
     pub loss: Option<f64>,
-    /// When its processes started.
-    pub started_time_s: Option<f64>,
-    /// When it ended.
-    pub ended_time_s: Option<f64>,
-    /// Why it did not finish.
-    pub reason: Option<String>,
     /// Its position among the queued runs, from 0.
     pub place: Option<usize>,
     /// Whether it is in this window's queue.
     pub ours: bool,
     /// The latest run of its cell and repeat, queued after it did not finish.
     pub retried_as: Option<String>,
-    /// Lower-case text that the filter searches.
-    pub words: String,
+}
+
+impl Deref for Row {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
 }
 
 impl Row {
     /// The row of a recorded run.
-    pub fn of(record: &RunRecord, columns: &[Column]) -> Self {
-        let mut row = Self::unknown(&record.run);
-        row.plan.clone_from(&record.plan);
-        row.workload = record.workload.key.clone();
-        row.data = record.data.set.to_string();
-        row.levels = record.levels.clone();
-        row.cells = columns.iter().map(|column| row.level(&column.key).unwrap_or_else(|| "–".to_owned())).collect();
-        row.repeat = Some(record.repeat);
-        row.state = record.state;
-        row.loss = last_loss(record);
-        row.started_time_s = record.started_time_s;
-        row.ended_time_s = record.ended_time_s;
-        row.reason = record.reason.clone().filter(|reason| !reason.trim().is_empty());
-        let levels = record.levels.iter().map(|(_, level)| level.to_string());
-        let mut words: Vec<String> = levels.collect();
-        words.extend([row.plan.clone(), row.data.clone(), row.run.clone()]);
-        words.extend(row.reason.clone());
-        row.words = words.join("\n").to_lowercase();
-        row
+    pub fn of(entry: &Arc<Entry>) -> Self {
+        Self {
+            state: entry.recorded_state,
+            steps: None,
+            epoch: 0,
+            loss: entry.recorded_loss,
+            place: None,
+            ours: false,
+            retried_as: None,
+            entry: Arc::clone(entry),
+        }
     }
 
     /// The row of a run without a record yet.
     pub fn unknown(run: &str) -> Self {
-        Self {
-            run: run.to_owned(),
-            number: Self::number_of(run).to_owned(),
-            plan: String::new(),
-            workload: Key::default(),
-            data: String::new(),
-            levels: Levels::default(),
-            cells: Vec::new(),
-            repeat: None,
-            state: RunState::Queued,
-            steps: None,
-            epoch: 0,
-            loss: None,
-            started_time_s: None,
-            ended_time_s: None,
-            reason: None,
-            place: None,
-            ours: false,
-            retried_as: None,
-            words: run.to_lowercase(),
-        }
+        Self::of(&Arc::new(Entry::unknown(run)))
     }
 
     /// Takes over the state in the queue.
@@ -120,18 +68,6 @@ impl Row {
         self.epoch = if live { queued.epoch } else { 0 };
         if live {
             self.loss = queued.loss.or(self.loss);
-        }
-    }
-
-    /// The level of a factor, or the plan, data set, repeat or run number, as text.
-    pub fn level(&self, key: &str) -> Option<String> {
-        match key {
-            "plan" => Some(self.plan.clone()),
-            "workload" => Some(self.workload.to_string()),
-            "data" => Some(self.data.clone()),
-            "repeat" => self.repeat.map(|repeat| repeat.to_string()),
-            "run" => Some(self.number.clone()),
-            _ => self.levels.get(key).map(ToString::to_string),
         }
     }
 
@@ -167,12 +103,6 @@ impl Row {
         self.state.is_final() && self.state != RunState::Finished
     }
 
-    /// The number of a run: the digits at the start of its id, or the id itself.
-    pub fn number_of(run: &str) -> &str {
-        let digits = run.split('-').next().unwrap_or_default().trim_start_matches('0');
-        if digits.parse::<u32>().is_ok() { digits } else { run }
-    }
-
     /// Its accessible name.
     pub fn spoken(&self) -> String {
         format!("Run {}: {}, {}", self.number, self.cells.join(", "), self.state.name())
@@ -184,7 +114,7 @@ impl Facts for Row {
         match key {
             "state" => Some(Level::text(self.state.name())),
             "repeat" => self.repeat.map(|repeat| Level::Integer(repeat.into())),
-            "plan" | "data" | "run" => self.level(key).map(|text| Level::text(&text)),
+            "plan" | "data" | "run" => self.entry.level(key).map(|text| Level::text(&text)),
             _ => self.levels.get(key).cloned(),
         }
     }
@@ -192,35 +122,4 @@ impl Facts for Row {
     fn mentions(&self, word: &str) -> bool {
         self.words.contains(word) || self.state.name().contains(word)
     }
-}
-
-fn last_loss(record: &RunRecord) -> Option<f64> {
-    record.ranks.first()?.last_reading("train_loss").filter(|loss| loss.is_finite())
-}
-
-/// The properties in which runs differ: plan, data set, workload, and factors in their usual order.
-pub fn columns(records: &Records) -> Vec<Column> {
-    let Some(first) = records.runs.first() else { return Vec::new() };
-    let mut columns = Vec::new();
-    if records.runs.iter().any(|run| run.plan != first.plan) {
-        columns.push(Column { key: "plan".into(), name: "Plan".into() });
-    }
-    if records.runs.iter().any(|run| run.data != first.data) {
-        columns.push(Column { key: "data".into(), name: "Data".into() });
-    }
-    if records.runs.iter().any(|run| run.workload.key != first.workload.key) {
-        columns.push(Column { key: "workload".into(), name: "Workload".into() });
-    }
-    let mut factors: Vec<(&WorkloadSpec, &Key)> = Vec::new();
-    for run in &records.runs {
-        let new = run.levels.iter().filter(|(key, _)| factors.iter().all(|(_, known)| known != key));
-        let new: Vec<_> = new.map(|(key, _)| (&*run.workload, key)).collect();
-        factors.extend(new);
-    }
-    for (workload, key) in factors {
-        if records.runs.iter().any(|run| run.levels.get(key) != first.levels.get(key)) {
-            columns.push(Column { key: key.clone(), name: Setting::of_factor(workload, key).name });
-        }
-    }
-    columns
 }

@@ -52,7 +52,8 @@ fn folder() -> PathBuf {
 fn state(records: Vec<RunRecord>, rows: Vec<QueueRow>) -> State {
     let mut state = State::new(Settings::default());
     state.take(UiEvent::Session { folder: folder(), read_only: None });
-    state.take(UiEvent::Records(Arc::new(Records { folder: folder(), runs: records, ..Records::default() })));
+    let records = Records { folder: folder(), runs: records, ..Records::default() }.folded();
+    state.take(UiEvent::Records(Arc::new(records)));
     state.take(UiEvent::Queue(Arc::new(queue(rows))));
     state.screen = Screen::Runs;
     state
@@ -179,7 +180,7 @@ fn the_filter_narrows_by_typing_and_by_chips() {
 
 #[test]
 fn runs_are_filtered_by_state_levels_repeat_number_and_words() {
-    let row = Row::of(&failed(7), &[]);
+    let row = Row::of(&Listing::of(&[failed(7)]).entries[0]);
     for (text, admitted) in [
         ("", true),
         ("state=failed", true),

@@ -1,0 +1,227 @@
+//! What lists of runs show: folded where records are read, so that the window's thread has little to do for ten thousand runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::analysis::Setting;
+use crate::figure::level_name;
+use crate::plan::{Key, Levels, RunState, USUAL_STEP, WorkloadSpec};
+use crate::store::RunRecord;
+
+/// A column for a property in which runs differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// The factor's key, or `plan`, `workload` or `data`.
+    pub key: Key,
+    /// The name on screen.
+    pub name: Arc<str>,
+}
+
+/// What lists show of a run, as it was recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its id.
+    pub run: String,
+    /// Its number in the session, taken from its id; the id itself if it has none.
+    pub number: String,
+    /// What distinguishes it from the other runs: the levels in which they differ, and the repeat.
+    pub name: String,
+    /// Name of its plan; empty while the session has no record of it.
+    pub plan: String,
+    /// Its workload; empty while the session has no record of it.
+    pub workload: Key,
+    /// Name of its data set.
+    pub data: String,
+    /// All levels.
+    pub levels: Levels,
+    /// Texts of the columns.
+    pub cells: Vec<String>,
+    /// Its repeat number.
+    pub repeat: Option<u32>,
+    /// Its recorded state.
+    pub recorded_state: RunState,
+    /// Its last recorded loss.
+    pub recorded_loss: Option<f64>,
+    /// When its processes started.
+    pub started_time_s: Option<f64>,
+    /// When it ended.
+    pub ended_time_s: Option<f64>,
+    /// Why it did not finish.
+    pub reason: Option<String>,
+    /// The number of its cell and repeat, which it shares with earlier and later attempts, below [`Listing::attempted`].
+    pub attempt_at: Option<usize>,
+    /// Lower-case text that the filter of the list of runs searches.
+    pub words: String,
+    /// Lower-case name and id.
+    pub name_words: String,
+}
+
+impl Entry {
+    /// The entry of a run without a record yet.
+    pub fn unknown(run: &str) -> Self {
+        Self {
+            run: run.to_owned(),
+            number: number_of(run).to_owned(),
+            name: run.to_owned(),
+            plan: String::new(),
+            workload: Key::default(),
+            data: String::new(),
+            levels: Levels::default(),
+            cells: Vec::new(),
+            repeat: None,
+            recorded_state: RunState::Queued,
+            recorded_loss: None,
+            started_time_s: None,
+            ended_time_s: None,
+            reason: None,
+            attempt_at: None,
+            words: run.to_lowercase(),
+            name_words: run.to_lowercase(),
+        }
+    }
+
+    fn of(record: &RunRecord, columns: &[Column], name: String, attempt_at: usize) -> Self {
+        let mut entry = Self::unknown(&record.run);
+        entry.plan.clone_from(&record.plan);
+        entry.workload = record.workload.key.clone();
+        entry.data = record.data.set.to_string();
+        entry.levels = record.levels.clone();
+        entry.cells = columns.iter().map(|column| entry.level(&column.key).unwrap_or_else(|| "–".to_owned())).collect();
+        entry.repeat = Some(record.repeat);
+        entry.recorded_state = record.state;
+        entry.recorded_loss = last_loss(record);
+        entry.started_time_s = record.started_time_s;
+        entry.ended_time_s = record.ended_time_s;
+        entry.reason = record.reason.clone().filter(|reason| !reason.trim().is_empty());
+        let levels = record.levels.iter().map(|(_, level)| level.to_string());
+        let mut words: Vec<String> = levels.collect();
+        words.extend([entry.plan.clone(), entry.data.clone(), entry.run.clone()]);
+        words.extend(entry.reason.clone());
+        entry.words = words.join("\n").to_lowercase();
+        entry.name_words = format!("{name}\n{}", entry.run).to_lowercase();
+        (entry.name, entry.attempt_at) = (name, Some(attempt_at));
+        entry
+    }
+
+    /// The level of a factor, or the plan, data set, repeat or run number, as text.
+    pub fn level(&self, key: &str) -> Option<String> {
+        match key {
+            "plan" => Some(self.plan.clone()),
+            "workload" => Some(self.workload.to_string()),
+            "data" => Some(self.data.clone()),
+            "repeat" => self.repeat.map(|repeat| repeat.to_string()),
+            "run" => Some(self.number.clone()),
+            _ => self.levels.get(key).map(ToString::to_string),
+        }
+    }
+}
+
+/// The number of a run: the digits at the start of its id, or the id itself.
+pub fn number_of(run: &str) -> &str {
+    let digits = run.split('-').next().unwrap_or_default().trim_start_matches('0');
+    if digits.parse::<u32>().is_ok() { digits } else { run }
+}
+
+fn last_loss(record: &RunRecord) -> Option<f64> {
+    record.ranks.first()?.last_reading("train_loss").filter(|loss| loss.is_finite())
+}
+
+/// What lists show of all runs of a session.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The properties in which runs differ: plan, data set, workload, and factors in their usual order.
+    pub columns: Vec<Column>,
+    /// All runs in the order they were queued.
+    pub entries: Vec<Arc<Entry>>,
+    /// Places of runs in `entries`, by id.
+    pub places: HashMap<String, usize>,
+    /// Number of pairs of a cell and a repeat.
+    pub attempted: usize,
+    /// What the workloads call a step; the usual word where they differ.
+    pub step: Arc<str>,
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self::of(&[])
+    }
+}
+
+impl Listing {
+    /// The listing of the runs of a session.
+    pub fn of(runs: &[RunRecord]) -> Self {
+        let (columns, differing) = (columns(runs), differing_keys(runs));
+        let mut attempts = HashMap::new();
+        let entry = |run: &RunRecord| {
+            let at = attempts.len();
+            let of = (run.plan.clone(), run.data.set.to_string(), run.repeat, run.levels.clone());
+            let attempt_at = *attempts.entry(of).or_insert(at);
+            Arc::new(Entry::of(run, &columns, name(run, &differing), attempt_at))
+        };
+        let entries: Vec<Arc<Entry>> = runs.iter().map(entry).collect();
+        let places = entries.iter().enumerate().map(|(place, entry)| (entry.run.clone(), place)).collect();
+        let attempted = attempts.len();
+        Self { columns, entries, places, attempted, step: step(runs) }
+    }
+}
+
+fn columns(runs: &[RunRecord]) -> Vec<Column> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let mut columns = Vec::new();
+    if runs.iter().any(|run| run.plan != first.plan) {
+        columns.push(Column { key: "plan".into(), name: "Plan".into() });
+    }
+    if runs.iter().any(|run| run.data != first.data) {
+        columns.push(Column { key: "data".into(), name: "Data".into() });
+    }
+    if runs.iter().any(|run| run.workload.key != first.workload.key) {
+        columns.push(Column { key: "workload".into(), name: "Workload".into() });
+    }
+    let mut factors: Vec<(&WorkloadSpec, &Key)> = Vec::new();
+    for run in runs {
+        let new = run.levels.iter().filter(|(key, _)| factors.iter().all(|(_, known)| known != key));
+        let new: Vec<_> = new.map(|(key, _)| (&*run.workload, key)).collect();
+        factors.extend(new);
+    }
+    for (workload, key) in factors {
+        if runs.iter().any(|run| run.levels.get(key) != first.levels.get(key)) {
+            columns.push(Column { key: key.clone(), name: Setting::of_factor(workload, key).name });
+        }
+    }
+    columns
+}
+
+/// The factors in which runs differ from the first, in its order.
+fn differing_keys(runs: &[RunRecord]) -> Vec<&Key> {
+    let mut keys: Vec<&Key> = Vec::new();
+    if let Some(first) = runs.first() {
+        for run in runs {
+            let differing = run.levels.iter().filter(|(key, level)| first.levels.get(key) != Some(*level));
+            let lacking = first.levels.iter().filter(|(key, _)| run.levels.get(key).is_none());
+            for (key, _) in differing.chain(lacking) {
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+        let place = |key: &&Key| first.levels.iter().position(|(other, _)| other == *key);
+        keys.sort_by_key(place);
+    }
+    keys
+}
+
+fn name(run: &RunRecord, keys: &[&Key]) -> String {
+    let level = |key: &&Key| Some(level_name(&Setting::of_factor(&run.workload, key), run.levels.get(key)?));
+    let mut parts: Vec<String> = keys.iter().filter_map(level).collect();
+    if parts.is_empty() {
+        parts.push(run.plan.clone());
+    }
+    parts.push(format!("#{}", run.repeat));
+    parts.join(" · ")
+}
+
+fn step(runs: &[RunRecord]) -> Arc<str> {
+    let mut words = runs.iter().map(|run| &run.workload.step);
+    let word = words.next().filter(|first| words.all(|word| word == *first));
+    word.map_or_else(|| USUAL_STEP.into(), Arc::clone)
+}
