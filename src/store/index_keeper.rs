@@ -45,25 +45,26 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) fn open_index(folder: &Path) -> Result<(Index, RebuildReport), StoreError> {
     let path = folder::index_path(folder);
     let open = || schema::open_writer(&path).map_err(StoreError::index(&path));
-    let report = match open()? {
-        Opened::Ready(connection) => {
-            let mut index = Index::new(connection);
-            let listing = replay::list(folder)?;
-            let shrunk = listing.has_shrunk(&index).map_err(StoreError::index(&path));
-            let caught_up = shrunk.and_then(|shrunk| {
-                if shrunk { Ok(None) } else { catch_up(folder, listing, &path, &mut index).map(Some) }
-            });
-            match caught_up {
-                Ok(Some(report)) => return Ok((index, report)),
-                Ok(None) => {}
-                Err(error) if error.is_corrupt_index() => {}
-                Err(error) => return Err(error),
+    let report =
+        match open()? {
+            Opened::Ready(connection) => {
+                let mut index = Index::new(connection);
+                let listing = replay::list(folder)?;
+                let shrunk = listing.has_shrunk(&index).map_err(StoreError::index(&path));
+                let caught_up = shrunk.and_then(|shrunk| {
+                    if shrunk { Ok(None) } else { catch_up(folder, listing, &path, &mut index).map(Some) }
+                });
+                match caught_up {
+                    Ok(Some(report)) => return Ok((index, report)),
+                    Ok(None) => {}
+                    Err(error) if error.is_corrupt_index() => {}
+                    Err(error) => return Err(error),
+                }
+                drop(index);
+                replay::rebuild_locked(folder, &mut |_, _| {})?
             }
-            drop(index);
-            replay::rebuild_locked(folder, &mut |_, _| {})?
-        }
-        Opened::Unusable => replay::rebuild_locked(folder, &mut |_, _| {})?,
-    };
+            Opened::Unusable => replay::rebuild_locked(folder, &mut |_, _| {})?,
+        };
     match open()? {
         Opened::Ready(connection) => Ok((Index::new(connection), report)),
         Opened::Unusable => Err(StoreError::NoIndex { path }),

@@ -141,8 +141,11 @@ pub(super) fn catch_up(
     let mut replay = Replay::new(folder, index, progress);
     replay.from_start = true;
     let failed = StoreError::index(&replay.index_path);
-    let (known, under_way, indexed) =
-        replay.index.runs().and_then(|known| Ok((known, replay.index.under_way()?, replay.index.logs()?))).map_err(failed)?;
+    let (known, under_way, indexed) = replay
+        .index
+        .runs()
+        .and_then(|known| Ok((known, replay.index.under_way()?, replay.index.logs()?)))
+        .map_err(failed)?;
     let indexed: HashMap<String, u64> = indexed.into_iter().collect();
     let under_way: BTreeSet<String> = under_way.into_iter().collect();
     let Listing { journal, mut runs, others } = listing;

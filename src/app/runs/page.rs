@@ -85,7 +85,8 @@ fn title_ui(ui: &mut Ui, state: &State, row: &Row, commands: &mut Vec<Command>) 
     });
     if !row.cells.is_empty() {
         let repeat = row.repeat.map_or(String::new(), |repeat| format!("repeat {repeat}"));
-        let named = state.runs.listing.columns.iter().zip(&row.cells).map(|(column, cell)| format!("{} {cell}", column.name));
+        let named =
+            state.runs.listing.columns.iter().zip(&row.cells).map(|(column, cell)| format!("{} {cell}", column.name));
         let text = named.chain([repeat]).collect::<Vec<_>>().join(" · ");
         ui.add(Label::new(muted(ui, text)).wrap());
     }

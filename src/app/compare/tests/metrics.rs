@@ -10,7 +10,9 @@ fn traced() -> Arc<Records> {
     let runs = vec![plain, fixture::traced(1, 1.0), fixture::traced(2, 2.0)];
     let summaries = runs.iter().map(summarise_run).collect();
     let reports = vec![summarise_report("elsewhere", fixture::trace(4.0, 4.0))];
-    Arc::new(Records { folder: PathBuf::from("/sessions/study"), runs, summaries, reports, ..Records::default() }.folded())
+    Arc::new(
+        Records { folder: PathBuf::from("/sessions/study"), runs, summaries, reports, ..Records::default() }.folded(),
+    )
 }
 
 fn state() -> State {
