@@ -1,8 +1,8 @@
 //! The window: plan, launch, watch and compare runs.
 //!
 //! ```text
-//! conductor (owns the session) ─┐                  ┌─▶ State::take ─▶ State
-//! librarian (reads sessions)   ─┴─▶ UiEvent ──▶ logic()                │
+//! attachment (to a conductor) ─┐                    ┌─▶ State::take ─▶ State
+//! librarian (reads sessions)  ─┴─▶ UiEvent ──▶ logic()                │
 //!          ▲                                        ▲                   ▼
 //!          └──────────── Request ◀── State::execute ◀── Command ◀── ui(&State)
 //! ```

@@ -5,10 +5,12 @@
 mod cite;
 mod claims;
 mod command;
+mod conduct;
 mod data;
 mod difference;
 mod export;
 mod figure;
+mod follow;
 mod help;
 mod material;
 mod node;
@@ -55,6 +57,12 @@ enum Command {
     Plan(plan::Arguments),
     /// Run a plan and record it in a session.
     Run(run::Arguments),
+    /// Run a session's queue in a process that others attach to; started by the window and by `run --detach`.
+    Conduct(conduct::ConductArguments),
+    /// Follow the runs of a session that another process runs, until nothing is left to do. Ctrl-C leaves the runs alone.
+    Attach(conduct::AttachArguments),
+    /// Stop all runs of a session, whoever runs them.
+    Stop(conduct::StopArguments),
     /// Print a table of a session's results.
     Table(table::Arguments),
     /// List the studies of a session, built-in and saved; save one, or delete one.
@@ -132,6 +140,9 @@ pub fn main() -> ExitCode {
         Some(Command::Node(arguments)) => node::run(&arguments),
         Some(Command::Plan(arguments)) => plan::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
+        Some(Command::Conduct(arguments)) => conduct::conduct(&arguments),
+        Some(Command::Attach(arguments)) => conduct::attach(&arguments),
+        Some(Command::Stop(arguments)) => conduct::stop(&arguments),
         Some(Command::Table(arguments)) => table::run(&arguments),
         Some(Command::Study(arguments)) => study::run(&arguments),
         Some(Command::Figure(arguments)) => figure::run(&arguments),

@@ -57,4 +57,4 @@ pub use process::{find_group, is_alive};
 pub use queue::{Queue, QueueError};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous};
 pub use supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead};
-pub use worker::{WorkerCommand, find_worker};
+pub use worker::{WorkerCommand, find_supervisor, find_worker};

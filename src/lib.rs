@@ -22,6 +22,8 @@ pub mod analysis;
 pub mod app;
 /// The subcommands.
 pub mod cli;
+/// The conductor of a session and its clients: one process owns the queue; the window and the command line attach to it.
+pub mod conduct;
 /// Data sets. Images: IDX files, the procedural digits, the download of MNIST, folders of colour files. Texts: rows of JSON, CSV and
 /// Parquet files with their downloads, templates, tokenizers, preference pairs.
 pub mod dataset;
@@ -45,7 +47,7 @@ pub mod processes;
 pub mod program;
 /// The lines that cross process boundaries: jobs in, events, readings and samples out, as versioned JSON.
 pub mod protocol;
-/// The conductor: the one object that the window, the command line and the tests drive.
+/// The session that is run: plan, queue, groups, telemetry and store as one object.
 pub mod session;
 /// The session folder: its logs, the index made from them, the one writer and the readers, archives of it.
 pub mod store;

@@ -1,6 +1,6 @@
-//! The conductor: plan → queue → groups → events and samples → store.
+//! A session that is run: plan → queue → groups → events and samples → store.
 //!
-//! The window, the command line and the tests all drive this one object. It is passive: its owner calls
+//! A conductor (`conduct`), trials and tests drive this one object. It is passive: its owner calls
 //! [`Session::advance`], which waits briefly, records what arrived, starts the next runs, and returns
 //! notices for the owner to show. Everything happens in one order, without locks.
 
@@ -188,6 +188,11 @@ impl Session {
     /// Whether nothing runs, nothing can start and no report is being imported.
     pub fn is_idle(&self) -> bool {
         self.queue.is_idle() && self.import.is_none() && self.to_import.is_empty()
+    }
+
+    /// Names of the report that is being imported and of those that wait for it.
+    pub fn importing(&self) -> impl Iterator<Item = &str> {
+        self.import.iter().map(tracing::Import::name).chain(self.to_import.iter().map(tracing::ToImport::name))
     }
 
     /// Starts no further run until [`Session::resume_queue`].

@@ -23,9 +23,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("figure", &["foreign", "plan", "analysis", "papers"]),
     ("export", &["plan", "protocol", "store", "analysis", "figure"]),
     ("session", &["foreign", "plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace"]),
+    ("conduct", &["foreign", "plan", "launch", "session"]),
     (
         "app",
         &[
+            "conduct",
             "foreign",
             "plan",
             "protocol",
@@ -45,6 +47,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "app",
+            "conduct",
             "foreign",
             "plan",
             "protocol",

@@ -104,6 +104,7 @@ fn job(folder: &Path, ranks: Vec<RankPlace>) -> Job {
         mode: Mode::Full,
         folder: folder.to_owned(),
         ranks,
+        working_folder: None,
         resume: None,
         trace: None,
         program: None,

@@ -6,6 +6,7 @@ use super::state::Closing;
 use super::theme::palette;
 use super::widgets::strong;
 use super::{CloseCommand, Command, PlanCommand, Request, Screen, State};
+use crate::conduct::Order;
 
 impl State {
     /// The user closes the window.
@@ -25,7 +26,7 @@ impl State {
             CloseCommand::Stay => self.closing = Closing::No,
             CloseCommand::KeepRunning => self.runs_settled(context),
             CloseCommand::CancelRuns => {
-                requests.push(Request::CancelAll);
+                requests.push(Request::Order(Order::CancelAll));
                 self.closing = Closing::WhenEnded;
             }
             CloseCommand::SavePlan => {
@@ -75,7 +76,7 @@ fn question(state: &State) -> String {
     let is = |count| if count == 1 { "is" } else { "are" };
     let them = if active + queued == 1 { "it" } else { "them" };
     match (active, queued) {
-        (0, _) => format!("{} {} queued.", runs_text(queued), is(queued)),
+        (0, _) => format!("{} {} queued. Stop {them} or keep {them} in the queue?", runs_text(queued), is(queued)),
         (_, 0) => format!("{} {} active. Stop {them} or keep {them} running?", runs_text(active), is(active)),
         _ => {
             let (runs, active_is, queued_is) = (runs_text(active), is(active), is(queued));
@@ -121,7 +122,7 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                     button(
                         ui,
                         "Keep running and close",
-                        "Active runs continue; the session reattaches to them when it is opened",
+                        "All runs go on without the window, the queued ones too; opening the session shows them",
                         CloseCommand::KeepRunning,
                     );
                     button(ui, "Cancel runs and close", "Stops all runs, then closes", CloseCommand::CancelRuns);
@@ -132,8 +133,8 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         if state.closing == Closing::Asked {
             ui.label(super::widgets::muted(
                 ui,
-                "Active runs are reattached when this session is opened again. Queued runs do not start without the \
-                 window: they are then marked as interrupted and can be retried.",
+                "Active and queued runs go on without the window, until the queue is empty or the machine is shut down. \
+                 Open the session again to follow them, or run `multicard attach` with its path.",
             ));
         }
     });

@@ -1,8 +1,8 @@
-//! The threads behind the window: the conductor owns the running session, the librarian reads sessions.
+//! The threads behind the window: one is attached to the conductor of the open session, the librarian reads sessions.
 //!
 //! All channels are bounded. The window never waits for the threads; they may wait for the window.
 
-mod conductor;
+mod attachment;
 mod librarian;
 mod messages;
 mod start;
@@ -15,37 +15,37 @@ use super::screen::Screen;
 use messages::Outbox;
 #[cfg(test)]
 pub use messages::SessionPlan;
-pub use messages::{LiveBatch, QueueRow, QueueView, Records, Request, RunCurves, RunPage, UiEvent};
+pub use messages::{LiveBatch, Records, Request, RunCurves, RunPage, UiEvent};
 
 /// Capacity of the channel to the window.
 const EVENTS_IN_FLIGHT: usize = 256;
 /// Capacity of the channel to each thread.
 const REQUESTS_IN_FLIGHT: usize = 256;
-/// Time that the conductor has to close the session when the window closes.
+/// Time that orders have to reach the conductor when the window closes.
 const CLOSING_LIMIT: Duration = Duration::from_secs(5);
 
 /// Both threads and their channels.
 pub struct Engine {
-    conductor: SyncSender<Request>,
+    attachment: SyncSender<Request>,
     librarian: SyncSender<Request>,
     events: Receiver<UiEvent>,
     own_sender: SyncSender<UiEvent>,
-    conducting: Option<JoinHandle<()>>,
+    attached: Option<JoinHandle<()>>,
 }
 
 impl Engine {
     /// Starts both threads; `wake` is called after each event. They end when the engine is dropped.
     pub fn start(wake: impl Fn() + Send + Sync + 'static) -> Self {
         let (sender, events) = sync_channel(EVENTS_IN_FLIGHT);
-        let (to_conductor, conductor_requests) = sync_channel(REQUESTS_IN_FLIGHT);
+        let (to_attachment, attachment_requests) = sync_channel(REQUESTS_IN_FLIGHT);
         let (to_librarian, librarian_requests) = sync_channel(REQUESTS_IN_FLIGHT);
         let outbox = Outbox::new(sender.clone(), wake);
         let librarian = to_librarian.clone();
-        let mut engine = Self { conductor: to_conductor, librarian, events, own_sender: sender, conducting: None };
+        let mut engine = Self { attachment: to_attachment, librarian, events, own_sender: sender, attached: None };
         let for_librarian = outbox.clone();
         engine.thread("librarian", move || librarian::run(&librarian_requests, &for_librarian));
-        let conduct = move || conductor::run(&conductor_requests, &to_librarian, &outbox);
-        engine.conducting = engine.thread("conductor", conduct);
+        let attach = move || attachment::run(&attachment_requests, &to_librarian, &outbox);
+        engine.attached = engine.thread("attachment", attach);
         engine
     }
 
@@ -64,7 +64,7 @@ impl Engine {
     /// Sends a request, without waiting.
     pub fn ask(&self, request: Request) {
         let reading = matches!(request, Request::Read(_) | Request::Page(..) | Request::Curves(..));
-        let thread = if reading { &self.librarian } else { &self.conductor };
+        let thread = if reading { &self.librarian } else { &self.attachment };
         let message = match thread.try_send(request) {
             Ok(()) => return,
             Err(TrySendError::Full(request)) => format!("too busy for {request:?}: try again in a moment"),
@@ -81,16 +81,16 @@ impl Engine {
     }
 }
 
-/// Lets the conductor close the session: active runs continue, and everything recorded so far is in the index.
+/// Lets orders reach the conductor, which goes on without the window.
 impl Drop for Engine {
     fn drop(&mut self) {
         // Closing the channels tells the threads that the window is gone.
         let (nobody, _) = sync_channel(0);
-        (self.conductor, self.librarian) = (nobody.clone(), nobody);
+        (self.attachment, self.librarian) = (nobody.clone(), nobody);
         self.events = sync_channel(0).1;
         let deadline = Instant::now() + CLOSING_LIMIT;
-        // It may be waiting for a worker that does not answer; nothing is lost then.
-        while self.conducting.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < deadline {
+        // It may be waiting for a conductor that does not start; nothing is lost then.
+        while self.attached.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -17,11 +17,12 @@ use std::sync::Arc;
 use eframe::egui::{Context, Frame, Id, Key, Modifiers, Panel, Ui};
 use strum::{EnumIter, IntoStaticStr, VariantArray};
 
-use super::engine::{QueueView, Records, RunPage};
+use super::engine::{Records, RunPage};
 use super::listing::Listing;
 use super::theme::GRID;
 use super::widgets::{main_button, muted, strong};
 use super::{Command, Request, Screen, State};
+use crate::conduct::{Order, QueueView};
 use crate::plan::{Filter, RunState};
 
 use page::Page;
@@ -305,7 +306,7 @@ impl State {
             return self.problem(self.screen, reason);
         }
         match command {
-            RunsCommand::Pause(pause) => requests.push(Request::Pause(pause)),
+            RunsCommand::Pause(pause) => requests.push(Request::Order(Order::Pause(pause))),
             RunsCommand::CancelAll if self.queue.is_active() => {
                 self.runs.asking_cancel_all = true;
                 self.screen = Screen::Runs;
@@ -313,15 +314,15 @@ impl State {
             RunsCommand::CancelAll => {}
             RunsCommand::AnswerCancelAll(yes) => {
                 self.runs.asking_cancel_all = false;
-                requests.extend(yes.then_some(Request::CancelAll));
+                requests.extend(yes.then_some(Request::Order(Order::CancelAll)));
             }
             RunsCommand::Cancel(run) => {
                 let was_queued = self.runs.row(&run).is_some_and(|row| row.place.is_some());
                 self.runs.cancelled = Some((run.clone(), was_queued));
-                requests.push(Request::Cancel(run));
+                requests.push(Request::Order(Order::Cancel(run)));
             }
             RunsCommand::UndoCancel => {
-                requests.extend(self.runs.cancelled.take().map(|(run, _)| Request::Retry(run)));
+                requests.extend(self.runs.cancelled.take().map(|(run, _)| Request::Order(Order::Retry(run))));
             }
             RunsCommand::DismissCancelled => self.runs.cancelled = None,
             RunsCommand::Point(is_pointed_at) => {
@@ -329,8 +330,11 @@ impl State {
                 let before = self.runs.order_to_keep();
                 self.runs.refresh(&before);
             }
-            RunsCommand::Retry(run) => requests.push(Request::Retry(run)),
-            RunsCommand::RetryFailed => requests.extend(self.runs.failed.iter().cloned().map(Request::Retry)),
+            RunsCommand::Retry(run) => requests.push(Request::Order(Order::Retry(run))),
+            RunsCommand::RetryFailed => {
+                let failed = self.runs.failed.iter().cloned();
+                requests.extend(failed.map(|run| Request::Order(Order::Retry(run))));
+            }
             RunsCommand::Move(run, to) => {
                 let place = self.runs.row(&run).and_then(|row| row.place);
                 let target = place.map(|place| match to {
@@ -338,7 +342,7 @@ impl State {
                     Move::Down => place + 1,
                     Move::Top => 0,
                 });
-                requests.extend(target.map(|target| Request::Reorder(run, target)));
+                requests.extend(target.map(|target| Request::Order(Order::Reorder(run, target))));
             }
             RunsCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             RunsCommand::Filter(text) => {

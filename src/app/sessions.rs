@@ -45,6 +45,8 @@ pub struct SessionsState {
     pub gone: bool,
     /// Recent sessions that are missing.
     pub missing: Vec<PathBuf>,
+    /// The folder of a session whose conductor has ended, until another one is asked for.
+    pub orphaned: Option<PathBuf>,
     dialog: Option<Promise<Option<PathBuf>>>,
     looking: Option<Promise<Vec<PathBuf>>>,
     transfer: Option<transfer::Transfer>,
@@ -118,6 +120,7 @@ impl State {
     /// Takes over the results of background work.
     pub fn poll_sessions(&mut self, _context: &Context, requests: &mut Vec<Request>) {
         self.poll_transfer(requests);
+        requests.extend(self.sessions.orphaned.take().map(Request::Reattach));
         match self.sessions.dialog.take().map(Promise::try_take) {
             Some(Ok(Some(folder))) => self.open_session(Request::OpenExisting(folder), requests),
             // Cancelled, or the system has no dialog; the path field works without one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eframe::egui::{Context, ViewportCommand};
 
 use super::compare::CompareState;
-use super::engine::{QueueView, Records, Request, UiEvent};
+use super::engine::{Records, Request, UiEvent};
 use super::figures::FiguresState;
 use super::live::LiveState;
 use super::node::NodeState;
@@ -14,6 +14,7 @@ use super::plan::PlanState;
 use super::runs::RunsState;
 use super::sessions::SessionsState;
 use super::{Command, Screen, Settings};
+use crate::conduct::{Order, QueueView};
 use crate::plan::Node;
 
 /// File extensions of figures.
@@ -140,7 +141,7 @@ impl State {
             Command::Close(command) => self.execute_close(command, context, requests),
             Command::Dismiss(number) => self.problems.retain(|problem| problem.number != number),
             Command::Attach(file, run) => self.attach(file, run, requests),
-            Command::CancelImports => requests.push(Request::CancelImports),
+            Command::CancelImports => requests.push(Request::Order(Order::CancelImports)),
             Command::Dropped(paths) => self.dropped(paths, context, requests),
             Command::Plan(command) => self.execute_plan(command, context, requests),
             Command::Runs(command) => self.execute_runs(command, context, requests),
@@ -172,6 +173,19 @@ impl State {
                 self.runs.session_changed();
             }
             UiEvent::NotOpened { folder, reason } => self.not_opened(&folder, reason),
+            UiEvent::ConductorEnded(folder) => {
+                self.importing = None;
+                self.sessions.orphaned = Some(folder);
+            }
+            UiEvent::Access(read_only) => {
+                if read_only.is_some() {
+                    self.queue = Arc::default();
+                    self.runs.queue_changed(&self.queue);
+                }
+                if let Some(session) = &mut self.session {
+                    session.read_only = read_only;
+                }
+            }
             UiEvent::SessionGone(gone) => self.sessions.gone = gone,
             UiEvent::Queue(queue) => {
                 self.queue = queue;
@@ -239,7 +253,7 @@ impl State {
         };
         match refusal {
             Some(refusal) => self.problem(self.screen, format!("{}: {refusal}", file.display())),
-            None => requests.push(Request::Attach(file, run)),
+            None => requests.push(Request::Order(Order::Attach(file, run))),
         }
     }
 

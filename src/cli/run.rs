@@ -2,25 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use clap::Args;
 
+use super::follow::{EventFormat, Following, Outcomes, TICK, interrupts};
 use super::material::{Material, say_damage};
 use super::plan::{ModeName, PlanArgument};
-use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say};
+use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
-use crate::figure::duration_text;
-use crate::foreign;
+use crate::conduct::{Client, Host, Launch, host};
 use crate::papers::coverage;
-use crate::plan::{Identity, Matrix, Plan, RunState, remarks};
-use crate::protocol::TraceOutcome;
-use crate::session::{Added, Machine, Notice, Session, new_session_folder, runnable};
+use crate::plan::{Identity, Matrix, Plan, remarks};
+use crate::session::{Added, Machine, Session, SessionError, new_session_folder, open_reader, runnable};
+use crate::store::StoreError;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -43,17 +40,14 @@ pub(super) struct Arguments {
     most_repeats: u32,
     /// Write events to stdout in this format. Default: nothing.
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<EventFormat>,
+    /// Queue the runs and return: they go on when this terminal is closed. `multicard attach` follows them, `multicard stop` ends them.
+    #[arg(long, conflicts_with_all = ["until", "format"])]
+    detach: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// One JSON object per line.
-    Json,
-}
-
-/// Interval of progress updates and checks for an interrupt.
-const TICK: Duration = Duration::from_millis(100);
+/// How long a process that holds the session's lock has to end or to take clients.
+const LOCK_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let plan = arguments.plan.read(arguments.mode)?;
@@ -67,49 +61,91 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     for block in plan.blocks() {
         super::data::prepare(block)?;
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    let mut session = Session::open_or_create(&folder, machine)?;
-    say_damage(&folder, &session.reader()?)?;
-    let format = arguments.format;
-    let drive = |session: &mut Session| drive(session, format, &interrupted);
-    if arguments.resume && !session.is_idle() {
-        say("waiting for the runs that an earlier multicard started");
-        if drive(&mut session)?.is_none() {
-            return Ok(INTERRUPTED);
+    let interrupted = interrupts()?;
+    let node = machine.node.clone();
+    let live = arguments.format == Some(EventFormat::Json);
+    let mut following = if arguments.detach {
+        Following::new(Client::connect_or_start(&folder, false)?, None, &folder, None)?
+    } else {
+        let (client, host) = conductor(&folder, &machine, live)?;
+        Following::new(client, host, &folder, arguments.format)?
+    };
+    say_damage(&folder, &open_reader(&folder)?)?;
+    if arguments.resume && !arguments.detach {
+        following.await_queue()?;
+        if !following.is_idle() {
+            say("waiting for the runs that an earlier multicard started");
+            if following.until_idle(&interrupted)?.is_none() {
+                return Ok(INTERRUPTED);
+            }
         }
     }
-    let full =
-        if arguments.resume && arguments.plan.is_preset() { full_runs(&session, &plan)? } else { HashSet::new() };
+    let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&folder, &plan)? } else { HashSet::new() };
     if !full.is_empty() {
         say(format_args!("{} cells have full runs, which tell more than quick ones: they are left out", full.len()));
     }
-    let added = session.add_cells(&plan, arguments.resume, |cell| !full.contains(cell))?;
-    say_added(&plan, &added, session.folder());
-    for remark in remarks(&plan, &matrix, session.node()) {
+    let mut launch = Launch::new(&plan, &std::env::current_dir()?, arguments.resume);
+    if !full.is_empty() {
+        let cells = matrix.cells.iter().map(|cell| cell.identity).filter(|cell| !full.contains(cell));
+        launch = launch.of_cells(cells.collect());
+    }
+    let added = following.launch(launch)?;
+    say_added(&plan, &added, &folder);
+    for remark in remarks(&plan, &matrix, &node) {
         say(remark);
     }
-    let Some(mut outcomes) = drive(&mut session)? else { return Ok(INTERRUPTED) };
+    if arguments.detach {
+        following.say_detached();
+        return Ok(OK);
+    }
+    let Some(mut outcomes) = following.until_ended(&added.runs, &interrupted)? else { return Ok(INTERRUPTED) };
     if let Some(precision) = arguments.until {
         let wanted = Until { precision, most_repeats: arguments.most_repeats };
-        let Some(more) = run_until(&mut session, &plan, &matrix, &wanted, drive)? else { return Ok(INTERRUPTED) };
-        outcomes.finished += more.finished;
-        outcomes.unfinished += more.unfinished;
+        let Some(more) = run_until(&mut following, &plan, &matrix, &wanted, &interrupted)? else {
+            return Ok(INTERRUPTED);
+        };
+        outcomes.add(&more);
+    }
+    if !following.wait_for_others(&interrupted)? {
+        return Ok(INTERRUPTED);
     }
     say(format_args!(
         "{} finished, {} did not. Results: multicard table {}",
         outcomes.finished + added.kept,
         outcomes.unfinished,
-        session.folder().display()
+        folder.display()
     ));
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 
+/// The conductor of a session: the one that there is, or a new one in this process, which ends with it.
+fn conductor(folder: &Path, machine: &Machine, live: bool) -> Result<(Client, Option<Host>), Box<dyn Error>> {
+    // Others that attach may start runs from another folder.
+    let session = std::path::absolute(folder)?;
+    let begun = Instant::now();
+    loop {
+        if let Some(client) = Client::connect(&session, live)? {
+            return Ok((client, None));
+        }
+        match Session::open_or_create(&session, machine.clone()) {
+            Ok(session) => {
+                let (client, host, alone) = host(session, live)?;
+                if let Some(why) = alone {
+                    say(format_args!("no window can attach to these runs: {why}"));
+                }
+                return Ok((client, Some(host)));
+            }
+            Err(SessionError::Store(StoreError::InUse { .. })) if begun.elapsed() < LOCK_LIMIT => {
+                std::thread::sleep(TICK);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// The cells of a quick plan that the session has full runs of in place of quick ones.
-fn full_runs(session: &Session, plan: &Plan) -> Result<HashSet<Identity>, Box<dyn Error>> {
-    let Material { runs, .. } = Material::of(&session.reader()?, session.folder())?;
+fn full_runs(folder: &Path, plan: &Plan) -> Result<HashSet<Identity>, Box<dyn Error>> {
+    let Material { runs, .. } = Material::of(&open_reader(folder)?, folder)?;
     Ok(coverage(plan, &runs).full.into_iter().map(|cell| cell.identity).collect())
 }
 
@@ -121,17 +157,17 @@ struct Until {
 
 /// Runs more repeats of the cells that are not known well enough; `None` if it was interrupted.
 fn run_until(
-    session: &mut Session,
+    following: &mut Following,
     plan: &Plan,
     matrix: &Matrix,
     until: &Until,
-    drive: impl Fn(&mut Session) -> Result<Option<Outcomes>, Box<dyn Error>>,
+    interrupted: &AtomicBool,
 ) -> Result<Option<Outcomes>, Box<dyn Error>> {
     let mut outcomes = Outcomes::default();
     // A cell whose runs fail, or tell no training time, gets no further.
     let mut before: HashMap<Identity, usize> = HashMap::new();
     loop {
-        let Material { runs, .. } = Material::of(&session.reader()?, session.folder())?;
+        let Material { runs, .. } = Material::of(&open_reader(following.folder())?, following.folder())?;
         let mut next: HashMap<Identity, u32> = HashMap::new();
         for cell in &matrix.cells {
             let repeats = repeats_of(&runs, &cell.identity);
@@ -145,12 +181,12 @@ fn run_until(
         }
         let Some(most) = next.values().copied().max() else { return Ok(Some(outcomes)) };
         let more = Plan { repeats: most, ..plan.clone() };
-        let added = session.add_cells(&more, true, |cell| next.contains_key(cell))?;
-        say(format_args!("{} more runs of {} cells", added.queued, next.len()));
-        let Some(more) = drive(session)? else { return Ok(None) };
-        outcomes.finished += more.finished;
-        outcomes.unfinished += more.unfinished;
-        if added.queued == 0 {
+        let launch = Launch::new(&more, &std::env::current_dir()?, true).of_cells(next.keys().copied().collect());
+        let added = following.launch(launch)?;
+        say(format_args!("{} more runs of {} cells", added.runs.len(), next.len()));
+        let Some(more) = following.until_ended(&added.runs, interrupted)? else { return Ok(None) };
+        outcomes.add(&more);
+        if added.runs.is_empty() {
             return Ok(Some(outcomes));
         }
     }
@@ -183,70 +219,8 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Drives the session until nothing is left to do; `None` if it was interrupted or stdout was closed, once all runs have ended.
-fn drive(
-    session: &mut Session,
-    format: Option<Format>,
-    interrupted: &AtomicBool,
-) -> Result<Option<Outcomes>, Box<dyn Error>> {
-    let mut outcomes = Outcomes::default();
-    let bar = bar();
-    let mut cancelled = false;
-    let mut unwritten = None;
-    while !session.is_idle() {
-        for notice in session.advance(TICK)? {
-            outcomes.count(&notice);
-            let format = format.filter(|_| unwritten.is_none());
-            unwritten = show(&notice, session, &bar, format).err().or(unwritten);
-        }
-        draw(&bar, session);
-        if (interrupted.load(Ordering::Relaxed) || unwritten.is_some()) && !cancelled {
-            let why =
-                unwritten.as_ref().map_or("interrupted".to_owned(), |error| format!("cannot write events: {error}"));
-            bar.suspend(|| say(format_args!("{why}: stopping all runs")));
-            // Queued runs send no notice when they are cancelled.
-            outcomes.unfinished += session.states().filter(|(_, state)| *state == RunState::Queued).count();
-            session.cancel_all()?;
-            cancelled = true;
-        }
-    }
-    session.flush()?;
-    bar.finish_and_clear();
-    if cancelled {
-        say(format_args!("{} finished, {} did not", outcomes.finished, outcomes.unfinished));
-    }
-    // Whoever closes the pipe interrupts; runs that ended anyway are kept.
-    if let Some(error) = unwritten {
-        return if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(None) } else { Err(error.into()) };
-    }
-    Ok((!cancelled).then_some(outcomes))
-}
-
-#[derive(Default)]
-struct Outcomes {
-    finished: usize,
-    unfinished: usize,
-}
-
-impl Outcomes {
-    fn count(&mut self, notice: &Notice) {
-        match notice {
-            Notice::State { state: RunState::Finished, .. } => self.finished += 1,
-            // Left by an earlier command and ended before this one looked: its cell is run anew where it is wanted.
-            Notice::State { state: RunState::Interrupted, .. } => {}
-            Notice::State { state, .. } if state.is_final() => self.unfinished += 1,
-            Notice::State { .. } => {}
-            Notice::Event(_)
-            | Notice::Sample { .. }
-            | Notice::Noise { .. }
-            | Notice::Importing { .. }
-            | Notice::Trace { .. } => {}
-        }
-    }
-}
-
 fn say_added(plan: &Plan, added: &Added, folder: &Path) {
-    say(format_args!("{}: {} runs queued, session {}", plan.name, added.queued, folder.display()));
+    say(format_args!("{}: {} runs queued, session {}", plan.name, added.runs.len(), folder.display()));
     if added.kept > 0 {
         say(format_args!("{} existing runs are kept", added.kept));
     }
@@ -260,88 +234,5 @@ fn say_added(plan: &Plan, added: &Added, folder: &Path) {
     }
     if added.invalid.len() > 5 {
         say(format_args!("… and {} more cells; `multicard plan` lists them", added.invalid.len() - 5));
-    }
-}
-
-fn show(notice: &Notice, session: &Session, bar: &ProgressBar, format: Option<Format>) -> Result<(), std::io::Error> {
-    match notice {
-        Notice::Event(line) if format == Some(Format::Json) => print(&serde_json::to_string(line)?)?,
-        Notice::Event(_) | Notice::Sample { .. } => {}
-        Notice::Importing { name, fraction } => {
-            let message = format!("importing the report of {name}: {:.0} %", fraction * 100.0);
-            bar.set_message(foreign::message(&message).into_owned());
-        }
-        Notice::Trace { name, outcome } => match outcome {
-            Some(TraceOutcome::Imported(trace)) => {
-                let lost = trace.evidence.iter().filter(|evidence| !evidence.in_effect);
-                let lost =
-                    lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
-                let lost: String = lost.collect();
-                bar.suspend(|| {
-                    say(format_args!("run {name} traced: {:.1} s of {} GPUs{lost}", trace.wall_s, trace.gpus));
-                });
-            }
-            Some(TraceOutcome::Failed(reason)) => {
-                bar.suspend(|| say(format_args!("run {name} has no trace: {reason}")));
-            }
-            None => bar.suspend(|| say(format_args!("run {name}: import cancelled; opening the session resumes it"))),
-        },
-        Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable line in a log: {message}"))),
-        Notice::State { run, state, reason } if state.is_final() => {
-            // A cancelled run has no further reason.
-            let reason = reason.as_deref().filter(|reason| *reason != state.name());
-            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
-            let log = if reason.is_empty() {
-                String::new()
-            } else {
-                format!(" (log: {})", session.folder().join("runs").join(run).join("stderr.log").display())
-            };
-            bar.suspend(|| say(format_args!("run {run} {}{reason}{log}", state.name())));
-        }
-        Notice::State { .. } => {}
-    }
-    Ok(())
-}
-
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    // The template is valid; without it the bar would be plain.
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn draw(bar: &ProgressBar, session: &Session) {
-    let progress = session.progress();
-    bar.set_length(progress.queued as u64);
-    bar.set_position(progress.ended as u64);
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let running = progress.running.iter().map(|(run, at)| {
-        let loss = at.loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
-        format!("{run} step {}/{}{loss}  ", at.step, at.steps)
-    });
-    let message = format!("{}ETA {}", running.collect::<String>(), duration_text(progress.remaining_s(now_s)));
-    bar.set_message(foreign::message(&message).into_owned());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_runs_that_ended_under_this_command_decide_its_exit_code() {
-        let mut outcomes = Outcomes::default();
-        for state in [RunState::Running, RunState::Interrupted, RunState::Finished] {
-            outcomes.count(&Notice::State { run: "0001-cell-1".to_owned(), state, reason: None });
-        }
-        assert_eq!((outcomes.finished, outcomes.unfinished), (1, 0));
-        for state in [RunState::Failed, RunState::TimedOut, RunState::Cancelled] {
-            outcomes.count(&Notice::State { run: "0002-cell-1".to_owned(), state, reason: None });
-        }
-        assert_eq!((outcomes.finished, outcomes.unfinished), (1, 3));
     }
 }

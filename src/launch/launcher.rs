@@ -244,6 +244,9 @@ fn spawn(mut command: Command, job: &Job) -> Result<Child, LaunchError> {
         let opened = foreign::open_ours_with(&path, options).and_then(|file| file.set_len(0).map(|()| file));
         opened.map_err(|source| LaunchError::Folder { path, source })
     };
+    if let Some(folder) = &job.working_folder {
+        command.current_dir(folder);
+    }
     command.process_group(0);
     command.stdin(Stdio::null()).stdout(file(STDOUT_FILE)?).stderr(file(STDERR_FILE)?);
     command.spawn().map_err(|source| LaunchError::Execute { path: command.get_program().into(), source })

@@ -80,6 +80,7 @@ fn job(folder: PathBuf, ranks: u32) -> Job {
         mode: Mode::Full,
         folder,
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        working_folder: None,
         resume: None,
         trace: None,
         program: None,

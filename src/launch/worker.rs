@@ -49,7 +49,7 @@ impl WorkerCommand {
 
 /// Finds `multicard`, the supervisor's program: this program if it is `multicard`, so that both have one version, else the one
 /// beside the worker, beside this program or one folder above.
-pub(super) fn find_supervisor(worker: Option<&Path>) -> Result<PathBuf, String> {
+pub fn find_supervisor(worker: Option<&Path>) -> Result<PathBuf, String> {
     supervisor_for(&env::current_exe().unwrap_or_default(), worker)
 }
 

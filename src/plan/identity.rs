@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::data::Data;
@@ -16,7 +17,7 @@ use super::workload::WorkloadSpec;
 /// known to ±1 %, and one for each level (`precision "fp16"`), sorted by key. Levels that a cell of the first version has anyway ([`super::Factor::frozen_default`]), and those without meaning in the
 /// cell, are left out, so that a factor that joins later changes no identity. Factors that this version does not know count as
 /// they stand.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity([u8; 32]);
 
 impl Identity {

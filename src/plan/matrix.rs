@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::identity::{Head, Identity, line};
 use super::{Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, WorkloadSpec};
 
@@ -27,7 +29,7 @@ pub struct Cell {
 }
 
 /// A combination of levels that cannot run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvalidCell {
     /// What would be run.
     pub workload: Key,

@@ -104,6 +104,9 @@ pub struct Job {
     pub mode: Mode,
     /// The run's folder, which holds the ranks' logs.
     pub folder: PathBuf,
+    /// The folder that its ranks start in; none means that of whoever starts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_folder: Option<PathBuf>,
     /// Where each rank runs.
     pub ranks: Vec<RankPlace>,
     /// Limits on time and memory.

@@ -1,10 +1,13 @@
 //! Notices: what a session reports to its owner.
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::RunState;
 use crate::protocol::{EventLine, Sample, TraceOutcome};
 
 /// Something that happened in a session, to be shown.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Notice {
     /// A run changed state.
     State {

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::foreign;
@@ -17,10 +19,10 @@ use crate::store::{Decision, held_cells};
 const MOST_JOB_BYTES: u64 = 16 << 20;
 
 /// Result of adding a plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Added {
     /// Runs queued.
-    pub queued: usize,
+    pub runs: Vec<String>,
     /// Runs kept because they are finished, active or queued already.
     pub kept: usize,
     /// Cells that cannot run here, with the reason.
@@ -101,6 +103,7 @@ impl Session {
         let places = self.places(&matrix.cells, exclusive)?;
         self.store.flush()?;
         let earlier = held_cells(&self.store.reader()?.headings()?);
+        let working_folder = std::env::current_dir().ok();
         let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
         let decided = format!("p{}", self.next_plan);
         self.next_plan += 1;
@@ -119,7 +122,7 @@ impl Session {
         for study in plan.studies.iter().filter(|study| !there.contains(&study.name)) {
             self.save_study(&study.name, study.to_json())?;
         }
-        let (mut queued, mut kept) = (0, 0);
+        let (mut runs, mut kept) = (Vec::new(), 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
             if !is_wanted(&cell.identity) {
@@ -153,6 +156,7 @@ impl Session {
                 warm_up_steps: plan.warm_up_steps,
                 mode: plan.mode,
                 folder: PathBuf::new(),
+                working_folder: working_folder.clone(),
                 ranks: places[planned.cell].ranks.clone(),
                 limits: JobLimits {
                     run_time_s: spec.and_then(|spec| run_time_s(&plan.limits, spec)),
@@ -165,10 +169,9 @@ impl Session {
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let links = places[planned.cell].links.clone();
             let (estimate_s, rank_bytes) = (cell.estimate.duration_s, cell.estimate.peak_bytes);
-            self.queue_job(QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive })?;
-            queued += 1;
+            runs.push(self.queue_job(QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive })?);
         }
-        Ok(Added { queued, kept, invalid: matrix.invalid })
+        Ok(Added { runs, kept, invalid: matrix.invalid })
     }
 
     /// Queues a run again as a new run with its own folder; the old one keeps its logs.
@@ -178,7 +181,7 @@ impl Session {
             Some(queued) => queued,
             None => self.earlier_job(run)?,
         };
-        self.queue_job(queued)
+        self.queue_job(queued).map(|_| ())
     }
 
     /// The job of a run from an earlier process, rebuilt from the session's records.
@@ -200,6 +203,7 @@ impl Session {
         let (shape, estimate) = spec.check_kept(&request).map_err(unrunnable)?;
         let Placement { ranks, links } = self.place(&shape, exclusive)?;
         let program = program(spec, record.repeat);
+        let working_folder = self.recorded_job(run).and_then(|job| job.working_folder);
         let job = Job {
             version: PROTOCOL_VERSION,
             run: String::new(),
@@ -212,6 +216,7 @@ impl Session {
             warm_up_steps: plan_file.warm_up_steps,
             mode: plan_file.mode,
             folder: PathBuf::new(),
+            working_folder,
             ranks,
             limits: JobLimits {
                 run_time_s: run_time_s(&plan_file.limits, spec),
@@ -227,8 +232,8 @@ impl Session {
         Ok(QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive })
     }
 
-    /// Assigns an id and a folder to a job and queues it.
-    fn queue_job(&mut self, mut queued: QueuedJob) -> Result<(), SessionError> {
+    /// Assigns an id and a folder to a job and queues it; gives its id.
+    fn queue_job(&mut self, mut queued: QueuedJob) -> Result<String, SessionError> {
         let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
         self.next_run += 1;
         queued.job.run.clone_from(&run);
@@ -254,8 +259,14 @@ impl Session {
             self.queue.share(&run)?;
         }
         self.progress.queued(queued.estimate_s);
-        self.jobs.insert(run, queued);
-        Ok(())
+        self.jobs.insert(run.clone(), queued);
+        Ok(run)
+    }
+
+    /// The job that a run was started with, if it was.
+    fn recorded_job(&self, run: &str) -> Option<Job> {
+        let bytes = foreign::read_ours(&self.store.run_folder(run).join("job.json"), MOST_JOB_BYTES).ok()?;
+        serde_json::from_slice(&bytes).ok()
     }
 
     /// The checkpoint that the latest run of a cell and repeat left when it ended early.
@@ -284,9 +295,7 @@ impl Session {
         self.next_run = 1 + numbers.max().unwrap_or(0);
         for record in runs.iter().filter(|record| !record.state.is_final()) {
             let run = &record.run;
-            let job = foreign::read_ours(&self.store.run_folder(run).join("job.json"), MOST_JOB_BYTES).ok();
-            let job = job.and_then(|bytes| serde_json::from_slice::<Job>(&bytes).ok());
-            if let (Some(job), Some(launcher)) = (job, &self.launcher) {
+            if let (Some(job), Some(launcher)) = (self.recorded_job(run), &self.launcher) {
                 // The session may have been opened by another path before.
                 let job = Job { folder: self.store.run_folder(run), ..job };
                 let recorded = processes.iter().find(|process| process.run == *run);

@@ -42,7 +42,7 @@ impl Scene {
     /// A session with a plan of so many runs of one cell.
     fn with_runs(&self, repeats: u32) -> Session {
         let mut session = self.open();
-        assert_eq!(session.add_plan(&plan(repeats, ""), false).unwrap().queued, repeats as usize);
+        assert_eq!(session.add_plan(&plan(repeats, ""), false).unwrap().runs.len(), repeats as usize);
         session
     }
 }
@@ -136,9 +136,9 @@ fn runs_that_finish_are_kept_with_their_steps_and_are_not_run_again() {
     }
     assert_eq!((session.progress().ended, session.progress().queued), (2, 2));
     let added = session.add_plan(&plan(3, ""), true).unwrap();
-    assert_eq!((added.queued, added.kept), (1, 2));
+    assert_eq!((added.runs.len(), added.kept), (1, 2));
     let added = session.add_plan(&plan(1, ""), false).unwrap();
-    assert_eq!((added.queued, added.kept), (1, 0));
+    assert_eq!((added.runs.len(), added.kept), (1, 0));
     to_end(&mut session);
     assert_eq!(kept(&session).iter().map(|record| record.repeat).collect::<Vec<_>>(), [1, 2, 3, 4]);
 }
@@ -203,7 +203,7 @@ fn a_run_of_a_workload_that_its_plan_brought_is_tried_again_by_a_later_process()
     assert!(records[1].workload.factor("cooling").is_some());
     assert_eq!(records[0].identity(), records[1].identity());
     // A run of the same levels by a plan that says nothing of it is another workload's: it knows no cooling.
-    assert_eq!(session.add_plan(&plan(1, ""), true).unwrap().queued, 1);
+    assert_eq!(session.add_plan(&plan(1, ""), true).unwrap().runs.len(), 1);
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_run_that_is_left_goes_on_and_is_taken_up_by_the_next_session() {
     // What was only queued is run when it is asked for.
     assert_eq!(records[1].state, RunState::Interrupted);
     let added = session.add_plan(&plan(2, ""), true).unwrap();
-    assert_eq!((added.queued, added.kept), (1, 1));
+    assert_eq!((added.runs.len(), added.kept), (1, 1));
     assert!(runs(&session)[1].starts_with("0003-"));
 }
 
@@ -435,9 +435,9 @@ fn a_session_from_before_a_factor_and_workloads_is_resumed_under_its_own_ids() {
     });
     let mut session = scene.open();
     let added = session.add_plan(&plan(2, ""), true).unwrap();
-    assert_eq!((added.queued, added.kept), (0, 2));
+    assert_eq!((added.runs.len(), added.kept), (0, 2));
     let added = session.add_plan(&plan(3, ""), true).unwrap();
-    assert_eq!((added.queued, added.kept), (1, 2));
+    assert_eq!((added.runs.len(), added.kept), (1, 2));
     to_end(&mut session);
     let cells: Vec<_> = kept(&session).into_iter().map(|record| (record.cell.to_string(), record.repeat)).collect();
     assert_eq!(cells, [1, 2, 3].map(|repeat| ("0badc0de".to_owned(), repeat)));
@@ -458,5 +458,5 @@ fn a_run_with_a_factor_of_a_later_version_is_not_queued_again_and_that_is_said()
     let error = session.retry(&run).unwrap_err().to_string();
     assert!(error.contains("sparsity is a factor that this version does not know"), "{error}");
     // It is another cell than the plan's.
-    assert_eq!(session.add_plan(&plan(1, ""), true).unwrap().queued, 1);
+    assert_eq!(session.add_plan(&plan(1, ""), true).unwrap().runs.len(), 1);
 }

@@ -67,6 +67,12 @@ pub(super) fn waits_for_import(record: &RunRecord, folder: &Path) -> bool {
     record.traced && record.state.is_final() && record.trace.is_none() && recording(folder).exists()
 }
 
+impl ToImport {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl Import {
     /// Starts importing a report.
     fn start(wanted: ToImport) -> Result<Self, SessionError> {
@@ -82,6 +88,10 @@ impl Import {
         let thread = std::thread::Builder::new().name("import".to_owned()).spawn(work);
         let thread = Some(thread.map_err(SessionError::Thread)?);
         Ok(Self { name, of_run, cancel, updates, thread })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     fn cancel(&self) {

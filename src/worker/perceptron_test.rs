@@ -303,6 +303,7 @@ fn job(folder: &Path, mode: Mode) -> Job {
         mode,
         folder: folder.into(),
         ranks: (0..cell.shape.processes).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        working_folder: None,
         resume: None,
         trace: None,
         program: None,

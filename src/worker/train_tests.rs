@@ -60,6 +60,7 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
         mode: Mode::Full,
         folder: folder.join("run"),
         ranks: vec![RankPlace::on_cpu(0, 1)],
+        working_folder: None,
         resume: None,
         trace: None,
         program: None,

@@ -170,6 +170,7 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
         mode: Mode::Full,
         folder: folder.join("run"),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        working_folder: None,
         resume: None,
         trace: None,
         program: None,

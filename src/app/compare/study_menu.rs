@@ -9,6 +9,7 @@ use super::{CompareCommand, CompareState};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{fields_on_cards, muted, named, text_field};
 use crate::app::{Command, Request, Screen, State};
+use crate::conduct::Order;
 use crate::figure::{SavedStudy, Study, find_study, presets, refused_name};
 
 impl CompareState {
@@ -41,7 +42,7 @@ impl State {
         let study = Study { name: name.to_owned(), ..self.compare.held_study() };
         match serde_json::to_value(&study) {
             Ok(json) => {
-                requests.push(Request::SaveStudy(name.to_owned(), json));
+                requests.push(Request::Order(Order::SaveStudy(name.to_owned(), json)));
                 self.compare.deleted.take_if(|deleted| deleted.name == name);
                 self.compare.study = study;
             }
@@ -53,7 +54,7 @@ impl State {
     pub(super) fn delete_study(&mut self, name: &str, requests: &mut Vec<Request>) {
         if let Some(saved) = self.records.studies.iter().find(|saved| saved.name == name) {
             self.compare.deleted = Some(saved.clone());
-            requests.push(Request::DeleteStudy(name.to_owned()));
+            requests.push(Request::Order(Order::DeleteStudy(name.to_owned())));
         }
     }
 
@@ -61,7 +62,7 @@ impl State {
     pub(super) fn restore_study(&mut self, requests: &mut Vec<Request>) {
         let Some(SavedStudy { name, json, .. }) = self.compare.deleted.take() else { return };
         match serde_json::from_str(&json) {
-            Ok(json) => requests.push(Request::SaveStudy(name, json)),
+            Ok(json) => requests.push(Request::Order(Order::SaveStudy(name, json))),
             Err(error) => self.problem(Screen::Compare, format!("bringing back the study {name:?}: {error}")),
         }
     }

@@ -9,8 +9,9 @@ use crate::analysis::{RunSummary, SpreadSeen};
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::listing::Listing;
 use crate::app::screen::Screen;
+use crate::conduct::{Order, QueueView};
 use crate::figure::SavedStudy;
-use crate::plan::{Identity, Node, Plan, RunState};
+use crate::plan::{Identity, Node, Plan};
 use crate::program;
 use crate::protocol::Sample;
 use crate::store::{HeldCell, RunRecord, held_cells};
@@ -39,24 +40,10 @@ pub enum Request {
         /// Keep repeats that are finished, active or queued already.
         only_missing: bool,
     },
-    /// Pause or resume the queue.
-    Pause(bool),
-    /// Stop a run or remove it from the queue.
-    Cancel(String),
-    /// Stop all runs.
-    CancelAll,
-    /// Queue a run again.
-    Retry(String),
-    /// Move a queued run to this position among the queued ones, from 0.
-    Reorder(String, usize),
-    /// Save a study, as JSON, under a name in the open session.
-    SaveStudy(String, serde_json::Value),
-    /// Delete a saved study of the open session.
-    DeleteStudy(String),
-    /// Import a profiler report: as the trace of a run, or as a standalone report.
-    Attach(PathBuf, Option<String>),
-    /// Cancel imports.
-    CancelImports,
+    /// Tell the conductor of the open session.
+    Order(Order),
+    /// Attach to the next conductor of the session in this folder: the one before has ended.
+    Reattach(PathBuf),
     /// Start or stop sampling the whole machine for the Node screen.
     WatchNode(bool),
     /// Read the machine's hardware and worker again.
@@ -87,6 +74,10 @@ pub enum UiEvent {
         /// The reason; `None` if it is open already.
         reason: Option<String>,
     },
+    /// The conductor of the session in this folder has ended.
+    ConductorEnded(PathBuf),
+    /// Whether the open session can be changed again, or why it is read-only.
+    Access(Option<String>),
     /// The folder of the open session disappeared, or is back.
     SessionGone(bool),
     /// The state of the queue.
@@ -119,52 +110,6 @@ pub enum UiEvent {
     Page(Box<RunPage>),
     /// All curves of one run.
     Curves(Box<RunCurves>),
-}
-
-/// One run of the queue.
-#[derive(Clone, Debug, PartialEq)]
-pub struct QueueRow {
-    /// Its id.
-    pub run: String,
-    /// Its state.
-    pub state: RunState,
-    /// Steps done.
-    pub step: u64,
-    /// Total steps; 0 while unknown.
-    pub steps: u64,
-    /// Current epoch.
-    pub epoch: u32,
-    /// Latest loss.
-    pub loss: Option<f64>,
-}
-
-/// The state of the queue.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct QueueView {
-    /// The runs in the order of the queue.
-    pub rows: Vec<QueueRow>,
-    /// Whether the queue is paused.
-    pub paused: bool,
-    /// Runs that ended.
-    pub ended: usize,
-    /// Runs queued.
-    pub queued: usize,
-    /// Estimated time until the queue is empty, in seconds from `time_s`.
-    pub remaining_s: f64,
-    /// Time of this view, in seconds since the Unix epoch.
-    pub time_s: f64,
-}
-
-impl QueueView {
-    /// Whether a run is starting or running.
-    pub fn is_running(&self) -> bool {
-        self.rows.iter().any(|row| matches!(row.state, RunState::Starting | RunState::Running))
-    }
-
-    /// Whether any run is active or queued.
-    pub fn is_active(&self) -> bool {
-        self.rows.iter().any(|row| !row.state.is_final())
-    }
 }
 
 /// All runs of a session.

@@ -7,10 +7,10 @@ use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, Ui, Wi
 use super::LiveCommand;
 use super::scene::{running, swatch};
 use crate::app::State;
-use crate::app::engine::QueueRow;
 use crate::app::runs::Row;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, filter_error_ui, filter_field, muted, strong};
+use crate::conduct::QueueRow;
 use crate::plan::{Facts, Filter, Level, RunState};
 
 /// A run of the list.

@@ -14,7 +14,7 @@ use crate::app::compare::look as looks;
 use crate::app::curves::Curves;
 use crate::app::curves::{Column, Track};
 use crate::app::curves::{Kind, XAxis};
-use crate::app::engine::QueueRow;
+use crate::conduct::QueueRow;
 use crate::figure::{COLOURS, Look};
 use crate::plan::RunState;
 

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::app::engine::QueueRow;
 use crate::app::listing::Entry;
+use crate::conduct::QueueRow;
 use crate::plan::{Facts, Level, RunState};
 
 /// One run.

@@ -11,10 +11,11 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::*;
 use crate::analysis::{fixture, summarise_run};
 use crate::app::closing;
-use crate::app::engine::{QueueRow, UiEvent};
+use crate::app::engine::UiEvent;
 use crate::app::sessions::{self, SessionsCommand};
 use crate::app::state::{Closing, OpenSession};
 use crate::app::{CloseCommand, Settings, theme};
+use crate::conduct::QueueRow;
 use crate::protocol::FailureKind;
 use crate::store::RunRecord;
 
@@ -125,9 +126,9 @@ fn cancelling_a_run_and_retrying_a_failed_one_send_requests() {
     let records = vec![failed(1), record(2, "fp32", RunState::Queued)];
     let mut harness = window(state(records, vec![row(2, RunState::Queued, 0)]), runs_ui);
     click(&mut harness, "Cancel run 2");
-    assert!(asked(&harness, &Request::Cancel("0002-cell-2".into())));
+    assert!(asked(&harness, &Request::Order(Order::Cancel("0002-cell-2".into()))));
     click(&mut harness, "Retry run 1");
-    assert!(asked(&harness, &Request::Retry("0001-cell-1".into())));
+    assert!(asked(&harness, &Request::Order(Order::Retry("0001-cell-1".into()))));
 }
 
 #[test]
@@ -135,12 +136,12 @@ fn cancelling_all_asks_first() {
     let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0)];
     let mut harness = window(state(Vec::new(), rows), runs_ui);
     click(&mut harness, "Cancel all …");
-    assert!(sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::CancelAll));
+    assert!(sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::Order(Order::CancelAll)));
     click(&mut harness, "No");
-    assert!(!sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::CancelAll));
+    assert!(!sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::Order(Order::CancelAll)));
     click(&mut harness, "Cancel all …");
     click(&mut harness, "Yes, cancel");
-    assert!(asked(&harness, &Request::CancelAll) && !sees(&harness, "Cancel 2 runs?"));
+    assert!(asked(&harness, &Request::Order(Order::CancelAll)) && !sees(&harness, "Cancel 2 runs?"));
 }
 
 #[test]
@@ -152,7 +153,7 @@ fn all_that_failed_and_was_not_retried_is_retried_at_once() {
         vec![failed(1), again, record(3, "fp32", RunState::Interrupted), record(4, "fp32", RunState::Cancelled)];
     let mut harness = window(state(records, Vec::new()), runs_ui);
     click(&mut harness, "Retry 1 failed");
-    assert_eq!(harness.state().requests, [Request::Retry("0003-cell-3".into())]);
+    assert_eq!(harness.state().requests, [Request::Order(Order::Retry("0003-cell-3".into()))]);
 }
 
 #[test]
@@ -233,7 +234,7 @@ fn a_queued_run_is_moved() {
         state.execute(Command::Runs(RunsCommand::Move(run(), to)), &context, &mut requests);
     }
     state.execute(Command::Runs(RunsCommand::Move("0001-cell-1".into(), Move::Up)), &context, &mut requests);
-    assert_eq!(requests, [0, 2, 0].map(|place| Request::Reorder(run(), place)), "a running one stays");
+    assert_eq!(requests, [0, 2, 0].map(|place| Request::Order(Order::Reorder(run(), place))), "a running one stays");
 }
 
 #[test]
@@ -402,7 +403,7 @@ fn closing_while_runs_are_active_asks_whether_to_keep_them_running() {
     harness.state_mut().state.close_requested(&context);
     harness.run();
     click(&mut harness, "Cancel runs and close");
-    assert!(asked(&harness, &Request::CancelAll));
+    assert!(asked(&harness, &Request::Order(Order::CancelAll)));
     let state = &mut harness.state_mut().state;
     state.poll_closing(&context);
     assert_eq!(state.closing, Closing::WhenEnded, "a run is still ending");
@@ -453,10 +454,10 @@ fn cancelling_names_the_run_and_a_queued_one_can_be_queued_again() {
     let rows = vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0)];
     let mut harness = window(state(records, rows), runs_ui);
     click(&mut harness, "Cancel run 2");
-    assert!(asked(&harness, &Request::Cancel("0002-cell-2".to_owned())));
+    assert!(asked(&harness, &Request::Order(Order::Cancel("0002-cell-2".to_owned()))));
     assert!(sees(&harness, "Run 2 (fp16) was taken out of the queue."));
     click(&mut harness, "Undo");
-    assert!(asked(&harness, &Request::Retry("0002-cell-2".to_owned())));
+    assert!(asked(&harness, &Request::Order(Order::Retry("0002-cell-2".to_owned()))));
     assert!(!sees(&harness, "was taken out"));
     click(&mut harness, "Cancel run 1");
     assert!(sees(&harness, "Run 1 (fp32) was cancelled.") && harness.query_by_label("Undo").is_none());

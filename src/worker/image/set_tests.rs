@@ -40,6 +40,7 @@ fn job(folder: &Path, decode: Decode, corrupt: Corrupt) -> Job {
         folder: folder.join("run"),
         ranks: vec![RankPlace::on_cpu(0, 1)],
         limits: JobLimits::default(),
+        working_folder: None,
         resume: None,
         trace: None,
         program: None,

@@ -39,6 +39,7 @@ pub fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
         mode: Mode::Full,
         folder: "/nowhere".into(),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
+        working_folder: None,
         resume: None,
         trace: None,
         program: None,

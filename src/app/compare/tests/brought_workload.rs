@@ -73,7 +73,7 @@ fn a_workload_that_a_plan_brings_is_launched_kept_and_compared_after_the_session
     let path = folder.path().join("session");
     let mut session = Session::open_or_create(&path, machine(folder.path())).unwrap();
     let added = session.add_plan(&plan(), false).unwrap();
-    assert_eq!((added.queued, added.invalid.len()), (3, 3));
+    assert_eq!((added.runs.len(), added.invalid.len()), (3, 3));
     assert_eq!(added.invalid[0].reason, "128 threads need as many CPUs: use at most 4");
     session.run_to_end(|_| ()).unwrap();
     session.leave().unwrap();
@@ -87,7 +87,7 @@ fn a_workload_that_a_plan_brings_is_launched_kept_and_compared_after_the_session
     let mut session = Session::open_or_create(&path, machine(folder.path())).unwrap();
     let again = session.add_plan(&plan(), true).unwrap();
     assert_eq!(
-        (again.queued, again.kept),
+        (again.runs.len(), again.kept),
         (0, 3),
         "the cells are the same: no factor without meaning tells them apart"
     );

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::{MetricUnit, TRACE_METRICS, summarise_report};
 use crate::app::UiEvent;
+use crate::conduct::Order;
 
 /// One plain run, two traced repeats of it whose pinning did not take effect, and a report from elsewhere.
 fn traced() -> Arc<Records> {
@@ -62,7 +63,7 @@ fn a_report_dropped_on_the_window_is_attached_where_a_session_can_be_written() {
     let mut state = state();
     let report = PathBuf::from("/elsewhere/run.nsys-rep");
     let drop = || Command::Dropped(vec![report.clone()]);
-    assert_eq!(execute(&mut state, drop()), [Request::Attach(report.clone(), None)]);
+    assert_eq!(execute(&mut state, drop()), [Request::Order(Order::Attach(report.clone(), None))]);
     state.session.as_mut().unwrap().read_only = Some("Read-only: another window is writing this session".to_owned());
     assert_eq!(execute(&mut state, drop()), []);
     assert!(state.problems.last().unwrap().message.contains("another window is writing"));

@@ -6,6 +6,7 @@ use eframe::egui::{Key, Modifiers};
 
 use super::*;
 use crate::app::engine::Engine;
+use crate::conduct::Order;
 use crate::figure::SavedStudy;
 use crate::plan::Plan;
 use crate::store::Reader;
@@ -36,7 +37,7 @@ fn what_is_shown_is_saved_under_a_name_with_the_baseline_in_sight() {
     assert_eq!(commands, [CompareCommand::SaveStudy("halves".to_owned())]);
     let state = &mut harness.state_mut().state;
     let requests = requests_of(state, commands[0].clone());
-    let [Request::SaveStudy(name, json)] = &requests[..] else { panic!("{requests:?}") };
+    let [Request::Order(Order::SaveStudy(name, json))] = &requests[..] else { panic!("{requests:?}") };
     let study: Study = serde_json::from_value(json.clone()).unwrap();
     assert_eq!((name.as_str(), study.name.as_str(), study.filter.as_str()), ("halves", "halves", "fp16"));
     assert_eq!(study.baseline.as_deref(), Some("fp32-1-ddp-ds"));
@@ -84,12 +85,13 @@ fn a_saved_study_is_chosen_deleted_and_brought_back_and_one_that_cannot_be_read_
     let commands = asked(&mut harness);
     assert_eq!(commands, [CompareCommand::DeleteStudy("halves".to_owned())]);
     let state = &mut harness.state_mut().state;
-    assert_eq!(requests_of(state, commands[0].clone()), [Request::DeleteStudy("halves".to_owned())]);
+    assert_eq!(requests_of(state, commands[0].clone()), [Request::Order(Order::DeleteStudy("halves".to_owned()))]);
     harness.run();
     harness.get_by_label("Bring back study halves").click();
     let commands = asked(&mut harness);
     let state = &mut harness.state_mut().state;
-    let [Request::SaveStudy(name, json)] = &requests_of(state, commands[0].clone())[..] else { panic!("{commands:?}") };
+    let requests = requests_of(state, commands[0].clone());
+    let [Request::Order(Order::SaveStudy(name, json))] = &requests[..] else { panic!("{commands:?}") };
     assert_eq!((name.as_str(), json.to_string()), ("halves", kept[0].1.to_owned()));
 }
 
@@ -154,11 +156,11 @@ fn studies_go_through_the_conductor_to_the_journal_and_those_of_a_plan_are_there
     requests.into_iter().for_each(|request| engine.ask(request));
     until(&mut state, "one is deleted", &|state| names(state) == ["second"]);
     let text = "version = 1\n[[study]]\nname = \"second\"\nform = \"map\"\n[[study]]\nname = \"third\"\nlog = true\n";
-    engine.ask(Request::Pause(true));
+    engine.ask(Request::Order(Order::Pause(true)));
     let plan = Box::new(Plan::parse(text, "with studies").unwrap());
     engine.ask(Request::Launch { plan, only_missing: false });
     until(&mut state, "the plan's study is there", &|state| names(state) == ["second", "third"]);
-    engine.ask(Request::CancelAll);
+    engine.ask(Request::Order(Order::CancelAll));
     until(&mut state, "nothing runs", &|state| !state.queue.rows.is_empty() && !state.queue.is_active());
     drop(engine);
     let kept: Vec<SavedStudy> = Reader::open(&session)

@@ -1,0 +1,395 @@
+//! The attachment thread: attaches to the conductor of the open session and passes orders on; knows the machine.
+//!
+//! A second thread follows the conductor's news and updates the window at most ten times a second.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use strum::IntoEnumIterator;
+
+use super::messages::{LiveBatch, Outbox, Request, UiEvent, WindowClosed};
+use super::start::{Waiting, look_at_machine};
+use crate::app::curves::LiveStep;
+use crate::app::screen::Screen;
+use crate::conduct::{Client, ConductError, Launch, News, Order, Orders, QueueView};
+use crate::plan::Plan;
+use crate::protocol::{Event, EventLine, Sample, TraceOutcome};
+use crate::session::{Machine, Notice, new_session_folder, open_reader};
+use crate::store::StepRecord;
+use crate::telemetry::{Sampler, Watch};
+
+/// Shortest time between two updates of the window's curves.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
+/// A conductor that ends sooner is not replaced by itself: the next one might end, too.
+const SHORTEST_LIFE: Duration = Duration::from_secs(10);
+/// Sampling interval of the Node screen; each sample causes a frame.
+const NODE_INTERVAL: Duration = Duration::from_secs(1);
+/// Capacity of the channel of samples for the Node screen.
+const NODE_SAMPLES_IN_FLIGHT: usize = 8;
+
+/// Message for a request that a read-only session cannot serve.
+const READ_ONLY: &str =
+    "the session is read-only: fix the cause shown above, then open it for writing, or open another session";
+
+/// Works until the window is gone; the conductor goes on after that.
+pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>, outbox: &Outbox) {
+    let Ok((machine, waiting)) = look_at_machine(requests, outbox) else { return };
+    let mut desk = Desk {
+        machine,
+        attached: None,
+        shown: waiting.as_ref().and_then(Waiting::shown),
+        read_only: false,
+        node_watch: None,
+        librarian,
+        outbox,
+    };
+    // However it ends, the window is gone.
+    let _ = match waiting {
+        Some(waiting) => desk.execute(waiting.request).and_then(|()| desk.work(requests)),
+        None => desk.work(requests),
+    };
+}
+
+/// How to open a folder.
+#[derive(Clone, Copy, PartialEq)]
+enum Opening {
+    /// Open the session in it, or create one.
+    Either,
+    /// Open the session in it.
+    Existing,
+    /// Create a session in it.
+    New,
+}
+
+struct Desk<'a> {
+    machine: Machine,
+    attached: Option<Attached>,
+    /// A session that is shown before it is attached to.
+    shown: Option<PathBuf>,
+    /// The window shows a session that it cannot change.
+    read_only: bool,
+    /// Sampler of the whole machine, while the Node screen is shown.
+    node_watch: Option<(Sampler, Receiver<(String, Sample)>)>,
+    librarian: &'a SyncSender<Request>,
+    outbox: &'a Outbox,
+}
+
+/// A connection to a conductor. Dropping it ends the connection and the thread that follows it.
+struct Attached {
+    folder: PathBuf,
+    orders: Orders,
+    is_left: Arc<AtomicBool>,
+    following: Option<JoinHandle<()>>,
+    since: Instant,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.is_left.store(true, Ordering::Relaxed);
+        self.orders.leave();
+        if let Some(following) = self.following.take() {
+            // A panic was printed where it happened.
+            let _ = following.join();
+        }
+    }
+}
+
+impl Desk<'_> {
+    fn work(&mut self, requests: &Receiver<Request>) -> Result<(), WindowClosed> {
+        loop {
+            if self.node_watch.is_some() {
+                match requests.recv_timeout(NODE_INTERVAL / 2) {
+                    Ok(request) => self.execute(request)?,
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return Err(WindowClosed),
+                }
+            } else {
+                let request = requests.recv().map_err(|_| WindowClosed)?;
+                self.execute(request)?;
+            }
+            if let Some((_, samples)) = &self.node_watch
+                && let Some((_, sample)) = samples.try_iter().last()
+            {
+                self.outbox.send(UiEvent::NodeSample(Box::new(sample)))?;
+            }
+        }
+    }
+
+    fn execute(&mut self, request: Request) -> Result<(), WindowClosed> {
+        match request {
+            Request::OpenSession(folder) => self.open(folder, Opening::Either),
+            Request::OpenExisting(folder) => self.open(folder, Opening::Existing),
+            Request::NewSession(folder) => self.open(folder, Opening::New),
+            Request::Reattach(folder) => self.reattach(folder),
+            Request::Launch { plan, only_missing } => self.launch(&plan, only_missing),
+            Request::Order(order) => self.order(order),
+            Request::WatchNode(on) => self.watch_node(on),
+            Request::RefreshNode => self.refresh_node(),
+            // The engine sends these to the librarian.
+            Request::Read(_) | Request::Page(..) | Request::Curves(..) | Request::Follow { .. } => Ok(()),
+        }
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), WindowClosed> {
+        let screen = match &order {
+            Order::Launch(_) => Screen::Plan,
+            Order::Attach(..) | Order::CancelImports | Order::SaveStudy(..) | Order::DeleteStudy(_) => Screen::Compare,
+            _ => Screen::Runs,
+        };
+        let Some(attached) = &self.attached else {
+            let message = if self.read_only { READ_ONLY } else { "no session is open: open or create one first" };
+            return self.outbox.problem(screen, message);
+        };
+        // The answer comes under the screen's number.
+        match attached.orders.send(screen as u64, order) {
+            Ok(()) => Ok(()),
+            Err(error) => self.outbox.problem(screen, error.to_string()),
+        }
+    }
+
+    fn open(&mut self, folder: PathBuf, opening: Opening) -> Result<(), WindowClosed> {
+        let is_open = |attached: &Attached| is_same(&attached.folder, &folder);
+        if self.attached.as_ref().is_some_and(is_open) {
+            return self.outbox.send(UiEvent::NotOpened { folder, reason: None });
+        }
+        let known = folder.join("session.toml").exists();
+        let refused = match opening {
+            Opening::Existing if !known => Some("no session here (session.toml is missing); check the path"),
+            Opening::New if known => Some("a session exists here already; open it, or choose another name"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            let reason = Some(format!("{}: {why}", folder.display()));
+            return self.outbox.send(UiEvent::NotOpened { folder, reason });
+        }
+        let is_shown = self.shown.take().is_some_and(|shown| shown == folder);
+        let can_be_read = || is_shown || known && open_reader(&folder).is_ok();
+        let client = match Client::connect_or_start(&folder, true) {
+            Ok(client) => Ok(client),
+            Err(error) if can_be_read() => Err(format!("Read-only: {error}")),
+            // The previous session stays open.
+            Err(error) => {
+                let reason = Some(error.to_string());
+                return self.outbox.send(UiEvent::NotOpened { folder, reason });
+            }
+        };
+        self.attached = None;
+        self.read_only = client.is_err();
+        let read_only = client.as_ref().err().cloned();
+        if !is_shown || self.read_only {
+            self.outbox.send(UiEvent::Session { folder: folder.clone(), read_only })?;
+        }
+        if let Ok(client) = client {
+            self.attach(&folder, client)?;
+        }
+        let follow = Request::Follow { folder: folder.clone(), read_only: self.read_only };
+        self.librarian.send(follow).map_err(|_| WindowClosed)?;
+        self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
+    }
+
+    /// Follows the news of a conductor on a thread.
+    fn attach(&mut self, folder: &Path, client: Client) -> Result<(), WindowClosed> {
+        let is_left = Arc::<AtomicBool>::default();
+        let orders = client.orders();
+        let follower = Follower {
+            client,
+            folder: folder.to_owned(),
+            is_left: Arc::clone(&is_left),
+            librarian: self.librarian.clone(),
+            outbox: self.outbox.clone(),
+            queue: QueueView::default(),
+            live: BTreeMap::new(),
+            updated: Instant::now(),
+        };
+        let follow = move || {
+            // The window is gone.
+            let _ = follower.follow();
+        };
+        let following = std::thread::Builder::new().name("follower".to_owned()).spawn(follow);
+        match (orders, following) {
+            (Ok(orders), Ok(following)) => {
+                let (folder, following) = (folder.to_owned(), Some(following));
+                self.attached = Some(Attached { folder, orders, is_left, following, since: Instant::now() });
+                Ok(())
+            }
+            (orders, following) => {
+                let reason = orders.err().map(|error| error.to_string());
+                let reason = reason.or(following.err().map(|error| error.to_string())).unwrap_or_default();
+                self.outbox.problem(Screen::Runs, format!("cannot follow the session: {reason}"))
+            }
+        }
+    }
+
+    /// Attaches to the next conductor of a session after the one before has ended.
+    fn reattach(&mut self, folder: PathBuf) -> Result<(), WindowClosed> {
+        let Some(before) = self.attached.take_if(|attached| attached.folder == folder) else { return Ok(()) };
+        let lived = before.since.elapsed();
+        drop(before);
+        let client = if lived < SHORTEST_LIFE {
+            let reason =
+                format!("the session's conductor ended after {:.0} s: open it for writing", lived.as_secs_f64());
+            Err(reason)
+        } else {
+            Client::connect_or_start(&folder, true).map_err(|error| error.to_string())
+        };
+        self.read_only = client.is_err();
+        let read_only = client.as_ref().err().map(|reason| format!("Read-only: {reason}"));
+        self.outbox.send(UiEvent::Access(read_only))?;
+        if let Ok(client) = client {
+            self.attach(&folder, client)?;
+        }
+        let follow = Request::Follow { folder: folder.clone(), read_only: self.read_only };
+        self.librarian.send(follow).map_err(|_| WindowClosed)?;
+        self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
+    }
+
+    fn launch(&mut self, plan: &Plan, only_missing: bool) -> Result<(), WindowClosed> {
+        if self.attached.is_none() && !self.read_only {
+            match new_session_folder(&plan.name) {
+                Ok(folder) => self.open(folder, Opening::New)?,
+                Err(error) => return self.outbox.problem(Screen::Plan, error.to_string()),
+            }
+            // The reason is shown already.
+            if self.attached.is_none() {
+                return Ok(());
+            }
+        }
+        match std::env::current_dir() {
+            Ok(folder) => self.order(Order::Launch(Box::new(Launch::new(plan, &folder, only_missing)))),
+            Err(error) => {
+                self.outbox.problem(Screen::Plan, format!("the folder that multicard was started in: {error}"))
+            }
+        }
+    }
+
+    fn watch_node(&mut self, on: bool) -> Result<(), WindowClosed> {
+        if !on {
+            self.node_watch = None;
+            return Ok(());
+        }
+        let (sink, samples) = sync_channel(NODE_SAMPLES_IN_FLIGHT);
+        match Sampler::start(NODE_INTERVAL, sink) {
+            Ok(sampler) => {
+                let gpu_uuids = self.machine.node.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+                sampler.watch(Watch { gpu_uuids, ..Watch::default() });
+                self.node_watch = Some((sampler, samples));
+                Ok(())
+            }
+            Err(error) => self.outbox.problem(Screen::Node, error.to_string()),
+        }
+    }
+
+    fn refresh_node(&mut self) -> Result<(), WindowClosed> {
+        self.machine = Machine::look();
+        if self.node_watch.is_some() {
+            self.watch_node(true)?;
+        }
+        self.outbox.send(UiEvent::Node(Arc::new(self.machine.node.clone())))
+    }
+}
+
+/// Whether two paths lead to the same folder.
+fn is_same(a: &Path, b: &Path) -> bool {
+    a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+}
+
+/// Follows a conductor's news.
+struct Follower {
+    client: Client,
+    folder: PathBuf,
+    /// The window lets go of the conductor.
+    is_left: Arc<AtomicBool>,
+    librarian: SyncSender<Request>,
+    outbox: Outbox,
+    queue: QueueView,
+    live: BTreeMap<String, LiveBatch>,
+    updated: Instant,
+}
+
+impl Follower {
+    fn follow(mut self) -> Result<(), WindowClosed> {
+        loop {
+            let patience = (!self.live.is_empty()).then(|| UPDATE_INTERVAL.saturating_sub(self.updated.elapsed()));
+            match self.client.next(patience) {
+                Ok(Some(news)) => self.take(news)?,
+                Ok(None) => {}
+                Err(_) if self.is_left.load(Ordering::Relaxed) => return Ok(()),
+                Err(ConductError::Ended) => return self.outbox.send(UiEvent::ConductorEnded(self.folder)),
+                Err(error) => {
+                    self.outbox.problem(Screen::Runs, error.to_string())?;
+                    return self.outbox.send(UiEvent::ConductorEnded(self.folder));
+                }
+            }
+            if !self.live.is_empty() && self.updated.elapsed() >= UPDATE_INTERVAL {
+                self.updated = Instant::now();
+                for batch in std::mem::take(&mut self.live).into_values() {
+                    self.outbox.send(UiEvent::Live(batch))?;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, news: News) -> Result<(), WindowClosed> {
+        match news {
+            News::Queue(change) => {
+                self.queue.apply(change);
+                self.outbox.send(UiEvent::Queue(Arc::new(self.queue.clone())))
+            }
+            News::Notice(notice) => self.notice(notice),
+            News::Records => self.librarian.send(Request::Read(self.folder.clone())).map_err(|_| WindowClosed),
+            News::Answer { outcome: Ok(None), .. } => Ok(()),
+            News::Answer { outcome: Ok(Some(added)), .. } => {
+                let (queued, kept, invalid) = (added.runs.len(), added.kept, added.invalid.len());
+                self.outbox.send(UiEvent::Launched { queued, kept, invalid })
+            }
+            News::Answer { number, outcome: Err(message) } => {
+                let screen = Screen::iter().find(|screen| *screen as u64 == number).unwrap_or_default();
+                self.outbox.problem(screen, message)
+            }
+            News::Problem(message) => self.outbox.problem(Screen::Runs, message),
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) -> Result<(), WindowClosed> {
+        match notice {
+            Notice::State { .. } => Ok(()),
+            Notice::Event(line) => {
+                self.take_event(&line);
+                Ok(())
+            }
+            Notice::Sample { run, sample } => {
+                self.batch(&run).samples.push(*sample);
+                Ok(())
+            }
+            Notice::Importing { name, fraction } => self.outbox.send(UiEvent::Importing(Some((name, fraction)))),
+            Notice::Trace { name, outcome } => {
+                if let Some(TraceOutcome::Failed(reason)) = outcome {
+                    self.outbox.problem(Screen::Compare, format!("cannot import the report of {name}: {reason}"))?;
+                }
+                self.outbox.send(UiEvent::Importing(None))
+            }
+            Notice::Noise { message, .. } => {
+                self.outbox.problem(Screen::Runs, format!("unreadable line in a log: {message}"))
+            }
+        }
+    }
+
+    fn take_event(&mut self, line: &EventLine) {
+        let Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, .. } = line.event else {
+            return;
+        };
+        let time_s = line.time_s;
+        let step = StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up };
+        self.batch(&line.run).steps.push(LiveStep { rank: line.rank, step });
+    }
+
+    fn batch(&mut self, run: &str) -> &mut LiveBatch {
+        let new = || LiveBatch { run: run.to_owned(), ..LiveBatch::default() };
+        self.live.entry(run.to_owned()).or_insert_with(new)
+    }
+}

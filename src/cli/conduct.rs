@@ -1,0 +1,131 @@
+//! `multicard conduct`, `attach` and `stop`: the process that runs a session, following it, ending its runs.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::follow::{EventFormat, Following, interrupts};
+use super::{INTERRUPTED, OK, Outcome, say, session_folder};
+use crate::conduct::{Client, LOCKED, Order, READY, serve};
+use crate::session::{Machine, Session, SessionError, open_reader};
+use crate::store::StoreError;
+
+#[derive(Args)]
+pub(super) struct ConductArguments {
+    /// Session folder, created if missing.
+    session: PathBuf,
+    /// How long to go on with nothing to do and nobody attached, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
+    linger: f64,
+    /// Leave the terminal's session, and say on stdout when clients can connect.
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+#[derive(Args)]
+pub(super) struct AttachArguments {
+    /// Session folder, or the name of a session in the default folder.
+    session: PathBuf,
+    /// Write events to stdout in this format. Default: nothing.
+    #[arg(long, value_enum)]
+    format: Option<EventFormat>,
+}
+
+#[derive(Args)]
+pub(super) struct StopArguments {
+    /// Session folder, or the name of a session in the default folder.
+    session: PathBuf,
+    /// Leave active runs running to their end; only queued ones are cancelled.
+    #[arg(long)]
+    queued: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=1e9).contains(&seconds) => Ok(seconds),
+        _ => Err("give seconds from 0 to 1e9".to_owned()),
+    }
+}
+
+pub(super) fn conduct(arguments: &ConductArguments) -> Outcome {
+    if arguments.detached {
+        // Neither a closed terminal nor its Ctrl-C ends it.
+        rustix::process::setsid().map_err(|error| format!("cannot leave the terminal's session: {error}"))?;
+    }
+    let stop = interrupts()?;
+    let folder = std::path::absolute(&arguments.session)?;
+    let session = Session::open_or_create(&folder, Machine::look());
+    if let (true, Err(SessionError::Store(StoreError::InUse { .. }))) = (arguments.detached, &session) {
+        tell(LOCKED);
+    }
+    let ready = || {
+        if arguments.detached {
+            tell(READY);
+        } else {
+            say(format_args!("conducting {} (process {})", folder.display(), std::process::id()));
+        }
+    };
+    serve(session?, Duration::from_secs_f64(arguments.linger), &stop, ready)?;
+    Ok(OK)
+}
+
+/// Tells the process that started this one.
+fn tell(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    // It may have ended.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
+
+/// Follows a session until nothing is left to do. An interrupt ends the following, not the runs.
+pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
+    let interrupted = interrupts()?;
+    let folder = session_folder(&arguments.session)?;
+    let live = arguments.format == Some(EventFormat::Json);
+    let Some(client) = conductor(&folder, live)? else {
+        say(format_args!("nothing runs in this session. Results: multicard table {}", folder.display()));
+        return Ok(OK);
+    };
+    let mut following = Following::new(client, None, &folder, arguments.format)?;
+    following.await_queue()?;
+    say(format_args!("{} runs under way or queued; Ctrl-C leaves them running", following.unfinished().len()));
+    following.watch(&interrupted)?;
+    if following.is_idle() {
+        say(format_args!("nothing is left to run. Results: multicard table {}", folder.display()));
+        return Ok(OK);
+    }
+    say(format_args!("{} runs go on: multicard attach {}", following.unfinished().len(), folder.display()));
+    Ok(INTERRUPTED)
+}
+
+/// The conductor of a session: the one that there is, or one that takes up the runs that an earlier one left; none where there is
+/// nothing to conduct.
+fn conductor(folder: &Path, live: bool) -> Result<Option<Client>, Box<dyn std::error::Error>> {
+    if let Some(client) = Client::connect(folder, live)? {
+        return Ok(Some(client));
+    }
+    let is_left = open_reader(folder)?.headings()?.iter().any(|run| !run.state.is_final());
+    Ok(if is_left { Some(Client::connect_or_start(folder, live)?) } else { None })
+}
+
+pub(super) fn stop(arguments: &StopArguments) -> Outcome {
+    let interrupted = interrupts()?;
+    let folder = session_folder(&arguments.session)?;
+    let Some(client) = conductor(&folder, false)? else {
+        say("nothing runs in this session");
+        return Ok(OK);
+    };
+    let mut following = Following::new(client, None, &folder, None)?;
+    following.await_queue()?;
+    if arguments.queued {
+        for run in following.queued() {
+            following.order(Order::Cancel(run))?;
+        }
+        say(format_args!("{} active runs go on to their end", following.unfinished().len()));
+        return Ok(OK);
+    }
+    following.order(Order::CancelAll)?;
+    following.watch(&interrupted)?;
+    Ok(if following.is_idle() { OK } else { INTERRUPTED })
+}

@@ -1,0 +1,351 @@
+//! Following a session's conductor on the terminal: progress on stderr, events on stdout.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{print, say};
+use crate::conduct::{Client, ConductError, Host, Launch, News, Order, Orders, QueueRow, QueueView};
+use crate::figure::duration_text;
+use crate::foreign;
+use crate::plan::RunState;
+use crate::protocol::TraceOutcome;
+use crate::session::{Added, Notice};
+
+/// Interval of progress updates and checks for an interrupt.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+
+/// Format of events on stdout.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum EventFormat {
+    /// One JSON object per line.
+    Json,
+}
+
+/// The number of a letter, and what came of it.
+type Answer = (u64, Result<Option<Added>, String>);
+
+/// How runs ended.
+#[derive(Default)]
+pub(super) struct Outcomes {
+    pub finished: usize,
+    pub unfinished: usize,
+}
+
+impl Outcomes {
+    fn of(queue: &QueueView, runs: &HashSet<&str>) -> Self {
+        let ended = |row: &&QueueRow| row.state.is_final() && runs.contains(row.run.as_str());
+        let (finished, unfinished): (Vec<_>, Vec<_>) =
+            queue.rows.iter().filter(ended).partition(|row| row.state == RunState::Finished);
+        Self { finished: finished.len(), unfinished: unfinished.len() }
+    }
+
+    pub fn add(&mut self, more: &Self) {
+        self.finished += more.finished;
+        self.unfinished += more.unfinished;
+    }
+}
+
+/// Set by SIGINT and SIGTERM.
+///
+/// # Errors
+/// The system refuses the handler.
+pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Box<dyn Error>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
+}
+
+/// A session that is followed through its conductor. The connection ends before the conductor of this process, if it is one.
+pub(super) struct Following {
+    orders: Orders,
+    client: Client,
+    host: Option<Host>,
+    folder: PathBuf,
+    format: Option<EventFormat>,
+    queue: QueueView,
+    /// Whether the first state of the queue has arrived.
+    knows_queue: bool,
+    /// The runs that are shown; none for all.
+    shown: Option<HashSet<String>>,
+    letters: u64,
+    bar: ProgressBar,
+    /// Why events could not be written.
+    unwritten: Option<std::io::Error>,
+}
+
+impl Following {
+    pub fn new(
+        client: Client,
+        host: Option<Host>,
+        folder: &Path,
+        format: Option<EventFormat>,
+    ) -> Result<Self, ConductError> {
+        Ok(Self {
+            orders: client.orders()?,
+            client,
+            host,
+            folder: folder.to_owned(),
+            format,
+            queue: QueueView::default(),
+            knows_queue: false,
+            shown: None,
+            letters: 0,
+            bar: bar(),
+            unwritten: None,
+        })
+    }
+
+    /// The session's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Waits for the state of the queue.
+    pub fn await_queue(&mut self) -> Result<(), Box<dyn Error>> {
+        while !self.knows_queue {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
+    /// The runs that have not ended.
+    pub fn unfinished(&self) -> Vec<String> {
+        self.queue.rows.iter().filter(|row| !row.state.is_final()).map(|row| row.run.clone()).collect()
+    }
+
+    /// The runs that wait, the last first, so that none starts in place of one that is cancelled.
+    pub fn queued(&self) -> Vec<String> {
+        let queued = self.queue.rows.iter().filter(|row| row.state == RunState::Queued);
+        queued.rev().map(|row| row.run.clone()).collect()
+    }
+
+    /// Sends an order and waits for its answer.
+    pub fn order(&mut self, order: Order) -> Result<Option<Added>, Box<dyn Error>> {
+        self.letters += 1;
+        self.orders.send(self.letters, order)?;
+        loop {
+            if let Some((number, outcome)) = self.turn()?
+                && number == self.letters
+            {
+                return Ok(outcome?);
+            }
+        }
+    }
+
+    /// Queues the runs of a plan; from then on only they are shown.
+    pub fn launch(&mut self, launch: Launch) -> Result<Added, Box<dyn Error>> {
+        let added = self.order(Order::Launch(Box::new(launch)))?.ok_or("the conductor does not say what it queued")?;
+        self.shown = Some(added.runs.iter().cloned().collect());
+        Ok(added)
+    }
+
+    /// Says who runs what was queued.
+    pub fn say_detached(&self) {
+        let (conducting, folder) = (self.client.conducting(), self.folder.display());
+        if conducting.detached {
+            say(format_args!("they go on without this terminal: multicard attach {folder}"));
+        } else {
+            let process = conducting.process;
+            say(format_args!(
+                "they are run by `multicard run` in another terminal (process {process}) and end with it"
+            ));
+        }
+    }
+
+    /// Follows until nothing is left to do; `None` if it was interrupted.
+    pub fn until_idle(&mut self, interrupted: &AtomicBool) -> Result<Option<()>, Box<dyn Error>> {
+        self.follow(interrupted, QueueView::is_idle)
+    }
+
+    /// Follows until some runs have ended; `None` if it was interrupted or stdout was closed, and they were stopped.
+    pub fn until_ended(
+        &mut self,
+        runs: &[String],
+        interrupted: &AtomicBool,
+    ) -> Result<Option<Outcomes>, Box<dyn Error>> {
+        let of: HashSet<&str> = runs.iter().map(String::as_str).collect();
+        let is_over = |queue: &QueueView| {
+            let ended = queue.rows.iter().filter(|row| row.state.is_final() && of.contains(row.run.as_str()));
+            ended.count() == of.len() && !queue.importing.iter().any(|name| of.contains(name.as_str()))
+        };
+        let is_whole = self.follow(interrupted, is_over)?;
+        let outcomes = Outcomes::of(&self.queue, &of);
+        if is_whole.is_none() {
+            say(format_args!("{} finished, {} did not", outcomes.finished, outcomes.unfinished));
+        }
+        Ok(is_whole.map(|()| outcomes))
+    }
+
+    /// Waits for runs that others queued in this process, which would end with it; false if it was interrupted.
+    pub fn wait_for_others(&mut self, interrupted: &AtomicBool) -> Result<bool, Box<dyn Error>> {
+        if self.host.is_none() || self.is_idle() {
+            return Ok(true);
+        }
+        say("waiting for runs that others queued here");
+        self.shown = None;
+        Ok(self.until_idle(interrupted)?.is_some())
+    }
+
+    /// Follows until `is_over`. An interrupt stops the runs that are shown, or all of a conductor in this process, and waits for them.
+    fn follow(
+        &mut self,
+        interrupted: &AtomicBool,
+        is_over: impl Fn(&QueueView) -> bool,
+    ) -> Result<Option<()>, Box<dyn Error>> {
+        let mut cancelled = false;
+        self.await_queue()?;
+        while !is_over(&self.queue) {
+            self.turn()?;
+            draw(&self.bar, &self.queue);
+            if (interrupted.load(Ordering::Relaxed) || self.unwritten.is_some()) && !cancelled {
+                let why = self.unwritten.as_ref();
+                let why = why.map_or("interrupted".to_owned(), |error| format!("cannot write events: {error}"));
+                self.bar.suspend(|| say(format_args!("{why}: stopping all runs")));
+                self.stop_shown()?;
+                cancelled = true;
+            }
+        }
+        self.bar.finish_and_clear();
+        // Whoever closes the pipe interrupts; runs that ended anyway are kept.
+        match self.unwritten.take() {
+            Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+            Some(_) => Ok(None),
+            None => Ok((!cancelled).then_some(())),
+        }
+    }
+
+    /// Follows until nothing is left to do or `interrupted`, which leaves the runs alone.
+    pub fn watch(&mut self, interrupted: &AtomicBool) -> Result<(), Box<dyn Error>> {
+        self.await_queue()?;
+        while !self.is_idle() && !interrupted.load(Ordering::Relaxed) {
+            self.turn()?;
+            draw(&self.bar, &self.queue);
+            if let Some(error) = self.unwritten.take() {
+                return Err(error.into());
+            }
+        }
+        self.bar.finish_and_clear();
+        Ok(())
+    }
+
+    fn stop_shown(&mut self) -> Result<(), Box<dyn Error>> {
+        let shown = self.shown.clone().filter(|_| self.host.is_none());
+        let Some(shown) = shown else { return self.order(Order::CancelAll).map(|_| ()) };
+        // From the end of the queue, so that none starts in place of a stopped one.
+        for run in self.unfinished().into_iter().rev().filter(|run| shown.contains(run)) {
+            self.order(Order::Cancel(run))?;
+        }
+        Ok(())
+    }
+
+    /// Waits a moment for news and shows it; gives an answer that arrived.
+    fn turn(&mut self) -> Result<Option<Answer>, Box<dyn Error>> {
+        match self.client.next(Some(TICK))? {
+            Some(News::Queue(change)) => {
+                self.queue.apply(change);
+                self.knows_queue = true;
+            }
+            Some(News::Notice(notice)) => {
+                let format = self.format.filter(|_| self.unwritten.is_none());
+                if self.is_shown(&notice) {
+                    self.unwritten = show(&notice, &self.folder, &self.bar, format).err().or(self.unwritten.take());
+                }
+            }
+            Some(News::Answer { number, outcome }) => return Ok(Some((number, outcome))),
+            // A conductor of its own goes on once there is room, or whatever it lacks.
+            Some(News::Problem(message)) if self.host.is_none() => self.bar.suspend(|| say(message)),
+            Some(News::Problem(message)) => return Err(message.into()),
+            Some(News::Records) | None => {}
+        }
+        Ok(None)
+    }
+
+    fn is_shown(&self, notice: &Notice) -> bool {
+        let run = match notice {
+            Notice::Event(line) => &line.run,
+            Notice::State { run, .. } | Notice::Sample { run, .. } | Notice::Noise { run, .. } => run,
+            Notice::Importing { name, .. } | Notice::Trace { name, .. } => name,
+        };
+        self.shown.as_ref().is_none_or(|shown| shown.contains(run))
+    }
+}
+
+fn show(notice: &Notice, folder: &Path, bar: &ProgressBar, format: Option<EventFormat>) -> Result<(), std::io::Error> {
+    match notice {
+        Notice::Event(line) if format == Some(EventFormat::Json) => print(&serde_json::to_string(line)?)?,
+        Notice::Event(_) | Notice::Sample { .. } => {}
+        Notice::Importing { name, fraction } => {
+            let message = format!("importing the report of {name}: {:.0} %", fraction * 100.0);
+            bar.set_message(foreign::message(&message).into_owned());
+        }
+        Notice::Trace { name, outcome } => match outcome {
+            Some(TraceOutcome::Imported(trace)) => {
+                let lost = trace.evidence.iter().filter(|evidence| !evidence.in_effect);
+                let lost =
+                    lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
+                let lost: String = lost.collect();
+                bar.suspend(|| {
+                    say(format_args!("run {name} traced: {:.1} s of {} GPUs{lost}", trace.wall_s, trace.gpus));
+                });
+            }
+            Some(TraceOutcome::Failed(reason)) => {
+                bar.suspend(|| say(format_args!("run {name} has no trace: {reason}")));
+            }
+            None => bar.suspend(|| say(format_args!("run {name}: import cancelled; opening the session resumes it"))),
+        },
+        Notice::Noise { message, .. } => bar.suspend(|| say(format_args!("unreadable line in a log: {message}"))),
+        Notice::State { run, state, reason } if state.is_final() => {
+            // A cancelled run has no further reason.
+            let reason = reason.as_deref().filter(|reason| *reason != state.name());
+            let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+            let log = if reason.is_empty() {
+                String::new()
+            } else {
+                format!(" (log: {})", folder.join("runs").join(run).join("stderr.log").display())
+            };
+            bar.suspend(|| say(format_args!("run {run} {}{reason}{log}", state.name())));
+        }
+        Notice::State { .. } => {}
+    }
+    Ok(())
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    // The template is valid; without it the bar would be plain.
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn draw(bar: &ProgressBar, queue: &QueueView) {
+    bar.set_length(queue.queued as u64);
+    bar.set_position(queue.ended as u64);
+    let running = queue.rows.iter().filter(|row| row.state.is_active()).map(|at| {
+        let loss = at.loss.map_or(String::new(), |loss| format!(", loss {loss:.3}"));
+        format!("{} step {}/{}{loss}  ", at.run, at.step, at.steps)
+    });
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let remaining_s = (queue.remaining_s - (now_s - queue.time_s)).max(0.0);
+    let message = format!("{}ETA {}", running.collect::<String>(), duration_text(remaining_s));
+    bar.set_message(foreign::message(&message).into_owned());
+}

@@ -1,0 +1,45 @@
+//! The conductor of a session: a process, or a thread of `multicard run`, that owns the session's queue, its runs, the sampler and
+//! the writer, and the clients that watch and steer it.
+//!
+//! ```text
+//! window ────────┐                        ┌─▶ Session: queue, groups, telemetry, store
+//! run, attach ───┼─▶ Unix socket ─▶ Conductor
+//! stop ──────────┘        ◀── news ───────┘
+//! ```
+//!
+//! Whoever holds the session's lock conducts it; nobody else writes. The conductor listens on a socket in the user's state folder
+//! ([`socket_path`]), which only the user can enter, and checks who connects. [`Client::connect_or_start`] finds it, or starts
+//! `multicard conduct SESSION` in a session of the system of its own (setsid), so that closing the window, the terminal or a login
+//! does not end it. It ends when nothing is left to do and nobody is attached.
+//!
+//! # The lines
+//!
+//! Both sides write JSON, one object a line. The conductor begins with [`Conducting`], the client answers with [`Hello`]; then the
+//! client sends [`Letter`]s and the conductor [`News`]: the whole queue first, then what changes. Both must be of one version: the
+//! lines are no interface for other programs.
+//!
+//! # What happens when something dies
+//!
+//! | what dies | consequence |
+//! |---|---|
+//! | a client | nothing; the conductor goes on, and ends once the queue is empty |
+//! | the conductor | the runs under way go on; the next conductor follows them, and records queued runs as never started |
+//! | `multicard run` that conducts | the same |
+//!
+//! An interrupt (SIGINT, SIGTERM) has a conductor process leave its runs in the same way.
+
+mod client;
+mod clients;
+mod conductor;
+mod error;
+mod lines;
+mod message;
+mod queue_view;
+mod socket;
+
+pub use client::{Client, DETACHED_OPTION, LOCKED, Orders, READY};
+pub use conductor::{Host, host, serve};
+pub use error::ConductError;
+pub use message::{Conducting, Hello, Launch, Letter, News, Order};
+pub use queue_view::{QueueChange, QueueRow, QueueView};
+pub use socket::socket_path;

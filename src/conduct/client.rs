@@ -1,0 +1,181 @@
+//! A client of a conductor: finds it or starts it, sends orders, receives news.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::ConductError;
+use super::lines::{self, Lines};
+use super::message::{Conducting, Hello, Letter, News, Order};
+use super::socket::{connect, own_folder, socket_path};
+use crate::foreign;
+use crate::launch;
+
+/// Option of `multicard conduct` that makes it a process of its own.
+pub const DETACHED_OPTION: &str = "--detached";
+/// The line by which a detached conductor says that clients can connect.
+pub const READY: &str = "ready";
+/// The line by which it says that another process holds the session's lock.
+pub const LOCKED: &str = "locked";
+
+/// How long the process that holds a session's lock has to begin to conduct, or to end.
+const LOCK_LIMIT: Duration = Duration::from_secs(10);
+/// Time between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest log of a conductor that did not start.
+const MOST_LOG_BYTES: u64 = 1 << 20;
+
+/// A connection to the conductor of a session.
+pub struct Client {
+    conducting: Conducting,
+    lines: Lines,
+}
+
+/// The sending half of a connection.
+pub struct Orders {
+    stream: UnixStream,
+}
+
+impl Client {
+    /// Connects to the conductor of a session; none if there is none. With `live`, events and samples of runs are among its news.
+    ///
+    /// # Errors
+    /// It is another user's or another version's, or the socket fails.
+    pub fn connect(session: &Path, live: bool) -> Result<Option<Self>, ConductError> {
+        match connect(session)? {
+            Some(stream) => Self::over(session, stream, live),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, and starts a conductor process if there is none, which creates a session that does not exist.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`], another process writes the session, or the process does not start.
+    pub fn connect_or_start(session: &Path, live: bool) -> Result<Self, ConductError> {
+        let begun = Instant::now();
+        loop {
+            if let Some(client) = Self::connect(session, live)? {
+                return Ok(client);
+            }
+            // Whoever holds the lock may be about to listen, or to end.
+            if let Started::Locked(reason) = start(session)? {
+                if begun.elapsed() > LOCK_LIMIT {
+                    return Err(ConductError::InUse(reason));
+                }
+                thread::sleep(RETRY_INTERVAL);
+            }
+        }
+    }
+
+    /// A client at the other end of a stream; none if its conductor is just ending.
+    pub(super) fn over(session: &Path, stream: UnixStream, live: bool) -> Result<Option<Self>, ConductError> {
+        let mut lines = Lines::new(stream);
+        let conducting = match lines.next::<Conducting>() {
+            Ok(Some(conducting)) => conducting,
+            Ok(None) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            Err(error) => return Err(ConductError::Garbled(error.to_string())),
+        };
+        if !conducting.is_ours() {
+            return Err(ConductError::OtherVersion { session: session.to_owned(), conducting });
+        }
+        match lines::write(lines.stream(), &Hello::new(live)) {
+            Ok(()) => Ok(Some(Self { conducting, lines })),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Who conducts.
+    pub fn conducting(&self) -> &Conducting {
+        &self.conducting
+    }
+
+    /// A handle that sends orders while this one waits for news.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub fn orders(&self) -> Result<Orders, ConductError> {
+        let stream = self.lines.stream().try_clone();
+        stream.map(|stream| Orders { stream }).map_err(|error| ConductError::Garbled(error.to_string()))
+    }
+
+    /// The next news; none if there is none for `patience`.
+    ///
+    /// # Errors
+    /// The conductor has ended, or says what cannot be read.
+    pub fn next(&mut self, patience: Option<Duration>) -> Result<Option<News>, ConductError> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, Interrupted, TimedOut, WouldBlock};
+        let patience = patience.map(|patience| patience.max(Duration::from_millis(1)));
+        self.lines.stream().set_read_timeout(patience).map_err(|_| ConductError::Ended)?;
+        match self.lines.next() {
+            Ok(Some(news)) => Ok(Some(news)),
+            Ok(None) => Err(ConductError::Ended),
+            Err(error) => match error.kind() {
+                WouldBlock | TimedOut | Interrupted => Ok(None),
+                ConnectionReset | BrokenPipe => Err(ConductError::Ended),
+                _ => Err(ConductError::Garbled(error.to_string())),
+            },
+        }
+    }
+}
+
+impl Orders {
+    /// Sends an order; its answer has the same number.
+    ///
+    /// # Errors
+    /// The conductor has ended.
+    pub fn send(&self, number: u64, order: Order) -> Result<(), ConductError> {
+        lines::write(&self.stream, &Letter { number, order }).map_err(|_| ConductError::Ended)
+    }
+
+    /// Ends the connection; whoever waits for its news is told that it has ended.
+    pub fn leave(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// What became of a conductor's start.
+enum Started {
+    /// It listens.
+    Ready,
+    /// Another process holds the lock, as it says.
+    Locked(String),
+}
+
+/// Starts the conductor of a session, which outlives this process, and waits until it listens.
+fn start(session: &Path) -> Result<Started, ConductError> {
+    let failed = |reason: String| ConductError::NotStarted { session: session.to_owned(), reason };
+    let program = launch::find_supervisor(None).map_err(failed)?;
+    let log = socket_path(session)?.with_extension("log");
+    own_folder(&log)?;
+    let open = foreign::open_ours_with(&log, File::options().create(true).append(true));
+    let open = open.and_then(|file| file.set_len(0).map(|()| file));
+    let errors = open.map_err(|source| ConductError::Socket { doing: "opening", path: log.clone(), source })?;
+    let mut command = Command::new(&program);
+    command.arg("conduct").arg(DETACHED_OPTION).arg(session);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
+    let mut child = child.map_err(|error| failed(format!("{}: {error}", program.display())))?;
+    let mut said = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        // A conductor that ends says nothing, or why it cannot begin.
+        let _ = BufReader::new(stdout).read_line(&mut said);
+    }
+    // Its parent is this process, which takes note of its end.
+    let _ = thread::Builder::new().name("reap".to_owned()).spawn(move || child.wait());
+    if said.trim() == READY {
+        return Ok(Started::Ready);
+    }
+    let reason = || {
+        let text = foreign::read_ours(&log, MOST_LOG_BYTES).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).trim().to_owned();
+        let text = text.strip_prefix("multicard: ").unwrap_or(&text).to_owned();
+        if text.is_empty() { format!("it ended without a word; see {}", log.display()) } else { text }
+    };
+    if said.trim() == LOCKED { Ok(Started::Locked(reason())) } else { Err(failed(reason())) }
+}

@@ -1,0 +1,149 @@
+//! The clients of a conductor: a thread reads the letters of each, another writes its news.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+
+use super::lines::{self, Lines};
+use super::message::{Conducting, Hello, Letter, News};
+use super::socket::stranger;
+
+/// Lines on their way to a client. One that falls further behind is disconnected; it finds everything in the session's logs.
+const LINES_IN_FLIGHT: usize = 1 << 16;
+/// The client that a conductor was started for, if it is a thread of `multicard run`.
+pub(super) const HOST: u64 = 0;
+
+/// What clients do.
+pub(super) enum Arrived {
+    Joined(u64, Joined),
+    Letter(u64, Letter),
+    Left(u64),
+}
+
+/// A client that has said what it wants.
+pub(super) struct Joined {
+    lines: SyncSender<Arc<[u8]>>,
+    stream: UnixStream,
+    live: bool,
+}
+
+/// The clients that are attached, by number.
+#[derive(Default)]
+pub(super) struct Clients {
+    attached: BTreeMap<u64, Joined>,
+}
+
+impl Clients {
+    pub(super) fn join(&mut self, number: u64, joined: Joined) {
+        self.attached.insert(number, joined);
+    }
+
+    pub(super) fn leave(&mut self, number: u64) {
+        self.attached.remove(&number);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.attached.is_empty()
+    }
+
+    /// Tells all clients; events and samples only those that want them.
+    pub(super) fn tell(&mut self, news: &News, is_live: bool) {
+        let wanted = |joined: &Joined| joined.live || !is_live;
+        if !self.attached.values().any(wanted) {
+            return;
+        }
+        let Ok(line) = lines::line(news) else { return };
+        let line: Arc<[u8]> = line.into();
+        self.attached.retain(|number, joined| !wanted(joined) || joined.send(*number, Arc::clone(&line)));
+    }
+
+    /// Tells one client.
+    pub(super) fn tell_one(&mut self, number: u64, news: &News) {
+        let (Some(joined), Ok(line)) = (self.attached.get(&number), lines::line(news)) else { return };
+        if !joined.send(number, line.into()) {
+            self.attached.remove(&number);
+        }
+    }
+}
+
+impl Joined {
+    /// Whether the client still takes lines.
+    fn send(&self, number: u64, line: Arc<[u8]>) -> bool {
+        // The conductor waits for `multicard run`, whose reader may be slow: it has that program's patience.
+        let sent = if number == HOST {
+            self.lines.send(line).map_err(|error| TrySendError::Disconnected(error.0))
+        } else {
+            self.lines.try_send(line)
+        };
+        if matches!(sent, Err(TrySendError::Full(_))) {
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
+        sent.is_ok()
+    }
+}
+
+/// Accepts clients of this user on a thread, until the process ends.
+pub(super) fn accept(listener: UnixListener, arrived: SyncSender<Arrived>, conducting: Conducting) -> io::Result<()> {
+    let accepting = move || {
+        for (number, stream) in (HOST + 1..).zip(listener.incoming()) {
+            // Whoever cannot be asked, or is another user, is not answered.
+            let Ok(stream) = stream else { continue };
+            if let Ok(None) = stranger(&stream) {
+                let _ = serve(number, stream, arrived.clone(), conducting.clone());
+            }
+        }
+    };
+    thread::Builder::new().name("accept".to_owned()).spawn(accepting).map(|_| ())
+}
+
+/// Serves a client on threads, until it leaves.
+pub(super) fn serve(
+    number: u64,
+    stream: UnixStream,
+    arrived: SyncSender<Arrived>,
+    conducting: Conducting,
+) -> io::Result<()> {
+    let reading = move || {
+        // A client that breaks off, or that writes something else, has left.
+        let _ = read(number, stream, &arrived, &conducting);
+        let _ = arrived.send(Arrived::Left(number));
+    };
+    thread::Builder::new().name(format!("client-{number}")).spawn(reading).map(|_| ())
+}
+
+fn read(number: u64, stream: UnixStream, arrived: &SyncSender<Arrived>, conducting: &Conducting) -> io::Result<()> {
+    lines::write(&stream, conducting)?;
+    let out = stream.try_clone()?;
+    let mut letters = Lines::new(stream);
+    let Some(hello) = letters.next::<Hello>()?.filter(|hello| hello.is_ours()) else { return Ok(()) };
+    let (sender, receiver) = sync_channel(LINES_IN_FLIGHT);
+    let joined = Joined { lines: sender, stream: out.try_clone()?, live: hello.live };
+    let writing = thread::Builder::new().name(format!("news-{number}")).spawn(move || {
+        let _ = write(&out, &receiver);
+        let _ = out.shutdown(Shutdown::Both);
+    });
+    writing?;
+    let ended = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    arrived.send(Arrived::Joined(number, joined)).map_err(ended)?;
+    while let Some(letter) = letters.next::<Letter>()? {
+        arrived.send(Arrived::Letter(number, letter)).map_err(ended)?;
+    }
+    Ok(())
+}
+
+/// Writes what arrives until the conductor lets go of the client.
+fn write(stream: &UnixStream, lines: &Receiver<Arc<[u8]>>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, stream);
+    while let Ok(line) = lines.recv() {
+        out.write_all(&line)?;
+        while let Ok(line) = lines.try_recv() {
+            out.write_all(&line)?;
+        }
+        out.flush()?;
+    }
+    Ok(())
+}

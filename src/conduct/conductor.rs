@@ -1,0 +1,319 @@
+//! The loop that conducts: takes orders, drives the session, tells its clients.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::client::Client;
+use super::clients::{self, Arrived, Clients, HOST};
+use super::message::{Conducting, Launch, News, Order};
+use super::queue_view::QueueView;
+use super::socket::Listening;
+use super::{ConductError, Letter};
+use crate::plan::Identity;
+use crate::session::{Added, Notice, Session};
+
+/// Longest wait in the session before orders are looked for.
+const PATIENCE: Duration = Duration::from_millis(30);
+/// Longest wait for an order while nothing runs.
+const IDLE_PATIENCE: Duration = Duration::from_millis(500);
+/// Shortest time between two changes of the queue that are told.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest time between two of them while runs are active, so that elapsed times advance.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
+/// Shortest time between two requests to read the records while runs end.
+const RECORDS_INTERVAL: Duration = Duration::from_millis(500);
+/// Letters on their way; clients wait while it is full.
+const LETTERS_IN_FLIGHT: usize = 256;
+
+/// Conducts a session in this process until `stop` is set, or nothing is left to do and for `linger` nobody is attached. Calls `ready`
+/// once clients can connect. Runs that are active at the end go on.
+///
+/// # Errors
+/// Clients cannot connect, or the session cannot be closed.
+pub fn serve(
+    session: Session,
+    linger: Duration,
+    stop: &AtomicBool,
+    ready: impl FnOnce(),
+) -> Result<(), Box<dyn std::error::Error>> {
+    let (sender, arrived) = sync_channel(LETTERS_IN_FLIGHT);
+    let listening = listen(session.folder(), sender, Conducting::here(true))?;
+    ready();
+    let mut conductor = Conductor::new(session, arrived);
+    conductor.work(|conductor| {
+        stop.load(Ordering::Relaxed) || conductor.is_idle() && conductor.deserted_since.elapsed() >= linger
+    });
+    // Whoever comes now starts the next conductor, which waits for the session's lock.
+    drop(listening);
+    conductor.session.leave()?;
+    Ok(())
+}
+
+/// A conductor on a thread of this process. It ends when its first client, that of [`host`], leaves; runs that are active then are
+/// ended. Dropping it waits for that.
+pub struct Host {
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic was printed where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Conducts a session on a thread of this process, and gives its first client, and why no others can attach if they cannot.
+///
+/// # Errors
+/// The system has no more threads or sockets.
+pub fn host(session: Session, live: bool) -> Result<(Client, Host, Option<ConductError>), ConductError> {
+    let folder = session.folder().to_owned();
+    let failed = |source| ConductError::Socket { doing: "conducting", path: folder.clone(), source };
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let (sender, arrived) = sync_channel(LETTERS_IN_FLIGHT);
+    let conducting = Conducting::here(false);
+    clients::serve(HOST, theirs, sender.clone(), conducting.clone()).map_err(failed)?;
+    let (listening, alone) = match listen(&folder, sender, conducting) {
+        Ok(listening) => (Some(listening), None),
+        Err(error) => (None, Some(error)),
+    };
+    let conduct = move || {
+        let mut conductor = Conductor::new(session, arrived);
+        conductor.work(|conductor| conductor.host_left);
+        drop(listening);
+    };
+    let thread = thread::Builder::new().name("conductor".to_owned()).spawn(conduct).map_err(failed)?;
+    let host = Host { thread: Some(thread) };
+    let client = Client::over(&folder, ours, live)?.ok_or(ConductError::Ended)?;
+    Ok((client, host, alone))
+}
+
+fn listen(folder: &Path, arrived: SyncSender<Arrived>, conducting: Conducting) -> Result<Listening, ConductError> {
+    let listening = Listening::new(folder)?;
+    let accepting = listening.acceptor().and_then(|listener| clients::accept(listener, arrived, conducting));
+    accepting.map_err(|source| ConductError::Socket {
+        doing: "accepting clients of",
+        path: folder.to_owned(),
+        source,
+    })?;
+    Ok(listening)
+}
+
+struct Conductor {
+    session: Session,
+    arrived: Receiver<Arrived>,
+    clients: Clients,
+    /// Since when nobody is attached or runs are active.
+    deserted_since: Instant,
+    host_left: bool,
+    /// The queue as it was told last.
+    told: QueueView,
+    told_at: Instant,
+    /// Something happened since.
+    is_changed: bool,
+    /// Since when the clients' records are out of date.
+    stale_since: Option<Instant>,
+    /// The last failure that was told, so that it is not repeated: a full disk causes the same one many times a second.
+    last_problem: Option<String>,
+    /// Device and inode of the session's folder.
+    identity: Option<(u64, u64)>,
+    is_folder_gone: bool,
+    folder_checked: Instant,
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let about = folder.join("session.toml").metadata().ok()?;
+    let folder = folder.metadata().ok()?;
+    about.is_file().then(|| (folder.dev(), folder.ino()))
+}
+
+impl Conductor {
+    fn new(session: Session, arrived: Receiver<Arrived>) -> Self {
+        let now = Instant::now();
+        Self {
+            identity: identity(session.folder()),
+            told: QueueView::of(&session),
+            session,
+            arrived,
+            clients: Clients::default(),
+            deserted_since: now,
+            host_left: false,
+            told_at: now,
+            is_changed: true,
+            stale_since: None,
+            last_problem: None,
+            is_folder_gone: false,
+            folder_checked: now,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.session.is_idle() && self.stale_since.is_none()
+    }
+
+    fn work(&mut self, is_over: impl Fn(&Self) -> bool) {
+        while !is_over(self) {
+            if self.is_idle() {
+                if let Ok(arrived) = self.arrived.recv_timeout(IDLE_PATIENCE) {
+                    self.take(arrived);
+                }
+            } else {
+                while let Ok(arrived) = self.arrived.try_recv() {
+                    self.take(arrived);
+                }
+                self.advance();
+            }
+            self.check_folder();
+            self.tell(false);
+            if !self.clients.is_empty() || !self.is_idle() {
+                self.deserted_since = Instant::now();
+            }
+        }
+    }
+
+    fn take(&mut self, arrived: Arrived) {
+        match arrived {
+            Arrived::Joined(number, joined) => {
+                self.clients.join(number, joined);
+                let queue = News::Queue(self.told.since(&QueueView::default()));
+                self.clients.tell_one(number, &queue);
+                if let (true, Some(problem)) = (self.is_folder_gone, &self.last_problem) {
+                    self.clients.tell_one(number, &News::Problem(problem.clone()));
+                }
+            }
+            Arrived::Left(number) => {
+                self.clients.leave(number);
+                self.host_left |= number == HOST;
+            }
+            Arrived::Letter(sender, Letter { number, order }) => {
+                let outcome = self.execute(order);
+                self.is_changed = true;
+                self.stale_since.get_or_insert_with(Instant::now);
+                // The queue comes first: who launched runs then knows them when the answer is there.
+                self.tell(true);
+                self.clients.tell_one(sender, &News::Answer { number, outcome });
+            }
+        }
+    }
+
+    fn execute(&mut self, order: Order) -> Result<Option<Added>, String> {
+        let session = &mut self.session;
+        let done = match order {
+            Order::Launch(launch) => return self.launch(&launch).map(Some),
+            Order::Pause(true) => {
+                session.pause_queue();
+                Ok(())
+            }
+            Order::Pause(false) => {
+                session.resume_queue();
+                Ok(())
+            }
+            Order::Cancel(run) => session.cancel(&run),
+            Order::CancelAll => session.cancel_all(),
+            Order::Retry(run) => session.retry(&run),
+            Order::Reorder(run, position) => session.reorder(&run, position),
+            Order::SaveStudy(name, study) => session.save_study(&name, study),
+            Order::DeleteStudy(name) => session.delete_study(&name),
+            Order::Attach(file, run) => session.attach(&file, run.as_deref()),
+            Order::CancelImports => {
+                session.cancel_imports();
+                Ok(())
+            }
+        };
+        done.map(|()| None).map_err(|error| error.to_string())
+    }
+
+    fn launch(&mut self, launch: &Launch) -> Result<Added, String> {
+        let plan = launch.plan()?;
+        // Data sets and the plan's own files are looked for where the client is; the runs start there too.
+        if std::env::current_dir().ok().as_ref() != Some(&launch.folder) {
+            let failed =
+                |error| format!("cannot work in {}, where the plan was launched: {error}", launch.folder.display());
+            std::env::set_current_dir(&launch.folder).map_err(failed)?;
+        }
+        let cells: Option<HashSet<&Identity>> = launch.cells.as_ref().map(|cells| cells.iter().collect());
+        let is_wanted = |cell: &Identity| cells.as_ref().is_none_or(|cells| cells.contains(cell));
+        self.session.add_cells(&plan, launch.only_missing, is_wanted).map_err(|error| error.to_string())
+    }
+
+    fn advance(&mut self) {
+        match self.session.advance(PATIENCE) {
+            Ok(notices) => notices.into_iter().for_each(|notice| self.notice(notice)),
+            Err(error) => {
+                self.is_changed = true;
+                self.problem(format!("recording the runs: {error}"));
+                thread::sleep(PATIENCE);
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.is_changed = true;
+        if matches!(notice, Notice::State { .. } | Notice::Trace { .. }) {
+            self.stale_since.get_or_insert_with(Instant::now);
+        }
+        let is_live = matches!(notice, Notice::Event(_) | Notice::Sample { .. });
+        self.clients.tell(&News::Notice(notice), is_live);
+    }
+
+    fn problem(&mut self, message: String) {
+        if self.last_problem.as_ref() != Some(&message) {
+            self.clients.tell(&News::Problem(message.clone()), false);
+            self.last_problem = Some(message);
+        }
+    }
+
+    /// Tells what is new, at most once in an interval unless `now` is set.
+    fn tell(&mut self, now: bool) {
+        let since = self.told_at.elapsed();
+        if !now && since < TELL_INTERVAL {
+            return;
+        }
+        // Whoever waited for runs to end reads their records once the queue says so.
+        if self.stale_since.is_some()
+            && let Err(error) = self.session.flush()
+        {
+            self.problem(format!("bringing the index up to date: {error}"));
+        }
+        if self.is_changed || since >= CLOCK_INTERVAL && self.told.is_running() {
+            let view = QueueView::of(&self.session);
+            let ticks = view.is_running() && view.time_s - self.told.time_s >= CLOCK_INTERVAL.as_secs_f64();
+            if !view.shows(&self.told) || ticks {
+                self.clients.tell(&News::Queue(view.since(&self.told)), false);
+                self.told = view;
+            }
+            (self.is_changed, self.told_at) = (false, Instant::now());
+        }
+        let is_due = |since: Instant| since.elapsed() >= RECORDS_INTERVAL || self.session.is_idle();
+        if self.stale_since.is_some_and(is_due) {
+            self.stale_since = None;
+            self.clients.tell(&News::Records, false);
+        }
+    }
+
+    /// Starts no further run once the session's folder is gone: nobody would find what is recorded.
+    fn check_folder(&mut self) {
+        if self.folder_checked.elapsed() < CLOCK_INTERVAL {
+            return;
+        }
+        self.folder_checked = Instant::now();
+        let is_gone = identity(self.session.folder()) != self.identity;
+        if is_gone && !self.is_folder_gone {
+            self.session.pause_queue();
+            self.is_changed = true;
+            self.problem(format!(
+                "{} was moved, removed or replaced: put the session back, then resume the queue, which is paused",
+                self.session.folder().display()
+            ));
+        }
+        self.is_folder_gone = is_gone;
+    }
+}

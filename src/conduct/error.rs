@@ -1,0 +1,63 @@
+//! Errors of conductors and their clients.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::message::Conducting;
+
+/// Why a session cannot be conducted, or its conductor not be reached.
+#[derive(Debug, Error)]
+pub enum ConductError {
+    /// There is no folder for the socket.
+    #[error("no place for the conductor's socket: {0}")]
+    NoPlace(String),
+    /// The socket or its folder failed.
+    #[error("{doing} {}: {source}: check the folder, which only its owner may use", path.display())]
+    Socket {
+        /// The operation, such as `listening on`.
+        doing: &'static str,
+        /// The socket or the folder.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Another user conducts the session.
+    #[error("{}: conducted by the user with id {user}: act as that user, or read what is finished", session.display())]
+    OtherUser {
+        /// The session.
+        session: PathBuf,
+        /// The user's id.
+        user: u32,
+    },
+    /// The conductor is of another version.
+    #[error(
+        "{}: conducted by multicard {} (process {}), and this is {}: use that version, or wait until its runs have ended; what \
+         is finished can be read",
+        session.display(), conducting.multicard, conducting.process, env!("CARGO_PKG_VERSION")
+    )]
+    OtherVersion {
+        /// The session.
+        session: PathBuf,
+        /// Who conducts it.
+        conducting: Conducting,
+    },
+    /// Another process holds the session's lock and does not conduct.
+    #[error("{0}")]
+    InUse(String),
+    /// The conductor's process did not start.
+    #[error("cannot start the conductor of {}: {reason}", session.display())]
+    NotStarted {
+        /// The session.
+        session: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The conductor has ended.
+    #[error("the session's conductor has ended: nothing recorded is lost; attach again")]
+    Ended,
+    /// A line that is not one of the messages.
+    #[error("unreadable message of the session's conductor: {0}")]
+    Garbled(String),
+}

@@ -1,0 +1,187 @@
+//! The messages between a conductor and its clients.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::queue_view::QueueChange;
+use crate::plan::{Identity, Plan, WorkloadSpec};
+use crate::session::{Added, Notice};
+
+/// Version of these messages. It grows with each change to them.
+const MESSAGES_VERSION: u32 = 1;
+
+/// Who conducts a session: the first line to a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conducting {
+    /// The conductor's version of multicard.
+    pub multicard: String,
+    /// Its version of the messages.
+    pub messages: u32,
+    /// Its process id.
+    pub process: u32,
+    /// Whether it is a process of its own; one that is not ends with `multicard run`.
+    pub detached: bool,
+}
+
+impl Conducting {
+    pub(super) fn here(detached: bool) -> Self {
+        Self {
+            multicard: env!("CARGO_PKG_VERSION").to_owned(),
+            messages: MESSAGES_VERSION,
+            process: std::process::id(),
+            detached,
+        }
+    }
+
+    /// Whether this version can speak with it.
+    pub(super) fn is_ours(&self) -> bool {
+        self.multicard == env!("CARGO_PKG_VERSION") && self.messages == MESSAGES_VERSION
+    }
+}
+
+/// The first line of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Its version of the messages.
+    pub messages: u32,
+    /// Whether it wants events and samples of runs.
+    pub live: bool,
+}
+
+impl Hello {
+    pub(super) fn new(live: bool) -> Self {
+        Self { messages: MESSAGES_VERSION, live }
+    }
+
+    pub(super) fn is_ours(self) -> bool {
+        self.messages == MESSAGES_VERSION
+    }
+}
+
+/// An order with the number under which it is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Letter {
+    /// The sender's number; [`News::Answer`] repeats it.
+    pub number: u64,
+    /// The order.
+    pub order: Order,
+}
+
+/// What a client asks of a conductor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Queue the runs of a plan.
+    Launch(Box<Launch>),
+    /// Pause or resume the queue.
+    Pause(bool),
+    /// Stop a run or remove it from the queue.
+    Cancel(String),
+    /// Stop all runs.
+    CancelAll,
+    /// Queue a run again.
+    Retry(String),
+    /// Move a queued run to this position among the queued ones, from 0.
+    Reorder(String, usize),
+    /// Save a study, as JSON, under a name.
+    SaveStudy(String, serde_json::Value),
+    /// Delete a saved study.
+    DeleteStudy(String),
+    /// Import a profiler report: as the trace of a run, or as a standalone report.
+    Attach(PathBuf, Option<String>),
+    /// Cancel imports.
+    CancelImports,
+}
+
+/// A plan to launch, as text: the form in which sessions keep plans.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The plan's name.
+    name: String,
+    /// Its file.
+    toml: String,
+    /// The workloads that it brings.
+    workloads: Vec<Arc<WorkloadSpec>>,
+    /// Folder that its relative paths start from, and that its programs start in.
+    pub(super) folder: PathBuf,
+    /// Keep repeats that are finished, active or queued already.
+    pub(super) only_missing: bool,
+    /// The cells to run; none for all.
+    pub(super) cells: Option<Vec<Identity>>,
+}
+
+impl Launch {
+    /// A launch whose relative paths start from a folder.
+    pub fn new(plan: &Plan, folder: &Path, only_missing: bool) -> Self {
+        Self {
+            name: plan.name.clone(),
+            toml: plan.to_toml(),
+            workloads: plan.brought_workloads().into_iter().cloned().collect(),
+            folder: folder.to_owned(),
+            only_missing,
+            cells: None,
+        }
+    }
+
+    /// The same for some of its cells.
+    #[must_use]
+    pub fn of_cells(self, cells: Vec<Identity>) -> Self {
+        Self { cells: Some(cells), ..self }
+    }
+
+    pub(super) fn plan(&self) -> Result<Plan, String> {
+        Plan::parse_with(&self.toml, &self.name, &self.workloads).map_err(|error| error.to_string())
+    }
+}
+
+/// What a conductor tells its clients.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum News {
+    /// The queue changed.
+    Queue(QueueChange),
+    /// Something happened to a run. Events and samples go only to clients that asked for them.
+    Notice(Notice),
+    /// The session's index holds something new.
+    Records,
+    /// An order was executed, or failed.
+    Answer {
+        /// The number of its letter.
+        number: u64,
+        /// What a launch added; else nothing. Or why it failed.
+        outcome: Result<Option<Added>, String>,
+    },
+    /// Something failed that nobody ordered: recording runs, for one.
+    Problem(String),
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_is_launched_is_the_plan_that_was_sent() {
+        let texts = [
+            "version = 1\nname = \"two words\"\nrepeats = 3\nseed = 7\n[factors]\nprecision = [\"fp32\", \"bf16\"]\n",
+            "version = 1\n[command]\nrun = [\"./solve\", \"{threads}\"]\n[factors]\nthreads = [1, 2]\n",
+        ];
+        for text in texts {
+            let plan = Plan::parse(text, "plan.toml").unwrap();
+            let launch = Launch::new(&plan, Path::new("/work"), true);
+            let sent = serde_json::to_string(&Order::Launch(Box::new(launch))).unwrap();
+            let Order::Launch(launch) = serde_json::from_str(&sent).unwrap() else { panic!("{sent}") };
+            assert_eq!(launch.plan().unwrap(), plan);
+        }
+    }
+
+    #[test]
+    fn a_conductor_of_another_version_is_not_ours() {
+        let here = Conducting::here(true);
+        assert!(here.is_ours());
+        assert!(!Conducting { multicard: "0.0.1".to_owned(), ..Conducting::here(true) }.is_ours());
+        assert!(!Conducting { messages: MESSAGES_VERSION + 1, ..here }.is_ours());
+    }
+}

@@ -1,0 +1,170 @@
+//! The queue as clients see it, and the changes that are sent of it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::RunState;
+use crate::session::Session;
+
+/// One run of the queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueRow {
+    /// Its id.
+    pub run: String,
+    /// Its state.
+    pub state: RunState,
+    /// Steps done.
+    pub step: u64,
+    /// Total steps; 0 while unknown.
+    pub steps: u64,
+    /// Current epoch.
+    pub epoch: u32,
+    /// Latest loss.
+    pub loss: Option<f64>,
+}
+
+/// The state of the queue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueView {
+    /// The runs in the order of the queue.
+    pub rows: Vec<QueueRow>,
+    /// Whether the queue is paused.
+    pub paused: bool,
+    /// Runs that ended.
+    pub ended: usize,
+    /// Runs queued.
+    pub queued: usize,
+    /// Names of the reports that are being imported or wait for it.
+    pub importing: Vec<String>,
+    /// Estimated time until the queue is empty, in seconds from `time_s`.
+    pub remaining_s: f64,
+    /// Time of this view, in seconds since the Unix epoch.
+    pub time_s: f64,
+}
+
+/// What changed in the queue: the rows that differ, each with its place, and all the rest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueChange {
+    /// Whether all rows before it are void, as after runs were moved.
+    whole: bool,
+    rows: Vec<(usize, QueueRow)>,
+    paused: bool,
+    ended: usize,
+    queued: usize,
+    importing: Vec<String>,
+    remaining_s: f64,
+    time_s: f64,
+}
+
+impl QueueView {
+    pub(super) fn of(session: &Session) -> Self {
+        let progress = session.progress();
+        let time_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let row = |(run, state): (&str, _)| {
+            let at = progress.running.get(run).cloned().unwrap_or_default();
+            let loss = at.loss.filter(|loss| loss.is_finite());
+            QueueRow { run: run.to_owned(), state, step: at.step, steps: at.steps, epoch: at.epoch, loss }
+        };
+        Self {
+            rows: session.states().map(row).collect(),
+            paused: session.is_paused(),
+            ended: progress.ended,
+            queued: progress.queued,
+            importing: session.importing().map(str::to_owned).collect(),
+            remaining_s: progress.remaining_s(time_s),
+            time_s,
+        }
+    }
+
+    /// Whether a run is starting or running.
+    pub fn is_running(&self) -> bool {
+        self.rows.iter().any(|row| row.state.is_active())
+    }
+
+    /// Whether any run is active or queued.
+    pub fn is_active(&self) -> bool {
+        self.rows.iter().any(|row| !row.state.is_final())
+    }
+
+    /// Whether nothing is left to do: no run, no import.
+    pub fn is_idle(&self) -> bool {
+        !self.is_active() && self.importing.is_empty()
+    }
+
+    /// Whether the same is shown of it, but for the time.
+    pub(super) fn shows(&self, other: &Self) -> bool {
+        (&self.rows, self.paused, self.ended, self.queued, &self.importing)
+            == (&other.rows, other.paused, other.ended, other.queued, &other.importing)
+    }
+
+    /// What makes this view of an earlier one.
+    pub(super) fn since(&self, earlier: &Self) -> QueueChange {
+        let same_runs = earlier.rows.len() <= self.rows.len()
+            && earlier.rows.iter().zip(&self.rows).all(|(before, now)| before.run == now.run);
+        let is_new = |(place, row): &(usize, &QueueRow)| !same_runs || earlier.rows.get(*place) != Some(*row);
+        QueueChange {
+            whole: !same_runs,
+            rows: self.rows.iter().enumerate().filter(is_new).map(|(place, row)| (place, row.clone())).collect(),
+            paused: self.paused,
+            ended: self.ended,
+            queued: self.queued,
+            importing: self.importing.clone(),
+            remaining_s: self.remaining_s,
+            time_s: self.time_s,
+        }
+    }
+
+    /// Takes over a change.
+    pub fn apply(&mut self, change: QueueChange) {
+        if change.whole {
+            self.rows.clear();
+        }
+        for (place, row) in change.rows {
+            match self.rows.get_mut(place) {
+                Some(before) => *before = row,
+                None => self.rows.push(row),
+            }
+        }
+        (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
+        (self.remaining_s, self.time_s) = (change.remaining_s, change.time_s);
+        self.importing = change.importing;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(rows: &[(&str, RunState)]) -> QueueView {
+        let row = |(run, state): &(&str, RunState)| QueueRow {
+            run: (*run).to_owned(),
+            state: *state,
+            step: 0,
+            steps: 0,
+            epoch: 0,
+            loss: None,
+        };
+        QueueView { rows: rows.iter().map(row).collect(), queued: rows.len(), ..QueueView::default() }
+    }
+
+    #[test]
+    fn changes_one_after_the_other_give_the_view_and_hold_only_what_changed() {
+        use RunState::{Finished, Queued, Running};
+        let views = [
+            view(&[("a", Queued), ("b", Queued)]),
+            view(&[("a", Running), ("b", Queued)]),
+            view(&[("a", Running), ("b", Queued), ("c", Queued)]),
+            view(&[("a", Finished), ("c", Running), ("b", Queued)]),
+            view(&[("b", Queued)]),
+        ];
+        let (mut shown, mut sent) = (QueueView::default(), Vec::new());
+        for view in &views {
+            let change = view.since(&shown);
+            sent.push((change.whole, change.rows.len()));
+            shown.apply(change);
+            assert_eq!(&shown, view);
+        }
+        assert_eq!(sent, [(false, 2), (false, 1), (false, 1), (true, 3), (true, 1)]);
+    }
+}

@@ -1,0 +1,401 @@
+//! Conductors, end to end: processes that outlive whoever started them, and the commands that attach to them. The runs are programs of
+//! the shell that wait for a file, so that each test decides when they end.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use multicard::plan::RunState;
+use multicard::store::{Reader, RunRecord};
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+mod seeded;
+
+use seeded::{command, succeed, text};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A home with a session, and the conductors that were started in it.
+struct Scene {
+    home: TempDir,
+}
+
+/// Whatever a failed check leaves behind.
+impl Drop for Scene {
+    fn drop(&mut self) {
+        fs::write(self.gate(), "").unwrap();
+        self.conductors().into_iter().for_each(kill);
+    }
+}
+
+fn kill(process: u32) {
+    // It may have ended.
+    let _ = kill_process(Pid::from_raw(process.cast_signed()).unwrap(), Signal::KILL);
+}
+
+impl Scene {
+    fn new() -> Self {
+        let home = TempDir::new().unwrap();
+        let scene = Self { home };
+        scene.plan("waits", 3, "while [ ! -e gate ]; do sleep 0.02; done");
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn session(&self) -> PathBuf {
+        self.path("session")
+    }
+
+    /// Runs end once this file is there.
+    fn gate(&self) -> PathBuf {
+        self.path("gate")
+    }
+
+    fn plan(&self, name: &str, repeats: u32, script: &str) {
+        let plan = format!(
+            "version = 1\nname = \"{name}\"\nrepeats = {repeats}\n[command]\nname = \"{name}\"\nrun = [\"sh\", \"-c\", \"{script}\"]\n"
+        );
+        fs::write(self.path(&format!("{name}.toml")), plan).unwrap();
+    }
+
+    /// `multicard` in the folder of the plans, where relative paths start.
+    fn multicard(&self, arguments: &[&str]) -> Command {
+        let mut command = command(self.home.path());
+        command.args(arguments).current_dir(self.home.path()).stdin(Stdio::null());
+        command.env("MULTICARD_WORKER", "/nonexistent/worker");
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        self.multicard(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn detach(&self, plan: &str) -> Output {
+        succeed(&mut self.multicard(&["run", plan, "--session", "session", "--detach"]))
+    }
+
+    /// The processes that conduct the session on their own.
+    fn conductors(&self) -> Vec<u32> {
+        let session = self.session().display().to_string();
+        let is_ours = |pid: &u32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+            let conducts = words.get(1).is_some_and(|word| *word == b"conduct");
+            conducts && words.iter().any(|word| session.as_bytes() == *word || *word == b"session")
+        };
+        let lives = |pid: &u32| Stat::from_file(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.state != 'Z');
+        let here =
+            |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at.starts_with(self.home.path()));
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(is_ours).filter(lives).filter(here).collect()
+    }
+
+    /// The one that conducts; what it starts is its twin for a moment.
+    fn conductor(&self) -> u32 {
+        wait("one process conducts", || self.conductors().len() == 1);
+        self.conductors()[0]
+    }
+
+    fn records(&self) -> Vec<RunRecord> {
+        Reader::open(&self.session()).and_then(|reader| reader.runs()).unwrap_or_default()
+    }
+
+    fn states(&self) -> Vec<RunState> {
+        self.records().iter().map(|record| record.state).collect()
+    }
+
+    fn socket(&self) -> PathBuf {
+        let mut sockets = fs::read_dir(self.path("state/multicard/conductors")).unwrap().flatten();
+        sockets.find(|entry| entry.path().extension().is_some_and(|ending| ending == "sock")).unwrap().path()
+    }
+
+    /// Waits until the program of a run is under way.
+    fn await_start(&self, count: usize) {
+        wait("a program is under way", || {
+            let runs = fs::read_dir(self.session().join("runs")).into_iter().flatten().flatten();
+            runs.filter(|run| run.path().join("rank-0.jsonl").exists()).count() >= count
+        });
+    }
+
+    fn open_gate(&self) {
+        fs::write(self.gate(), "").unwrap();
+    }
+}
+
+fn wait(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a child says until it ends, and whether it succeeded.
+fn ended(child: Child) -> (bool, String) {
+    let output = child.wait_with_output().unwrap();
+    (output.status.success(), text(&output.stderr))
+}
+
+const ALL_FINISHED: [RunState; 3] = [RunState::Finished; 3];
+
+#[test]
+fn a_detached_queue_outlives_its_command_is_followed_and_its_conductor_ends_by_itself() {
+    let scene = Scene::new();
+    let said = text(&scene.detach("waits.toml").stderr);
+    assert!(said.contains("3 runs queued") && said.contains("multicard attach session"), "{said}");
+    let conductor = scene.conductor();
+    let stat = Stat::from_file(format!("/proc/{conductor}/stat")).unwrap();
+    assert_eq!((stat.session, stat.tty_nr), (conductor.cast_signed(), 0), "a session of its own without a terminal");
+    let folder = scene.socket().parent().unwrap().metadata().unwrap();
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700);
+    scene.await_start(1);
+    let watched = scene.start(&["attach", "session"]);
+    scene.open_gate();
+    let (is_ok, said) = ended(watched);
+    assert!(is_ok && said.contains("nothing is left to run") && said.contains(" finished"), "{said}");
+    assert_eq!(scene.states(), ALL_FINISHED);
+    wait("the conductor ends", || scene.conductors().is_empty());
+    assert!(
+        fs::read_dir(scene.path("state/multicard/conductors"))
+            .unwrap()
+            .flatten()
+            .all(|entry| { entry.path().extension().is_some_and(|ending| ending == "log") })
+    );
+    // There is nothing left to attach to, and nothing is started for it.
+    let again = succeed(&mut scene.multicard(&["attach", "session"]));
+    assert!(text(&again.stderr).contains("nothing runs in this session"));
+}
+
+#[test]
+fn a_killed_conductor_loses_nothing_and_the_next_one_takes_its_runs_up() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    let first = scene.conductor();
+    kill(first);
+    wait("the conductor is gone", || scene.conductors().is_empty());
+    assert!(scene.socket().exists(), "its socket is left behind");
+    let watched = scene.start(&["attach", "session"]);
+    wait("another one conducts", || scene.conductors().len() == 1);
+    scene.open_gate();
+    let (is_ok, said) = ended(watched);
+    assert!(is_ok, "{said}");
+    assert_eq!(scene.states(), [RunState::Finished, RunState::Interrupted, RunState::Interrupted], "{said}");
+    succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session", "--resume"]));
+    let finished = scene.states().into_iter().filter(|state| *state == RunState::Finished).count();
+    assert_eq!(finished, 3, "what was not started is run");
+}
+
+#[test]
+fn commands_that_come_at_once_share_one_conductor() {
+    let scene = Scene::new();
+    let queue = || scene.start(&["run", "waits.toml", "--session", "session", "--detach"]);
+    let both = [queue(), queue(), queue()];
+    for (is_ok, said) in both.map(ended) {
+        assert!(is_ok && said.contains("3 runs queued"), "{said}");
+    }
+    scene.conductor();
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    assert_eq!(scene.states(), [RunState::Finished; 9]);
+}
+
+#[test]
+fn a_run_in_the_foreground_joins_the_conductor_and_its_interrupt_stops_its_own_runs_alone() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.plan("more", 2, "while [ ! -e gate ]; do sleep 0.02; done");
+    let joined = scene.start(&["run", "more.toml", "--session", "session"]);
+    wait("both plans are queued", || scene.records().len() == 5);
+    kill_process(Pid::from_child(&joined), Signal::INT).unwrap();
+    let output = joined.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    use RunState::{Cancelled, Finished};
+    assert_eq!(scene.states(), [Finished, Finished, Finished, Cancelled, Cancelled]);
+}
+
+#[test]
+fn others_attach_to_a_run_in_a_terminal_which_waits_for_what_they_queued() {
+    let scene = Scene::new();
+    let host = scene.start(&["run", "waits.toml", "--session", "session"]);
+    scene.await_start(1);
+    scene.plan("more", 1, "true");
+    let said = text(&scene.detach("more.toml").stderr);
+    assert!(said.contains(&format!("process {}) and end with it", host.id())), "{said}");
+    assert!(scene.conductors().is_empty());
+    scene.open_gate();
+    let (is_ok, said) = ended(host);
+    assert!(is_ok && said.contains("waiting for runs that others queued here"), "{said}");
+    assert_eq!(scene.states(), [RunState::Finished; 4]);
+}
+
+#[test]
+fn relative_folders_of_a_plan_are_those_of_whoever_launches_it() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    let elsewhere = scene.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    scene.plan("here", 1, "pwd > where");
+    let mut other = scene.multicard(&["run", "../here.toml", "--session", "../session", "--detach"]);
+    succeed(other.current_dir(&elsewhere));
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    let place = fs::read_to_string(elsewhere.join("where")).unwrap();
+    assert_eq!(Path::new(place.trim()), elsewhere.canonicalize().unwrap());
+    assert_eq!(scene.states(), [RunState::Finished; 4]);
+}
+
+#[test]
+fn stopping_ends_all_runs_or_the_queued_ones_alone() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    let said = text(&succeed(&mut scene.multicard(&["stop", "session", "--queued"])).stderr);
+    assert!(said.contains("1 active runs go on"), "{said}");
+    wait("the queue is empty", || scene.states()[1..] == [RunState::Cancelled; 2]);
+    assert!(!scene.states()[0].is_final());
+    succeed(&mut scene.multicard(&["stop", "session"]));
+    assert_eq!(scene.states(), [RunState::Cancelled; 3]);
+    let said = text(&succeed(&mut scene.multicard(&["stop", "session"])).stderr);
+    assert!(said.contains("nothing") || scene.conductors().len() == 1, "{said}");
+}
+
+#[test]
+fn a_terminated_conductor_leaves_its_active_run_to_the_next() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    let first = scene.conductor();
+    kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::TERM).unwrap();
+    wait("the conductor ends", || scene.conductors().is_empty());
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    assert_eq!(scene.states()[0], RunState::Finished);
+}
+
+/// Listens where a session's conductor would and answers each client with a line.
+fn impostor(socket: &Path, line: &'static str) {
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::Builder::new()
+        .spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                writeln!(stream, "{line}").unwrap();
+                let _ = BufReader::new(stream).read_line(&mut String::new());
+            }
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_conductor_of_another_version_is_named_and_finished_runs_can_be_read() {
+    let scene = Scene::new();
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session"]));
+    scene.detach("waits.toml");
+    let socket = scene.socket();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    wait("the conductor ends", || scene.conductors().is_empty());
+    impostor(&socket, r#"{"multicard":"9.8.7","messages":99,"process":4711,"detached":true,"more":[]}"#);
+    for arguments in [&["attach", "session"][..], &["stop", "session"], &["run", "waits.toml", "--session", "session"]]
+    {
+        let output = scene.multicard(arguments).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("multicard 9.8.7 (process 4711)") && said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+    }
+    let table = succeed(&mut scene.multicard(&["table", "session"]));
+    assert!(text(&table.stdout).contains("waits") || !table.stdout.is_empty());
+}
+
+#[test]
+fn what_listens_and_is_no_conductor_is_named() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    let socket = scene.socket();
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    wait("the conductor ends", || scene.conductors().is_empty());
+    impostor(&socket, "220 mail.example.org ESMTP");
+    let output = scene.multicard(&["stop", "session"]).output().unwrap();
+    assert!(text(&output.stderr).contains("unreadable message of the session's conductor"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn clients_that_write_nonsense_or_break_off_disturb_nobody() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    let socket = scene.socket();
+    for nonsense in [
+        "",
+        "\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "{\"messages\":1,\"live\":true}\n{\"order\":",
+        "{\"messages\":2,\"live\":false}\n",
+    ] {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let _ = stream.write_all(nonsense.as_bytes());
+    }
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    assert_eq!(scene.states(), ALL_FINISHED);
+}
+
+#[test]
+fn a_session_that_is_moved_away_while_it_is_conducted_is_named_and_its_queue_waits() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    let mut watched = scene.start(&["attach", "session"]);
+    let mut said = BufReader::new(watched.stderr.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "3 runs under way or queued; Ctrl-C leaves them running");
+    fs::rename(scene.session(), scene.path("moved")).unwrap();
+    let named = said.find_map(|line| line.ok().filter(|line| line.contains("moved, removed or replaced"))).unwrap();
+    assert!(named.contains("session") && named.contains("paused"), "{named}");
+    fs::rename(scene.path("moved"), scene.session()).unwrap();
+    scene.open_gate();
+    wait("the active run ends", || scene.states().first() == Some(&RunState::Finished));
+    assert_eq!(scene.states()[1..], [RunState::Queued; 2], "nothing starts while the queue is paused");
+    watched.kill().unwrap();
+    watched.wait().unwrap();
+    succeed(&mut scene.multicard(&["stop", "session"]));
+}
+
+#[test]
+fn a_session_that_cannot_be_conducted_says_why() {
+    let scene = Scene::new();
+    fs::create_dir(scene.session()).unwrap();
+    File::create(scene.session().join("thesis.tex")).unwrap();
+    let output = scene.multicard(&["run", "waits.toml", "--session", "session", "--detach"]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("thesis.tex") && said.matches("multicard:").count() == 1, "{said}");
+    let output = scene.multicard(&["attach", "session"]).output().unwrap();
+    assert!(text(&output.stderr).contains("not a session"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_folder_of_sockets_that_others_may_enter_is_closed_to_them_first() {
+    let scene = Scene::new();
+    let folder = scene.path("state/multicard/conductors");
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    scene.detach("waits.toml");
+    assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+}
