@@ -3,7 +3,8 @@
 //! good time, and what is taken must be written and read back as the same.
 //!
 //! `make fuzz` gives each parser 20 s. `cargo test --test fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10)
-//! and `MULTICARD_FUZZ_SEED` prints how often each parser was called; `MULTICARD_FUZZ_TARGET` names one. Inputs that once did harm are kept in `tests/seeds/found` and tried by `make test`.
+//! and `MULTICARD_FUZZ_SEED` prints how often each parser was called; `MULTICARD_FUZZ_TARGET` names one, and `MULTICARD_FUZZ_N` ends it
+//! after so many calls. Inputs that once did harm are kept in `tests/seeds/found` and tried by `make test`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -375,8 +376,9 @@ fn fuzz(time: Duration, seed: u64, only: Option<&str>) -> BTreeMap<&'static str,
     let mut counts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     // What was taken although it was changed is changed further, as far as it leads.
     let mut pool = corpus.clone();
+    let most = number("MULTICARD_FUZZ_N", u64::MAX);
     let begun = Instant::now();
-    while begun.elapsed() < time {
+    while begun.elapsed() < time && counts.values().map(|(calls, _)| calls).sum::<u64>() < most {
         for _ in 0..BATCH {
             let target = wheel[random.random_range(0..wheel.len())];
             let of = &pool[target.name];

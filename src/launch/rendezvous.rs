@@ -24,10 +24,8 @@ const STICKY: u32 = 0o1000;
 /// With these settings, NCCL's watchdog aborts communicators that fail or time out, and the rank, which polls it, logs that. By
 /// default it would dump its state for a minute and then end the process without a message.
 ///
-/// NCCL's bootstrap and gloo listen on the loopback interface, where only users of this machine can connect. NCCL drops a
-/// connection that does not start with the communicator's random number. gloo does not authenticate: during the rendezvous, a
-/// local user who connects to one of its random ports before the right rank does takes that rank's place. Only a network
-/// namespace prevents that.
+/// NCCL's bootstrap and gloo listen on the loopback interface, where only users of this machine can connect; what they can do there
+/// stands in `src/store/trust.md`.
 const NCCL: [(&str, &str); 4] = [
     ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"),
     ("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"),

@@ -480,9 +480,14 @@ mod tests {
                 let Some((_, rest)) = factor.finding.split_once(&paper.id) else { continue };
                 let Some(section) = rest.trim_start().strip_prefix("section ") else { continue };
                 let section = section.split([')', ',', ';', ' ']).next().unwrap();
-                let is = |place: &(&str, &str)| {
-                    let mut words = place.1.split([' ', ',', ')', '(']);
-                    place.0 == paper.id && words.any(|word| word == section)
+                // A table's or figure's number is none of a section; a place in section 4.2.1 is in section 4, too.
+                let is = |(of, place): &(&str, &str)| {
+                    let mut named = place.split("section ").skip(1);
+                    let lies_in = |named: &str| {
+                        let number = named.split([',', ')', ' ']).next().unwrap();
+                        number.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                    };
+                    *of == paper.id && named.any(lies_in)
                 };
                 assert!(places.iter().any(is), "{}: nothing stands in {} section {section}", factor.key, paper.id);
             }

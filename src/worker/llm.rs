@@ -1,4 +1,4 @@
-//! The workload `llm`: fine-tuning of Llama models (2505.22905 section 4).
+//! The workload `llm`: fine-tuning of Llama models (2505.22905 section 5).
 
 mod block;
 mod data;

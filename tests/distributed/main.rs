@@ -15,7 +15,7 @@ use multicard::protocol::{
     Event, EventLine, Evidence, Job, JobLimits, MemoryPolicy, PROTOCOL_VERSION, RankPlace, ranges_text,
 };
 use multicard::telemetry::{read_node, read_topology};
-use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 mod over_nccl;
@@ -430,6 +430,17 @@ fn ranks_listen_and_connect_on_the_loopback_interface_alone() {
         assert!(sockets.iter().any(|(_, listens)| *listens), "gloo of rank {rank} listens nowhere: {sockets:?}");
         assert!(sockets.iter().any(|(_, listens)| !listens), "rank {rank} has no connection: {sockets:?}");
     }
+}
+
+#[test]
+fn connected_ranks_may_open_as_many_files_as_the_system_allows() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum.map(|most| most.min(1024)), maximum }).unwrap();
+    let run = Run::start("ddp-ds", 2, &[ENDLESS], &[]);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", run.training(0).as_raw_nonzero())).unwrap();
+    let words: Vec<&str> =
+        limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap().split_whitespace().collect();
+    assert_eq!(words[0], words[1], "{limits}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
-use multicard::store::{Reader, rebuild};
+use multicard::store::{Reader, RunRecord, rebuild};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, Signal, kill_process};
@@ -370,7 +370,7 @@ impl Campaign {
                     assert!(tool(Victim::Import).status().unwrap().success(), "{}", scene.complaints());
                 }
                 assert_eq!(names(copy.parent().unwrap()), ["copy"]);
-                assert_eq!(records(&copy), records(&scene.session));
+                assert_eq!(texts(&records(&copy)), texts(&records(&scene.session)));
             }
             Victim::Report | Victim::Study => {
                 // What was kept stays, and the next attempt keeps it once.
@@ -416,14 +416,16 @@ impl Campaign {
             for _ in 0..2 {
                 let report = rebuild(&scene.session, &mut |_, _| {}).unwrap();
                 assert_eq!(report.damaged, Vec::<String>::new());
-                for (rebuilt, kept) in records(&scene.session).iter().zip(&found) {
-                    assert_eq!(rebuilt, kept, "the index differs from its logs");
-                }
-                assert_eq!(records(&scene.session).len(), found.len());
+                assert_eq!(texts(&records(&scene.session)), texts(&found), "the index differs from its logs");
             }
             self.note("indexes compared with two rebuilds");
         }
     }
+}
+
+/// Records as texts: NaN, the wait of a program's steps, is not equal to itself.
+fn texts(records: &[RunRecord]) -> Vec<String> {
+    records.iter().map(|record| format!("{record:?}")).collect()
 }
 
 #[test]

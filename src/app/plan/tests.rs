@@ -440,6 +440,15 @@ fn records_of(plan: &Plan, finished: u32) -> UiEvent {
     UiEvent::Records(Arc::new(Records { folder: PathBuf::from("/sessions/study"), plans, held, ..Records::default() }))
 }
 
+#[test]
+fn the_spread_of_repeats_is_taken_as_it_was_computed_where_runs_are_read() {
+    let mut window = window_of(Some(cpu_node()));
+    let spread = Some(SpreadSeen { spread: 0.02, cells: 4 });
+    let records = Records { folder: PathBuf::from("/sessions/study"), spread, ..Records::default() };
+    open_session(&mut window, UiEvent::Records(Arc::new(records)));
+    window.get_by_label_contains("by the spread of 2 % seen in 4 cells");
+}
+
 fn open_session(window: &mut Window, records: UiEvent) {
     let state = &mut window.state_mut().state;
     state.take(UiEvent::Session { folder: PathBuf::from("/sessions/study"), read_only: None });

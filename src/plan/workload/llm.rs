@@ -1,4 +1,4 @@
-//! The `llm` workload: fine-tuning of Llama 3 models (2505.22905 section 4).
+//! The `llm` workload: fine-tuning of Llama 3 models (2505.22905 section 5).
 
 mod constraints;
 mod data;

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use multicard::protocol::{FailureKind, MEETING_VARIABLE};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tch::{Device, TchError, Tensor};
 
 use crate::report::Stop;
@@ -27,6 +28,14 @@ const MEETING_TIMEOUT: Duration = Duration::from_secs(120);
 const MEETING_POLL: Duration = Duration::from_millis(2);
 /// Interval at which a rank checks for answers.
 const POLL: Duration = Duration::from_millis(50);
+
+/// Lets this process open as many files as the system allows: gloo ends a rank that has none left for one more connection, and every
+/// user of the machine can connect to it.
+fn allow_all_files() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    // Without it, the rank works as before.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
 
 /// A rank's view of its group.
 pub struct Peers {
@@ -66,6 +75,7 @@ impl Peers {
             let message = format!("{MEETING_VARIABLE} is not set: only a supervisor can start a rank that has peers");
             Stop::failed(FailureKind::Input, message)
         })?;
+        allow_all_files();
         let meeting = Meeting { folder: folder.clone().into(), rank, world_size };
         // NCCL is watched by c10d.
         let limit = PEER_TIMEOUT + WATCHDOG_FIRST;

@@ -16,10 +16,10 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(Technique::KEY, "Technique", Technique::NAMES)
             .help("What is trained: low-rank adapters (lora), the same over 4-bit weights (qlora) or from preferences (dpo), all \
                    weights (full), or all weights with simulated 4-bit quantisation (qat).")
-            .finding("LoRA's iterations are 30-40 % faster than DPO's; QAT fits on four GPUs only (2505.22905 section 4)."),
+            .finding("LoRA's iterations are 30-40 % faster than DPO's; QAT fits on four GPUs only (2505.22905 section 5.4.3)."),
         Factor::named(Model::KEY, "Model", Model::NAMES)
             .help("The network. tiny has 1.0 million parameters and trains on a laptop; config reads a config.json.")
-            .finding("The papers fine-tune Llama 3 8B (2505.22905 section 4)."),
+            .finding("The papers fine-tune Llama 3 8B (2505.22905 section 5)."),
         Factor::named(DataSet::KEY, "Data set", DataSet::NAMES)
             .help("What the rows are: instructions, corrections, dialogues, conversations, a file of yours, or rows of equal length.")
             .finding("500 rows each: 59,330 tokens of instructions, 83,544 of dialogues, 28,683 of corrections (2505.22905)."),
@@ -31,7 +31,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("Whether prompts count in the loss. own follows TorchTune: on for alpaca-cleaned, off for the others and for dpo."),
         Factor::named(Precision::KEY, "Precision", Precision::NAMES)
             .help("Types of weights and arithmetic. bf16: everything. fp16: frozen weights; trained parameters stay in fp32.")
-            .finding("The papers' iterations are in FP32 (2505.22905 section 4)."),
+            .finding("The papers' iterations are in FP32 (2505.22905 section 5)."),
         Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
             .idle_where(Precision::KEY, &["bf16", "fp16"])
             .help("Whether fp32's matrix products may use tensor cores with 10-bit mantissas."),
@@ -118,7 +118,7 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::count("rows", "Rows", 0..=1_000_000_000, 500)
             .usual(&[0.0, 100.0, 500.0, 2000.0])
             .help("Number of training rows, from the start of the set; 0: all.")
-            .finding("The papers trace subsets of 500 rows (2505.22905 section 4)."),
+            .finding("The papers trace subsets of 500 rows (2505.22905 section 5.4.3)."),
         Factor::count("test_rows", "Test rows", 0..=1_000_000, 0)
             .usual(&[0.0, 50.0, 200.0])
             .help("Number of rows after those, on which the loss is evaluated after each epoch; the papers use none."),

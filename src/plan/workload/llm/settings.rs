@@ -160,7 +160,7 @@ impl DataSet {
 
     /// The published number of rows.
     ///
-    /// Sources: 2505.22905 section 4; C4_200M's paper for `grammar`.
+    /// Sources: 2505.22905 section 5.3; C4_200M's paper for `grammar`.
     pub fn published_rows(self) -> Option<u64> {
         match self {
             Self::AlpacaCleaned => Some(51_760),

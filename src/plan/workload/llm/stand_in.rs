@@ -23,7 +23,7 @@ const ASSUMED_LONGEST: usize = 1024;
 impl DataSet {
     /// Tokens of the first 500 rows in Llama 3's vocabulary, including their template, and the fraction of them in prompts.
     ///
-    /// The totals are published (2505.22905 section 4), except for `slimorca`, where 400 tokens per row are assumed. The fractions
+    /// The totals are published (2505.22905 section 5.4.3), except for `slimorca`, where 400 tokens per row are assumed. The fractions
     /// are assumed.
     fn counted(self) -> Option<(usize, f64)> {
         match self {
