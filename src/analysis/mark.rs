@@ -206,6 +206,38 @@ fn marks_of_load(load: &LoadRecord) -> Option<Mark> {
     (by_others || by_hypervisor).then_some(Mark::Contended { others, stolen, busy, cpus })
 }
 
+impl Mark {
+    /// The story of several runs that bear one mark with other numbers, by the range of those; none where each story stands alone.
+    pub fn of_several(marks: &[&Self]) -> Option<String> {
+        let range = |numbers: Vec<u64>| -> Option<String> {
+            let (low, high) = (numbers.iter().min()?, numbers.iter().max()?);
+            Some(if low == high { low.to_string() } else { format!("{low} to {high}") })
+        };
+        let all = |number: fn(&Self) -> Option<u64>| marks.iter().map(|mark| number(mark)).collect::<Option<Vec<_>>>();
+        match marks.first()? {
+            Self::Quick { .. } => {
+                let steps = range(all(|mark| if let Self::Quick { steps, .. } = mark { Some(*steps) } else { None })?)?;
+                let planned =
+                    range(all(|mark| if let Self::Quick { planned, .. } = mark { Some(*planned) } else { None })?)?;
+                Some(quick(&steps, &planned))
+            }
+            Self::SkippedUpdates(_) => {
+                let counts =
+                    range(all(|mark| if let Self::SkippedUpdates(count) = mark { Some(*count) } else { None })?)?;
+                Some(format!("{counts} updates skipped"))
+            }
+            Self::SharedNode(_) => Some("ran beside others; their times, rates and energy enter no table".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+fn quick(steps: &str, planned: &str) -> String {
+    format!(
+        "{steps} of {planned} steps, training time extrapolated; accuracy and losses of epochs need a full run (--mode full)"
+    )
+}
+
 /// The whole story, in one line.
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -226,10 +258,7 @@ impl fmt::Display for Mark {
                 f,
                 "others kept {others:.2} of {cpus} CPUs busy while its steps counted, {busy:.2} were busy in all and {stolen:.2} stolen"
             ),
-            Self::Quick { steps, planned } => write!(
-                f,
-                "quick: {steps} of {planned} steps, training time extrapolated; accuracy and losses of epochs need a full run (--mode full)"
-            ),
+            Self::Quick { steps, planned } => write!(f, "{}", quick(&steps.to_string(), &planned.to_string())),
             Self::NotPrecise { found: Some(found), asked } => write!(
                 f,
                 "its steps were over with the mean step known to ±{:.2} %, not to ±{} %",

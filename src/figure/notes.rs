@@ -1,5 +1,7 @@
 //! What stands under a table: what all rows share, how values were made, what is not in them.
 
+use std::collections::BTreeMap;
+
 use super::baseline::Baseline;
 use super::number::significant;
 use super::ratio::{by_repeat, finished};
@@ -7,8 +9,8 @@ use super::sibling::Against;
 use super::study::{RATIO, SPEEDUP, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Condition, Judgement, Measure, Method, RunState, THROUGHPUT, conditions, environment_notes, held, measure_of,
-    outliers, range, session_drift, spread, usual_spread, varying,
+    Cell, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, conditions, environment_notes, held,
+    measure_of, outliers, range, session_drift, spread, usual_spread, varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -328,25 +330,46 @@ fn device_note(cells: &[Cell]) -> Option<String> {
     }
 }
 
+/// Runs that a note names.
+const NAMED: usize = 4;
+
 /// Each thing to know of finished runs, with the runs it holds for.
 fn mark_notes(cells: &[Cell]) -> Vec<String> {
-    let mut stories: Vec<(&str, String, Vec<&str>)> = Vec::new();
+    let mut by_label: BTreeMap<&str, Vec<(&Mark, &str)>> = BTreeMap::new();
     for run in cells.iter().flat_map(finished) {
         for mark in &run.marks {
-            let story = mark.to_string();
-            match stories.iter_mut().find(|known| known.0 == mark.label() && known.1 == story) {
-                Some(known) => known.2.push(&run.run),
-                None => stories.push((mark.label(), story, vec![&run.run])),
-            }
+            by_label.entry(mark.label()).or_default().push((mark, &run.run));
         }
     }
-    stories.sort_by_key(|story| story.0);
     let all = cells.iter().flat_map(finished).count();
-    let note = |(label, story, runs): (&str, String, Vec<&str>)| match runs.len() {
-        count if count == all && all > 1 => format!("{label}: {story} (all {all} runs)"),
-        _ => format!("{label}: {story} ({})", runs.join(", ")),
-    };
-    stories.into_iter().map(note).collect()
+    let mut notes = Vec::new();
+    for (label, borne) in by_label {
+        let mut stories: Vec<(String, Vec<&str>)> = Vec::new();
+        for (mark, run) in &borne {
+            let story = mark.to_string();
+            match stories.iter_mut().find(|known| known.0 == story) {
+                Some(known) => known.1.push(run),
+                None => stories.push((story, vec![run])),
+            }
+        }
+        let marks: Vec<&Mark> = borne.iter().map(|(mark, _)| *mark).collect();
+        if stories.len() > 1
+            && let Some(story) = Mark::of_several(&marks)
+        {
+            stories = vec![(story, borne.iter().map(|(_, run)| *run).collect())];
+        }
+        notes.extend(stories.iter().map(|(story, runs)| format!("{label}: {story} ({})", runs_of(runs, all))));
+    }
+    notes
+}
+
+/// `all 3 runs`, or the first few by name.
+fn runs_of(runs: &[&str], all: usize) -> String {
+    match runs.len() {
+        count if count == all && all > 1 => format!("all {all} runs"),
+        count if count > NAMED => format!("{} and {} more", runs[..NAMED].join(", "), count - NAMED),
+        _ => runs.join(", "),
+    }
 }
 
 fn unfinished_note(cells: &[Cell]) -> Option<String> {
@@ -360,6 +383,11 @@ fn unfinished_note(cells: &[Cell]) -> Option<String> {
     match listed.len() {
         0 => None,
         1 => Some(format!("1 run is not in the values: {}", listed[0])),
-        count => Some(format!("{count} runs are not in the values: {}", listed.join("; "))),
+        count => {
+            let more = count.saturating_sub(NAMED);
+            let shown = listed[..count - more].join("; ");
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            Some(format!("{count} runs are not in the values: {shown}{more}"))
+        }
     }
 }

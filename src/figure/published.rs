@@ -132,8 +132,10 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
     while place < table.columns.len() {
         let column = &table.columns[place];
         let unit = (column.shown_unit.as_str(), column.shown_factor);
-        let printed = |cell: &Cell| artefact.printed(&column.key, &|key: &str| cell.level(key), unit);
-        let printed: Vec<Option<Printed>> = cells.iter().map(printed).collect();
+        let printed = |(at, cell): (usize, &Cell)| {
+            artefact.printed(&column.key, &|key: &str| cell.level(key), unit).filter(|_| found.is_of_paper(at))
+        };
+        let printed: Vec<Option<Printed>> = cells.iter().enumerate().map(printed).collect();
         if !column.is_measure || printed.iter().all(Option::is_none) {
             place += 1;
             continue;
@@ -210,7 +212,8 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
             let published = panel.series.iter().filter(|series| series.role == Role::Measured).filter_map(|series| {
                 let point = |point: &Point| {
                     let place = cells.iter().position(|cell| Some(cell.key()) == point.cell)?;
-                    let cell = Some(&cells[place]).filter(|_| found.is_same_work(place, measure))?;
+                    let cell = Some(&cells[place])
+                        .filter(|_| found.is_of_paper(place) && found.is_same_work(place, measure))?;
                     let unit = (measure.shown_unit.as_str(), measure.shown_factor);
                     let printed = artefact.printed(key, &|key: &str| cell.level(key), unit)?;
                     let value = scaled(printed_value(printed), measure.shown_factor);

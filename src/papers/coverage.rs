@@ -99,7 +99,8 @@ pub struct Deviation {
 /// How cells deviate from the table or figure that they are shown as.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Deviations {
-    /// For each cell what deviates; none of a cell that is not among the paper's.
+    /// For each cell what deviates; none of a cell that is not among the paper's: with other levels of what the plan varies, or
+    /// farther from the paper's cell than another one shown.
     pub of_cells: Vec<Option<Vec<Deviation>>>,
 }
 
@@ -112,6 +113,11 @@ impl Deviations {
     /// How many cells are none of the paper's.
     pub fn strangers(&self) -> usize {
         self.of_cells.iter().filter(|cell| cell.is_none()).count()
+    }
+
+    /// Whether what the paper prints may stand beside a cell; where nothing is known to deviate, beside all.
+    pub fn is_of_paper(&self, cell: usize) -> bool {
+        self.of_cells.get(cell).is_none_or(Option::is_some)
     }
 
     /// Whether a cell does the work that the paper's number of a measure is of. Where it does not, their ratio says nothing.
@@ -151,7 +157,8 @@ fn is_work(key: &str, measure: &Measure) -> bool {
 }
 
 /// How cells deviate from a table or figure. A cell is held against that of the paper's cells that has its levels of what the plan
-/// varies; without a plan nothing is known to deviate.
+/// varies. Of several held against one, those that deviate least in what the paper states are the paper's: what it prints for fp32
+/// does not stand beside fp64 too. Without a plan nothing is known to deviate.
 pub fn deviations(artefact: &Artefact, cells: &[Cell]) -> Deviations {
     let Some(plan) = artefact.plan() else { return Deviations::default() };
     let (asked, varied) = (asked_cells(plan), plan.varied());
@@ -163,7 +170,7 @@ pub fn deviations(artefact: &Artefact, cells: &[Cell]) -> Deviations {
         };
         let is_it =
             |asked: &&AskedCell| asked.workload.key == cell.workload.key && varied.iter().all(|key| same(asked, key));
-        let asked = asked.iter().find(is_it)?;
+        let (place, asked) = asked.iter().enumerate().find(|(_, asked)| is_it(asked))?;
         let deviation = |key: &Key, own: Option<Level>, paper: Level| {
             let open = artefact.leaves_open(key);
             Deviation { key: key.clone(), own, paper, open, cells: 1 }
@@ -175,9 +182,17 @@ pub fn deviations(artefact: &Artefact, cells: &[Cell]) -> Deviations {
         }
         let other = asked.levels.iter().filter(|(key, _)| !same(asked, key));
         deviations.extend(other.map(|(key, level)| deviation(key, cell.levels.get(key).cloned(), level.clone())));
-        Some(deviations)
+        Some((place, deviations))
     };
-    Deviations { of_cells: cells.iter().map(of_cell).collect() }
+    let found: Vec<Option<(usize, Vec<Deviation>)>> = cells.iter().map(of_cell).collect();
+    let stated = |deviations: &[Deviation]| deviations.iter().filter(|one| !one.open).count();
+    let mut least = vec![usize::MAX; asked.len()];
+    for (place, deviations) in found.iter().flatten() {
+        least[*place] = least[*place].min(stated(deviations));
+    }
+    let closest =
+        |(place, deviations): (usize, Vec<Deviation>)| (stated(&deviations) == least[place]).then_some(deviations);
+    Deviations { of_cells: found.into_iter().map(|one| one.and_then(closest)).collect() }
 }
 
 #[cfg(test)]
@@ -230,6 +245,28 @@ mod tests {
         let told: Vec<_> = deviations.iter().map(|one| (one.key.to_string(), one.open, one.cells)).collect();
         assert_eq!(told, [("epochs".to_owned(), false, 2), ("batch_size".to_owned(), true, 1)]);
         assert_eq!((&deviations[0].own, &deviations[0].paper), (&Some(Level::Integer(1)), &Level::Integer(20)));
+        assert_eq!(found.strangers(), 1);
+    }
+
+    #[test]
+    fn of_cells_that_could_be_one_of_the_papers_the_closest_is_it() {
+        let table = artefact("2503.15252/table-2").unwrap();
+        let (pinned, batch) = ([("pin_memory", Level::text("on"))], [("batch_size", Level::Integer(32))]);
+        let runs =
+            [run_of("fp32", 1, &[]), run_of("fp32", 1, &pinned), run_of("fp32", 1, &batch), run_of("fp64", 1, &pinned)];
+        let cells = cells(&runs);
+        let found = deviations(table, &cells);
+        let of_paper: Vec<_> =
+            (0..cells.len()).filter(|place| found.is_of_paper(*place)).map(|place| &cells[place]).collect();
+        let level = |cell: &Cell, key: &str| cell.levels.get(key).unwrap().to_string();
+        let mut levels: Vec<_> = of_paper
+            .iter()
+            .map(|cell| (level(cell, "precision"), level(cell, "pin_memory"), level(cell, "batch_size")))
+            .collect();
+        levels.sort();
+        let expected = [("fp32", "off", "32"), ("fp32", "off", "64"), ("fp64", "on", "64")];
+        // A batch size of its own is what the paper leaves open; fp64 has no closer cell than the pinned one.
+        assert_eq!(levels, expected.map(|(precision, pinned, batch)| (precision.into(), pinned.into(), batch.into())));
         assert_eq!(found.strangers(), 1);
     }
 
