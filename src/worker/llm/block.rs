@@ -321,13 +321,15 @@ impl Block {
     /// From `[batch, tokens, dim]` to the same shape.
     pub fn forward(&self, input: &Tensor, batch: &Batch) -> Result<Tensor, TchError> {
         let Widths { heads, kv_heads, epsilon, fused, .. } = self.widths;
+        // Flash attention supports grouped queries, but neither fp32 nor masks.
+        let grouped = fused && input.kind() != Kind::Float && batch.mask.is_none();
         let (attention_norm, ffn_norm) = ((&self.attention_norm, epsilon), (&self.ffn_norm, epsilon));
         if fused {
             let [q, k, v, input] = self.qkv.with(batch.adapted, |qkv| {
-                let counts = (heads, kv_heads);
+                let counts = (heads, kv_heads, if grouped { 1 } else { heads / kv_heads });
                 llama::attention_in(input, attention_norm, qkv, &batch.rotary, &batch.positions, counts)
             })?;
-            let attended = self.attend([&q, &k, &v], batch)?;
+            let attended = attend([&q, &k, &v], grouped, batch)?;
             return self.output.with(batch.adapted, |output| {
                 self.gate_up.with(batch.adapted, |gate_up| {
                     self.down.with(batch.adapted, |down| {
@@ -341,28 +343,26 @@ impl Block {
         let part = |start, count| qkv.f_narrow(2, start, count);
         let q = turn(&part(0, heads)?, batch)?;
         let k = turn(&part(heads, kv_heads)?, batch)?;
-        let attended = self.attend([&q, &k, &part(heads + kv_heads, kv_heads)?], batch)?;
+        let attended = attend([&q, &k, &part(heads + kv_heads, kv_heads)?], grouped, batch)?;
         let middle = input.f_add(&self.output.forward(&attended, batch.adapted)?)?;
         let gate_up = self.gate_up.forward(&rms_norm(&middle, ffn_norm)?, batch.adapted)?.f_chunk(2, -1)?;
         let hidden = gate_up[0].f_silu()?.f_mul(&gate_up[1])?;
         middle.f_add(&self.down.forward(&hidden, batch.adapted)?)
     }
+}
 
-    /// Attention: from queries, keys and values `[batch, tokens, heads, head_dim]` to `[batch, tokens, heads * head_dim]`.
-    fn attend(&self, [q, k, v]: [&Tensor; 3], batch: &Batch) -> Result<Tensor, TchError> {
-        let Widths { heads, kv_heads, fused, .. } = self.widths;
-        // Flash attention supports grouped queries, but neither fp32 nor masks.
-        let grouped = fused && q.kind() != Kind::Float && batch.mask.is_none();
-        let heads_first = |tensor: &Tensor, repeats: i64| {
-            let tensor = tensor.f_transpose(1, 2)?;
-            if repeats == 1 { Ok(tensor) } else { tensor.f_repeat_interleave_self_int(repeats, 1, None) }
-        };
-        let repeats = if grouped { 1 } else { heads / kv_heads };
-        let (q, k, v) = (heads_first(q, 1)?, heads_first(k, repeats)?, heads_first(v, repeats)?);
-        let mask = batch.mask.as_ref();
-        let attended = Tensor::f_scaled_dot_product_attention(&q, &k, &v, mask, 0.0, mask.is_none(), None, grouped)?;
-        attended.f_transpose(1, 2)?.f_flatten(2, 3)
-    }
+/// Attention: from queries, keys and values `[batch, tokens, heads, head_dim]` to `[batch, tokens, heads * head_dim]`. Keys and values
+/// of fewer heads are repeated, or with `grouped` left to the attention kernel.
+fn attend([q, k, v]: [&Tensor; 3], grouped: bool, batch: &Batch) -> Result<Tensor, TchError> {
+    let heads_first = |tensor: &Tensor, repeats: i64| {
+        let tensor = tensor.f_transpose(1, 2)?;
+        if repeats == 1 { Ok(tensor) } else { tensor.f_repeat_interleave_self_int(repeats, 1, None) }
+    };
+    let repeats = if grouped { 1 } else { q.size()[2] / k.size()[2] };
+    let (q, k, v) = (heads_first(q, 1)?, heads_first(k, repeats)?, heads_first(v, repeats)?);
+    let mask = batch.mask.as_ref();
+    let attended = Tensor::f_scaled_dot_product_attention(&q, &k, &v, mask, 0.0, mask.is_none(), None, grouped)?;
+    attended.f_transpose(1, 2)?.f_flatten(2, 3)
 }
 
 /// RMSNorm in fp32, except for the product with its weight.

@@ -154,11 +154,11 @@ Tensor rows_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 // The kernels of GPUs, which live as long as the process.
 SHIM_API void mc_llama_kernels(LlamaKernels* cuda) { on_cuda = cuda; }
 
-// x [batch, tokens, width] -> queries [batch, tokens, heads, head width], keys and values [batch, tokens, kv heads, head width]:
-// norm, one product for all three, turned by their positions [batch * tokens]. The fourth result is x itself for what else uses it:
-// its gradient comes back through this step, which adds it to its own.
+// x [batch, tokens, width] -> queries [batch, tokens, heads, head width], keys and values [batch, tokens, kv heads * repeats,
+// head width]: norm, one product for all three, turned by their positions [batch * tokens]. The fourth result is x itself for what
+// else uses it: its gradient comes back through this step, which adds it to its own.
 SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, const RawLinear* qkv, Tensor* cos, Tensor* sin,
-                                   Tensor* positions, int64_t heads, int64_t kv_heads, Tensor** results) {
+                                   Tensor* positions, int64_t heads, int64_t kv_heads, int64_t repeats, Tensor** results) {
   GUARD(-1, {
     variable_list inputs{*input, *norm};
     push(inputs, *qkv);
@@ -166,17 +166,23 @@ SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, 
     Tensor q, k, v, same, normed, inverse;
     auto x = *input, weight = *norm;
     int64_t batch = x.size(0), tokens = x.size(1), width = out_of(*qkv) / (heads + 2 * kv_heads);
-    Heads all{heads, kv_heads, width, *cos, *sin, *positions};
+    Heads all{heads, kv_heads, repeats, width, *cos, *sin, *positions};
     {
       at::AutoDispatchBelowADInplaceOrView guard;
       auto& kernel = kernels(x);
       kernel.rms_norm(rows_of(x), weight, epsilon, normed, inverse);
       auto rows = product(*qkv, normed, *applied);
-      kernel.add_up_turn(rows, applied->u, applied->linear, all);
+      auto repeated = kernel.add_up_turn(rows, applied->u, applied->linear, all);
       auto each = rows.view({batch, tokens, heads + 2 * kv_heads, width});
       q = each.narrow(2, 0, heads);
-      k = each.narrow(2, heads, kv_heads);
-      v = each.narrow(2, heads + kv_heads, kv_heads);
+      if (repeated.defined()) {
+        auto both = repeated.view({batch, tokens, 2, heads, width});
+        k = both.select(2, 0);
+        v = both.select(2, 1);
+      } else {
+        k = each.narrow(2, heads, kv_heads);
+        v = each.narrow(2, heads + kv_heads, kv_heads);
+      }
       same = x.view(x.sizes());
     }
     if (recorded(inputs)) {

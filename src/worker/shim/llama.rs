@@ -46,6 +46,7 @@ unsafe extern "C" {
         positions: *const C_tensor,
         heads: i64,
         kv_heads: i64,
+        repeats: i64,
         results: *mut *mut C_tensor,
     ) -> c_int;
     fn mc_llama_block_out(
@@ -160,15 +161,15 @@ pub fn use_cuda_kernels() -> Result<(), TchError> {
 }
 
 /// RMSNorm of `input [batch, tokens, dim]`, the product for queries, keys and values, turned by `positions [batch * tokens]`:
-/// three tensors `[batch, tokens, heads, head_dim]`. The fourth result is `input` for what else uses it, whose gradient then joins
-/// this step's. `rotary` are cosines and sines `[context, head_dim / 2]` in fp32.
+/// three tensors `[batch, tokens, heads, head_dim]`, keys and values with each head `repeats` times. The fourth result is `input` for
+/// what else uses it, whose gradient then joins this step's. `rotary` are cosines and sines `[context, head_dim / 2]` in fp32.
 pub fn attention_in(
     input: &Tensor,
     (norm, epsilon): (&Tensor, f64),
     qkv: &Adapted,
     rotary: &[Tensor; 2],
     positions: &Tensor,
-    (heads, kv_heads): (i64, i64),
+    (heads, kv_heads, repeats): (i64, i64, i64),
 ) -> Result<[Tensor; 4], TchError> {
     let mut results = [ptr::null_mut(); 4];
     let status = qkv.with(|qkv| {
@@ -176,7 +177,9 @@ pub fn attention_in(
         let (input, norm, positions) = (input.as_ptr(), norm.as_ptr(), positions.as_ptr());
         let results = results.as_mut_ptr();
         // SAFETY: all tensors live through the call; four places for results. Autograd keeps references of its own.
-        unsafe { mc_llama_attention_in(input, norm, epsilon, qkv, cos, sin, positions, heads, kv_heads, results) }
+        unsafe {
+            mc_llama_attention_in(input, norm, epsilon, qkv, cos, sin, positions, heads, kv_heads, repeats, results)
+        }
     });
     check(status)?;
     let [q, k, v, same] = results;

@@ -20,9 +20,10 @@ struct Linear {
   int64_t rank() const { return b[0].size(1); }
 };
 
-// The heads of a row, side by side: queries, as many keys as values. cos and sin: [positions, width / 2] in fp32.
+// The heads of a row, side by side: queries, as many keys as values. cos and sin: [positions, width / 2] in fp32. Attention is given
+// each key and value `repeats` times: once, or queries / keys times.
 struct Heads {
-  int64_t queries, keys, width;
+  int64_t queries, keys, repeats, width;
   at::Tensor cos, sin, positions;
 
   int64_t columns() const { return (queries + 2 * keys) * width; }
@@ -82,9 +83,11 @@ struct LlamaKernels {
   virtual at::Tensor rms_norm_backward(at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse,
                                        const at::Tensor& more, const at::Tensor& du, const at::Tensor& a) = 0;
 
-  // `add_up`, and queries and keys turned by their positions.
-  virtual void add_up_turn(at::Tensor& rows, const at::Tensor& u, const Linear& linear, const Heads& heads) = 0;
-  // Gradients of turned queries and keys and of values [batch, tokens, heads, width], turned back and side by side.
+  // `add_up`, and queries and keys turned by their positions. Where heads are repeated, the result is keys and values as attention is
+  // given them, [rows, 2, queries, width], and those in `rows` are left undefined.
+  virtual at::Tensor add_up_turn(at::Tensor& rows, const at::Tensor& u, const Linear& linear, const Heads& heads) = 0;
+  // Gradients of turned queries and keys and of values [batch, tokens, heads, width], as attention was given them: those of repeated
+  // heads added up, turned back and side by side.
   virtual at::Tensor turn_back(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Heads& heads) = 0;
 
   // silu(gate) * up of rows [gate | up] + u B^T.
@@ -148,13 +151,17 @@ struct PlainKernels : LlamaKernels {
     first.copy_(turned);
   }
 
-  void add_up_turn(at::Tensor& rows, const at::Tensor& u, const Linear& linear, const Heads& heads) override {
+  at::Tensor add_up_turn(at::Tensor& rows, const at::Tensor& u, const Linear& linear, const Heads& heads) override {
     add_up(rows, u, linear, {});
     turn(rows, heads, false);
+    if (heads.repeats == 1) return {};
+    auto each = rows.view({rows.size(0), -1, heads.width}).narrow(1, heads.queries, 2 * heads.keys);
+    return each.repeat_interleave(heads.repeats, 1).view({rows.size(0), 2, heads.queries, heads.width});
   }
 
   at::Tensor turn_back(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Heads& heads) override {
-    auto rows = at::cat({q, k, v}, 2).view({-1, heads.columns()});
+    auto once = [&](const at::Tensor& x) { return heads.repeats == 1 ? x : x.unflatten(2, {heads.keys, heads.repeats}).sum(3); };
+    auto rows = at::cat({q, once(k), once(v)}, 2).view({-1, heads.columns()});
     turn(rows, heads, true);
     return rows;
   }

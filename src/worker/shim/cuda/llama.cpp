@@ -25,10 +25,12 @@ using at::Tensor;
 namespace {
 
 // Constants of the kernels' source.
-constexpr int BLOCK = 256, NORM_BLOCK = 512, SUM_BLOCK = 512, SPAN_BLOCK = 128;
-// Tokens or columns of a block or thread: of the source, but for SPAN.
-constexpr int PAIR = 2, SUMS = 4, MANY = 4, STRIPE = 32, TILES = 8 * 16, SPAN = 16;
-// Tokens from which blocks of eight of them are enough for a GPU.
+constexpr int BLOCK = 256, ROW_BLOCK = 512, SPAN_BLOCK = 128;
+// Tokens or columns of a block or thread, as in the source.
+constexpr int MANY = 4, SUMMED = 32, BAND = 64, STRIPE = 32, TILES = 8 * 16;
+// Sums that blocks of one launch can share.
+constexpr int ARRIVALS = 16384;
+// Tokens from which blocks of several of them are enough for a GPU.
 constexpr int64_t FILLS_GPU = 512;
 // What adapters of a higher rank do with the weights' time is little: libtorch's products serve them.
 constexpr int64_t HIGHEST_RANK = 16;
@@ -85,6 +87,8 @@ struct Nvrtc {
 
 struct Program {
   std::map<std::string, cudaKernel_t> kernels;
+  std::map<std::string, unsigned> places;
+  int processors;
   // Whether adapters' products run on tensor cores.
   bool mma;
 
@@ -92,12 +96,14 @@ struct Program {
     static Nvrtc nvrtc;
     cudaDeviceProp properties;
     C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, c10::cuda::current_device()));
+    processors = properties.multiProcessorCount;
     bool wide = kind == at::kFloat, half = kind == at::kHalf;
     mma = !wide && properties.major >= MMA_SINCE && rank % 8 == 0;
     std::string arch = "--gpu-architecture=sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
     std::string type = std::string("-DTYPE=") + (wide ? "float" : half ? "fp16" : "bf16"), r = "-DRANK=" + std::to_string(rank);
     std::string of_mma = std::string("-DMMA=\"") + (half ? "f16" : "bf16") + "\"";
-    const char* options[] = {arch.c_str(), type.c_str(), r.c_str(), of_mma.c_str(), "--std=c++17"};
+    std::string arrivals = "-DARRIVALS=" + std::to_string(ARRIVALS);
+    const char* options[] = {arch.c_str(), type.c_str(), r.c_str(), of_mma.c_str(), arrivals.c_str(), "--std=c++17"};
     std::string source = std::string(LLAMA_SOURCE) + QUANTISED_SOURCE;
     if (mma) source += LLAMA_MMA_SOURCE;
     void* program = nullptr;
@@ -116,12 +122,24 @@ struct Program {
     nvrtc.destroy(&program);
     cudaLibrary_t library;
     C10_CUDA_CHECK(cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    std::vector<const char*> names{"rms_norm", "rms_norm_backward", "add_up_norm", "add_up_turn", "turn_back", "swiglu", "swiglu_adapted",
-                                   "swiglu_backward", "swiglu_adapted_backward", "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b",
-                                   "dequantise", "fake_quantise_groups", "fake_quantise_tokens"};
+    std::vector<const char*> names{"rms_norm", "rms_norm_backward", "rms_norm_backward_many", "add_up_norm", "add_up_norm_many",
+                                   "add_up_turn", "turn_back", "swiglu", "swiglu_adapted", "swiglu_backward", "swiglu_adapted_backward",
+                                   "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b", "dequantise",
+                                   "fake_quantise_groups", "fake_quantise_tokens"};
     if (mma) names.insert(names.end(), {"mma_down", "mma_back", "mma_outer", "mma_add_up", "mma_add_back", "mma_add_up_turn",
                                           "mma_add_up_norm", "mma_rms_norm_backward", "mma_swiglu", "mma_swiglu_backward"});
     for (const char* name : names) C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
+  }
+
+  // How many of a kernel's blocks the GPU works on at once.
+  unsigned at_once(const char* name, int block) {
+    unsigned& known = places[name];
+    if (known == 0) {
+      int each = 0;
+      C10_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, reinterpret_cast<const void*>(kernels.at(name)), block, 0));
+      known = std::max(each, 1) * processors;
+    }
+    return known;
   }
 
   template <class... Arguments>
@@ -260,6 +278,15 @@ struct CudaKernels : PlainKernels {
              inverse.data_ptr(), static_cast<int>(x.size(1)), static_cast<float>(epsilon));
   }
 
+  // The blocks of a norm, each of some whole rows. Where tokens are few, a thread works on one pack of its rows.
+  struct Rows {
+    dim3 grid, block;
+
+    Rows(const Tensor& x, bool many, bool mma) : grid(blocks(x.size(0), mma ? 8 : many ? MANY : 2)), block(ROW_BLOCK) {
+      if (!many) block.x = std::clamp(blocks(x.size(1), pack(x) * 32) * 32, 128u, 1024u);
+    }
+  };
+
   void add_up_norm(Tensor& y, const Tensor& u, const Linear& linear, const Tensor& more, const Tensor& weight, double epsilon,
                    Tensor& normed, Tensor& inverse) override {
     if (!fits_whole(y) || !fits_whole(more) || !fits_or_none(linear, u) || !whole(linear, y.size(1))) {
@@ -268,10 +295,11 @@ struct CudaKernels : PlainKernels {
     normed = at::empty_like(y);
     inverse = at::empty({y.size(0)}, y.options().dtype(at::kFloat));
     auto& made = program(y.scalar_type(), rank_of(linear));
-    bool mma = made.mma && linear.adapted() && y.size(0) >= FILLS_GPU;
-    made.run(mma ? "mma_add_up_norm" : "add_up_norm", blocks(y.size(0), mma ? 8 : PAIR), NORM_BLOCK, y.data_ptr(), pointer(u), more.data_ptr(), parts_of(linear),
-             weight.data_ptr(), normed.data_ptr(), inverse.data_ptr(), static_cast<int>(y.size(0)), static_cast<int>(y.size(1)),
-             static_cast<float>(epsilon));
+    bool many = y.size(0) >= FILLS_GPU, mma = made.mma && linear.adapted() && many;
+    Rows rows(y, many, mma);
+    made.run(mma ? "mma_add_up_norm" : many ? "add_up_norm_many" : "add_up_norm", rows.grid, rows.block, y.data_ptr(), pointer(u),
+             more.data_ptr(), parts_of(linear), weight.data_ptr(), normed.data_ptr(), inverse.data_ptr(), static_cast<int>(y.size(0)),
+             static_cast<int>(y.size(1)), static_cast<float>(epsilon));
   }
 
   Tensor rms_norm_backward(Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& more,
@@ -282,26 +310,30 @@ struct CudaKernels : PlainKernels {
     }
     auto dx = at::empty_like(x);
     auto& made = program(x.scalar_type());
-    bool mma = made.mma && adapted && x.size(0) >= FILLS_GPU;
-    made.run(mma ? "mma_rms_norm_backward" : "rms_norm_backward", blocks(x.size(0), mma ? 8 : PAIR), NORM_BLOCK, grad.data_ptr(), x.data_ptr(), weight.data_ptr(),
-             inverse.data_ptr(), pointer(more), pointer(du), adapted ? a.data_ptr() : nullptr, dx.data_ptr(),
-             static_cast<int>(x.size(1)), adapted ? static_cast<int>(a.size(0)) : 0, static_cast<int>(x.size(0)));
+    bool many = x.size(0) >= FILLS_GPU, mma = made.mma && adapted && many;
+    Rows rows(x, many, mma);
+    made.run(mma ? "mma_rms_norm_backward" : many ? "rms_norm_backward_many" : "rms_norm_backward", rows.grid, rows.block,
+             grad.data_ptr(), x.data_ptr(), weight.data_ptr(), inverse.data_ptr(), pointer(more), pointer(du),
+             adapted ? a.data_ptr() : nullptr, dx.data_ptr(), static_cast<int>(x.size(1)), adapted ? static_cast<int>(a.size(0)) : 0, static_cast<int>(x.size(0)));
     return dx;
   }
 
-  void add_up_turn(Tensor& rows, const Tensor& u, const Linear& linear, const Heads& heads) override {
+  Tensor add_up_turn(Tensor& rows, const Tensor& u, const Linear& linear, const Heads& heads) override {
     auto half = heads.width / 2;
     if (!fits_whole(rows) || half % pack(rows) != 0 || !fits_or_none(linear, u)) {
       return PlainKernels::add_up_turn(rows, u, linear, heads);
     }
     auto count = heads.queries + 2 * heads.keys;
     auto& made = program(rows.scalar_type(), rank_of(linear));
-    bool mma = made.mma && half % STRIPE == 0;
+    bool mma = made.mma && half % STRIPE == 0 && heads.repeats == 1;
+    Tensor repeated;
+    if (heads.repeats > 1) repeated = at::empty({rows.size(0), 2, heads.queries, heads.width}, rows.options());
     dim3 grid = mma ? dim3(blocks(count * half, STRIPE), blocks(rows.size(0), TILES))
                     : dim3(blocks(rows.size(0), MANY), blocks(count * half, BLOCK * pack(rows)));
-    made.run(mma ? "mma_add_up_turn" : "add_up_turn", grid, BLOCK, rows.data_ptr(), pointer(u), parts_of(linear), heads.cos.data_ptr(), heads.sin.data_ptr(),
-             heads.positions.data_ptr(), static_cast<int>(count), static_cast<int>(heads.queries + heads.keys), static_cast<int>(half),
-             static_cast<int>(rows.size(0)));
+    made.run(mma ? "mma_add_up_turn" : "add_up_turn", grid, BLOCK, rows.data_ptr(), pointer(u), parts_of(linear), heads.cos.data_ptr(),
+             heads.sin.data_ptr(), heads.positions.data_ptr(), pointer(repeated), static_cast<int>(heads.queries), static_cast<int>(heads.keys),
+             static_cast<int>(half), static_cast<int>(rows.size(0)));
+    return repeated;
   }
 
   Tensor turn_back(const Tensor& q, const Tensor& k, const Tensor& v, const Heads& heads) override {
@@ -318,7 +350,8 @@ struct CudaKernels : PlainKernels {
     program(q.scalar_type())
         .run("turn_back", static_cast<unsigned>(rows.size(0)), BLOCK, from_q.data_ptr(), from_k.data_ptr(), from_v.data_ptr(),
              rows.data_ptr(), heads.cos.data_ptr(), heads.sin.data_ptr(), heads.positions.data_ptr(), static_cast<int>(heads.queries),
-             static_cast<int>(heads.keys), static_cast<int>(half), from_q.stride(1), from_k.stride(1), from_v.stride(1));
+             static_cast<int>(heads.keys), static_cast<int>(heads.repeats), static_cast<int>(half), from_q.stride(1), from_k.stride(1),
+             from_v.stride(1));
     return rows;
   }
 
@@ -330,12 +363,16 @@ struct CudaKernels : PlainKernels {
     auto y = at::empty({tokens, width}, gates.options());
     auto& made = program(y.scalar_type(), rank_of(gate_up));
     bool mma = made.mma && gate_up.adapted();
-    int count = static_cast<int>(tokens), columns = static_cast<int>(width), span = gate_up.adapted() ? SPAN : 1;
+    int count = static_cast<int>(tokens), columns = static_cast<int>(width);
     if (mma) {
       made.run("mma_swiglu", blocks(width, STRIPE), BLOCK, gates.data_ptr(), u.data_ptr(), y.data_ptr(), parts_of(gate_up), count, columns);
     } else {
-      made.run(gate_up.adapted() ? "swiglu_adapted" : "swiglu", dim3(blocks(tokens, span), blocks(width, SPAN_BLOCK * pack(y))),
-               SPAN_BLOCK, gates.data_ptr(), pointer(u), y.data_ptr(), parts_of(gate_up), count, columns, span);
+      auto name = gate_up.adapted() ? "swiglu_adapted" : "swiglu";
+      unsigned stretches = blocks(width, SPAN_BLOCK * pack(y));
+      // As few tokens a block as leave all blocks at work at once.
+      int span = gate_up.adapted() ? blocks(tokens, std::max(1u, made.at_once(name, SPAN_BLOCK) / stretches)) : 1;
+      made.run(name, dim3(blocks(tokens, span), stretches), SPAN_BLOCK, gates.data_ptr(), pointer(u), y.data_ptr(), parts_of(gate_up),
+               count, columns, span);
     }
     return y;
   }
@@ -353,19 +390,17 @@ struct CudaKernels : PlainKernels {
     grads.gates = at::empty_like(gates);
     auto& made = program(grad.scalar_type(), rank_of(gate_up));
     int count = static_cast<int>(tokens), columns = static_cast<int>(width);
-    if (made.mma && adapted) {
+    if (adapted) {
       grads.down.a = at::empty_like(down.a);
       for (const auto& b : gate_up.b) grads.gate_up.b.push_back(at::empty_like(b));
-      made.run("mma_swiglu_backward", blocks(width, STRIPE), BLOCK, grad.data_ptr(), gates.data_ptr(), u.data_ptr(), parts_of(gate_up),
-               du.data_ptr(), down.a.data_ptr(), grads.gates.data_ptr(), grads.down.a.data_ptr(), grads.gate_up.b[0].data_ptr(),
+      made.run(made.mma ? "mma_swiglu_backward" : "swiglu_adapted_backward", blocks(width, made.mma ? STRIPE : BAND), BLOCK,
+               grad.data_ptr(), gates.data_ptr(), u.data_ptr(), parts_of(gate_up), du.data_ptr(), down.a.data_ptr(), grads.gates.data_ptr(), grads.down.a.data_ptr(), grads.gate_up.b[0].data_ptr(),
                grads.gate_up.b[1].data_ptr(), count, columns);
       return grads;
     }
     grads.output = at::empty_like(grad);
-    int span = adapted ? SPAN : 1;
-    made.run(adapted ? "swiglu_adapted_backward" : "swiglu_backward", dim3(blocks(tokens, span), blocks(width, SPAN_BLOCK * pack(grad))),
-             SPAN_BLOCK, grad.data_ptr(), gates.data_ptr(), pointer(u), parts_of(gate_up), pointer(du), pointer(down.a),
-             grads.gates.data_ptr(), grads.output.data_ptr(), count, columns, span);
+    made.run("swiglu_backward", dim3(blocks(tokens, 1), blocks(width, SPAN_BLOCK * pack(grad))), SPAN_BLOCK, grad.data_ptr(),
+             gates.data_ptr(), grads.gates.data_ptr(), grads.output.data_ptr(), columns);
     return grads;
   }
 
@@ -378,17 +413,42 @@ struct CudaKernels : PlainKernels {
     return losses;
   }
 
+  // How `down` and `back` share out their work: blocks of `span` tokens and a stretch of columns, whose sums the last of them adds up.
+  struct Sums {
+    int span;
+    dim3 grid;
+    Tensor parts;
+
+    Sums(Program& made, const char* name, const Tensor& x, int64_t width, unsigned groups, int64_t rank) {
+      auto tokens = x.size(0);
+      auto stretches = blocks(width, BLOCK * pack(x));
+      // All blocks at once, or in equal turns.
+      auto fair = blocks(tokens * stretches * groups, made.at_once(name, BLOCK));
+      span = MANY * blocks(fair, MANY * blocks(fair, SUMMED));
+      grid = dim3(stretches, blocks(tokens, span), groups);
+      parts = at::empty({groups, stretches, tokens, rank}, x.options().dtype(at::kFloat));
+    }
+    bool fit() const { return grid.y * grid.z <= ARRIVALS; }
+  };
+
   // Groups of 8 rows, whatever the rank.
   static bool fits_below(const Tensor& a) { return fits_whole(a) && a.size(0) % 8 == 0 && a.size(0) <= 4 * HIGHEST_RANK; }
 
   Tensor down(const Tensor& x, const Tensor& a, double scale) override {
     if (!fits(x) || !fits_below(a)) return PlainKernels::down(x, a, scale);
-    auto u = at::empty({x.size(0), a.size(0)}, x.options());
     auto& made = program(x.scalar_type());
-    dim3 grid = made.mma ? dim3(blocks(x.size(0), 8), blocks(a.size(0), 16)) : dim3(blocks(x.size(0), PAIR), blocks(a.size(0), 8));
-    made.run(made.mma ? "mma_down" : "down", grid, made.mma ? SUM_BLOCK : BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(),
-             static_cast<int>(x.size(1)), static_cast<int>(a.size(0)), static_cast<int>(x.size(0)), x.stride(0),
-             static_cast<float>(scale));
+    auto tokens = x.size(0), count = a.size(0);
+    auto u = at::empty({tokens, count}, x.options());
+    int width = static_cast<int>(x.size(1)), rows = static_cast<int>(count), of = static_cast<int>(tokens);
+    if (made.mma) {
+      made.run("mma_down", dim3(blocks(tokens, 8), blocks(count, 16)), ROW_BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(), width,
+               rows, of, x.stride(0), static_cast<float>(scale));
+      return u;
+    }
+    Sums sums(made, "down", x, width, blocks(count, 8), 8);
+    if (!sums.fit()) return PlainKernels::down(x, a, scale);
+    made.run("down", sums.grid, BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(), sums.parts.data_ptr(), width, rows, of, x.stride(0),
+             sums.span, static_cast<float>(scale));
     return u;
   }
 
@@ -409,11 +469,19 @@ struct CudaKernels : PlainKernels {
 
   Tensor back(const Tensor& grad, const Linear& linear) override {
     if (!fits(grad) || !fits(linear)) return PlainKernels::back(grad, linear);
-    auto du = at::empty({grad.size(0), linear.a.size(0)}, grad.options());
     auto& made = program(grad.scalar_type(), linear.rank());
-    dim3 grid(blocks(grad.size(0), made.mma ? 8 : SUMS), static_cast<unsigned>(linear.b.size()));
-    made.run(made.mma ? "mma_back" : "back", grid, made.mma ? SUM_BLOCK : BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(),
-             static_cast<int>(grad.size(0)), grad.stride(0), static_cast<float>(linear.scale));
+    auto du = at::empty({grad.size(0), linear.a.size(0)}, grad.options());
+    int tokens = static_cast<int>(grad.size(0));
+    auto parts = static_cast<unsigned>(linear.b.size());
+    if (made.mma) {
+      made.run("mma_back", dim3(blocks(tokens, 8), parts), ROW_BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), tokens,
+               grad.stride(0), static_cast<float>(linear.scale));
+      return du;
+    }
+    Sums sums(made, "back", grad, widest(linear), parts, linear.rank());
+    if (!sums.fit()) return PlainKernels::back(grad, linear);
+    made.run("back", sums.grid, BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), sums.parts.data_ptr(), tokens, grad.stride(0),
+             sums.span, static_cast<float>(linear.scale));
     return du;
   }
 
@@ -442,12 +510,12 @@ struct CudaKernels : PlainKernels {
     auto tokens = static_cast<int>(u.size(0)), count = static_cast<int>(linear.a.size(0)), rank = static_cast<int>(linear.rank());
     if (made.mma) return outers(made, of_a, of_b, grads, du, x, grad, u, linear);
     if (of_a) {
-      made.run("grad_a", dim3(blocks(x.size(1), 64), blocks(count, rank)), dim3(32, 16), x.data_ptr(), du.data_ptr(),
+      made.run("grad_a", dim3(blocks(x.size(1), 8 * pack(x)), blocks(count, rank)), dim3(8, 32), x.data_ptr(), du.data_ptr(),
                grads.a.data_ptr(), static_cast<int>(x.size(1)), count, tokens, x.stride(0));
     }
     if (of_b) {
-      dim3 grid(blocks(widest(linear), 64), static_cast<unsigned>(linear.b.size()));
-      made.run("grad_b", grid, dim3(32, 16), grad.data_ptr(), u.data_ptr(), parts_of(linear), outs, tokens, grad.stride(0));
+      dim3 grid(blocks(widest(linear), 8 * pack(grad)), static_cast<unsigned>(linear.b.size()));
+      made.run("grad_b", grid, dim3(8, 32), grad.data_ptr(), u.data_ptr(), parts_of(linear), outs, tokens, grad.stride(0));
     }
   }
 

@@ -247,16 +247,16 @@ extern "C" __global__ void __launch_bounds__(256) mma_add_back(T* dx, const T* d
   if (second) store(dx + next, y);
 }
 
-// As `add_up_turn`, where half a head is a multiple of 32. blockIdx.x is 32 columns of the first halves of heads and those that are
+// As `add_up_turn` without `repeated`, where half a head is a multiple of 32. blockIdx.x is 32 columns of the first halves of heads and those that are
 // turned with them, blockIdx.y 8 times 16 tokens.
 extern "C" __global__ void __launch_bounds__(256)
 mma_add_up_turn(T* rows, const T* u, const __grid_constant__ Parts parts, const float* cos, const float* sin, const i64* positions,
-                int heads, int turning, int half, int tokens) {
+                T* repeated, int heads, int kv_heads, int half, int tokens) {
   Lane l;
   int t = (blockIdx.y * TOKEN_WARPS + (threadIdx.x >> 5)) * 16, pair = blockIdx.x * 32, head = pair / half, inside = pair % half;
   if (t >= tokens) return;
   int base = head * 2 * half + inside;
-  i64 width = (i64)heads * 2 * half;
+  i64 width = (i64)(heads + 2 * kv_heads) * 2 * half;
   bool first = t + l.g < tokens, second = t + l.g + 8 < tokens;
   T *row = rows + (t + l.g) * width + base + l.q * 8, *next = row + 8 * width;
   Words a0 = words(row, first), a1 = words(next, second), b0 = words(row + half, first), b1 = words(next + half, second);
@@ -274,7 +274,7 @@ mma_add_up_turn(T* rows, const T* u, const __grid_constant__ Parts parts, const 
       }
     }
   }
-  if (head < turning) {
+  if (head < heads + kv_heads) {
     i64 from[2] = {first ? positions[t + l.g] : 0, second ? positions[t + l.g + 8] : 0};
     for (int m = 0; m < 4; m++) {
       for (int e = 0; e < 4; e++) {

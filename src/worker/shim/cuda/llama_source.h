@@ -23,11 +23,12 @@ __device__ inline void narrow(float x, fp16& y) { asm("cvt.rn.f16.f32 %0, %1;" :
 typedef TYPE T;
 constexpr int R = RANK;
 
-// 16 bytes of a row at once.
+// C values of a row at once; a pack is 16 bytes.
+template <int C> struct alignas(C * sizeof(T)) Values { T v[C]; };
 constexpr int N = 16 / sizeof(T);
-struct alignas(16) Pack { T v[N]; };
-__device__ inline Pack load(const T* p) { return *(const Pack*)p; }
-__device__ inline void store(T* p, const Pack& x) { *(Pack*)p = x; }
+typedef Values<N> Pack;
+template <int C = N> __device__ inline Values<C> load(const T* p) { return *(const Values<C>*)p; }
+template <int C> __device__ inline void store(T* p, const Values<C>& x) { *(Values<C>*)p = x; }
 
 // The sum of a block's values, in all its threads.
 __device__ inline float block_sum(float x) {
@@ -97,70 +98,135 @@ extern "C" __global__ void cross_entropy(T* logits, const i64* labels, float* lo
 
 // ---------- adapters ----------
 
-// Each warp's sums of `count` values, added up over the block and written by `put`. Blocks have 8 warps.
-template <int COUNT, class Put> __device__ inline void reduce(float* sums, Put put) {
-  __shared__ float parts[COUNT][8];
-  for (int j = 0; j < COUNT; j++) {
-    float s = sums[j];
-    for (int m = 16; m > 0; m >>= 1) s += __shfl_xor_sync(0xffffffff, s, m);
-    if ((threadIdx.x & 31) == 0) parts[j][threadIdx.x >> 5] = s;
-  }
-  __syncthreads();
-  if (threadIdx.x < COUNT) {
-    float s = 0;
-    for (int w = 0; w < 8; w++) s += parts[threadIdx.x][w];
-    put(threadIdx.x, s);
-  }
-}
-
-constexpr int PAIR = 2;               // tokens that a block of a norm or of `down` works on
-constexpr int SUMS = 4;               // tokens that a block of `back` works on
-constexpr int MANY = 4;               // tokens that a thread adds to at a time
-
-// u[t, j] = scale * sum over i of x[t, i] a[j, i], for `count` rows of a in groups of R: blockIdx.y is the group, blockIdx.x two tokens.
-extern "C" __global__ void down(const T* x, const T* a, T* u, int width, int count, int tokens, i64 stride, float scale) {
-  int t = blockIdx.x * PAIR;
-  const T* rows = a + (i64)blockIdx.y * R * width;
-  float sums[PAIR * R];
-  for (int j = 0; j < PAIR * R; j++) sums[j] = 0;
-  for (int i = threadIdx.x * N; i < width; i += 256 * N) {
-    Pack p[PAIR];
-    for (int e = 0; e < PAIR; e++) p[e] = load(x + (i64)min(t + e, tokens - 1) * stride + i);
-    for (int j = 0; j < R; j++) {
-      Pack q = load(rows + (i64)j * width + i);
-      for (int e = 0; e < PAIR; e++) for (int k = 0; k < N; k++) sums[e * R + j] += wide(p[e].v[k]) * wide(q.v[k]);
-    }
-  }
-  reduce<PAIR * R>(sums, [&](int at, float s) {
-    int e = at / R, j = at % R;
-    if (t + e < tokens) narrow(s * scale, u[(i64)(t + e) * count + blockIdx.y * R + j]);
-  });
-}
+constexpr int MANY = 4;               // tokens that a thread works on at a time
+constexpr int SUMMED = 32;            // most tokens that a block of `down` or `back` works on
 
 struct Parts { const T* b[4]; int start[4]; int width[4]; int count; };
 
-// du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]; blockIdx.y is the part p, blockIdx.x four tokens.
-extern "C" __global__ void back(const T* grad, const __grid_constant__ Parts parts, T* du, int tokens, i64 stride, float scale) {
-  int p = blockIdx.y, t = blockIdx.x * SUMS;
-  const T* rows = grad + parts.start[p];
-  float sums[SUMS * R];
-  for (int j = 0; j < SUMS * R; j++) sums[j] = 0;
-  for (int i = threadIdx.x * N; i < parts.width[p]; i += 256 * N) {
-    Pack g[SUMS];
-    for (int e = 0; e < SUMS; e++) g[e] = load(rows + (i64)min(t + e, tokens - 1) * stride + i);
-    for (int l = 0; l < N; l++) {
+// The C rows from i of a matrix B, or the C columns from i of a matrix A, in a thread's registers for many tokens.
+template <int C> struct Narrow {
+  float v[R][C];
+  __device__ void rows(const T* b, int i) {
+    for (int k = 0; k < C; k++) {
       for (int j = 0; j < R; j += N) {
-        Pack q = load(parts.b[p] + (i64)(i + l) * R + j);
-        for (int k = 0; k < N; k++) {
-          for (int e = 0; e < SUMS; e++) sums[e * R + j + k] += wide(g[e].v[l]) * wide(q.v[k]);
-        }
+        Pack q = load(b + (i64)(i + k) * R + j);
+        for (int l = 0; l < N; l++) v[j + l][k] = wide(q.v[l]);
       }
     }
   }
-  reduce<SUMS * R>(sums, [&](int at, float s) {
-    int e = at / R, j = at % R;
-    if (t + e < tokens) narrow(s * scale, du[(i64)(t + e) * parts.count * R + p * R + j]);
-  });
+  __device__ void columns(const T* a, int i, int width) {
+    for (int j = 0; j < R; j++) {
+      Values<C> q = load<C>(a + (i64)j * width + i);
+      for (int k = 0; k < C; k++) v[j][k] = wide(q.v[k]);
+    }
+  }
+  // x plus the product with a row of R values.
+  __device__ void add(const Values<C>& x, const T* u, float sum[C]) const {
+    for (int k = 0; k < C; k++) sum[k] = wide(x.v[k]);
+    for (int j = 0; j < R; j += N) {
+      Pack q = load(u + j);
+      for (int l = 0; l < N; l++) for (int k = 0; k < C; k++) sum[k] += wide(q.v[l]) * v[j + l][k];
+    }
+  }
+  // Adds the outer product of a row of R values and x.
+  __device__ void gather(const T* u, const float x[C]) {
+    for (int j = 0; j < R; j += N) {
+      Pack q = load(u + j);
+      for (int l = 0; l < N; l++) for (int k = 0; k < C; k++) v[j + l][k] += wide(q.v[l]) * x[k];
+    }
+  }
+};
+
+// How many of COUNT values a lane has after `fold`.
+__device__ constexpr int kept(int count, int m, int least) {
+  return m < least ? count : kept(count % 2 == 0 ? count / 2 : count, m / 2, least);
+}
+// Adds up COUNT values over the lanes that differ in the bits from M down to LEAST. Lanes share the sums: to the place `first` of each
+// is added where its own begin.
+template <int COUNT, int M, int LEAST> __device__ inline void fold(float* s, int& first, int lane) {
+  if constexpr (M >= LEAST) {
+    if constexpr (COUNT % 2 == 0) {
+      bool upper = lane & M;
+      for (int j = 0; j < COUNT / 2; j++) {
+        float mine = upper ? s[j + COUNT / 2] : s[j], other = upper ? s[j] : s[j + COUNT / 2];
+        s[j] = mine + __shfl_xor_sync(0xffffffff, other, M);
+      }
+      if (upper) first += COUNT / 2;
+      fold<COUNT / 2, M / 2, LEAST>(s, first, lane);
+    } else {
+      for (int j = 0; j < COUNT; j++) s[j] += __shfl_xor_sync(0xffffffff, s[j], M);
+      fold<COUNT, M / 2, LEAST>(s, first, lane);
+    }
+  }
+}
+
+// Blocks that have come to an end, of those that share a sum. Kernels that use it follow one another.
+__device__ unsigned arrived[ARRIVALS];
+
+// Whether this block is the last of `all`, and may read what they wrote.
+__device__ inline bool last(unsigned* count, unsigned all) {
+  __shared__ bool is;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is = atomicInc(count, all - 1) == all - 1;
+  __syncthreads();
+  if (is) __threadfence();
+  return is;
+}
+
+// out[t, j] = scale * sum over i of x[t, i] m[j, i] for R rows of a matrix, which `read` takes to registers. blockIdx.x is a stretch
+// of 256 N columns, blockIdx.y `span` tokens. Each block writes its sums to `parts`, the last one adds them up.
+template <class Read>
+__device__ inline void sum_rows(const T* __restrict__ x, i64 stride, int width, Read read, T* __restrict__ out, int count,
+                                float* __restrict__ parts, int tokens, int span, float scale) {
+  int i = (blockIdx.x * 256 + threadIdx.x) * N, first = blockIdx.y * span, end = min(first + span, tokens);
+  int stretches = (width + 256 * N - 1) / (256 * N);
+  if ((int)blockIdx.x >= stretches) return;
+  Narrow<N> m = {};
+  if (i < width) read(m, i);
+  else i = 0;
+  __shared__ float sums[8][SUMMED * R];
+  for (int t = first; t < end; t += MANY) {
+    Pack p[MANY];
+    for (int e = 0; e < MANY; e++) p[e] = load(x + (i64)min(t + e, end - 1) * stride + i);
+    float s[MANY * R] = {};
+    for (int e = 0; e < MANY; e++) {
+      for (int j = 0; j < R; j++) for (int k = 0; k < N; k++) s[e * R + j] += wide(p[e].v[k]) * m.v[j][k];
+    }
+    int at = (t - first) * R;
+    fold<MANY * R, 16, 1>(s, at, threadIdx.x);
+    for (int k = 0; k < kept(MANY * R, 16, 1); k++) sums[threadIdx.x / 32][at + k] = s[k];
+  }
+  __syncthreads();
+  int values = (end - first) * R;
+  float* of_group = parts + ((i64)blockIdx.z * gridDim.x * tokens + first) * R;
+  for (int v = threadIdx.x; v < values; v += 256) {
+    float sum = 0;
+    for (int w = 0; w < 8; w++) sum += sums[w][v];
+    of_group[(i64)blockIdx.x * tokens * R + v] = sum;
+  }
+  if (!last(arrived + blockIdx.z * gridDim.y + blockIdx.y, stretches)) return;
+  for (int v = threadIdx.x; v < values; v += 256) {
+    float sum = 0;
+    for (int c = 0; c < stretches; c++) sum += __ldcg(of_group + (i64)c * tokens * R + v);
+    narrow(sum * scale, out[(i64)(first + v / R) * count + v % R]);
+  }
+}
+
+// u[t, j] = scale * sum over i of x[t, i] a[j, i], for `count` rows of a in groups of R: blockIdx.z is the group.
+extern "C" __global__ void __launch_bounds__(256)
+down(const T* x, const T* a, T* u, float* parts, int width, int count, int tokens, i64 stride, int span, float scale) {
+  const T* rows = a + (i64)blockIdx.z * R * width;
+  sum_rows(x, stride, width, [&](Narrow<N>& m, int i) { m.columns(rows, i, width); }, u + blockIdx.z * R, count, parts, tokens, span,
+           scale);
+}
+
+// du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]; blockIdx.z is the part p.
+extern "C" __global__ void __launch_bounds__(256)
+back(const T* grad, const __grid_constant__ Parts layer, T* du, float* parts, int tokens, i64 stride, int span, float scale) {
+  int p = blockIdx.z;
+  sum_rows(grad + layer.start[p], stride, layer.width[p], [&](Narrow<N>& m, int i) { m.rows(layer.b[p], i); }, du + p * R,
+           layer.count * R, parts, tokens, span, scale);
 }
 
 // The N values from i of u_t B_p^T for E tokens t.
@@ -182,15 +248,19 @@ template <int E> __device__ inline void up(const T* u, const Parts& parts, int p
   }
 }
 
-// The N values from i of du_t A for E tokens t; A has `count` rows.
+// The N values from i of du_t A for E tokens t; A has `count` rows, a multiple of 8 that are on their way together.
 template <int E>
 __device__ inline void down_again(const T* du, const T* a, int t, int i, int width, int count, int tokens, float s[E][N]) {
   for (int e = 0; e < E; e++) for (int k = 0; k < N; k++) s[e][k] = 0;
-  for (int j = 0; j < count; j++) {
-    Pack q = load(a + (i64)j * width + i);
+  for (int first = 0; first < count; first += 8) {
+    Pack q[8];
+    for (int j = 0; j < 8; j++) q[j] = load(a + (i64)(first + j) * width + i);
     for (int e = 0; e < E; e++) {
-      float f = wide(du[(i64)min(t + e, tokens - 1) * count + j]);
-      for (int k = 0; k < N; k++) s[e][k] += f * wide(q.v[k]);
+      const T* from = du + (i64)min(t + e, tokens - 1) * count + first;
+      for (int j = 0; j < 8; j += N) {
+        Pack f = load(from + j);
+        for (int l = 0; l < N; l++) for (int k = 0; k < N; k++) s[e][k] += wide(f.v[l]) * wide(q[j + l].v[k]);
+      }
     }
   }
 }
@@ -212,17 +282,17 @@ extern "C" __global__ void add_up(T* __restrict__ y, const T* __restrict__ u, co
   }
 }
 
-// y = more + y + u B^T of rows that one part covers, and RMSNorm of that. A block works on two tokens.
-extern "C" __global__ void add_up_norm(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more,
-                                       const __grid_constant__ Parts parts, const T* __restrict__ weight, T* __restrict__ normed,
-                                       float* __restrict__ inverse,
-                                       int tokens, int dim, float epsilon) {
-  int t = blockIdx.x * PAIR;
-  float squares[PAIR] = {};
+// y = more + y + u B^T of rows that one part covers, and RMSNorm of that. A block works on E tokens.
+template <int E>
+__device__ inline void add_up_norm_of(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const Parts& parts,
+                                      const T* __restrict__ weight, T* __restrict__ normed, float* __restrict__ inverse, int tokens,
+                                      int dim, float epsilon) {
+  int t = blockIdx.x * E;
+  float squares[E] = {};
   for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
-    float s[PAIR][N] = {};
-    if (parts.count) up<PAIR>(u, parts, 0, t, i, tokens, s);
-    for (int e = 0; e < PAIR && t + e < tokens; e++) {
+    float s[E][N] = {};
+    if (parts.count) up<E>(u, parts, 0, t, i, tokens, s);
+    for (int e = 0; e < E && t + e < tokens; e++) {
       i64 at = (i64)(t + e) * dim + i;
       Pack out = load(y + at), m = load(more + at);
       for (int k = 0; k < N; k++) {
@@ -232,7 +302,7 @@ extern "C" __global__ void add_up_norm(T* __restrict__ y, const T* __restrict__ 
       store(y + at, out);
     }
   }
-  for (int e = 0; e < PAIR && t + e < tokens; e++) {
+  for (int e = 0; e < E && t + e < tokens; e++) {
     float r = rsqrtf(block_sum(squares[e]) / dim + epsilon);
     if (threadIdx.x == 0) inverse[t + e] = r;
     for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
@@ -244,19 +314,30 @@ extern "C" __global__ void add_up_norm(T* __restrict__ y, const T* __restrict__ 
   }
 }
 
+extern "C" __global__ void __launch_bounds__(1024)
+add_up_norm(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, const T* weight, T* normed, float* inverse, int tokens,
+            int dim, float epsilon) {
+  add_up_norm_of<2>(y, u, more, parts, weight, normed, inverse, tokens, dim, epsilon);
+}
+extern "C" __global__ void __launch_bounds__(512, 2)
+add_up_norm_many(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, const T* weight, T* normed, float* inverse,
+                 int tokens, int dim, float epsilon) {
+  add_up_norm_of<MANY>(y, u, more, parts, weight, normed, inverse, tokens, dim, epsilon);
+}
+
 // The gradient of x of RMSNorm, where that of its output is grad + du A (grad alone without du), plus `more` where there is more.
-// A block works on two tokens. `grad` is overwritten.
-extern "C" __global__ void rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __restrict__ weight,
-                                             const float* __restrict__ inverse, const T* __restrict__ more,
-                                             const T* __restrict__ du,
-                                             const T* __restrict__ a, T* __restrict__ dx, int dim, int count, int tokens) {
-  int t = blockIdx.x * PAIR;
-  float dot[PAIR] = {};
+// A block works on E tokens. `grad` is overwritten.
+template <int E>
+__device__ inline void rms_norm_backward_of(T* __restrict__ grad, const T* __restrict__ x, const T* __restrict__ weight,
+                                            const float* __restrict__ inverse, const T* __restrict__ more, const T* __restrict__ du,
+                                            const T* __restrict__ a, T* __restrict__ dx, int dim, int count, int tokens) {
+  int t = blockIdx.x * E;
+  float dot[E] = {};
   for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
-    float s[PAIR][N] = {};
-    if (du) down_again<PAIR>(du, a, t, i, dim, count, tokens, s);
+    float s[E][N] = {};
+    if (du) down_again<E>(du, a, t, i, dim, count, tokens, s);
     Pack w = load(weight + i);
-    for (int e = 0; e < PAIR && t + e < tokens; e++) {
+    for (int e = 0; e < E && t + e < tokens; e++) {
       i64 at = (i64)(t + e) * dim + i;
       Pack g = load(grad + at), v = load(x + at);
       for (int k = 0; k < N; k++) {
@@ -266,7 +347,7 @@ extern "C" __global__ void rms_norm_backward(T* __restrict__ grad, const T* __re
       if (du) store(grad + at, g);
     }
   }
-  for (int e = 0; e < PAIR && t + e < tokens; e++) {
+  for (int e = 0; e < E && t + e < tokens; e++) {
     float r = inverse[t + e], c = block_sum(dot[e]) * r * r * r / dim;
     for (int i = threadIdx.x * N; i < dim; i += blockDim.x * N) {
       i64 at = (i64)(t + e) * dim + i;
@@ -281,6 +362,17 @@ extern "C" __global__ void rms_norm_backward(T* __restrict__ grad, const T* __re
   }
 }
 
+extern "C" __global__ void __launch_bounds__(1024)
+rms_norm_backward(T* grad, const T* x, const T* weight, const float* inverse, const T* more, const T* du, const T* a, T* dx, int dim,
+                  int count, int tokens) {
+  rms_norm_backward_of<2>(grad, x, weight, inverse, more, du, a, dx, dim, count, tokens);
+}
+extern "C" __global__ void __launch_bounds__(512, 2)
+rms_norm_backward_many(T* grad, const T* x, const T* weight, const float* inverse, const T* more, const T* du, const T* a, T* dx,
+                       int dim, int count, int tokens) {
+  rms_norm_backward_of<MANY>(grad, x, weight, inverse, more, du, a, dx, dim, count, tokens);
+}
+
 // Two packs of a head, half a head apart, turned.
 __device__ inline void turn(Pack& a, Pack& b, const float* c, const float* s, float sign) {
   for (int k = 0; k < N; k++) {
@@ -290,14 +382,16 @@ __device__ inline void turn(Pack& a, Pack& b, const float* c, const float* s, fl
   }
 }
 
-// Rows [q | k | v] += u B^T, then queries and keys (`turned` heads) turned by their positions. A thread works on two packs of a head
-// and MANY tokens; blockIdx.y is a stretch of columns.
+// Rows [q | k | v] += u B^T, then queries and keys turned by their positions. With `repeated`, keys and values are written
+// there in place of the rows, once for each query head: [tokens, k | v, heads, width]. A thread works on two packs of a head and MANY tokens;
+// blockIdx.y is a stretch of columns.
 extern "C" __global__ void add_up_turn(T* __restrict__ rows, const T* __restrict__ u, const __grid_constant__ Parts parts,
                                        const float* __restrict__ cos, const float* __restrict__ sin, const i64* positions,
-                                       int heads, int turned, int half, int tokens) {
+                                       T* __restrict__ repeated, int heads, int kv_heads, int half, int tokens) {
   int t = blockIdx.x * MANY, at = (blockIdx.y * blockDim.x + threadIdx.x) * N, head = at / half, inside = at % half;
-  if (head >= heads) return;
-  int width = heads * 2 * half, i = head * 2 * half + inside;
+  int all = heads + 2 * kv_heads;
+  if (head >= all) return;
+  int width = all * 2 * half, i = head * 2 * half + inside;
   float s[MANY][N] = {}, z[MANY][N] = {};
   for (int p = 0; p < parts.count; p++) {
     if (i >= parts.start[p] && i < parts.start[p] + parts.width[p]) {
@@ -312,26 +406,42 @@ extern "C" __global__ void add_up_turn(T* __restrict__ rows, const T* __restrict
       narrow(wide(a.v[k]) + s[e][k], a.v[k]);
       narrow(wide(b.v[k]) + z[e][k], b.v[k]);
     }
-    if (head < turned) {
+    if (head < heads + kv_heads) {
       i64 table = positions[t + e] * half + inside;
       turn(a, b, cos + table, sin + table, 1.0f);
     }
-    store(row, a);
-    store(row + half, b);
+    int copies = 1;
+    if (repeated && head >= heads) {
+      copies = heads / kv_heads;
+      row = repeated + ((i64)(t + e) * 2 * heads + (head - heads) * copies) * 2 * half + inside;
+    }
+    for (int c = 0; c < copies; c++, row += 2 * half) {
+      store(row, a);
+      store(row + half, b);
+    }
   }
 }
 
-// Gradients of turned queries and keys and of values, side by side and turned back; heads of a token lie together in each.
+// Gradients of turned queries and keys and of values, side by side and turned back; heads of a token lie together in each. Those of
+// `repeats` keys or values that follow one another are added up.
 extern "C" __global__ void turn_back(const T* q, const T* k, const T* v, T* rows, const float* cos, const float* sin,
-                                     const i64* positions, int heads, int kv_heads, int half, i64 q_stride, i64 k_stride, i64 v_stride) {
+                                     const i64* positions, int heads, int kv_heads, int repeats, int half, i64 q_stride, i64 k_stride,
+                                     i64 v_stride) {
   int t = blockIdx.x;
   for (int at = threadIdx.x * N; at < (heads + 2 * kv_heads) * half; at += blockDim.x * N) {
     int head = at / half, inside = at % half;
-    const T* from = head < heads ? q + t * q_stride + head * 2 * half
-                    : head < heads + kv_heads ? k + t * k_stride + (head - heads) * 2 * half
-                                              : v + t * v_stride + (head - heads - kv_heads) * 2 * half;
-    Pack a = load(from + inside), b = load(from + inside + half);
-    if (head < heads + kv_heads) {
+    bool of_q = head < heads, of_k = !of_q && head < heads + kv_heads;
+    const T* from = of_q   ? q + t * q_stride + head * 2 * half
+                    : of_k ? k + t * k_stride + (head - heads) * repeats * 2 * half
+                           : v + t * v_stride + (head - heads - kv_heads) * repeats * 2 * half;
+    float x[N] = {}, y[N] = {};
+    for (int c = 0; c < (of_q ? 1 : repeats); c++, from += 2 * half) {
+      Pack a = load(from + inside), b = load(from + inside + half);
+      for (int l = 0; l < N; l++) x[l] += wide(a.v[l]), y[l] += wide(b.v[l]);
+    }
+    Pack a, b;
+    for (int l = 0; l < N; l++) narrow(x[l], a.v[l]), narrow(y[l], b.v[l]);
+    if (of_q || of_k) {
       i64 table = positions[t] * half + inside;
       turn(a, b, cos + table, sin + table, -1.0f);
     }
@@ -350,40 +460,13 @@ __device__ inline void silu_backward(float dy, float gate, float up, float& dgat
   dup = dy * gate * sigmoid;
 }
 
-// The N rows from i of a matrix B, or the N columns from i of a matrix A, in a thread's registers for many tokens.
-struct Narrow {
-  float v[R][N];
-  __device__ void rows(const T* b, int i) {
-    for (int k = 0; k < N; k++) {
-      for (int j = 0; j < R; j += N) {
-        Pack q = load(b + (i64)(i + k) * R + j);
-        for (int l = 0; l < N; l++) v[j + l][k] = wide(q.v[l]);
-      }
-    }
-  }
-  __device__ void columns(const T* a, int i, int width) {
-    for (int j = 0; j < R; j++) {
-      Pack q = load(a + (i64)j * width + i);
-      for (int k = 0; k < N; k++) v[j][k] = wide(q.v[k]);
-    }
-  }
-  // x plus the product with a row of R values.
-  __device__ void add(const Pack& x, const T* u, float sum[N]) const {
-    for (int k = 0; k < N; k++) sum[k] = wide(x.v[k]);
-    for (int j = 0; j < R; j += N) {
-      Pack q = load(u + j);
-      for (int l = 0; l < N; l++) for (int k = 0; k < N; k++) sum[k] += wide(q.v[l]) * v[j + l][k];
-    }
-  }
-};
-
 // silu(gate) up of rows [gate | up]. blockIdx.y is a stretch of columns, blockIdx.x `span` tokens.
 template <bool ADAPTED>
 __device__ inline void swiglu_of(const T* __restrict__ gates, const T* __restrict__ u, T* __restrict__ y, const Parts& parts,
                                  int tokens, int width, int span) {
   int i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
-  Narrow to_gate, to_up;
+  Narrow<N> to_gate, to_up;
   if (ADAPTED) to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i);
   // A token's values are on their way while those of the one before are worked on.
   int first = blockIdx.x * span, end = min(first + span, tokens);
@@ -427,107 +510,138 @@ extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, i
   }
 }
 
-// For rows [gate | up] and y = silu(gate) up: their gradient, computed from that of y, and y.
-template <bool ADAPTED>
-__device__ inline void swiglu_backward_of(const T* __restrict__ grad, const T* __restrict__ gates, const T* __restrict__ u,
-                                          const Parts& parts, const T* __restrict__ du, const T* __restrict__ a,
-                                          T* __restrict__ dgates, T* __restrict__ y, int tokens, int width, int span) {
+// For rows [gate | up] and y = silu(gate) up: their gradient, computed from that of y, and y. blockIdx.y is a stretch of columns,
+// blockIdx.x a token.
+extern "C" __global__ void __launch_bounds__(128)
+swiglu_backward(const T* __restrict__ grad, const T* __restrict__ gates, T* __restrict__ dgates, T* __restrict__ y, int width) {
   int i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
-  Narrow to_gate, to_up, below;
-  if (ADAPTED) to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i), below.columns(a, i, width);
-  int first = blockIdx.x * span, end = min(first + span, tokens);
-  const T *from = gates + (i64)first * 2 * width + i, *of_y = grad + (i64)first * width + i;
-  Pack dy, g, above, next_dy = load(of_y), next = load(from), next_above = load(from + width), out;
-  for (int t = first; t < end; t++) {
-    i64 at = (i64)t * 2 * width + i, row = (i64)t * width + i;
-    dy = next_dy, g = next, above = next_above;
-    if (t + 1 < end) {
-      from += 2 * width, of_y += width;
-      next_dy = load(of_y), next = load(from), next_above = load(from + width);
-    }
-    float x[N], z[N], d[N];
-    if (ADAPTED) {
-      to_gate.add(g, u + (i64)t * 2 * R, x);
-      to_up.add(above, u + (i64)t * 2 * R + R, z);
-      below.add(dy, du + (i64)t * R, d);
-    } else {
-      for (int k = 0; k < N; k++) x[k] = wide(g.v[k]), z[k] = wide(above.v[k]), d[k] = wide(dy.v[k]);
-    }
-    for (int k = 0; k < N; k++) {
-      float dgate, dup;
-      silu_backward(d[k], x[k], z[k], dgate, dup);
-      narrow(silu(x[k]) * z[k], out.v[k]);
-      narrow(dgate, g.v[k]);
-      narrow(dup, above.v[k]);
-    }
-    store(dgates + at, g);
-    store(dgates + at + width, above);
-    store(y + row, out);
+  i64 row = (i64)blockIdx.x * width + i, at = (i64)blockIdx.x * 2 * width + i;
+  Pack dy = load(grad + row), g = load(gates + at), above = load(gates + at + width), out;
+  for (int k = 0; k < N; k++) {
+    float x = wide(g.v[k]), z = wide(above.v[k]), dgate, dup;
+    silu_backward(wide(dy.v[k]), x, z, dgate, dup);
+    narrow(silu(x) * z, out.v[k]);
+    narrow(dgate, g.v[k]);
+    narrow(dup, above.v[k]);
+  }
+  store(dgates + at, g);
+  store(dgates + at + width, above);
+  store(y + row, out);
+}
+
+constexpr int FEW = 2;                // columns of a lane
+constexpr int BAND = 32 * FEW;        // columns of a block that works on all tokens
+
+// The sums of 8 warps that have BAND columns of [j, i] each, written so or, with `turned`, as [i, j].
+__device__ inline void reduce_band(const Narrow<FEW>& s, int width, T* out, bool turned) {
+  __shared__ float parts[8][R][BAND];
+  int lane = threadIdx.x % 32;
+  __syncthreads();
+  for (int j = 0; j < R; j++) for (int k = 0; k < FEW; k++) parts[threadIdx.x / 32][j][lane * FEW + k] = s.v[j][k];
+  __syncthreads();
+  for (int v = threadIdx.x; v < R * BAND; v += 256) {
+    int c = turned ? v / R : v % BAND, j = turned ? v % R : v / BAND, i = blockIdx.x * BAND + c;
+    if (i >= width) continue;
+    float sum = 0;
+    for (int w = 0; w < 8; w++) sum += parts[w][j][c];
+    narrow(sum, turned ? out[(i64)i * R + j] : out[(i64)j * width + i]);
   }
 }
-extern "C" __global__ void __launch_bounds__(128)
-swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a,
-                T* dgates, T* y,
-                int tokens, int width, int span) {
-  swiglu_backward_of<false>(grad, gates, u, parts, du, a, dgates, y, tokens, width, span);
-}
-// The same of rows + u B^T, where the gradient of y is grad + du A.
-extern "C" __global__ void __launch_bounds__(128)
-swiglu_adapted_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a,
-                        T* dgates, T* y, int tokens, int width, int span) {
-  swiglu_backward_of<true>(grad, gates, u, parts, du, a, dgates, y, tokens, width, span);
+
+// The gradient of rows [gate | up] + u B^T, where that of y = silu(gate) up is grad + du A, and those of A (the layer's behind y) and
+// of both B. blockIdx.x is BAND columns; a warp works on every 8th token.
+extern "C" __global__ void __launch_bounds__(256, R > 8 ? 1 : 2)
+swiglu_adapted_backward(const T* __restrict__ grad, const T* __restrict__ gates, const T* __restrict__ u,
+                        const __grid_constant__ Parts parts, const T* __restrict__ du, const T* __restrict__ a,
+                        T* __restrict__ dgates, T* __restrict__ da, T* __restrict__ db_gate, T* __restrict__ db_up, int tokens,
+                        int width) {
+  int i = blockIdx.x * BAND + threadIdx.x % 32 * FEW, t = threadIdx.x / 32;
+  bool inside = i < width;
+  if (!inside) i = 0;
+  Narrow<FEW> to_gate, to_up, below, sum_a = {}, sum_gate = {}, sum_up = {};
+  to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i), below.columns(a, i, width);
+  // A token's values are on their way while those of the one before are worked on.
+  Values<FEW> dy, gate, above, next_dy = {}, next = {}, next_above = {};
+  auto fetch = [&](int t) {
+    if (t >= tokens) return;
+    const T* from = gates + (i64)t * 2 * width + i;
+    next_dy = load<FEW>(grad + (i64)t * width + i), next = load<FEW>(from), next_above = load<FEW>(from + width);
+  };
+  for (fetch(t); t < tokens; t += 8) {
+    dy = next_dy, gate = next, above = next_above;
+    fetch(t + 8);
+    const T *of_gate = u + (i64)t * 2 * R, *of_up = of_gate + R, *of_a = du + (i64)t * R;
+    float x[FEW], z[FEW], d[FEW], y[FEW];
+    to_gate.add(gate, of_gate, x);
+    to_up.add(above, of_up, z);
+    below.add(dy, of_a, d);
+    for (int k = 0; k < FEW; k++) {
+      float dgate, dup;
+      silu_backward(d[k], x[k], z[k], dgate, dup);
+      y[k] = silu(x[k]) * z[k];
+      narrow(x[k] = dgate, gate.v[k]);
+      narrow(z[k] = dup, above.v[k]);
+    }
+    if (inside) {
+      T* to = dgates + (i64)t * 2 * width + i;
+      store(to, gate);
+      store(to + width, above);
+    }
+    sum_gate.gather(of_gate, x);
+    sum_up.gather(of_up, z);
+    sum_a.gather(of_a, y);
+  }
+  reduce_band(sum_a, width, da, false);
+  reduce_band(sum_gate, width, db_gate, true);
+  reduce_band(sum_up, width, db_up, true);
 }
 
-struct alignas(2 * sizeof(T)) Two { T v[2]; };
-
-// The sum over tokens of u[t, j] x[t, i] for R values of j and the block's 64 columns i: threads (32, 16), two columns each, where
-// threadIdx.y takes every 16th token. Written as [j, i] or, with `turned`, as [i, j].
-__device__ inline void outer(const T* x, i64 stride, int width, const T* u, int count, int tokens, T* out, bool turned) {
-  int i = (blockIdx.x * 32 + threadIdx.x) * 2;
-  float s[R][2];
-  for (int j = 0; j < R; j++) s[j][0] = s[j][1] = 0;
+// The sum over tokens of u[t, j] x[t, i] for R values of j and the block's 8 N columns i. Threads (8, 32): N columns each, and every
+// 32nd token. Written as [j, i] or, with `turned`, as [i, j].
+__device__ inline void outer(const T* __restrict__ x, i64 stride, int width, const T* __restrict__ u, int count, int tokens,
+                             T* __restrict__ out, bool turned) {
+  constexpr int COLUMNS = 8 * N;
+  int i = blockIdx.x * COLUMNS + threadIdx.x * N;
+  float s[R * N] = {};
   if (i < width) {
 #pragma unroll 4
-    for (int t = threadIdx.y; t < tokens; t += 16) {
-      Two p = *(const Two*)(x + t * stride + i);
-      float a = wide(p.v[0]), b = wide(p.v[1]);
+    for (int t = threadIdx.y; t < tokens; t += 32) {
+      Pack p = load(x + t * stride + i);
       for (int j = 0; j < R; j += N) {
         Pack q = load(u + (i64)t * count + j);
-        for (int k = 0; k < N; k++) {
-          s[j + k][0] += a * wide(q.v[k]);
-          s[j + k][1] += b * wide(q.v[k]);
-        }
+        for (int l = 0; l < N; l++) for (int k = 0; k < N; k++) s[(j + l) * N + k] += wide(q.v[l]) * wide(p.v[k]);
       }
     }
   }
-  __shared__ float parts[16][65];
-  for (int j = 0; j < R; j++) {
-    __syncthreads();
-    parts[threadIdx.y][threadIdx.x * 2] = s[j][0];
-    parts[threadIdx.y][threadIdx.x * 2 + 1] = s[j][1];
-    __syncthreads();
-    int c = threadIdx.y * 32 + threadIdx.x, at = blockIdx.x * 64 + c;
-    if (c < 64 && at < width) {
-      float sum = 0;
-      for (int w = 0; w < 16; w++) sum += parts[w][c];
-      narrow(sum, turned ? out[(i64)at * R + j] : out[(i64)j * width + at]);
-    }
+  // A warp's lanes are 8 packs of columns of 4 tokens.
+  __shared__ float sums[8][8][R * N + 1];
+  int thread = threadIdx.y * 8 + threadIdx.x, first = 0;
+  fold<R * N, 16, 8>(s, first, thread);
+  for (int k = 0; k < R * N / 4; k++) sums[thread / 32][threadIdx.x][first + k] = s[k];
+  __syncthreads();
+  for (int v = thread; v < COLUMNS * R; v += 256) {
+    int c = turned ? v / R : v % COLUMNS, j = turned ? v % R : v / COLUMNS, at = blockIdx.x * COLUMNS + c;
+    if (at >= width) continue;
+    float sum = 0;
+    for (int w = 0; w < 8; w++) sum += sums[w][c / N][j * N + c % N];
+    narrow(sum, turned ? out[(i64)at * R + j] : out[(i64)j * width + at]);
   }
 }
 
 // da[p R + j, i] = sum over t of du[t, p R + j] x[t, i]; blockIdx.y is the part p.
-extern "C" __global__ void grad_a(const T* x, const T* du, T* da, int width, int count, int tokens, i64 stride) {
+extern "C" __global__ void __launch_bounds__(256)
+grad_a(const T* x, const T* du, T* da, int width, int count, int tokens, i64 stride) {
   outer(x, stride, width, du + blockIdx.y * R, count, tokens, da + (i64)blockIdx.y * R * width, false);
 }
 
 struct Outs { T* b[4]; };
 
 // db_p[i, j] = sum over t of grad[t, start_p + i] u[t, p R + j]; blockIdx.y is the part p.
-extern "C" __global__ void grad_b(const T* grad, const T* u, const __grid_constant__ Parts parts,
-                                  const __grid_constant__ Outs outs, int tokens, i64 stride) {
+extern "C" __global__ void __launch_bounds__(256)
+grad_b(const T* grad, const T* u, const __grid_constant__ Parts parts, const __grid_constant__ Outs outs, int tokens, i64 stride) {
   int p = blockIdx.y;
-  if ((int)(blockIdx.x * 64) >= parts.width[p]) return;
+  if ((int)(blockIdx.x * 8 * N) >= parts.width[p]) return;
   outer(grad + parts.start[p], stride, parts.width[p], u + p * R, parts.count * R, tokens, outs.b[p], true);
 }
 )CUDA";
