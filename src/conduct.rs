@@ -26,6 +26,8 @@
 //! | the conductor | the runs under way go on; the next conductor follows them, and records queued runs as never started |
 //! | `multicard run` that conducts | the same |
 //!
+//! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
+//!
 //! An interrupt (SIGINT, SIGTERM) has a conductor process leave its runs in the same way.
 
 mod client;
@@ -34,6 +36,8 @@ mod conductor;
 mod error;
 mod lines;
 mod message;
+#[cfg(feature = "window")]
+mod notifier;
 mod queue_view;
 mod socket;
 

@@ -82,6 +82,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("egui_table", &["app"]),
     ("poll_promise", &["app"]),
     ("rfd", &["app"]),
+    ("zbus", &["conduct"]),
     ("zip", &["store"]),
     ("krilla", &["figure"]),
     ("tiny_skia", &["figure"]),

@@ -43,7 +43,10 @@ fn kill(process: u32) {
 
 impl Scene {
     fn new() -> Self {
-        let home = TempDir::new().unwrap();
+        Self::at(TempDir::new().unwrap())
+    }
+
+    fn at(home: TempDir) -> Self {
         let scene = Self { home };
         scene.plan("waits", 3, "while [ ! -e gate ]; do sleep 0.02; done");
         scene
@@ -71,7 +74,9 @@ impl Scene {
 
     /// `multicard` in the folder of the plans, where relative paths start.
     fn multicard(&self, arguments: &[&str]) -> Command {
-        let mut command = command(self.home.path());
+        // A test with a window has its process's folders.
+        let own = std::env::var_os("MULTICARD_TEST_HOME").and(std::env::var_os("HOME")).map(PathBuf::from);
+        let mut command = command(own.as_deref().unwrap_or(self.home.path()));
         command.args(arguments).current_dir(self.home.path()).stdin(Stdio::null());
         command.env("MULTICARD_WORKER", "/nonexistent/worker");
         command
@@ -92,14 +97,14 @@ impl Scene {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
             let conducts = words.get(1).is_some_and(|word| *word == b"conduct");
-            conducts && words.iter().any(|word| session.as_bytes() == *word || *word == b"session")
+            let at = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            let is_named = |word: &&[u8]| session.as_bytes() == *word || *word == b"session" && at == self.home.path();
+            conducts && words.iter().any(is_named)
         };
         let lives = |pid: &u32| Stat::from_file(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.state != 'Z');
-        let here =
-            |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at.starts_with(self.home.path()));
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(is_ours).filter(lives).filter(here).collect()
+        pids.filter(is_ours).filter(lives).collect()
     }
 
     /// The one that conducts; what it starts is its twin for a moment.
@@ -356,7 +361,7 @@ fn clients_that_write_nonsense_or_break_off_disturb_nobody() {
 }
 
 #[test]
-fn a_session_that_is_moved_away_while_it_is_conducted_is_named_and_its_queue_waits() {
+fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back() {
     let scene = Scene::new();
     scene.detach("waits.toml");
     scene.await_start(1);
@@ -365,14 +370,12 @@ fn a_session_that_is_moved_away_while_it_is_conducted_is_named_and_its_queue_wai
     assert_eq!(said.next().unwrap().unwrap(), "3 runs under way or queued; Ctrl-C leaves them running");
     fs::rename(scene.session(), scene.path("moved")).unwrap();
     let named = said.find_map(|line| line.ok().filter(|line| line.contains("moved, removed or replaced"))).unwrap();
-    assert!(named.contains("session") && named.contains("paused"), "{named}");
+    assert!(named.contains("session") && named.contains("put the session back"), "{named}");
     fs::rename(scene.path("moved"), scene.session()).unwrap();
     scene.open_gate();
-    wait("the active run ends", || scene.states().first() == Some(&RunState::Finished));
-    assert_eq!(scene.states()[1..], [RunState::Queued; 2], "nothing starts while the queue is paused");
-    watched.kill().unwrap();
-    watched.wait().unwrap();
-    succeed(&mut scene.multicard(&["stop", "session"]));
+    assert!(said.any(|line| line.is_ok_and(|line| line.contains("nothing is left to run"))));
+    assert!(watched.wait().unwrap().success());
+    assert_eq!(scene.states(), ALL_FINISHED);
 }
 
 #[test]
@@ -398,4 +401,144 @@ fn a_folder_of_sockets_that_others_may_enter_is_closed_to_them_first() {
     assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     scene.open_gate();
     succeed(&mut scene.multicard(&["attach", "session"]));
+}
+
+#[test]
+fn a_desktop_is_notified_of_failed_runs_and_of_the_end_and_without_one_nothing_is_missed() {
+    let scene = Scene::new();
+    let daemon = Command::new("dbus-daemon").args(["--session", "--nofork", "--print-address"]).stdout(Stdio::piped()).spawn();
+    let Ok(mut daemon) = daemon else {
+        println!("skipped: this system has no dbus-daemon");
+        return;
+    };
+    let mut address = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    let heard = scene.path("heard");
+    let mut monitor = Command::new("dbus-monitor")
+        .args(["--session", "interface='org.freedesktop.Notifications'"])
+        .env("DBUS_SESSION_BUS_ADDRESS", address.trim())
+        .stdout(File::create(&heard).unwrap())
+        .spawn()
+        .unwrap();
+    let hears = |text: &str| fs::read_to_string(&heard).is_ok_and(|heard| heard.contains(text));
+    wait("the monitor listens", || hears("NameAcquired"));
+    scene.plan("fails", 1, "exit 3");
+    let mut launch = scene.multicard(&["run", "fails.toml", "--session", "session", "--detach"]);
+    succeed(launch.env("DBUS_SESSION_BUS_ADDRESS", address.trim()));
+    wait("the end is notified", || hears("session: all runs have ended") && hears("0 finished, 1 did not"));
+    monitor.kill().unwrap();
+    monitor.wait().unwrap();
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    scene.open_gate();
+    scene.detach("waits.toml");
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    assert_eq!(scene.states()[1..], ALL_FINISHED);
+}
+
+#[test]
+fn studies_are_saved_through_the_conductor_while_runs_go_on() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    succeed(&mut scene.multicard(&["study", "session", "--save", "mine", "--form", "scaling"]));
+    let names = |scene: &Scene| Reader::open(&scene.session()).unwrap().studies().unwrap().len();
+    assert_eq!(names(&scene), 1);
+    succeed(&mut scene.multicard(&["study", "session", "--delete", "mine"]));
+    assert_eq!(names(&scene), 0);
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+}
+
+/// A window of this process. Its state folder is that of the environment, so tests with a window run in a process of their own.
+#[cfg(feature = "window")]
+mod window {
+    use egui_kittest::Harness;
+    use multicard::app::{App, Command as Click, RunsCommand, SessionsCommand, Settings, State};
+
+    use super::*;
+
+    const HOME: &str = "MULTICARD_TEST_HOME";
+
+    /// The scene of a test whose process has its environment; none in the process that starts that one.
+    fn scene(test: &str) -> Option<Scene> {
+        if let Some(home) = std::env::var_os(HOME) {
+            return Some(Scene::at(TempDir::new_in(home).unwrap()));
+        }
+        let home = TempDir::new().unwrap();
+        let scene = home.path().join("scene");
+        fs::create_dir(&scene).unwrap();
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        seeded::at_home(&mut again, home.path());
+        again.args(["--exact", &format!("window::{test}"), "--nocapture"]).env(HOME, &scene);
+        assert!(again.env("MULTICARD_WORKER", "/nonexistent/worker").status().unwrap().success());
+        None
+    }
+
+    fn open(session: &Path) -> Harness<'static, App> {
+        let session = session.to_owned();
+        Harness::builder().build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(session)))
+    }
+
+    fn until(window: &mut Harness<'_, App>, what: &str, met: impl Fn(&State) -> bool) {
+        let start = Instant::now();
+        while !met(window.state().state()) {
+            let state = window.state().state();
+            assert!(start.elapsed() < PATIENCE, "{what}: {:?}, {:?}, {:?}", state.session, state.problems, state.queue);
+            window.step();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor() {
+        let Some(scene) = scene("a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor") else {
+            return;
+        };
+        scene.detach("waits.toml");
+        scene.await_start(1);
+        let mut window = open(&scene.session());
+        until(&mut window, "the queue is there", |state| state.queue.rows.len() == 3 && state.queue.is_running());
+        let last = window.state().state().queue.rows[2].run.clone();
+        window.state_mut().send(Click::Runs(RunsCommand::Cancel(last)));
+        until(&mut window, "the last one is cancelled", |state| state.queue.rows[2].state == RunState::Cancelled);
+        drop(window);
+        let conductor = scene.conductor();
+        assert!(!scene.states()[0].is_final() && scene.states()[1] == RunState::Queued, "{:?}", scene.states());
+
+        let mut window = open(&scene.session());
+        until(&mut window, "the queue is there again", |state| state.queue.rows.len() == 3);
+        kill(conductor);
+        // One that ended so soon is not replaced unasked; on a slow machine it has lived long enough.
+        let is_read_only = |state: &State| state.session.as_ref().is_some_and(|session| session.read_only.is_some());
+        let is_replaced = || scene.conductors().iter().any(|process| *process != conductor);
+        until(&mut window, "the window lost its conductor", |state| is_read_only(state) || is_replaced());
+        if is_read_only(window.state().state()) {
+            window.state_mut().send(Click::Sessions(SessionsCommand::TryAgain));
+        }
+        until(&mut window, "another conductor took the run up", |state| {
+            state.session.as_ref().is_some_and(|session| session.read_only.is_none()) && state.queue.is_running()
+        });
+        scene.open_gate();
+        until(&mut window, "the run has ended", |state| !state.queue.is_active());
+        drop(window);
+        assert_eq!(scene.states(), [RunState::Finished, RunState::Interrupted, RunState::Cancelled]);
+        wait("the conductor ends", || scene.conductors().is_empty());
+    }
+
+    #[test]
+    fn a_window_names_a_conductor_of_another_version_and_shows_what_is_finished() {
+        let Some(scene) = scene("a_window_names_a_conductor_of_another_version_and_shows_what_is_finished") else {
+            return;
+        };
+        scene.open_gate();
+        succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session"]));
+        let socket = multicard::conduct::socket_path(&scene.session()).unwrap();
+        impostor(&socket, r#"{"multicard":"9.8.7","messages":99,"process":4711,"detached":true}"#);
+        let mut window = open(&scene.session());
+        until(&mut window, "the other version is named", |state| {
+            let reason = state.session.as_ref().and_then(|session| session.read_only.clone()).unwrap_or_default();
+            reason.contains("multicard 9.8.7 (process 4711)")
+        });
+        until(&mut window, "its runs are shown", |state| state.records.summaries.len() == 3);
+    }
 }

@@ -99,6 +99,16 @@ pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
     Ok(INTERRUPTED)
 }
 
+/// Gives an order to the conductor of a session; false if there is none.
+///
+/// # Errors
+/// It cannot be reached, or refuses.
+pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::error::Error>> {
+    let Some(client) = Client::connect(folder, false)? else { return Ok(false) };
+    Following::new(client, None, folder, None)?.order(order)?;
+    Ok(true)
+}
+
 /// The conductor of a session: the one that there is, or one that takes up the runs that an earlier one left; none where there is
 /// nothing to conduct.
 fn conductor(folder: &Path, live: bool) -> Result<Option<Client>, Box<dyn std::error::Error>> {

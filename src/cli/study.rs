@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::conduct::ordered;
 use super::material::{Material, saved};
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
+use crate::conduct::Order;
 use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, suggestion};
 use crate::store::{Decision, Reader, Store};
@@ -168,7 +170,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         let study = arguments.study.study(&folder)?;
         arguments.study.check(&Material::read(&folder)?)?;
         let study = serde_json::to_value(Study { name: name.clone(), ..study })?;
-        Store::open(&folder)?.decide(Decision::StudySaved { name: name.clone(), study })?;
+        if !ordered(&folder, Order::SaveStudy(name.clone(), study.clone()))? {
+            Store::open(&folder)?.decide(Decision::StudySaved { name: name.clone(), study })?;
+        }
         say(format_args!("saved study {name}: multicard figure {} --study {name:?}", folder.display()));
         return Ok(OK);
     }
@@ -180,7 +184,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
             return Err(format!("{} has no saved study {name:?}: {names}", folder.display()).into());
         }
-        Store::open(&folder)?.decide(Decision::StudyDeleted { name: name.clone() })?;
+        if !ordered(&folder, Order::DeleteStudy(name.clone()))? {
+            Store::open(&folder)?.decide(Decision::StudyDeleted { name: name.clone() })?;
+        }
         say(format_args!("deleted study {name}"));
         return Ok(OK);
     }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::conduct::ordered;
 use super::{INTERRUPTED, OK, Outcome, print, say, session_folder};
+use crate::conduct::Order;
 use crate::session::{SessionError, attach_report};
 use crate::trace::{self, Progress, Stage, TraceError, Window};
 
@@ -59,8 +61,14 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     if let Some(session) = &arguments.session {
+        let folder = session_folder(session)?;
+        let file = std::path::absolute(&arguments.file)?;
+        if ordered(&folder, Order::Attach(file, arguments.run.clone()))? {
+            say("the process that runs this session imports it, once no run is active: multicard attach says how that ends");
+            return Ok(OK);
+        }
         let stored =
-            attach_report(&session_folder(session)?, &arguments.file, arguments.run.as_deref(), &mut on_progress);
+            attach_report(&folder, &arguments.file, arguments.run.as_deref(), &mut on_progress);
         bar.finish_and_clear();
         return match stored {
             Ok(name) => {

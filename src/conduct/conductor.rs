@@ -13,9 +13,11 @@ use super::client::Client;
 use super::clients::{self, Arrived, Clients, HOST};
 use super::message::{Conducting, Launch, News, Order};
 use super::queue_view::QueueView;
+#[cfg(feature = "window")]
+use super::notifier::Notifier;
 use super::socket::Listening;
 use super::{ConductError, Letter};
-use crate::plan::Identity;
+use crate::plan::{Identity, RunState};
 use crate::session::{Added, Notice, Session};
 
 /// Longest wait in the session before orders are looked for.
@@ -43,9 +45,17 @@ pub fn serve(
     ready: impl FnOnce(),
 ) -> Result<(), Box<dyn std::error::Error>> {
     let (sender, arrived) = sync_channel(LETTERS_IN_FLIGHT);
-    let listening = listen(session.folder(), sender, Conducting::here(true))?;
+    let listening = match listen(session.folder(), sender, Conducting::here(true)) {
+        Ok(listening) => listening,
+        Err(error) => {
+            // Runs that an earlier conductor left go on all the same.
+            session.leave()?;
+            return Err(error.into());
+        }
+    };
     ready();
     let mut conductor = Conductor::new(session, arrived);
+    conductor.start_notifier();
     conductor.work(|conductor| {
         stop.load(Ordering::Relaxed) || conductor.is_idle() && conductor.deserted_since.elapsed() >= linger
     });
@@ -123,10 +133,19 @@ struct Conductor {
     stale_since: Option<Instant>,
     /// The last failure that was told, so that it is not repeated: a full disk causes the same one many times a second.
     last_problem: Option<String>,
+    /// When it was met last.
+    problem_at: Instant,
     /// Device and inode of the session's folder.
     identity: Option<(u64, u64)>,
     is_folder_gone: bool,
+    /// Whether the queue was paused before the folder was gone.
+    was_paused: bool,
     folder_checked: Instant,
+    /// Of a process of its own: who conducts in a terminal looks at it.
+    #[cfg(feature = "window")]
+    notifier: Option<Notifier>,
+    /// Runs that ended since nothing was left to do, and how many of them did not finish.
+    ended: (usize, usize),
 }
 
 fn identity(folder: &Path) -> Option<(u64, u64)> {
@@ -150,8 +169,13 @@ impl Conductor {
             is_changed: true,
             stale_since: None,
             last_problem: None,
+            problem_at: now,
             is_folder_gone: false,
+            was_paused: false,
             folder_checked: now,
+            #[cfg(feature = "window")]
+            notifier: None,
+            ended: (0, 0),
         }
     }
 
@@ -185,7 +209,8 @@ impl Conductor {
                 self.clients.join(number, joined);
                 let queue = News::Queue(self.told.since(&QueueView::default()));
                 self.clients.tell_one(number, &queue);
-                if let (true, Some(problem)) = (self.is_folder_gone, &self.last_problem) {
+                let lasts = self.is_folder_gone || self.problem_at.elapsed() < CLOCK_INTERVAL;
+                if let (true, Some(problem)) = (lasts, &self.last_problem) {
                     self.clients.tell_one(number, &News::Problem(problem.clone()));
                 }
             }
@@ -261,10 +286,48 @@ impl Conductor {
             self.stale_since.get_or_insert_with(Instant::now);
         }
         let is_live = matches!(notice, Notice::Event(_) | Notice::Sample { .. });
+        self.notify(&notice);
         self.clients.tell(&News::Notice(notice), is_live);
     }
 
+    #[cfg(feature = "window")]
+    fn start_notifier(&mut self) {
+        self.notifier = Notifier::start();
+    }
+
+    #[cfg(not(feature = "window"))]
+    fn start_notifier(&mut self) {}
+
+    /// Notifies the user when a run fails and when nothing is left to run.
+    fn notify(&mut self, notice: &Notice) {
+        let Notice::State { run, state, reason } = notice else { return };
+        if !state.is_final() {
+            return;
+        }
+        let is_finished = *state == RunState::Finished;
+        self.ended.0 += 1;
+        self.ended.1 += usize::from(!is_finished);
+        let name = self.session.folder().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if self.session.states().all(|(_, state)| state.is_final()) {
+            let (ended, unfinished) = std::mem::take(&mut self.ended);
+            self.show(format!("{name}: all runs have ended"), &format!("{} finished, {unfinished} did not", ended - unfinished));
+        } else if !is_finished && *state != RunState::Cancelled {
+            let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));
+            self.show(format!("{name}: a run {}", state.name()), &format!("{run}{reason}"));
+        }
+    }
+
+    fn show(&self, summary: String, body: &str) {
+        #[cfg(feature = "window")]
+        if let Some(notifier) = &self.notifier {
+            notifier.tell(summary, body);
+        }
+        #[cfg(not(feature = "window"))]
+        let _ = (summary, body);
+    }
+
     fn problem(&mut self, message: String) {
+        self.problem_at = Instant::now();
         if self.last_problem.as_ref() != Some(&message) {
             self.clients.tell(&News::Problem(message.clone()), false);
             self.last_problem = Some(message);
@@ -299,21 +362,29 @@ impl Conductor {
         }
     }
 
-    /// Starts no further run once the session's folder is gone: nobody would find what is recorded.
+    /// Starts no further run while the session's folder is gone: nobody would find what is recorded.
     fn check_folder(&mut self) {
         if self.folder_checked.elapsed() < CLOCK_INTERVAL {
             return;
         }
         self.folder_checked = Instant::now();
         let is_gone = identity(self.session.folder()) != self.identity;
-        if is_gone && !self.is_folder_gone {
+        if is_gone == self.is_folder_gone {
+            return;
+        }
+        (self.is_folder_gone, self.is_changed) = (is_gone, true);
+        if is_gone {
+            self.was_paused = self.session.is_paused();
             self.session.pause_queue();
-            self.is_changed = true;
             self.problem(format!(
-                "{} was moved, removed or replaced: put the session back, then resume the queue, which is paused",
+                "{} was moved, removed or replaced: put the session back; until then no further run starts",
                 self.session.folder().display()
             ));
+        } else {
+            self.last_problem = None;
+            if !self.was_paused {
+                self.session.resume_queue();
+            }
         }
-        self.is_folder_gone = is_gone;
     }
 }
