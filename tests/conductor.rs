@@ -406,7 +406,8 @@ fn a_folder_of_sockets_that_others_may_enter_is_closed_to_them_first() {
 #[test]
 fn a_desktop_is_notified_of_failed_runs_and_of_the_end_and_without_one_nothing_is_missed() {
     let scene = Scene::new();
-    let daemon = Command::new("dbus-daemon").args(["--session", "--nofork", "--print-address"]).stdout(Stdio::piped()).spawn();
+    let daemon =
+        Command::new("dbus-daemon").args(["--session", "--nofork", "--print-address"]).stdout(Stdio::piped()).spawn();
     let Ok(mut daemon) = daemon else {
         println!("skipped: this system has no dbus-daemon");
         return;
@@ -491,7 +492,8 @@ mod window {
 
     #[test]
     fn a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor() {
-        let Some(scene) = scene("a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor") else {
+        let Some(scene) = scene("a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor")
+        else {
             return;
         };
         scene.detach("waits.toml");

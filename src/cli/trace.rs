@@ -64,11 +64,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         let folder = session_folder(session)?;
         let file = std::path::absolute(&arguments.file)?;
         if ordered(&folder, Order::Attach(file, arguments.run.clone()))? {
-            say("the process that runs this session imports it, once no run is active: multicard attach says how that ends");
+            say(
+                "the process that runs this session imports it, once no run is active: multicard attach says how that ends",
+            );
             return Ok(OK);
         }
-        let stored =
-            attach_report(&folder, &arguments.file, arguments.run.as_deref(), &mut on_progress);
+        let stored = attach_report(&folder, &arguments.file, arguments.run.as_deref(), &mut on_progress);
         bar.finish_and_clear();
         return match stored {
             Ok(name) => {

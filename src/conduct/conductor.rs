@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::clients::{self, Arrived, Clients, HOST};
 use super::message::{Conducting, Launch, News, Order};
-use super::queue_view::QueueView;
 #[cfg(feature = "window")]
 use super::notifier::Notifier;
+use super::queue_view::QueueView;
 use super::socket::Listening;
 use super::{ConductError, Letter};
 use crate::plan::{Identity, RunState};
@@ -310,7 +310,10 @@ impl Conductor {
         let name = self.session.folder().file_name().unwrap_or_default().to_string_lossy().into_owned();
         if self.session.states().all(|(_, state)| state.is_final()) {
             let (ended, unfinished) = std::mem::take(&mut self.ended);
-            self.show(format!("{name}: all runs have ended"), &format!("{} finished, {unfinished} did not", ended - unfinished));
+            self.show(
+                format!("{name}: all runs have ended"),
+                &format!("{} finished, {unfinished} did not", ended - unfinished),
+            );
         } else if !is_finished && *state != RunState::Cancelled {
             let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));
             self.show(format!("{name}: a run {}", state.name()), &format!("{run}{reason}"));
