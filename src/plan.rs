@@ -30,7 +30,7 @@ mod tracing;
 mod workload;
 mod write;
 
-pub use command_texts::{CommandTexts, starting_command};
+pub use command_texts::{CommandTexts, FactorTexts, MeasureTexts, starting_command};
 pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use factor::{Domain, Factor};
 pub use file::{Block, Constraint, MAX_RUNS, Order, PLAN_VERSION, Plan};

@@ -112,6 +112,13 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 Closing::WhenSaved => {
                     ui.label("The window closes when the plan is saved.");
                 }
+                Closing::PlanAsked if state.plan.form_error().is_some() => {
+                    ui.label(strong(format!(
+                        "What is typed in the program's form of {} is not right yet, so that it cannot be saved.",
+                        state.plan.plan().name
+                    )));
+                    button(ui, "Close without saving", "What was typed is lost", CloseCommand::DiscardEdits);
+                }
                 Closing::PlanAsked => {
                     ui.label(strong(format!("The plan {} has changes that are not saved.", state.plan.plan().name)));
                     button(ui, "Save and close", "Saves the plan to its file, then closes", CloseCommand::SavePlan);

@@ -17,7 +17,6 @@ mod tests;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use eframe::egui::{CentralPanel, Context, Frame, Margin, Panel, ScrollArea, Ui};
 use poll_promise::Promise;
@@ -31,7 +30,6 @@ use crate::papers;
 use crate::plan::{
     Block, CommandTexts, Data, Identity, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image, is_name,
 };
-use crate::session::{Machine, Trial, try_once};
 use crate::store::HeldCell;
 
 use document::{Document, EditKind};
@@ -146,9 +144,8 @@ pub struct PlanState {
     unchosen: Arc<Plan>,
     /// The plan of a session that was just opened is not known yet.
     awaits_plan: bool,
-    /// The texts of the plan's own program as they are typed.
-    form: Option<Form>,
-    tried: Tried,
+    /// The form of the plan's own program.
+    program: command::Form,
 }
 
 /// How many runs of an outlook a session holds.
@@ -156,30 +153,6 @@ struct Kept {
     outlook: Arc<Outlook>,
     held: Arc<HashMap<Identity, HeldCell>>,
     runs: u64,
-}
-
-/// Texts that were typed beside a block, and what is wrong with them; without an error, the block has them.
-struct Form {
-    texts: CommandTexts,
-    block: Block,
-    error: Option<String>,
-}
-
-/// A trial of the first cell.
-#[derive(Default)]
-enum Tried {
-    /// There was none.
-    #[default]
-    Not,
-    /// It runs.
-    Running {
-        /// Asks for its end.
-        stop: Arc<AtomicBool>,
-        /// What comes of it.
-        result: Promise<Result<Trial, String>>,
-    },
-    /// It has ended, with what was read.
-    Done(Result<Trial, String>),
 }
 
 /// Progress of a launch.
@@ -212,8 +185,7 @@ impl Default for PlanState {
             held: Arc::default(),
             kept: None,
             awaits_plan: false,
-            form: None,
-            tried: Tried::Not,
+            program: command::Form::default(),
         }
     }
 }
@@ -239,7 +211,7 @@ impl PlanState {
         let Some(last) = records.plans.last() else { return };
         if std::mem::take(&mut self.awaits_plan)
             && Arc::ptr_eq(self.document.plan(), &self.unchosen)
-            && let Ok(plan) = Plan::parse(&last.toml, &last.name)
+            && let Ok(plan) = last.plan()
             && plan != **self.document.plan()
         {
             self.document.open(plan, None);
@@ -247,12 +219,13 @@ impl PlanState {
         }
     }
 
-    /// Whether closing the window would lose edits: they are neither in a file nor launched.
+    /// Whether closing the window would lose edits: they are neither in a file nor launched, or are in no plan yet.
     pub fn has_unsaved_edits(&self, records: &Records) -> bool {
-        self.document.is_unsaved() && {
+        let is_nowhere = || {
             let text = self.plan().to_toml();
             !records.plans.iter().any(|plan| plan.toml == text)
-        }
+        };
+        self.form_error().is_some() || (self.document.is_unsaved() && is_nowhere())
     }
 
     /// Whether saving asks for a path, or writes.
@@ -290,50 +263,6 @@ impl PlanState {
     /// Edits another plan, which has no file yet.
     pub fn edit_plan(&mut self, plan: Plan) {
         self.document.open(plan, None);
-    }
-
-    /// The form of what is typed beside the plan that is edited.
-    fn form(&self) -> Option<&Form> {
-        self.form.as_ref().filter(|form| form.block == self.plan().first)
-    }
-
-    /// The texts of the plan's own program; none for other workloads.
-    fn texts(&self) -> Option<CommandTexts> {
-        self.form().map(|form| form.texts.clone()).or_else(|| CommandTexts::of(&self.plan().first))
-    }
-
-    /// What is wrong with the typed texts.
-    fn form_error(&self) -> Option<&str> {
-        self.form()?.error.as_deref()
-    }
-
-    fn type_texts(&mut self, texts: CommandTexts) {
-        let error = match texts.plan(self.plan()) {
-            Ok(plan) => {
-                self.document.edit(plan, Some("texts of the command"));
-                None
-            }
-            Err(error) => Some(error),
-        };
-        self.form = Some(Form { texts, block: self.plan().first.clone(), error });
-    }
-
-    fn try_once(&mut self, context: &Context) {
-        let (plan, stop) = (Plan::clone(self.plan()), Arc::new(AtomicBool::new(false)));
-        let asked = Arc::clone(&stop);
-        let result = on_thread("trial", context, move || {
-            try_once(&plan, command::TRIAL_S, Machine::look(), &asked).map_err(|error| error.to_string())
-        });
-        self.tried = Tried::Running { stop, result };
-    }
-
-    fn poll_trial(&mut self) {
-        if let Tried::Running { result, .. } = &self.tried
-            && result.ready().is_some()
-            && let Tried::Running { result, .. } = std::mem::take(&mut self.tried)
-        {
-            self.tried = Tried::Done(result.block_and_take());
-        }
     }
 
     fn edit(&mut self, merge: Option<EditKind>, change: impl FnOnce(&mut Plan)) {
@@ -390,7 +319,9 @@ impl PlanState {
         let Some(saved) = self.saving.take_if(|saving| saving.ready().is_some()) else { return Ok(None) };
         match saved.block_and_take() {
             Saved::Done(plan, path) => {
+                let before = Arc::clone(self.document.plan());
                 self.document.saved(plan, path.clone());
+                self.program.saved(&before, self.document.plan());
                 self.question = None;
                 Ok(Some(path))
             }
@@ -429,7 +360,7 @@ impl State {
             }
             PlanCommand::OfSession(number) => {
                 if let Some(of_session) = self.records.plans.get(number) {
-                    match Plan::parse(&of_session.toml, &of_session.name) {
+                    match of_session.plan() {
                         Ok(of_session) => plan.document.open(of_session, None),
                         Err(error) => self.problem(Screen::Plan, error.to_string()),
                     }
@@ -477,13 +408,12 @@ impl State {
             PlanCommand::Texts(texts) => plan.type_texts(*texts),
             PlanCommand::TryOnce => {
                 if self.trial_refusal().is_none() {
-                    self.plan.try_once(context);
+                    let plan = self.plan.plan().clone();
+                    self.plan.program.try_once(plan, context);
                 }
             }
             PlanCommand::StopTrial => {
-                if let Tried::Running { stop, .. } = &plan.tried {
-                    stop.store(true, Ordering::Relaxed);
-                }
+                plan.program.stop_trial();
             }
             PlanCommand::Workload(spec) => plan.edit(None, |plan| plan.first = Block::new(spec)),
             PlanCommand::Data(data) => plan.edit(None, |plan| plan.first.set_data(data)),
@@ -496,7 +426,7 @@ impl State {
     pub fn poll_plan(&mut self, context: &Context, requests: &mut Vec<Request>) {
         let plan = &mut self.plan;
         plan.poll_question(context);
-        plan.poll_trial();
+        plan.program.poll_trial();
         match plan.poll_saving() {
             Ok(Some(path)) => self.settings.used_plan(&path),
             Ok(None) => {}
@@ -552,7 +482,7 @@ impl State {
         if let Some(error) = self.plan.form_error() {
             return Some(format!("The program is not complete: {error}"));
         }
-        if matches!(self.plan.tried, Tried::Running { .. }) {
+        if self.plan.program.is_trying() {
             return Some("A trial is running.".to_owned());
         }
         if let (true, Err(reason)) = (self.plan.document.plan().needs_worker(), &node.worker) {
@@ -560,21 +490,14 @@ impl State {
         }
         let outlook = self.outlook()?;
         if outlook.runs > 0 {
-            return None;
+            let is_all_there = self.plan.only_missing && self.plan.kept_runs() >= outlook.runs;
+            return is_all_there.then(|| {
+                "Nothing is missing: the session holds all of these runs. Untick \"keep finished repeats\" to run them again."
+                    .to_owned()
+            });
         }
         let reason = outlook.matrix.invalid.first().map_or("no cell", |cell| cell.reason.as_str());
         Some(format!("No cell can run here: {reason}"))
-    }
-
-    /// Why the first cell cannot be tried now.
-    fn trial_refusal(&self) -> Option<String> {
-        if self.queue.is_active() {
-            return Some("Runs are in progress, which a trial would disturb.".to_owned());
-        }
-        if self.node.is_none() {
-            return Some("Reading this machine …".to_owned());
-        }
-        self.plan.form_error().map(|_| "The program is not complete.".to_owned())
     }
 
     fn launch_plan(&mut self, requests: &mut Vec<Request>) {

@@ -12,7 +12,7 @@ use super::{Format, OK, Outcome, print, session_folder};
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::figure::check_studies;
 use crate::papers::artefact;
-use crate::plan::{Key, Levels, Matrix, Mode, Node, Plan, PlanError, expand, remarks};
+use crate::plan::{InvalidCell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, expand, remarks};
 use crate::session::Machine;
 
 #[derive(Args)]
@@ -90,6 +90,7 @@ impl PlanArgument {
 #[derive(Serialize)]
 struct CellOut<'a> {
     id: &'a str,
+    workload: &'a Key,
     levels: &'a Levels,
     /// None of a program of the plan's own, of which nothing is known.
     estimated_s: Option<f64>,
@@ -101,6 +102,7 @@ struct CellOut<'a> {
 
 #[derive(Serialize)]
 struct InvalidOut<'a> {
+    workload: &'a Key,
     levels: &'a Levels,
     reason: &'a str,
 }
@@ -156,25 +158,37 @@ fn repeats_text(session: &PathBuf) -> Result<String, Box<dyn Error>> {
 fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
     let cells = matrix.cells.iter().map(|cell| CellOut {
         id: &cell.id,
+        workload: &cell.workload,
         levels: &cell.levels,
         estimated_s: (!cell.shape.own_program).then_some(cell.estimate.duration_s),
         estimated_peak_bytes: (!cell.shape.own_program).then_some(cell.estimate.peak_bytes),
         estimated_memory_bytes: cell.estimate.memory_kinds().collect(),
     });
-    let invalid = matrix.invalid.iter().map(|cell| InvalidOut { levels: &cell.levels, reason: &cell.reason });
+    let invalid = matrix.invalid.iter().map(|cell| InvalidOut {
+        workload: &cell.workload,
+        levels: &cell.levels,
+        reason: &cell.reason,
+    });
     MatrixOut { cells: cells.collect(), invalid: invalid.collect(), merged: matrix.merged.combinations, runs }
 }
 
 fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let varied = plan.varied();
-    let values = |levels: &Levels| {
+    let several = plan.has_several_workloads();
+    let values = |workload: &Key, levels: &Levels| {
         let level = |key: &&Key| levels.get(key).map_or(" – |".to_owned(), |level| format!(" {level} |"));
-        varied.iter().map(level).collect::<String>()
+        let workload = if several { format!(" {workload} |") } else { String::new() };
+        varied.iter().map(level).fold(workload, |text, level| text + &level)
     };
+    let names = several.then_some("workload").into_iter().chain(varied.iter().map(|key| key.as_str()));
+    let heads: String = names.map(|name| format!(" {name} |")).collect();
+    let rules = "---|".repeat(varied.len() + usize::from(several));
     let duration_s: f64 =
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
-    let estimates = if matrix.cells.is_empty() || matrix.cells.iter().any(|cell| !cell.shape.own_program) {
+    // Nobody knows what programs of a plan's own take.
+    let is_estimated = matrix.cells.is_empty() || matrix.cells.iter().any(|cell| !cell.shape.own_program);
+    let estimates = if is_estimated {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
         format!("about {time}, peak about {peak_gb:.1} GB per rank (rough estimates)")
     } else {
@@ -185,20 +199,17 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         String::new(),
         format!("{runs} runs: {} cells × {} repeats; {estimates}.", matrix.cells.len(), plan.repeats),
         String::new(),
-        format!(
-            "| cell |{} estimated s | estimated peak GB |",
-            varied.iter().map(|key| format!(" {key} |")).collect::<String>()
-        ),
-        format!("|---|{}---:|---:|", "---|".repeat(varied.len())),
+        format!("| cell |{heads}{}", if is_estimated { " estimated s | estimated peak GB |" } else { "" }),
+        format!("|---|{rules}{}", if is_estimated { "---:|---:|" } else { "" }),
     ];
     for cell in &matrix.cells {
         let peak_gb = cell.estimate.peak_bytes as f64 / 1e9;
-        let estimates = if cell.shape.own_program {
-            "– | –".to_owned()
-        } else {
-            format!("{:.1} | {peak_gb:.1}", cell.estimate.duration_s)
+        let estimates = match (is_estimated, cell.shape.own_program) {
+            (false, _) => String::new(),
+            (true, true) => " – | – |".to_owned(),
+            (true, false) => format!(" {:.1} | {peak_gb:.1} |", cell.estimate.duration_s),
         };
-        lines.push(format!("| {} |{} {estimates} |", cell.id, values(&cell.levels)));
+        lines.push(format!("| {} |{}{estimates}", cell.id, values(&cell.workload, &cell.levels)));
     }
     for remark in remarks(plan, matrix, node) {
         lines.push(String::new());
@@ -208,9 +219,10 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         lines.push(String::new());
         lines.push(format!("{} cells cannot run here:", matrix.invalid.len()));
         lines.push(String::new());
-        lines.push(format!("|{} reason |", varied.iter().map(|key| format!(" {key} |")).collect::<String>()));
-        lines.push(format!("|{}---|", "---|".repeat(varied.len())));
-        lines.extend(matrix.invalid.iter().map(|cell| format!("|{} {} |", values(&cell.levels), cell.reason)));
+        lines.push(format!("|{heads} reason |"));
+        lines.push(format!("|{rules}---|"));
+        let row = |cell: &InvalidCell| format!("|{} {} |", values(&cell.workload, &cell.levels), cell.reason);
+        lines.extend(matrix.invalid.iter().map(row));
     }
     lines.join("\n")
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use thiserror::Error;
 
-use super::study::{CURVES, Form, Place, Runs, SPEEDUP, Study};
+use super::study::{CURVES, DECLARED, Form, Place, Runs, SPEEDUP, Study};
 use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
 use crate::papers::{Artefact, artefacts};
 
@@ -56,6 +56,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
                 SPEEDUP,
                 "accuracy",
                 "train_loss",
+                DECLARED,
             ],
         ),
         study(

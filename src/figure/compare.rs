@@ -82,6 +82,8 @@ pub struct Comparison {
     pub of_paper: Option<OfPaper>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
+    /// The one that is shown: the study's, or one that the cells have.
+    pub measure: Key,
     /// One row a cell, or one a cell and epoch.
     pub table: Table,
     /// One or more, below each other.
@@ -221,6 +223,7 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
         missing: chosen.missing.clone(),
         of_paper: chosen.of_paper(),
         measures: known_measures(sources),
+        measure: study.shown_measure().into(),
         arrangement,
         charts,
         table,

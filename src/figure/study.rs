@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use super::number::capitalised;
+use super::ratio::by_repeat;
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
@@ -17,6 +18,7 @@ use crate::analysis::{
     metric_measure,
 };
 use crate::plan::Filter;
+use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
 
 /// The measure that is made of two cells: throughput over the baseline's.
 pub const SPEEDUP: &str = "speedup";
@@ -26,8 +28,14 @@ pub(super) const RATIO: &str = "ratio";
 pub(super) const VERDICT: &str = "verdict";
 /// The column that says whether a cell is on the Pareto front.
 pub(super) const FRONT: &str = "front";
+/// The columns of the measures that plans declare of their programs.
+pub(super) const DECLARED: &str = "declared";
 /// The measure that is shown unless another is asked for.
 const USUAL_MEASURE: &str = "training_time_s";
+/// What programs have that say nothing of their training: the time of a step before what their plan declares, times of the whole
+/// after it.
+const OF_STEPS: &str = "step_time_s";
+const OF_WHOLE: [&str; 2] = [PROGRAM_TIME, "total_time_s"];
 /// Peaks of GPU memory, as the chart of them shows them.
 pub(super) const MEMORY: [&str; 4] =
     ["peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes", "peak_device_bytes"];
@@ -378,6 +386,9 @@ impl Study {
         if let Some(key) = known.measure.take_if(|key| !is_measure(cells, key)) {
             lines.push(format!("measure {key} is not known: {USUAL_MEASURE} is shown"));
         }
+        if known.measure.is_none() && known.form != Form::Loss {
+            known.measure = known.opening_measure(cells);
+        }
         for key in known.measures.extract_if(.., |key| !is_column(cells, key)) {
             lines.push(format!("measure {key} is not known: its column is left out"));
         }
@@ -385,6 +396,15 @@ impl Study {
             lines.push(format!("metric {key} is not known: it is left out"));
         }
         (known, lines)
+    }
+
+    /// The measure to show of cells that have no [`USUAL_MEASURE`]; none where they have it, or no value at all.
+    fn opening_measure(&self, cells: &[Cell]) -> Option<Key> {
+        let has = |key: &Key| cells.iter().any(|cell| self.admits(cell) && !by_repeat(cell, key).is_empty());
+        if has(&USUAL_MEASURE.into()) {
+            return None;
+        }
+        std::iter::once(OF_STEPS.into()).chain(declared(cells)).chain(OF_WHOLE.map(Key::from)).find(has)
     }
 
     /// Factors and levels that it names and no cell has.
@@ -419,6 +439,20 @@ impl Study {
 /// Values that show that two cells did the same work.
 const CHECKS: [&str; 4] = [THROUGHPUT, MEMORY[0], "train_loss", "accuracy"];
 
+/// The measures that plans declare of their programs, each once.
+pub(super) fn declared(cells: &[Cell]) -> Vec<Key> {
+    let own = [PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT];
+    let programs = cells.iter().filter(|cell| cell.workload.command.is_some());
+    let keys = programs.flat_map(|cell| &cell.workload.measures).map(|measure| &measure.key);
+    let mut declared: Vec<Key> = Vec::new();
+    for key in keys.filter(|key| !own.contains(&&***key)) {
+        if !declared.contains(key) {
+            declared.push(key.clone());
+        }
+    }
+    declared
+}
+
 /// Whether a measure can be drawn.
 fn is_measure(cells: &[Cell], key: &str) -> bool {
     key == SPEEDUP || measure_of(cells, key).is_some()
@@ -431,7 +465,7 @@ pub(super) fn is_verdict(key: &str) -> bool {
 
 /// Whether a table can have a column of this key.
 fn is_column(cells: &[Cell], key: &str) -> bool {
-    [RATIO, FRONT].contains(&key) || is_verdict(key) || is_measure(cells, key) || Against::find(key).is_some()
+    [RATIO, FRONT, DECLARED].contains(&key) || is_verdict(key) || is_measure(cells, key) || Against::find(key).is_some()
 }
 
 /// The measures of these runs that can be drawn: their keys and names, in the order of columns.

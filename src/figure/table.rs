@@ -109,15 +109,15 @@ impl Table {
     /// The same without columns that hold no value, which a note names. Files for programs keep them.
     pub(super) fn for_reading(&self) -> Self {
         let holds = |column: usize| self.rows.iter().any(|row| row.values[column] != CellValue::Missing);
-        let kept: Vec<bool> =
-            (0..self.columns.len()).map(|column| !self.columns[column].is_measure || holds(column)).collect();
-        let empty: Vec<&str> = self
-            .columns
-            .iter()
-            .zip(&kept)
-            .filter(|(_, kept)| !**kept)
-            .map(|(column, _)| column.name.as_str())
-            .collect();
+        let mut kept: Vec<bool> = Vec::with_capacity(self.columns.len());
+        for (place, column) in self.columns.iter().enumerate() {
+            // Verdicts go with the ratio before them.
+            let goes_with = !column.is_measure && !holds(place) && kept.last() == Some(&false);
+            kept.push(if column.is_measure { holds(place) } else { !goes_with });
+        }
+        let is_empty = |(column, kept): &(&Column, &bool)| column.is_measure && !**kept;
+        let empty = self.columns.iter().zip(&kept).filter(is_empty);
+        let empty: Vec<&str> = empty.map(|(column, _)| column.name.as_str()).collect();
         let mut table = self.clone();
         let measures = self.columns.iter().filter(|column| column.is_measure).count();
         if empty.is_empty() || empty.len() == measures {

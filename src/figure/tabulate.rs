@@ -6,7 +6,7 @@ use super::baseline::Baseline;
 use super::notes::notes;
 use super::ratio::{by_repeat, finished, judge_cells, over_baseline};
 use super::sibling::Against;
-use super::study::{FRONT, RATIO, SPEEDUP, Study, VERDICT};
+use super::study::{DECLARED, FRONT, RATIO, SPEEDUP, Study, VERDICT, declared};
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
 
@@ -97,7 +97,12 @@ fn measure_keys(study: &Study, cells: &[Cell]) -> Vec<Key> {
     }
     let rates = if rates.is_empty() { vec![THROUGHPUT.into()] } else { rates };
     let keys = study.table_measures().into_iter();
-    keys.flat_map(|key| if key == THROUGHPUT { rates.clone() } else { vec![key] }).collect()
+    let of_key = |key: Key| match &*key {
+        THROUGHPUT => rates.clone(),
+        DECLARED => declared(cells),
+        _ => vec![key],
+    };
+    keys.flat_map(of_key).collect()
 }
 
 fn epochs(cell: &Cell) -> Vec<Option<u32>> {

@@ -70,6 +70,8 @@ pub fn place_beside(
 
 fn count(shape: &Shape) -> Result<usize, String> {
     match shape.devices() {
+        // A program that uses no GPU has a place among the CPUs.
+        0 if shape.own_program => Ok(1),
         0 => Err("cannot place 0 ranks: a run needs at least 1".to_owned()),
         devices => Ok(devices as usize),
     }
@@ -77,7 +79,7 @@ fn count(shape: &Shape) -> Result<usize, String> {
 
 /// A program brings its own libraries: whether the worker can use CUDA is nothing to it.
 fn has_gpus(shape: &Shape, node: &Node) -> bool {
-    if shape.own_program { !node.gpus.is_empty() } else { node.has_cuda() }
+    if shape.own_program { shape.devices() > 0 && !node.gpus.is_empty() } else { node.has_cuda() }
 }
 
 fn usable(node: &Node) -> impl Iterator<Item = &Gpu> {

@@ -182,3 +182,16 @@ fn what_would_never_have_room_is_refused() {
     let text = place_beside(&ranks_of(5, Binding::Off), &cpu_node(), &two_nodes(4), &[]).unwrap_err();
     assert!(text.contains("5 CPUs are needed and 4 are usable"), "{text}");
 }
+
+#[test]
+fn a_program_that_uses_no_gpu_has_a_place_among_the_cpus() {
+    let none = Shape { own_program: true, ..threads_of(0, Binding::Off) };
+    let places = ranks(&none, &gpu_node(2), &Topology::default());
+    assert_eq!((places.len(), places[0].gpu_uuids().count(), places[0].compute_threads), (1, 0, 64));
+    let beside = place_beside(&none, &gpu_node(2), &one_node(64), &[]).unwrap().unwrap().ranks;
+    assert_eq!((beside.len(), beside[0].gpu_uuids().count(), beside[0].cpus.len()), (1, 0, 1));
+    assert!(
+        place(&threads_of(0, Binding::Off), &gpu_node(2), &Topology::default()).is_err(),
+        "ranks of the worker need one"
+    );
+}

@@ -2,80 +2,188 @@
 
 use std::sync::Arc;
 
-use super::command::{Command, GPUS, KEY, own_measures, spec};
-use super::{Binding, Block, Data, Key, Level, Plan, PlanError, WorkloadSpec};
+use super::command::{Command, GPUS, KEY, Said, own_measures, spec};
+use super::{
+    Better, Binding, Block, Constraint, Data, DeclaredMeasure, Filter, Key, Level, Plan, PlanError, WorkloadSpec,
+};
 
 /// The texts of a form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandTexts {
     /// The program and its arguments; quotes hold words with spaces together.
     pub run: String,
-    /// The folder that it runs in; empty for the working directory.
+    /// The folder that it runs in, relative to that of the plan; empty for the plan's.
     pub folder: String,
+    /// A program that is run once a session before it, as `run`; empty for none.
+    pub setup: String,
     /// Variables, each as `NAME=text` on a line.
     pub variables: String,
-    /// The factors, each with its levels separated by commas.
-    pub factors: Vec<(String, String)>,
+    /// After this time a run is ended, in seconds; empty for the plan's limit.
+    pub time_limit_s: String,
+    /// What it counts; empty for `units`.
+    pub unit: String,
+    /// What it repeats; empty for `step`.
+    pub step: String,
+    /// The factors.
+    pub factors: Vec<FactorTexts>,
     /// Patterns over its output, one a line.
     pub patterns: String,
     /// Files of readings, one a line.
     pub files: String,
+    /// What its names stand for, each as `name = meaning` on a line.
+    pub names: String,
+    /// The end of the warm-up is found by step times.
+    pub finds_warm_up: bool,
+    /// Measures that its readings are of.
+    pub measures: Vec<MeasureTexts>,
+    /// Cells that the plan leaves out: a filter, and the reason.
+    pub constraints: Vec<(String, String)>,
+}
+
+/// The texts of a factor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FactorTexts {
+    /// Its key.
+    pub key: String,
+    /// Its levels, separated by commas.
+    pub levels: String,
+    /// Its name on screen; empty for the usual one.
+    pub name: String,
+    /// The unit of its levels.
+    pub unit: String,
+    /// One line: what it changes.
+    pub help: String,
+}
+
+/// The texts of a measure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MeasureTexts {
+    /// Its key: the name of readings.
+    pub key: String,
+    /// Its name on screen; empty for the key.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which values are good.
+    pub better: Better,
+    /// It depends on the speed of the machine.
+    pub on_speed: bool,
 }
 
 impl CommandTexts {
-    /// The texts of a block's command; none for other workloads.
-    pub fn of(block: &Block) -> Option<Self> {
-        let Command { run, folder, env, readings, .. } = block.spec.command.as_deref()?;
-        let variables: Vec<String> = env.iter().map(|(name, text)| format!("{name}={text}")).collect();
+    /// The texts of the command of a plan's first block; none for other workloads.
+    pub fn of(plan: &Plan) -> Option<Self> {
+        let Block { spec, factors, .. } = &plan.first;
+        let command = spec.command.as_deref()?;
+        let pairs = |pairs: &mut dyn Iterator<Item = (&String, &String)>, between: &str| {
+            pairs.map(|(name, text)| format!("{name}{between}{text}")).collect::<Vec<_>>().join("\n")
+        };
         let levels = |levels: &[Level]| joined(&levels.iter().map(Level::to_string).collect::<Vec<_>>(), ", ");
+        let factors = factors.iter().map(|(key, ticked)| {
+            let said = command.factors.iter().find(|said| said.key == *key).cloned().unwrap_or_default();
+            let text = Option::unwrap_or_default;
+            let (name, unit, help) = (text(said.name), text(said.unit), text(said.help));
+            FactorTexts { key: key.to_string(), levels: levels(ticked), name, unit, help }
+        });
+        let measures = declared(spec).map(|measure| MeasureTexts {
+            key: measure.key.to_string(),
+            name: if *measure.name == *measure.key { String::new() } else { measure.name.to_string() },
+            unit: measure.unit.to_string(),
+            better: measure.better,
+            on_speed: measure.on_speed,
+        });
+        let constraints = plan.constraints.iter();
+        let constraints = constraints.map(|constraint| (constraint.exclude.to_string(), constraint.reason.clone()));
+        let usual = starting_command();
+        let unless = |text: &str, usual: &str| if text == usual { String::new() } else { text.to_owned() };
+        let readings = &command.readings;
         Some(Self {
-            run: joined(run, " "),
-            folder: folder.clone().unwrap_or_default(),
-            variables: variables.join("\n"),
-            factors: block.factors.iter().map(|(key, ticked)| (key.to_string(), levels(ticked))).collect(),
+            run: joined(&command.run, " "),
+            folder: command.folder.clone().unwrap_or_default(),
+            setup: joined(&command.setup, " "),
+            variables: pairs(&mut command.env.iter().map(|(name, text)| (name, text)), "="),
+            time_limit_s: command.time_limit_s.map_or(String::new(), |limit_s| limit_s.to_string()),
+            unit: unless(&spec.unit.many, &usual.unit.many),
+            step: unless(&spec.step, &usual.step),
+            factors: factors.collect(),
             patterns: readings.patterns.join("\n"),
             files: readings.files.join("\n"),
+            names: pairs(&mut readings.names.iter(), " = "),
+            finds_warm_up: readings.finds_warm_up,
+            measures: measures.collect(),
+            constraints: constraints.collect(),
         })
     }
 
-    /// The plan with this command in its first block.
+    /// The plan with this command in its first block, and with these constraints.
     ///
     /// # Errors
     /// What is wrong with the texts, as for a plan file.
     pub fn plan(&self, plan: &Plan) -> Result<Plan, String> {
         let lines =
             |text: &str| text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         let before = &plan.first.spec;
         let mut command = before.command.as_deref().cloned().unwrap_or_default();
         command.run = split(&self.run, char::is_whitespace)?;
-        command.folder = Some(self.folder.trim().to_owned()).filter(|folder| !folder.is_empty());
-        let variable = |line: String| match line.split_once('=') {
+        command.setup = split(&self.setup, char::is_whitespace).map_err(|error| format!("set-up: {error}"))?;
+        command.folder = filled(&self.folder);
+        command.time_limit_s = filled(&self.time_limit_s).map(|text| seconds(&text)).transpose()?;
+        let pair = |line: &str, what: &str, shape: &str| match line.split_once('=') {
             Some((name, text)) => Ok((name.trim().to_owned(), text.to_owned())),
-            None => Err(format!("the variable {line:?} has no =: write NAME=text")),
+            None => Err(format!("the {what} {line:?} has no =: write {shape}")),
         };
-        command.env = lines(&self.variables).into_iter().map(variable).collect::<Result<_, _>>()?;
+        let variables = lines(&self.variables);
+        command.env = variables.iter().map(|line| pair(line, "variable", "NAME=text")).collect::<Result<_, _>>()?;
+        let names = lines(&self.names);
+        let names = names.iter().map(|line| pair(line, "name", "its name = loss"));
+        let names = names.map(|pair| pair.map(|(name, meaning)| (name, meaning.trim().to_owned())));
+        command.readings.names = names.collect::<Result<_, _>>()?;
         (command.readings.patterns, command.readings.files) = (lines(&self.patterns), lines(&self.files));
+        command.readings.finds_warm_up = self.finds_warm_up;
         let mut ticked: Vec<(Key, Vec<Level>)> = Vec::new();
-        for (key, levels) in &self.factors {
+        command.factors.clear();
+        for FactorTexts { key, levels, name, unit, help } in &self.factors {
             let key = Key::from(key.trim());
             if ticked.iter().any(|(known, _)| *known == key) {
                 return Err(format!("{key} is a factor already: add levels to it"));
             }
-            ticked.push((key, split(levels, |letter| letter == ',')?.iter().map(|text| level(text)).collect()));
+            let said = Said { key: key.clone(), name: filled(name), unit: filled(unit), help: filled(help) };
+            if said != (Said { key: key.clone(), ..Said::default() }) {
+                command.factors.push(said);
+            }
+            ticked.push((key, levels_of(&split(levels, |letter| letter == ',')?)));
         }
-        command.factors.retain(|said| ticked.iter().any(|(key, _)| *key == said.key));
-        let own = own_measures();
-        let measures = before.measures.iter().filter(|measure| !own.contains(measure)).cloned().collect();
-        let spec = spec(command, ticked.clone(), &before.unit.many, &before.step, measures);
+        let mut measures: Vec<DeclaredMeasure> = Vec::new();
+        for MeasureTexts { key, name, unit, better, on_speed } in &self.measures {
+            let key = Key::from(key.trim());
+            if measures.iter().chain(&own_measures()).any(|known| known.key == key) {
+                return Err(format!("{key} is a measure already: give the reading another name"));
+            }
+            let name = filled(name).unwrap_or_else(|| key.to_string()).into();
+            let unit = unit.trim().into();
+            measures.push(DeclaredMeasure { key, name, unit, better: *better, on_speed: *on_speed });
+        }
+        let usual = starting_command();
+        let (unit, step) = (filled(&self.unit), filled(&self.step));
+        let (unit, step) = (unit.as_deref().unwrap_or(&usual.unit.many), step.as_deref().unwrap_or(&usual.step));
+        let spec = spec(command, ticked.clone(), unit, step, measures);
+        let constraint = |(exclude, reason): &(String, String)| match Filter::parse(exclude) {
+            Ok(exclude) => Ok(Constraint { exclude, reason: reason.trim().to_owned() }),
+            Err(error) => Err(format!("the constraint {exclude:?}: {error}")),
+        };
         let mut edited = plan.clone();
         edited.first = Block { spec: Arc::new(spec), data: Data::default(), factors: ticked };
-        Plan::parse(&edited.to_toml(), &plan.name).map_err(|error| match error {
+        edited.constraints = self.constraints.iter().map(constraint).collect::<Result<_, _>>()?;
+        let mut edited = Plan::parse(&edited.to_toml(), &plan.name).map_err(|error| match error {
             PlanError::Invalid(problems) => {
                 let problems = problems.into_iter().map(|problem| format!("{}: {}", problem.key, problem.message));
                 problems.collect::<Vec<_>>().join("\n")
             }
             other => other.to_string(),
-        })
+        })?;
+        edited.set_folder(plan.folder());
+        Ok(edited)
     }
 
     /// The texts with one more factor. Unless it stands in the command, an argument for it is added there.
@@ -90,14 +198,24 @@ impl CommandTexts {
             let word = if is_switch { format!("{{{key}:--{key}}}") } else { format!("--{key}={{{key}}}") };
             self.run = format!("{} {word}", self.run.trim_end());
         }
-        self.factors.push((key.to_owned(), levels.to_owned()));
+        self.factors.push(FactorTexts { key: key.to_owned(), levels: levels.to_owned(), ..FactorTexts::default() });
         self
+    }
+
+    /// Whether its runs get no GPU.
+    pub fn uses_no_gpu(&self) -> bool {
+        self.factors.iter().any(|factor| factor.key == GPUS && factor.levels.trim() == "0")
+    }
+
+    /// Whether a factor says how many GPUs its runs get.
+    pub fn has_gpus(&self) -> bool {
+        self.factors.iter().any(|factor| factor.key == GPUS)
     }
 
     /// The texts without a factor, and without the arguments that it stands in.
     pub fn without_factor(mut self, index: usize) -> Self {
         if index < self.factors.len() {
-            let (key, _) = self.factors.remove(index);
+            let FactorTexts { key, .. } = self.factors.remove(index);
             let stands = |word: &str| word.contains(&format!("{{{key}}}")) || word.contains(&format!("{{{key}:"));
             if let Ok(words) = split(&self.run, char::is_whitespace) {
                 self.run = joined(&words.into_iter().filter(|word| !stands(word)).collect::<Vec<_>>(), " ");
@@ -117,10 +235,27 @@ pub fn starting_command() -> Arc<WorkloadSpec> {
     Arc::new(spec(command, Vec::new(), "units", crate::plan::USUAL_STEP, Vec::new()))
 }
 
-/// A level as it is typed: a number, or a text.
-fn level(text: &str) -> Level {
-    let number = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Level::Number);
-    text.parse().ok().map(Level::Integer).or_else(number).unwrap_or_else(|| Level::text(text))
+/// The measures that a plan declares of its command.
+fn declared(spec: &WorkloadSpec) -> impl Iterator<Item = &DeclaredMeasure> {
+    let own = own_measures();
+    spec.measures.iter().filter(move |measure| !own.contains(measure))
+}
+
+/// A time limit as it is typed.
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('s').unwrap_or(text).trim().parse::<f64>().ok();
+    let number = number.filter(|limit_s| limit_s.is_finite() && *limit_s > 0.0);
+    number.ok_or_else(|| format!("the time limit {text:?} is no number of seconds: write one such as 600"))
+}
+
+/// Levels as they are typed: numbers, or texts where one of them is no number.
+fn levels_of(texts: &[String]) -> Vec<Level> {
+    let number = |text: &String| {
+        let real = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Level::Number);
+        text.parse().ok().map(Level::Integer).or_else(real)
+    };
+    let numbers: Option<Vec<Level>> = texts.iter().map(number).collect();
+    numbers.unwrap_or_else(|| texts.iter().map(|text| Level::text(text)).collect())
 }
 
 /// Pieces of a text between separators; quotes hold a piece together.
@@ -183,38 +318,87 @@ mod tests {
         Plan::new("own", starting_command())
     }
 
+    fn factor(key: &str, levels: &str) -> FactorTexts {
+        FactorTexts { key: key.to_owned(), levels: levels.to_owned(), ..FactorTexts::default() }
+    }
+
     #[test]
     fn texts_become_the_plan_that_has_them() {
         let texts = CommandTexts {
-            run: "python3 \"my train.py\" --precision={precision} {compile:--compile}".to_owned(),
+            run: "python3 \"my train.py\" --precision={precision} {compile:--compile} {workers}".to_owned(),
             folder: "work".to_owned(),
+            setup: "make \"my target\"".to_owned(),
             variables: "NCCL_ALGO={algorithm}\n\nEMPTY=".to_owned(),
-            factors: [("precision", "fp32, bf16"), ("compile", "off, on"), ("algorithm", "Ring"), ("gpus", "1, 2")]
-                .map(|(key, levels)| (key.to_owned(), levels.to_owned()))
-                .to_vec(),
+            time_limit_s: "90.5".to_owned(),
+            unit: "images".to_owned(),
+            step: "pass".to_owned(),
+            factors: vec![
+                factor("precision", "fp32, bf16"),
+                factor("compile", "off, on"),
+                FactorTexts { name: "Ring or tree".to_owned(), help: "how".to_owned(), ..factor("algorithm", "Ring") },
+                factor("gpus", "1, 2"),
+                factor("workers", "auto, 4"),
+            ],
             patterns: "loss (?<loss>\\S+)".to_owned(),
             files: "{run_folder}/logs/".to_owned(),
+            names: "train/loss = loss\nlr=learning_rate".to_owned(),
+            finds_warm_up: true,
+            measures: vec![
+                MeasureTexts {
+                    key: "rate".to_owned(),
+                    name: "Rate".to_owned(),
+                    unit: "rows/s".to_owned(),
+                    better: Better::Higher,
+                    on_speed: true,
+                },
+                MeasureTexts { key: "left".to_owned(), ..MeasureTexts::default() },
+            ],
+            constraints: vec![("gpus > 1 and precision = fp32".to_owned(), "too slow".to_owned())],
         };
         let plan = texts.plan(&begun()).unwrap();
-        assert_eq!(plan.combinations(), 8);
+        assert_eq!(plan.combinations(), 16);
         let command = plan.first.spec.command.as_deref().unwrap();
         assert_eq!(command.run[1], "my train.py");
         assert_eq!(plan.first.levels("gpus"), [Level::Integer(1), Level::Integer(2)]);
-        let again = CommandTexts::of(&plan.first).unwrap();
+        assert_eq!((command.setup[1].as_str(), command.time_limit_s), ("my target", Some(90.5)));
+        let again = CommandTexts::of(&plan).unwrap();
         assert_eq!(again.plan(&begun()).unwrap(), plan);
-        assert_eq!(again.factors, texts.factors);
+        let names = "lr = learning_rate\ntrain/loss = loss".to_owned();
+        let variables = "NCCL_ALGO={algorithm}\nEMPTY=".to_owned();
+        assert_eq!(again, CommandTexts { names, variables, constraints: again.constraints.clone(), ..texts });
+        assert_eq!(Plan::parse(&plan.to_toml(), "own").unwrap(), plan);
+    }
+
+    #[test]
+    fn the_folder_of_the_plan_stays_while_texts_change() {
+        let mut plan = begun();
+        plan.set_folder(Some("/plans"));
+        let texts = CommandTexts { folder: "work".to_owned(), ..CommandTexts::of(&plan).unwrap() };
+        let plan = texts.plan(&plan).unwrap();
+        let command = plan.first.spec.command.as_deref().unwrap();
+        assert_eq!(command.filled(&|_| Some("1".to_owned())).unwrap().folder.as_deref(), Some("/plans/work"));
     }
 
     #[test]
     fn what_is_wrong_is_said_and_the_plan_stays() {
-        let texts = |run: &str| CommandTexts { run: run.to_owned(), ..CommandTexts::of(&begun().first).unwrap() };
+        let texts = |run: &str| CommandTexts { run: run.to_owned(), ..CommandTexts::of(&begun()).unwrap() };
         for (texts, said) in [
             (texts(""), "command.run: an empty list"),
             (texts("a --lr={lr}"), "nothing is called {lr}"),
             (texts("a \"b"), "a \" is not closed"),
             (CommandTexts { patterns: "loss".to_owned(), ..texts("a") }, "no named group"),
             (CommandTexts { variables: "A".to_owned(), ..texts("a") }, "has no ="),
-            (CommandTexts { factors: vec![("lr".to_owned(), String::new())], ..texts("a {lr}") }, "empty list"),
+            (CommandTexts { factors: vec![factor("lr", "")], ..texts("a {lr}") }, "empty list"),
+            (CommandTexts { setup: "make '".to_owned(), ..texts("a") }, "set-up: a ' is not closed"),
+            (CommandTexts { setup: "make {it}".to_owned(), ..texts("a") }, "nothing is called {it}"),
+            (CommandTexts { time_limit_s: "10m".to_owned(), ..texts("a") }, "is no number of seconds"),
+            (CommandTexts { names: "lr".to_owned(), ..texts("a") }, "the name \"lr\" has no ="),
+            (CommandTexts { measures: vec![MeasureTexts::default()], ..texts("a") }, "a key has 1 to 100 letters"),
+            (CommandTexts { constraints: vec![("lr >".to_owned(), "x".to_owned())], ..texts("a") }, "the constraint"),
+            (
+                CommandTexts { constraints: vec![("lr > 1".to_owned(), "x".to_owned())], ..texts("a") },
+                "constraint.exclude",
+            ),
         ] {
             let error = texts.plan(&begun()).unwrap_err();
             assert!(error.contains(said), "{said}: {error}");
@@ -223,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_factor_brings_its_argument_and_takes_it_along() {
-        let texts = CommandTexts::of(&begun().first).unwrap();
+        let texts = CommandTexts::of(&begun()).unwrap();
         let run = texts.run.clone();
         let more = texts.with_factor("batch", "32, 64").with_factor("amp", "off, on").with_factor("gpus", "1, 2");
         assert_eq!(more.run, format!("{run} --batch={{batch}} {{amp:--amp}}"));

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
-use super::{Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing, WorkloadSpec, read, write};
+use super::{
+    Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing, WorkloadSpec, read, write,
+};
 
 /// Version of the plan format.
 pub const PLAN_VERSION: i64 = 1;
@@ -99,7 +101,7 @@ impl Plan {
         }
     }
 
-    /// Reads a plan file. Relative folders in it are relative to the working directory.
+    /// Reads a plan file. The folders of its commands are relative to the file's, those of data sets to the working directory.
     ///
     /// # Errors
     /// If the file cannot be read or [`Self::parse`] finds problems.
@@ -109,11 +111,47 @@ impl Plan {
         let mut text = String::new();
         // A device file may be endless.
         let file = File::open(path).map_err(failed)?;
+        // What comes through a pipe lies nowhere.
+        let is_file = file.metadata().is_ok_and(|about| about.is_file());
         file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_FILE_BYTES {
             return Err(PlanError::TooLarge { path: origin, limit_bytes: MAX_FILE_BYTES });
         }
-        Self::parse(&text, &origin)
+        let mut plan = Self::parse(&text, &origin)?;
+        if is_file {
+            plan.move_to(path).map_err(failed)?;
+        }
+        Ok(plan)
+    }
+
+    /// Makes this path the plan's file, to whose folder those of its commands are relative.
+    ///
+    /// # Errors
+    /// The folder's name is not UTF-8, or the working directory is gone.
+    pub fn move_to(&mut self, path: &Path) -> io::Result<()> {
+        if self.blocks().all(|block| block.spec.command.is_none()) {
+            return Ok(());
+        }
+        let path = std::path::absolute(path)?;
+        let folder = path.parent().unwrap_or(&path).to_str();
+        let unnameable = || io::Error::other("the name of its folder is not UTF-8, which a plan with commands needs");
+        self.set_folder(Some(folder.ok_or_else(unnameable)?));
+        Ok(())
+    }
+
+    /// The folder of its file, to which those of its commands are relative; none for a plan without a file or without commands.
+    pub fn folder(&self) -> Option<&str> {
+        self.blocks().find_map(|block| block.spec.command.as_ref()?.base.as_deref())
+    }
+
+    /// Sets [`Self::folder`], which has to be absolute. None stands for the working directory.
+    pub fn set_folder(&mut self, folder: Option<&str>) {
+        for Block { spec, .. } in std::iter::once(&mut self.first).chain(&mut self.further) {
+            if let Some(command) = spec.command.as_deref().filter(|command| command.base.as_deref() != folder) {
+                let command = Command { base: folder.map(str::to_owned), ..command.clone() };
+                Arc::make_mut(spec).command = Some(Arc::new(command));
+            }
+        }
     }
 
     /// Parses the text of a plan; `origin` names its file in messages.
@@ -170,16 +208,23 @@ impl Plan {
         self.blocks().any(|block| block.spec.command.is_none())
     }
 
-    /// The keys of factors that cells may differ in: those with more than one level, or with another level in another block.
+    /// The keys of factors that cells may differ in: those with more than one level, or with another level in another block that
+    /// has the factor.
     pub fn varied(&self) -> Vec<&Key> {
         let mut varied: Vec<&Key> = Vec::new();
         for (key, levels) in self.blocks().flat_map(|block| &block.factors) {
-            let differs = levels.len() > 1 || self.blocks().any(|other| other.levels(key) != levels);
+            let in_others = self.blocks().map(|other| other.levels(key)).filter(|others| !others.is_empty());
+            let differs = levels.len() > 1 || in_others.into_iter().any(|others| others != levels);
             if differs && !varied.contains(&key) {
                 varied.push(key);
             }
         }
         varied
+    }
+
+    /// Whether its cells are of several workloads.
+    pub fn has_several_workloads(&self) -> bool {
+        self.further.iter().any(|block| block.spec.key != self.first.spec.key)
     }
 
     /// Combinations of levels, valid or not.

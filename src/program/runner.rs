@@ -167,7 +167,10 @@ impl Runner {
         let folder =
             std::path::absolute(filled.folder.as_deref().unwrap_or(".")).map_err(|error| input(error.to_string()))?;
         if !folder.is_dir() {
-            return Err(input(format!("the program's folder {} is not there: correct `folder`", folder.display())));
+            return Err(input(format!(
+                "the program's folder {} is not there: correct `folder`, which is relative to the plan's file",
+                folder.display()
+            )));
         }
         if !filled.setup.is_empty() && !self.set_up(&filled, &folder)? {
             return Ok(End::Asked);
@@ -371,13 +374,22 @@ impl Runner {
     }
 }
 
+/// A piece of output.
+struct Piece {
+    stream: Stream,
+    bytes: Vec<u8>,
+    /// When it was read, in seconds since the Unix epoch. The thread that reads waits for nothing else; what is done with the piece
+    /// may come late on a busy machine.
+    read_s: f64,
+}
+
 /// A program that is being watched.
 struct Watched<'a> {
     log: &'a mut Log,
     readings: Option<Readings>,
     output: Keep<Box<dyn Write>>,
     errors: Keep<Box<dyn Write>>,
-    pieces: Receiver<(Stream, Vec<u8>)>,
+    pieces: Receiver<Piece>,
     /// Whether more output may come.
     open: bool,
     events: Vec<(f64, Event)>,
@@ -391,7 +403,7 @@ impl Watched<'_> {
         let started = Instant::now();
         loop {
             match self.pieces.recv_timeout(time.saturating_sub(started.elapsed())) {
-                Ok((stream, bytes)) => self.take(stream, &bytes),
+                Ok(piece) => self.take(&piece),
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => {
                     self.open = false;
@@ -415,7 +427,8 @@ impl Watched<'_> {
         }
     }
 
-    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+    fn take(&mut self, piece: &Piece) {
+        let Piece { stream, bytes, read_s } = piece;
         let keep = match stream {
             Stream::Output => &mut self.output,
             Stream::Error => &mut self.errors,
@@ -426,7 +439,7 @@ impl Watched<'_> {
             Err(error) => self.log.warn(format!("cannot write the program's output: {error}")),
         }
         if let Some(readings) = &mut self.readings {
-            readings.output(stream, bytes, now_s());
+            readings.output(*stream, bytes, *read_s);
         }
     }
 
@@ -492,15 +505,19 @@ impl Memory {
 }
 
 /// Reads a pipe on a thread and passes on what comes; the thread ends with the pipe.
-fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: SyncSender<(Stream, Vec<u8>)>) {
+fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: SyncSender<Piece>) {
     let Some(mut pipe) = pipe else { return };
     let read = move || {
-        let mut piece = vec![0; 1 << 16];
+        let mut buffer = vec![0; 1 << 16];
         loop {
-            match pipe.read(&mut piece) {
+            match pipe.read(&mut buffer) {
                 Ok(0) => return,
-                Ok(count) if sender.send((stream, piece[..count].to_vec())).is_err() => return,
-                Ok(_) => {}
+                Ok(count) => {
+                    let piece = Piece { stream, bytes: buffer[..count].to_vec(), read_s: now_s() };
+                    if sender.send(piece).is_err() {
+                        return;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return,
             }

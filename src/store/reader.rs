@@ -117,8 +117,8 @@ impl Reader {
 
     /// The workloads that a plan brought, by its id; see [`super::Decision::PlanAdded`].
     pub fn brought_workloads(&self, plan: &str) -> Result<Vec<Arc<WorkloadSpec>>, StoreError> {
-        let brought = self.checked(self.read_workloads(None))?;
-        Ok(brought.into_iter().filter(|((of, _), _)| of == plan).map(|(_, spec)| spec).collect())
+        let brought = self.checked(self.read_workloads("plan = ?1", Some(plan)))?;
+        Ok(brought.into_values().collect())
     }
 
     /// Saved studies in the order they were first saved: name and JSON.
@@ -234,7 +234,8 @@ impl Reader {
         let mut ranks = if with_ranks { self.ranks(run)? } else { HashMap::new() };
         let mut beside = self.beside(run)?;
         let mut harms = self.harms(run)?;
-        let mut workloads = self.read_workloads(run)?;
+        let of_run = if run.is_some() { "plan = (SELECT plan FROM run WHERE run = ?1)" } else { "?1 IS NULL" };
+        let mut workloads = self.read_workloads(of_run, run)?;
         // That of its plan, this version's, or an unknown one.
         let mut workload_of = |plan: &str, key: &str| {
             let known = workloads.entry((plan.to_owned(), key.into())).or_insert_with(|| workload_or_unknown(key));
@@ -341,12 +342,12 @@ impl Reader {
         Ok(Some(environment))
     }
 
-    /// The workloads that plans brought, by the plan's id and the workload's key, without those that cannot be read.
-    fn read_workloads(&self, run: Option<&str>) -> SqlResult<HashMap<(String, Key), Arc<WorkloadSpec>>> {
-        let which = if run.is_some() { "plan = (SELECT plan FROM run WHERE run = ?1)" } else { "?1 IS NULL" };
+    /// The workloads that plans brought, by the plan's id and the workload's key, without those that cannot be read. `which` plans
+    /// are meant is an SQL condition on `?1`.
+    fn read_workloads(&self, which: &str, value: Option<&str>) -> SqlResult<HashMap<(String, Key), Arc<WorkloadSpec>>> {
         let sql = format!("SELECT plan, workloads FROM plan WHERE workloads <> '[]' AND {which}");
         let mut brought = HashMap::new();
-        let rows = self.rows(&sql, [run], |row| Ok((row.get(0)?, json(row, 1)?)))?;
+        let rows = self.rows(&sql, [value], |row| Ok((row.get(0)?, json(row, 1)?)))?;
         for (plan, specs) in rows {
             let (plan, specs): (String, Vec<serde_json::Value>) = (plan, specs);
             for spec in specs.into_iter().filter_map(|spec| serde_json::from_value::<WorkloadSpec>(spec).ok()) {

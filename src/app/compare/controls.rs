@@ -301,12 +301,14 @@ fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<
         |key: &str| measures.iter().find(|(known, _)| *known == *key).map_or(key.to_owned(), |known| known.1.clone());
     let is_loss = study.form == Form::Loss;
     let all = "losses and accuracy".to_owned();
-    let now = if is_loss && study.measure.is_none() { all.clone() } else { name(study.shown_measure()) };
+    // A study that names none shows one that the cells have.
+    let shown = study.measure.as_ref().unwrap_or(&picture.comparison.measure);
+    let now = if is_loss && study.measure.is_none() { all.clone() } else { name(shown) };
     choice_ui(ui, if is_loss { "Shows" } else { "Measure" }, &now, |ui| {
         let none = (None, &all);
         let named = measures.iter().map(|(key, name)| (Some(key.clone()), name));
         for (key, name) in is_loss.then_some(none).into_iter().chain(named) {
-            let chosen = if is_loss { study.measure == key } else { key.as_deref() == Some(study.shown_measure()) };
+            let chosen = if is_loss { study.measure == key } else { key.as_ref() == Some(shown) };
             if ui.selectable_label(chosen, name).clicked() {
                 commands.push(Command::Compare(CompareCommand::Measure(key)));
             }

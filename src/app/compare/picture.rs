@@ -86,7 +86,7 @@ impl Picture {
         let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(of).collect();
         let of = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
         let stories = comparison.table.rows.iter().map(of).collect();
-        let columns = columns(&comparison, study, proofs.iter().any(|proof| !proof.is_empty()));
+        let columns = columns(&comparison, proofs.iter().any(|proof| !proof.is_empty()));
         let rows = comparison.table.rows.iter().zip(&proofs);
         let texts = rows
             .map(|(row, proof)| {
@@ -208,7 +208,7 @@ fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) ->
 }
 
 /// Values, with intervals next to the chosen measure and its ratio; then marks and evidence, if there are any.
-fn columns(comparison: &Comparison, study: &Study, has_proofs: bool) -> Vec<Shown> {
+fn columns(comparison: &Comparison, has_proofs: bool) -> Vec<Shown> {
     let table = &comparison.table;
     let has_interval = |column: usize| {
         let of = |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
@@ -217,7 +217,7 @@ fn columns(comparison: &Comparison, study: &Study, has_proofs: bool) -> Vec<Show
     let mut columns = Vec::new();
     for (place, column) in table.columns.iter().enumerate() {
         columns.push(Shown::Value(place));
-        if (column.key == study.shown_measure() || column.key == "ratio") && has_interval(place) {
+        if (column.key == *comparison.measure || column.key == "ratio") && has_interval(place) {
             columns.push(Shown::Interval(place));
         }
     }

@@ -143,8 +143,12 @@ impl Librarian<'_> {
             reports.into_iter().map(|(name, trace)| summarise_report(&name, trace)).collect();
         let studies: Vec<SavedStudy> =
             reader.studies()?.iter().map(|(name, json)| SavedStudy::read(name, json)).collect();
-        let plans = reader.plans()?.into_iter().map(|(_, name, toml)| SessionPlan { name, toml });
-        let plans: Vec<SessionPlan> = plans.collect();
+        let mut plans = Vec::new();
+        for (plan, name, toml) in reader.plans()? {
+            let brought = reader.brought_workloads(&plan)?;
+            let folder = brought.iter().find_map(|spec| spec.command.as_ref()?.base.clone());
+            plans.push(SessionPlan { name, toml, folder });
+        }
         let (held, listing) = (Arc::new(held_cells(&runs)), Arc::new(Listing::of(&runs)));
         let records = |shelf: &Shelf, pending: usize| {
             let summaries: Vec<RunSummary> =

@@ -11,7 +11,7 @@ use crate::app::listing::Listing;
 use crate::app::screen::Screen;
 use crate::conduct::{Order, QueueView};
 use crate::figure::SavedStudy;
-use crate::plan::{Identity, Node, Plan};
+use crate::plan::{Identity, Node, Plan, PlanError};
 use crate::program;
 use crate::protocol::Sample;
 use crate::store::{HeldCell, RunRecord, held_cells};
@@ -153,6 +153,20 @@ pub struct SessionPlan {
     pub name: String,
     /// Its text.
     pub toml: String,
+    /// The folder of its file; see [`Plan::folder`].
+    pub folder: Option<String>,
+}
+
+impl SessionPlan {
+    /// The plan as it was launched.
+    ///
+    /// # Errors
+    /// The text is that of a newer version.
+    pub fn plan(&self) -> Result<Plan, PlanError> {
+        let mut plan = Plan::parse(&self.toml, &self.name)?;
+        plan.set_folder(self.folder.as_deref());
+        Ok(plan)
+    }
 }
 
 /// New steps and samples of one run.

@@ -68,7 +68,11 @@ impl Document {
     }
 
     /// Replaces the plan by an edited one. Consecutive edits of one `merge` kind are undone together.
-    pub(super) fn edit(&mut self, plan: Plan, merge: Option<EditKind>) {
+    pub(super) fn edit(&mut self, mut plan: Plan, merge: Option<EditKind>) {
+        if let Some(path) = self.path() {
+            // A path that the plan was read from can be named.
+            let _ = plan.move_to(path);
+        }
         if plan == *self.now.plan {
             return;
         }
@@ -90,8 +94,14 @@ impl Document {
         self.now = Snapshot { plan, file: self.files.len() - 1 };
     }
 
-    /// Records that a file now holds `plan`.
-    pub(super) fn saved(&mut self, plan: Arc<Plan>, path: PathBuf) {
+    /// Records that a file now holds `plan`, and that it is the plan's.
+    pub(super) fn saved(&mut self, mut plan: Arc<Plan>, path: PathBuf) {
+        for held in [&mut plan, &mut self.now.plan] {
+            let mut moved = Plan::clone(held);
+            if moved.move_to(&path).is_ok() && moved != **held {
+                *held = Arc::new(moved);
+            }
+        }
         if let Some(file) = self.files.get_mut(self.now.file) {
             *file = PlanFile { path: Some(path), saved: plan };
         }

@@ -436,7 +436,7 @@ fn records_of(plan: &Plan, finished: u32) -> UiEvent {
     let cell = &crate::plan::expand(plan, &cpu_node()).cells[0];
     let held = HeldCell { cell: cell.id.clone(), repeats: (1..=finished).collect() };
     let held = Arc::new(HashMap::from([(cell.identity, held)]));
-    let plans = vec![SessionPlan { name: plan.name.clone(), toml: plan.to_toml() }];
+    let plans = vec![SessionPlan { name: plan.name.clone(), toml: plan.to_toml(), folder: None }];
     UiEvent::Records(Arc::new(Records { folder: PathBuf::from("/sessions/study"), plans, held, ..Records::default() }))
 }
 

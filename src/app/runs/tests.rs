@@ -509,7 +509,7 @@ fn edits_that_were_launched_are_kept_by_the_session_and_need_no_question() {
     let (context, mut requests) = (Context::default(), Vec::new());
     let mut state = state(Vec::new(), Vec::new());
     state.execute(Command::Plan(PlanCommand::Repeats(7)), &context, &mut requests);
-    let launched = SessionPlan { name: "quickstart".to_owned(), toml: state.plan.plan().to_toml() };
+    let launched = SessionPlan { name: "quickstart".to_owned(), toml: state.plan.plan().to_toml(), folder: None };
     let records = Records { folder: folder(), plans: vec![launched], ..Records::default() };
     state.take(UiEvent::Records(Arc::new(records)));
     state.close_requested(&context);

@@ -346,3 +346,37 @@ fn outliers_are_named_with_their_marks_and_stay_in_the_values() {
     let column = table.columns.iter().position(|column| column.key == "epoch_time_s").unwrap();
     assert!(matches!(&table.rows[0].values[column], CellValue::Measure(value) if value.n == 6));
 }
+
+#[test]
+fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
+    let plan = "version = 1\n[command]\nrun = [\"x\"]\n[command.measures.never]\nbetter = \"lower\"\n\
+                [command.measures.bandwidth]\nunit = \"GB/s\"\nbetter = \"higher\"\n";
+    let spec = crate::plan::Plan::parse(plan, "own.toml").unwrap().first.spec;
+    let run = |keys: &[&str], has_steps: bool| {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "ddp-ds"), 1, 0.1);
+        record.workload = spec.clone();
+        let rank = &mut record.ranks[0];
+        let like = rank.readings[0].clone();
+        let reading =
+            |key: &&str| crate::store::ReadingRecord { key: (*key).into(), epoch: None, step: None, ..like.clone() };
+        rank.readings = keys.iter().map(reading).collect();
+        if !has_steps {
+            rank.steps.clear();
+        }
+        vec![summarise_run(&record)]
+    };
+    let shown = |runs: &[RunSummary]| {
+        let comparison = of(runs, &Study::default());
+        let drawn = comparison.charts[0].series().any(|series| !series.points.is_empty());
+        (comparison.measure.to_string(), drawn)
+    };
+    let shows = |measure: &str| (measure.to_owned(), true);
+    assert_eq!(shown(&four()), shows("training_time_s"));
+    assert_eq!(shown(&run(&["bandwidth", "program_time_s"], false)), shows("bandwidth"), "the first with a value");
+    assert_eq!(shown(&run(&["program_time_s"], false)), shows("program_time_s"));
+    assert_eq!(shown(&run(&[], false)), shows("total_time_s"));
+    let with_steps = run(&["bandwidth", "program_time_s"], true);
+    assert!(["training_time_s", "step_time_s"].contains(&shown(&with_steps).0.as_str()));
+    let asked = of(&with_steps, &Study { measure: Some("bandwidth".into()), ..Study::default() });
+    assert_eq!(&*asked.measure, "bandwidth");
+}

@@ -7,6 +7,7 @@ mod readings;
 mod table;
 mod template;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -38,9 +39,13 @@ pub struct Command {
     pub name: Key,
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// The folder that it runs in; none for that of the workbench.
+    /// The folder that it runs in, relative to `base`; none for `base` itself.
     #[serde(default)]
     pub folder: Option<String>,
+    /// The absolute folder of the plan's file; none for a plan without one, whose programs start from the working directory. Where a
+    /// plan lies is no part of what its cells are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
     /// Variables that are set for it.
     #[serde(default)]
     pub env: Vec<(String, String)>,
@@ -79,7 +84,7 @@ pub struct Said {
 pub struct Filled {
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// The folder that it runs in.
+    /// The folder that it runs in; none for the working directory.
     pub folder: Option<String>,
     /// Variables that are set for it.
     pub env: Vec<(String, String)>,
@@ -101,6 +106,10 @@ impl Command {
             return Err("the command names no program".to_owned());
         }
         let folder = self.folder.as_deref().map(|folder| filled(folder, value)).transpose()?.flatten();
+        let folder = match (&self.base, folder) {
+            (Some(base), Some(folder)) => Some(Path::new(base).join(folder).to_string_lossy().into_owned()),
+            (base, folder) => folder.or(base.clone()),
+        };
         let env = self.env.iter().filter_map(|(name, text)| match filled(text, value) {
             Ok(text) => text.map(|text| Ok((name.clone(), text))),
             Err(error) => Some(Err(error)),
@@ -213,15 +222,15 @@ fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
     }
 }
 
-/// How many GPUs the levels ask for; CPU ranks on a machine without GPUs.
+/// How many GPUs the levels ask for, 0 for a program that uses none; CPU ranks on a machine without GPUs.
 fn devices(levels: &Levels) -> Result<u32, String> {
     match levels.get(GPUS) {
         None => Ok(1),
         Some(level) => level
             .as_integer()
             .and_then(|count| u32::try_from(count).ok())
-            .filter(|count| (1..=1024).contains(count))
-            .ok_or_else(|| format!("{GPUS} = {level} is no number of GPUs: write a whole number from 1")),
+            .filter(|count| *count <= 1024)
+            .ok_or_else(|| format!("{GPUS} = {level} is no number of GPUs: write a whole number from 0 to 1024")),
     }
 }
 

@@ -3,7 +3,7 @@
     from multicard_readings import run, lightning_callback, trainer_callback
     for batch in loader:
         with run.step(units=len(batch)) as step:    # a step ends where the block ends; rank 0 speaks for all
-            step["loss"] = float(train(batch))      # float() waits for the GPU; other numbers may be set, too
+            step["loss"] = train(batch).item()      # item() waits for the GPU; other numbers may be set, too
     run.say(phase="evaluate"), run.say(epoch=1, reading={"accuracy": 0.93})
 """
 import contextlib, json, os, time

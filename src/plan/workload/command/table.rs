@@ -188,7 +188,7 @@ fn command(
     let time_limit_s = table.positive("time_limit_s", 1e9, problems);
     let (readings, measures) = readings::read(table, &names, problems);
     let run = run.unwrap_or_default();
-    let command = Command { name, run, folder, env, setup, time_limit_s, factors, readings };
+    let command = Command { name, run, folder, base: None, env, setup, time_limit_s, factors, readings };
     let ticked = ticked.into_iter().map(|(_, key, levels)| (key, levels)).collect();
     let spec = spec(command.clone(), ticked, &unit, &step, measures);
     (command, spec)

@@ -86,6 +86,7 @@ fn gpus_are_counted_by_the_machine_and_not_by_the_worker() {
     node.worker = Err("no worker".to_owned());
     let shape = |gpus: u32| expand(&plan(&text(gpus)), &node).cells.first().map(|cell| cell.shape.devices());
     assert_eq!((shape(2), shape(3)), (Some(2), None));
+    assert_eq!(shape(0), Some(0), "a program may use none");
     let invalid = expand(&plan(&text(3)), &node).invalid;
     assert!(invalid[0].reason.contains("has 2 usable GPUs, not 3"), "{invalid:?}");
 }
@@ -118,6 +119,38 @@ fn what_is_wrong_with_a_command_is_told_with_its_line() {
         let found = refusal(text);
         assert!(found.contains(expected) && found.starts_with(&format!("my.toml:{line}:")), "{text}\n{found}");
     }
+}
+
+#[test]
+fn where_a_plan_lies_decides_its_folders_and_not_its_cells() {
+    let ids = |plan: &Plan| asked_cells(plan).into_iter().map(|cell| cell.identity).collect::<Vec<_>>();
+    for (said, expected) in
+        [(None, "/plans"), (Some("work"), "/plans/work"), (Some("/abs"), "/abs"), (Some(".."), "/plans/..")]
+    {
+        let folder = said.map_or(String::new(), |said| format!("folder = \"{said}\"\n"));
+        let mut moved = plan(&SMALL.replace("[factors]", &format!("{folder}[factors]")));
+        let before = ids(&moved);
+        moved.set_folder(Some("/plans"));
+        assert_eq!(ids(&moved), before);
+        let filled = moved.first.spec.command.as_ref().map(|command| command.filled(&|_| Some("1".to_owned())));
+        assert_eq!(filled.and_then(Result::ok).and_then(|filled| filled.folder).as_deref(), Some(expected));
+        let json = serde_json::to_string(&*moved.first.spec).unwrap_or_default();
+        assert_eq!(
+            serde_json::from_str::<WorkloadSpec>(&json).ok().as_ref(),
+            Some(&*moved.first.spec),
+            "sessions keep it"
+        );
+    }
+}
+
+#[test]
+fn only_factors_in_which_cells_differ_are_varied_where_workloads_are_mixed() {
+    let text = "[factors]\nbatch_size = 32\nprecision = [\"fp32\", \"bf16\"]\n[[block]]\n[block.command]\nname = \"peer\"\n\
+                run = [\"x\", \"{precision}\", \"{batch_size}\", \"{mode}\", \"{image_size}\"]\n[block.factors]\n\
+                precision = [\"fp32\", \"bf16\"]\nbatch_size = 32\nmode = \"eager\"\nimage_size = 500\n";
+    let mixed = plan(text);
+    assert_eq!(mixed.varied(), ["precision", "image_size"]);
+    assert!(mixed.has_several_workloads() && !plan(SMALL).has_several_workloads());
 }
 
 #[test]

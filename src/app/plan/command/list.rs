@@ -1,0 +1,164 @@
+//! A list in the form: a line for each thing, and one for another.
+
+use eframe::egui::{
+    Align, Button, Id, Key as Pressed, Label, Layout, Response, Role, TextBuffer, TextEdit, Ui, WidgetInfo,
+};
+
+use crate::app::theme::{GRID, SMALL};
+use crate::app::widgets::{muted, text_field};
+
+/// Width of the button at the end of a line.
+const BUTTON_WIDTH: f32 = 72.0;
+
+/// A list.
+pub(super) struct List<'a> {
+    /// What it lists, as in `Name of a new factor`.
+    pub(super) what: &'a str,
+    /// The columns, from the left.
+    pub(super) columns: &'a [Column<'a>],
+    /// Whether things are added and removed here.
+    pub(super) grows: bool,
+}
+
+/// A column of a list.
+pub(super) struct Column<'a> {
+    /// Its name, as in `Levels of batch_size`.
+    pub(super) name: &'a str,
+    /// What stands above it.
+    pub(super) head: &'a str,
+    /// Its share of the width.
+    pub(super) share: f32,
+    /// What its field for a new thing shows while it is empty.
+    pub(super) hint: &'a str,
+    /// A new thing needs it.
+    pub(super) required: bool,
+}
+
+/// A field of a line.
+pub(super) enum Field<'t> {
+    /// A text that stays.
+    Fixed(&'t str),
+    /// One that can be edited.
+    Text(&'t mut String),
+}
+
+/// A line: the name of its thing, and its fields.
+pub(super) type Line<'t> = (String, Vec<Field<'t>>);
+
+/// What was asked for.
+pub(super) enum Asked {
+    Nothing,
+    /// Remove the thing of this place.
+    Remove(usize),
+    /// Add one with these texts.
+    Add(Vec<String>),
+}
+
+impl List<'_> {
+    /// Draws it; `more` draws what stands below each line.
+    pub(super) fn ui(&self, ui: &mut Ui, lines: Vec<Line>, mut more: impl FnMut(&mut Ui, usize)) -> Asked {
+        let button = if self.grows { BUTTON_WIDTH + 2.0 * GRID } else { 0.0 };
+        let gaps = ui.spacing().item_spacing.x * self.columns.len() as f32;
+        let room = (ui.available_width() - button - gaps).clamp(200.0, 860.0);
+        let width = |column: &Column| room * column.share;
+        if !lines.is_empty() || self.grows {
+            ui.horizontal(|ui| {
+                for column in self.columns {
+                    fixed(ui, width(column), |ui| {
+                        ui.add(Label::new(muted(ui, column.head).size(SMALL)).truncate());
+                    });
+                }
+            });
+        }
+        let mut asked = Asked::Nothing;
+        for (place, (name, fields)) in lines.into_iter().enumerate() {
+            ui.horizontal(|ui| {
+                for (column, field) in self.columns.iter().zip(fields) {
+                    fixed(ui, width(column), |ui| match field {
+                        Field::Fixed(text) => {
+                            ui.add(Label::new(text).truncate()).on_hover_text(text);
+                        }
+                        Field::Text(text) => {
+                            let field = ui.add(text_field(text, "", width(column)));
+                            named(&field, &format!("{} of {name}", column.name), text);
+                        }
+                    });
+                }
+                if self.grows {
+                    let remove = ui.button("Remove");
+                    remove.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Remove {name}")));
+                    if remove.clicked() {
+                        asked = Asked::Remove(place);
+                    }
+                }
+            });
+            more(ui, place);
+        }
+        if self.grows
+            && let Some(texts) = self.another_ui(ui, width)
+        {
+            asked = Asked::Add(texts);
+        }
+        asked
+    }
+
+    /// The line for another thing; its texts once they are entered.
+    fn another_ui(&self, ui: &mut Ui, width: impl Fn(&Column) -> f32) -> Option<Vec<String>> {
+        let id = Id::unique(("another one of the list", self.what));
+        let mut texts: Vec<String> = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+        texts.resize(self.columns.len(), String::new());
+        let mut entered = false;
+        ui.horizontal(|ui| {
+            for (column, text) in self.columns.iter().zip(&mut texts) {
+                fixed(ui, width(column), |ui| {
+                    let field = ui.add(text_field(text, column.hint, width(column)).id(id.with(column.name)));
+                    named(&field, &format!("{} of a new {}", column.name, self.what), text);
+                    entered |= field.lost_focus() && ui.input(|input| input.key_pressed(Pressed::Enter));
+                });
+            }
+            let is_complete =
+                self.columns.iter().zip(&texts).all(|(column, text)| !column.required || !text.trim().is_empty());
+            let add = ui.add_enabled(is_complete, Button::new("Add"));
+            add.widget_info(|| WidgetInfo::labeled(Role::Button, is_complete, format!("Add {}", self.what)));
+            entered = is_complete && (entered || add.clicked());
+        });
+        if entered {
+            ui.data_mut(|data| data.remove::<Vec<String>>(id));
+            return Some(texts);
+        }
+        ui.data_mut(|data| data.insert_temp(id, texts));
+        None
+    }
+}
+
+/// Draws in a part of a line that is so wide, whatever it holds.
+pub(super) fn fixed(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
+    let size = [width, ui.spacing().interact_size.y].into();
+    ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
+        ui.set_min_width(width);
+        ui.set_max_width(width);
+        content(ui);
+    });
+}
+
+/// A field of several lines, as high as its text.
+pub(super) fn lines_ui(ui: &mut Ui, name: &str, text: &mut String, hint: &str, help: &str) {
+    ui.label(name);
+    let rows = text.lines().count().clamp(1, 6);
+    let field = TextEdit::multiline(text)
+        .desired_rows(rows)
+        .hint_text(hint.to_owned())
+        .desired_width(f32::INFINITY)
+        .code_editor();
+    let field = ui.add(field.lock_focus(false)).on_hover_text(help);
+    named(&field, name, text);
+}
+
+/// Gives a field its accessible name.
+pub(super) fn named(field: &Response, name: &str, text: &dyn TextBuffer) {
+    field.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
+        info.current_text_value = Some(text.as_str().to_owned());
+        info
+    });
+}
