@@ -1,12 +1,14 @@
 //! Programs as workloads, end to end: real programs of the shell and of Python's standard library, good ones and bad ones.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use multicard::processes::{self, Process};
+use multicard::program::readings::PYTHON_ADAPTER;
 use multicard::protocol::{Event, EventLine, Job, read_event_line};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
@@ -125,6 +127,33 @@ fn with_word(word: &str) -> Vec<u32> {
 /// A duration for `sleep` that no other process has.
 fn own_sleep() -> String {
     format!("9{:09}", rand::random::<u32>())
+}
+
+/// A Python with these modules: the one that MULTICARD_TEST_PYTHON names, or python3. Without one, the test says what it leaves out.
+fn python_with(modules: &str) -> Option<String> {
+    let named = std::env::var("MULTICARD_TEST_PYTHON").ok();
+    let all = named.into_iter().chain(["python3".to_owned()]);
+    let has = |python: &String| {
+        let import = Command::new(python).args(["-c", &format!("import {modules}")]).stderr(Stdio::null()).status();
+        import.is_ok_and(|status| status.success())
+    };
+    let found = all.into_iter().find(has);
+    if found.is_none() {
+        println!("skipped: neither python3 nor MULTICARD_TEST_PYTHON has {modules}");
+    }
+    found
+}
+
+/// Steps of a run that count, each with its units, and how many are warm-up. A step that is said again replaces the earlier one.
+fn steps(run: &Path) -> (Vec<u64>, usize) {
+    let mut steps = BTreeMap::new();
+    for event in events(run) {
+        if let Event::Step { step, units, warm_up, .. } = event {
+            steps.insert(step, (u64::from(units), warm_up));
+        }
+    }
+    let (warm_up, steady): (Vec<_>, Vec<_>) = steps.into_values().partition(|(_, warm_up)| *warm_up);
+    (steady.into_iter().map(|(units, _)| units).collect(), warm_up.len())
 }
 
 fn kill(pid: u32) {
@@ -410,6 +439,9 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
     let scene = Scene::new();
     let text_of_plan = fs::read_to_string(root.join("sessions/command-quickstart.toml")).unwrap();
     let plan = text_of_plan.replace("version = 1\n", "").replace("repeats = 3", "repeats = 1");
+    let folder = format!("folder = {:?}", root.join("sessions/programs"));
+    let plan = plan.replace("folder = \"programs\"", &folder);
+    assert!(plan.contains(&folder), "{plan}");
     let output = scene.command(&plan).current_dir(root).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(scene.runs().len(), 4);
@@ -489,4 +521,248 @@ fn a_traced_program_is_started_by_the_profiler_and_is_a_cell_of_its_own() {
     let again = text(&scene.command(&plain).arg("--resume").output().unwrap().stderr);
     assert!(again.contains("1 runs queued"), "a plain run is another cell: {again}");
     assert!(scene.left().is_empty() && with_word(&own).is_empty());
+}
+
+#[test]
+fn folders_are_relative_to_the_plan_wherever_multicard_is_started_and_whatever_becomes_of_the_plan() {
+    let scene = Scene::new();
+    fs::write(scene.programs().join("own.sh"), "echo from $(pwd)").unwrap();
+    fs::write(scene.folder.path().join("beside.sh"), "echo beside $(pwd)").unwrap();
+    let plan = "[command]\nname = \"in-programs\"\nrun = [\"sh\", \"own.sh\"]\nfolder = \"programs\"\n\
+                [[block]]\n[block.command]\nname = \"beside\"\nrun = [\"sh\", \"beside.sh\"]\n";
+    let output = scene.command(plan).current_dir("/").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let here = scene.folder.path().display().to_string();
+    let mut logs: Vec<String> =
+        scene.runs().iter().map(|run| fs::read_to_string(run.join("group.out")).unwrap()).collect();
+    logs.sort();
+    assert_eq!(logs, [format!("beside {here}\n"), format!("from {here}/programs\n")]);
+    // The plan and its programs move together: the same cells.
+    let elsewhere = TempDir::new().unwrap();
+    let moved = elsewhere.path().join("moved");
+    let copied = Command::new("cp").arg("-r").arg(scene.folder.path()).arg(&moved).status().unwrap();
+    assert!(copied.success());
+    let mut again = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    again.arg("run").arg(moved.join("plan.toml")).arg("--session").arg(scene.session()).arg("--resume");
+    let told = text(&again.output().unwrap().stderr);
+    assert!(told.contains("2 existing runs are kept") && told.contains("0 runs queued"), "{told}");
+    // A folder that is not there is named whole.
+    let gone = scene.run("[command]\nrun = [\"true\"]\nfolder = \"gone\"\n", &[]);
+    let told = text(&gone.stderr);
+    assert!(told.contains(&format!("the program's folder {here}/gone is not there")), "{told}");
+}
+
+#[test]
+fn a_program_of_the_cpu_gets_no_gpu() {
+    let scene = Scene::new();
+    let plan = "[command]\nrun = [\"sh\", \"-c\", \"echo {gpus}:$CUDA_VISIBLE_DEVICES:$OMP_NUM_THREADS\"]\n[factors]\ngpus = 0\n";
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = &scene.runs()[0];
+    let log = fs::read_to_string(run.join("group.out")).unwrap();
+    assert!(log.starts_with("0::") && log.trim().len() > 3, "{log}");
+    assert_eq!(scene.job(run).ranks.len(), 1);
+}
+
+#[test]
+fn a_plan_of_several_programs_lists_the_workload_and_the_factors_that_differ() {
+    let scene = Scene::new();
+    let plan = scene.folder.path().join("plan.toml");
+    let block =
+        |name: &str| format!("[block.command]\nname = \"{name}\"\nrun = [\"{name}\", \"{{size}}\", \"{{mode}}\"]\n");
+    let text_of_plan = format!(
+        "version = 1\nworkload = \"image\"\n[factors]\nimage_size = 100\n[[block]]\n{}[block.factors]\nsize = [1, 2]\n\
+         mode = \"slow\"\n",
+        block("solver")
+    );
+    fs::write(&plan, text_of_plan).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_multicard")).arg("plan").arg(&plan).output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(shown.contains("| cell | workload | size |"), "{shown}");
+    assert!(shown.contains("| solver | 2 |"), "{shown}");
+}
+
+/// TensorBoard's event files as its writer makes them, without it: records with masked CRC-32C around protobuf events.
+const EVENT_FILES: &str = r#"
+import os, struct, sys, time
+table = []
+for value in range(256):
+    for _ in range(8): value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
+    table.append(value)
+def crc(data):
+    value = 0xffffffff
+    for byte in data: value = value >> 8 ^ table[(value ^ byte) & 255]
+    value ^= 0xffffffff
+    return struct.pack("<I", ((value >> 15 | value << 17) + 0xa282ead8) & 0xffffffff)
+def number(value):
+    data = b""
+    while value > 127: data, value = data + bytes([value & 127 | 128]), value >> 7
+    return data + bytes([value])
+def field(key, data): return bytes([key << 3 | 2]) + number(len(data)) + data
+def scalar(tag, value, step):
+    value = field(1, tag.encode()) + b"" + struct.pack("<f", value)
+    return b"	" + struct.pack("<d", time.time()) + b"" + number(step) + field(5, field(1, value))
+os.makedirs(sys.argv[1])
+with open(sys.argv[1] + "/events.out.tfevents.1.host", "wb") as file:
+    for step in range(1, 31):
+        for event in scalar("train/loss", 4 / step, step), scalar("quality", step / 100, step):
+            length = struct.pack("<Q", len(event))
+            file.write(length + crc(length) + event + crc(event))
+        file.flush()
+        time.sleep(0.02)
+"#;
+
+#[test]
+fn scalars_of_tensorboard_become_steps_losses_and_declared_measures() {
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), EVENT_FILES).unwrap();
+    let plan = r#"
+[command]
+run = ["python3", "train.py", "{run_folder}/logs"]
+folder = "programs"
+[command.readings]
+files = ["{run_folder}/logs/"]
+names = { "train/loss" = "loss" }
+[command.measures.quality]
+better = "higher"
+[[study]]
+name = "quality"
+measure = "quality"
+measures = ["quality", "train_loss", "step_time_s"]
+"#;
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = &scene.runs()[0];
+    let (steady, warm_up) = steps(run);
+    assert_eq!((steady.len(), warm_up), (20, 10));
+    assert!(!warnings(run).contains("guess"), "{}", warnings(run));
+    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
+        .args(["table", scene.session().to_str().unwrap(), "--study", "quality", "--format", "json"])
+        .output()
+        .unwrap();
+    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
+    let median = |key: &str| table["rows"][0][key]["median"].as_f64().unwrap();
+    assert!((median("quality") - 0.3).abs() < 1e-6, "the last one: {table}");
+    let mean_loss = (1..=30).map(|step| 4.0 / f64::from(step)).sum::<f64>() / 30.0;
+    assert!((median("train_loss") - mean_loss).abs() < 1e-5, "{table}");
+    assert!((0.02..0.2).contains(&median("step_time_s")), "{table}");
+}
+
+/// A training loop over gloo, with the adapter: each rank trains on other rows, and all have the same weights in the end.
+const DISTRIBUTED: &str = r#"
+import torch, torch.distributed as dist
+from multicard_readings import run
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rows = torch.Generator().manual_seed(dist.get_rank())
+for _ in range(20):
+    with run.step(units=4) as step:
+        x = torch.randn(4, 8, generator=rows)
+        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        step["loss"] = loss.item()
+weights = model.module.weight.detach().clone()
+dist.broadcast(weights, 0)
+assert torch.equal(weights, model.module.weight)
+run.say(reading={"world": dist.get_world_size()})
+dist.destroy_process_group()
+"#;
+
+#[test]
+fn ranks_of_torch_distributed_over_gloo_are_one_run_with_the_units_of_all() {
+    let Some(python) = python_with("torch.distributed") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), DISTRIBUTED).unwrap();
+    fs::write(scene.programs().join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
+    let plan = format!(
+        r#"
+[measure]
+warm_up_steps = 5
+[command]
+run = ["{python}", "-m", "torch.distributed.run", "--nproc_per_node={{gpus}}", "--master_addr=127.0.0.1", "--master_port={{port}}", "train.py"]
+folder = "programs"
+[factors]
+gpus = [1, 2]
+"#
+    );
+    let output = scene.run(&plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for run in scene.runs() {
+        let gpus = scene.job(&run).levels.get("gpus").and_then(|level| level.as_integer()).unwrap() as u64;
+        assert_eq!(reading(&run, "world"), Some(gpus as f64));
+        let (steady, warm_up) = steps(&run);
+        assert_eq!((steady, warm_up), (vec![4 * gpus; 15], 5), "units of all ranks in each step");
+        let losses = events(&run).into_iter().filter_map(|event| match event {
+            Event::Step { loss, .. } => Some(loss),
+            _ => None,
+        });
+        let losses: Vec<f64> = losses.collect();
+        assert!(losses[19] < losses[0] / 2.0, "{losses:?}");
+    }
+    assert!(scene.left().is_empty());
+}
+
+/// Lightning's Trainer with the adapter's callback.
+const LIGHTNING: &str = r#"
+import torch, lightning
+from multicard_readings import lightning_callback
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 1)
+    def training_step(self, batch, _): return self.layer(batch[0]).square().mean()
+    def validation_step(self, batch, _): self.log("val_loss", self.layer(batch[0]).square().mean())
+    def configure_optimizers(self): return torch.optim.SGD(self.parameters(), lr=0.1)
+rows = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(48, 8)), batch_size=4)
+trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False, log_every_n_steps=1,
+    enable_progress_bar=False, callbacks=[lightning_callback(units=4)])
+trainer.fit(Model(), rows, rows)
+"#;
+
+/// Hugging Face's Trainer with the adapter's callback.
+const TRAINER: &str = r#"
+import sys, torch
+from multicard_readings import trainer_callback
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+rows = [{"input_ids": torch.arange(8), "labels": torch.arange(8)}] * 400
+model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=8, vocab_size=100))
+arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=24, logging_steps=4, save_strategy="no", report_to="none", use_cpu=True,
+    per_device_train_batch_size=2, eval_strategy="steps", eval_steps=12)
+Trainer(model, arguments, train_dataset=rows, eval_dataset=rows[:8], callbacks=[trainer_callback(units=16)]).train()
+"#;
+
+#[test]
+fn the_adapter_says_the_steps_of_lightning_and_of_hugging_faces_trainer() {
+    for (modules, script, metric) in
+        [("lightning", LIGHTNING, None), ("transformers, accelerate", TRAINER, Some("eval_loss"))]
+    {
+        let Some(python) = python_with(modules) else { continue };
+        let scene = Scene::new();
+        fs::write(scene.programs().join("train.py"), script).unwrap();
+        fs::write(scene.programs().join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
+        let plan = format!(
+            "[measure]\nwarm_up_steps = 4\n[command]\nrun = [\"{python}\", \"train.py\", \"{{run_folder}}/output\"]\n\
+             folder = \"programs\"\n"
+        );
+        let output = scene.run(&plan, &[]);
+        let run = &scene.runs()[0];
+        assert_eq!(output.status.code(), Some(0), "{modules}: {}", text(&output.stderr));
+        let (steady, warm_up) = steps(run);
+        assert_eq!(steady.len() + warm_up, 24, "{modules}");
+        assert!(
+            steady.len() >= 16 && steady.iter().all(|units| *units == steady[0] && *units > 0),
+            "{modules}: {steady:?}"
+        );
+        let losses =
+            events(run).iter().filter(|event| matches!(event, Event::Step { loss, .. } if loss.is_finite())).count();
+        assert!(losses >= 5, "{modules}: {losses}");
+        assert!(!warnings(run).contains("guess"), "{modules}: {}", warnings(run));
+        if let Some(metric) = metric {
+            assert!(reading(run, metric).is_some(), "{modules}");
+        }
+    }
 }
