@@ -357,8 +357,11 @@ fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
         record.workload = spec.clone();
         let rank = &mut record.ranks[0];
         let like = rank.readings[0].clone();
-        let reading =
-            |key: &&str| crate::store::ReadingRecord { key: (*key).into(), epoch: None, step: None, ..like.clone() };
+        let reading = |key: &&str| {
+            let mut reading = like.clone();
+            (reading.key, reading.epoch, reading.step) = ((*key).into(), None, None);
+            reading
+        };
         rank.readings = keys.iter().map(reading).collect();
         if !has_steps {
             rank.steps.clear();
