@@ -19,7 +19,8 @@ pub use possible::{check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use sample::{GpuSample, HostSample, RankSample, Sample, read_sample_line};
 pub use trace::{
-    CAPTURE_RANGE, CopiedBytes, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSource, TraceSummary,
+    CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceRange,
+    TraceSource, TraceSummary,
 };
 
 /// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted

@@ -371,9 +371,11 @@ impl Session {
                     let duration_s = measured_s.or(self.reported_s.remove(&run));
                     self.store.decide(ended(&run, state, reason.clone(), duration_s))?;
                     self.progress.ended(&run, now_s());
-                    let traced = self.jobs.get(&run).filter(|queued| queued.job.trace.is_some());
-                    if let Some(levels) = traced.map(|queued| queued.job.levels.clone()) {
-                        self.import_trace(&run, levels)?;
+                    let traced = self.jobs.get(&run).filter(|queued| queued.job.tracer().is_on());
+                    if let Some((tracer, levels)) =
+                        traced.map(|queued| (queued.job.tracer(), queued.job.levels.clone()))
+                    {
+                        self.import_trace(&run, tracer, levels)?;
                     }
                 }
                 notices.push(Notice::State { run, state, reason });

@@ -1,8 +1,8 @@
-//! Recordings of runs: what Nsight Systems recorded, and events files. Says where the time of GPUs and host went.
+//! Recordings of runs: what Nsight Systems recorded, and what ranks recorded themselves. Says where the time of GPUs and host went.
 //!
 //! ```text
-//! source: reports of nsys ─┐
-//! file: events of a run   ─┴▶ event ─▶ fold ─▶ value, render
+//! source: reports of nsys ────────┐
+//! recorder ─▶ file: events of a run ─┴▶ event ─▶ fold ─▶ value, render
 //! ```
 //!
 //! A source hands out events, kind by kind, on several threads; folds make sums of them and keep no event. [`import`] makes one pass over each kind. Rows that name people, hosts,
@@ -17,6 +17,7 @@ mod ids;
 mod import;
 mod nsys;
 mod progress;
+mod recorder;
 mod render;
 mod source;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use error::TraceError;
 pub use import::{import, import_bytes, import_recording, keep_events};
 pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use progress::{Progress, Stage};
+pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
 pub use value::{
     Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,

@@ -64,7 +64,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
-    ("worker", &["plan", "protocol", "dataset", "analysis"]),
+    ("worker", &["plan", "protocol", "dataset", "analysis", "trace"]),
 ];
 
 /// Crates that only some rooms may use.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use multicard::plan::{Data, Key, Level, Levels, Mode, RunState};
+use multicard::plan::{Data, Key, Level, Levels, Mode, RunState, Tracer};
 use multicard::store::{Decision, Store};
 use multicard::telemetry::read_node;
 use tempfile::TempDir;
@@ -51,7 +51,7 @@ fn odd(folder: &Path) -> PathBuf {
             data: Data::of_set("digits"),
             repeat: 1,
             seed: 7,
-            traced: false,
+            tracer: Tracer::Off,
             mode: Mode::Full,
         };
         store.decide(queued).unwrap();

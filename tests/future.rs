@@ -1,7 +1,7 @@
 //! A session that a later version wrote: what this one does not know is called so, and everything is shown.
 #![allow(clippy::unwrap_used)]
 
-use multicard::plan::{Data, Key, Level, Levels, Mode, RunState, image};
+use multicard::plan::{Data, Key, Level, Levels, Mode, RunState, Tracer, image};
 use multicard::store::{Decision, Store};
 use multicard::telemetry::read_node;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ fn finished(store: &Store, run: &str, workload: &str, changed: &[(&str, Level)])
         data: Data::of_set("digits"),
         repeat: 1,
         seed: 1,
-        traced: false,
+        tracer: Tracer::Off,
         mode: Mode::Full,
     };
     store.decide(queued).unwrap();

@@ -10,7 +10,7 @@ use multicard::analysis::{
     Better, Measure, Measures, Origin, OverRanks, OverTime, RunSummary, Source, summarise_run_by,
 };
 use multicard::figure::{CellValue, Study, compare};
-use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, image};
+use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, Tracer, image};
 use multicard::store::{Decision, Reader, RunRecord, Store, rebuild};
 use tempfile::TempDir;
 
@@ -36,7 +36,7 @@ fn session(log: &str) -> TempDir {
             levels: Levels::new(vec![("precision", Level::text("fp32")), ("gpus", Level::Integer(1))]),
             data: Data::of_set("digits"),
             repeat: 1,
-            traced: false,
+            tracer: Tracer::Off,
             mode: Mode::Full,
             seed: 1,
         })

@@ -107,6 +107,7 @@ fn job(folder: &Path, ranks: Vec<RankPlace>) -> Job {
         working_folder: None,
         resume: None,
         trace: None,
+        built_in_trace: false,
         program: None,
         limits: JobLimits::default(),
     }

@@ -84,17 +84,25 @@ impl Traced {
         table(&self.session, preset, more)["rows"].as_array().unwrap().clone()
     }
 
-    fn trace(&self) -> Value {
-        let file = self.run_folder().join("trace.sqlite");
+    fn trace_in(&self, file: &str) -> Value {
+        let file = self.run_folder().join(file);
         json(multicard(&["trace", file.to_str().unwrap(), "--format", "json"]))
+    }
+
+    fn trace(&self) -> Value {
+        self.trace_in("trace.sqlite")
     }
 
     /// How many ranges of a name the trace has.
     fn ranges(&self, name: &str) -> u64 {
-        let trace = self.trace();
-        let range = trace["nvtx"].as_array().unwrap().iter().find(|range| range["name"] == name);
-        range.map_or(0, |range| range["calls"].as_u64().unwrap())
+        ranges_in(&self.trace(), name)
     }
+}
+
+/// How many ranges of a name a trace has.
+fn ranges_in(trace: &Value, name: &str) -> u64 {
+    let range = trace["nvtx"].as_array().unwrap().iter().find(|range| range["name"] == name);
+    range.map_or(0, |range| range["calls"].as_u64().unwrap())
 }
 
 #[test]
@@ -128,6 +136,32 @@ fn a_run_under_a_real_nsys_is_recorded_with_its_ranges_and_kept_apart_from_times
     let attached = attach.env("MULTICARD_NSYS", nsys).output().unwrap();
     assert!(attached.status.success(), "{}", text(&attached.stderr));
     assert_eq!(traced.rows("metrics", &[]).len(), 2);
+}
+
+#[test]
+fn ranks_record_themselves_on_one_clock_without_a_profiler() {
+    let _alone = alone();
+    let plan = plan("", 96).replace("trace = \"nsys\"", "trace = \"built-in\"") + "gpus = 2\n";
+    let traced = run(Path::new("/nonexistent"), &plan);
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
+    assert!(traced.said().contains(" traced: ") && !traced.said().contains("GPUs"), "{}", traced.said());
+    let trace = traced.trace_in("trace.events");
+    assert_eq!(trace["warnings"].as_array().unwrap().len(), 0, "{}", trace["warnings"]);
+    assert_eq!(trace["metrics"].as_array().unwrap().len(), 0);
+    // Two epochs of two ranks, which share the batches.
+    let steps = 12;
+    for (name, calls) in
+        [("step", steps), ("forward", steps), ("backward", steps), ("optimizer", steps), ("epoch 1", 2)]
+    {
+        assert_eq!(ranges_in(&trace, name), calls, "{name}");
+    }
+    for phase in ["start", "load", "warm-up", "steady", "evaluate"] {
+        assert!(ranges_in(&trace, &format!("phase: {phase}")) >= 2, "{phase}");
+    }
+    let run_s = traced.rows("times", &["--traced"])[0]["total_time_s"]["median"].as_f64().unwrap();
+    let wall_s = trace["wall_ns"].as_f64().unwrap() * 1e-9;
+    assert!(wall_s <= run_s + 1.0 && wall_s > 0.3 * run_s, "two clocks? {wall_s} s of {run_s} s");
+    assert_eq!(traced.rows("times", &[]).len(), 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Measure, Recording, RunSummary, measure};
-use crate::plan::{Factor, Identity, Key, Level, Levels, Mode, USUAL_STEP, WorkloadSpec, offered_levels};
+use crate::plan::{Factor, Identity, Key, Level, Levels, Mode, Tracer, USUAL_STEP, WorkloadSpec, offered_levels};
 
 /// The key of the workload where it stands among factors.
 const WORKLOAD: &str = "workload";
@@ -97,7 +97,11 @@ impl<'a> Cell<'a> {
         match key {
             WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
             DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
-            TRACE => Some(Level::text(if self.recording() == Recording::Plain { "off" } else { "on" })),
+            TRACE => Some(Level::text(match self.recording() {
+                Recording::Plain => Tracer::Off.name(),
+                Recording::BuiltIn => Tracer::BuiltIn.name(),
+                Recording::Traced | Recording::Report => "on",
+            })),
             MODE => Some(Level::text(&self.mode().to_string())),
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             CELL => Some(Level::text(self.id)),

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::{RunSummary, summarise_run};
-use crate::plan::{AskedCell, Data, Level, Levels, Mode, Plan, RunState, asked_cells, image};
+use crate::plan::{AskedCell, Data, Level, Levels, Mode, Plan, RunState, Tracer, asked_cells, image};
 use crate::protocol::{
     CopiedBytes, Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary,
 };
@@ -47,7 +47,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         started_time_s: Some(1_001.0),
         ended_time_s: Some(1_001.0 + 100.0 * step_time_s),
         ranks: (0..cell.ranks).map(|rank| rank_record(rank, step_time_s / (1.0 + f64::from(rank) / 8.0))).collect(),
-        traced: false,
+        tracer: Tracer::Off,
         mode: Mode::Full,
         trace: None,
         telemetry: TelemetryRecord {
@@ -146,7 +146,7 @@ pub(crate) fn traced(repeat: u32, copies_s: f64) -> RunRecord {
     let mut record = run(&cell("fp16", 1, "single"), repeat, 0.5);
     record.cell = "fp16-nsys".to_owned();
     record.run = format!("traced-{repeat}");
-    record.traced = true;
+    record.tracer = Tracer::Nsys;
     let seen = "0 bytes copied from pinned memory, 9 from pageable memory".to_owned();
     let pin = Evidence { factor: "pin_memory".to_owned(), asked: "on".to_owned(), seen, in_effect: false };
     let trace = TraceSummary { evidence: vec![pin], ..trace(copies_s, 3.0) };
@@ -237,7 +237,7 @@ fn long_run_of(cell: &AskedCell, plan: &Plan, repeat: u32) -> RunRecord {
         record.ended_time_s = Some(record.ended_time_s.unwrap_or(0.0).max(time_s + 1.0));
     }
     if plan.tracing.capture().is_some() {
-        record.traced = true;
+        record.tracer = Tracer::Nsys;
         record.trace = Some(TraceOutcome::Imported(Box::new(whole_trace(gpus as u32, step_time_s))));
     }
     record

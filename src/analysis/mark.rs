@@ -138,7 +138,7 @@ impl Mark {
         if super::wall_clock::was_set(record) {
             add(Self::ClockSet);
         }
-        if record.traced {
+        if record.tracer.is_on() {
             add(Self::Traced);
         }
         let made = record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));

@@ -13,7 +13,7 @@ use super::order::median;
 use super::steadiness::Steadiness;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
 use crate::plan::image::Strategy;
-use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, WorkloadSpec, workload_or_unknown};
+use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
 use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
 
@@ -45,6 +45,8 @@ pub enum Recording {
     Plain,
     /// It recorded the run, which costs time.
     Traced,
+    /// The run's ranks recorded themselves, which costs time too.
+    BuiltIn,
     /// There is only its report, of a run that is not in the session.
     Report,
 }
@@ -227,7 +229,11 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         environment: record.environment.clone(),
         activity: super::activity::activity(record),
         epochs: epochs(&record.ranks, folded.of_epochs),
-        recording: if record.traced { Recording::Traced } else { Recording::Plain },
+        recording: match record.tracer {
+            Tracer::Off => Recording::Plain,
+            Tracer::Nsys => Recording::Traced,
+            Tracer::BuiltIn => Recording::BuiltIn,
+        },
         trace: record.trace.clone(),
         losses: losses(&record.ranks),
     };

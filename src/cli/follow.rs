@@ -300,7 +300,8 @@ fn show(notice: &Notice, folder: &Path, bar: &ProgressBar, format: Option<EventF
                     lost.map(|lost| format!("; {} = {} is not in effect: {}", lost.factor, lost.asked, lost.seen));
                 let lost: String = lost.collect();
                 bar.suspend(|| {
-                    say(format_args!("run {name} traced: {:.1} s of {} GPUs{lost}", trace.wall_s, trace.gpus));
+                    let gpus = if trace.gpus > 0 { format!(" of {} GPUs", trace.gpus) } else { String::new() };
+                    say(format_args!("run {name} traced: {:.1} s{gpus}{lost}", trace.wall_s));
                 });
             }
             Some(TraceOutcome::Failed(reason)) => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::sink::{Column, Kind, Sink, Value};
 use super::{ExportError, What};
 use crate::analysis::{Recording, RunSummary, summarise_run};
-use crate::plan::{Facts, Filter, Key, Level, Levels, RunState};
+use crate::plan::{Facts, Filter, Key, Level, Levels, RunState, Tracer};
 use crate::protocol::{Sample, TraceOutcome};
 use crate::store::{RankRecord, Reader, RunRecord, StoreError};
 
@@ -111,7 +111,10 @@ impl Facts for Listed<'_> {
             "workload" => Level::text(&record.workload.key),
             "data" => Level::text(&record.data.to_string()),
             "mode" => Level::text(&record.mode.to_string()),
-            "trace" => Level::text(if record.traced { "on" } else { "off" }),
+            "trace" => Level::text(match record.tracer {
+                Tracer::Nsys => "on",
+                other => other.name(),
+            }),
             "state" => Level::text(record.state.name()),
             "repeat" => Level::Integer(record.repeat.into()),
             _ => return record.levels.get(key).cloned(),
@@ -242,7 +245,7 @@ pub(super) fn write_run(
         (&*record.workload.key).into(),
         (&*data).into(),
         (&*mode).into(),
-        record.traced.into(),
+        record.tracer.is_on().into(),
         record.repeat.into(),
         record.seed.into(),
         record.state.name().into(),

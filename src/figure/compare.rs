@@ -119,7 +119,8 @@ impl<'a> Chosen<'a> {
     pub(super) fn new(sources: &[Source<'a>], study: &Study) -> Self {
         let mut all = cells_of(sources);
         let count = |of: fn(Recording) -> bool| all.iter().filter(|cell| of(cell.recording())).count();
-        let (recorded, traced) = (count(|of| of != Recording::Plain), count(|of| of == Recording::Traced));
+        let (recorded, traced) =
+            (count(|of| of != Recording::Plain), count(|of| matches!(of, Recording::Traced | Recording::BuiltIn)));
         let known_cells = all.len();
         let (study, missing) = study.known(&all);
         all.retain(|cell| study.admits(cell));

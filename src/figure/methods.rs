@@ -224,7 +224,7 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
             precisions.join(" or ")
         ));
     }
-    let traced = runs.iter().filter(|run| run.recording == Recording::Traced).count();
+    let traced = runs.iter().filter(|run| matches!(run.recording, Recording::Traced | Recording::BuiltIn)).count();
     if traced > 0 {
         sentences.push(format!("{} were recorded by Nsight Systems, which costs time", plural(traced, "run")));
     }
@@ -265,7 +265,8 @@ fn excluded(chosen: &Chosen, cells: &[Cell]) -> Vec<String> {
     if chosen.all.len() > cells.len() {
         out.push(format!("{} by filter", plural(chosen.all.len() - cells.len(), "cell")));
     }
-    if chosen.traced > 0 && cells.iter().all(|cell| cell.recording() != Recording::Traced) {
+    if chosen.traced > 0 && cells.iter().all(|cell| !matches!(cell.recording(), Recording::Traced | Recording::BuiltIn))
+    {
         out.push(format!("{}, as tracing costs time", plural(chosen.traced, "traced cell")));
     }
     vec![if out.is_empty() { "No run was excluded".to_owned() } else { format!("Excluded: {}", out.join("; ")) }]

@@ -357,7 +357,10 @@ impl Study {
     /// Whether a cell's runs are of the kind that is shown.
     pub(super) fn admits(&self, cell: &Cell) -> bool {
         match (self.form, self.runs) {
-            (Form::Metrics, _) | (_, Runs::Traced) => cell.runs.iter().any(|run| run.trace_summary().is_some()),
+            // What ranks recorded themselves has no metrics of CUDA.
+            (Form::Metrics, _) | (_, Runs::Traced) => {
+                cell.runs.iter().any(|run| run.trace_summary().is_some_and(|trace| !trace.metrics.is_empty()))
+            }
             (_, Runs::All) => cell.recording() != Recording::Report,
             (_, Runs::Plain) => cell.recording() == Recording::Plain,
         }

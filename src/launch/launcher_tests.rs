@@ -83,6 +83,7 @@ fn job(folder: PathBuf, ranks: u32) -> Job {
         working_folder: None,
         resume: None,
         trace: None,
+        built_in_trace: false,
         program: None,
         limits: JobLimits::default(),
     }

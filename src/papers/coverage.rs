@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::published::Artefact;
 use crate::analysis::{Cell, Measure, Recording, RunState, RunSummary};
-use crate::plan::{AskedCell, Data, Identity, Key, Level, Mode, Plan, asked_cells, identity};
+use crate::plan::{AskedCell, Data, Identity, Key, Level, Mode, Plan, Tracer, asked_cells, identity};
 
 /// Settings that say how much a run computes in all.
 const AMOUNT: [&str; 3] = ["epochs", "train_images", "rows"];
@@ -57,11 +57,16 @@ pub fn coverage<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a RunSummary>)
 }
 
 fn of_cell(cell: &AskedCell, data: &Data, plan: &Plan, mode: Mode) -> Identity {
-    identity(&cell.workload, data, plan.tracing.capture().is_some(), mode, &cell.levels)
+    identity(&cell.workload, data, plan.tracing.tracer(), mode, &cell.levels)
 }
 
 fn of_any_data(run: &RunSummary) -> Identity {
-    identity(&run.workload, &Data::default(), run.recording == Recording::Traced, run.mode, &run.levels)
+    let tracer = match run.recording {
+        Recording::Plain | Recording::Report => Tracer::Off,
+        Recording::Traced => Tracer::Nsys,
+        Recording::BuiltIn => Tracer::BuiltIn,
+    };
+    identity(&run.workload, &Data::default(), tracer, run.mode, &run.levels)
 }
 
 /// Whether a cell's rows are made in place of those of its data set.

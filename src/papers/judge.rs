@@ -110,7 +110,8 @@ fn carry_out(test: &'static Test, cells: &[Cell]) -> Vec<Finding> {
     let recorded = |cell: &Cell| cell.recording() == Recording::Traced;
     let mut about: Vec<&Cell> = cells
         .iter()
-        .filter(|cell| cell.recording() != Recording::Report && recorded(cell) == is_metric)
+        .filter(|cell| !matches!(cell.recording(), Recording::Report | Recording::BuiltIn))
+        .filter(|cell| recorded(cell) == is_metric)
         .filter(|cell| filter.admits(&|key: &str| cell.level(key)))
         .collect();
     about.retain(|cell| !values(test, cell).is_empty());

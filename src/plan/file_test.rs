@@ -249,17 +249,19 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     ];
     let ticked = proptest::collection::vec((any::<proptest::sample::Index>(), any_levels_seed()), 0..4);
     let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64), any::<bool>());
-    let capture = prop_oneof![
-        Just(None),
-        Just(Some(Capture::Whole)),
-        (1e-6..1e9_f64).prop_map(|seconds| Some(Capture::First { seconds })),
-        (1..1000_u64, 0..1000_u64).prop_map(|(first, more)| Some(Capture::Steps { first, last: first + more })),
+    let tracing = prop_oneof![
+        Just(Tracing::Off),
+        Just(Tracing::BuiltIn),
+        Just(Tracing::Nsys(Capture::Whole)),
+        (1e-6..1e9_f64).prop_map(|seconds| Tracing::Nsys(Capture::First { seconds })),
+        (1..1000_u64, 0..1000_u64)
+            .prop_map(|(first, more)| Tracing::Nsys(Capture::Steps { first, last: first + more })),
     ];
     let (least, most) = Mode::STEP_PRECISIONS;
     let mode = prop_oneof![Just(Mode::Full), (least..=most).prop_map(|step_precision| Mode::Quick { step_precision }),];
-    let measure = (0..=1_000_000_000_u64, mode, capture);
+    let measure = (0..=1_000_000_000_u64, mode, tracing);
     ("[^\\pC\\p{Zl}\\p{Zp}]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, measure, data, ticked).prop_map(
-        |(name, repeats, seed, interleaved, limits, (warm_up_steps, mode, capture), data, ticked)| {
+        |(name, repeats, seed, interleaved, limits, (warm_up_steps, mode, tracing), data, ticked)| {
             let (run_time_s, memory_limit_gb, exclusive) = limits;
             let mut plan = small_plan(&[]);
             for (place, seed) in ticked {
@@ -267,9 +269,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
                 let (key, levels) = &mut plan.first.factors[place];
                 *levels = some_levels(key, &seed);
             }
-            if let Some(capture) = capture {
-                plan.tracing = Tracing::Nsys(capture);
-            }
+            plan.tracing = tracing;
             plan.order = if interleaved { Order::Interleaved } else { Order::Sequential };
             plan.limits = Limits { run_time_s, memory_limit_gb, exclusive };
             plan.first.data = data.into();
@@ -434,9 +434,11 @@ fn tracing_is_off_unless_asked_and_takes_one_window() {
     assert_eq!(tracing("trace = \"nsys\"\ntrace_first_s = 720"), Tracing::Nsys(Capture::First { seconds: 720.0 }));
     let steps = Tracing::Nsys(Capture::Steps { first: 20, last: 60 });
     assert_eq!(tracing("trace = \"nsys\"\ntrace_steps = [20, 60]"), steps);
+    assert_eq!(tracing("trace = \"built-in\""), Tracing::BuiltIn);
     for (measure, wanted) in [
         ("trace = \"nsight\"", "unknown \"nsight\""),
         ("trace_first_s = 720", "means nothing without trace"),
+        ("trace = \"built-in\"\ntrace_steps = [1, 2]", "which records whole runs"),
         ("trace = \"nsys\"\ntrace_steps = [60, 20]", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_steps = [0, 20]", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_steps = 20", "such as [20, 60]"),

@@ -8,12 +8,13 @@ use sha2::{Digest, Sha256};
 use super::data::Data;
 use super::level::{Key, Level, Levels};
 use super::mode::Mode;
+use super::tracing::Tracer;
 use super::workload::WorkloadSpec;
 
 /// The identity of a cell: the SHA-256 of its canonical text.
 ///
 /// The text has a line for the workload (`workload image`), one for the data set (`data "digits"`), one for each thing said of it
-/// (`data.decode "each_epoch"`), one for the command of a program (`command "9f86…"`), `traced` where a profiler records its runs, `quick 0.01` where runs end once their step time is
+/// (`data.decode "each_epoch"`), one for the command of a program (`command "9f86…"`), `traced` where a profiler records its runs (`traced "built-in"` where its ranks do), `quick 0.01` where runs end once their step time is
 /// known to ±1 %, and one for each level (`precision "fp16"`), sorted by key. Levels that a cell of the first version has anyway ([`super::Factor::frozen_default`]), and those without meaning in the
 /// cell, are left out, so that a factor that joins later changes no identity. Factors that this version does not know count as
 /// they stand.
@@ -34,8 +35,8 @@ impl fmt::Debug for Identity {
 }
 
 /// The identity of a cell that a session kept. Of a workload that this version does not know, everything counts as it stands.
-pub fn identity(spec: &WorkloadSpec, data: &Data, traced: bool, mode: Mode, levels: &Levels) -> Identity {
-    let head = Head::new(spec, data, traced, mode);
+pub fn identity(spec: &WorkloadSpec, data: &Data, tracer: Tracer, mode: Mode, levels: &Levels) -> Identity {
+    let head = Head::new(spec, data, tracer, mode);
     let meant = |key: &str, level: &Level| {
         spec.factor(key)
             .is_none_or(|factor| *level != factor.frozen_default && spec.idle(factor, levels, data).is_none())
@@ -75,7 +76,7 @@ impl WorkloadSpec {
 pub(super) struct Head(String);
 
 impl Head {
-    pub(super) fn new(spec: &WorkloadSpec, data: &Data, traced: bool, mode: Mode) -> Self {
+    pub(super) fn new(spec: &WorkloadSpec, data: &Data, tracer: Tracer, mode: Mode) -> Self {
         let mut text = format!("workload {}\n", spec.key);
         if !data.set.is_empty() {
             text.push_str(&line("data", &Level::text(&data.set)));
@@ -88,8 +89,10 @@ impl Head {
         if let Some(command) = &spec.command {
             text.push_str(&line("command", &Level::text(&command.digest())));
         }
-        if traced {
-            text.push_str("traced\n");
+        match tracer {
+            Tracer::Off => {}
+            Tracer::Nsys => text.push_str("traced\n"),
+            Tracer::BuiltIn => text.push_str(&line("traced", &Level::text(tracer.name()))),
         }
         if let Mode::Quick { step_precision } = mode {
             text.push_str(&line(mode.name(), &Level::Number(step_precision)));
@@ -124,7 +127,7 @@ mod tests {
     use crate::plan::image;
 
     fn image_cell(levels: &[(&str, Level)]) -> Identity {
-        identity(&image::spec(), &Data::of_set("digits"), false, Mode::Full, &Levels::new(levels.to_vec()))
+        identity(&image::spec(), &Data::of_set("digits"), Tracer::Off, Mode::Full, &Levels::new(levels.to_vec()))
     }
 
     fn hash(text: &str) -> Identity {
@@ -142,7 +145,7 @@ mod tests {
         let text = "workload image\ndata \"digits\"\ngpus 2\nprecision \"bf16\"\nwidth_multiplier 2\n";
         assert_eq!(image_cell(&levels), hash(text));
         let photos: Data = image::DataSet::files("photos").into();
-        let traced = identity(&image::spec(), &photos, true, Mode::Full, &Levels::new(levels[2..].to_vec()));
+        let traced = identity(&image::spec(), &photos, Tracer::Nsys, Mode::Full, &Levels::new(levels[2..].to_vec()));
         let text = "workload image\ndata \"folder\"\ndata.folder \"photos\"\ntraced\nprecision \"bf16\"\n";
         assert_eq!(traced, hash(text));
     }
@@ -151,7 +154,8 @@ mod tests {
     fn levels_that_all_had_before_a_factor_joined_change_nothing() {
         let all =
             image::spec().factors.iter().map(|factor| (factor.key.clone(), factor.frozen_default.clone())).collect();
-        let with_all = identity(&image::spec(), &Data::of_set("digits"), false, Mode::Full, &Levels::new::<Key>(all));
+        let with_all =
+            identity(&image::spec(), &Data::of_set("digits"), Tracer::Off, Mode::Full, &Levels::new::<Key>(all));
         assert_eq!(with_all, image_cell(&[]));
         assert_ne!(with_all, image_cell(&[("layout", Level::text("nhwc"))]));
     }
@@ -161,7 +165,7 @@ mod tests {
         let sparse = image_cell(&[("sparsity", Level::text("2:4"))]);
         assert_eq!(sparse, hash("workload image\ndata \"digits\"\nsparsity \"2:4\"\n"));
         let levels = Levels::new(vec![("precision", Level::text("fp32"))]);
-        let other = identity(&WorkloadSpec::unknown("video"), &Data::default(), false, Mode::Full, &levels);
+        let other = identity(&WorkloadSpec::unknown("video"), &Data::default(), Tracer::Off, Mode::Full, &levels);
         assert_eq!(other, hash("workload video\nprecision \"fp32\"\n"));
     }
 }

@@ -268,7 +268,7 @@ impl<'a> Pieces<'a> {
         Self {
             block,
             keys: block.factors.iter().map(|(key, _)| key.clone()).collect(),
-            head: Head::new(spec, &block.data, plan.tracing.capture().is_some(), plan.mode),
+            head: Head::new(spec, &block.data, plan.tracing.tracer(), plan.mode),
             lines: lines.collect(),
             idle: idle.collect(),
         }
@@ -316,7 +316,7 @@ fn distinct(identity: Identity, taken: &mut HashSet<String>) -> String {
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{Capture, Mode, Tracing, WorkloadSpec, identity, image};
+    use crate::plan::{Capture, Mode, Tracer, Tracing, WorkloadSpec, identity, image};
 
     fn texts(names: &[&str]) -> Vec<Level> {
         names.iter().map(|name| Level::text(name)).collect()
@@ -387,7 +387,7 @@ mod tests {
         let cells = expand(&plan, &gpu_node(1)).cells;
         assert_eq!(cells.len(), 6);
         for cell in cells {
-            assert_eq!(identity(&plan.first.spec, &cell.data, true, plan.mode, &cell.levels), cell.identity);
+            assert_eq!(identity(&plan.first.spec, &cell.data, Tracer::Nsys, plan.mode, &cell.levels), cell.identity);
             assert_eq!(cell.id, cell.identity.digits(4));
         }
     }
@@ -403,6 +403,8 @@ mod tests {
         plan.first.data = image::DataSet::Mnist { folder: Some("elsewhere".into()) }.into();
         assert!(is_new(&plan));
         plan.tracing = Tracing::Nsys(Capture::Whole);
+        assert!(is_new(&plan));
+        plan.tracing = Tracing::BuiltIn;
         assert!(is_new(&plan));
         plan.mode = Mode::Quick { step_precision: 0.01 };
         assert!(is_new(&plan));

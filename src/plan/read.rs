@@ -119,7 +119,13 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
         return;
     }
     let Some(measure) = top.table("measure", problems) else { return };
-    let whole = [Tracing::Off, Tracing::Nsys(Capture::Whole)].contains(&plan.tracing);
+    let whole = [Tracing::Off, Tracing::BuiltIn, Tracing::Nsys(Capture::Whole)].contains(&plan.tracing);
+    if plan.tracing == Tracing::BuiltIn
+        && let Some((span, _)) = measure.find("trace")
+    {
+        let message = "\"built-in\" cannot be done with commands: only the worker records its phases; \"nsys\" can";
+        problems.add(&span, measure.path("trace"), message);
+    }
     let refused = [("mode", !plan.mode.is_full()), ("trace_first_s", !whole), ("trace_steps", !whole)];
     for (key, _) in refused.into_iter().filter(|(_, refused)| *refused) {
         if let Some((span, _)) = measure.find(key) {
@@ -323,7 +329,20 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
 
 /// Whether runs are traced, and which part of each.
 fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
-    let on = measure.choice("trace", Tracing::NAMES, problems) == Some("nsys");
+    let tracer = measure.choice("trace", Tracing::NAMES, problems);
+    if tracer == Some(Tracing::BuiltIn.name()) {
+        for key in ["trace_first_s", "trace_steps"] {
+            if let Some((span, _)) = measure.find(key) {
+                problems.add(
+                    &span,
+                    measure.path(key),
+                    "means nothing with trace = \"built-in\", which records whole runs",
+                );
+            }
+        }
+        return Tracing::BuiltIn;
+    }
+    let on = tracer == Some("nsys");
     let first_s = measure.positive("trace_first_s", 1e9, problems);
     let steps = measure.steps("trace_steps", problems);
     for key in ["trace_first_s", "trace_steps"] {

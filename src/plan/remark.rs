@@ -1,11 +1,11 @@
 //! What a reader of a plan should know of cells that run, though not as they may expect.
 
-use super::{Binding, Matrix, Mode, Node, Plan, expand};
+use super::{Binding, Matrix, Mode, Node, Plan, Tracing, expand};
 
 /// Remarks on a plan, which comes to `matrix` on this machine; a sentence each without its full stop.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<String> {
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
-    [merged, quick(plan, node), one_numa_node(matrix, node), shared(plan), no_profiler(plan, node)]
+    [merged, quick(plan, node), one_numa_node(matrix, node), shared(plan), no_profiler(plan, node), without_cuda(plan)]
         .into_iter()
         .flatten()
         .collect()
@@ -54,11 +54,20 @@ fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
     })
 }
 
+/// What the built-in trace lacks.
+fn without_cuda(plan: &Plan) -> Option<String> {
+    (plan.tracing == Tracing::BuiltIn).then(|| {
+        "trace = built-in: phases, loader waits and the parts of steps on the host are recorded; CUDA calls and kernels are not, \
+         trace = nsys records them"
+            .to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{Capture, Level, Tracing, expand};
+    use crate::plan::{Capture, Level, expand};
 
     fn told(plan: &Plan, node: &Node) -> Vec<String> {
         remarks(plan, &expand(plan, node), node)
@@ -78,6 +87,9 @@ mod tests {
         let mut plan = small_plan(&[]);
         plan.tracing = Tracing::Nsys(Capture::Whole);
         assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH"));
+        plan.tracing = Tracing::BuiltIn;
+        let said = told(&plan, &cpu_node());
+        assert!(said.len() == 1 && said[0].contains("CUDA calls and kernels are not"), "{said:?}");
     }
 
     #[test]

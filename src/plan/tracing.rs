@@ -1,6 +1,6 @@
 //! Whether runs are recorded by a profiler, and which part of them.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The part of a run that is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,25 +32,109 @@ pub enum Tracing {
     Off,
     /// By Nsight Systems.
     Nsys(Capture),
+    /// By the ranks themselves.
+    BuiltIn,
 }
 
 impl Tracing {
     /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = &["off", "nsys"];
+    pub const NAMES: &'static [&'static str] = &["off", "nsys", "built-in"];
 
+    /// The name used in plans.
+    pub fn name(self) -> &'static str {
+        self.tracer().name()
+    }
+
+    /// Who traces.
+    pub fn tracer(self) -> Tracer {
+        match self {
+            Self::Off => Tracer::Off,
+            Self::Nsys(_) => Tracer::Nsys,
+            Self::BuiltIn => Tracer::BuiltIn,
+        }
+    }
+
+    /// The part that a profiler records, where it traces runs.
+    pub fn capture(self) -> Option<Capture> {
+        match self {
+            Self::Nsys(capture) => Some(capture),
+            Self::Off | Self::BuiltIn => None,
+        }
+    }
+}
+
+/// Who traces a run. Each takes time of its own, so that runs of the same levels under different tracers are different cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tracer {
+    /// Nobody.
+    #[default]
+    Off,
+    /// Nsight Systems.
+    Nsys,
+    /// Its ranks.
+    BuiltIn,
+}
+
+impl Tracer {
     /// The name used in plans.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Nsys(_) => "nsys",
+            Self::Nsys => "nsys",
+            Self::BuiltIn => "built-in",
         }
     }
 
-    /// The part that is recorded, where runs are traced.
-    pub fn capture(self) -> Option<Capture> {
+    /// Whether the run is traced.
+    pub fn is_on(self) -> bool {
+        self != Self::Off
+    }
+
+    /// Whether the run is not traced.
+    pub fn is_off(&self) -> bool {
+        *self == Self::Off
+    }
+}
+
+/// In logs `false`, `true` for Nsight Systems, which was the only one once, or the name.
+impl Serialize for Tracer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Off => None,
-            Self::Nsys(capture) => Some(capture),
+            Self::Off => serializer.serialize_bool(false),
+            Self::Nsys => serializer.serialize_bool(true),
+            Self::BuiltIn => serializer.serialize_str(self.name()),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tracer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Flag(bool),
+            Name(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Flag(false) => Ok(Self::Off),
+            Written::Flag(true) => Ok(Self::Nsys),
+            Written::Name(name) if name == Self::BuiltIn.name() => Ok(Self::BuiltIn),
+            Written::Name(name) => Err(de::Error::custom(format!("{name:?} is no tracer that is known here"))),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracers_are_written_so_that_earlier_logs_read_as_they_did() {
+        for (tracer, text) in [(Tracer::Off, "false"), (Tracer::Nsys, "true"), (Tracer::BuiltIn, "\"built-in\"")] {
+            assert_eq!(serde_json::to_string(&tracer).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Tracer>(text).unwrap(), tracer);
+        }
+        assert!(serde_json::from_str::<Tracer>("\"perf\"").unwrap_err().to_string().contains("\"perf\" is no tracer"));
     }
 }

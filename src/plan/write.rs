@@ -96,7 +96,7 @@ fn mode(table: &mut dyn TableLike, mode: Mode) {
 
 fn tracing(table: &mut dyn TableLike, tracing: Tracing) {
     let capture = tracing.capture();
-    put_or_remove(table, "trace", capture.map(|_| tracing.name().into()));
+    put_or_remove(table, "trace", tracing.tracer().is_on().then(|| tracing.name().into()));
     let first_s = if let Some(Capture::First { seconds }) = capture { Some(seconds.into()) } else { None };
     put_or_remove(table, "trace_first_s", first_s);
     let steps = if let Some(Capture::Steps { first, last }) = capture { Some([first, last]) } else { None };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Capture, Command, Data, Key, Levels, Mode, Shape};
+use crate::plan::{Capture, Command, Data, Key, Levels, Mode, Shape, Tracer};
 
 /// NUMA memory policy of a rank (set_mempolicy(2)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,9 +117,23 @@ pub struct Job {
     /// The part of the run that a profiler records, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Capture>,
+    /// Whether its ranks record themselves, in [`super::EVENTS_FILE`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub built_in_trace: bool,
     /// The program that the run is; none where the worker has a task for its workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
+}
+
+impl Job {
+    /// Who traces the run.
+    pub fn tracer(&self) -> Tracer {
+        match self.trace {
+            Some(_) => Tracer::Nsys,
+            None if self.built_in_trace => Tracer::BuiltIn,
+            None => Tracer::Off,
+        }
+    }
 }
 
 /// The program of a run, which one rank, `multicard program`, starts and watches.

@@ -9,6 +9,9 @@ use super::Evidence;
 /// Name of the NVTX range around the part of a run that a profiler records.
 pub const CAPTURE_RANGE: &CStr = c"capture";
 
+/// File in a run's folder in which its ranks record themselves.
+pub const EVENTS_FILE: &str = "trace.events";
+
 /// Metric of a profiler report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceMetricKind {
@@ -119,6 +122,19 @@ pub struct TraceMetric {
     pub percent_of_wall: f64,
 }
 
+/// Named ranges that the ranks of a run recorded themselves, such as the parts of steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceRange {
+    /// Its name.
+    pub name: String,
+    /// Number of ranges.
+    pub calls: u64,
+    /// Duration, summed over ranks and threads.
+    pub seconds: f64,
+    /// Median duration in seconds.
+    pub median_s: f64,
+}
+
 /// Bytes that copies moved, summed over GPUs. NCCL moves data by kernels, which are no copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedBytes {
@@ -148,6 +164,9 @@ pub struct TraceSummary {
     /// Bytes of copies; none of reports that were imported before these were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<CopiedBytes>,
+    /// What its ranks recorded themselves, the longest first; none of a profiler's report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<TraceRange>,
     /// Evidence on the run's factors; empty for a report that stands alone.
     pub evidence: Vec<Evidence>,
     /// Caveats for readers.

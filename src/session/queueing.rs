@@ -10,7 +10,8 @@ use crate::dataset;
 use crate::foreign;
 use crate::launch;
 use crate::plan::{
-    Cell, Data, Identity, InvalidCell, Limits, Matrix, Node, Plan, Request, RunState, WorkloadSpec, expand, llm, order,
+    Cell, Data, Identity, InvalidCell, Limits, Matrix, Node, Plan, Request, RunState, Tracing, WorkloadSpec, expand,
+    llm, order,
 };
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
 use crate::store::{Decision, held_cells};
@@ -164,6 +165,7 @@ impl Session {
                 },
                 resume: None,
                 trace: plan.tracing.capture(),
+                built_in_trace: plan.tracing == Tracing::BuiltIn,
                 program: spec.and_then(|spec| program(spec, repeat)),
             };
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
@@ -224,6 +226,7 @@ impl Session {
             },
             resume: None,
             trace: plan_file.tracing.capture(),
+            built_in_trace: plan_file.tracing == Tracing::BuiltIn,
             program,
         };
         let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
@@ -251,7 +254,7 @@ impl Session {
             data: queued.job.data.clone(),
             repeat: queued.origin.repeat,
             seed: queued.job.seed,
-            traced: queued.job.trace.is_some(),
+            tracer: queued.job.tracer(),
             mode: queued.job.mode,
         })?;
         self.queue.push(run.as_str())?;

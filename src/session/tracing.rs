@@ -1,4 +1,4 @@
-//! Runs under a profiler: starting them, and importing their reports afterwards.
+//! Traced runs: starting them under a profiler, and importing what was recorded afterwards.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use super::{Notice, Session, SessionError};
-use crate::plan::{Capture, Levels, Node};
-use crate::protocol::{Job, TraceOutcome};
+use crate::plan::{Capture, Levels, Node, Tracer};
+use crate::protocol::{EVENTS_FILE, Job, TraceOutcome};
 use crate::store::{Decision, RunRecord, Store};
 use crate::trace::{self, Progress, Stage, TraceError, Window};
 
@@ -29,8 +29,10 @@ pub(super) struct ToImport {
 
 /// Location of a report.
 enum Source {
-    /// In its run's folder, together with its export.
+    /// By the profiler in its run's folder, where its export is kept too.
     Recorded(PathBuf),
+    /// By the ranks of a run in its folder.
+    Events(PathBuf),
     /// A file chosen by the user.
     File(PathBuf),
 }
@@ -64,7 +66,12 @@ fn recording(folder: &Path) -> PathBuf {
 
 /// Whether a run's report still has to be imported because an earlier process ended before that.
 pub(super) fn waits_for_import(record: &RunRecord, folder: &Path) -> bool {
-    record.traced && record.state.is_final() && record.trace.is_none() && recording(folder).exists()
+    let recorded = match record.tracer {
+        Tracer::Off => false,
+        Tracer::Nsys => recording(folder).exists(),
+        Tracer::BuiltIn => folder.join(EVENTS_FILE).exists(),
+    };
+    recorded && record.state.is_final() && record.trace.is_none()
 }
 
 impl ToImport {
@@ -134,6 +141,15 @@ fn import(
 ) -> Option<TraceOutcome> {
     let (file, imported) = match source {
         Source::File(file) => (file.clone(), trace::import(file, &Window::default(), tell)),
+        Source::Events(folder) => {
+            let file = folder.join(EVENTS_FILE);
+            if !file.exists() {
+                let why = "its ranks ended before they opened the trace; see stderr.log in the run's folder";
+                return Some(TraceOutcome::Failed(why.to_owned()));
+            }
+            let imported = trace::import(&file, &Window::default(), tell);
+            (file, imported)
+        }
         Source::Recorded(folder) => {
             let recording = recording(folder);
             if !recording.exists() {
@@ -181,8 +197,9 @@ fn protect(file: &Path) {
 
 impl Session {
     /// Imports the report of a traced run that ended. No other run starts meanwhile, so none is disturbed.
-    pub(super) fn import_trace(&mut self, run: &str, levels: Levels) -> Result<(), SessionError> {
-        let source = Source::Recorded(self.store.run_folder(run));
+    pub(super) fn import_trace(&mut self, run: &str, tracer: Tracer, levels: Levels) -> Result<(), SessionError> {
+        let folder = self.store.run_folder(run);
+        let source = if tracer == Tracer::BuiltIn { Source::Events(folder) } else { Source::Recorded(folder) };
         self.to_import.push_back(ToImport { name: run.to_owned(), of_run: true, levels: Some(levels), source });
         self.start_import()
     }
@@ -261,7 +278,7 @@ impl Session {
         let runs = self.store.reader()?.runs()?;
         for record in runs {
             if waits_for_import(&record, &self.store.run_folder(&record.run)) {
-                self.import_trace(&record.run, record.levels)?;
+                self.import_trace(&record.run, record.tracer, record.levels)?;
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::StepRecord;
 use super::block::{Block, block_of};
 use super::journal::{Decision, JournalLine};
+use super::record::tracer_number;
 use super::telemetry::TelemetryFold;
 use crate::plan::RunState;
 use crate::protocol::{Event, EventLine, Phase};
@@ -68,7 +69,7 @@ impl Index {
                     workloads = excluded.workloads",
                 params![plan, name, toml, json(workloads)?],
             ),
-            Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, seed, traced, mode } => self.execute(
+            Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, seed, tracer, mode } => self.execute(
                 "INSERT INTO run (run, plan, cell, workload, levels, data, repeat, seed, queued_time_s, state, traced, mode)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
                  ON CONFLICT (run) DO UPDATE SET plan = excluded.plan, cell = excluded.cell,
@@ -87,7 +88,7 @@ impl Index {
                     seed.cast_signed(),
                     line.time_s,
                     json(&RunState::Queued)?,
-                    traced,
+                    tracer_number(*tracer),
                     json(mode)?
                 ],
             ),

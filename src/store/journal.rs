@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Data, Key, Levels, Mode, RunState, image};
+use crate::plan::{Data, Key, Levels, Mode, RunState, Tracer, image};
 use crate::protocol::{Environment, Placement, TraceOutcome, check_duration, check_moment};
 
 /// Default workload, for old journals that name none.
@@ -45,9 +45,9 @@ pub enum Decision {
         repeat: u32,
         /// Seed of the weights and the order of samples.
         seed: u64,
-        /// Whether a profiler records it.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        traced: bool,
+        /// Who traces it.
+        #[serde(default, rename = "traced", skip_serializing_if = "Tracer::is_off")]
+        tracer: Tracer,
         /// How far it goes.
         #[serde(default, skip_serializing_if = "Mode::is_full")]
         mode: Mode,

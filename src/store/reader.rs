@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::block::Block;
 use super::index::WORLD_SIZE;
+use super::record::tracer;
 use super::schema::{self, Opened};
 use super::telemetry::TelemetryFold;
 use super::{
@@ -281,7 +282,7 @@ impl Reader {
                 started_time_s: row.get(10)?,
                 ended_time_s: row.get(11)?,
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
-                traced: row.get(13)?,
+                tracer: tracer(row.get(13)?),
                 mode: json(row, 19)?,
                 trace: optional_json(row, 14)?,
                 ranks: logged.ranks,

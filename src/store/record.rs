@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::plan::{Data, Identity, Key, Levels, Mode, RunState, WorkloadSpec, identity};
+use crate::plan::{Data, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, identity};
 use crate::protocol::{Device, Environment, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
@@ -156,12 +156,30 @@ pub struct RunRecord {
     pub ranks: Vec<RankRecord>,
     /// Summary of its telemetry.
     pub telemetry: TelemetryRecord,
-    /// Whether a profiler recorded it, which costs time.
-    pub traced: bool,
+    /// Who traced it, which costs time.
+    pub tracer: Tracer,
     /// How far it goes.
     pub mode: Mode,
     /// Outcome of importing the profiler's report, once known.
     pub trace: Option<TraceOutcome>,
+}
+
+/// The index has a number for each tracer.
+pub(super) fn tracer_number(tracer: Tracer) -> i64 {
+    match tracer {
+        Tracer::Off => 0,
+        Tracer::Nsys => 1,
+        Tracer::BuiltIn => 2,
+    }
+}
+
+/// The inverse of [`tracer_number`].
+pub(super) fn tracer(number: i64) -> Tracer {
+    match number {
+        0 => Tracer::Off,
+        2 => Tracer::BuiltIn,
+        _ => Tracer::Nsys,
+    }
 }
 
 /// The runs of a cell that a session holds.
@@ -202,7 +220,7 @@ impl RankRecord {
 impl RunRecord {
     /// Identity of its cell, independent of the session's id for it.
     pub fn identity(&self) -> Identity {
-        identity(&self.workload, &self.data, self.traced, self.mode, &self.levels)
+        identity(&self.workload, &self.data, self.tracer, self.mode, &self.levels)
     }
 
     /// Evidence on factors, from ranks and the profiler's report.

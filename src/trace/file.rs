@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use keep::keep;
 pub(super) use reader::EventsFile;
+pub(super) use writer::EventsWriter;
 
 use super::event::{Event, Kind, Name, What};
 use super::source::Head;
@@ -31,21 +32,21 @@ const NONE: i64 = i64::MIN;
 
 /// A row of events that belong together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Lane {
-    kind: Kind,
+pub(super) struct Lane {
+    pub kind: Kind,
     /// The process.
-    process: i64,
+    pub process: i64,
     /// The GPU's index on the machine; none for events on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    gpu: Option<i64>,
+    pub gpu: Option<i64>,
     /// The stream of a GPU, or the thread.
-    track: i64,
+    pub track: i64,
 }
 
 /// What a block of entries holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Entry {
+pub(super) enum Entry {
     /// Facts of the recording, once a writer.
     Head(Head),
     /// A lane under its id.
@@ -60,16 +61,16 @@ enum Entry {
 
 /// An event in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Row {
-    start: i64,
-    end: i64,
-    name: u32,
-    correlation: i64,
-    extras: [i64; EXTRAS],
+pub(super) struct Row {
+    pub start: i64,
+    pub end: i64,
+    pub name: u32,
+    pub correlation: i64,
+    pub extras: [i64; EXTRAS],
 }
 
 /// The numbers that only a kind has, and how many of them it uses.
-fn extras(what: What) -> [i64; EXTRAS] {
+pub(super) fn extras(what: What) -> [i64; EXTRAS] {
     let or_none = |value: Option<i64>| value.unwrap_or(NONE);
     match what {
         What::Kernel { graph_node } => [graph_node, 0, 0, 0, 0, 0],

@@ -79,14 +79,15 @@ pub(super) fn summarise(
     let name = |id: i64| names.texts.get(&id).cloned().unwrap_or_else(|| nameless(id));
 
     let too_much = |kind| source.damaged(&[kind], "the sum of times is beyond 64 bits".to_owned());
-    let calls_extent = calls.extent;
+    let (calls_extent, ranges_extent) = (calls.extent, ranges.extent);
     let api = calls.entries(name).ok_or_else(|| too_much(Kind::Call))?;
     let kernels = kernels(&work, name).ok_or_else(|| too_much(Kind::Kernel))?;
     let memory = work.operations.by_kind().ok_or_else(|| too_much(Kind::Copy))?;
     let nvtx = ranges.entries(name).ok_or_else(|| too_much(Kind::Range))?;
     let families = families(&kernels, &memory);
 
-    let extent = covered.or_else(|| union(work.extent, calls_extent));
+    let ranges_extent = head.without_cuda.then_some(ranges_extent).flatten();
+    let extent = covered.or_else(|| union(work.extent, calls_extent)).or(ranges_extent);
     let begin = if covered.is_none() && window.is_whole() { extent.map_or(0, |(start, _)| start) } else { begin };
     let wall_ns = extent.and_then(|extent| limits.clip(extent)).map_or(0, |(start, end)| end.abs_diff(start));
     let gpus = work.gpus();
@@ -99,7 +100,7 @@ pub(super) fn summarise(
         warnings.push("kernels within CUDA graphs were not recorded: record with --cuda-graph-trace=node".to_owned());
     }
     warnings.extend(source.losses());
-    let metrics = metrics(&api, &kernels, &memory, wall_ns, gpus.len());
+    let metrics = if head.without_cuda { Vec::new() } else { metrics(&api, &kernels, &memory, wall_ns, gpus.len()) };
     let proof = proof(&work, &api, &kernels, name);
     let info = |index: i64| {
         let unknown = GpuInfo { index, name: None, memory_bytes: None, sm_count: None };

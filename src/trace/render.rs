@@ -88,7 +88,7 @@ pub fn markdown(trace: &Trace) -> String {
     let named = ["Range", "Domain", "Calls", "Total (ns)", "Avg", "Med", "Min", "Max", "StdDev"];
     table(
         &mut text,
-        "NVTX ranges",
+        if trace.is_built_in() { "Ranges" } else { "NVTX ranges" },
         &named,
         trace.nvtx.len(),
         trace.nvtx.iter().map(|range| {

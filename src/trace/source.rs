@@ -66,6 +66,9 @@ pub(super) struct Head {
     /// The time that it covers according to its own records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<(i64, i64)>,
+    /// Whether it has no CUDA calls and no work of GPUs, as nobody recorded them: then there are no metrics, instead of zeros.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_cuda: bool,
     /// GPUs of which more than the index is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuInfo>,

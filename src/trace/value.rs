@@ -6,7 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::window::Window;
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Levels};
-use crate::protocol::{CopiedBytes, Evidence, TraceMetric, TraceSummary};
+use crate::protocol::{CopiedBytes, Evidence, TraceMetric, TraceRange, TraceSummary};
+
+/// What built-in traces have for a schema version, before their number.
+pub(super) const BUILT_IN: &str = "built-in";
+
+/// Maximum number of ranges in a summary.
+const MOST_RANGES: usize = 30;
 
 /// Version of the JSON form of [`Trace`].
 pub const FORMAT_VERSION: u32 = 1;
@@ -41,7 +47,7 @@ pub struct Trace {
     pub memset: Vec<Memset>,
     /// Synchronisations by type.
     pub sync: Vec<Synchronisation>,
-    /// NVTX ranges by name.
+    /// NVTX ranges by name, and those that ranks recorded themselves.
     pub nvtx: Vec<NvtxRange>,
     /// GPU time by purpose. The sum is that of all kernels, copies and memsets.
     pub families: Vec<FamilyTime>,
@@ -49,7 +55,7 @@ pub struct Trace {
     pub per_gpu: Vec<GpuTime>,
     /// Long idle gaps of each GPU, by start.
     pub gaps: Vec<Gap>,
-    /// The metrics of the papers, and NCCL's other collectives.
+    /// The metrics of the papers, and NCCL's other collectives; none of a recording without CUDA activity.
     pub metrics: Vec<Metric>,
     /// Copies by source and destination.
     pub transfers: Vec<Transfer>,
@@ -377,6 +383,11 @@ impl Trace {
         evidence
     }
 
+    /// Whether ranks recorded themselves.
+    pub(super) fn is_built_in(&self) -> bool {
+        self.schema_version.starts_with(BUILT_IN)
+    }
+
     /// The summary that a session keeps. `levels` are the planned levels of its run, if it has one.
     pub fn summary(&self, file: &str, levels: Option<&Levels>) -> TraceSummary {
         let metric = |metric: &Metric| TraceMetric {
@@ -391,19 +402,28 @@ impl Trace {
             let of_kind = self.memory.iter().filter(|operation| operation.name == name);
             of_kind.fold(0, |sum: u64, operation| sum.saturating_add(operation.bytes))
         };
+        let range = |range: &NvtxRange| TraceRange {
+            name: range.name.clone(),
+            calls: range.statistics.calls,
+            seconds: range.statistics.total_ns as f64 * 1e-9,
+            median_s: range.statistics.med_ns * 1e-9,
+        };
+        let ranges = self.nvtx.iter().take(if self.is_built_in() { MOST_RANGES } else { 0 });
         let copied = CopiedBytes {
             host_to_device: bytes("[CUDA memcpy Host-to-Device]"),
             device_to_device: bytes("[CUDA memcpy Device-to-Device]"),
             device_to_host: bytes("[CUDA memcpy Device-to-Host]"),
         };
         TraceSummary {
-            copied: Some(copied),
+            // Without CUDA activity there is nothing that bytes could be missing from.
+            copied: (!self.metrics.is_empty()).then_some(copied),
             file: file.to_owned(),
             schema_version: self.schema_version.clone(),
             product_version: self.product_version.clone(),
             wall_s: self.wall_ns as f64 * 1e-9,
             gpus: u32::try_from(self.gpus.len()).unwrap_or(u32::MAX),
             metrics: self.metrics.iter().map(metric).collect(),
+            ranges: ranges.map(range).collect(),
             evidence: levels.map_or_else(Vec::new, |levels| self.evidence(levels)),
             warnings: self.warnings.clone(),
         }

@@ -42,6 +42,7 @@ mod perceptron_test;
 mod precision;
 mod proof;
 mod quick;
+mod recording;
 mod report;
 mod shim;
 mod task;
@@ -59,7 +60,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use multicard::plan::Worker;
-use multicard::protocol::{Event, PROTOCOL_VERSION};
+use multicard::protocol::{EVENTS_FILE, Event, Job, PROTOCOL_VERSION, RankPlace};
 
 use crate::report::{FAILED, Report, Stop};
 
@@ -138,6 +139,9 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     binding::bind_memory(place);
     match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
         remember_panics();
+        if job.built_in_trace {
+            record(&job, place, &mut report)?;
+        }
         let work = AssertUnwindSafe(|| work(&job, place, &mut report));
         let outcome = catch_unwind(work).unwrap_or_else(|_| Err(Stop::engine(&last_panic())));
         tell_end(outcome, &mut report, started)
@@ -149,6 +153,18 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
                 shim::exit_now(FAILED);
             }
             ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Begins the built-in trace. Without it the run goes on, for its measurements count.
+fn record(job: &Job, place: &RankPlace, report: &mut Report) -> Result<(), Stop> {
+    let file = job.folder.join(EVENTS_FILE);
+    match recording::start(&file, place.rank, place.gpu_uuid.is_some()) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            let message = format!("there is no trace, as writing {} failed: {error}", file.display());
+            report.event(Event::Warning { message })
         }
     }
 }

@@ -306,6 +306,7 @@ fn job(folder: &Path, mode: Mode) -> Job {
         working_folder: None,
         resume: None,
         trace: None,
+        built_in_trace: false,
         program: None,
         limits: JobLimits::default(),
     }

@@ -11,6 +11,8 @@ use multicard::protocol::{Event, EventLine, FailureKind};
 use tch::TchError;
 use thiserror::Error;
 
+use crate::recording;
+
 /// Exit code of a failed rank; its log gives the reason.
 pub const FAILED: u8 = 1;
 
@@ -122,6 +124,11 @@ impl Report {
     /// Writes an event. Steps and readings of steps follow within 200 ms; all else is on its way to the disk when it
     /// returns.
     pub fn event(&mut self, event: Event) -> Result<(), Stop> {
+        match &event {
+            Event::Phase { phase } => recording::phase(*phase),
+            Event::Finished { .. } | Event::Failed { .. } => recording::finish(),
+            _ => {}
+        }
         self.0.lock().unwrap_or_else(PoisonError::into_inner).event(event)
     }
 

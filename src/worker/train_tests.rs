@@ -63,6 +63,7 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
         working_folder: None,
         resume: None,
         trace: None,
+        built_in_trace: false,
         program: None,
         limits: JobLimits::default(),
     }

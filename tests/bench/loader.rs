@@ -15,6 +15,7 @@ mod worker {
         pub mod testing;
     }
     pub mod order;
+    pub mod recording;
     pub mod shim;
 }
 
@@ -27,7 +28,7 @@ use multicard::plan::image::{ImageSettings, Layout, Loader as Kind};
 use tch::Device;
 use worker::image::dali;
 use worker::image::data::{Deal, Loader, Mode, Samples, Shard};
-use worker::{image, order, shim};
+use worker::{image, order, recording, shim};
 
 const IMAGES: usize = 60_000;
 

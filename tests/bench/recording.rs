@@ -2,6 +2,9 @@
 
 // The worker's own log, not a copy; what a bench does not use is no loss.
 #[allow(dead_code, unused_imports)]
+#[path = "../../src/worker/recording.rs"]
+mod recording;
+#[allow(dead_code, unused_imports)]
 #[path = "../../src/worker/report.rs"]
 mod report;
 

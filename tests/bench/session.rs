@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{Context, RawInput, Rect, Vec2, vec2};
 use egui_kittest::Harness;
 use multicard::app::{App, Command, RunsCommand, Screen, Settings, State, install_theme, shell_ui};
-use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, image};
+use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, Tracer, image};
 use multicard::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Phase};
 use multicard::store::{Decision, Store};
 use strum::IntoEnumIterator;
@@ -161,7 +161,7 @@ fn write_session(folder: &Path) {
             data: Data::of_set("digits"),
             repeat: number / CELLS + 1,
             seed: u64::from(number / CELLS),
-            traced: false,
+            tracer: Tracer::Off,
             mode: Mode::Full,
         };
         store.decide(queued).expect("a run is queued");

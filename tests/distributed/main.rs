@@ -173,6 +173,7 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
         working_folder: None,
         resume: None,
         trace: None,
+        built_in_trace: false,
         program: None,
         limits: JobLimits::default(),
     }

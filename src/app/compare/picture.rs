@@ -184,7 +184,7 @@ fn key_of(source: &Source, run: &RunRecord) -> CellKey {
 
 /// A plan of full runs of the shown quick cells of which no full run is there, as often repeated.
 fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) -> Option<Plan> {
-    let identity_of = |run: &RunRecord, mode| identity(&run.workload, &run.data, run.traced, mode, &run.levels);
+    let identity_of = |run: &RunRecord, mode| identity(&run.workload, &run.data, run.tracer, mode, &run.levels);
     let is_done = |run: &&&RunRecord| run.mode.is_full() && run.state == RunState::Finished;
     let there: HashSet<Identity> = by_cell.values().filter(is_done).map(|run| identity_of(run, Mode::Full)).collect();
     let quick = comparison.cells.iter().filter_map(|(key, _)| by_cell.get(key)).filter(|run| !run.mode.is_full());

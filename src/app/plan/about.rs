@@ -155,7 +155,8 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         asked.extend(mode_ui(ui, plan.mode).map(PlanCommand::Mode));
         ui.end_row();
 
-        asked.extend(tracing_ui(ui, plan.tracing).map(PlanCommand::Tracing));
+        let programs = plan.blocks().any(|block| block.spec.command.is_some());
+        asked.extend(tracing_ui(ui, plan.tracing, programs).map(PlanCommand::Tracing));
         ui.end_row();
 
         let limit = Limit { name: "Run-time limit", unit: " s", first: FIRST_RUN_TIME_S, max: 1e9 };
@@ -209,8 +210,8 @@ fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
     asked
 }
 
-/// Which part of runs is traced, if any.
-fn tracing_ui(ui: &mut Ui, now: Tracing) -> Option<Tracing> {
+/// Which part of runs is traced, if any. Of `programs`, only a profiler can record some.
+fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool) -> Option<Tracing> {
     let mut asked = None;
     ui.label("Trace");
     ui.horizontal(|ui| {
@@ -227,12 +228,22 @@ fn tracing_ui(ui: &mut Ui, now: Tracing) -> Option<Tracing> {
                 "Recording ends after these seconds; the run continues",
             ),
             (Tracing::Nsys(Capture::Steps { first: 20, last: 60 }), "steps", "Records only these steps"),
+            (
+                Tracing::BuiltIn,
+                "phases",
+                "Each rank records its phases, loader waits and the parts of its steps on the host; no profiler is needed. \
+                 CUDA calls and kernels are not recorded",
+            ),
         ];
         for (tracing, name, help) in choices {
-            let kind = |tracing: Tracing| tracing.capture().map(|capture| std::mem::discriminant(&capture));
+            let kind = |tracing: Tracing| {
+                (tracing.tracer(), tracing.capture().map(|capture| std::mem::discriminant(&capture)))
+            };
             let chosen = kind(now) == kind(tracing);
-            let radio = radio_ui(ui, chosen, true, name).on_hover_text(help);
-            radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Trace {name}")));
+            let can = tracing != Tracing::BuiltIn || !programs;
+            let radio = radio_ui(ui, chosen, can, name).on_hover_text(help);
+            let radio = radio.on_disabled_hover_text("Programs do not record their phases: only the worker does");
+            radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, can, chosen, format!("Trace {name}")));
             if radio.clicked() && !chosen {
                 asked = Some(tracing);
             }

@@ -10,7 +10,7 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{bytes_text, muted, strong};
 use crate::figure::{grouped, significant};
 use crate::plan::{CudaState, Node};
-use crate::protocol::{MemoryPolicy, RankPlace, ranges_text};
+use crate::protocol::{MemoryPolicy, RankPlace, TraceSummary, ranges_text};
 
 /// Draws the summary.
 pub fn summary_ui(ui: &mut Ui, row: &Row, page: &RunPage) {
@@ -122,10 +122,13 @@ fn epochs_ui(ui: &mut Ui, page: &RunPage) {
     });
 }
 
-/// The metrics of the profiler report.
+/// The metrics of the profiler report, or what the ranks recorded themselves.
 fn trace_ui(ui: &mut Ui, page: &RunPage) {
     let Some(trace) = page.summary.trace_summary() else { return };
     section(ui, "Trace");
+    if !trace.ranges.is_empty() {
+        return ranges_ui(ui, trace);
+    }
     let version = trace.product_version.as_deref().unwrap_or("unknown version");
     let about = format!("{} · {} s on {} GPUs · nsys {version}", trace.file, significant(trace.wall_s), trace.gpus);
     ui.add(Label::new(muted(ui, about)).wrap().selectable(true));
@@ -140,6 +143,26 @@ fn trace_ui(ui: &mut Ui, page: &RunPage) {
             ui.label(kind.name).on_hover_text(kind.help);
             right(ui, grouped(&metric.calls.to_string()));
             for value in [metric.seconds, metric.percent_of_report, metric.percent_of_wall] {
+                right(ui, significant(value)).on_hover_text(value.to_string());
+            }
+            ui.end_row();
+        }
+    });
+}
+
+fn ranges_ui(ui: &mut Ui, trace: &TraceSummary) {
+    let about = format!("{} · {} s · recorded by the ranks themselves", trace.file, significant(trace.wall_s));
+    ui.add(Label::new(muted(ui, about)).wrap().selectable(true));
+    Grid::new("run-ranges").num_columns(4).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
+        ui.label(muted(ui, "Range"));
+        for title in ["Calls", "s", "Median s"] {
+            right(ui, muted(ui, title));
+        }
+        ui.end_row();
+        for range in &trace.ranges {
+            ui.label(&range.name).on_hover_text("Time is summed over ranks and threads; ranges lie within each other");
+            right(ui, grouped(&range.calls.to_string()));
+            for value in [range.seconds, range.median_s] {
                 right(ui, significant(value)).on_hover_text(value.to_string());
             }
             ui.end_row();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::plan::{Data, Levels, Mode, Node, RunState, image};
+use crate::plan::{Data, Levels, Mode, Node, RunState, Tracer, image};
 use crate::protocol::{Device, Event, EventLine, GpuSample, PROTOCOL_VERSION, Phase, Sample};
 use crate::store::{Decision, Reader, RunRecord, Store};
 
@@ -45,7 +45,7 @@ pub(super) fn queued(run: &str) -> Decision {
         levels: levels(),
         data: Data::of_set("digits"),
         repeat: 1,
-        traced: false,
+        tracer: Tracer::Off,
         mode: Mode::Full,
         seed: u64::MAX,
     }

@@ -236,7 +236,9 @@ impl<'a> EventsFile<'a> {
                     if self.head.schema_version.is_empty() {
                         self.head.schema_version.clone_from(&head.schema_version);
                         self.head.product_version.clone_from(&head.product_version);
+                        self.head.without_cuda = head.without_cuda;
                     }
+                    self.head.without_cuda &= head.without_cuda;
                     self.head.covered = union(self.head.covered, head.covered);
                     for gpu in &head.gpus {
                         if self.head.gpus.iter().all(|known| known.index != gpu.index) {
@@ -384,7 +386,12 @@ impl Source for EventsFile<'_> {
 
     fn first_start(&self) -> Result<i64, TraceError> {
         let blocks = self.blocks.iter().filter_map(|block| Some((block, self.lane(block)?.lane.kind)));
-        let timed = blocks.filter(|(_, kind)| !matches!(kind, Kind::Synchronisation | Kind::Range | Kind::Domain));
+        let without_cuda = self.head.without_cuda;
+        let timed = blocks.filter(|(_, kind)| match kind {
+            Kind::Synchronisation | Kind::Domain => false,
+            Kind::Range => without_cuda,
+            _ => true,
+        });
         Ok(timed.map(|(block, _)| block.span.0).min().unwrap_or(0))
     }
 

@@ -14,7 +14,7 @@ use crate::trace::source::Head;
 const ENTRIES_BYTES: usize = 1 << 20;
 
 /// One writer of an events file.
-pub(super) struct EventsWriter {
+pub(in crate::trace) struct EventsWriter {
     file: File,
     writer: u16,
     lanes: Vec<(Lane, Vec<Row>)>,

@@ -121,6 +121,8 @@ pub(super) struct Ranges {
     /// The same where the name is the id of a string.
     domain_ids: HashMap<i64, (i64, i64)>,
     names: usize,
+    /// From the first range to the last, regardless of the window.
+    pub extent: Option<(i64, i64)>,
     /// Epoch and load ranges: process, time, meaning.
     marked: Vec<(i64, (i64, i64), Marker)>,
 }
@@ -150,6 +152,7 @@ impl Ranges {
                     if let Some(marker) = marker.filter(|_| ranges.marked.len() < MOST_MARKERS) {
                         ranges.marked.push((event.process, event.span, marker));
                     }
+                    ranges.extent = union(ranges.extent, Some(event.span));
                     if limits.holds(event.span.0) {
                         ranges.add(domain, name, event.span.1.abs_diff(event.span.0));
                     }
@@ -183,6 +186,7 @@ impl Ranges {
         first_of(&mut self.domains, part.domains);
         first_of(&mut self.domain_ids, part.domain_ids);
         self.marked.extend(part.marked);
+        self.extent = union(self.extent, part.extent);
         self
     }
 

@@ -168,6 +168,7 @@ impl Source for NsysReport<'_> {
             schema_version: version,
             product_version,
             covered: self.covered()?,
+            without_cuda: false,
             gpus: devices.infos.values().cloned().collect(),
             warnings: warning.into_iter().chain(self.not_recorded()).collect(),
         };

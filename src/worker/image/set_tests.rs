@@ -43,6 +43,7 @@ fn job(folder: &Path, decode: Decode, corrupt: Corrupt) -> Job {
         working_folder: None,
         resume: None,
         trace: None,
+        built_in_trace: false,
         program: None,
     }
 }

@@ -42,6 +42,7 @@ pub fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
         working_folder: None,
         resume: None,
         trace: None,
+        built_in_trace: false,
         program: None,
         limits: JobLimits::default(),
     }

@@ -1,4 +1,5 @@
-//! What a profiler sees of the worker beside its calls: named ranges (NVTX), and the window in which CUDA's profilers record.
+//! What a profiler sees of the worker beside its calls: named ranges (NVTX), which the built-in trace has too, and the window in which CUDA's
+//! profilers record.
 //!
 //! NVTX is header-only: a program asks for the library that `NVTX_INJECTION64_PATH` names, which a profiler sets, and hands
 //! it tables of function pointers to fill. The same is done here, so that ranges need neither CUDA nor a header. Without
@@ -15,6 +16,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+
+use crate::recording;
 
 /// The variable that names a profiler's library.
 const INJECTION: &str = "NVTX_INJECTION64_PATH";
@@ -125,8 +128,14 @@ fn function(place: usize) -> Option<*mut c_void> {
     (!function.is_null()).then_some(function)
 }
 
-/// A named range in a profiler's timeline, while the value lives. Costs nearly nothing where no profiler listens.
-pub struct NvtxRange(PhantomData<*const ()>);
+/// A named range in a profiler's timeline and in the built-in trace, while the value lives. Costs nearly nothing where neither
+/// listens.
+pub struct NvtxRange {
+    /// Its name and start, if it is recorded.
+    recorded: Option<(String, i64)>,
+    /// Stays on its thread.
+    thread: PhantomData<*const ()>,
+}
 
 impl NvtxRange {
     /// Begins a range on this thread.
@@ -135,12 +144,16 @@ impl NvtxRange {
             // SAFETY: NVTX's signature; the name lives through the call.
             unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(push)(name.as_ptr()) };
         }
-        Self(PhantomData)
+        let recorded = recording::begin().map(|start| (name.to_string_lossy().into_owned(), start));
+        Self { recorded, thread: PhantomData }
     }
 }
 
 impl Drop for NvtxRange {
     fn drop(&mut self) {
+        if let Some((name, start)) = self.recorded.take() {
+            recording::end(&name, start);
+        }
         if let Some(pop) = function(RANGE_POP) {
             // SAFETY: NVTX's signature; begun by this thread, for the value cannot leave it.
             unsafe { transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(pop)() };

@@ -1,0 +1,160 @@
+//! What the ranks of a run record themselves: named ranges and phases, in the events file of their run.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::event::{Kind, What};
+use super::file::{EventsWriter, Lane, Row, extras};
+use super::source::Head;
+use super::value::BUILT_IN;
+
+/// Longest time for which an event stays in memory.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Records named ranges of one rank. Times are nanoseconds of the clock of [`now_ns`], which all processes of a machine share.
+pub struct Recorder {
+    writer: EventsWriter,
+    process: i64,
+    /// Lanes of threads.
+    lanes: HashMap<i64, u32>,
+    /// The current phase, its start and its thread.
+    phase: Option<(&'static str, i64, i64)>,
+    flushed: Instant,
+}
+
+impl Recorder {
+    /// Appends to the events file of a run, which the other ranks append to too.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn append(file: &Path, rank: u32, has_gpu: bool) -> io::Result<Self> {
+        let rank = u16::try_from(rank).map_err(|_| io::Error::other("more ranks than an events file can hold"))?;
+        let without = "CUDA calls and kernels are not recorded: trace = \"nsys\" records them".to_owned();
+        let head = Head {
+            schema_version: format!("{BUILT_IN} 1"),
+            without_cuda: true,
+            warnings: has_gpu.then_some(without).into_iter().collect(),
+            ..Head::default()
+        };
+        Ok(Self {
+            writer: EventsWriter::append(file, rank, head)?,
+            process: std::process::id().into(),
+            lanes: HashMap::new(),
+            phase: None,
+            flushed: Instant::now(),
+        })
+    }
+
+    /// Records a range of a thread. It is in the file within about a second, or when the next one comes.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn range(&mut self, name: &str, thread: i64, (start, end): (i64, i64)) -> io::Result<()> {
+        let Self { writer, process, lanes, .. } = self;
+        let lane = *lanes
+            .entry(thread)
+            .or_insert_with(|| writer.lane(&Lane { kind: Kind::Range, process: *process, gpu: None, track: thread }));
+        let name = writer.name(name)?;
+        writer.push(lane, Row { start, end, name, correlation: 0, extras: extras(What::Range { domain: 0 }) })?;
+        if self.flushed.elapsed() < FLUSH_INTERVAL {
+            return Ok(());
+        }
+        self.flushed = Instant::now();
+        self.writer.flush()
+    }
+
+    /// Ends the current phase, and begins the next one, if any.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn phase(&mut self, next: Option<&'static str>, thread: i64) -> io::Result<()> {
+        let now = now_ns();
+        let begun = self.phase.take();
+        self.phase = next.map(|name| (name, now, thread));
+        match begun {
+            Some((name, start, thread)) => self.range(name, thread, (start, now)),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the current phase and writes that nothing follows.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn finish(mut self, thread: i64) -> io::Result<()> {
+        self.phase(None, thread)?;
+        self.writer.finish()
+    }
+}
+
+/// Nanoseconds of the machine's monotonic clock.
+pub fn now_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// The calling thread, as the system numbers it.
+pub fn this_thread() -> i64 {
+    i64::from(rustix::thread::gettid().as_raw_nonzero().get())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::trace::{Trace, Window, import};
+    use std::ops::ControlFlow;
+
+    fn read(file: &Path) -> Trace {
+        import(file, &Window::default(), &mut |_| ControlFlow::Continue(())).unwrap()
+    }
+
+    #[test]
+    fn ranges_and_phases_of_two_ranks_are_read_back_without_metrics_that_nobody_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("trace.events");
+        let begin = now_ns();
+        for rank in [0, 1] {
+            let mut recorder = Recorder::append(&file, rank, rank == 1).unwrap();
+            recorder.phase(Some("phase: steady"), 7).unwrap();
+            for step in 0..5 {
+                recorder.range("step", 7, (begin + step * 100, begin + step * 100 + 60)).unwrap();
+            }
+            recorder.finish(7).unwrap();
+        }
+        let trace = read(&file);
+        let counts: Vec<(&str, u64)> =
+            trace.nvtx.iter().map(|range| (range.name.as_str(), range.statistics.calls)).collect();
+        assert!(counts.contains(&("step", 10)) && counts.contains(&("phase: steady", 2)), "{counts:?}");
+        assert!(trace.wall_ns >= 460 && trace.begin_ns == begin, "{} from {}", trace.wall_ns, trace.begin_ns - begin);
+        assert_eq!((trace.metrics.len(), trace.gpus.len(), trace.warnings.len()), (0, 0, 1));
+        assert!(trace.warnings[0].contains("CUDA calls and kernels are not recorded"));
+        let summary = trace.summary("trace.events", None);
+        assert!(summary.copied.is_none() && summary.metrics.is_empty());
+        let step = summary.ranges.iter().find(|range| range.name == "step").unwrap();
+        let rounded = [step.seconds, step.median_s].map(|seconds| (seconds * 1e9).round());
+        assert_eq!((step.calls, rounded), (10, [600.0, 60.0]));
+    }
+
+    #[test]
+    fn a_rank_that_was_killed_leaves_what_it_flushed_and_its_missing_end_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("trace.events");
+        let mut killed = Recorder::append(&file, 0, false).unwrap();
+        killed.range("step", 1, (10, 20)).unwrap();
+        killed.flushed = Instant::now().checked_sub(FLUSH_INTERVAL).unwrap();
+        killed.range("step", 1, (20, 30)).unwrap();
+        killed.range("step", 1, (30, 40)).unwrap();
+        drop(killed);
+        Recorder::append(&file, 1, false).unwrap().finish(1).unwrap();
+        let trace = read(&file);
+        assert_eq!(trace.nvtx[0].statistics.calls, 2);
+        assert!(trace.warnings[0].contains("the end of writer 0 is missing"), "{:?}", trace.warnings);
+    }
+}
