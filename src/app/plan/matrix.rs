@@ -4,7 +4,7 @@ use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui}
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::PlanCommand;
-use super::outlook::Outlook;
+use super::outlook::{Outlook, WORKLOAD};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{bytes_text, main_button, muted, strong, tick_ui};
 use crate::app::{Command, State, closing};
@@ -207,7 +207,9 @@ fn table_ui(ui: &mut Ui, outlook: &Outlook, only_invalid: bool) {
     let column = |name: &str, width: f32| Column::new(width).range(40.0..=1200.0).id(Id::unique(("cells", name)));
     let mut columns = vec![column("#", 48.0)];
     columns.extend(outlook.varied.iter().map(|key| column(key, 84.0)));
-    columns.extend([column("time", 72.0), column("peak", 72.0)]);
+    if outlook.has_estimates() {
+        columns.extend([column("time", 72.0), column("peak", 72.0)]);
+    }
     if !matrix.invalid.is_empty() {
         columns.push(column("note", 420.0));
     }
@@ -247,21 +249,25 @@ impl Cells<'_> {
         let varied = &self.outlook.varied;
         match column.checked_sub(1) {
             None => Shown::Number,
-            Some(index) => match varied.get(index) {
-                Some(key) => Shown::Level(key.clone()),
-                None if index == varied.len() => Shown::Time,
-                None if index == varied.len() + 1 => Shown::Peak,
-                None => Shown::Note,
+            Some(index) => match (varied.get(index), self.outlook.has_estimates()) {
+                (Some(key), _) => Shown::Level(key.clone()),
+                (None, true) if index == varied.len() => Shown::Time,
+                (None, true) if index == varied.len() + 1 => Shown::Peak,
+                (None, _) => Shown::Note,
             },
         }
     }
 
-    fn level(&self, levels: &Levels, key: &str) -> String {
+    fn level(&self, workload: &Key, levels: &Levels, key: &str) -> String {
+        if key == WORKLOAD {
+            return workload.to_string();
+        }
         levels.get(key).map_or(String::new(), |level| grouped(&level.to_string()))
     }
 
     fn is_number(&self, key: &str) -> bool {
-        self.outlook.plan.blocks().flat_map(|block| block.levels(key)).all(|level| level.as_number().is_some())
+        let mut levels = self.outlook.plan.blocks().flat_map(|block| block.levels(key));
+        key != WORKLOAD && levels.all(|level| level.as_number().is_some())
     }
 
     /// A cell's text, whether it is a number, and its tooltip.
@@ -271,7 +277,7 @@ impl Cells<'_> {
             let estimate = cell.estimate;
             let text = match shown {
                 Shown::Number => grouped(&(row + 1).to_string()),
-                Shown::Level(key) => self.level(&cell.levels, key),
+                Shown::Level(key) => self.level(&cell.workload, &cell.levels, key),
                 Shown::Time if estimate.duration_s == 0.0 => "–".to_owned(),
                 Shown::Peak if estimate.peak_bytes == 0 => "–".to_owned(),
                 Shown::Time => grouped(&significant(estimate.duration_s)),
@@ -300,7 +306,7 @@ impl Cells<'_> {
         let Some(cell) = matrix.invalid.get(row - self.valid.min(row)) else { return Default::default() };
         let text = match shown {
             Shown::Number | Shown::Time | Shown::Peak => "–".to_owned(),
-            Shown::Level(key) => self.level(&cell.levels, key),
+            Shown::Level(key) => self.level(&cell.workload, &cell.levels, key),
             Shown::Note => cell.reason.clone(),
         };
         let number = match shown {

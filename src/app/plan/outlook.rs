@@ -8,6 +8,9 @@ use crate::plan::{Data, DataSetRule, Factor, Key, Level, Levels, Matrix, Node, P
 
 use super::edit::offered;
 
+/// The column of what is run.
+pub(super) const WORKLOAD: &str = "workload";
+
 /// Outlook of a plan on a machine.
 pub(super) struct Outlook {
     /// The plan.
@@ -16,7 +19,7 @@ pub(super) struct Outlook {
     pub(super) node: Arc<Node>,
     /// The cells.
     pub(super) matrix: Matrix,
-    /// Keys of the factors in which cells differ.
+    /// Keys of the factors in which cells differ; the workload first where there are several.
     pub(super) varied: Vec<Key>,
     /// Number of runs to launch.
     pub(super) runs: u64,
@@ -42,7 +45,10 @@ impl Outlook {
         let others = if matrix.cells.is_empty() { defaults(&plan) } else { Plan::clone(&plan) };
         let probe = Probe { plan: &others, node: &node };
         Self {
-            varied: plan.varied().into_iter().cloned().collect(),
+            varied: {
+                let workload = plan.has_several_workloads().then(|| Key::from(WORKLOAD));
+                workload.into_iter().chain(plan.varied().into_iter().cloned()).collect()
+            },
             runs: matrix.cells.len() as u64 * repeats,
             duration_s: cells_s * repeats as f64,
             peak_bytes: matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0),
@@ -53,6 +59,11 @@ impl Outlook {
             plan,
             node,
         }
+    }
+
+    /// Whether time or memory of some cell is known before it runs; nobody knows those of programs of the plan's own.
+    pub(super) fn has_estimates(&self) -> bool {
+        self.matrix.cells.is_empty() || self.duration_s > 0.0 || self.peak_bytes > 0
     }
 
     /// Why a level of a factor has no cell that can run; none if it has.
