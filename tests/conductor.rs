@@ -249,18 +249,20 @@ fn others_attach_to_a_run_in_a_terminal_which_waits_for_what_they_queued() {
 }
 
 #[test]
-fn relative_folders_of_a_plan_are_those_of_whoever_launches_it() {
+fn programs_start_in_the_folder_of_their_plan_whoever_conducts() {
     let scene = Scene::new();
     scene.detach("waits.toml");
     let elsewhere = scene.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     scene.plan("here", 1, "pwd > where");
-    let mut other = scene.multicard(&["run", "../here.toml", "--session", "../session", "--detach"]);
+    fs::create_dir(scene.path("plans")).unwrap();
+    fs::rename(scene.path("here.toml"), scene.path("plans/here.toml")).unwrap();
+    let mut other = scene.multicard(&["run", "../plans/here.toml", "--session", "../session", "--detach"]);
     succeed(other.current_dir(&elsewhere));
     scene.open_gate();
     succeed(&mut scene.multicard(&["attach", "session"]));
-    let place = fs::read_to_string(elsewhere.join("where")).unwrap();
-    assert_eq!(Path::new(place.trim()), elsewhere.canonicalize().unwrap());
+    let place = fs::read_to_string(scene.path("plans/where")).unwrap();
+    assert_eq!(Path::new(place.trim()), scene.path("plans").canonicalize().unwrap());
     assert_eq!(scene.states(), [RunState::Finished; 4]);
 }
 

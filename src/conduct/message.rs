@@ -104,7 +104,9 @@ pub struct Launch {
     toml: String,
     /// The workloads that it brings.
     workloads: Vec<Arc<WorkloadSpec>>,
-    /// Folder that its relative paths start from, and that its programs start in.
+    /// The folder of its file, where its programs start.
+    base: Option<String>,
+    /// Folder that other relative paths start from.
     pub(super) folder: PathBuf,
     /// Keep repeats that are finished, active or queued already.
     pub(super) only_missing: bool,
@@ -119,6 +121,7 @@ impl Launch {
             name: plan.name.clone(),
             toml: plan.to_toml(),
             workloads: plan.brought_workloads().into_iter().cloned().collect(),
+            base: plan.folder().map(str::to_owned),
             folder: folder.to_owned(),
             only_missing,
             cells: None,
@@ -132,7 +135,10 @@ impl Launch {
     }
 
     pub(super) fn plan(&self) -> Result<Plan, String> {
-        Plan::parse_with(&self.toml, &self.name, &self.workloads).map_err(|error| error.to_string())
+        let plan = Plan::parse_with(&self.toml, &self.name, &self.workloads);
+        let mut plan = plan.map_err(|error| error.to_string())?;
+        plan.set_folder(self.base.as_deref());
+        Ok(plan)
     }
 }
 
@@ -169,7 +175,8 @@ mod tests {
             "version = 1\n[command]\nrun = [\"./solve\", \"{threads}\"]\n[factors]\nthreads = [1, 2]\n",
         ];
         for text in texts {
-            let plan = Plan::parse(text, "plan.toml").unwrap();
+            let mut plan = Plan::parse(text, "plan.toml").unwrap();
+            plan.set_folder(Some("/plans"));
             let launch = Launch::new(&plan, Path::new("/work"), true);
             let sent = serde_json::to_string(&Order::Launch(Box::new(launch))).unwrap();
             let Order::Launch(launch) = serde_json::from_str(&sent).unwrap() else { panic!("{sent}") };
