@@ -232,6 +232,11 @@ impl Index {
         statement.query_map([], |row| row.get(0))?.collect()
     }
 
+    /// Removes the numbers of starts.
+    pub(super) fn forget_start_orders(&self) -> Result<()> {
+        self.execute("UPDATE run SET start_order = NULL", [])
+    }
+
     /// Removes everything that a rank logged.
     pub(super) fn forget_rank(&mut self, run: &str, rank: u32) -> Result<()> {
         self.write_blocks()?;

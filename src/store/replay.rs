@@ -363,6 +363,10 @@ impl<'a> Replay<'a> {
         let mut reported_bytes = self.done_bytes;
         self.damaged_lines = 0;
         self.index.forget_damage(&pending.path).map_err(StoreError::index(&self.index_path))?;
+        if let Kind::Journal = &pending.kind {
+            // It is read from its first line, and starts are numbered as they come.
+            self.index.forget_start_orders().map_err(StoreError::index(&self.index_path))?;
+        }
         if let (true, Kind::Rank { run, rank }) = (self.from_start, &pending.kind) {
             self.index.forget_rank(run, *rank).map_err(StoreError::index(&self.index_path))?;
         }

@@ -170,3 +170,28 @@ fn progress_is_told_up_to_the_last_byte() {
     let bytes = |path| std::fs::metadata(folder.path().join(path)).unwrap().len();
     assert_eq!((done, total), (total, bytes("journal.jsonl") + bytes("runs/r1/rank-0.jsonl")));
 }
+
+#[test]
+fn starts_keep_their_numbers_when_an_index_catches_up_with_its_journal() {
+    let (folder, store) = session();
+    store.decide(plan_added()).unwrap();
+    for run in ["r1", "r2", "r3"] {
+        store.decide(queued(run)).unwrap();
+        store.decide(run_started(run)).unwrap();
+    }
+    drop(store);
+    let index = crate::store::index_path(folder.path());
+    let behind = std::fs::read(&index).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    store.decide(ended("r3", RunState::Failed)).unwrap();
+    drop(store);
+    // The workbench was killed before the index had the last decision.
+    std::fs::write(&index, behind).unwrap();
+    let orders = || -> Vec<Option<u32>> {
+        let runs = Reader::open(folder.path()).unwrap().runs().unwrap();
+        runs.iter().map(|run| run.start_order).collect()
+    };
+    assert_eq!(orders(), [Some(1), Some(2), Some(3)]);
+    rebuild(folder.path(), &mut |_, _| {}).unwrap();
+    assert_eq!(orders(), [Some(1), Some(2), Some(3)]);
+}
