@@ -174,6 +174,10 @@ impl IndexKeeper {
     fn append(&mut self, run: &str, sample: &Sample) -> Result<(), StoreError> {
         let path = folder::samples(&self.folder, run);
         if !self.samples.contains_key(run) {
+            // A sample that comes after the end of its run would open the log again, for good. The log is complete.
+            if self.index.has_ended(run).unwrap_or(false) {
+                return Ok(());
+            }
             let run_folder = folder::run(&self.folder, run);
             fs::create_dir_all(&run_folder).map_err(StoreError::io("creating", &run_folder))?;
             let appender = Appender::open(&path).map_err(StoreError::io("opening", &path))?;

@@ -249,3 +249,19 @@ fn the_index_of_a_local_folder_is_in_it() {
     assert_eq!(index_path(folder.path()), folder.path().join("session.sqlite"));
     assert!(Path::new(&index_path(folder.path())).is_file());
 }
+
+#[test]
+fn a_sample_after_the_end_of_its_run_does_not_open_the_log_again() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    store.decide(run_started("r1")).unwrap();
+    store.sample("r1", sample(1.0, 5.0, &[])).unwrap();
+    store.decide(ended("r1", RunState::Finished)).unwrap();
+    store.sample("r1", sample(2.0, 6.0, &[])).unwrap();
+    store.flush().unwrap();
+    assert_eq!(store.reader().unwrap().samples("r1").unwrap().len(), 1);
+    let open =
+        std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
+    let log = folder.path().canonicalize().unwrap().join("runs/r1/samples.jsonl");
+    assert_eq!(open.filter(|path| *path == log).count(), 0);
+}
