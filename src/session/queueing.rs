@@ -319,7 +319,7 @@ impl Session {
                     QueuedJob { job, origin, estimate_s: 0.0, rank_bytes: 0, links: String::new(), exclusive: true };
                 self.jobs.insert(run.clone(), found);
             } else {
-                let reason = "not started: multicard was closed";
+                let reason = "not started: the conductor of its queue ended";
                 self.store.decide(ended(run, RunState::Interrupted, Some(reason.into()), None))?;
             }
         }

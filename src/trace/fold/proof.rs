@@ -9,6 +9,9 @@ use crate::protocol::Evidence;
 use crate::trace::event::Rank;
 use crate::trace::value::{Entry, GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
 
+/// How many times as much one kind of copies must have moved as the other, to be that of the batches.
+const CLEAR_SHARE: u64 = 4;
+
 /// Collects the evidence.
 pub(super) fn proof(work: &GpuWork, api: &[Entry], kernels: &[Entry], name: impl Fn(i64) -> String) -> Proof {
     let launches = api
@@ -155,6 +158,15 @@ fn strategy(work: &GpuWork, name: impl Fn(i64) -> String) -> StrategyProof {
     StrategyProof { processes, gpus, ranks, seen: seen.to_owned() }
 }
 
+impl PinProof {
+    /// Whether copies tell how batches travel. A trace of a whole program holds its start too, where weights go from pageable memory
+    /// however batches do: of two kinds that both moved much, neither is known to be that of the batches.
+    fn is_clear(&self) -> bool {
+        let (less, more) = (self.pinned_bytes.min(self.pageable_bytes), self.pinned_bytes.max(self.pageable_bytes));
+        self.seen != "none" && less <= more / CLEAR_SHARE
+    }
+}
+
 impl Proof {
     /// Compares the evidence with the planned levels. Factors without evidence are
     /// left out.
@@ -166,7 +178,7 @@ impl Proof {
         };
         let pin = &self.pin_memory;
         if let Some(level) = asked("pin_memory")
-            && pin.seen != "none"
+            && pin.is_clear()
             && asked("loader").as_deref() != Some("device")
         {
             let seen = format!(
