@@ -71,8 +71,9 @@ fn measures_ui(ui: &mut Ui, page: &RunPage) {
     let summary = &page.summary;
     let mut known: Vec<(Measure, f64)> =
         summary.measures.iter().filter_map(|measure| Some((measure.clone(), summary.value(&measure.key)?))).collect();
-    // Readings of a newer worker, or of one's own: by their keys.
-    known.extend(summary.unregistered().map(|(key, value)| (Measure::new(key), value)));
+    // Readings of a newer worker, or of a program: by their keys.
+    let unregistered = |key: &str| Measure { name: key.replace('_', " "), ..Measure::new(key) };
+    known.extend(summary.unregistered().map(|(key, value)| (unregistered(key), value)));
     section(ui, "Measures");
     if known.is_empty() {
         ui.weak("None yet: they are computed from steps and epochs.");
@@ -81,8 +82,10 @@ fn measures_ui(ui: &mut Ui, page: &RunPage) {
     Grid::new("run-measures").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
         for (measure, value) in known {
             ui.label(muted(ui, &measure.name)).on_hover_text(&*measure.key);
-            let shown = grouped(&significant(value * measure.shown_factor));
-            right(ui, shown).on_hover_text(format!("{} = {value} {}", measure.key, measure.unit));
+            // Counts and codes are whole numbers.
+            let is_whole = measure.shown_unit.is_empty() && value.fract() == 0.0;
+            let shown = if is_whole { format!("{value:.0}") } else { significant(value * measure.shown_factor) };
+            right(ui, grouped(&shown)).on_hover_text(format!("{} = {value} {}", measure.key, measure.unit));
             ui.label(muted(ui, &measure.shown_unit));
             ui.end_row();
         }
