@@ -1,14 +1,52 @@
 //! What a reader of a plan should know of cells that run, though not as they may expect.
 
-use super::{Binding, Matrix, Mode, Node, Plan, Tracing, expand};
+use super::{Binding, Cell, Matrix, Mode, Node, Plan, Tracing, expand};
 
 /// Remarks on a plan, which comes to `matrix` on this machine; a sentence each without its full stop.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<String> {
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
-    [merged, quick(plan, node), one_numa_node(matrix, node), shared(plan), no_profiler(plan, node), without_cuda(plan)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let all = [
+        unmeasured(plan, matrix),
+        cut_off(plan, matrix),
+        merged,
+        quick(plan, node),
+        one_numa_node(matrix, node),
+        shared(plan),
+        no_profiler(plan, node),
+        without_cuda(plan),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Cells that would be trained for nothing: all of their steps are warm-up. A quick run goes on until it has steady steps.
+fn unmeasured(plan: &Plan, matrix: &Matrix) -> Option<String> {
+    let warm_up = |cell: &Cell| plan.warm_up_steps.max(cell.shape.warm_up_steps);
+    let is_short = |cell: &&Cell| (1..=warm_up(cell)).contains(&cell.shape.steps);
+    let short: Vec<&Cell> = matrix.cells.iter().filter(is_short).collect();
+    let most = short.iter().max_by_key(|cell| cell.shape.steps).filter(|_| plan.mode.step_precision().is_none())?;
+    let (steps, warm_up) = (most.shape.steps, warm_up(most));
+    let by = if warm_up > plan.warm_up_steps { "what a CUDA graph needs" } else { "warm_up_steps" };
+    Some(format!(
+        "no step is measured in {} of {} cells: they have {}{steps} steps, and the first {warm_up} are warm-up ({by}): train more \
+         epochs or rows, or lower the warm-up",
+        short.len(),
+        matrix.cells.len(),
+        if short.len() > 1 { "at most " } else { "" }
+    ))
+}
+
+/// Cells that the time limit would end, by estimate.
+fn cut_off(plan: &Plan, matrix: &Matrix) -> Option<String> {
+    let limit_s = plan.limits.run_time_s?;
+    let over: Vec<f64> =
+        matrix.cells.iter().map(|cell| cell.estimate.duration_s).filter(|all_s| *all_s > limit_s).collect();
+    let longest_s = over.iter().copied().reduce(f64::max)?;
+    Some(format!(
+        "run_time_s = {limit_s} would end {} of {} cells before they are done: the longest takes about {longest_s:.0} s, by a rough \
+         estimate",
+        over.len(),
+        matrix.cells.len()
+    ))
 }
 
 /// What quick runs leave out, and what it would take to have it.
@@ -64,6 +102,7 @@ fn without_cuda(plan: &Plan) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
@@ -71,6 +110,37 @@ mod tests {
 
     fn told(plan: &Plan, node: &Node) -> Vec<String> {
         remarks(plan, &expand(plan, node), node)
+    }
+
+    #[test]
+    fn cells_of_which_nothing_would_be_measured_are_counted() {
+        let mut plan = small_plan(&[("batch_size", vec![Level::Integer(64), Level::Integer(128)])]);
+        let steps: Vec<u64> = expand(&plan, &cpu_node()).cells.iter().map(|cell| cell.shape.steps).collect();
+        let (least, most) = (*steps.iter().min().unwrap(), *steps.iter().max().unwrap());
+        assert!(least < most, "{steps:?}");
+        plan.warm_up_steps = least - 1;
+        assert!(told(&plan, &cpu_node()).is_empty());
+        plan.warm_up_steps = least;
+        let said = told(&plan, &cpu_node());
+        assert!(
+            said[0].starts_with(&format!(
+                "no step is measured in 1 of 2 cells: they have {least} steps, and the first {least} are"
+            )),
+            "{said:?}"
+        );
+        plan.mode = Mode::Quick { step_precision: 0.05 };
+        assert!(!told(&plan, &cpu_node())[0].contains("no step is measured"));
+    }
+
+    #[test]
+    fn cells_that_the_time_limit_would_end_are_counted() {
+        let mut plan = small_plan(&[("image_size", vec![Level::Integer(32), Level::Integer(100)])]);
+        let estimate = |at: usize| expand(&plan, &cpu_node()).cells[at].estimate.duration_s;
+        let between_s = (estimate(0) * estimate(1)).sqrt().round();
+        assert!(estimate(0).min(estimate(1)) < between_s);
+        plan.limits.run_time_s = Some(between_s);
+        let said = told(&plan, &cpu_node());
+        assert!(said[0].starts_with(&format!("run_time_s = {between_s} would end 1 of 2 cells")), "{said:?}");
     }
 
     #[test]
