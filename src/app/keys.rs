@@ -17,7 +17,7 @@ const HELP: &[(&str, &str)] = &[
     ("Alt ↑ ↓, Alt Home", "move a queued run, move it to the top (Runs)"),
     ("B", "next baseline (Compare)"),
     ("E", "copy the table (Compare), export (Figures)"),
-    ("Ctrl Z, Ctrl Shift Z", "undo, redo a plan edit"),
+    ("Ctrl Z, Ctrl Y", "undo, redo an edit of the plan (Plan; Ctrl Shift Z redoes, too)"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
     ("Ctrl K", "command palette"),
     ("Ctrl Q", "close the window"),
@@ -55,9 +55,10 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         }
     };
     on(Modifiers::COMMAND, Key::K, Command::Palette(!state.command_palette));
-    // In a text field, undo belongs to the field.
-    if !context.text_edit_focused() {
+    // In a text field, undo belongs to the field; on another screen it would change a plan that nobody sees.
+    if state.screen == Screen::Plan && !context.text_edit_focused() {
         on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, Command::Plan(PlanCommand::Redo));
+        on(Modifiers::COMMAND, Key::Y, Command::Plan(PlanCommand::Redo));
         on(Modifiers::COMMAND, Key::Z, Command::Plan(PlanCommand::Undo));
     }
     on(Modifiers::COMMAND, Key::Q, Command::Quit);
@@ -189,6 +190,25 @@ mod tests {
         frame(0.2, false, None);
         assert_eq!(frame(0.3, false, Some(Key::Num2)), [], "it lost the focus a moment ago");
         assert_eq!(frame(2.0, false, Some(Key::Num2)), [Command::Show(Screen::Runs)]);
+    }
+
+    #[test]
+    fn edits_of_the_plan_are_undone_where_it_is_seen_alone() {
+        let context = Context::default();
+        let sent = |screen: Screen, key: Key| {
+            let mut state = State::default();
+            state.screen = screen;
+            let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::COMMAND);
+            let events = vec![Event::Key { key, physical_key, pressed, repeat, modifiers }];
+            let mut sent = Vec::new();
+            let input = RawInput { events, ..RawInput::default() };
+            let mut drawn = context.run_ui(input, |ui| commands(ui.ctx(), &state, &mut sent));
+            drawn.textures_delta.clear();
+            sent
+        };
+        assert_eq!(sent(Screen::Plan, Key::Z), [Command::Plan(PlanCommand::Undo)]);
+        assert_eq!(sent(Screen::Plan, Key::Y), [Command::Plan(PlanCommand::Redo)]);
+        assert_eq!([sent(Screen::Figures, Key::Z), sent(Screen::Figures, Key::Y)], [[], []]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         if button_ui(ui, document.can_undo(), "Undo", "Undo the last edit (Ctrl Z)").clicked() {
             asked.push(PlanCommand::Undo);
         }
-        if button_ui(ui, document.can_redo(), "Redo", "Redo the edit (Ctrl Shift Z)").clicked() {
+        if button_ui(ui, document.can_redo(), "Redo", "Redo the edit (Ctrl Y)").clicked() {
             asked.push(PlanCommand::Redo);
         }
         let name = document.path().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());

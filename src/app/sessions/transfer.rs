@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use eframe::egui::{Button, Context, Id, ProgressBar, Ui};
+use eframe::egui::{Button, Context, ProgressBar, Ui};
 use poll_promise::Promise;
 
 use super::{SessionsCommand, field, typed_path};
@@ -53,6 +53,7 @@ impl State {
             (SessionsCommand::StopTransfer, Some(transfer)) => transfer.shared.stop.store(true, Ordering::Relaxed),
             (SessionsCommand::Export(archive), None) => {
                 let Some(session) = self.session.as_ref().map(|session| session.folder.clone()) else { return };
+                let archive = named_zip(archive);
                 let what = format!("exporting to {}", archive.display());
                 self.start_transfer(what, context, move |shared, context| {
                     let take = &mut |done, total| shared.take(done, total, context);
@@ -104,6 +105,16 @@ impl State {
     }
 }
 
+/// The path with the ending that archives have.
+fn named_zip(archive: PathBuf) -> PathBuf {
+    if archive.extension().is_some_and(|extension| extension == "zip") {
+        return archive;
+    }
+    let mut name = archive.into_os_string();
+    name.push(".zip");
+    name.into()
+}
+
 /// Folder for an imported session: in the default place, named like the archive.
 fn imported_folder(archive: &Path) -> Result<PathBuf, String> {
     let name = archive
@@ -133,8 +144,8 @@ pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui,
                 let path = typed_path(&typed.text);
                 let pressed = ui.add_enabled(path.is_some(), Button::new(title)).clicked() || typed.entered;
                 if let (true, Some(path)) = (pressed, path) {
+                    // The text stays: if it fails, it can be corrected.
                     send(ui, command(path));
-                    ui.data_mut(|data| data.remove::<String>(Id::unique(id)));
                 }
             });
         };
@@ -159,4 +170,18 @@ pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui,
         "the path of an archive",
         SessionsCommand::Import,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_gets_the_ending_that_its_name_lacks() {
+        let named = |name: &str| named_zip(PathBuf::from(name));
+        assert_eq!(
+            [named("a/night"), named("a/night.1"), named("a/night.zip")].map(|path| path.display().to_string()),
+            ["a/night.zip", "a/night.1.zip", "a/night.zip"]
+        );
+    }
 }
