@@ -130,7 +130,9 @@ fn level(value: &Spanned<DeValue>) -> Result<Level, String> {
             .map(Level::Integer)
             .ok_or_else(|| "the number is too large".to_owned()),
         DeValue::Float(_) => {
-            real(value).filter(|number| number.is_finite()).map(Level::Number).ok_or("must be finite".to_owned())
+            // -0.0 and 0.0 are the same level.
+            let number = real(value).filter(|number| number.is_finite());
+            number.map(|number| Level::Number(number + 0.0)).ok_or("must be finite".to_owned())
         }
         DeValue::Boolean(on) => Err(format!("{on} is no level; did you mean {:?}?", if *on { "on" } else { "off" })),
         other => Err(format!("must be a text or a number, not {}", kind(other))),
