@@ -141,7 +141,7 @@ struct Conductor {
     /// Whether the queue was paused before the folder was gone.
     was_paused: bool,
     folder_checked: Instant,
-    /// Of a process of its own: who conducts in a terminal looks at it.
+    /// Only a detached conductor notifies; the user of a foreground `run` sees its terminal.
     #[cfg(feature = "window")]
     notifier: Option<Notifier>,
     /// Runs that ended since nothing was left to do, and how many of them did not finish.

@@ -51,7 +51,7 @@ pub enum ConductError {
     NotStarted {
         /// The session.
         session: PathBuf,
-        /// Why.
+        /// What its log says, or the system.
         reason: String,
     },
     /// The conductor has ended.

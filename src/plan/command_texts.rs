@@ -248,7 +248,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("the time limit {text:?} is no number of seconds: write one such as 600"))
 }
 
-/// Levels as they are typed: numbers, or texts where one of them is no number.
+/// The levels of a typed list: numbers if all of them are, texts otherwise.
 fn levels_of(texts: &[String]) -> Vec<Level> {
     let number = |text: &String| {
         let real = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Level::Number);

@@ -15,7 +15,7 @@ pub(super) const MOST_BYTES: usize = 16 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Entries,
-    /// Of a lane.
+    /// Events of one lane.
     Rows {
         lane: u32,
         count: u32,

@@ -37,7 +37,7 @@ pub(in crate::trace) fn keep(
     let mut beside = kept.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
     let beside = Unfinished(beside.into());
-    // Of an earlier process of this number, if any.
+    // A process that had the same number may have died here and left its file.
     let _ = fs::remove_file(&beside.0);
     let head = source.head()?;
     let mut units = 0;

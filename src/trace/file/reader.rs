@@ -25,7 +25,7 @@ const MOST_LOSSES: usize = 5;
 
 /// A block of rows.
 struct Block {
-    /// Of its content.
+    /// Where its content begins in the file.
     offset: u64,
     writer: u16,
     lane: u32,
