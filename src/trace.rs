@@ -16,17 +16,19 @@ mod fold;
 mod ids;
 mod import;
 mod nsys;
+mod perfetto;
 mod progress;
 mod recorder;
 mod render;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod value;
 mod window;
 
 pub use error::TraceError;
-pub use import::{import, import_bytes, import_recording, keep_events};
+pub use import::{export_perfetto, import, import_bytes, import_recording, keep_events};
 pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use progress::{Progress, Stage};
 pub use recorder::{Recorder, now_ns, this_thread};

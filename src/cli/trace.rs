@@ -33,6 +33,9 @@ pub(super) struct Arguments {
     /// report.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "format", "session"])]
     events: Option<PathBuf>,
+    /// Write its events to this file instead, as JSON that ui.perfetto.dev shows on a timeline.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "session", "events"])]
+    perfetto: Option<PathBuf>,
     /// Store its metrics in this session, where `table --preset metrics` and the window compare them.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "format"])]
     session: Option<PathBuf>,
@@ -83,18 +86,22 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             Err(error) => Err(error.into()),
         };
     }
-    if let Some(events) = &arguments.events {
-        let kept = trace::keep_events(&arguments.file, events, &mut on_progress);
+    let written = match (&arguments.events, &arguments.perfetto) {
+        (Some(events), _) => Some((events, trace::keep_events(&arguments.file, events, &mut on_progress))),
+        (None, Some(json)) => Some((json, trace::export_perfetto(&arguments.file, &window, json, &mut on_progress))),
+        (None, None) => None,
+    };
+    if let Some((file, written)) = written {
         bar.finish_and_clear();
-        return match kept {
+        return match written {
             Err(TraceError::Cancelled) => {
                 say("interrupted");
                 Ok(INTERRUPTED)
             }
-            kept => {
-                kept?;
+            written => {
+                written?;
                 let size = |file: &PathBuf| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
-                say(format_args!("{}: {:.1} MB of {:.1} MB", events.display(), size(events), size(&arguments.file)));
+                say(format_args!("{}: {:.1} MB of {:.1} MB", file.display(), size(file), size(&arguments.file)));
                 Ok(OK)
             }
         };

@@ -51,6 +51,8 @@ pub(super) enum Entry {
     Head(Head),
     /// A lane under its id.
     Lane(u32, Lane),
+    /// What a process is called.
+    Process(i64, String),
     /// A name under its id.
     Name(u32, String),
     /// An id without a name in the report that was converted, with the text that stands for it.

@@ -28,6 +28,14 @@ use super::source::Source;
 use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, Trace};
 use super::window::{Limits, Window, union};
 
+pub(super) use host::synchronisation_name;
+pub(super) use operation::label as copy_label;
+
+/// The purpose of a kernel, by its name.
+pub(super) fn family_name(kernel: &str) -> String {
+    family(kernel).name()
+}
+
 /// The role of a string when events are read.
 enum Meaning {
     Nccl,

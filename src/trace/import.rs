@@ -7,6 +7,7 @@ use super::TraceError;
 use super::export;
 use super::file::{self, EventsFile};
 use super::fold::summarise;
+use super::perfetto;
 use super::progress::Progress;
 use super::source::nsys::{NsysReport, is_sqlite};
 use super::value::Trace;
@@ -38,6 +39,18 @@ pub fn keep_events(file: &Path, kept: &Path, tell: Tell<'_>) -> Result<(), Trace
         return file::keep(&EventsFile::open(file)?, kept, tell);
     }
     with_report(file, tell, |report, tell| file::keep(report, kept, tell))
+}
+
+/// Writes the events of a recording that start within a window to a file for ui.perfetto.dev, which must not exist yet.
+///
+/// # Errors
+///
+/// As [`import`], and if the file cannot be written.
+pub fn export_perfetto(file: &Path, window: &Window, written: &Path, tell: Tell<'_>) -> Result<(), TraceError> {
+    if is_events(file)? {
+        return perfetto::write(&EventsFile::open(file)?, window, written, tell);
+    }
+    with_report(file, tell, |report, tell| perfetto::write(report, window, written, tell))
 }
 
 fn is_events(file: &Path) -> Result<bool, TraceError> {

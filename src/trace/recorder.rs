@@ -39,13 +39,10 @@ impl Recorder {
             warnings: has_gpu.then_some(without).into_iter().collect(),
             ..Head::default()
         };
-        Ok(Self {
-            writer: EventsWriter::append(file, rank, head)?,
-            process: std::process::id().into(),
-            lanes: HashMap::new(),
-            phase: None,
-            flushed: Instant::now(),
-        })
+        let process = std::process::id().into();
+        let mut writer = EventsWriter::append(file, rank, head)?;
+        writer.process(process, format!("rank {rank}"));
+        Ok(Self { writer, process, lanes: HashMap::new(), phase: None, flushed: Instant::now() })
     }
 
     /// Records a range of a thread. It is in the file within about a second, or when the next one comes.

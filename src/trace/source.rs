@@ -118,6 +118,9 @@ pub(super) trait Source: Sync {
     /// The machine's index of a process's device.
     fn gpu(&self, process: i64, device: i64) -> i64;
 
+    /// What a process is called.
+    fn process_name(&self, process: i64) -> String;
+
     /// Roles of strings by id, derived from their text.
     fn meanings<M>(&self, meaning: impl Fn(&str) -> Option<M>) -> Result<HashMap<i64, M>, TraceError>;
 

@@ -1,10 +1,9 @@
 //! Converts any source to an events file.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::writer::EventsWriter;
@@ -13,16 +12,7 @@ use crate::trace::TraceError;
 use crate::trace::event::{Event, Kind, Name, What, nameless};
 use crate::trace::progress::{Progress, Watch};
 use crate::trace::source::{Detail, Reading, Source};
-
-/// A file that is removed unless it was finished.
-struct Unfinished(PathBuf);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // After it was renamed there is none.
-        let _ = fs::remove_file(&self.0);
-    }
-}
+use crate::trace::unfinished::Unfinished;
 
 /// Writes all events of a source to a file, which must not exist yet. It appears when it is whole.
 pub(in crate::trace) fn keep(
@@ -31,22 +21,21 @@ pub(in crate::trace) fn keep(
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), TraceError> {
     let failed = |source| TraceError::Io { file: kept.to_owned(), source };
-    if kept.exists() {
-        return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "there is such a file; name another one")));
-    }
-    let mut beside = kept.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = Unfinished(beside.into());
-    // A process that had the same number may have died here and left its file.
-    let _ = fs::remove_file(&beside.0);
+    let unfinished = Unfinished::beside(kept)?;
     let head = source.head()?;
     let mut units = 0;
     for kind in Kind::TIMED {
         units += source.units(kind)?;
     }
     let watch = &mut Watch::new(tell, units);
-    let writer = EventsWriter::append(&beside.0, 0, head).map_err(failed)?;
-    let conversion = Mutex::new(Conversion { writer, ids: HashMap::new(), domains: HashSet::new(), failed: None });
+    let writer = EventsWriter::append(&unfinished.path, 0, head).map_err(failed)?;
+    let conversion = Mutex::new(Conversion {
+        writer,
+        ids: HashMap::new(),
+        domains: HashSet::new(),
+        processes: HashSet::new(),
+        failed: None,
+    });
     // On one thread, so that lanes come in the order of their first events.
     let reading = Reading { detail: Detail::Whole, threads: 1 };
     let scanned = Kind::TIMED.into_iter().try_for_each(|kind| {
@@ -69,7 +58,7 @@ pub(in crate::trace) fn keep(
         writer.define(entry).map_err(failed)?;
     }
     writer.finish().map_err(failed)?;
-    fs::rename(&beside.0, kept).map_err(failed)
+    unfinished.keep()
 }
 
 struct Conversion {
@@ -78,6 +67,7 @@ struct Conversion {
     ids: HashMap<i64, u32>,
     /// Domains that have a name.
     domains: HashSet<i64>,
+    processes: HashSet<i64>,
     failed: Option<io::Error>,
 }
 
@@ -94,6 +84,9 @@ impl Conversion {
             }
             what => (of, what),
         };
+        if self.processes.insert(event.process) {
+            self.writer.process(event.process, source.process_name(event.process));
+        }
         let lane = self.writer.lane(&Lane { kind, process: event.process, gpu, track: event.track });
         let named = match event.name {
             Name::Text(text) => self.writer.name(text),

@@ -49,6 +49,7 @@ pub(in crate::trace) struct EventsFile<'a> {
     head: Head,
     blocks: Vec<Block>,
     lanes: HashMap<(u16, u32), KnownLane>,
+    processes: HashMap<i64, String>,
     /// Texts, and whether they stand in for names that are missing.
     names: HashMap<i64, (String, bool)>,
     /// What was left out, by place, so that what is read twice is told once.
@@ -94,6 +95,7 @@ impl<'a> EventsFile<'a> {
             head: Head::default(),
             blocks: Vec::new(),
             lanes: HashMap::new(),
+            processes: HashMap::new(),
             names: HashMap::new(),
             losses: Mutex::default(),
         };
@@ -254,7 +256,7 @@ impl<'a> EventsFile<'a> {
                 Entry::End => {
                     unfinished.insert(*writer, false);
                 }
-                Entry::Lane(..) | Entry::Name(..) | Entry::Nameless(..) => {}
+                Entry::Lane(..) | Entry::Process(..) | Entry::Name(..) | Entry::Nameless(..) => {}
             }
         }
         for block in &self.blocks {
@@ -280,6 +282,9 @@ impl<'a> EventsFile<'a> {
                     let first = firsts.entry((lane.kind, lane.process, lane.gpu)).or_insert(order);
                     *first = order.min(*first);
                     self.lanes.entry((writer, id)).or_insert(KnownLane { lane, order });
+                }
+                Entry::Process(process, name) => {
+                    self.processes.entry(process).or_insert(name);
                 }
                 Entry::Name(id, text) => {
                     self.names.entry(name_id(writer, id)).or_insert((text, false));
@@ -398,6 +403,10 @@ impl Source for EventsFile<'_> {
     fn gpu(&self, _process: i64, device: i64) -> i64 {
         // Events have the machine's index.
         device
+    }
+
+    fn process_name(&self, process: i64) -> String {
+        self.processes.get(&process).cloned().unwrap_or_else(|| format!("process {process}"))
     }
 
     fn meanings<M>(&self, meaning: impl Fn(&str) -> Option<M>) -> Result<HashMap<i64, M>, TraceError> {

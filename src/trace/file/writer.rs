@@ -56,6 +56,11 @@ impl EventsWriter {
         id
     }
 
+    /// Says what a process is called.
+    pub fn process(&mut self, process: i64, name: String) {
+        self.entries.push(Entry::Process(process, name));
+    }
+
     /// The id of a name.
     pub fn name(&mut self, text: &str) -> io::Result<u32> {
         if let Some(id) = self.by_name.get(text) {

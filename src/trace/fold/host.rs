@@ -15,6 +15,15 @@ use crate::trace::window::{Limits, union};
 /// Types of synchronisation by CUPTI's number.
 const SYNC_KINDS: [&str; 5] = ["unknown", "event", "stream_wait_event", "stream", "context"];
 
+/// The type of a synchronisation by CUPTI's number.
+pub(in crate::trace) fn synchronisation_name(kind: i64) -> &'static str {
+    SYNC_KINDS[synchronisation_place(kind)]
+}
+
+fn synchronisation_place(kind: i64) -> usize {
+    usize::try_from(kind).ok().filter(|kind| *kind < SYNC_KINDS.len()).unwrap_or(0)
+}
+
 /// Maximum number of distinct range names; further names are summed together.
 const MOST_NAMES: usize = 10_000;
 /// Maximum number of epoch and load ranges kept to explain gaps.
@@ -93,8 +102,7 @@ pub(super) fn synchronisations(
 ) -> Result<Vec<Synchronisation>, TraceError> {
     let each = |kinds: &mut ById<usize, Distribution>, event: &Event<'_>| {
         let (What::Synchronisation { kind }, true) = (event.what, limits.holds(event.span.0)) else { return Ok(()) };
-        let kind = usize::try_from(kind).ok().filter(|kind| *kind < SYNC_KINDS.len()).unwrap_or(0);
-        kinds.entry(kind).or_default().push(event.span.1.abs_diff(event.span.0));
+        kinds.entry(synchronisation_place(kind)).or_default().push(event.span.1.abs_diff(event.span.0));
         Ok(())
     };
     let mut kinds = ById::default();

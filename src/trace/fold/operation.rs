@@ -35,7 +35,8 @@ fn kind_name(kind: i64) -> String {
     known.map_or_else(|| format!("kind_{kind}"), |(_, name, _)| (*name).to_owned())
 }
 
-fn label(kind: i64) -> String {
+/// The label of a kind of copy, as nsys lists it.
+pub(in crate::trace) fn label(kind: i64) -> String {
     let known = COPY_KINDS.iter().find(|(number, ..)| *number == kind);
     let label = known.map_or_else(|| format!("kind {kind}"), |(.., label)| (*label).to_owned());
     format!("[CUDA memcpy {label}]")

@@ -330,6 +330,10 @@ impl Source for NsysReport<'_> {
         self.devices.get().map_or(device, |devices| devices.gpu(process, device))
     }
 
+    fn process_name(&self, process: i64) -> String {
+        format!("process {}", (process >> 24) & THREAD_BITS)
+    }
+
     fn meanings<M>(&self, meaning: impl Fn(&str) -> Option<M>) -> Result<HashMap<i64, M>, TraceError> {
         strings::meanings(&self.export, meaning)
     }

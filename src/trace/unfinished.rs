@@ -1,0 +1,41 @@
+//! Files that appear when they are whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::TraceError;
+
+/// A file that is being written beside its place, and is removed unless it is kept.
+pub(super) struct Unfinished {
+    pub path: PathBuf,
+    place: PathBuf,
+}
+
+impl Unfinished {
+    /// For a file that must not exist yet.
+    pub fn beside(place: &Path) -> Result<Self, TraceError> {
+        if place.exists() {
+            let source = io::Error::new(io::ErrorKind::AlreadyExists, "there is such a file; name another one");
+            return Err(TraceError::Io { file: place.to_owned(), source });
+        }
+        let mut path = place.as_os_str().to_owned();
+        path.push(format!(".{}", std::process::id()));
+        let path = PathBuf::from(path);
+        // Of an earlier process of this number, if any.
+        let _ = fs::remove_file(&path);
+        Ok(Self { path, place: place.to_owned() })
+    }
+
+    /// Moves the file to its place.
+    pub fn keep(self) -> Result<(), TraceError> {
+        fs::rename(&self.path, &self.place).map_err(|source| TraceError::Io { file: self.place.clone(), source })
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After it was moved there is none.
+        let _ = fs::remove_file(&self.path);
+    }
+}
