@@ -23,6 +23,8 @@ mod render;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tile;
+mod timeline;
 mod unfinished;
 mod value;
 mod window;
@@ -33,6 +35,10 @@ pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use progress::{Progress, Stage};
 pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
+pub use timeline::{
+    Binding, Class, Found, Item, Mark, MarkKind, Part, Shelf, Split, StepSplit, Stretch, Timeline, TimelineRow,
+    keep_for_timeline,
+};
 pub use value::{
     Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,
     MemoryOperation, Memset, Metric, NvtxRange, PinProof, PrecisionProof, Proof, RankProof, Statistics, StrategyProof,

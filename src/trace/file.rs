@@ -4,18 +4,22 @@
 //! conversion of a report. A block of entries holds facts, lanes and names as JSON; a block of events holds up to
 //! 4096 events of one lane in columns, sorted by start. Ids of lanes and names are their writer's.
 //!
+//! A block of tiles sums up all events of a lane, for drawing; where they are missing or do not cover the lane, they are made of its events.
+//!
 //! A block is appended by one write. A file that was cut off, or whose writer was killed, is read up to there; a damaged block is left out,
 //! and the next one found by its mark. What was left out is said.
 
 mod block;
 mod keep;
 mod reader;
+mod summary;
 mod writer;
 
 use serde::{Deserialize, Serialize};
 
 pub(super) use keep::keep;
 pub(super) use reader::EventsFile;
+pub(super) use summary::{LaneKey, Shelved};
 pub(super) use writer::EventsWriter;
 
 use super::event::{Event, Kind, Name, What};

@@ -31,6 +31,16 @@ use super::window::{Limits, Window, union};
 pub(super) use host::synchronisation_name;
 pub(super) use operation::label as copy_label;
 
+/// Whether a range or a call by this name waits for data.
+pub(super) fn is_load(name: &str) -> bool {
+    Marker::of(name) == Some(Marker::Load)
+}
+
+/// Whether a range by this name is an epoch.
+pub(super) fn is_epoch(name: &str) -> bool {
+    Marker::of(name) == Some(Marker::Epoch)
+}
+
 /// The purpose of a kernel, by its name.
 pub(super) fn family_name(kernel: &str) -> String {
     family(kernel).name()

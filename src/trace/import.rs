@@ -53,7 +53,8 @@ pub fn export_perfetto(file: &Path, window: &Window, written: &Path, tell: Tell<
     with_report(file, tell, |report, tell| perfetto::write(report, window, written, tell))
 }
 
-fn is_events(file: &Path) -> Result<bool, TraceError> {
+/// Whether a file holds events, and is no report.
+pub(super) fn is_events(file: &Path) -> Result<bool, TraceError> {
     // Folders and pipes are refused as what they are later; a pipe can be read only once.
     Ok((file.is_file() || !file.exists())
         && EventsFile::is_one(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?)

@@ -39,7 +39,17 @@ impl Recorder {
             warnings: has_gpu.then_some(without).into_iter().collect(),
             ..Head::default()
         };
-        let process = std::process::id().into();
+        Self::of_process(file, rank, head, std::process::id().into())
+    }
+
+    /// Appends as a process of this number would.
+    #[cfg(test)]
+    pub(super) fn as_process(file: &Path, rank: u16, process: i64) -> io::Result<Self> {
+        let head = Head { schema_version: format!("{BUILT_IN} 1"), without_cuda: true, ..Head::default() };
+        Self::of_process(file, rank, head, process)
+    }
+
+    fn of_process(file: &Path, rank: u16, head: Head, process: i64) -> io::Result<Self> {
         let mut writer = EventsWriter::append(file, rank, head)?;
         writer.process(process, format!("rank {rank}"));
         Ok(Self { writer, process, lanes: HashMap::new(), phase: None, flushed: Instant::now() })

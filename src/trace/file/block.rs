@@ -2,12 +2,15 @@
 
 use super::{EXTRAS, Row, VERSION, extras_of};
 use crate::trace::event::{Kind, check_span};
+use crate::trace::tile::{SHELVES, Tile};
 
 /// The first bytes of each block, and so of a file.
 pub(super) const MARK: [u8; 4] = *b"\x93MCE";
 pub(super) const HEADER_BYTES: usize = 64;
 /// Maximum events in a block.
 pub(super) const MOST_ROWS: usize = 4096;
+/// Maximum tiles in a block.
+pub(super) const MOST_TILES: usize = 1 << 16;
 /// Maximum size of a block's content.
 pub(super) const MOST_BYTES: usize = 16 << 20;
 
@@ -17,6 +20,13 @@ pub(super) enum Content {
     Entries,
     /// Events of one lane.
     Rows {
+        lane: u32,
+        count: u32,
+        start: i64,
+        end: i64,
+    },
+    /// Tiles of all events of one lane up to here, or a part of them.
+    Tiles {
         lane: u32,
         count: u32,
         start: i64,
@@ -44,6 +54,7 @@ pub(super) enum NoHeader {
 
 const ENTRIES: u8 = 1;
 const ROWS: u8 = 2;
+const TILES: u8 = 3;
 
 /// The checksum of bytes: CRC-32 as in zip and PNG.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
@@ -58,6 +69,7 @@ impl Header {
         let (kind, lane, count, start, end) = match self.content {
             Content::Entries => (ENTRIES, 0, 0, 0, 0),
             Content::Rows { lane, count, start, end } => (ROWS, lane, count, start, end),
+            Content::Tiles { lane, count, start, end } => (TILES, lane, count, start, end),
         };
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
@@ -93,12 +105,17 @@ impl Header {
         }
         let content = match header[5] {
             ENTRIES => Content::Entries,
-            ROWS => {
-                let (count, start, end) = (u32_at(12), i64_at(16), i64_at(24));
-                if count == 0 || count as usize > MOST_ROWS || check_span((start, end)).is_err() {
+            of @ (ROWS | TILES) => {
+                let (lane, count, start, end) = (u32_at(8), u32_at(12), i64_at(16), i64_at(24));
+                let most = if of == ROWS { MOST_ROWS } else { MOST_TILES };
+                if count == 0 || count as usize > most || check_span((start, end)).is_err() {
                     return Err(NoHeader::Damaged);
                 }
-                Content::Rows { lane: u32_at(8), count, start, end }
+                if of == ROWS {
+                    Content::Rows { lane, count, start, end }
+                } else {
+                    Content::Tiles { lane, count, start, end }
+                }
             }
             _ => return Err(NoHeader::Damaged),
         };
@@ -195,6 +212,49 @@ pub(super) fn decode(kind: Kind, count: usize, bytes: &[u8]) -> Result<Vec<Row>,
         })?;
     }
     if left.is_empty() { Ok(rows) } else { Err("its columns go on after the last row".to_owned()) }
+}
+
+/// Writes tiles with their shelves, one after the other: shelf, distance from the start before, length, pauses, events, label, other labels' time.
+pub(super) fn encode_tiles(tiles: &[(u8, Tile)]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(tiles.len() * 12);
+    let mut before: i64 = 0;
+    for (shelf, tile) in tiles {
+        let length = tile.end.abs_diff(tile.start);
+        bytes.push(*shelf);
+        write(&mut bytes, zigzag(tile.start.wrapping_sub(before)));
+        write(&mut bytes, length);
+        write(&mut bytes, length.saturating_sub(tile.busy_ns));
+        write(&mut bytes, tile.events.into());
+        write(&mut bytes, tile.label.into());
+        write(&mut bytes, tile.label_ns);
+        before = tile.start;
+    }
+    bytes
+}
+
+/// Reads `count` tiles; none if they cannot be tiles.
+pub(super) fn decode_tiles(count: usize, bytes: &[u8]) -> Option<Vec<(u8, Tile)>> {
+    // Each takes seven bytes at least.
+    if count > bytes.len() / 7 {
+        return None;
+    }
+    let (mut left, mut tiles, mut start) = (bytes, Vec::with_capacity(count), 0_i64);
+    for _ in 0..count {
+        let (&shelf, rest) = left.split_first()?;
+        left = rest;
+        start = start.wrapping_add(unzigzag(read(&mut left)?));
+        let length = read(&mut left)?;
+        let end = start.checked_add(i64::try_from(length).ok()?)?;
+        check_span((start, end)).ok()?;
+        let busy_ns = length.checked_sub(read(&mut left)?)?;
+        let [events, label] = [read(&mut left)?, read(&mut left)?].map(|number| u32::try_from(number).ok());
+        let (events, label, label_ns) = (events?, label?, read(&mut left)?);
+        if shelf >= SHELVES || events == 0 {
+            return None;
+        }
+        tiles.push((shelf, Tile { start, end, busy_ns, events, label, label_ns }));
+    }
+    left.is_empty().then_some(tiles)
 }
 
 /// Small numbers of either sign as small numbers.

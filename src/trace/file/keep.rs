@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use super::reader::EventsFile;
 use super::writer::EventsWriter;
 use super::{Entry, Lane, Row, extras};
 use crate::trace::TraceError;
@@ -58,6 +59,7 @@ pub(in crate::trace) fn keep(
         writer.define(entry).map_err(failed)?;
     }
     writer.finish().map_err(failed)?;
+    EventsFile::open(&unfinished.path)?.keep_tiles()?;
     unfinished.keep()
 }
 

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::block::{Content, HEADER_BYTES, Header, MARK, NoHeader, checksum, decode};
-use super::{Entry, Lane, VERSION, event};
+use super::block::{Content, HEADER_BYTES, Header, MARK, NoHeader, checksum, decode, decode_tiles};
+use super::{Entry, Lane, Row, VERSION, event};
 use crate::trace::TraceError;
 use crate::trace::event::{Event, Kind, nameless};
 use crate::trace::progress::Watch;
 use crate::trace::source::parts::in_parts;
 use crate::trace::source::{Head, Names, Reading, Source, Storage};
+use crate::trace::tile::Tile;
 use crate::trace::window::union;
 
 /// Maximum number of threads.
@@ -24,40 +25,42 @@ const STRIDE: usize = 1 << 16;
 const MOST_LOSSES: usize = 5;
 
 /// A block of rows.
-struct Block {
+pub(super) struct Block {
     /// Where its content begins in the file.
     offset: u64,
-    writer: u16,
-    lane: u32,
-    count: u32,
-    span: (i64, i64),
+    pub writer: u16,
+    pub lane: u32,
+    pub count: u32,
+    pub span: (i64, i64),
     bytes: u32,
     checksum: u32,
 }
 
-struct KnownLane {
-    lane: Lane,
+pub(super) struct KnownLane {
+    pub lane: Lane,
     /// The least id among those lanes of its kind, process and GPU: its place among ranks.
     order: i64,
 }
 
 /// An open events file.
 pub(in crate::trace) struct EventsFile<'a> {
-    file: PathBuf,
+    pub(super) file: PathBuf,
     storage: Storage<'a>,
     size: u64,
     head: Head,
-    blocks: Vec<Block>,
-    lanes: HashMap<(u16, u32), KnownLane>,
+    pub(super) blocks: Vec<Block>,
+    /// Blocks of tiles, in the order of the file.
+    pub(super) tiles: Vec<Block>,
+    pub(super) lanes: HashMap<(u16, u32), KnownLane>,
     processes: HashMap<i64, String>,
     /// Texts, and whether they stand in for names that are missing.
-    names: HashMap<i64, (String, bool)>,
+    pub(super) names: HashMap<i64, (String, bool)>,
     /// What was left out, by place, so that what is read twice is told once.
     losses: Mutex<BTreeMap<u64, String>>,
 }
 
 /// Ids of all writers' names as one.
-fn name_id(writer: u16, name: u32) -> i64 {
+pub(super) fn name_id(writer: u16, name: u32) -> i64 {
     i64::from(writer) << 32 | i64::from(name)
 }
 
@@ -94,6 +97,7 @@ impl<'a> EventsFile<'a> {
             size,
             head: Head::default(),
             blocks: Vec::new(),
+            tiles: Vec::new(),
             lanes: HashMap::new(),
             processes: HashMap::new(),
             names: HashMap::new(),
@@ -149,7 +153,9 @@ impl<'a> EventsFile<'a> {
             };
             let (offset, bytes) = (at + HEADER_BYTES as u64, header.bytes);
             let (lane, count, span) = match header.content {
-                Content::Rows { lane, count, start, end } => (lane, count, (start, end)),
+                Content::Rows { lane, count, start, end } | Content::Tiles { lane, count, start, end } => {
+                    (lane, count, (start, end))
+                }
                 Content::Entries => (0, 0, (0, 0)),
             };
             let writer = header.writer;
@@ -162,7 +168,8 @@ impl<'a> EventsFile<'a> {
             }
             if count > 0 {
                 before = Some(Block { ..block });
-                self.blocks.push(block);
+                let is_tiles = matches!(header.content, Content::Tiles { .. });
+                if is_tiles { &mut self.tiles } else { &mut self.blocks }.push(block);
             } else {
                 let text = self.read(offset, bytes as usize)?;
                 if checksum(&text) == block.checksum {
@@ -319,6 +326,26 @@ impl<'a> EventsFile<'a> {
         known.filter(|(_, known)| of(known.lane.kind)).collect()
     }
 
+    /// The rows of a block; none if it is damaged.
+    pub(super) fn decoded(&self, block: &Block, kind: Kind) -> Result<Vec<Row>, TraceError> {
+        let bytes = self.read(block.offset, block.bytes as usize)?;
+        let whole = if checksum(&bytes) == block.checksum {
+            decode(kind, block.count as usize, &bytes)
+        } else {
+            Err("its checksum is another".to_owned())
+        };
+        Ok(whole.unwrap_or_else(|why| {
+            self.lost(block.offset, format!("{} events at byte {} are damaged: {why}", block.count, block.offset));
+            Vec::new()
+        }))
+    }
+
+    /// The tiles of a block with their shelves; none if it is damaged.
+    pub(super) fn decoded_tiles(&self, block: &Block) -> Result<Option<Vec<(u8, Tile)>>, TraceError> {
+        let bytes = self.read(block.offset, block.bytes as usize)?;
+        Ok((checksum(&bytes) == block.checksum).then(|| decode_tiles(block.count as usize, &bytes)).flatten())
+    }
+
     /// Hands out the events of a block; one that is damaged has none.
     fn rows(
         &self,
@@ -326,28 +353,14 @@ impl<'a> EventsFile<'a> {
         known: &KnownLane,
         each: impl FnMut(&Event<'_>) -> Result<(), String>,
     ) -> Result<(), TraceError> {
-        let bytes = self.read(block.offset, block.bytes as usize)?;
-        let whole = if checksum(&bytes) == block.checksum {
-            decode(known.lane.kind, block.count as usize, &bytes)
-        } else {
-            Err("its checksum is another".to_owned())
-        };
-        match whole {
-            Ok(rows) => {
-                let events =
-                    rows.iter().map(|row| event(&known.lane, row, name_id(block.writer, row.name), known.order));
-                let mut each = each;
-                events.into_iter().try_for_each(|event| each(&event)).map_err(|problem| TraceError::Damaged {
-                    file: self.file.clone(),
-                    place: format!("the block at byte {}", block.offset),
-                    problem,
-                })
-            }
-            Err(why) => {
-                self.lost(block.offset, format!("{} events at byte {} are damaged: {why}", block.count, block.offset));
-                Ok(())
-            }
-        }
+        let rows = self.decoded(block, known.lane.kind)?;
+        let mut events = rows.iter().map(|row| event(&known.lane, row, name_id(block.writer, row.name), known.order));
+        let mut each = each;
+        events.try_for_each(|event| each(&event)).map_err(|problem| TraceError::Damaged {
+            file: self.file.clone(),
+            place: format!("the block at byte {}", block.offset),
+            problem,
+        })
     }
 }
 

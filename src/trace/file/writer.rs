@@ -135,11 +135,19 @@ impl EventsWriter {
 
     /// Writes a block at once, so that blocks of several writers follow each other whole.
     fn write(&mut self, content: Content, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() > MOST_BYTES {
-            return Err(io::Error::other("a block of events is too long"));
-        }
-        let header = Header { writer: self.writer, content, bytes: bytes.len() as u32, checksum: checksum(bytes) };
-        let block = [&header.to_bytes()[..], bytes].concat();
-        self.file.write_all(&block)
+        write_block(&mut self.file, self.writer, content, bytes)
     }
+}
+
+/// Appends one block to a file.
+pub(super) fn append_block(file: &Path, writer: u16, content: Content, bytes: &[u8]) -> io::Result<()> {
+    write_block(&mut OpenOptions::new().append(true).open(file)?, writer, content, bytes)
+}
+
+fn write_block(file: &mut File, writer: u16, content: Content, bytes: &[u8]) -> io::Result<()> {
+    if bytes.len() > MOST_BYTES {
+        return Err(io::Error::other("a block of events is too long"));
+    }
+    let header = Header { writer, content, bytes: bytes.len() as u32, checksum: checksum(bytes) };
+    file.write_all(&[&header.to_bytes()[..], bytes].concat())
 }

@@ -1,0 +1,580 @@
+//! Recordings to look at: rows of a timeline with tiles for every zoom level, the events of a span, search, marks, and where the
+//! time of each step went.
+
+mod split;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use strum::{EnumIter, IntoStaticStr};
+
+pub use split::{Binding, Part, Split, StepSplit, Stretch};
+
+use super::TraceError;
+use super::event::{Kind, What, printed};
+use super::file::{EventsFile, LaneKey, Shelved};
+use super::fold::{copy_label, family_name, is_epoch, is_load, synchronisation_name};
+use super::import::{is_events, keep_events};
+use super::progress::{Progress, Stage};
+use super::source::Source as _;
+use super::tile::{self, Tile};
+
+/// Numbers of kinds of copy and synchronisation that CUPTI may give.
+const COPIES: i64 = 32;
+/// Maximum number of marks kept.
+const MOST_MARKS: usize = 200_000;
+/// How long before its work a call may have been, in nanoseconds: 10 s.
+const LAUNCH_NS: i64 = 10_000_000_000;
+
+/// What an event is for; its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Class {
+    /// Kernels of convolutions.
+    Convolution,
+    /// Kernels of matrix products, attention included.
+    Matrix,
+    /// Kernels of normalisations.
+    Normalisation,
+    /// Elementwise kernels.
+    Elementwise,
+    /// Kernels of optimizers.
+    Optimizer,
+    /// Copies, memsets and kernels that only move data.
+    Copy,
+    /// Collectives.
+    Communication,
+    /// Other kernels.
+    Other,
+    /// Calls of CUDA.
+    Call,
+    /// Waits of the host for a GPU.
+    Wait,
+    /// Waits for data.
+    Load,
+    /// Named ranges.
+    Range,
+}
+
+impl Class {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "data movement",
+            Self::Call => "CUDA call",
+            Self::Wait => "synchronisation",
+            Self::Load => "waiting for data",
+            Self::Range => "range",
+            other => other.into(),
+        }
+    }
+
+    fn of(kind: Kind, text: &str) -> Self {
+        match kind {
+            Kind::Kernel => match family_name(text).as_str() {
+                "convolution" => Self::Convolution,
+                "matrix" => Self::Matrix,
+                "normalisation" => Self::Normalisation,
+                "elementwise" => Self::Elementwise,
+                "optimizer" => Self::Optimizer,
+                "copy" => Self::Copy,
+                family if family.starts_with("nccl") => Self::Communication,
+                _ => Self::Other,
+            },
+            Kind::Copy | Kind::Memset => Self::Copy,
+            Kind::Graph => Self::Other,
+            Kind::Synchronisation => Self::Wait,
+            Kind::Call if text.contains("Synchronize") => Self::Wait,
+            Kind::Call => Self::Call,
+            Kind::Range | Kind::Domain if is_load(text) => Self::Load,
+            Kind::Range | Kind::Domain if text.starts_with("all_reduce") || text.starts_with("nccl") => {
+                Self::Communication
+            }
+            Kind::Range | Kind::Domain => Self::Range,
+        }
+    }
+}
+
+/// A name with its class.
+struct Label {
+    text: String,
+    class: Class,
+}
+
+/// One shelf of a row: tiles of every level.
+pub struct Shelf {
+    number: u8,
+    /// The finest first.
+    levels: Vec<Vec<Tile>>,
+}
+
+/// A row of the timeline: what one stream or thread did, of one kind.
+pub struct TimelineRow {
+    /// The row's name, such as `kernels · stream 7`.
+    pub name: String,
+    /// The name of its rank or process.
+    pub group: String,
+    /// Its shelves, which do not overlap in themselves.
+    pub shelves: Vec<Shelf>,
+    /// Number of events.
+    pub events: u64,
+    process: i64,
+    kind: Kind,
+    lane: LaneKey,
+    /// Labels by number.
+    labels: Arc<Vec<u32>>,
+}
+
+/// An event, or several that are drawn as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Start and end in nanoseconds on the recording's clock.
+    pub span: (i64, i64),
+    /// Time within it that is busy.
+    pub busy_ns: u64,
+    /// Number of events.
+    pub events: u32,
+    /// The label that most of the time is spent in; see [`Timeline::name`].
+    pub label: u32,
+    /// The place of its shelf in the row.
+    pub shelf: u8,
+    /// Size of a copy or memset.
+    pub bytes: Option<u64>,
+    /// Connects a call with the work that it launched; 0 if there is none.
+    pub correlation: i64,
+}
+
+/// Beginnings to align recordings at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MarkKind {
+    /// An epoch.
+    Epoch,
+    /// A step.
+    Step,
+}
+
+/// An epoch or a step of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// What it is.
+    pub kind: MarkKind,
+    /// The process.
+    pub process: i64,
+    /// Start and end in nanoseconds.
+    pub span: (i64, i64),
+}
+
+/// An event that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The place of its row.
+    pub row: usize,
+    /// The event.
+    pub item: Item,
+}
+
+/// A recording that is open to be looked at. All of it but single events is in memory.
+pub struct Timeline {
+    file: EventsFile<'static>,
+    rows: Vec<TimelineRow>,
+    labels: Vec<Label>,
+    marks: Vec<Mark>,
+    span: (i64, i64),
+    warnings: Vec<String>,
+    has_gpus: bool,
+}
+
+/// The events file to open for a recording: itself, or what a report of nsys was converted to in `cache`, which happens once for each state of the
+/// report.
+///
+/// # Errors
+///
+/// As [`super::keep_events`].
+pub fn keep_for_timeline(
+    file: &Path,
+    cache: &Path,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<PathBuf, TraceError> {
+    use sha2::{Digest, Sha256};
+    let failed = |source| TraceError::Io { file: file.to_owned(), source };
+    if is_events(file)? {
+        return Ok(file.to_owned());
+    }
+    let whole = file.canonicalize().map_err(failed)?;
+    let about = whole.metadata().map_err(failed)?;
+    let changed = about.modified().map_err(failed)?;
+    // Converted anew once the report, or the format, has changed.
+    let key = format!("{} {} {changed:?} {}", whole.display(), about.len(), super::file::VERSION);
+    let hash: String = Sha256::digest(key.as_bytes()).iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    let kept = cache.join(format!("{hash}.events"));
+    if !kept.exists() {
+        std::fs::create_dir_all(cache).map_err(|source| TraceError::Io { file: cache.to_owned(), source })?;
+        keep_events(file, &kept, tell)?;
+    }
+    Ok(kept)
+}
+
+impl Timeline {
+    /// Opens an events file. Its tiles are read, or made of its events if they are missing.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or `tell` cancelled.
+    pub fn open(file: &Path, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Self, TraceError> {
+        let file = EventsFile::open(file)?;
+        let head = file.head()?;
+        let lanes: Vec<(LaneKey, super::file::Lane, u64)> = (file.lanes().into_iter())
+            .filter(|(_, lane, _)| lane.kind != Kind::Domain)
+            .map(|(key, lane, events)| (key, lane.clone(), events))
+            .collect();
+        let all: u64 = lanes.iter().map(|(.., events)| events).sum();
+        let mut done = 0;
+        let mut rows = Vec::new();
+        let mut labels = Labels::default();
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(8);
+        for part in lanes.chunks(threads) {
+            let read: Vec<_> = thread::scope(|scope| {
+                let file = &file;
+                let reading = part.iter().map(|(key, ..)| scope.spawn(|| file.tiles(*key))).collect::<Vec<_>>();
+                reading.into_iter().map(thread::ScopedJoinHandle::join).collect()
+            });
+            for ((key, lane, events), tiles) in part.iter().zip(read) {
+                let tiles = tiles.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                rows.extend(rows_of(&file, *key, lane, tiles, &mut labels));
+                done += events;
+            }
+            let progress = Progress { stage: Stage::Reading, fraction: done as f64 / all.max(1) as f64 };
+            if tell(progress).is_break() {
+                return Err(TraceError::Cancelled);
+            }
+        }
+        name_groups(&mut rows, &lanes, |process| file.process_name(process));
+        let marks = marks(&file, &lanes)?;
+        let span = span(&rows);
+        let has_gpus = lanes.iter().any(|(_, lane, _)| lane.gpu.is_some());
+        let warnings = [head.warnings, file.losses()].concat();
+        Ok(Self { file, rows, labels: labels.all, marks, span, warnings, has_gpus })
+    }
+
+    /// All rows in the order in which they are drawn.
+    pub fn rows(&self) -> &[TimelineRow] {
+        &self.rows
+    }
+
+    /// From the first event to the last, in nanoseconds.
+    pub fn span(&self) -> (i64, i64) {
+        self.span
+    }
+
+    /// Number of events.
+    pub fn events(&self) -> u64 {
+        self.rows.iter().map(|row| row.events).sum()
+    }
+
+    /// Caveats: what is damaged or was not recorded.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The text of a label.
+    pub fn name(&self, label: u32) -> &str {
+        self.labels.get(label as usize).map_or("(unknown)", |label| label.text.as_str())
+    }
+
+    /// The class of a label.
+    pub fn class(&self, label: u32) -> Class {
+        self.labels.get(label as usize).map_or(Class::Other, |label| label.class)
+    }
+
+    /// Epochs or steps of the first rank that has some, in order.
+    pub fn marks(&self, kind: MarkKind) -> impl Iterator<Item = &Mark> {
+        let process = self.marks.iter().find(|mark| mark.kind == kind).map(|mark| mark.process);
+        self.marks.iter().filter(move |mark| mark.kind == kind && Some(mark.process) == process)
+    }
+
+    /// What of a shelf to draw in a span: at most about `most` items, or four times as many single events than fit into `most` tiles. Second: whether
+    /// single events would show more.
+    pub fn drawn(
+        &self,
+        row: usize,
+        shelf: usize,
+        span: (i64, i64),
+        most: usize,
+    ) -> (impl Iterator<Item = Item> + '_, bool) {
+        let of = self.rows.get(row).and_then(|row| Some((row, row.shelves.get(shelf)?)));
+        let (tiles, level) = of.map_or((&[][..], 1), |(_, shelf)| tile::within(&shelf.levels, span, most));
+        let is_fine = level == 0 && tiles.len() * tile::EVENTS as usize <= 4 * most;
+        let items = tiles.iter().map(move |tile| Item {
+            span: (tile.start, tile.end),
+            busy_ns: tile.busy_ns,
+            events: tile.events,
+            label: of.and_then(|(row, _)| row.labels.get(tile.label as usize).copied()).unwrap_or(u32::MAX),
+            shelf: shelf as u8,
+            bytes: None,
+            correlation: 0,
+        });
+        (items, is_fine && tiles.iter().any(|tile| tile.events > 1))
+    }
+
+    /// The single events of a row that touch a span, in order of start. Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn items(&self, row: usize, span: (i64, i64)) -> Result<Vec<Item>, TraceError> {
+        let mut items = Vec::new();
+        if let Some(of) = self.rows.get(row) {
+            self.file.in_order(of.lane, span, |event| {
+                items.extend(of.item(event).filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1));
+                event.span.0 <= span.1
+            })?;
+        }
+        Ok(items)
+    }
+
+    /// The call that launched an item. Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn launcher(&self, row: usize, item: &Item) -> Result<Option<Found>, TraceError> {
+        let Some(of) = self.rows.get(row).filter(|of| item.correlation != 0 && of.kind != Kind::Call) else {
+            return Ok(None);
+        };
+        let span = (item.span.0.saturating_sub(LAUNCH_NS), item.span.0);
+        for (place, calls) in self.rows.iter().enumerate() {
+            if calls.kind != Kind::Call || calls.process != of.process {
+                continue;
+            }
+            let mut found = None;
+            self.file.in_order(calls.lane, span, |event| {
+                if event.correlation == item.correlation {
+                    found = calls.item(event);
+                }
+                found.is_none() && event.span.0 <= span.1
+            })?;
+            if let Some(item) = found {
+                return Ok(Some(Found { row: place, item }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Labels whose text contains this, without regard to case.
+    pub fn matching(&self, text: &str) -> Vec<u32> {
+        let text = text.to_lowercase();
+        let of = self.labels.iter().enumerate().filter(|(_, label)| label.text.to_lowercase().contains(&text));
+        of.map(|(number, _)| number as u32).collect()
+    }
+
+    /// The first event with one of these labels that starts after a time. Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn next(&self, labels: &[u32], after: i64) -> Result<Option<Found>, TraceError> {
+        let mut first: Option<Found> = None;
+        for (place, row) in self.rows.iter().enumerate() {
+            if !row.labels.iter().any(|label| labels.contains(label)) {
+                continue;
+            }
+            self.file.in_order(row.lane, (after, i64::MAX), |event| {
+                if first.is_some_and(|first| event.span.0 >= first.item.span.0) {
+                    return false;
+                }
+                let found = row.item(event).filter(|item| item.span.0 > after && labels.contains(&item.label));
+                if let Some(item) = found {
+                    first = Some(Found { row: place, item });
+                    return false;
+                }
+                true
+            })?;
+        }
+        Ok(first)
+    }
+
+    /// Where the time of each step went. Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn split(&self) -> Result<Split, TraceError> {
+        split::split(self)
+    }
+}
+
+impl TimelineRow {
+    /// Whether its events have sizes, kinds or names of GPUs' work.
+    pub fn is_on_gpu(&self) -> bool {
+        matches!(self.kind, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph)
+    }
+
+    /// An event as an item of this row; none if it lies on a shelf of another row.
+    fn item(&self, event: &Shelved) -> Option<Item> {
+        let shelf = self.shelves.iter().position(|shelf| shelf.number == event.shelf)? as u8;
+        let bytes = match event.what {
+            What::Copy { bytes, .. } | What::Memset { bytes, .. } => Some(bytes),
+            _ => None,
+        };
+        Some(Item {
+            span: event.span,
+            busy_ns: event.span.1.abs_diff(event.span.0),
+            events: 1,
+            label: self.labels.get(event.label as usize).copied().unwrap_or(u32::MAX),
+            shelf,
+            bytes,
+            correlation: event.correlation,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Labels {
+    all: Vec<Label>,
+    known: HashMap<(Kind, String), u32>,
+    /// By kind and writer, the labels of its numbers.
+    numbered: HashMap<(Kind, u16), Arc<Vec<u32>>>,
+}
+
+impl Labels {
+    fn of(&mut self, kind: Kind, text: String) -> u32 {
+        let class = Class::of(kind, &text);
+        *self.known.entry((kind, text.clone())).or_insert_with(|| {
+            self.all.push(Label { text, class });
+            self.all.len() as u32 - 1
+        })
+    }
+
+    /// The labels of all numbers that events of a kind may have.
+    fn numbered(&mut self, file: &EventsFile<'_>, kind: Kind, writer: u16) -> Arc<Vec<u32>> {
+        if let Some(known) = self.numbered.get(&(kind, writer)) {
+            return Arc::clone(known);
+        }
+        let texts: Vec<String> = match kind {
+            Kind::Copy => (0..COPIES).map(copy_label).collect(),
+            Kind::Memset => vec!["[CUDA memset]".to_owned()],
+            Kind::Graph => vec!["CUDA graph".to_owned()],
+            Kind::Synchronisation => (0..COPIES).map(|kind| format!("wait: {}", synchronisation_name(kind))).collect(),
+            Kind::Call => file.texts(writer).into_iter().map(|text| printed(&text).to_owned()).collect(),
+            Kind::Kernel | Kind::Range | Kind::Domain => file.texts(writer),
+        };
+        let all = Arc::new(texts.into_iter().map(|text| self.of(kind, text)).collect::<Vec<u32>>());
+        self.numbered.insert((kind, writer), Arc::clone(&all));
+        all
+    }
+}
+
+/// The rows of a lane: one, or of kernels one for those that compute and one for those that communicate.
+fn rows_of(
+    file: &EventsFile<'_>,
+    key: LaneKey,
+    lane: &super::file::Lane,
+    tiles: Vec<Vec<Tile>>,
+    labels: &mut Labels,
+) -> Vec<TimelineRow> {
+    let kind = lane.kind;
+    let known = labels.numbered(file, kind, key.0);
+    let place = if lane.gpu.is_some() { format!("stream {}", lane.track) } else { format!("thread {}", lane.track) };
+    let named = |name: &str| format!("{name} · {place}");
+    type Shelved = Vec<(u8, Vec<Tile>)>;
+    let mut names: Vec<(&str, Shelved)> = Vec::new();
+    for (shelf, tiles) in (0..).zip(tiles).filter(|(_, tiles): &(u8, Vec<Tile>)| !tiles.is_empty()) {
+        let name = match kind {
+            Kind::Kernel if shelf == 1 => "NCCL",
+            Kind::Kernel => "kernels",
+            Kind::Copy => "copies",
+            Kind::Memset => "memsets",
+            Kind::Graph => "graphs",
+            Kind::Call => "CUDA calls",
+            Kind::Synchronisation => "synchronisation",
+            Kind::Range | Kind::Domain => "ranges",
+        };
+        match names.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, shelves)) => shelves.push((shelf, tiles)),
+            None => names.push((name, vec![(shelf, tiles)])),
+        }
+    }
+    let rows = names.into_iter().map(|(name, shelves)| {
+        let events = shelves.iter().flat_map(|(_, tiles)| tiles).map(|tile| u64::from(tile.events)).sum();
+        let shelves = shelves.into_iter();
+        let shelves = shelves.map(|(number, tiles)| Shelf { number, levels: tile::levels(tiles) }).collect();
+        let (name, process) = (named(name), lane.process);
+        TimelineRow {
+            name,
+            group: String::new(),
+            shelves,
+            events,
+            process,
+            kind,
+            lane: key,
+            labels: Arc::clone(&known),
+        }
+    });
+    rows.collect()
+}
+
+/// Names the groups of rows and brings the rows into their order: ranks by their GPU, the work on GPUs above that of the host.
+fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, super::file::Lane, u64)], name: impl Fn(i64) -> String) {
+    let mut gpus: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for (_, lane, _) in lanes {
+        let of = gpus.entry(lane.process).or_default();
+        of.extend(lane.gpu.filter(|gpu| !of.contains(gpu)));
+        of.sort_unstable();
+    }
+    rows.sort_by_key(|row| {
+        let first = gpus.get(&row.process).and_then(|gpus| gpus.first()).copied().unwrap_or(i64::MAX);
+        let kind = match row.kind {
+            Kind::Range => 0,
+            Kind::Kernel => 1,
+            Kind::Graph => 2,
+            Kind::Copy => 3,
+            Kind::Memset => 4,
+            Kind::Call => 5,
+            Kind::Synchronisation => 6,
+            Kind::Domain => 7,
+        };
+        (first, row.lane.0, row.process, kind, row.name.starts_with("NCCL"), row.lane.1)
+    });
+    for row in rows {
+        let of = gpus.get(&row.process).map_or(&[][..], Vec::as_slice);
+        let gpus: String = of.iter().map(|gpu| format!(" · GPU {gpu}")).collect();
+        row.group = format!("{}{gpus}", name(row.process));
+    }
+}
+
+fn span(rows: &[TimelineRow]) -> (i64, i64) {
+    let tiles = || rows.iter().flat_map(|row| &row.shelves).filter_map(|shelf| shelf.levels.last()).flatten();
+    let start = tiles().map(|tile| tile.start).min().unwrap_or(0);
+    (start, tiles().map(|tile| tile.end).max().unwrap_or(start))
+}
+
+/// Whether a range by this name is a step: `step`, `step 7`, `ProfilerStep#7`, `iteration 7`.
+fn is_step(name: &str) -> bool {
+    let name = name.strip_prefix("Profiler").unwrap_or(name);
+    let rest = ["step", "Step", "iteration"].iter().find_map(|word| name.strip_prefix(word));
+    rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
+}
+
+/// Epochs and steps of all processes, by process and start.
+fn marks(file: &EventsFile<'_>, lanes: &[(LaneKey, super::file::Lane, u64)]) -> Result<Vec<Mark>, TraceError> {
+    let mut marks = Vec::new();
+    for (key, lane, _) in lanes.iter().filter(|(_, lane, _)| lane.kind == Kind::Range) {
+        let mut kinds: HashMap<u32, Option<MarkKind>> = HashMap::new();
+        file.in_order(*key, (i64::MIN, i64::MAX), |event| {
+            let kind = *kinds.entry(event.label).or_insert_with(|| match file.text(key.0, event.label) {
+                Some(text) if is_step(text) => Some(MarkKind::Step),
+                Some(text) if is_epoch(text) => Some(MarkKind::Epoch),
+                _ => None,
+            });
+            marks.extend(kind.map(|kind| Mark { kind, process: lane.process, span: event.span }));
+            marks.len() < MOST_MARKS
+        })?;
+    }
+    marks.sort_by_key(|mark| (mark.process, mark.span.0));
+    Ok(marks)
+}
