@@ -177,7 +177,7 @@ mod tests {
         let (mut tiler, mut shelves) = (Tiler::default(), Shelves::default());
         for (place, span) in events.iter().enumerate() {
             tiler.push(shelves.of(*span), *span, (place % 3) as u32, |shelf, tile| {
-                by_shelf[usize::from(shelf)].push(tile)
+                by_shelf[usize::from(shelf)].push(tile);
             });
         }
         tiler.finish(|shelf, tile| by_shelf[usize::from(shelf)].push(tile));
