@@ -32,6 +32,7 @@ mod shell;
 mod snapshots;
 mod state;
 mod theme;
+mod timeline;
 mod widgets;
 
 use std::path::PathBuf;
@@ -53,6 +54,7 @@ pub use settings::{Settings, Theme};
 pub use shell::shell_ui;
 pub use state::State;
 pub use theme::install as install_theme;
+pub use timeline::{TimelineCommand, timeline_ui};
 
 use engine::Engine;
 
@@ -126,8 +128,8 @@ impl eframe::App for App {
     }
 }
 
-/// Opens the window, with a figure file if one is given, and returns when it is closed.
-pub fn open(session: Option<PathBuf>, figure: Option<PathBuf>) -> Result<(), OpenError> {
+/// Opens the window, which begins with these commands, and returns when it is closed.
+pub fn open(session: Option<PathBuf>, first: Vec<Command>) -> Result<(), OpenError> {
     use eframe::egui::ViewportBuilder;
     let (settings, unreadable) = Settings::load();
     let viewport = ViewportBuilder::default()
@@ -139,9 +141,7 @@ pub fn open(session: Option<PathBuf>, figure: Option<PathBuf>) -> Result<(), Ope
     let options = eframe::NativeOptions { viewport, ..Default::default() };
     let content = move |context: &eframe::CreationContext| -> Result<Box<dyn eframe::App>, _> {
         let mut app = App::new(&context.egui_ctx, settings, session);
-        if let Some(file) = figure {
-            app.send(Command::Figures(FiguresCommand::Open(file)));
-        }
+        first.into_iter().for_each(|command| app.send(command));
         if let Some(message) = unreadable {
             app.state.problem(Screen::Plan, message);
         }

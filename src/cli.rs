@@ -85,6 +85,12 @@ enum Command {
     Report(report::Arguments),
     /// Summarise a report of Nsight Systems: metrics, kernels, API calls, copies, gaps.
     Trace(trace::Arguments),
+    /// Show recordings in the window, one below the other on an axis of time.
+    Timeline {
+        /// Reports of Nsight Systems or events files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
     /// Generate or download data sets.
     #[command(subcommand)]
     Data(data::Command),
@@ -154,6 +160,7 @@ pub fn main() -> ExitCode {
         Some(Command::Methods(arguments)) => cite::methods(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Trace(arguments)) => trace::run(&arguments),
+        Some(Command::Timeline { files }) => timeline(files),
         Some(Command::Data(command)) => data::run(command),
         Some(Command::Command(command)) => command::run(&command),
         Some(Command::Adapter(arguments)) => command::adapter(&arguments),
@@ -178,15 +185,33 @@ pub fn main() -> ExitCode {
 
 #[cfg(feature = "window")]
 fn window(session: Option<PathBuf>) -> Outcome {
-    crate::app::open(session, None)?;
+    crate::app::open(session, Vec::new())?;
     Ok(OK)
 }
 
 /// Opens the window with a figure.
 #[cfg(feature = "window")]
 fn window_at(figure: PathBuf) -> Outcome {
-    crate::app::open(None, Some(figure))?;
+    use crate::app::{Command, FiguresCommand};
+    crate::app::open(None, vec![Command::Figures(FiguresCommand::Open(figure))])?;
     Ok(OK)
+}
+
+/// Opens the window with recordings on its timeline.
+#[cfg(feature = "window")]
+fn timeline(recordings: Vec<PathBuf>) -> Outcome {
+    use crate::app::{Command, TimelineCommand};
+    let named = |file: PathBuf| {
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+        Command::Timeline(TimelineCommand::Open(file, name))
+    };
+    crate::app::open(None, recordings.into_iter().map(named).collect())?;
+    Ok(OK)
+}
+
+#[cfg(not(feature = "window"))]
+fn timeline(_recordings: Vec<PathBuf>) -> Outcome {
+    window(None)
 }
 
 #[cfg(not(feature = "window"))]

@@ -8,5 +8,5 @@ mod text;
 
 pub use file::{open, open_ours, open_ours_with, read, read_ours, regular};
 pub use line::{Line, Lines, MOST_LINE_BYTES};
-pub use place::{config_folder, data_folder, state_folder};
+pub use place::{cache_folder, config_folder, data_folder, state_folder};
 pub use text::{message, misleads, printable};

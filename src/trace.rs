@@ -36,8 +36,8 @@ pub use progress::{Progress, Stage};
 pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
 pub use timeline::{
-    Binding, Class, Found, Item, Mark, MarkKind, Part, Shelf, Split, StepSplit, Stretch, Timeline, TimelineRow,
-    keep_for_timeline,
+    Binding, Class, Found, Item, Mark, MarkKind, Part, PartTime, Shelf, Split, StepSplit, Stretch, Timeline,
+    TimelineRow, keep_for_timeline,
 };
 pub use value::{
     Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,

@@ -23,6 +23,7 @@ const ALLOWED: &[(&[&str], &str)] = &[
             "app::runs",
             "app::sessions",
             "app::state",
+            "app::timeline",
         ],
         "the window's loop: the state holds every screen; screens draw the state and answer with commands, which change it",
     ),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 mod mutation;
 
-use multicard::trace::{Trace, Window, csv, import_bytes, keep_events, markdown};
+use multicard::trace::{Timeline, Trace, Window, csv, import_bytes, keep_events, markdown};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rusqlite::Connection;
@@ -253,4 +253,54 @@ fn changed_events_are_imported_or_refused() {
     let (executions, accepted) = fuzz(time, seed, |_, random| broken_events(&whole, random));
     println!("{executions} executions, {accepted} accepted, seed {seed}");
     assert!(accepted > 0 && accepted < executions);
+}
+
+#[test]
+#[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
+fn changed_events_are_drawn_or_refused() {
+    let (time, seed) = asked();
+    let whole = events();
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
+    let file = folder.path().join("fuzzed.events");
+    let start = Instant::now();
+    let (mut executions, mut accepted) = (0, 0);
+    while start.elapsed() < time {
+        std::fs::write(&file, broken_events(&whole, &mut random)).unwrap();
+        executions += 1;
+        let began = mutation::cpu_time();
+        if let Ok(timeline) = Timeline::open(&file, &mut |_| ControlFlow::Continue(())) {
+            accepted += 1;
+            check_timeline(&timeline);
+        }
+        let took = mutation::cpu_time().saturating_sub(began);
+        assert!(took < Duration::from_secs(5), "execution {executions} of seed {seed} took too long");
+    }
+    println!("{executions} executions, {accepted} accepted, seed {seed}");
+    assert!(accepted > 0 && accepted < executions);
+}
+
+/// What holds of every timeline, whatever its file.
+fn check_timeline(timeline: &Timeline) {
+    let (from, to) = timeline.span();
+    assert!(from <= to);
+    for (row, of) in timeline.rows().iter().enumerate() {
+        for shelf in 0..of.shelves.len() {
+            let (items, _) = timeline.drawn(row, shelf, (from, to), 100);
+            items.for_each(|item| assert!(item.span.0 <= item.span.1 && item.events > 0));
+        }
+        let items = timeline.items(row, (i64::MIN, i64::MAX)).unwrap();
+        assert!(items.is_sorted_by_key(|item| item.span.0));
+        if let Some(item) = items.last() {
+            timeline.launcher(row, item).unwrap();
+        }
+    }
+    timeline.next(&timeline.matching("a"), i64::MIN).unwrap();
+    let split = timeline.split().unwrap();
+    for step in &split.steps {
+        assert_eq!(step.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0));
+    }
+    for part in &split.parts {
+        assert!((0.0..=1.000_001).contains(&part.share) && part.interval.0 <= part.interval.1);
+    }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, Theme,
+    TimelineCommand,
 };
 
 /// Answer to the question whether to close the window while runs are active or the plan has unsaved edits.
@@ -58,6 +59,8 @@ pub enum Command {
     Live(LiveCommand),
     /// A command of the Compare screen.
     Compare(CompareCommand),
+    /// A command of the Timeline screen.
+    Timeline(TimelineCommand),
     /// A command of the Figures screen.
     Figures(FiguresCommand),
     /// A command of the Node screen.

@@ -4,7 +4,7 @@ use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea};
 use strum::IntoEnumIterator;
 
 use super::widgets::text_field;
-use super::{Command, PlanCommand, RunsCommand, Screen, State, Theme};
+use super::{Command, PlanCommand, RunsCommand, Screen, State, Theme, TimelineCommand};
 
 /// All available commands, with their names.
 fn entries(state: &State) -> Vec<(String, Command)> {
@@ -15,6 +15,7 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     }
     add("Launch the plan", Command::Plan(PlanCommand::Launch));
     add("Open a plan …", Command::Plan(PlanCommand::Open));
+    add("Open a recording …", Command::Timeline(TimelineCommand::Choose));
     add("Save the plan …", Command::Plan(PlanCommand::Save));
     add("Undo the last plan edit", Command::Plan(PlanCommand::Undo));
     add("Redo the plan edit", Command::Plan(PlanCommand::Redo));

@@ -16,7 +16,10 @@ const HELP: &[(&str, &str)] = &[
     ("↑ ↓, Del, R", "select, cancel, retry a run (Runs)"),
     ("Alt ↑ ↓, Alt Home", "move a queued run, move it to the top (Runs)"),
     ("B", "next baseline (Compare)"),
-    ("E", "copy the table (Compare), export (Figures)"),
+    ("E", "copy the table (Compare), export (Figures, Timeline)"),
+    ("W S, A D, F", "zoom, move, show all (Timeline)"),
+    ("↑ ↓, ← →, Enter", "choose a row, step through its events, show the event (Timeline)"),
+    ("M, G, /", "set a mark, align at another start, search (Timeline)"),
     ("Ctrl Z, Ctrl Y", "undo, redo an edit of the plan (Plan; Ctrl Shift Z redoes, too)"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
     ("Ctrl K", "command palette"),
@@ -114,6 +117,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
             on(Modifiers::NONE, Key::E, Command::Figures(FiguresCommand::Export));
             on(Modifiers::NONE, Key::Slash, Command::Figures(FiguresCommand::FocusFilter));
         }
+        Screen::Timeline => super::timeline::keys(context, state, commands),
         Screen::Plan | Screen::Node => {}
     }
     if state.screen == Screen::Runs && context.memory(|memory| memory.focused().is_none()) {

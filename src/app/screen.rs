@@ -14,6 +14,8 @@ pub enum Screen {
     Live,
     /// Cells compared.
     Compare,
+    /// Recordings of runs on an axis of time.
+    Timeline,
     /// Figures for paper.
     Figures,
     /// This machine.

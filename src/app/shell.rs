@@ -23,6 +23,7 @@ pub fn shell_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             Screen::Runs => runs::runs_ui(ui, state, commands),
             Screen::Live => super::live::live_ui(ui, state, commands),
             Screen::Compare => super::compare::compare_ui(ui, state, commands),
+            Screen::Timeline => super::timeline::timeline_ui(ui, state, commands),
             Screen::Figures => super::figures::figures_ui(ui, state, commands),
             Screen::Node => super::node::node_ui(ui, state, commands),
         }

@@ -13,6 +13,7 @@ use super::node::NodeState;
 use super::plan::PlanState;
 use super::runs::RunsState;
 use super::sessions::SessionsState;
+use super::timeline::TimelineState;
 use super::{Command, Screen, Settings};
 use crate::conduct::{Order, QueueView};
 use crate::plan::Node;
@@ -100,6 +101,8 @@ pub struct State {
     pub live: LiveState,
     /// The Compare screen.
     pub compare: CompareState,
+    /// The Timeline screen.
+    pub timeline: TimelineState,
     /// The Figures screen.
     pub figures: FiguresState,
     /// The Node screen.
@@ -147,6 +150,7 @@ impl State {
             Command::Runs(command) => self.execute_runs(command, context, requests),
             Command::Live(command) => self.execute_live(command, context, requests),
             Command::Compare(command) => self.execute_compare(command, context, requests),
+            Command::Timeline(command) => self.execute_timeline(command, context, requests),
             Command::Figures(command) => self.execute_figures(command, context, requests),
             Command::Node(command) => self.execute_node(command, context, requests),
         }
@@ -214,6 +218,7 @@ impl State {
         self.poll_runs(requests);
         self.poll_live(context, requests);
         self.poll_compare(context, requests);
+        self.poll_timeline(context);
         self.poll_figures(context, requests);
         self.poll_node(context, requests);
     }
@@ -268,7 +273,7 @@ impl State {
         for path in paths {
             let session = if path.is_dir() { Some(path.clone()) } else { path.parent().map(PathBuf::from) };
             let session = session.filter(|folder| folder.join("session.toml").exists());
-            let session = session.filter(|_| !is_report(&path));
+            let session = session.filter(|_| !is_report(&path) && !is_recording(&path));
             let is_figure = path
                 .extension()
                 .is_some_and(|extension| FIGURES.iter().any(|known| extension.eq_ignore_ascii_case(known)));
@@ -278,12 +283,16 @@ impl State {
                 Some(folder) if !is_plan || path.ends_with("session.toml") => {
                     self.open_session(Request::OpenExisting(folder), requests);
                 }
+                _ if is_recording(&path) || self.screen == Screen::Timeline && is_report(&path) => {
+                    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+                    self.execute_timeline(super::TimelineCommand::Open(path, name), context, requests);
+                }
                 _ if is_report(&path) => self.attach(path, None, requests),
                 _ if is_plan => self.execute_plan(super::PlanCommand::OpenFile(path), context, requests),
                 _ => {
                     let message = format!(
-                        "{}: not a plan (.toml), session (a folder with session.toml), profiler report (.nsys-rep, .sqlite) \
-                         or figure (.svg, .pdf, .png): drop one of these",
+                        "{}: not a plan (.toml), session (a folder with session.toml), profiler report (.nsys-rep, .sqlite), \
+                         built-in trace (.events) or figure (.svg, .pdf, .png): drop one of these",
                         path.display()
                     );
                     self.problem(self.screen, message);
@@ -299,6 +308,10 @@ fn free(records: Arc<Records>) {
 }
 
 /// Whether a path looks like a profiler report.
+fn is_recording(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "events")
+}
+
 fn is_report(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     let is_index = path.file_name().is_some_and(|name| name == "session.sqlite");

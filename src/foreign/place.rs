@@ -30,6 +30,14 @@ pub fn config_folder() -> Result<PathBuf, String> {
     folder(|places| Some(places.config_dir()))
 }
 
+/// `$XDG_CACHE_HOME`, or `.cache` in the home folder.
+///
+/// # Errors
+/// Those of [`data_folder`].
+pub fn cache_folder() -> Result<PathBuf, String> {
+    folder(|places| Some(places.cache_dir()))
+}
+
 fn folder(of: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
     let places = Xdg::new().map_err(|error| format!("this user has no home folder: {error}"))?;
     let folder = of(&places).ok_or("this user has no such folder")?;

@@ -13,7 +13,7 @@ use std::thread;
 
 use strum::{EnumIter, IntoStaticStr};
 
-pub use split::{Binding, Part, Split, StepSplit, Stretch};
+pub use split::{Binding, Part, PartTime, Split, StepSplit, Stretch};
 
 use super::TraceError;
 use super::event::{Kind, What, printed};

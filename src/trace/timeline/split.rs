@@ -99,8 +99,6 @@ impl Part {
 /// The split of one step of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepSplit {
-    /// The name of its rank.
-    pub rank: String,
     /// The process.
     pub process: i64,
     /// Its place among the rank's steps, from 1.
@@ -151,6 +149,21 @@ pub struct Split {
     pub gaps: Vec<Stretch>,
     /// What binds the run.
     pub binding: Binding,
+    /// The parts that took any time.
+    pub parts: Vec<PartTime>,
+}
+
+/// A part over all steps that are no warm-up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PartTime {
+    /// The part.
+    pub part: Part,
+    /// Its median time in a step, in seconds, over steps and ranks.
+    pub median_s: f64,
+    /// The median over steps of its share of the ranks' time, from 0 to 1.
+    pub share: f64,
+    /// A 95 % interval of that median, from order statistics.
+    pub interval: (f64, f64),
 }
 
 /// Idle times that are kept.
@@ -173,8 +186,20 @@ struct Process {
 }
 
 impl Split {
+    /// What is known of a part; none if it took no time.
+    pub fn part(&self, part: Part) -> Option<&PartTime> {
+        self.parts.iter().find(|known| known.part == part)
+    }
+
+    /// The steps of the first rank.
+    pub fn first_rank(&self) -> &[StepSplit] {
+        let first = self.steps.first().map(|step| step.process);
+        let of = self.steps.iter().take_while(|step| Some(step.process) == first).count();
+        &self.steps[..of]
+    }
+
     /// The median over steps that are no warm-up of a part's share of the ranks' time, with a 95 % interval of the median from order statistics; none without steps.
-    pub fn share(&self, part: Part) -> Option<(f64, (f64, f64))> {
+    fn median_share(&self, part: Part) -> Option<(f64, (f64, f64))> {
         // Ranks of a step depend on each other: steps are the sample, and ranks are averaged.
         let mut by_step: BTreeMap<usize, (f64, u32)> = BTreeMap::new();
         for step in self.steps.iter().filter(|step| !step.warm_up) {
@@ -198,7 +223,7 @@ impl Split {
     }
 
     /// The median time of a part in a step, in seconds, over steps that are no warm-up.
-    pub fn median_s(&self, part: Part) -> Option<f64> {
+    fn median_s(&self, part: Part) -> Option<f64> {
         let mut times: Vec<u64> =
             self.steps.iter().filter(|step| !step.warm_up).map(|step| step.parts[part as usize]).collect();
         times.sort_unstable();
@@ -231,7 +256,6 @@ pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {
             let in_phase = process.warm_up.iter().any(|warm_up| warm_up.0 < span.1 && span.0 < warm_up.1);
             let first = count >= LEAST_STEPS && process.warm_up.is_empty() && place < (count / 10).max(1);
             steps.push(StepSplit {
-                rank: process.name.clone(),
                 process: *id,
                 step: place + 1,
                 span,
@@ -245,8 +269,16 @@ pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {
         steps.iter_mut().for_each(|step| step.warm_up = false);
     }
     let gaps = gaps(&processes);
-    let mut split = Split { steps, has_steps, gaps, binding: Binding { part: None, sentence: String::new() } };
-    split.binding = binding(&split, &processes);
+    let binding = Binding { part: None, sentence: String::new() };
+    let mut split = Split { steps, has_steps, gaps, binding, parts: Vec::new() };
+    split.parts = Part::iter()
+        .filter_map(|part| {
+            let (share, interval) = split.median_share(part)?;
+            let median_s = split.median_s(part)?;
+            (interval.1 > 0.0).then_some(PartTime { part, median_s, share, interval })
+        })
+        .collect();
+    split.binding = self::binding(&split, &processes);
     Ok(split)
 }
 
@@ -440,10 +472,10 @@ fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
     }
     let of = if split.has_steps { "a step" } else { "the recording, which has no steps" };
     let over = if split.has_steps { format!(" (median of {counted} steps)") } else { String::new() };
-    let compute: f64 = COMPUTE.iter().filter_map(|part| split.share(*part)).map(|(median, _)| median).sum();
+    let compute: f64 = COMPUTE.iter().filter_map(|part| split.part(*part)).map(|of| of.share).sum();
     let mut others: Vec<(Part, f64, (f64, f64))> = Part::iter()
         .filter(|part| !COMPUTE.contains(part))
-        .filter_map(|part| split.share(part).map(|(median, interval)| (part, median, interval)))
+        .map(|part| split.part(part).map_or((part, 0.0, (0.0, 0.0)), |of| (part, of.share, of.interval)))
         .collect();
     others.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some(&(part, share, (low, high))) = others.first() else { return none(String::new()) };
@@ -484,7 +516,7 @@ fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
         return Binding { part, sentence };
     }
     if compute >= 0.6 {
-        let most = COMPUTE.iter().filter_map(|part| Some((*part, split.share(*part)?.0)));
+        let most = COMPUTE.iter().filter_map(|part| Some((*part, split.part(*part)?.share)));
         let (most, of_most) = most.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Part::Kernels, 0.0));
         let sentence = format!(
             "Bound by computing: {} of {of}{over}, most of it {} ({}). Whether memory or arithmetic limits it, this recording cannot say.",

@@ -136,8 +136,8 @@ fn a_slow_loader_binds_a_run() {
     let split = made(&[&[("load", 700), ("forward", 100), ("backward", 150), ("optimizer", 50)]], 40, &[0]);
     assert_eq!(split.binding.part, Some(Part::Data), "{}", split.binding.sentence);
     assert!(split.binding.sentence.contains("70 % [70 %, 70 %]"), "{}", split.binding.sentence);
-    let (share, _) = split.share(Part::Forward).unwrap();
-    assert!((share - 0.1).abs() < 1e-9);
+    let forward = split.part(Part::Forward).unwrap();
+    assert!((forward.share - 0.1).abs() < 1e-9);
 }
 
 #[test]

@@ -1,0 +1,537 @@
+//! The Timeline screen: recordings of runs one below the other, on one axis of time.
+
+mod canvas;
+mod controls;
+mod keys;
+mod layout;
+mod open;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, Ui};
+use poll_promise::Promise;
+
+use super::plan::on_thread;
+use super::{Command, Request, Screen, State};
+use crate::trace::{Found, Item, MarkKind, Split, Timeline, TraceError};
+use open::Opening;
+
+pub use keys::keys;
+
+/// Items drawn for each shelf, about: as many as a wide window has pixels.
+const MOST_ITEMS: usize = 2000;
+/// Shortest and longest view, in nanoseconds.
+const SHORTEST_NS: i64 = 50;
+const LONGEST_NS: i64 = i64::MAX / 16;
+
+/// Where recordings are laid one upon the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Anchor {
+    /// The first event of each.
+    #[default]
+    Start,
+    /// The start of an epoch, counted from 1.
+    Epoch(usize),
+    /// The start of a step, counted from 1.
+    Step(usize),
+}
+
+/// The tables below the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumIter)]
+pub enum Tab {
+    /// The selected event.
+    #[default]
+    Event,
+    /// Time by part, of all runs.
+    Parts,
+    /// Steps, those that differ most first.
+    Steps,
+    /// Idle times of GPUs.
+    Gaps,
+}
+
+impl Tab {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Event => "Event",
+            Self::Parts => "Time by part",
+            Self::Steps => "Steps",
+            Self::Gaps => "Idle gaps",
+        }
+    }
+}
+
+/// An event of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// The place of the run.
+    pub run: usize,
+    /// The row and the event.
+    pub found: Found,
+}
+
+/// A command of the Timeline screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TimelineCommand {
+    /// Choose a recording in the system's dialog.
+    Choose,
+    /// Open a recording below those that are open: its file, and the name to show.
+    Open(PathBuf, String),
+    /// Stop opening.
+    Cancel,
+    /// Close the run at a place.
+    Close(usize),
+    /// Show this span, in nanoseconds from the anchor.
+    View(i64, i64),
+    /// Zoom by a factor around a time; in the middle if none is given.
+    Zoom(f64, Option<i64>),
+    /// Move by a part of the view.
+    Pan(f64),
+    /// Show everything.
+    Fit,
+    /// Align the runs.
+    Align(Anchor),
+    /// Set the first or second mark, or remove both.
+    Mark(Option<i64>),
+    /// Select an event.
+    Select(Option<Pick>),
+    /// The pointer rests on an event.
+    Hover(Option<Pick>),
+    /// Select the row above or below.
+    Row(isize),
+    /// Select the next or the previous event of the selected row.
+    Step(bool),
+    /// Show the selected event.
+    ShowSelected,
+    /// Focus the search field.
+    FocusSearch,
+    /// What to search for.
+    Search(String),
+    /// Find the next event.
+    Find,
+    /// Show a table.
+    Tab(Tab),
+    /// Sort the tables by a column; a second time in the other order.
+    Sort(usize),
+    /// Write the events of a run for ui.perfetto.dev.
+    Perfetto(usize),
+}
+
+/// Single events of a row that are in memory.
+struct Detail {
+    span: (i64, i64),
+    items: Vec<Item>,
+}
+
+/// A recording that is shown.
+pub struct Shown {
+    /// Its name.
+    pub name: String,
+    /// The file that was opened.
+    pub file: PathBuf,
+    /// The recording.
+    pub timeline: Arc<Timeline>,
+    /// Where the time of its steps went, once it is known.
+    pub split: Option<Result<Split, String>>,
+    /// The anchor's time on its clock.
+    zero: i64,
+    details: HashMap<usize, Detail>,
+    splitting: Option<Promise<Result<Split, TraceError>>>,
+}
+
+/// What a thread read: the row and its events.
+type Details = Vec<(usize, usize, Detail)>;
+
+/// State of the Timeline screen.
+pub struct TimelineState {
+    /// The runs, the upper first.
+    pub runs: Vec<Shown>,
+    /// The span shown, in nanoseconds from the anchor.
+    pub view: (i64, i64),
+    /// How the runs are aligned.
+    pub anchor: Anchor,
+    /// Two times to measure between.
+    pub marks: [Option<i64>; 2],
+    /// The selected event.
+    pub selected: Option<Pick>,
+    /// The row whose events the keys step through: run and row.
+    pub row: Option<(usize, usize)>,
+    /// The event that the pointer rests on.
+    pub hovered: Option<Pick>,
+    /// What launched an event, once it was looked up.
+    pub launched: Option<(Pick, Option<Found>)>,
+    /// The text that is searched for.
+    pub search: String,
+    /// What the last search, export or opening came to, and whether it succeeded.
+    pub said: Option<(String, bool)>,
+    /// The table that is shown.
+    pub tab: Tab,
+    /// Column that tables are sorted by, and whether upwards.
+    pub sort: (usize, bool),
+    /// Steps in the order of their table, and what that was made of.
+    step_order: Vec<usize>,
+    ordered_by: (usize, usize, (usize, bool)),
+    opening: Vec<Opening>,
+    choosing: Option<Promise<Option<PathBuf>>>,
+    reading: Option<Promise<Result<Details, String>>>,
+    launching: Option<(Pick, Promise<Option<Found>>)>,
+    finding: Option<Promise<Result<Option<Pick>, String>>>,
+    exporting: Option<Promise<Result<String, String>>>,
+}
+
+impl Default for TimelineState {
+    fn default() -> Self {
+        Self {
+            runs: Vec::new(),
+            view: (0, 1_000_000_000),
+            anchor: Anchor::Start,
+            marks: [None; 2],
+            selected: None,
+            row: None,
+            hovered: None,
+            launched: None,
+            search: String::new(),
+            said: None,
+            tab: Tab::Event,
+            sort: (usize::MAX, false),
+            step_order: Vec::new(),
+            ordered_by: (0, 0, (usize::MAX, false)),
+            opening: Vec::new(),
+            choosing: None,
+            reading: None,
+            launching: None,
+            finding: None,
+            exporting: None,
+        }
+    }
+}
+
+impl TimelineState {
+    /// Whether something is being opened, read, searched or written.
+    pub fn is_busy(&self) -> bool {
+        !self.opening.is_empty()
+            || self.reading.is_some()
+            || self.launching.is_some()
+            || self.finding.is_some()
+            || self.exporting.is_some()
+            || self.runs.iter().any(|run| run.splitting.is_some())
+    }
+
+    /// The span on a run's own clock.
+    fn span_of(&self, run: usize) -> (i64, i64) {
+        let zero = self.runs.get(run).map_or(0, |run| run.zero);
+        (self.view.0.saturating_add(zero), self.view.1.saturating_add(zero))
+    }
+
+    /// Time of all runs from the first event to the last, from the anchor.
+    fn whole(&self) -> (i64, i64) {
+        let spans = self.runs.iter().map(|run| {
+            let (start, end) = run.timeline.span();
+            (start.saturating_sub(run.zero), end.saturating_sub(run.zero))
+        });
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 1_000_000_000))
+    }
+
+    fn show(&mut self, from: i64, to: i64) {
+        let from = from.clamp(-LONGEST_NS, LONGEST_NS);
+        self.view = (from, to.clamp(from + SHORTEST_NS, from.saturating_add(LONGEST_NS)));
+    }
+
+    fn fit(&mut self) {
+        let (start, end) = self.whole();
+        let margin = end.saturating_sub(start) / 50 + 1;
+        self.show(start.saturating_sub(margin), end.saturating_add(margin));
+    }
+
+    fn zoom(&mut self, factor: f64, around: Option<i64>) {
+        let (from, to) = self.view;
+        let centre = around.unwrap_or(from + (to - from) / 2);
+        let part = |edge: i64| ((edge - centre) as f64 / factor).round() as i64;
+        let (before, after) = (part(from), part(to));
+        if after - before >= SHORTEST_NS {
+            self.show(centre.saturating_add(before), centre.saturating_add(after));
+        }
+    }
+
+    /// Lays the anchor of all runs on time 0.
+    fn align(&mut self, anchor: Anchor) {
+        self.anchor = anchor;
+        for run in &mut self.runs {
+            run.zero = zero(&run.timeline, anchor).unwrap_or_else(|| run.timeline.span().0);
+        }
+    }
+
+    /// The rows that are shown, as run and row.
+    fn rows(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.runs
+            .iter()
+            .enumerate()
+            .flat_map(|(place, run)| (0..run.timeline.rows().len()).map(move |row| (place, row)))
+    }
+
+    fn select(&mut self, pick: Option<Pick>) {
+        self.selected = pick;
+        if let Some(pick) = pick {
+            self.row = Some((pick.run, pick.found.row));
+            self.tab = Tab::Event;
+        }
+    }
+
+    /// Brings the selected event into view.
+    fn show_selected(&mut self) {
+        let Some((pick, run)) = self.selected.and_then(|pick| Some((pick, self.runs.get(pick.run)?))) else { return };
+        let (start, end) = (pick.found.item.span.0 - run.zero, pick.found.item.span.1 - run.zero);
+        let around = (end - start).saturating_mul(4).max(1_000);
+        self.show(start.saturating_sub(around), end.saturating_add(around));
+    }
+
+    /// Moves the selection within its row.
+    fn step(&mut self, forward: bool) {
+        let Some((place, row)) = self.row.or_else(|| self.rows().next()) else { return };
+        let Some(run) = self.runs.get(place) else { return };
+        let at = match self.selected {
+            Some(pick) if (pick.run, pick.found.row) == (place, row) => Some(pick.found.item.span.0),
+            _ => None,
+        };
+        let all = layout::items(run, row, self.span_of(place));
+        let next = match (at, forward) {
+            (None, _) => all.into_iter().min_by_key(|item| item.span.0),
+            (Some(at), true) => all.into_iter().filter(|item| item.span.0 > at).min_by_key(|item| item.span.0),
+            (Some(at), false) => all.into_iter().filter(|item| item.span.0 < at).max_by_key(|item| item.span.0),
+        };
+        if let Some(item) = next {
+            self.select(Some(Pick { run: place, found: Found { row, item } }));
+        }
+    }
+}
+
+/// The time of an anchor on a recording's clock, if it has that.
+fn zero(timeline: &Timeline, anchor: Anchor) -> Option<i64> {
+    match anchor {
+        Anchor::Start => Some(timeline.span().0),
+        Anchor::Epoch(number) => timeline.marks(MarkKind::Epoch).nth(number.checked_sub(1)?).map(|mark| mark.span.0),
+        Anchor::Step(number) => timeline.marks(MarkKind::Step).nth(number.checked_sub(1)?).map(|mark| mark.span.0),
+    }
+}
+
+impl State {
+    /// Executes a command of the Timeline screen.
+    pub fn execute_timeline(&mut self, command: TimelineCommand, context: &Context, _requests: &mut Vec<Request>) {
+        let state = &mut self.timeline;
+        match command {
+            TimelineCommand::Choose => self.choose_recording(context),
+            TimelineCommand::Open(file, name) => self.open_recording(file, name, context),
+            TimelineCommand::Cancel => state.opening.iter().for_each(Opening::cancel),
+            TimelineCommand::Close(place) => {
+                if place < state.runs.len() {
+                    state.runs.remove(place);
+                }
+                (state.selected, state.row, state.hovered, state.launched) = (None, None, None, None);
+                (state.reading, state.launching, state.finding) = (None, None, None);
+                state.fit();
+            }
+            TimelineCommand::View(from, to) => state.show(from, to),
+            TimelineCommand::Zoom(factor, around) => state.zoom(factor, around),
+            TimelineCommand::Pan(part) => {
+                let by = ((state.view.1 - state.view.0) as f64 * part).round() as i64;
+                state.show(state.view.0.saturating_add(by), state.view.1.saturating_add(by));
+            }
+            TimelineCommand::Fit => state.fit(),
+            TimelineCommand::Align(anchor) => state.align(anchor),
+            TimelineCommand::Mark(None) => state.marks = [None; 2],
+            TimelineCommand::Mark(at) => {
+                state.marks = if state.marks[1].is_some() || state.marks[0].is_none() {
+                    [at, None]
+                } else {
+                    [state.marks[0], at]
+                };
+            }
+            TimelineCommand::Select(pick) => state.select(pick),
+            TimelineCommand::Hover(pick) => state.hovered = pick,
+            TimelineCommand::Row(by) => {
+                let rows: Vec<(usize, usize)> = state.rows().collect();
+                let now = state.row.and_then(|row| rows.iter().position(|known| *known == row));
+                let next = now.map_or(0, |now| now.saturating_add_signed(by)).min(rows.len().saturating_sub(1));
+                state.row = rows.get(next).copied();
+                state.selected = None;
+            }
+            TimelineCommand::Step(forward) => state.step(forward),
+            TimelineCommand::ShowSelected => state.show_selected(),
+            TimelineCommand::FocusSearch => context.memory_mut(|memory| memory.request_focus(search_id())),
+            TimelineCommand::Search(text) => state.search = text,
+            TimelineCommand::Find => self.find(context),
+            TimelineCommand::Tab(tab) => state.tab = tab,
+            TimelineCommand::Sort(column) => {
+                let up = state.sort.0 == column && !state.sort.1;
+                state.sort = (column, up);
+            }
+            TimelineCommand::Perfetto(place) => self.export_recording(place, context),
+        }
+    }
+
+    /// Takes over the results of background work, and starts it where the view needs it.
+    pub fn poll_timeline(&mut self, context: &Context) {
+        self.poll_recordings(context);
+        self.poll_details(context);
+        self.poll_launcher(context);
+        let state = &mut self.timeline;
+        for run in &mut state.runs {
+            if let Some(split) = run.splitting.take() {
+                match split.try_take() {
+                    Ok(split) => run.split = Some(split.map_err(|error| error.to_string())),
+                    Err(split) => run.splitting = Some(split),
+                }
+            }
+        }
+        let known = state.runs.iter().filter(|run| run.split.is_some()).count();
+        let by = (state.runs.len(), known, state.sort);
+        if state.ordered_by != by {
+            state.ordered_by = by;
+            state.step_order = tables::step_order(state);
+        }
+        if let Some(finding) = state.finding.take() {
+            match finding.try_take() {
+                Ok(Ok(Some(pick))) => {
+                    state.said = None;
+                    state.select(Some(pick));
+                    state.show_selected();
+                }
+                Ok(Ok(None)) => {
+                    state.said =
+                        Some((format!("No event named like \"{}\" after the selection.", state.search), false));
+                }
+                Ok(Err(error)) => state.said = Some((error, false)),
+                Err(finding) => state.finding = Some(finding),
+            }
+        }
+        if let Some(exporting) = state.exporting.take() {
+            match exporting.try_take() {
+                Ok(Ok(said)) => state.said = Some((said, true)),
+                Ok(Err(said)) => state.said = Some((said, false)),
+                Err(exporting) => state.exporting = Some(exporting),
+            }
+        }
+    }
+
+    /// Looks for the next event by name, behind the selected one.
+    fn find(&mut self, context: &Context) {
+        let state = &mut self.timeline;
+        let text = state.search.trim().to_owned();
+        if text.is_empty() || state.finding.is_some() {
+            return;
+        }
+        let from = state.selected.map_or(0, |pick| pick.run);
+        let after = |place: usize| match state.selected {
+            Some(pick) if pick.run == place => pick.found.item.span.0,
+            _ => i64::MIN,
+        };
+        let runs: Vec<(usize, Arc<Timeline>, i64)> = (state.runs.iter().enumerate().skip(from))
+            .map(|(place, run)| (place, Arc::clone(&run.timeline), after(place)))
+            .collect();
+        state.finding = Some(on_thread("timeline search", context, move || {
+            for (run, timeline, after) in runs {
+                let labels = timeline.matching(&text);
+                let found = timeline.next(&labels, after).map_err(|error| error.to_string())?;
+                if let Some(found) = found {
+                    return Ok(Some(Pick { run, found }));
+                }
+            }
+            Ok(None)
+        }));
+    }
+
+    /// Reads single events where the view shows few enough of them.
+    fn poll_details(&mut self, context: &Context) {
+        let state = &mut self.timeline;
+        if let Some(reading) = state.reading.take() {
+            match reading.try_take() {
+                Ok(Ok(details)) => {
+                    for (run, row, detail) in details {
+                        if let Some(run) = state.runs.get_mut(run) {
+                            run.details.insert(row, detail);
+                        }
+                    }
+                }
+                Ok(Err(error)) => state.said = Some((error, false)),
+                Err(reading) => state.reading = Some(reading),
+            }
+        }
+        if state.reading.is_some() || self.screen != Screen::Timeline {
+            return;
+        }
+        let mut wanted = Vec::new();
+        for (place, run) in state.runs.iter().enumerate() {
+            let span = (state.view.0.saturating_add(run.zero), state.view.1.saturating_add(run.zero));
+            let margin = (span.1 - span.0) / 2;
+            for (row, of) in run.timeline.rows().iter().enumerate() {
+                let is_known =
+                    run.details.get(&row).is_some_and(|known| known.span.0 <= span.0 && span.1 <= known.span.1);
+                let is_fine = |shelf| run.timeline.drawn(row, shelf, span, MOST_ITEMS).1;
+                if !is_known && (0..of.shelves.len()).any(is_fine) {
+                    let around = (span.0.saturating_sub(margin), span.1.saturating_add(margin));
+                    wanted.push((place, row, around, Arc::clone(&run.timeline)));
+                }
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        state.reading = Some(on_thread("timeline reader", context, move || {
+            let read = |(run, row, span, timeline): (usize, usize, (i64, i64), Arc<Timeline>)| {
+                Ok((run, row, Detail { span, items: timeline.items(row, span)? }))
+            };
+            wanted.into_iter().map(read).collect::<Result<Details, TraceError>>().map_err(|error| error.to_string())
+        }));
+    }
+
+    /// Looks up what launched the event under the pointer, or the selected one.
+    fn poll_launcher(&mut self, context: &Context) {
+        let state = &mut self.timeline;
+        if let Some((pick, launching)) = state.launching.take() {
+            match launching.try_take() {
+                Ok(found) => state.launched = Some((pick, found)),
+                Err(launching) => state.launching = Some((pick, launching)),
+            }
+        }
+        let Some(pick) = state.hovered.or(state.selected) else { return };
+        let is_known = state.launched.is_some_and(|(known, _)| known == pick);
+        if state.launching.is_some() || is_known || pick.found.item.correlation == 0 {
+            return;
+        }
+        let Some(run) = state.runs.get(pick.run) else { return };
+        let timeline = Arc::clone(&run.timeline);
+        let work = move || timeline.launcher(pick.found.row, &pick.found.item).ok().flatten();
+        state.launching = Some((pick, on_thread("timeline launcher", context, work)));
+    }
+}
+
+/// Id of the search field, for the key that focuses it.
+fn search_id() -> Id {
+    Id::unique("timeline-search")
+}
+
+/// Draws the Timeline screen.
+pub fn timeline_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let mut own = Vec::new();
+    controls::bar_ui(ui, state, &mut own);
+    if state.timeline.runs.is_empty() {
+        controls::empty_ui(ui, state, &mut own);
+    } else {
+        let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+        let height = ui.available_height();
+        Panel::bottom("timeline-tables")
+            .frame(below)
+            .resizable(true)
+            .default_size((height * 0.28).round())
+            .size_range(96.0..=(height - 160.0).max(97.0))
+            .show(ui, |ui| tables::tables_ui(ui, &state.timeline, &mut own));
+        CentralPanel::default().frame(Frame::new()).show(ui, |ui| canvas::canvas_ui(ui, &state.timeline, &mut own));
+    }
+    commands.extend(own.into_iter().map(Command::Timeline));
+}

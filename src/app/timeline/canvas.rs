@@ -1,0 +1,436 @@
+//! The rows on their axis of time: drawing, and what the pointer does.
+
+use eframe::egui::scroll_area::ScrollSource;
+use eframe::egui::{
+    Align2, Button, Color32, CursorIcon, FontId, Id, Mesh, PointerButton, Pos2, Rect, Response, Role, ScrollArea,
+    Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
+};
+
+use super::layout::{self, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
+use super::{Pick, Shown, TimelineCommand, TimelineState};
+use crate::app::theme::{BODY, GRID, SMALL, palette};
+use crate::app::widgets::{bytes_text, named};
+use crate::figure::{grouped, significant};
+use crate::trace::{Found, Item};
+
+/// Width of the names left of the rows.
+const NAMES: f32 = 184.0;
+/// Height of the axis.
+const AXIS: f32 = 20.0;
+/// Width of an event from which its name is written on it.
+const NAMED: f32 = 34.0;
+/// How far from an event the pointer still means it, in points.
+const REACH: f64 = 2.0;
+
+/// Times and places on screen.
+#[derive(Clone, Copy)]
+struct Scale {
+    left: f32,
+    width: f32,
+    view: (i64, i64),
+}
+
+impl Scale {
+    fn x(self, at: i64) -> f32 {
+        let share = at.saturating_sub(self.view.0) as f64 / (self.view.1 - self.view.0).max(1) as f64;
+        self.left + (share * f64::from(self.width)).clamp(-1e5, 1e5) as f32
+    }
+
+    fn at(self, x: f32) -> i64 {
+        let share = f64::from(x - self.left) / f64::from(self.width.max(1.0));
+        self.view.0 + (share * (self.view.1 - self.view.0) as f64).round() as i64
+    }
+
+    fn ns_per_point(self) -> f64 {
+        (self.view.1 - self.view.0) as f64 / f64::from(self.width.max(1.0))
+    }
+}
+
+/// Draws axis and rows into the remaining space.
+pub fn canvas_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
+    let room = ui.available_rect_before_wrap();
+    let scale = Scale { left: room.left() + NAMES, width: (room.width() - NAMES - 12.0).max(50.0), view: state.view };
+    let axis = Rect::from_min_size(pos2(scale.left, room.top()), vec2(scale.width, AXIS));
+    axis_ui(ui, scale, axis);
+    ui.allocate_space(vec2(room.width(), AXIS));
+    let rows = Rect::from_min_max(pos2(scale.left, axis.bottom()), pos2(scale.left + scale.width, room.bottom()));
+    let (lines, height) = lines(state);
+    // Below the names of rows, which take the pointer where they are.
+    let response = ui.interact(rows, Id::unique("timeline-rows"), Sense::click_and_drag());
+    response.widget_info(|| {
+        let (from, to) = state.view;
+        WidgetInfo::labeled(Role::Canvas, true, format!("Timeline from {} to {}", time_text(from), time_text(to)))
+    });
+    let mut drawn = Vec::new();
+    let area = ScrollArea::vertical().id_salt("timeline-scroll").auto_shrink(false);
+    // Dragging moves in time.
+    area.scroll_source(ScrollSource {
+        drag: Default::default(),
+        ..ScrollSource::MOUSE_WHEEL | ScrollSource::SCROLL_BAR
+    })
+    .show_viewport(ui, |ui, port| {
+        ui.set_height(height);
+        let top = ui.max_rect().top();
+        for &(line, at) in &lines {
+            if at > port.bottom() || at + room.height() < port.top() - RUN {
+                continue;
+            }
+            draw_line(ui, state, line, top + at, scale, commands, &mut drawn);
+        }
+    });
+    guides(ui, state, scale, rows);
+    pointer(ui, state, &response, scale, &drawn, commands);
+}
+
+fn axis_ui(ui: &Ui, scale: Scale, axis: Rect) {
+    let palette = palette(ui.visuals());
+    let painter = ui.painter_at(axis.expand2(vec2(40.0, 0.0)));
+    let (step, mut at) = ticks(scale.view, (scale.width / 90.0) as usize);
+    while at <= scale.view.1 {
+        let x = scale.x(at);
+        painter.vline(x, (axis.bottom() - 4.0)..=axis.bottom(), Stroke::new(1.0, palette.muted));
+        let font = FontId::proportional(SMALL);
+        painter.text(pos2(x, axis.top()), Align2::CENTER_TOP, tick_text(at, step), font, palette.muted);
+        at = at.saturating_add(step);
+    }
+}
+
+/// A row as drawn: its place, run and row.
+type Drawn = (Rect, usize, usize);
+
+fn draw_line(
+    ui: &mut Ui,
+    state: &TimelineState,
+    line: Line,
+    top: f32,
+    scale: Scale,
+    commands: &mut Vec<TimelineCommand>,
+    drawn: &mut Vec<Drawn>,
+) {
+    let left = scale.left - NAMES;
+    match line {
+        Line::Run(place) => {
+            run_ui(ui, state, place, Rect::from_min_size(pos2(left, top), vec2(NAMES + scale.width, RUN)), commands);
+        }
+        Line::Group(place, row) => {
+            let Some(of) = state.runs.get(place).and_then(|run| run.timeline.rows().get(row)) else { return };
+            let palette = palette(ui.visuals());
+            let font = FontId::proportional(BODY);
+            let at = pos2(left, top + GROUP - 3.0);
+            ui.painter().text(at, Align2::LEFT_BOTTOM, &of.group, font, ui.visuals().text_color());
+            ui.painter().hline(left..=scale.left + scale.width, top + GROUP - 1.0, Stroke::new(1.0, palette.line));
+        }
+        Line::Row(place, row) => {
+            let Some(run) = state.runs.get(place) else { return };
+            let Some(of) = run.timeline.rows().get(row) else { return };
+            let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, of.shelves.len() as f32 * SHELF));
+            if !ui.is_rect_visible(rect.with_min_x(left)) {
+                return;
+            }
+            let name = Rect::from_min_size(pos2(left, top), vec2(NAMES - 2.0 * GRID, SHELF));
+            let chosen = state.row == Some((place, row));
+            let text = eframe::egui::RichText::new(&of.name).size(SMALL);
+            ui.spacing_mut().button_padding = vec2(GRID, 0.0);
+            let button = ui.put(name, Button::selectable(chosen, text).min_size(vec2(name.width(), SHELF)).truncate());
+            let about = format!("{}: {}, {} events", of.group, of.name, grouped(&of.events.to_string()));
+            button.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, &about));
+            if button.on_hover_text(about).clicked() {
+                let by = state.rows().position(|known| known == (place, row)).unwrap_or(0) as isize;
+                let now = state.row.and_then(|now| state.rows().position(|known| known == now)).unwrap_or(0) as isize;
+                // The first selection starts at the top.
+                if state.row.is_none() {
+                    commands.push(TimelineCommand::Row(0));
+                }
+                commands.push(TimelineCommand::Row(by - now));
+            }
+            row_ui(ui, run, row, rect, scale);
+            drawn.push((rect, place, row));
+        }
+    }
+}
+
+/// The title of a run: its name, what binds it, and its buttons.
+fn run_ui(ui: &mut Ui, state: &TimelineState, place: usize, rect: Rect, commands: &mut Vec<TimelineCommand>) {
+    let Some(run) = state.runs.get(place) else { return };
+    if !ui.is_rect_visible(rect) {
+        return;
+    }
+    let palette = palette(ui.visuals());
+    ui.painter().rect_filled(rect.shrink2(vec2(0.0, 2.0)), 4.0, palette.card);
+    let mut inner = ui.new_child(eframe::egui::UiBuilder::new().max_rect(rect.shrink2(vec2(2.0 * GRID, GRID))));
+    inner.spacing_mut().item_spacing.y = 0.0;
+    inner.horizontal(|ui| {
+        ui.label(crate::app::widgets::strong(&run.name)).on_hover_text(run.file.display().to_string());
+        let (start, end) = run.timeline.span();
+        let events = grouped(&run.timeline.events().to_string());
+        ui.label(crate::app::widgets::muted(ui, format!("{} · {events} events", time_text(end - start))));
+        for warning in run.timeline.warnings() {
+            ui.colored_label(palette.warning, "⚠").on_hover_text(warning);
+        }
+        ui.with_layout(eframe::egui::Layout::right_to_left(eframe::egui::Align::Center), |ui| {
+            let close = ui.small_button("×").on_hover_text("Close this recording");
+            close.widget_info(|| named(&format!("Close {}", run.name)));
+            if close.clicked() {
+                commands.push(TimelineCommand::Close(place));
+            }
+            let export = ui.small_button("Perfetto").on_hover_text("Write all events for ui.perfetto.dev (E)");
+            export.widget_info(|| named(&format!("Write {} for Perfetto", run.name)));
+            if export.clicked() {
+                commands.push(TimelineCommand::Perfetto(place));
+            }
+        });
+    });
+    let (text, color) = match &run.split {
+        None => ("Adding up where the time went …", palette.muted),
+        Some(Ok(split)) => (split.binding.sentence.as_str(), inner.visuals().text_color()),
+        Some(Err(error)) => (error.as_str(), palette.bad),
+    };
+    let label = eframe::egui::RichText::new(text).color(color).size(SMALL + 0.5);
+    inner.add(eframe::egui::Label::new(label).truncate()).on_hover_text(text);
+}
+
+/// Draws the events of a row.
+fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
+    let painter = ui.painter_at(rect.intersect(ui.clip_rect()));
+    painter.rect_filled(rect, 0.0, ui.visuals().extreme_bg_color.gamma_multiply(0.6));
+    let mut mesh = Mesh::default();
+    let mut texts = Vec::new();
+    // What is narrower than a point is summed up by points, shelf by shelf.
+    let mut narrow: Option<Narrow> = None;
+    let span = (scale.view.0 + run.zero, scale.view.1 + run.zero);
+    let ground = ui.visuals().extreme_bg_color;
+    for item in items(run, row, span) {
+        let color = layout::colour(run.timeline.class(item.label), ui.visuals());
+        let (from, to) = (scale.x(item.span.0 - run.zero), scale.x(item.span.1 - run.zero));
+        let top = rect.top() + f32::from(item.shelf) * SHELF + 1.0;
+        let busy = item.busy_ns as f64 / scale.ns_per_point();
+        if to - from < 1.0 {
+            let place = (from.floor(), item.shelf);
+            if let Some(known) = narrow.as_mut().filter(|known| known.place == place) {
+                known.add(busy, color);
+                continue;
+            }
+            if let Some(known) = narrow.replace(Narrow { place, busy, most: busy, color }) {
+                known.draw(&mut mesh, rect, ground);
+            }
+            continue;
+        }
+        let share = item.busy_ns as f32 / item.span.1.abs_diff(item.span.0).max(1) as f32;
+        let full = Rect::from_min_max(pos2(from, top), pos2(to, top + SHELF - 2.0)).intersect(rect);
+        mesh.add_colored_rect(full, ground.lerp_to_gamma(color, 0.25 + 0.75 * share.clamp(0.0, 1.0)));
+        let visible = full.intersect(rect);
+        if item.events == 1 && visible.width() >= NAMED {
+            texts.push((visible, item.label, color));
+        }
+    }
+    if let Some(known) = narrow {
+        known.draw(&mut mesh, rect, ground);
+    }
+    painter.add(Shape::mesh(mesh));
+    let font = FontId::proportional(10.5);
+    for (place, label, color) in texts {
+        let name = run.timeline.name(label);
+        // Templates are long: what fits is laid out.
+        let fits = (place.width() / 4.0) as usize;
+        let end = name.char_indices().nth(fits).map_or(name.len(), |(at, _)| at);
+        let clipped = painter.with_clip_rect(place.shrink2(vec2(2.0, 0.0)).intersect(painter.clip_rect()));
+        let at = pos2(place.left() + 3.0, place.center().y);
+        clipped.text(at, Align2::LEFT_CENTER, &name[..end], font.clone(), text_on(color));
+    }
+}
+
+/// Events within one point.
+struct Narrow {
+    place: (f32, u8),
+    busy: f64,
+    most: f64,
+    color: Color32,
+}
+
+impl Narrow {
+    fn add(&mut self, busy: f64, color: Color32) {
+        self.busy += busy;
+        if busy > self.most {
+            (self.most, self.color) = (busy, color);
+        }
+    }
+
+    fn draw(&self, mesh: &mut Mesh, rect: Rect, ground: Color32) {
+        let (x, shelf) = self.place;
+        let top = rect.top() + f32::from(shelf) * SHELF + 1.0;
+        let place = Rect::from_min_size(pos2(x, top), vec2(1.0, SHELF - 2.0)).intersect(rect);
+        // Even the shortest event is seen.
+        mesh.add_colored_rect(place, ground.lerp_to_gamma(self.color, 0.25 + 0.75 * self.busy.clamp(0.0, 1.0) as f32));
+    }
+}
+
+/// Lines over all rows: zero, marks with the time between them, the selected event.
+fn guides(ui: &Ui, state: &TimelineState, scale: Scale, rows: Rect) {
+    let palette = palette(ui.visuals());
+    let painter = ui.painter_at(rows);
+    let in_view = |x: f32| rows.x_range().contains(x);
+    let zero = scale.x(0);
+    if in_view(zero) {
+        painter.vline(zero, rows.y_range(), Stroke::new(1.0, palette.muted));
+    }
+    let marks: Vec<i64> = state.marks.iter().flatten().copied().collect();
+    for at in &marks {
+        painter.vline(scale.x(*at), rows.y_range(), Stroke::new(1.5, palette.accent));
+    }
+    if let [a, b] = marks[..] {
+        let (left, right) = (scale.x(a.min(b)), scale.x(a.max(b)));
+        let band = Rect::from_x_y_ranges(left..=right, rows.y_range()).intersect(rows);
+        painter.rect_filled(band, 0.0, palette.accent.gamma_multiply(0.10));
+        if band.is_positive() {
+            let at = pos2(band.center().x, rows.top() + 2.0);
+            label(&painter, at, &time_text((b - a).abs()), palette.accent, palette.on_accent);
+        }
+    }
+}
+
+fn label(painter: &eframe::egui::Painter, at: Pos2, text: &str, ground: Color32, color: Color32) {
+    let galley = painter.layout_no_wrap(text.to_owned(), FontId::proportional(SMALL), color);
+    let rect = Align2::CENTER_TOP.anchor_size(at, galley.size() + vec2(8.0, 2.0));
+    painter.rect_filled(rect, 3.0, ground);
+    painter.galley(rect.min + vec2(4.0, 1.0), galley, color);
+}
+
+/// The event at a place, if there is one within reach.
+fn event_at(state: &TimelineState, scale: Scale, drawn: &[Drawn], at: Pos2) -> Option<(Pick, Rect)> {
+    let &(rect, place, row) = drawn.iter().find(|(rect, ..)| rect.contains(at))?;
+    let run = state.runs.get(place)?;
+    let time = scale.at(at.x).saturating_add(run.zero);
+    let shelf = ((at.y - rect.top()) / SHELF) as u8;
+    let reach = (REACH * scale.ns_per_point()).ceil() as i64;
+    let near = |item: &Item| {
+        let away = (item.span.0 - time).max(time - item.span.1).max(0);
+        (item.shelf == shelf && away <= reach).then_some((away, item.span.1 - item.span.0))
+    };
+    let span = (time - reach, time + reach);
+    let view = (scale.view.0.saturating_add(run.zero), scale.view.1.saturating_add(run.zero));
+    let all = items(run, row, view).into_iter().filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1);
+    let item = all.filter_map(|item| Some((near(&item)?, item))).min_by_key(|(away, _)| *away)?.1;
+    let top = rect.top() + f32::from(shelf) * SHELF + 1.0;
+    let x = scale.x(item.span.0 - run.zero)..=scale.x(item.span.1 - run.zero);
+    Some((Pick { run: place, found: Found { row, item } }, Rect::from_x_y_ranges(x, top..=top + SHELF - 2.0)))
+}
+
+/// What hover, clicks, drags and the wheel do.
+fn pointer(
+    ui: &Ui,
+    state: &TimelineState,
+    response: &Response,
+    scale: Scale,
+    drawn: &[Drawn],
+    commands: &mut Vec<TimelineCommand>,
+) {
+    outline_selected(ui, state, scale, drawn);
+    let hover = response.hover_pos();
+    let found = hover.and_then(|at| event_at(state, scale, drawn, at));
+    let hovered = found.map(|(pick, _)| pick);
+    if hovered != state.hovered {
+        commands.push(TimelineCommand::Hover(hovered));
+    }
+    if let Some((pick, rect)) = found {
+        let painter = ui.painter_at(response.rect);
+        painter.rect_stroke(rect.expand(0.5), 0.0, Stroke::new(1.5, ui.visuals().text_color()), StrokeKind::Outside);
+        if !response.dragged() {
+            response.clone().on_hover_ui_at_pointer(|ui| {
+                ui.set_max_width(420.0);
+                for line in about(state, &pick) {
+                    ui.label(line);
+                }
+            });
+        }
+    }
+    let (modifiers, zoom, scroll) =
+        ui.input(|input| (input.modifiers, input.zoom_delta(), input.smooth_scroll_delta()));
+    if let Some(at) = hover {
+        if (zoom - 1.0).abs() > 1e-3 {
+            commands.push(TimelineCommand::Zoom(f64::from(zoom), Some(scale.at(at.x))));
+        } else if scroll.x != 0.0 {
+            commands.push(TimelineCommand::Pan(f64::from(-scroll.x / scale.width)));
+        }
+    }
+    let at = response.interact_pointer_pos().map(|at| scale.at(at.x));
+    let from = Id::unique("timeline-mark-from");
+    if response.dragged_by(PointerButton::Primary) && modifiers.shift || response.dragged_by(PointerButton::Secondary) {
+        // Draws a measure.
+        if let Some(at) = at {
+            let begin = ui.data_mut(|data| *data.get_temp_mut_or(from, at));
+            commands.push(TimelineCommand::Mark(None));
+            commands.push(TimelineCommand::Mark(Some(begin)));
+            commands.push(TimelineCommand::Mark(Some(at)));
+        }
+    } else if response.dragged_by(PointerButton::Primary) {
+        ui.set_cursor_icon(CursorIcon::Grabbing);
+        commands.push(TimelineCommand::Pan(f64::from(-response.drag_delta().x / scale.width)));
+    }
+    if response.drag_stopped() {
+        ui.data_mut(|data| data.remove::<i64>(from));
+    }
+    if response.double_clicked() {
+        commands.push(TimelineCommand::ShowSelected);
+    } else if response.clicked() {
+        commands.push(TimelineCommand::Select(hovered));
+    } else if response.secondary_clicked()
+        && let Some(at) = at
+    {
+        commands.push(TimelineCommand::Mark(Some(at)));
+    }
+}
+
+fn outline_selected(ui: &Ui, state: &TimelineState, scale: Scale, drawn: &[Drawn]) {
+    let Some(pick) = state.selected else { return };
+    let Some(run) = state.runs.get(pick.run) else { return };
+    let of = drawn.iter().find(|(_, place, row)| (*place, *row) == (pick.run, pick.found.row));
+    let Some((rect, ..)) = of else { return };
+    let item = pick.found.item;
+    let top = rect.top() + f32::from(item.shelf) * SHELF;
+    let x =
+        scale.x(item.span.0 - run.zero)..=scale.x(item.span.1 - run.zero).max(scale.x(item.span.0 - run.zero) + 2.0);
+    let place = Rect::from_x_y_ranges(x, top..=top + SHELF);
+    let stroke = Stroke::new(2.0, ui.visuals().text_color());
+    ui.painter_at(*rect).rect_stroke(place, 0.0, stroke, StrokeKind::Inside);
+}
+
+/// What is known of an event, in lines.
+pub fn about(state: &TimelineState, pick: &Pick) -> Vec<String> {
+    let Some(run) = state.runs.get(pick.run) else { return Vec::new() };
+    let timeline = &run.timeline;
+    let item = &pick.found.item;
+    let length = item.span.1 - item.span.0;
+    let mut lines = Vec::new();
+    let name = timeline.name(item.label);
+    if item.events > 1 {
+        let share = 100.0 * item.busy_ns as f64 / length.max(1) as f64;
+        lines.push(format!("{} events, busy {} %, most of the time: {name}", item.events, significant(share)));
+        lines.push("Zoom in to see them one by one.".to_owned());
+    } else {
+        lines.push(name.to_owned());
+    }
+    lines.push(format!(
+        "{} from {} on, {}",
+        time_text(length),
+        time_text(item.span.0 - run.zero),
+        timeline.class(item.label).name()
+    ));
+    if let Some(bytes) = item.bytes {
+        let rate = bytes as f64 / (length.max(1) as f64 / 1e9);
+        lines.push(format!("{}, {}/s", bytes_text(bytes as f64), bytes_text(rate)));
+    }
+    if let Some((_, found)) = state.launched.filter(|(known, _)| known == pick) {
+        lines.push(match found {
+            Some(call) => {
+                let before = item.span.0 - call.item.span.0;
+                let name = timeline.name(call.item.label);
+                format!("Launched by {name}, {} before, on {}", time_text(before), timeline.rows()[call.row].name)
+            }
+            None => "The call that launched it was not recorded.".to_owned(),
+        });
+    }
+    if let Some(row) = timeline.rows().get(pick.found.row) {
+        lines.push(format!("{}: {}", row.group, row.name));
+    }
+    lines
+}

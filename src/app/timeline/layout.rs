@@ -1,0 +1,151 @@
+//! Where the rows lie, what of them is in view, and how it looks.
+
+use eframe::egui::{Color32, Visuals};
+
+use super::{MOST_ITEMS, Shown, TimelineState};
+use crate::app::theme::palette;
+use crate::figure::{COLOURS, significant};
+use crate::trace::{Class, Item};
+
+/// Height of a shelf, and of the lines that name runs and ranks.
+pub const SHELF: f32 = 15.0;
+pub const RUN: f32 = 44.0;
+pub const GROUP: f32 = 22.0;
+/// Room below a row.
+const GAP: f32 = 3.0;
+
+/// A line of the timeline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Line {
+    /// The title of a run.
+    Run(usize),
+    /// The name of a rank, that of this row.
+    Group(usize, usize),
+    /// A row of a run.
+    Row(usize, usize),
+}
+
+/// All lines with their tops, and the height of all.
+pub fn lines(state: &TimelineState) -> (Vec<(Line, f32)>, f32) {
+    let (mut lines, mut at) = (Vec::new(), 0.0);
+    let mut add = |line: Line, height: f32| {
+        lines.push((line, at));
+        at += height;
+    };
+    for (place, run) in state.runs.iter().enumerate() {
+        add(Line::Run(place), RUN);
+        let mut group = "";
+        for (row, of) in run.timeline.rows().iter().enumerate() {
+            if of.group != group {
+                add(Line::Group(place, row), GROUP);
+                group = &of.group;
+            }
+            add(Line::Row(place, row), of.shelves.len() as f32 * SHELF + GAP);
+        }
+    }
+    (lines, at)
+}
+
+/// What of a row lies in a span on its run's clock: single events where they are in memory, else tiles.
+pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
+    let Some(of) = run.timeline.rows().get(row) else { return Vec::new() };
+    let detail = run.details.get(&row).filter(|detail| detail.span.0 <= span.0 && span.1 <= detail.span.1);
+    let mut items = Vec::new();
+    for shelf in 0..of.shelves.len() {
+        let (tiles, is_fine) = run.timeline.drawn(row, shelf, span, MOST_ITEMS);
+        match detail.filter(|_| is_fine) {
+            Some(detail) => {
+                let in_view = |item: &&Item| usize::from(item.shelf) == shelf && item.span.1 >= span.0;
+                // By start: what comes later is out of view.
+                let started = detail.items.partition_point(|item| item.span.0 <= span.1);
+                items.extend(detail.items[..started].iter().filter(in_view));
+            }
+            None => items.extend(tiles),
+        }
+    }
+    items
+}
+
+/// The colour of a class.
+pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
+    let of = |place: usize| Color32::from_rgb(COLOURS[place][0], COLOURS[place][1], COLOURS[place][2]);
+    match class {
+        Class::Convolution => of(4),
+        Class::Matrix => of(1),
+        Class::Normalisation => of(6),
+        Class::Elementwise => of(2),
+        Class::Optimizer => of(3),
+        Class::Copy => of(0),
+        Class::Communication => of(5),
+        Class::Load => of(0).gamma_multiply(0.9),
+        Class::Other | Class::Range => Color32::from_gray(if visuals.dark_mode { 0x78 } else { 0xa8 }),
+        Class::Call => palette(visuals).accent.gamma_multiply(0.75),
+        Class::Wait => Color32::from_gray(if visuals.dark_mode { 0x9a } else { 0x80 }),
+    }
+}
+
+/// Black or white, whichever is legible on a colour.
+pub fn text_on(colour: Color32) -> Color32 {
+    let [red, green, blue, _] = colour.to_array().map(f32::from);
+    if 0.299 * red + 0.587 * green + 0.114 * blue > 140.0 { Color32::BLACK } else { Color32::WHITE }
+}
+
+/// A time as text with its unit, such as `1.25 ms`.
+pub fn time_text(ns: i64) -> String {
+    let size = ns.unsigned_abs() as f64;
+    let (value, unit) = match size {
+        1e9.. => (size / 1e9, "s"),
+        1e6.. => (size / 1e6, "ms"),
+        1e3.. => (size / 1e3, "µs"),
+        _ => (size, "ns"),
+    };
+    let sign = if ns < 0 { "−" } else { "" };
+    format!("{sign}{} {unit}", significant(value))
+}
+
+/// Times to label on the axis: the distance between two, and the first at or after the start of the view.
+pub fn ticks(view: (i64, i64), most: usize) -> (i64, i64) {
+    let least = ((view.1 - view.0) / most.max(1) as i64).max(1);
+    let mut step: i64 = 1;
+    while step < least {
+        let next = [2, 5, 10].iter().map(|factor| step.saturating_mul(*factor)).find(|next| *next >= least);
+        match next {
+            Some(next) => step = next,
+            None => step = step.saturating_mul(10),
+        }
+    }
+    (step, view.0.div_euclid(step) * step + if view.0.rem_euclid(step) == 0 { 0 } else { step })
+}
+
+/// A tick's label: as many digits as the distance of ticks needs.
+pub fn tick_text(at: i64, step: i64) -> String {
+    let (unit_ns, unit) = match step {
+        100_000_000.. => (1e9, "s"),
+        100_000.. => (1e6, "ms"),
+        100.. => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    };
+    let digits = if unit_ns > step as f64 { (unit_ns / step as f64).log10().ceil() as usize } else { 0 };
+    format!("{:.digits$} {unit}", at as f64 / unit_ns).replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_their_labels_differ() {
+        assert_eq!(ticks((0, 1_000_000_000), 10), (100_000_000, 0));
+        assert_eq!(ticks((-5, 1_995), 8), (500, 0));
+        let (step, first) = ticks((1_000_003, 1_000_403), 8);
+        assert_eq!((step, first), (50, 1_000_050));
+        assert_ne!(tick_text(first, step), tick_text(first + step, step));
+        assert_eq!(tick_text(1_500_000_000, 100_000_000), "1.5 s");
+        assert_eq!(tick_text(-200_000, 100_000), "−0.2 ms");
+    }
+
+    #[test]
+    fn times_have_their_unit() {
+        assert_eq!([1_250_000, -3_000, 12].map(time_text), ["1.25 ms", "−3.00 µs", "12.0 ns"]);
+    }
+}

@@ -1,0 +1,308 @@
+//! The tables below the rows: the selected event, time by part of all runs, steps, and idle gaps.
+
+use eframe::egui::{Align, Grid, Label, Layout, Role, ScrollArea, Ui, WidgetInfo};
+use strum::IntoEnumIterator;
+
+use super::layout::time_text;
+use super::{Anchor, Shown, Tab, TimelineCommand, TimelineState, canvas};
+use crate::app::theme::palette;
+use crate::app::widgets::{muted, strong};
+use crate::figure::significant;
+use crate::trace::{Class, Part, Split, StepSplit};
+
+/// Lines of a table that are drawn.
+const MOST_LINES: usize = 200;
+
+/// Draws the tabs and the table of the chosen one.
+pub fn tables_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
+    ui.horizontal(|ui| {
+        for tab in Tab::iter() {
+            let chosen = state.tab == tab;
+            let response = ui.selectable_label(chosen, tab.name());
+            response.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen, tab.name()));
+            if response.clicked() {
+                commands.push(TimelineCommand::Tab(tab));
+            }
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| legend_ui(ui, state));
+    });
+    ScrollArea::both().id_salt("timeline-table").auto_shrink(false).show(ui, |ui| match state.tab {
+        Tab::Event => event_ui(ui, state),
+        Tab::Parts => parts_ui(ui, state, commands),
+        Tab::Steps => steps_ui(ui, state, commands),
+        Tab::Gaps => gaps_ui(ui, state, commands),
+    });
+}
+
+/// Colours of the classes that can be told apart on the rows.
+fn legend_ui(ui: &mut Ui, state: &TimelineState) {
+    let has_gpus = state.runs.iter().any(|run| run.timeline.rows().iter().any(crate::trace::TimelineRow::is_on_gpu));
+    let all = [
+        Class::Load,
+        Class::Communication,
+        Class::Copy,
+        Class::Optimizer,
+        Class::Elementwise,
+        Class::Normalisation,
+        Class::Matrix,
+        Class::Convolution,
+    ];
+    for class in all {
+        if !has_gpus && !matches!(class, Class::Load | Class::Communication) {
+            continue;
+        }
+        ui.label(muted(ui, class.name()).small());
+        ui.colored_label(super::layout::colour(class, ui.visuals()), "■");
+    }
+}
+
+fn event_ui(ui: &mut Ui, state: &TimelineState) {
+    let Some(pick) = state.selected else {
+        ui.label(muted(
+            ui,
+            "Click an event, or choose a row with ↑ ↓ and step through it with ← →. W S zoom, A D move, Enter shows the selected event, M marks, G aligns.",
+        ));
+        return;
+    };
+    let mut lines = canvas::about(state, &pick).into_iter();
+    if let Some(name) = lines.next() {
+        ui.add(Label::new(strong(name)).wrap().selectable(true));
+    }
+    for line in lines {
+        ui.add(Label::new(line).selectable(true));
+    }
+}
+
+/// The splits of all runs, or why there is none yet.
+fn splits<'a>(ui: &mut Ui, state: &'a TimelineState) -> Option<Vec<(&'a Shown, &'a Split)>> {
+    let of: Option<Vec<_>> = state.runs.iter().map(|run| Some((run, run.split.as_ref()?.as_ref().ok()?))).collect();
+    if of.is_none() {
+        ui.label(muted(ui, "Adding up where the time went …"));
+    }
+    of
+}
+
+/// Right-aligned text.
+fn right(ui: &mut Ui, text: impl Into<eframe::egui::WidgetText>) {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text));
+}
+
+/// A heading that sorts by its column.
+fn heading(ui: &mut Ui, state: &TimelineState, column: usize, text: &str, commands: &mut Vec<TimelineCommand>) {
+    let arrow = match state.sort {
+        (known, up) if known == column => {
+            if up {
+                " ▲"
+            } else {
+                " ▼"
+            }
+        }
+        _ => "",
+    };
+    let response = ui.button(muted(ui, format!("{text}{arrow}")));
+    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Sort by {text}")));
+    if response.clicked() {
+        commands.push(TimelineCommand::Sort(column));
+    }
+}
+
+/// A line of a table: what it is of, and a number a column.
+struct Line<T> {
+    of: T,
+    numbers: Vec<Option<f64>>,
+}
+
+/// Sorts lines by the chosen column, else by `usual`, the largest size first.
+fn sort<T>(lines: &mut [Line<T>], sort: (usize, bool), usual: usize) {
+    let (column, up) = if sort.0 == usize::MAX { (usual, false) } else { sort };
+    let value = |line: &Line<T>| line.numbers.get(column).copied().flatten().map_or(f64::NEG_INFINITY, f64::abs);
+    lines.sort_by(|a, b| value(b).total_cmp(&value(a)));
+    if up {
+        lines.reverse();
+    }
+}
+
+/// The median time of each part in a step, in milliseconds, and how it differs from the first run's.
+fn parts_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
+    let Some(splits) = splits(ui, state) else { return };
+    let runs = splits.len();
+    let mut lines: Vec<Line<Part>> = Part::iter()
+        .map(|part| {
+            let times: Vec<Option<f64>> =
+                splits.iter().map(|(_, split)| Some(split.part(part).map_or(0.0, |of| of.median_s * 1e3))).collect();
+            let first = times.first().copied().flatten();
+            let differences = times.iter().skip(1).map(|time| Some(time.as_ref()? - first?));
+            let numbers = times.iter().copied().chain(differences).collect();
+            Line { of: part, numbers }
+        })
+        .filter(|line| line.numbers.iter().flatten().any(|number| *number > 0.0))
+        .collect();
+    sort(&mut lines, state.sort, if runs > 1 { runs } else { 0 });
+    let of = if splits.iter().any(|(_, split)| split.has_steps) { "step" } else { "recording" };
+    ui.label(
+        muted(
+            ui,
+            format!(
+                "Median time in a {of}, in ms, over ranks and steps that are no warm-up. The parts of one step add up to it; medians need not."
+            ),
+        )
+        .small(),
+    );
+    Grid::new("timeline-parts").num_columns(2 * runs + 2).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
+        ui.label(muted(ui, "Part"));
+        for (place, (run, _)) in splits.iter().enumerate() {
+            heading(ui, state, place, &run.name, commands);
+        }
+        for (place, (run, _)) in splits.iter().enumerate().skip(1) {
+            heading(ui, state, runs + place - 1, &format!("{} − {}", run.name, splits[0].0.name), commands);
+        }
+        if runs == 1 {
+            ui.label(muted(ui, "Share of a step [95 % interval of the median]"));
+        }
+        ui.end_row();
+        for line in &lines {
+            ui.label(line.of.name());
+            for (place, number) in line.numbers.iter().enumerate() {
+                number_ui(ui, *number, place >= runs);
+            }
+            if let (1, Some(of)) = (runs, splits[0].1.part(line.of)) {
+                let [share, low, high] =
+                    [of.share, of.interval.0, of.interval.1].map(|share| significant(100.0 * share));
+                ui.label(format!("{share} % [{low}, {high}]"));
+            }
+            ui.end_row();
+        }
+    });
+}
+
+/// A number of a table: a difference with its sign.
+fn number_ui(ui: &mut Ui, number: Option<f64>, is_difference: bool) {
+    let text = number.map_or("–".to_owned(), significant);
+    let sign = if is_difference && number.is_some_and(|number| number > 0.0) { "+" } else { "" };
+    right(ui, format!("{sign}{text}"));
+}
+
+/// A number of a step: its length in ms in a run, or after all runs how it differs from the first run's.
+fn step_number(steps: &[&[StepSplit]], step: usize, column: usize) -> Option<f64> {
+    let length = |run: usize| steps.get(run)?.get(step).map(|step| step.span.1.abs_diff(step.span.0) as f64 / 1e6);
+    match column.checked_sub(steps.len()) {
+        None => length(column),
+        Some(other) => Some(length(other + 1)? - length(0)?),
+    }
+}
+
+/// The steps that the table shows: the first ones by the chosen column.
+pub fn step_order(state: &TimelineState) -> Vec<usize> {
+    let of = state.runs.iter().filter_map(|run| run.split.as_ref()?.as_ref().ok());
+    let steps: Vec<&[StepSplit]> = of.map(Split::first_rank).collect();
+    let usual = if steps.len() > 1 { steps.len() } else { 0 };
+    let (column, up) = if state.sort.0 == usize::MAX { (usual, false) } else { state.sort };
+    let size = |step: usize| step_number(&steps, step, column).map_or(f64::NEG_INFINITY, f64::abs);
+    let most = steps.iter().map(|of| of.len()).max().unwrap_or(0);
+    let mut all: Vec<(f64, usize)> = (0..most).map(|step| (size(step), step)).collect();
+    let order = |a: &(f64, usize), b: &(f64, usize)| if up { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) };
+    if all.len() > MOST_LINES {
+        all.select_nth_unstable_by(MOST_LINES, order);
+        all.truncate(MOST_LINES);
+    }
+    all.sort_by(order);
+    all.into_iter().map(|(_, step)| step).collect()
+}
+
+/// Steps of the first rank of each run beside each other.
+fn steps_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
+    let Some(splits) = splits(ui, state) else { return };
+    if !splits.iter().any(|(_, split)| split.has_steps) {
+        ui.label(muted(ui, "These recordings name no steps: ranges called step, iteration or ProfilerStep would."));
+        return;
+    }
+    let steps: Vec<&[StepSplit]> = splits.iter().map(|(_, split)| split.first_rank()).collect();
+    let most = steps.iter().map(|of| of.len()).max().unwrap_or(0);
+    let runs = steps.len();
+    ui.label(
+        muted(ui, "Steps of the first rank, in ms; those that differ most come first. A click aligns all runs there.")
+            .small(),
+    );
+    Grid::new("timeline-steps").num_columns(2 * runs + 1).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
+        ui.label(muted(ui, "Step"));
+        for (place, (run, _)) in splits.iter().enumerate() {
+            heading(ui, state, place, &run.name, commands);
+        }
+        for (place, (run, _)) in splits.iter().enumerate().skip(1) {
+            heading(ui, state, runs + place - 1, &format!("{} − {}", run.name, splits[0].0.name), commands);
+        }
+        ui.label(muted(ui, "Differs most in"));
+        ui.end_row();
+        for &step in &state.step_order {
+            let button = ui.button((step + 1).to_string());
+            button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Show step {}", step + 1)));
+            if button.on_hover_text("Show this step in all runs").clicked() {
+                let longest = steps.iter().filter_map(|of| of.get(step)).map(|step| step.span.1 - step.span.0).max();
+                let longest = longest.unwrap_or(1_000_000);
+                commands.push(TimelineCommand::Align(Anchor::Step(step + 1)));
+                commands.push(TimelineCommand::View(-longest / 5, longest + longest / 10));
+            }
+            for place in 0..2 * runs - 1 {
+                number_ui(ui, step_number(&steps, step, place), place >= runs);
+            }
+            ui.label(cause(&steps, step));
+            ui.end_row();
+        }
+    });
+    if most > state.step_order.len() {
+        ui.label(muted(ui, format!("{} more steps", most - state.step_order.len())));
+    }
+}
+
+/// The part in which the last run's step differs most from the first's; of one run, its largest part.
+fn cause(steps: &[&[StepSplit]], step: usize) -> String {
+    let (Some(first), Some(last)) =
+        (steps.first().and_then(|of| of.get(step)), steps.last().and_then(|of| of.get(step)))
+    else {
+        return String::new();
+    };
+    let ms = |of: &StepSplit, part: Part| of.parts[part as usize] as f64 / 1e6;
+    if steps.len() == 1 {
+        let most = Part::iter().max_by_key(|part| first.parts[*part as usize]);
+        return most.map_or(String::new(), |part| format!("{} {}", part.name(), significant(ms(first, part))));
+    }
+    let differs = |part: Part| ms(last, part) - ms(first, part);
+    let most = Part::iter().max_by(|a, b| differs(*a).abs().total_cmp(&differs(*b).abs()));
+    most.map_or(String::new(), |part| {
+        let sign = if differs(part) > 0.0 { "+" } else { "" };
+        format!("{} {sign}{}", part.name(), significant(differs(part)))
+    })
+}
+
+/// The longest idle times of GPUs with what the host did meanwhile.
+fn gaps_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
+    let Some(splits) = splits(ui, state) else { return };
+    if splits.iter().all(|(_, split)| split.gaps.is_empty()) {
+        ui.label(muted(ui, "No idle times of GPUs over 50 µs, or no work of GPUs was recorded."));
+        return;
+    }
+    let bad = palette(ui.visuals()).muted;
+    Grid::new("timeline-gaps").num_columns(4).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
+        for title in ["Run", "At", "Length", "Meanwhile, for the longest time"] {
+            ui.label(muted(ui, title));
+        }
+        ui.end_row();
+        for (run, split) in &splits {
+            for gap in split.gaps.iter().take(MOST_LINES / splits.len()) {
+                ui.colored_label(bad, &run.name);
+                let (start, end) = (gap.span.0 - run.zero, gap.span.1 - run.zero);
+                let at = ui.button(time_text(start));
+                at.widget_info(|| {
+                    WidgetInfo::labeled(Role::Button, true, format!("Show the gap at {}", time_text(start)))
+                });
+                if at.on_hover_text("Show it").clicked() {
+                    let around = (end - start) / 2;
+                    commands.push(TimelineCommand::View(start.saturating_sub(around), end.saturating_add(around)));
+                }
+                right(ui, time_text(end - start));
+                ui.label(gap.cause.name());
+                ui.end_row();
+            }
+        }
+    });
+}

@@ -1,0 +1,299 @@
+#![allow(clippy::unwrap_used)]
+
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use eframe::egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, TouchPhase, pos2, vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable;
+
+use super::*;
+use crate::app::{Settings, theme};
+use crate::trace::{Recorder, keep_for_timeline};
+
+fn go(_: crate::trace::Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// A cut-down real report.
+fn golden(folder: &Path, name: &str) -> PathBuf {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/trace/{name}.sqlite.gz"));
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(packed).unwrap()).read_to_end(&mut bytes).unwrap();
+    let file = folder.join(format!("{name}.sqlite"));
+    std::fs::write(&file, bytes).unwrap();
+    file
+}
+
+/// A rank with these steps, each a wait for data and two parts.
+fn ranges(folder: &Path, name: &str, steps: &[(i64, i64)]) -> PathBuf {
+    let file = folder.join(name);
+    let mut recorder = Recorder::append(&file, 0, false).unwrap();
+    let mut now = 5_000_000;
+    for (load, forward) in steps {
+        recorder.range("load", 7, (now, now + load)).unwrap();
+        let start = now + load;
+        recorder.range("forward", 7, (start, start + forward)).unwrap();
+        recorder.range("step", 7, (start, start + forward)).unwrap();
+        now = start + forward;
+    }
+    recorder.finish(7).unwrap();
+    file
+}
+
+/// A state that shows these events files.
+fn state_of(files: &[(&str, PathBuf)], folder: &Path) -> State {
+    let mut state = State::new(Settings::default());
+    for (name, file) in files {
+        let events = keep_for_timeline(file, folder, &mut go).unwrap();
+        // As the window opens them, without its cache in the user's folders.
+        send(&mut state, TimelineCommand::Open(events, (*name).to_owned()));
+    }
+    assert_eq!(state.timeline.runs.len(), files.len(), "{:?}", state.timeline.said);
+    state
+}
+
+fn settle(state: &mut State) {
+    let context = Context::default();
+    loop {
+        state.poll_timeline(&context);
+        // What was read may ask for more.
+        if !state.timeline.is_busy() {
+            state.poll_timeline(&context);
+            if !state.timeline.is_busy() {
+                return;
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn send(state: &mut State, command: TimelineCommand) {
+    state.execute(Command::Timeline(command), &Context::default(), &mut Vec::new());
+    settle(state);
+}
+
+type Window = Harness<'static, (State, Vec<Command>)>;
+
+fn harness(state: State) -> Window {
+    let mut themed = false;
+    let draw = move |ui: &mut Ui, (state, commands): &mut (State, Vec<Command>)| {
+        if !themed {
+            themed = true;
+            // Typefaces are there from the next frame on.
+            theme::install(ui.ctx());
+            return;
+        }
+        crate::app::keys::commands(ui.ctx(), state, commands);
+        timeline_ui(ui, state, commands);
+    };
+    let mut harness = Harness::builder().with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
+    harness.run();
+    harness
+}
+
+/// Executes what was asked for, and draws.
+fn answer(harness: &mut Window) {
+    harness.run_steps(2);
+    let context = harness.ctx.clone();
+    let (state, commands) = harness.state_mut();
+    for command in std::mem::take(commands) {
+        state.execute(command, &context, &mut Vec::new());
+    }
+    settle(state);
+    harness.run_steps(2);
+}
+
+fn click(harness: &mut Window, name: &str) {
+    harness.get_by_label(name).click();
+    answer(harness);
+}
+
+fn press(harness: &mut Window, key: eframe::egui::Key) {
+    harness.key_press(key);
+    answer(harness);
+}
+
+fn now(harness: &Window) -> &TimelineState {
+    &harness.state().0.timeline
+}
+
+fn length(view: (i64, i64)) -> i64 {
+    view.1 - view.0
+}
+
+#[test]
+fn keys_and_wheel_zoom_and_move_the_view_and_f_shows_all_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "single_100");
+    let mut harness = harness(state_of(&[("single", file)], folder.path()));
+    let whole = now(&harness).view;
+    press(&mut harness, eframe::egui::Key::W);
+    let closer = now(&harness).view;
+    assert!((length(whole) as f64 / length(closer) as f64 - 1.5).abs() < 1e-3);
+    press(&mut harness, eframe::egui::Key::D);
+    assert!(now(&harness).view.0 > closer.0 && length(now(&harness).view) == length(closer));
+    // The time under the pointer stays where it is.
+    let at = pos2(700.0, 300.0);
+    let under = |view: (i64, i64)| {
+        view.0 as f64 + f64::from((at.x - 8.0 - 184.0) / (1160.0 - 184.0 - 12.0)) * length(view) as f64
+    };
+    let before = now(&harness).view;
+    harness.hover_at(at);
+    answer(&mut harness);
+    let delta = vec2(0.0, 60.0);
+    harness.event_modifiers(
+        Event::MouseWheel {
+            unit: MouseWheelUnit::Point,
+            delta,
+            phase: TouchPhase::Move,
+            source: MouseWheelSource::Unknown,
+            modifiers: Modifiers::COMMAND,
+        },
+        Modifiers::COMMAND,
+    );
+    for _ in 0..30 {
+        answer(&mut harness);
+    }
+    let after = now(&harness).view;
+    assert!(length(after) < length(before), "{before:?} {after:?}");
+    assert!((under(after) - under(before)).abs() < length(after) as f64 * 0.02, "{} {}", under(before), under(after));
+    press(&mut harness, eframe::egui::Key::F);
+    assert_eq!(now(&harness).view, whole);
+}
+
+#[test]
+fn runs_are_aligned_at_a_step_and_the_step_that_differs_most_is_shown_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let even = [(1_000, 9_000); 8];
+    let mut slow = even;
+    slow[5] = (41_000, 9_000);
+    let files =
+        [("even", ranges(folder.path(), "a.events", &even)), ("slow", ranges(folder.path(), "b.events", &slow))];
+    let mut harness = harness(state_of(&files, folder.path()));
+    click(&mut harness, "Steps");
+    // The table offers the sixth step first.
+    let top = |step: usize| {
+        let label = format!("Show step {step}");
+        harness.query_by_label(&label).map(|node| node.rect().top())
+    };
+    let first = (1..=8).filter_map(|step| Some((top(step)?, step))).min_by(|a, b| a.0.total_cmp(&b.0));
+    assert_eq!(first.map(|(_, step)| step), Some(6));
+    assert!(harness.query_all_by_label_contains("waiting for data").next().is_some());
+    click(&mut harness, "Show step 6");
+    let state = now(&harness);
+    assert_eq!(state.anchor, Anchor::Step(6));
+    let starts: Vec<i64> =
+        state.runs.iter().map(|run| run.timeline.marks(MarkKind::Step).nth(5).unwrap().span.0 - run.zero).collect();
+    assert_eq!(starts, [0, 0]);
+    assert!(state.view.0 < 0 && state.view.1 > 9_000);
+    click(&mut harness, "Time by part");
+    click(&mut harness, "Sort by slow − even");
+    assert_eq!(now(&harness).sort, (2, false));
+    click(&mut harness, "Sort by slow − even");
+    assert_eq!(now(&harness).sort, (2, true));
+}
+
+#[test]
+fn hovering_tells_name_time_bytes_and_what_launched_an_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "single_100");
+    let mut state = state_of(&[("single", file)], folder.path());
+    // A copy from the host, wide enough to be hit.
+    send(&mut state, TimelineCommand::Search("memcpy host".to_owned()));
+    send(&mut state, TimelineCommand::Find);
+    let pick = state.timeline.selected.unwrap();
+    assert!(pick.found.item.bytes.is_some());
+    let mut harness = harness(state);
+    harness.run_steps(2);
+    // The selected event lies in the middle ninth of the view; its row is found by its name.
+    let of = &now(&harness).runs[0].timeline.rows()[pick.found.row];
+    let name = format!("{}: {}, {} events", of.group, of.name, crate::figure::grouped(&of.events.to_string()));
+    let row = harness.get_by_label(&name).rect();
+    let at = pos2(8.0 + 184.0 + (1160.0 - 184.0 - 12.0) / 2.0, row.center().y);
+    harness.hover_at(at);
+    answer(&mut harness);
+    answer(&mut harness);
+    let hovered = now(&harness).hovered.unwrap();
+    assert_eq!(hovered.found.item, pick.found.item);
+    let lines = canvas::about(now(&harness), &hovered).join("\n");
+    for told in ["[CUDA memcpy Host-to-Device]", " µs from ", "B/s", "Launched by cudaMemcpyAsync"] {
+        assert!(lines.contains(told), "{told}: {lines}");
+    }
+    assert!(harness.query_all_by_label_contains("Launched by cudaMemcpyAsync").next().is_some());
+}
+
+#[test]
+fn search_goes_from_event_to_event_and_says_when_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "single_100");
+    let mut state = state_of(&[("single", file)], folder.path());
+    send(&mut state, TimelineCommand::Search("GEMM".to_owned()));
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        send(&mut state, TimelineCommand::Find);
+        let pick = state.timeline.selected.unwrap();
+        let run = &state.timeline.runs[0];
+        assert!(run.timeline.name(pick.found.item.label).to_lowercase().contains("gemm"));
+        let (start, end) = (pick.found.item.span.0 - run.zero, pick.found.item.span.1 - run.zero);
+        assert!(state.timeline.view.0 < start && end < state.timeline.view.1);
+        seen.push(pick.found.item.span.0);
+    }
+    assert!(seen[0] < seen[1] && seen[1] < seen[2]);
+    send(&mut state, TimelineCommand::Search("no such kernel".to_owned()));
+    send(&mut state, TimelineCommand::Find);
+    assert!(state.timeline.said.as_ref().unwrap().0.contains("No event named like \"no such kernel\""));
+}
+
+#[test]
+fn keys_alone_reach_rows_events_and_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
+    let mut harness = harness(state_of(&[("run", file)], folder.path()));
+    use eframe::egui::Key;
+    press(&mut harness, Key::ArrowDown);
+    press(&mut harness, Key::ArrowRight);
+    press(&mut harness, Key::M);
+    press(&mut harness, Key::ArrowRight);
+    press(&mut harness, Key::ArrowRight);
+    press(&mut harness, Key::M);
+    let state = now(&harness);
+    let [Some(a), Some(b)] = state.marks else { panic!("{:?}", state.marks) };
+    // From a wait for data to the next one: a step, and what is between.
+    assert_eq!(b - a, 10_000);
+    assert!(harness.query_by_label_contains("between marks 10.0 µs").is_some());
+    press(&mut harness, Key::Enter);
+    let state = now(&harness);
+    assert!(length(state.view) < 100_000);
+    press(&mut harness, Key::Escape);
+    assert_eq!(now(&harness).marks, [None; 2]);
+}
+
+#[test]
+fn what_cannot_be_opened_is_said_and_the_rest_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
+    let bytes = std::fs::read(&file).unwrap();
+    let cut = folder.path().join("cut.events");
+    std::fs::write(&cut, &bytes[..bytes.len() - 9]).unwrap();
+    let wrong = folder.path().join("wrong.sqlite");
+    std::fs::write(&wrong, "this is no report").unwrap();
+    let mut state = state_of(&[("cut", cut)], folder.path());
+    assert!(state.timeline.runs[0].timeline.warnings().iter().any(|warning| warning.contains("cut off")));
+    send(&mut state, TimelineCommand::Open(wrong, "wrong".to_owned()));
+    let (said, good) = state.timeline.said.clone().unwrap();
+    assert!(!good && said.contains("wrong.sqlite"), "{said}");
+    assert_eq!(state.timeline.runs.len(), 1);
+    let harness = harness(state);
+    assert!(harness.query_by_label_contains("wrong.sqlite").is_some());
+}
+
+#[test]
+fn an_empty_screen_offers_to_open_a_recording() {
+    let mut state = State::new(Settings::default());
+    state.screen = Screen::Timeline;
+    let harness = harness(state);
+    assert!(harness.query_by_label("Open a recording …").is_some());
+    assert!(harness.query_by_label_contains("trace = \"built-in\"").is_some());
+}
