@@ -55,8 +55,8 @@ build-cuda: packages ## build both binaries and the CUDA part of the worker; nee
 	@.ci/libtorch --cuda
 	$(COMMIT) MULTICARD_BUILD_CUDA=1 cargo build --release --features torch
 
-fuzz: libtorch ## change inputs of every parser for FUZZ_S seconds each (20), then whole sessions and reports
-	MULTICARD_FUZZ_S=$(or $(FUZZ_S),20) $(TORCH_CARGO) test --features torch --test fuzz --test trace_fuzz -- --ignored --nocapture --test-threads 1
+fuzz: packages ## change inputs of every parser for FUZZ_S seconds each (20), then whole sessions and reports, optimised
+	MULTICARD_FUZZ_S=$(or $(FUZZ_S),20) cargo test --profile fuzz --test fuzz --test trace_fuzz -- --ignored --nocapture --test-threads 1
 
 bench: libtorch ## run the benchmarks
 	$(TORCH_CARGO) bench --features torch

@@ -29,6 +29,7 @@ pub use reading::{damage_message, open_reader};
 pub use tracing::attach_report;
 pub use trial::{Trial, try_once};
 
+use crate::foreign;
 use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerCommand};
 use crate::plan::{Node, RunState, Topology};
 use crate::program;
@@ -41,6 +42,9 @@ use crate::trace;
 const UPDATES_IN_FLIGHT: usize = 4096;
 /// Capacity of the channel from the sampler; when it is full, samples are dropped and the gap is marked.
 const SAMPLES_IN_FLIGHT: usize = 1024;
+
+/// Free space on the session's disk without which no run starts: many times the logs of a short one.
+const RUN_BYTES: u64 = 8 << 20;
 
 /// A session opened for running.
 pub struct Session {
@@ -62,6 +66,10 @@ pub struct Session {
     reported_s: BTreeMap<String, f64>,
     next_run: u32,
     next_plan: u32,
+    /// Decisions that took effect and could not be written, as on a full disk: before anything else happens, they are.
+    unrecorded: VecDeque<Decision>,
+    /// What happened before an error.
+    untold: Vec<Notice>,
     updates: Receiver<Update>,
     samples: Receiver<(String, Sample)>,
     import: Option<tracing::Import>,
@@ -148,6 +156,8 @@ impl Session {
             samples,
             import: None,
             to_import: VecDeque::new(),
+            unrecorded: VecDeque::new(),
+            untold: Vec::new(),
             facts: program::Facts::default(),
         };
         session.take_up_earlier_runs()?;
@@ -185,9 +195,9 @@ impl Session {
         &self.progress
     }
 
-    /// Whether nothing runs, nothing can start and no report is being imported.
+    /// Whether nothing runs, nothing can start, no report is being imported and everything is recorded.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_idle() && self.import.is_none() && self.to_import.is_empty()
+        self.queue.is_idle() && self.unrecorded.is_empty() && self.import.is_none() && self.to_import.is_empty()
     }
 
     /// Names of the report that is being imported and of those that wait for it.
@@ -236,8 +246,8 @@ impl Session {
         match self.queue.state(run) {
             Some(RunState::Queued) => {
                 self.queue.cancel(run)?;
-                self.store.decide(ended(run, RunState::Cancelled, None, None))?;
                 self.progress.ended(run, now_s());
+                self.record(ended(run, RunState::Cancelled, None, None));
             }
             Some(state) if !state.is_final() => {
                 if let Some(launcher) = &self.launcher {
@@ -266,25 +276,55 @@ impl Session {
     }
 
     /// Waits up to `patience` for updates, records them and starts the next runs.
+    ///
+    /// # Errors
+    /// Something cannot be recorded, or there is no space for a further run. Nothing is lost: the next call tries again.
     pub fn advance(&mut self, patience: Duration) -> Result<Vec<Notice>, SessionError> {
-        let mut notices = Vec::new();
-        self.start_next(&mut notices)?;
+        let mut notices = std::mem::take(&mut self.untold);
+        match self.advance_with(patience, &mut notices) {
+            Ok(()) => Ok(notices),
+            Err(error) => {
+                self.untold = notices;
+                Err(error)
+            }
+        }
+    }
+
+    fn advance_with(&mut self, patience: Duration, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
+        self.record_pending()?;
+        // What active runs say is recorded even if no further one can start.
+        let started = self.start_next(notices);
         match self.updates.recv_timeout(patience) {
-            Ok(update) => self.take(update, &mut notices)?,
+            Ok(update) => self.take(update, notices)?,
             Err(RecvTimeoutError::Timeout) => {}
             // Without a launcher, no update can arrive.
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(patience),
         }
         while let Ok(update) = self.updates.try_recv() {
-            self.take(update, &mut notices)?;
+            self.take(update, notices)?;
         }
         while let Ok((run, sample)) = self.samples.try_recv() {
             self.store.sample(&run, sample.clone())?;
             notices.push(Notice::Sample { run, sample: Box::new(sample) });
         }
-        self.take_import(&mut notices)?;
-        self.start_next(&mut notices)?;
-        Ok(notices)
+        self.take_import(notices)?;
+        started?;
+        self.start_next(notices)
+    }
+
+    /// Records a decision that has taken effect. If it cannot be written now, nothing else happens until it is.
+    fn record(&mut self, decision: Decision) {
+        self.unrecorded.push_back(decision);
+        // The next call of `advance` reports the error.
+        let _ = self.record_pending();
+    }
+
+    fn record_pending(&mut self) -> Result<(), SessionError> {
+        while let Some(decision) = self.unrecorded.front() {
+            self.store.decide(decision.clone())?;
+            self.unrecorded.pop_front();
+        }
+        Ok(())
     }
 
     /// Drives the session until nothing is left to do, passing each notice to `show`.
@@ -310,9 +350,14 @@ impl Session {
             next.is_some_and(|queued| queued.job.program.is_some())
         };
         // An import by nsys would disturb the measurement.
-        while (has_worker || is_program(self)) && self.import.is_none() && self.has_room()? {
+        while self.unrecorded.is_empty()
+            && (has_worker || is_program(self))
+            && self.import.is_none()
+            && self.has_room()?
+        {
+            self.check_space()?;
             let beside = self.queue.active().map(str::to_owned).collect();
-            let Some(run) = self.queue.next() else { break };
+            let Some(run) = self.queue.peek().map(str::to_owned) else { break };
             let Some(mut queued) = self.jobs.get(&run).cloned() else {
                 return Err(SessionError::UnknownRun { run });
             };
@@ -321,6 +366,7 @@ impl Session {
             }
             let placed = self.placed(&run, &queued, beside);
             self.store.decide(placed)?;
+            self.queue.next();
             let Some(launcher) = &self.launcher else { break };
             self.progress.started(&run, queued.estimate_s, now_s());
             let started = match queued.job.trace {
@@ -332,8 +378,8 @@ impl Session {
             if let Err(reason) = started {
                 let reason = Some(reason);
                 self.queue.set(&run, RunState::Failed)?;
-                self.store.decide(ended(&run, RunState::Failed, reason.clone(), None))?;
                 self.progress.ended(&run, now_s());
+                self.record(ended(&run, RunState::Failed, reason.clone(), None));
                 notices.push(Notice::State { run, state: RunState::Failed, reason });
             } else {
                 self.started_at.insert(run, Instant::now());
@@ -347,7 +393,7 @@ impl Session {
             Update::Started { run, pid, process_start } => {
                 // The start of a reattached run is already in the journal.
                 if !self.reattached.remove(&run) {
-                    self.store.decide(Decision::RunStarted { run: run.clone(), pid, process_start })?;
+                    self.record(Decision::RunStarted { run: run.clone(), pid, process_start });
                 }
                 self.watch(&run, None);
             }
@@ -369,8 +415,8 @@ impl Session {
                     self.watched_ranks.remove(&run);
                     let measured_s = self.started_at.remove(&run).map(|started| started.elapsed().as_secs_f64());
                     let duration_s = measured_s.or(self.reported_s.remove(&run));
-                    self.store.decide(ended(&run, state, reason.clone(), duration_s))?;
                     self.progress.ended(&run, now_s());
+                    self.record(ended(&run, state, reason.clone(), duration_s));
                     let traced = self.jobs.get(&run).filter(|queued| queued.job.tracer().is_on());
                     if let Some((tracer, levels)) =
                         traced.map(|queued| (queued.job.tracer(), queued.job.levels.clone()))
@@ -382,6 +428,15 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the session's disk has space for the logs of a run.
+    fn check_space(&self) -> Result<(), SessionError> {
+        let free_bytes = foreign::free_bytes(self.folder()).unwrap_or(u64::MAX);
+        if free_bytes >= RUN_BYTES {
+            return Ok(());
+        }
+        Err(SessionError::NoSpace { folder: self.folder().to_owned(), free_bytes, needed_bytes: RUN_BYTES })
     }
 
     /// Tells the sampler which processes and GPUs belong to a run.
@@ -406,7 +461,7 @@ fn now_s() -> f64 {
 
 /// The default folder of sessions: `multicard/sessions` in the XDG data folder.
 pub fn default_sessions_folder() -> Result<PathBuf, SessionError> {
-    let data = crate::foreign::data_folder().map_err(SessionError::NoHome)?;
+    let data = foreign::data_folder().map_err(SessionError::NoHome)?;
     Ok(data.join("multicard").join("sessions"))
 }
 

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 
 mod seeded;
 
-use seeded::{command, succeed, text};
+use seeded::{command, succeed, text, with_mounts};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -403,6 +404,105 @@ fn a_folder_of_sockets_that_others_may_enter_is_closed_to_them_first() {
     assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     scene.open_gate();
     succeed(&mut scene.multicard(&["attach", "session"]));
+}
+
+#[test]
+fn a_full_disk_is_told_by_a_detached_conductor_whose_queue_goes_on_once_there_is_space() {
+    let scene = Scene::new();
+    let disk = scene.path("disk");
+    fs::create_dir(&disk).unwrap();
+    // The first run ends while nothing can be written: neither its log nor the journal.
+    let script = "mount -t tmpfs -o size=24m none \"$1\"
+        await() { tries=0; until eval \"$1\"; do tries=$((tries + 1)); test $tries -lt 1200; sleep 0.05; done; }
+        \"$0\" run waits.toml --session \"$1/s\" --detach
+        await 'test -n \"$(ls disk/s/runs/*/rank-0.jsonl 2> /dev/null)\"'
+        \"$0\" attach \"$1/s\" 2> said & following=$!
+        await 'grep -q under said'
+        head -c 30000000 /dev/zero > \"$1/fill\" 2> /dev/null || true
+        touch gate
+        await 'grep -q free said'
+        sleep 1
+        test \"$(ls \"$1/s/runs\" | wc -l)\" = 1
+        rm \"$1/fill\"
+        wait $following
+        cat said >&2
+        \"$0\" session show \"$1/s\" --format json";
+    let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {said}", output.status.code());
+    assert!(said.contains("nothing is left to run"), "{said}");
+    // The first one lacks what its rank could not log, and says so.
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let count = |state: &str| shown["runs"][state].as_u64().unwrap_or(0);
+    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {said}");
+}
+
+/// What Python prints as another user; none where only root could become one, or there is no Python.
+fn as_another_user(script: &str, argument: &Path) -> Option<Child> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return None;
+    }
+    let mut python = Command::new("python3");
+    python.args(["-c", script]).arg(argument).current_dir("/").uid(4711).gid(4711);
+    let started = python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    started.inspect_err(|error| println!("skipped: python3: {error}")).ok()
+}
+
+#[test]
+fn another_user_is_not_answered_by_a_conductor_and_does_not_pass_for_one() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    let socket = scene.socket();
+    let open_to_all = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    // Not even if the folder's mode, which is the first guard, were undone.
+    let ask = "import socket, sys
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print('connected', flush=True)
+try:
+    s.sendall(b'{\"messages\":1,\"live\":true}\\n'); print('heard', s.recv(100))
+except OSError as error: print('heard', b'', error)";
+    let refused = as_another_user(ask, &socket);
+    if let Some(refused) = refused {
+        let output = refused.wait_with_output().unwrap();
+        assert!(text(&output.stderr).contains("PermissionError"), "{}", text(&output.stderr));
+        socket.ancestors().take_while(|path| path.starts_with(scene.home.path())).for_each(open_to_all);
+        let output = as_another_user(ask, &socket).unwrap().wait_with_output().unwrap();
+        let said = text(&output.stdout);
+        assert!(said.starts_with("connected\nheard b''"), "{said} {}", text(&output.stderr));
+    }
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    assert_eq!(scene.states(), ALL_FINISHED);
+    wait("the conductor ends", || scene.conductors().is_empty());
+    open_to_all(socket.parent().unwrap());
+    let pretend = "import socket, sys
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print('listening', flush=True)
+c, _ = s.accept(); print('heard', c.recv(100))";
+    let Some(mut pretender) = as_another_user(pretend, &socket) else { return };
+    let mut said = BufReader::new(pretender.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "listening");
+    let output = scene.multicard(&["attach", "session"]).output().unwrap();
+    let error = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && error.contains("conducted by the user with id 4711"), "{error}");
+    assert_eq!(said.next().unwrap().unwrap(), "heard b''");
+    pretender.wait().unwrap();
+}
+
+#[test]
+fn a_session_that_another_users_conductor_holds_is_named_and_can_be_read() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    // Another user has other sockets.
+    let mut attach = scene.multicard(&["attach", "session"]);
+    let output = attach.env("XDG_STATE_HOME", scene.path("other")).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("another multicard"), "{said}");
+    let mut table = scene.multicard(&["table", "session"]);
+    succeed(table.env("XDG_STATE_HOME", scene.path("other")));
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["attach", "session"]));
+    assert_eq!(scene.states(), ALL_FINISHED);
 }
 
 #[test]

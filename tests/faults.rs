@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use multicard::analysis::{Mark, summarise_run};
 use multicard::store::{Reader, RebuildReport, RunRecord, Store, StoreError, rebuild};
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 
 mod seeded;
 
-use seeded::{at_home, command, copy, files, multicard, records, session, tables, text};
+use seeded::{command, copy, files, multicard, records, session, tables, text, with_mounts};
 
 fn remade(session: &Path) -> RebuildReport {
     rebuild(session, &mut |_, _| {}).unwrap()
@@ -192,21 +191,6 @@ fn without_index(session: &Path) {
     for file in files(session).iter().filter(|path| path.to_string_lossy().contains("session.sqlite")) {
         fs::remove_file(file).unwrap();
     }
-}
-
-/// Runs a script as root of a user namespace of its own, in which it may mount; none where the system does not permit that.
-fn with_mounts(home: &Path, script: &str, arguments: &[&Path]) -> Option<Output> {
-    let unshare = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["-Urm", "sh", "-euc", script, env!("CARGO_BIN_EXE_multicard")]).args(arguments);
-        at_home(&mut command, home);
-        command.output()
-    };
-    let permitted = unshare("mount -t tmpfs none /mnt").is_ok_and(|output| output.status.success());
-    if !permitted {
-        println!("skipped: this system does not permit mounts in a user namespace (unshare -Urm)");
-    }
-    permitted.then(|| unshare(script).unwrap())
 }
 
 #[test]

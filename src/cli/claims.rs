@@ -7,7 +7,7 @@ use clap::Args;
 use super::material::Material;
 use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folder};
 use crate::analysis::{Cell, cells};
-use crate::figure::{self, claims_table};
+use crate::figure::{self, Table, claims_table};
 use crate::papers::{self, Artefact, Bound, Judgement, PublishedValue, Verdict, judge};
 
 #[derive(Args)]
@@ -45,11 +45,19 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         // A file of rows has no place for them.
         table.notes.iter().for_each(say);
     }
-    print(&figure::render(&table, arguments.format.into()))?;
+    print(&text_of(&table, arguments.format))?;
     if !with_untested {
         say("--all lists the claims that nothing in this session tests, too");
     }
     Ok(if fails { SOME_RUN_FAILED } else { OK })
+}
+
+/// The table as text; a sentence where people would read a table without rows.
+fn text_of(table: &Table, format: TableFormat) -> String {
+    if table.rows.is_empty() && format == TableFormat::Md {
+        return "No run of this session tests a claim of the papers.\n".to_owned();
+    }
+    figure::render(table, format.into())
 }
 
 fn judged(cells: &[Cell]) -> Vec<Judgement> {
@@ -145,4 +153,19 @@ fn describe(artefact: &Artefact) -> String {
         text += &format!("\nClaims (`multicard claims SESSION --on {}`):\n\n{}", artefact.id(), claims.concat());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_without_rows_is_a_sentence_and_a_file_without_rows_stays_one() {
+        let judgements = judged(&[]);
+        let tested = claims_table(&judgements, false);
+        assert_eq!(text_of(&tested, TableFormat::Md), "No run of this session tests a claim of the papers.\n");
+        assert!(text_of(&tested, TableFormat::Csv).starts_with("claim,"), "{}", text_of(&tested, TableFormat::Csv));
+        let all = text_of(&claims_table(&judgements, true), TableFormat::Md);
+        assert!(all.starts_with("| Claim |") && all.contains("untested"), "{all}");
+    }
 }

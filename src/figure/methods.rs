@@ -17,7 +17,7 @@ use crate::plan::{Mode, Order, Plan};
 /// Facts of environments that the sentence on hardware tells, each with what is written around it.
 const HARDWARE: [(&str, &str, &str); 6] = [
     ("cpu_model", "processor ", ""),
-    ("cpus", "", " usable CPUs"),
+    ("cpus", "", ""),
     ("cpu_governor", "CPU governor ", ""),
     ("gpu_power_limit_w", "GPU power limit ", " W"),
     ("gpu_ecc", "GPU ECC ", ""),
@@ -66,6 +66,11 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
 
 fn plural(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+/// How many CPUs runs could use: `1 usable CPU`, or `4 and 16 usable CPUs` where runs differ.
+fn cpus(count: &str) -> String {
+    format!("{count} usable {}", if count == "1" { "CPU" } else { "CPUs" })
 }
 
 /// What was run: workloads, data, cells, what varied and what was held.
@@ -121,9 +126,9 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
             let gpus = if node.gpus.is_empty() { "no GPU".to_owned() } else { node.gpus.join(", ") };
             let unknown = || "not recorded".to_owned();
             format!(
-                "{gpus}; {} with {} usable CPUs; {}; NVIDIA driver {}; libtorch {}",
+                "{gpus}; {} with {}; {}; NVIDIA driver {}; libtorch {}",
                 node.cpu_model,
-                node.cpus,
+                cpus(&node.cpus.to_string()),
                 node.system,
                 if node.gpus.is_empty() { "none".to_owned() } else { node.driver.clone().unwrap_or_else(unknown) },
                 node.torch_version.clone().unwrap_or_else(unknown)
@@ -142,6 +147,7 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         for (key, before, after) in facts {
             let of_gpus = ["gpu", "driver", "cuda_runtime", "cudnn", "nccl"].iter().any(|start| key.starts_with(start));
             match values_of(runs, key) {
+                Some(value) if *key == "cpus" => told.push(cpus(&value)),
                 Some(value) => told.push(format!("{before}{value}{after}")),
                 None if of_gpus && !on_gpus => {}
                 None => unknown.push(if before.is_empty() { (*key).to_owned() } else { before.trim_end().to_owned() }),

@@ -66,6 +66,11 @@ fn every_sentence_is_from_the_records() {
 }
 
 #[test]
+fn one_cpu_is_one() {
+    assert_eq!(["1", "2", "1 and 16"].map(cpus), ["1 usable CPU", "2 usable CPUs", "1 and 16 usable CPUs"]);
+}
+
+#[test]
 fn what_is_not_recorded_is_said_to_be_so() {
     let text = said(&runs(None));
     assert!(

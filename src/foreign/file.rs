@@ -7,6 +7,12 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+/// Free space on the disk of a folder; none where the file system does not say.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Opens a file that the user named or put into a data set. Links are followed, as the user made them.
 ///
 /// # Errors

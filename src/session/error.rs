@@ -43,6 +43,19 @@ pub enum SessionError {
         /// The reason.
         error: std::io::Error,
     },
+    /// The session's disk is nearly full.
+    #[error(
+        "{}: {free_bytes} bytes are free on its disk, and a run starts only with {needed_bytes}: free some, then the queue goes on",
+        folder.display()
+    )]
+    NoSpace {
+        /// The session's folder.
+        folder: std::path::PathBuf,
+        /// Free space.
+        free_bytes: u64,
+        /// Space needed.
+        needed_bytes: u64,
+    },
     /// No worker was found.
     #[error("cannot launch runs: {0}")]
     NoWorker(String),

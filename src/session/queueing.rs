@@ -1,6 +1,6 @@
 //! Queueing the runs of a plan, and taking over runs that an earlier process left.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,15 @@ fn check_texts(cells: &[Cell], folders: &[PathBuf]) -> Result<(), SessionError> 
     Ok(())
 }
 
+/// Folders of runs by their cell and repeat, as in their names.
+type RunFolders = HashMap<String, Vec<PathBuf>>;
+
+/// The checkpoint that the latest run of a cell and repeat left when it ended early.
+fn checkpoint_of(origin: &Origin, folders: &RunFolders) -> Option<PathBuf> {
+    let same = folders.get(&format!("{}-{}", origin.cell, origin.repeat))?;
+    same.iter().map(|run| run.join(CHECKPOINT_FOLDER)).filter(|checkpoint| checkpoint.is_dir()).max()
+}
+
 impl Session {
     /// Queues the runs of a plan.
     ///
@@ -123,6 +132,7 @@ impl Session {
         for study in plan.studies.iter().filter(|study| !there.contains(&study.name)) {
             self.save_study(&study.name, study.to_json())?;
         }
+        let folders_there = self.folders_there();
         let (mut runs, mut kept) = (Vec::new(), 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
@@ -171,7 +181,8 @@ impl Session {
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let links = places[planned.cell].links.clone();
             let (estimate_s, rank_bytes) = (cell.estimate.duration_s, cell.estimate.peak_bytes);
-            runs.push(self.queue_job(QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive })?);
+            let queued = QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive };
+            runs.push(self.queue_job(queued, &folders_there)?);
         }
         Ok(Added { runs, kept, invalid: matrix.invalid })
     }
@@ -183,7 +194,8 @@ impl Session {
             Some(queued) => queued,
             None => self.earlier_job(run)?,
         };
-        self.queue_job(queued).map(|_| ())
+        let folders = self.folders_there();
+        self.queue_job(queued, &folders).map(|_| ())
     }
 
     /// The job of a run from an earlier process, rebuilt from the session's records.
@@ -236,12 +248,12 @@ impl Session {
     }
 
     /// Assigns an id and a folder to a job and queues it; gives its id.
-    fn queue_job(&mut self, mut queued: QueuedJob) -> Result<String, SessionError> {
+    fn queue_job(&mut self, mut queued: QueuedJob, folders: &RunFolders) -> Result<String, SessionError> {
         let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
         self.next_run += 1;
         queued.job.run.clone_from(&run);
         queued.job.folder = self.store.run_folder(&run);
-        queued.job.resume = self.checkpoint_of(&queued.origin);
+        queued.job.resume = checkpoint_of(&queued.origin, folders);
         if let Some(program) = &mut queued.job.program {
             program.marker = format!("{run}-{:016x}", rand::random::<u64>());
         }
@@ -272,12 +284,15 @@ impl Session {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// The checkpoint that the latest run of a cell and repeat left when it ended early.
-    fn checkpoint_of(&self, origin: &Origin) -> Option<PathBuf> {
-        let same = format!("-{}-{}", origin.cell, origin.repeat);
-        let runs = std::fs::read_dir(self.store.run_folder("")).ok()?.flatten().map(|entry| entry.path());
-        let left = runs.filter(|run| run.to_string_lossy().ends_with(&same)).map(|run| run.join(CHECKPOINT_FOLDER));
-        left.filter(|checkpoint| checkpoint.is_dir()).max()
+    /// The folders of the session's runs.
+    fn folders_there(&self) -> RunFolders {
+        let mut folders = RunFolders::new();
+        for entry in std::fs::read_dir(self.store.run_folder("")).into_iter().flatten().flatten() {
+            if let Some((_, origin)) = entry.file_name().to_str().and_then(|run| run.split_once('-')) {
+                folders.entry(origin.to_owned()).or_default().push(entry.path());
+            }
+        }
+        folders
     }
 
     /// Continues the numbering and settles the runs that an earlier process left: a group that still runs is followed,

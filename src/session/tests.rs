@@ -208,13 +208,19 @@ fn a_run_of_a_workload_that_its_plan_brought_is_tried_again_by_a_later_process()
 
 #[test]
 fn a_hanging_run_is_ended_when_its_time_is_over() {
-    let scene = Scene::new("started 0; step 0 1; sleep 600");
-    let mut session = scene.open();
-    session.add_plan(&plan(1, "run_time_s = 0.3"), false).unwrap();
-    to_end(&mut session);
-    assert_eq!(states(&session), [RunState::TimedOut]);
-    assert!(reason(&session, 0).contains("0.3"), "{}", reason(&session, 0));
-    assert_eq!(kept(&session)[0].ranks[0].steps.len(), 1);
+    // On a busy machine a run may not come to its step in the shortest time.
+    for limit in ["0.3", "1.5", "7.5", "37.5"] {
+        let scene = Scene::new("started 0; step 0 1; sleep 600");
+        let mut session = scene.open();
+        session.add_plan(&plan(1, &format!("run_time_s = {limit}")), false).unwrap();
+        to_end(&mut session);
+        assert_eq!(states(&session), [RunState::TimedOut]);
+        assert!(reason(&session, 0).contains(limit), "{}", reason(&session, 0));
+        if kept(&session)[0].ranks.first().is_some_and(|rank| rank.steps.len() == 1) {
+            return;
+        }
+    }
+    panic!("no run came to its step");
 }
 
 #[test]

@@ -251,7 +251,7 @@ impl Session {
         match outcome {
             // A failed import is recorded for a run only; a standalone report leaves nothing to keep.
             Some(outcome) if of_run || matches!(outcome, TraceOutcome::Imported(_)) => {
-                self.store.decide(Decision::TraceEnded { name: name.clone(), of_run, outcome: outcome.clone() })?;
+                self.record(Decision::TraceEnded { name: name.clone(), of_run, outcome: outcome.clone() });
                 notices.push(Notice::Trace { name, outcome: Some(outcome) });
             }
             Some(outcome) => notices.push(Notice::Trace { name, outcome: Some(outcome) }),

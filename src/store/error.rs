@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use crate::foreign;
+
 /// Reason why a session could not be created, opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -126,7 +128,7 @@ const FULL_DISK: &str = "the disk is full: free space on it and continue; the in
 /// Whether a file's file system has less free space than SQLite needs for its smallest files.
 fn has_no_room(path: &Path) -> bool {
     let folder = path.parent().unwrap_or(path);
-    rustix::fs::statvfs(folder).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < 1 << 20)
+    foreign::free_bytes(folder).is_some_and(|free_bytes| free_bytes < 1 << 20)
 }
 
 fn index_advice(error: &rusqlite::Error, path: &Path) -> &'static str {

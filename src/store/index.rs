@@ -191,6 +191,16 @@ impl Index {
         statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?.collect()
     }
 
+    /// Ended runs whose logs are all in the index, and when their folders were last changed; see the table.
+    pub(super) fn folders(&self) -> Result<HashMap<String, i64>> {
+        let mut statement = self.connection.prepare_cached("SELECT run, changed_ns FROM folder")?;
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    }
+
+    pub(super) fn set_folder(&self, run: &str, changed_ns: i64) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO folder VALUES (?1, ?2)", params![run, changed_ns])
+    }
+
     /// Notes what a log lacks; see the table.
     pub(super) fn damage(&self, path: &str, number: u64, run: Option<&str>, harms: bool, what: &str) -> Result<()> {
         let number = number.cast_signed();

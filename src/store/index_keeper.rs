@@ -45,26 +45,23 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) fn open_index(folder: &Path) -> Result<(Index, RebuildReport), StoreError> {
     let path = folder::index_path(folder);
     let open = || schema::open_writer(&path).map_err(StoreError::index(&path));
-    let report =
-        match open()? {
-            Opened::Ready(connection) => {
-                let mut index = Index::new(connection);
-                let listing = replay::list(folder)?;
-                let shrunk = listing.has_shrunk(&index).map_err(StoreError::index(&path));
-                let caught_up = shrunk.and_then(|shrunk| {
-                    if shrunk { Ok(None) } else { catch_up(folder, listing, &path, &mut index).map(Some) }
-                });
-                match caught_up {
-                    Ok(Some(report)) => return Ok((index, report)),
-                    Ok(None) => {}
-                    Err(error) if error.is_corrupt_index() => {}
-                    Err(error) => return Err(error),
-                }
-                drop(index);
-                replay::rebuild_locked(folder, &mut |_, _| {})?
+    let report = match open()? {
+        Opened::Ready(connection) => {
+            let mut index = Index::new(connection);
+            let caught_up = replay::list(folder, &index).and_then(|listing| {
+                if listing.has_shrunk() { Ok(None) } else { catch_up(folder, listing, &path, &mut index).map(Some) }
+            });
+            match caught_up {
+                Ok(Some(report)) => return Ok((index, report)),
+                Ok(None) => {}
+                Err(error) if error.is_corrupt_index() => {}
+                Err(error) => return Err(error),
             }
-            Opened::Unusable => replay::rebuild_locked(folder, &mut |_, _| {})?,
-        };
+            drop(index);
+            replay::rebuild_locked(folder, &mut |_, _| {})?
+        }
+        Opened::Unusable => replay::rebuild_locked(folder, &mut |_, _| {})?,
+    };
     match open()? {
         Opened::Ready(connection) => Ok((Index::new(connection), report)),
         Opened::Unusable => Err(StoreError::NoIndex { path }),
@@ -263,7 +260,7 @@ impl IndexKeeper {
     }
 
     fn recover(&mut self) {
-        let caught_up = replay::list(&self.folder)
+        let caught_up = replay::list(&self.folder, &self.index)
             .and_then(|listing| catch_up(&self.folder, listing, &self.index_path, &mut self.index));
         match caught_up {
             Ok(_) => self.failed = None,

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
@@ -16,6 +18,8 @@ use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_lin
 
 /// Maximum length of an error about a malformed line.
 const WHY_CHARS: usize = 300;
+/// Time after which a folder counts as no longer changing.
+const SETTLED: Duration = Duration::from_secs(2);
 /// Damaged lines of a log that are named one by one.
 const NAMED_LINES: u64 = 20;
 
@@ -53,7 +57,7 @@ pub(super) fn rebuild_locked(folder: &Path, progress: &mut dyn FnMut(u64, u64)) 
     let report = {
         let mut index = Index::new(schema::create(&new).map_err(StoreError::index(&new))?);
         index.begin().map_err(StoreError::index(&new))?;
-        let report = catch_up(folder, list(folder)?, &mut index, progress)?;
+        let report = catch_up(folder, list(folder, &index)?, &mut index, progress)?;
         index.commit().and_then(|()| index.finish()).map_err(StoreError::index(&new))?;
         report
     };
@@ -86,34 +90,58 @@ pub(super) struct Listing {
     runs: BTreeMap<String, Vec<LogFile>>,
     /// What else lies beside the folders of runs.
     others: Vec<String>,
+    /// Folders of runs that were changed since the index knew their logs, and when, in nanoseconds since the Unix epoch.
+    changed: Vec<(String, i64)>,
+    /// The bytes of each log that are in the index, by its path.
+    indexed: HashMap<String, u64>,
 }
 
-/// Lists the logs of a session.
-pub(super) fn list(folder: &Path) -> Result<Listing, StoreError> {
-    let journal = LogFile::look(folder, Kind::Journal, "journal.jsonl".to_owned())?;
-    let (mut runs, mut others) = (BTreeMap::new(), Vec::new());
-    for (name, is_folder) in sorted_names(&folder::runs(folder))? {
-        if is_folder {
-            let logs = logs_of(folder, &name)?;
-            runs.insert(name, logs);
-        } else {
-            others.push(name);
-        }
+/// Lists the logs of a session. A folder that is as it was when the index got to know all of its logs is not opened again: its logs are
+/// looked at one by one.
+pub(super) fn list(folder: &Path, index: &Index) -> Result<Listing, StoreError> {
+    let known = index.logs().and_then(|logs| Ok((logs, index.folders()?)));
+    let (indexed, known) = known.map_err(StoreError::index(&folder::index_path(folder)))?;
+    let mut known_names: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (run, name) in indexed.iter().filter_map(|(path, _)| path.strip_prefix("runs/")?.split_once('/')) {
+        known_names.entry(run).or_default().push(name);
     }
-    Ok(Listing { journal, runs, others })
+    let journal = LogFile::look(folder, Kind::Journal, "journal.jsonl".to_owned())?;
+    let (mut runs, mut others, mut changed) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for (run, is_folder) in sorted_names(&folder::runs(folder))? {
+        if !is_folder {
+            others.push(run);
+            continue;
+        }
+        let changed_ns = changed_ns(&folder::run(folder, &run))?;
+        let logs = match known_names.get(&*run) {
+            Some(names) if known.get(&run) == Some(&changed_ns) => {
+                let log = |name: &&str| LogFile::of_run(folder, &run, name);
+                names.iter().filter_map(log).collect::<Result<_, _>>()?
+            }
+            _ => {
+                changed.push((run.clone(), changed_ns));
+                logs_of(folder, &run)?
+            }
+        };
+        runs.insert(run, logs);
+    }
+    Ok(Listing { journal, runs, others, changed, indexed: indexed.into_iter().collect() })
+}
+
+/// When a name was last added to a folder or removed from it, in nanoseconds since the Unix epoch; 0 if the folder is gone.
+fn changed_ns(folder: &Path) -> Result<i64, StoreError> {
+    match fs::symlink_metadata(folder) {
+        Ok(about) => Ok(about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(StoreError::io("reading", folder)(error)),
+    }
 }
 
 /// The logs in the folder of a run; none if it is gone.
 fn logs_of(folder: &Path, run: &str) -> Result<Vec<LogFile>, StoreError> {
     let mut logs = Vec::new();
     for (name, _) in sorted_names(&folder::run(folder, run))? {
-        let of = run.to_owned();
-        let kind = match folder::rank_of(&name) {
-            Some(rank) => Kind::Rank { run: of, rank },
-            None if name == "samples.jsonl" => Kind::Samples { run: of },
-            None => continue,
-        };
-        logs.push(LogFile::look(folder, kind, format!("runs/{run}/{name}"))?);
+        logs.extend(LogFile::of_run(folder, run, &name).transpose()?);
     }
     Ok(logs)
 }
@@ -125,9 +153,9 @@ impl Listing {
 
     /// Whether a log is shorter than the part that the index has, because a crash of the machine lost an unsynced part of the
     /// log.
-    pub(super) fn has_shrunk(&self, index: &Index) -> rusqlite::Result<bool> {
+    pub(super) fn has_shrunk(&self) -> bool {
         let lengths: HashMap<&str, u64> = self.logs().map(|log| (&*log.path, log.bytes.unwrap_or(0))).collect();
-        Ok(index.logs()?.iter().any(|(path, bytes)| lengths.get(&**path).copied().unwrap_or(0) < *bytes))
+        self.indexed.iter().any(|(path, bytes)| lengths.get(&**path).copied().unwrap_or(0) < *bytes)
     }
 }
 
@@ -141,15 +169,13 @@ pub(super) fn catch_up(
     let mut replay = Replay::new(folder, index, progress);
     replay.from_start = true;
     let failed = StoreError::index(&replay.index_path);
-    let (known, under_way, indexed) = replay
-        .index
-        .runs()
-        .and_then(|known| Ok((known, replay.index.under_way()?, replay.index.logs()?)))
-        .map_err(failed)?;
-    let indexed: HashMap<String, u64> = indexed.into_iter().collect();
+    let (known, under_way) =
+        replay.index.runs().and_then(|known| Ok((known, replay.index.under_way()?))).map_err(failed)?;
     let under_way: BTreeSet<String> = under_way.into_iter().collect();
-    let Listing { journal, mut runs, others } = listing;
+    let Listing { journal, mut runs, others, changed, indexed } = listing;
     let folders: Vec<String> = runs.keys().cloned().collect();
+    let is_whole = |run: &String| runs[run].iter().all(|log| log.bytes.is_some_and(|bytes| bytes > 0));
+    let whole: Vec<(String, i64)> = changed.into_iter().filter(|(run, _)| is_whole(run)).collect();
     let bytes = indexed.get(&journal.path).copied();
     replay.add(journal, bytes)?;
     // Includes runs whose folder is gone.
@@ -161,8 +187,26 @@ pub(super) fn catch_up(
         }
     }
     let report = replay.run()?;
-    note_strays(folder, index, &folders, &others).map_err(StoreError::index(&folder::index_path(folder)))?;
+    let noted = note_strays(folder, index, &folders, &others).and_then(|()| note_folders(index, &whole));
+    noted.map_err(StoreError::index(&folder::index_path(folder)))?;
     Ok(report)
+}
+
+/// Notes folders of ended runs all of whose logs are in the index, and when they were last changed.
+fn note_folders(index: &Index, folders: &[(String, i64)]) -> rusqlite::Result<()> {
+    if folders.is_empty() {
+        return Ok(());
+    }
+    // Clocks of file systems tick slowly: what was added in the moment of the listing would go unnoticed.
+    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let latest_ns = i64::try_from(now_ns).unwrap_or(i64::MAX) - SETTLED.as_nanos() as i64;
+    let (known, under_way) = (index.runs()?, index.under_way()?.into_iter().collect::<BTreeSet<_>>());
+    for (run, changed_ns) in folders {
+        if *changed_ns < latest_ns && known.contains(run) && !under_way.contains(run) {
+            index.set_folder(run, *changed_ns)?;
+        }
+    }
+    Ok(())
 }
 
 /// Notes that the journal is missing, and what lies in `runs` and belongs to no run.
@@ -270,6 +314,17 @@ struct LogFile {
 }
 
 impl LogFile {
+    /// Looks at a file in the folder of a run; none if it is no log.
+    fn of_run(folder: &Path, run: &str, name: &str) -> Option<Result<Self, StoreError>> {
+        let of = run.to_owned();
+        let kind = match folder::rank_of(name) {
+            Some(rank) => Kind::Rank { run: of, rank },
+            None if name == "samples.jsonl" => Kind::Samples { run: of },
+            None => return None,
+        };
+        Some(Self::look(folder, kind, format!("runs/{run}/{name}")))
+    }
+
     /// Looks at a log; one that is not there is empty.
     fn look(folder: &Path, kind: Kind, path: String) -> Result<Self, StoreError> {
         let file = folder.join(&path);

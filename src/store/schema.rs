@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 12;
+pub(super) const INDEX_VERSION: i64 = 13;
 
 // `position` is the order in the journal, `start_order` that of starts. Workloads, levels, data sets, modes, placements,
 // environments, devices and the telemetry fold are JSON.
@@ -67,6 +67,8 @@ CREATE TABLE damage (
 ) WITHOUT ROWID;
 -- How much of each log is in the index, by its path in the session folder.
 CREATE TABLE log (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+-- When the folder of an ended run was last changed, in nanoseconds since the Unix epoch: until it changes again, its logs are those above.
+CREATE TABLE folder (run TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
 /// Result of opening an index.

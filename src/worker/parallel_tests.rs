@@ -16,6 +16,7 @@ use crate::image::testing::{channels_last, settings};
 use crate::image::{Image, frozen};
 use crate::llm::tests as llm;
 use crate::shim::cuda;
+use crate::testing::end_with_the_test;
 use crate::trainer::Trainer;
 
 /// Tells a process its part: task, rank, world size, and the folder where it meets the others and saves its results.
@@ -50,6 +51,7 @@ fn found(folder: &Path, rank: u32) -> PathBuf {
 #[test]
 #[ignore = "other tests start it as a process"]
 fn part_of_another_test() {
+    end_with_the_test();
     let part = std::env::var(PART_VARIABLE).unwrap();
     let mut words = part.splitn(4, ' ');
     let task = words.next().unwrap();

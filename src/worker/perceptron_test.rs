@@ -315,6 +315,7 @@ fn job(folder: &Path, mode: Mode) -> Job {
 #[test]
 #[ignore = "another test starts it as a process"]
 fn one_rank_of_the_perceptron() {
+    crate::testing::end_with_the_test();
     let variable = std::env::var(RANK_VARIABLE).unwrap();
     let mut parts = variable.splitn(3, ' ');
     let mut part = || parts.next().unwrap();

@@ -2,6 +2,12 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Ends this process, which a test started as a rank, with the test's thread: when the test fails, or is killed.
+pub fn end_with_the_test() {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .expect("Linux knows the request");
+}
+
 /// libtorch has one generator per process: a test that relies on its numbers must hold this guard.
 pub fn generator() -> MutexGuard<'static, ()> {
     static GENERATOR: Mutex<()> = Mutex::new(());

@@ -2,7 +2,8 @@
 //! the plan says.
 //!
 //! `MULTICARD_KILLS=500 cargo test --features torch --test kill -- --nocapture` runs a campaign of so many kills (default 6)
-//! with the seed `MULTICARD_KILL_SEED` (default 1), and prints how many of which kind there were. `MULTICARD_KILL_BINARIES` is a
+//! with the seed `MULTICARD_KILL_SEED` (default 1), and prints how many of which kind there were. Half of the queues are detached. With
+//! `MULTICARD_KILL_CONDUCTORS=1` all are, their runs are programs, and most kills hit the conductor. `MULTICARD_KILL_BINARIES` is a
 //! folder of other binaries than those of this build.
 #![cfg(feature = "torch")]
 #![allow(clippy::unwrap_used)]
@@ -62,11 +63,29 @@ for step in 1 2 3 4 5; do echo "{{\"step\": $step, \"loss\": 0.5}}" >> "$MULTICA
 ''']
 "#;
 
+/// Three cells of such a program: for campaigns in which conductors are started often.
+const PROGRAMS: &str = r#"
+version = 1
+name = "killed"
+repeats = 2
+[command]
+name = "tree"
+run = ["sh", "-c", '''
+setsid sleep WORD &
+(trap '' TERM INT HUP; setsid sh -c 'sleep WORD; true' &)
+for step in 1 2 3 {turn}; do echo "{{\"step\": $step, \"loss\": 0.5}}" >> "$MULTICARD_READINGS"; sleep 0.1; done
+''']
+[factors]
+turn = [4, 5, 6]
+"#;
+
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Victim {
-    /// `multicard run`; what it started goes on.
+    /// `multicard run` or `multicard attach`; what it started goes on.
     Workbench,
+    /// `multicard conduct`, which runs a detached queue.
+    Conductor,
     /// One rank.
     Rank,
     /// The supervisor of a run's ranks.
@@ -91,11 +110,15 @@ enum Victim {
     Study,
 }
 
-fn multicard() -> Command {
+/// The command line; what it keeps for its user is in `folder`.
+fn multicard(folder: &Path) -> Command {
     let others = std::env::var_os("MULTICARD_KILL_BINARIES").map(PathBuf::from);
     let binary = |name, built| others.as_ref().map_or(PathBuf::from(built), |folder| folder.join(name));
     let mut command = Command::new(binary("multicard", env!("CARGO_BIN_EXE_multicard")));
     command.env("MULTICARD_WORKER", binary("multicard-worker", env!("CARGO_BIN_EXE_multicard-worker")));
+    command.env("MULTICARD_DATA", folder.join("data")).env("XDG_STATE_HOME", folder.join("state"));
+    // Where ranks meet.
+    command.env("XDG_RUNTIME_DIR", folder.join("meetings"));
     // Threads that wait for each other must not take the CPUs from those that work.
     command.env("OMP_WAIT_POLICY", "passive").stdin(Stdio::null()).stdout(Stdio::null());
     command
@@ -118,6 +141,8 @@ struct Campaign {
     /// What the kills met, for the record.
     seen: BTreeMap<&'static str, usize>,
     wanted: usize,
+    /// Every queue is detached, its runs are programs, and most kills hit its conductor.
+    conductors_first: bool,
     /// How long a tool takes when it is let be.
     takes: BTreeMap<Victim, Duration>,
 }
@@ -140,6 +165,8 @@ impl Campaign {
                 errors: self.folder.path().join(format!("errors-{number}")),
                 word: format!("9{:08}", rand::random::<u32>() % 100_000_000),
                 meetings: self.folder.path().join("meetings"),
+                sockets: self.folder.path().join("state/multicard/conductors"),
+                was_detached: false,
                 finished: BTreeMap::new(),
             };
             println!("session {number}, {} kills so far: {:?}", self.killed(), self.kills);
@@ -153,42 +180,58 @@ impl Campaign {
         let begun = Instant::now();
         loop {
             assert!(begun.elapsed() < DEADLINE, "{}: no end", scene.session.display());
-            let mut workbench = Owned(self.start(&scene));
+            let detached = self.conductors_first || self.random.random_bool(0.5);
+            scene.was_detached |= detached;
+            let mut workbench = Owned(self.start(&scene, detached));
+            let mut follows = false;
             // One workbench may live through kills of its ranks and groups.
             let ended = loop {
-                if kills == 0 {
-                    break Some(workbench.0.wait().unwrap());
+                let ended = if kills == 0 {
+                    Some(workbench.0.wait().unwrap())
+                } else {
+                    self.await_moment(&scene, &mut workbench.0)
+                };
+                if let Some(status) = ended {
+                    if !detached || follows || !status.success() {
+                        break Some(status);
+                    }
+                    // The queue goes on without the command that started it.
+                    follows = true;
+                    workbench = Owned(self.attach(&scene));
+                    continue;
                 }
-                if let Some(status) = self.await_moment(&scene, &mut workbench.0) {
-                    break Some(status);
-                }
-                let victim = match self.random.random_range(0..13) {
+                let victim = match self.random.random_range(0..if detached { 21 } else { 13 }) {
+                    0..13 if self.conductors_first && self.random.random_bool(0.8) => Victim::Conductor,
                     0..4 => Victim::Workbench,
                     4..6 => Victim::Rank,
                     6..8 => Victim::Group,
                     8..10 => Victim::Machine,
                     10..12 => Victim::Program,
-                    _ => Victim::Second,
+                    12..13 => Victim::Second,
+                    _ => Victim::Conductor,
                 };
-                if !self.strike(&scene, &mut workbench.0, victim) {
+                if !self.strike(&scene, &mut workbench.0, victim, detached) {
                     continue;
                 }
                 kills -= 1;
-                if matches!(victim, Victim::Workbench | Victim::Machine) {
+                if matches!(victim, Victim::Workbench | Victim::Conductor | Victim::Machine) {
                     break None;
                 }
             };
             drop(workbench);
             self.check(&mut scene);
             if ended.is_some_and(|status| status.success()) {
-                break;
-            }
-            if let Some(status) = ended {
+                if scene.is_complete() {
+                    break;
+                }
+                // Whoever follows a queue has no part in what became of the runs of an earlier conductor.
+                assert!(scene.was_detached, "{}", scene.complaints());
+            } else if let Some(status) = ended {
                 // On a machine that has far too much to do, the worker may not even say in time what it is.
                 let slow = status.code() == Some(2) && scene.complaints().trim_end().ends_with("to see why");
                 assert!(slow || status.code() == Some(1), "{status}: {}", scene.complaints());
             }
-            while kills > 0 && self.random.random_bool(0.5) {
+            while kills > 0 && !scene.is_written() && self.random.random_bool(0.5) {
                 let tools = [Victim::Rebuild, Victim::Table, Victim::Export, Victim::Report, Victim::Study];
                 let victim = tools[self.random.random_range(0..tools.len())];
                 kills -= usize::from(self.strike_tool(&mut scene, victim));
@@ -207,18 +250,24 @@ impl Campaign {
         fs::remove_dir_all(&scene.session).unwrap();
     }
 
-    fn start(&mut self, scene: &Scene) -> Child {
+    fn start(&mut self, scene: &Scene, detached: bool) -> Child {
         let plan = self.folder.path().join("plan.toml");
-        fs::write(&plan, PLAN.replace("WORD", &scene.word)).unwrap();
+        let text = if self.conductors_first { PROGRAMS } else { PLAN };
+        fs::write(&plan, text.replace("WORD", &scene.word)).unwrap();
         if !scene.processes().group.is_empty() {
             self.note("a group was under way when the workbench came back");
         }
-        let mut command = multicard();
-        // Where ranks meet.
-        command.env("XDG_RUNTIME_DIR", &scene.meetings);
-        command.env("MULTICARD_DATA", self.folder.path().join("data")).arg("run").arg(plan);
-        command.arg("--session").arg(&scene.session).arg("--resume");
-        command.stderr(File::options().create(true).append(true).open(&scene.errors).unwrap()).spawn().unwrap()
+        let mut command = multicard(self.folder.path());
+        command.arg("run").arg(plan).arg("--session").arg(&scene.session).arg("--resume");
+        if detached {
+            command.arg("--detach");
+        }
+        command.stderr(scene.error_log()).spawn().unwrap()
+    }
+
+    /// Follows the session's queue; starts its conductor if runs were left behind.
+    fn attach(&self, scene: &Scene) -> Child {
+        multicard(self.folder.path()).arg("attach").arg(&scene.session).stderr(scene.error_log()).spawn().unwrap()
     }
 
     /// Waits until the logs have grown by some bytes, or for some time; gives how the workbench ended if it did before.
@@ -239,9 +288,9 @@ impl Campaign {
     }
 
     /// Kills; says whether there was anything to kill.
-    fn strike(&mut self, scene: &Scene, workbench: &mut Child, victim: Victim) -> bool {
+    fn strike(&mut self, scene: &Scene, workbench: &mut Child, victim: Victim, detached: bool) -> bool {
         if victim == Victim::Second {
-            return self.strike_second(scene);
+            return self.strike_second(scene, detached);
         }
         let of = scene.processes();
         let own = Pid::from_child(workbench);
@@ -250,6 +299,7 @@ impl Campaign {
         };
         let victims = match victim {
             Victim::Workbench => vec![own],
+            Victim::Conductor => of.conductor,
             Victim::Rank => one_of(of.rank, &mut self.random),
             Victim::Program => one_of(of.program, &mut self.random),
             Victim::Group => of.group,
@@ -258,7 +308,8 @@ impl Campaign {
         if victims.is_empty() {
             return false;
         }
-        for pid in victims {
+        for pid in &victims {
+            let pid = *pid;
             // One may have ended just now.
             let _ = kill_process(pid, Signal::KILL);
         }
@@ -268,6 +319,14 @@ impl Campaign {
                 workbench.wait().unwrap();
                 if !scene.processes().group.is_empty() {
                     self.note("a group went on when its workbench was killed");
+                }
+            }
+            Victim::Conductor => {
+                wait_until("the conductor is gone", || {
+                    scene.processes().conductor.iter().all(|pid| !victims.contains(pid))
+                });
+                if !scene.processes().group.is_empty() {
+                    self.note("a group went on when its conductor was killed");
                 }
             }
             Victim::Machine => {
@@ -290,8 +349,8 @@ impl Campaign {
     }
 
     /// Starts a second workbench on the session, which joins the first one's queue, and kills it on its way; says whether it was still there.
-    fn strike_second(&mut self, scene: &Scene) -> bool {
-        let mut second = Owned(self.start(scene));
+    fn strike_second(&mut self, scene: &Scene, detached: bool) -> bool {
+        let mut second = Owned(self.start(scene, detached));
         sleep(Duration::from_millis(self.random.random_range(0..300)));
         let _ = second.0.kill();
         let status = second.0.wait().unwrap();
@@ -317,8 +376,9 @@ impl Campaign {
             let mut unpacked = flate2::read::GzDecoder::new(File::open(packed).unwrap());
             std::io::copy(&mut unpacked, &mut File::create(&report).unwrap()).unwrap();
         }
+        let home = self.folder.path().to_owned();
         let tool = |victim: Victim| {
-            let mut command = multicard();
+            let mut command = multicard(&home);
             match victim {
                 Victim::Rebuild => command.args(["session", "rebuild"]).arg(&scene.session),
                 Victim::Table => command.arg("table").arg(&scene.session).args(["--preset", "times"]),
@@ -327,7 +387,7 @@ impl Campaign {
                 Victim::Study => command.arg("study").arg(&scene.session).args(["--save", "kept", "--form", "scaling"]),
                 _ => command.args(["session", "import"]).arg(&archive).arg("--session").arg(&copy),
             };
-            command.stderr(File::options().create(true).append(true).open(&scene.errors).unwrap());
+            command.stderr(scene.error_log());
             command
         };
         let _ = fs::remove_dir_all(copy.parent().unwrap());
@@ -395,7 +455,13 @@ impl Campaign {
             self.note("killed before there was a session");
             return;
         }
-        scene.check_logs();
+        // What is being written now is checked when it is not.
+        let is_written = scene.is_written();
+        if is_written {
+            self.note("looked at while a conductor went on");
+        } else {
+            scene.check_logs();
+        }
         let found = records(&scene.session);
         for (run, before) in &scene.finished {
             let now = found.iter().find(|record| record.run == *run);
@@ -405,6 +471,9 @@ impl Campaign {
         for record in found.iter().filter(|record| record.state == RunState::Finished) {
             assert!(repeats.insert((&record.cell, record.repeat)), "{} is there twice", record.run);
             scene.finished.insert(record.run.clone(), format!("{record:?}"));
+        }
+        if is_written {
+            return;
         }
         let known: BTreeSet<&str> = found.iter().map(|record| record.run.as_str()).collect();
         for (run, file) in scene.run_files() {
@@ -440,6 +509,7 @@ fn nothing_is_lost_whatever_is_killed() {
         kills: BTreeMap::new(),
         seen: BTreeMap::new(),
         wanted: number("MULTICARD_KILLS", 6) as usize,
+        conductors_first: number("MULTICARD_KILL_CONDUCTORS", 0) > 0,
         takes: BTreeMap::new(),
     };
     fs::DirBuilder::new().mode(0o700).create(campaign.folder.path().join("meetings")).unwrap();

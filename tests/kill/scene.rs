@@ -1,7 +1,7 @@
 //! One session, seen from outside while its processes are killed: which there are, what its logs and its index say.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ use crate::{CELLS, DEADLINE, REPEATS};
 #[derive(Debug, Default)]
 pub struct Processes {
     pub workbench: Vec<Pid>,
+    pub conductor: Vec<Pid>,
     pub group: Vec<Pid>,
     /// Ranks, and runners of programs.
     pub rank: Vec<Pid>,
@@ -43,6 +44,7 @@ impl Processes {
             let is_of_session = words.iter().any(|word| Path::new(word.as_ref()).starts_with(session));
             match words.get(1).map(AsRef::as_ref) {
                 Some("group") if is_of_session => found.group.push(pid),
+                Some("conduct") if is_of_session => found.conductor.push(pid),
                 Some("rank" | "program") if is_of_session => found.rank.push(pid),
                 _ if is_of_session => found.workbench.push(pid),
                 _ if words.iter().any(|other| other.contains(word)) => found.program.push(pid),
@@ -53,7 +55,8 @@ impl Processes {
     }
 
     pub fn all(&self) -> impl Iterator<Item = Pid> {
-        self.workbench.iter().chain(&self.group).chain(&self.rank).chain(&self.program).copied()
+        let own = self.workbench.iter().chain(&self.conductor);
+        own.chain(&self.group).chain(&self.rank).chain(&self.program).copied()
     }
 }
 
@@ -65,6 +68,10 @@ pub struct Scene {
     pub word: String,
     /// Where its ranks meet.
     pub meetings: PathBuf,
+    /// Where conductors listen.
+    pub sockets: PathBuf,
+    /// Whether its queue was ever left to a conductor.
+    pub was_detached: bool,
     /// Runs that were finished at some look, as they were then.
     pub finished: BTreeMap<String, String>,
 }
@@ -72,6 +79,23 @@ pub struct Scene {
 impl Scene {
     pub fn processes(&self) -> Processes {
         Processes::of(&self.session, &self.word)
+    }
+
+    /// Whether somebody runs the session now, or is about to.
+    pub fn is_written(&self) -> bool {
+        let of = self.processes();
+        of.workbench.into_iter().chain(of.conductor).next().is_some()
+    }
+
+    /// Whether every cell has run as often as the plan says.
+    pub fn is_complete(&self) -> bool {
+        let found = records(&self.session);
+        found.iter().filter(|record| record.state == RunState::Finished).count() == CELLS * REPEATS
+    }
+
+    /// What commands and conductors say.
+    pub fn error_log(&self) -> File {
+        File::options().create(true).append(true).open(&self.errors).unwrap()
     }
 
     pub fn complaints(&self) -> String {
@@ -169,6 +193,8 @@ impl Scene {
         let cells: BTreeSet<_> = found.iter().filter(finished).map(|record| (&record.cell, record.repeat)).collect();
         assert_eq!(cells.len(), CELLS * REPEATS);
         wait_until("no process is left", || self.processes().all().next().is_none());
+        let is_socket = |name: &String| name.ends_with(".sock");
+        assert_eq!(names(&self.sockets).into_iter().filter(is_socket).collect::<Vec<_>>(), Vec::<String>::new());
         // What killed supervisors left, the next one of this user removes.
         drop(MeetingFolder::new_in(&self.meetings).unwrap());
         assert_eq!(names(&self.meetings), Vec::<String>::new());

@@ -113,3 +113,19 @@ pub fn tables(home: &Path, session: &Path) -> Vec<String> {
     }
     tables
 }
+
+/// Runs a script as root of a user namespace of its own, in which it may mount; none where the system does not permit that. `$0` is the
+/// command line.
+pub fn with_mounts(home: &Path, script: &str, arguments: &[&Path]) -> Option<Output> {
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-Urm", "sh", "-euc", script, env!("CARGO_BIN_EXE_multicard")]).args(arguments);
+        at_home(&mut command, home);
+        command.current_dir(home).output()
+    };
+    let permitted = unshare("mount -t tmpfs none /mnt").is_ok_and(|output| output.status.success());
+    if !permitted {
+        println!("skipped: this system does not permit mounts in a user namespace (unshare -Urm)");
+    }
+    permitted.then(|| unshare(script).unwrap())
+}

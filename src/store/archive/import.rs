@@ -28,9 +28,7 @@ pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<
         return Err(ArchiveError::Exists { path: session });
     };
     fs::create_dir_all(parent).map_err(ArchiveError::io("creating", parent))?;
-    let free = rustix::fs::statvfs(parent)
-        .map_err(|error| ArchiveError::io("reading the free space of", parent)(error.into()))?;
-    let free_bytes = free.f_bavail.saturating_mul(free.f_frsize).saturating_sub(SPARE_BYTES);
+    let free_bytes = foreign::free_bytes(parent).unwrap_or(u64::MAX).saturating_sub(SPARE_BYTES);
     if opened.total_bytes() > free_bytes {
         let needed_bytes = opened.total_bytes();
         return Err(ArchiveError::NoRoom { path: parent.to_owned(), needed_bytes, free_bytes });

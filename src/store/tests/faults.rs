@@ -1,13 +1,15 @@
 //! Sessions that are in use, newer, damaged, or on a failing disk.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use super::fixture::*;
 use crate::foreign::MOST_LINE_BYTES;
 use crate::plan::RunState;
 use crate::protocol::{Event, PROTOCOL_VERSION, Placement, RankPlace};
+use crate::store::index_keeper::open_index;
 use crate::store::{Decision, Reader, RunRecord, Store, StoreError, index_path, rebuild};
 
 #[test]
@@ -126,6 +128,31 @@ fn finished_run_of_two_ranks() -> (tempfile::TempDir, Vec<RunRecord>) {
     finished_run(true)
 }
 
+/// Opens a session whose run ended long ago: its folder is not listed again until it is changed.
+fn settle(folder: &Path) {
+    let earlier = SystemTime::now() - Duration::from_secs(10);
+    File::open(folder.join("runs/r1")).unwrap().set_modified(earlier).unwrap();
+    drop(Reader::open(folder).unwrap());
+    let (index, _) = open_index(folder).unwrap();
+    assert!(index.folders().unwrap().contains_key("r1"));
+}
+
+#[test]
+fn folders_that_may_still_change_are_listed_each_time() {
+    let (folder, _) = finished_run_of_two_ranks();
+    let known = |folder: &Path| open_index(folder).unwrap().0.folders().unwrap();
+    assert!(known(folder.path()).is_empty(), "it was changed just now");
+    settle(folder.path());
+    let store = Store::open(folder.path()).unwrap();
+    store.decide(queued("r2")).unwrap();
+    store.decide(run_started("r2")).unwrap();
+    say(&store, "r2", 0, 1.0, started());
+    drop(store);
+    File::open(folder.path().join("runs/r2")).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    drop(Reader::open(folder.path()).unwrap());
+    assert_eq!(known(folder.path()).into_keys().collect::<Vec<_>>(), ["r1"], "the second run has not ended");
+}
+
 #[test]
 fn a_finished_run_whose_logs_lack_something_counts_as_failed_and_every_reader_says_what() {
     let spoil: [(Spoil, &str); 7] = [
@@ -137,8 +164,12 @@ fn a_finished_run_whose_logs_lack_something_counts_as_failed_and_every_reader_sa
         (&|log| append_to(log, "{\"run\":\n"), "rank-1.jsonl:4: "),
         (&|log| replace(log, "\"duration_s\":0.1", "\"duration_s\":-5"), "rank-1.jsonl:2: duration_s = -5e0 cannot be"),
     ];
-    for (spoil, expected) in spoil {
+    let cases = spoil.into_iter().flat_map(|case| [(case, false), (case, true)]);
+    for ((spoil, expected), is_settled) in cases {
         let (folder, _) = finished_run_of_two_ranks();
+        if is_settled {
+            settle(folder.path());
+        }
         spoil(&folder.path().join("runs/r1/rank-1.jsonl"));
         for look in ["first", "second"] {
             let reader = Reader::open(folder.path()).unwrap();
@@ -175,12 +206,16 @@ fn a_damaged_or_missing_journal_is_named_with_the_runs_that_it_lost() {
 #[test]
 fn ranks_that_the_run_does_not_have_do_not_count() {
     for is_placed in [true, false] {
-        ranks_beyond_do_not_count(is_placed);
+        ranks_beyond_do_not_count(is_placed, false);
+        ranks_beyond_do_not_count(is_placed, true);
     }
 }
 
-fn ranks_beyond_do_not_count(is_placed: bool) {
+fn ranks_beyond_do_not_count(is_placed: bool, is_settled: bool) {
     let (folder, before) = finished_run(is_placed);
+    if is_settled {
+        settle(folder.path());
+    }
     for rank in 2..50 {
         log(folder.path(), &line("r1", rank, 1.0, step(1)));
     }
@@ -236,7 +271,7 @@ fn a_run_of_which_nothing_is_alive_is_read_as_interrupted_where_nobody_writes() 
 }
 
 fn cut(log: &Path, bytes: u64) {
-    let file = fs::File::options().write(true).open(log).unwrap();
+    let file = File::options().write(true).open(log).unwrap();
     file.set_len(file.metadata().unwrap().len() - bytes).unwrap();
 }
 
