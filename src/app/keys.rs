@@ -19,7 +19,7 @@ const HELP: &[(&str, &str)] = &[
     ("E", "copy the table (Compare), export (Figures, Timeline)"),
     ("W S, A D, F", "zoom, move, show all (Timeline)"),
     ("↑ ↓, ← →, Enter", "choose a row, step through its events, show the event (Timeline)"),
-    ("M, G, /", "set a mark, align at another start, search (Timeline)"),
+    ("M, G, P, /", "set a mark, align at another start, write the view as a figure, search (Timeline)"),
     ("Ctrl Z, Ctrl Y", "undo, redo an edit of the plan (Plan; Ctrl Shift Z redoes, too)"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
     ("Ctrl K", "command palette"),

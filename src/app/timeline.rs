@@ -2,6 +2,8 @@
 
 mod canvas;
 mod controls;
+mod export;
+mod figure;
 mod keys;
 mod layout;
 mod open;
@@ -121,6 +123,8 @@ pub enum TimelineCommand {
     Sort(usize),
     /// Write the events of a run for ui.perfetto.dev.
     Perfetto(usize),
+    /// Write the view as a figure.
+    Figure,
 }
 
 /// Single events of a row that are in memory.
@@ -131,6 +135,8 @@ struct Detail {
 
 /// A recording that is shown.
 pub struct Shown {
+    /// Its place among all that were asked for.
+    order: usize,
     /// Its name.
     pub name: String,
     /// The file that was opened.
@@ -178,6 +184,8 @@ pub struct TimelineState {
     step_order: Vec<usize>,
     ordered_by: (usize, usize, (usize, bool)),
     opening: Vec<Opening>,
+    /// How many recordings were asked for.
+    asked: usize,
     choosing: Option<Promise<Option<PathBuf>>>,
     reading: Option<Promise<Result<Details, String>>>,
     launching: Option<(Pick, Promise<Option<Found>>)>,
@@ -203,6 +211,7 @@ impl Default for TimelineState {
             step_order: Vec::new(),
             ordered_by: (0, 0, (usize::MAX, false)),
             opening: Vec::new(),
+            asked: 0,
             choosing: None,
             reading: None,
             launching: None,
@@ -236,6 +245,12 @@ impl TimelineState {
             (start.saturating_sub(run.zero), end.saturating_sub(run.zero))
         });
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 1_000_000_000))
+    }
+
+    /// Runs lie at other places from now on: what was said of them by place no longer holds.
+    fn forget_places(&mut self) {
+        (self.selected, self.row, self.hovered, self.launched) = (None, None, None, None);
+        (self.reading, self.launching, self.finding) = (None, None, None);
     }
 
     fn show(&mut self, from: i64, to: i64) {
@@ -332,8 +347,7 @@ impl State {
                 if place < state.runs.len() {
                     state.runs.remove(place);
                 }
-                (state.selected, state.row, state.hovered, state.launched) = (None, None, None, None);
-                (state.reading, state.launching, state.finding) = (None, None, None);
+                state.forget_places();
                 state.fit();
             }
             TimelineCommand::View(from, to) => state.show(from, to),
@@ -372,6 +386,7 @@ impl State {
                 state.sort = (column, up);
             }
             TimelineCommand::Perfetto(place) => self.export_recording(place, context),
+            TimelineCommand::Figure => self.export_view(context),
         }
     }
 

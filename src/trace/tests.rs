@@ -11,6 +11,8 @@ mod schemas;
 mod threads;
 mod windows;
 
+pub(super) use fixture::Fixture;
+
 /// A real report cut down, for the tests of other files.
 pub(super) fn golden_report(name: &str) -> Vec<u8> {
     golden::report(name).0

@@ -479,7 +479,12 @@ fn rows_of(
 ) -> Vec<TimelineRow> {
     let kind = lane.kind;
     let known = labels.numbered(file, kind, key.0);
-    let place = if lane.gpu.is_some() { format!("stream {}", lane.track) } else { format!("thread {}", lane.track) };
+    let place = match lane.track {
+        // What waits for a device has no stream.
+        track if kind == Kind::Synchronisation && track >= i64::from(u32::MAX) => "all streams".to_owned(),
+        track if lane.gpu.is_some() || kind == Kind::Synchronisation => format!("stream {track}"),
+        track => format!("thread {track}"),
+    };
     let named = |name: &str| format!("{name} · {place}");
     type Shelved = Vec<(u8, Vec<Tile>)>;
     let mut names: Vec<(&str, Shelved)> = Vec::new();

@@ -2,8 +2,8 @@
 
 use eframe::egui::scroll_area::ScrollSource;
 use eframe::egui::{
-    Align2, Button, Color32, CursorIcon, FontId, Id, Mesh, PointerButton, Pos2, Rect, Response, Role, ScrollArea,
-    Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
+    Align, Align2, Button, Color32, CursorIcon, FontId, Id, Layout, Mesh, PointerButton, Pos2, Rect, Response, Role,
+    ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
 };
 
 use super::layout::{self, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
@@ -130,8 +130,11 @@ fn draw_line(
             let name = Rect::from_min_size(pos2(left, top), vec2(NAMES - 2.0 * GRID, SHELF));
             let chosen = state.row == Some((place, row));
             let text = eframe::egui::RichText::new(&of.name).size(SMALL);
-            ui.spacing_mut().button_padding = vec2(GRID, 0.0);
-            let button = ui.put(name, Button::selectable(chosen, text).min_size(vec2(name.width(), SHELF)).truncate());
+            let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
+            let mut child = ui.new_child(inside);
+            child.spacing_mut().button_padding = vec2(GRID, 0.0);
+            child.spacing_mut().interact_size.y = SHELF;
+            let button = child.add(Button::selectable(chosen, text).truncate());
             let about = format!("{}: {}, {} events", of.group, of.name, grouped(&of.events.to_string()));
             button.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, &about));
             if button.on_hover_text(about).clicked() {
@@ -167,7 +170,7 @@ fn run_ui(ui: &mut Ui, state: &TimelineState, place: usize, rect: Rect, commands
         for warning in run.timeline.warnings() {
             ui.colored_label(palette.warning, "⚠").on_hover_text(warning);
         }
-        ui.with_layout(eframe::egui::Layout::right_to_left(eframe::egui::Align::Center), |ui| {
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let close = ui.small_button("×").on_hover_text("Close this recording");
             close.widget_info(|| named(&format!("Close {}", run.name)));
             if close.clicked() {
@@ -271,7 +274,7 @@ fn guides(ui: &Ui, state: &TimelineState, scale: Scale, rows: Rect) {
     let in_view = |x: f32| rows.x_range().contains(x);
     let zero = scale.x(0);
     if in_view(zero) {
-        painter.vline(zero, rows.y_range(), Stroke::new(1.0, palette.muted));
+        painter.vline(zero, rows.y_range(), Stroke::new(1.0, palette.muted.gamma_multiply(0.35)));
     }
     let marks: Vec<i64> = state.marks.iter().flatten().copied().collect();
     for at in &marks {

@@ -28,6 +28,7 @@ pub fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<TimelineCommand>) {
             button(ui, "+", "Zoom in (W, Ctrl wheel)", TimelineCommand::Zoom(super::keys::ZOOM, None));
             button(ui, "−", "Zoom out (S)", TimelineCommand::Zoom(1.0 / super::keys::ZOOM, None));
             button(ui, "All", "Show everything (F)", TimelineCommand::Fit);
+            button(ui, "Figure", "Write this view as a figure beside the recording (P)", TimelineCommand::Figure);
             search_ui(ui, state, commands);
             marks_ui(ui, state, commands);
         }

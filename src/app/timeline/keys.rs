@@ -27,6 +27,7 @@ pub fn keys(context: &Context, state: &State, commands: &mut Vec<Command>) {
         (Key::A, TimelineCommand::Pan(-PAN)),
         (Key::D, TimelineCommand::Pan(PAN)),
         (Key::F, TimelineCommand::Fit),
+        (Key::P, TimelineCommand::Figure),
         (Key::M, TimelineCommand::Mark(Some(here.unwrap_or(centre)))),
         (Key::G, TimelineCommand::Align(next_anchor)),
         (Key::E, TimelineCommand::Perfetto(timeline.row.map_or(0, |(run, _)| run))),

@@ -9,7 +9,7 @@ use crate::trace::{Class, Item};
 
 /// Height of a shelf, and of the lines that name runs and ranks.
 pub const SHELF: f32 = 15.0;
-pub const RUN: f32 = 44.0;
+pub const RUN: f32 = 52.0;
 pub const GROUP: f32 = 22.0;
 /// Room below a row.
 const GAP: f32 = 3.0;
@@ -77,7 +77,7 @@ pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
         Class::Optimizer => of(3),
         Class::Copy => of(0),
         Class::Communication => of(5),
-        Class::Load => of(0).gamma_multiply(0.9),
+        Class::Load => visuals.text_color(),
         Class::Other | Class::Range => Color32::from_gray(if visuals.dark_mode { 0x78 } else { 0xa8 }),
         Class::Call => palette(visuals).accent.gamma_multiply(0.75),
         Class::Wait => Color32::from_gray(if visuals.dark_mode { 0x9a } else { 0x80 }),

@@ -12,10 +12,12 @@ use super::{Shown, zero};
 use crate::app::plan::on_thread;
 use crate::app::{Screen, State};
 use crate::foreign::cache_folder;
-use crate::trace::{Progress, Timeline, TraceError, Window, export_perfetto, keep_for_timeline};
+use crate::trace::{Progress, Timeline, TraceError, keep_for_timeline};
 
 /// A recording that is being opened.
 pub struct Opening {
+    /// Its place among all that were asked for.
+    order: usize,
     /// Its name.
     pub name: String,
     file: PathBuf,
@@ -68,7 +70,8 @@ impl State {
             move || open(&file, &shared, &context)
         };
         let work = on_thread("timeline opener", context, work);
-        state.opening.push(Opening { name, file, shared, work });
+        state.asked += 1;
+        state.opening.push(Opening { order: state.asked, name, file, shared, work });
     }
 
     /// Takes over recordings that are open.
@@ -84,7 +87,7 @@ impl State {
             }
         }
         let state = &mut self.timeline;
-        for Opening { name, file, shared, work } in std::mem::take(&mut state.opening) {
+        for Opening { order, name, file, shared, work } in std::mem::take(&mut state.opening) {
             match work.try_take() {
                 Ok(Ok(timeline)) => {
                     let timeline = Arc::new(timeline);
@@ -92,38 +95,22 @@ impl State {
                     let splitting = Some(on_thread("timeline split", context, move || of.split()));
                     let zero = zero(&timeline, state.anchor).unwrap_or_else(|| timeline.span().0);
                     let details = std::collections::HashMap::new();
-                    state.runs.push(Shown { name, file, timeline, split: None, zero, details, splitting });
+                    let place = state.runs.partition_point(|run| run.order < order);
+                    if place < state.runs.len() {
+                        state.forget_places();
+                    }
+                    let shown = Shown { order, name, file, timeline, split: None, zero, details, splitting };
+                    state.runs.insert(place, shown);
                     state.fit();
                 }
                 Ok(Err(TraceError::Cancelled)) => {
                     state.said = Some((format!("{name} was not opened: cancelled"), true));
                 }
                 Ok(Err(error)) => state.said = Some((error.to_string(), false)),
-                Err(work) => state.opening.push(Opening { name, file, shared, work }),
+                Err(work) => state.opening.push(Opening { order, name, file, shared, work }),
             }
         }
     }
-
-    /// Writes the events of a run in the current view for ui.perfetto.dev, beside its file.
-    pub(super) fn export_recording(&mut self, place: usize, context: &Context) {
-        let state = &mut self.timeline;
-        let Some(run) = state.runs.get(place).filter(|_| state.exporting.is_none()) else { return };
-        let file = run.file.clone();
-        state.exporting = Some(on_thread("perfetto export", context, move || {
-            let written = free_name(&file);
-            export_perfetto(&file, &Window::default(), &written, &mut |_| ControlFlow::Continue(()))
-                .map_err(|error| error.to_string())?;
-            Ok(format!("Wrote {}: open it at ui.perfetto.dev.", written.display()))
-        }));
-    }
-}
-
-/// A name beside a file that is not taken.
-fn free_name(file: &Path) -> PathBuf {
-    let named = |number: u32| {
-        file.with_extension(if number == 0 { "perfetto.json".to_owned() } else { format!("perfetto-{number}.json") })
-    };
-    (0..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
 }
 
 fn open(file: &Path, shared: &Shared, context: &Context) -> Result<Timeline, TraceError> {

@@ -12,6 +12,9 @@ use crate::trace::{Class, Part, Split, StepSplit};
 
 /// Lines of a table that are drawn.
 const MOST_LINES: usize = 200;
+/// Width of the legend, and of the tabs beside it.
+const LEGEND: f32 = 790.0;
+const TABS: f32 = 310.0;
 
 /// Draws the tabs and the table of the chosen one.
 pub fn tables_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
@@ -24,8 +27,13 @@ pub fn tables_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<Timeline
                 commands.push(TimelineCommand::Tab(tab));
             }
         }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| legend_ui(ui, state));
+        if ui.available_width() >= LEGEND {
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| legend_ui(ui, state));
+        }
     });
+    if ui.available_width() < LEGEND + TABS {
+        ui.horizontal_wrapped(|ui| legend_ui(ui, state));
+    }
     ScrollArea::both().id_salt("timeline-table").auto_shrink(false).show(ui, |ui| match state.tab {
         Tab::Event => event_ui(ui, state),
         Tab::Parts => parts_ui(ui, state, commands),

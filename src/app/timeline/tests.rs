@@ -297,3 +297,28 @@ fn an_empty_screen_offers_to_open_a_recording() {
     assert!(harness.query_by_label("Open a recording …").is_some());
     assert!(harness.query_by_label_contains("trace = \"built-in\"").is_some());
 }
+
+#[test]
+fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "ddp2_100_pin");
+    let mut state = state_of(&[("pinned", file)], folder.path());
+    let chart = figure::chart(&state.timeline);
+    assert_eq!(chart.y.categories.len(), 2, "{:?}", chart.y.categories);
+    let (from, to) = state.timeline.view;
+    let points = || chart.series().flat_map(|series| &series.points);
+    assert!(points().count() > 0);
+    for point in points() {
+        let interval = point.value.interval.unwrap();
+        assert!(
+            from as f64 / 1e9 <= interval.low
+                && interval.low < interval.high
+                && interval.high <= to as f64 / 1e9 + 1e-9
+        );
+    }
+    send(&mut state, TimelineCommand::Figure);
+    let (said, good) = state.timeline.said.clone().unwrap();
+    assert!(good && said.contains(".activity.pdf"), "{said}");
+    let written = PathBuf::from(said.trim_start_matches("Wrote ").trim_end_matches('.'));
+    assert!(std::fs::read(written).unwrap().starts_with(b"%PDF"));
+}

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn_values::DrawnChart;
 use crate::analysis::Cell;
-use crate::figure::{Study, preset};
+use crate::figure::{Chart, Study, preset};
 use crate::plan::Node;
 
 /// The version of what is written.
@@ -140,6 +140,13 @@ impl Provenance {
     ) -> Self {
         let program = PROGRAM.to_owned();
         Self { multicard_figure: VERSION, program, title, study, sessions, cells, table, drawn, notes }
+    }
+
+    /// The provenance of a chart that no study asked for.
+    pub fn of_chart(chart: &Chart) -> Self {
+        let drawn = vec![DrawnChart::of(chart)];
+        let table = serde_json::Value::Null;
+        Self::new(chart.title.clone(), Study::default(), Vec::new(), Vec::new(), table, drawn, chart.notes.clone())
     }
 
     /// As JSON on one line, the same for the same provenance.

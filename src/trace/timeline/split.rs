@@ -3,7 +3,7 @@
 //! The time of a step lasts from the end of the step before to its own end, as [`crate::protocol`] counts it; the first one of an epoch begins
 //! with the epoch. Each nanosecond belongs to one part, the first of this order that was going on: kernels by family, data movement;
 //! waiting for the slowest rank, communication (as far as nothing hides them); waiting for data; waiting of the host for a GPU; launching (the
-//! host calls CUDA while the GPU has nothing to do); idle. Without records of GPUs the ranges of the ranks say it: waiting for data,
+//! GPU has nothing to do while the host calls CUDA, or for less than 200 µs between two kernels or copies); idle. Without records of GPUs the ranges of the ranks say it: waiting for data,
 //! waiting for the slowest rank, communication, forward, backward, optimizer, the rest of the step, idle.
 //!
 //! A rank waits for the slowest from the start of its n-th collective until the last rank has started its n-th. Kernels are counted
@@ -50,7 +50,7 @@ pub enum Part {
     Data,
     /// The host waits for its GPU, which does nothing.
     Synchronisation,
-    /// The host calls CUDA while the GPU has nothing to do.
+    /// The GPU has nothing to do while the host calls CUDA, or for a short time between kernels: work comes in too slowly.
     Launch,
     /// Forward pass, where the host computes.
     Forward,
@@ -170,6 +170,8 @@ pub struct PartTime {
 const MOST_GAPS: usize = 200;
 /// Shorter ones are normal between kernels.
 const SHORTEST_GAP_NS: u64 = 50_000;
+/// Shorter idle times between kernels are those of a host that launches too slowly; longer ones may have other causes.
+const LAUNCH_GAP_NS: u64 = 200_000;
 
 type Spans = Vec<(i64, i64)>;
 
@@ -246,6 +248,13 @@ pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {
         process.collectives.sort_unstable();
     }
     wait_for_slowest(&mut processes);
+    for process in processes.values_mut().filter(|process| process.has_gpu) {
+        let busy = process.busy();
+        let between = busy.windows(2).map(|pair| (pair[0].1, pair[1].0));
+        let launching = process.layers.entry(Part::Launch).or_default();
+        launching.extend(between.filter(|gap| gap.1.abs_diff(gap.0) < LAUNCH_GAP_NS));
+        unite(launching);
+    }
     let (mut steps, mut has_steps) = (Vec::new(), false);
     for (id, process) in &processes {
         let windows = windows(&timeline.marks, *id);
@@ -376,7 +385,26 @@ fn windows(marks: &[Mark], process: i64) -> Spans {
     windows
 }
 
+/// Parts in which a GPU works.
+const OF_GPU: [Part; 8] = [
+    Part::Convolution,
+    Part::Matrix,
+    Part::Normalisation,
+    Part::Elementwise,
+    Part::Optimizer,
+    Part::Kernels,
+    Part::Copy,
+    Part::Communication,
+];
+
 impl Process {
+    /// When its GPUs did anything.
+    fn busy(&self) -> Spans {
+        let mut busy: Spans = OF_GPU.iter().filter_map(|part| self.layers.get(part)).flatten().copied().collect();
+        unite(&mut busy);
+        busy
+    }
+
     /// Divides a span among the parts.
     fn parts(&self, span: (i64, i64)) -> [u64; Part::COUNT] {
         let mut parts = [0; Part::COUNT];
@@ -418,19 +446,7 @@ fn take(left: &mut Spans, layer: &[(i64, i64)]) -> u64 {
 fn gaps(processes: &BTreeMap<i64, Process>) -> Vec<Stretch> {
     let mut gaps = Vec::new();
     for (id, process) in processes.iter().filter(|(_, process)| process.has_gpu) {
-        let of_gpu = [
-            Part::Convolution,
-            Part::Matrix,
-            Part::Normalisation,
-            Part::Elementwise,
-            Part::Optimizer,
-            Part::Kernels,
-            Part::Copy,
-            Part::Communication,
-        ];
-        let mut busy: Spans = of_gpu.iter().filter_map(|part| process.layers.get(part)).flatten().copied().collect();
-        unite(&mut busy);
-        for pair in busy.windows(2) {
+        for pair in process.busy().windows(2) {
             let span = (pair[0].1, pair[1].0);
             if span.1.abs_diff(span.0) < SHORTEST_GAP_NS {
                 continue;
@@ -487,7 +503,7 @@ fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
                 format!("Bound by the loader: {}{interval} of {of} is waiting for data{over}.", percent(share))
             }
             Part::Launch => format!(
-                "Bound by launches: in {}{interval} of {of} the GPU has nothing to do while the host calls CUDA{over}.",
+                "Bound by launches: in {}{interval} of {of} the GPU has nothing to do because work comes in too slowly{over}.",
                 percent(share)
             ),
             Part::Copy => format!(

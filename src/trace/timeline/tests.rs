@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::*;
-use crate::trace::tests::golden_report;
+use crate::trace::tests::{Fixture, golden_report};
 use crate::trace::{Recorder, Window, import};
 
 fn go(_: Progress) -> ControlFlow<()> {
@@ -129,6 +129,45 @@ fn every_nanosecond_of_a_step_belongs_to_one_part() {
         }
         assert!(!split.binding.sentence.is_empty());
     }
+}
+
+/// The split of a report of one GPU: steps of 1 ms that begin with what `step` makes, given its start.
+fn made_on_gpu(step: impl Fn(Fixture, i64) -> Fixture) -> Split {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("made.sqlite");
+    let mut made = Fixture::new();
+    for number in 0..30 {
+        let start = 1_000_000 + number * 1_000_000;
+        made = step(made, start).range(start, start + 1_000_000, "step");
+    }
+    fs::write(&report, made.bytes()).unwrap();
+    let kept = keep_for_timeline(&report, &folder.path().join("cache"), &mut go).unwrap();
+    Timeline::open(&kept, &mut go).unwrap().split().unwrap()
+}
+
+#[test]
+fn tiny_kernels_with_gaps_between_them_bind_a_run_by_launches() {
+    let split = made_on_gpu(|made, start| {
+        (0..20).fold(made, |made, kernel| {
+            let at = start + kernel * 50_000;
+            made.call(at, at + 5_000, 1).kernel(at + 6_000, at + 20_000, 3)
+        })
+    });
+    assert_eq!(split.binding.part, Some(Part::Launch), "{}", split.binding.sentence);
+    assert!(split.binding.sentence.contains("72 %"), "{}", split.binding.sentence);
+}
+
+#[test]
+fn copies_that_nothing_hides_bind_a_run_by_data_movement_and_a_long_idle_time_is_not_explained() {
+    let copies = made_on_gpu(|made, start| {
+        made.call(start, start + 600_000, 1).upload(start, start + 600_000).kernel(start + 600_000, start + 950_000, 3)
+    });
+    assert_eq!(copies.binding.part, Some(Part::Copy), "{}", copies.binding.sentence);
+    let idle = made_on_gpu(|made, start| made.kernel(start, start + 300_000, 3));
+    assert_eq!(idle.binding.part, None, "{}", idle.binding.sentence);
+    assert!(idle.binding.sentence.starts_with("Nothing recorded explains 70 %"), "{}", idle.binding.sentence);
+    let busy = made_on_gpu(|made, start| made.kernel(start, start + 990_000, 3));
+    assert_eq!(busy.binding.part, Some(Part::Matrix), "{}", busy.binding.sentence);
 }
 
 #[test]

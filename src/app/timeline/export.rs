@@ -1,0 +1,46 @@
+//! Files written beside recordings: for ui.perfetto.dev, and for paper.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use eframe::egui::Context;
+
+use super::figure;
+use crate::app::State;
+use crate::app::plan::on_thread;
+use crate::trace::{Window, export_perfetto};
+
+impl State {
+    /// Writes the view as a figure, beside the file of the first run.
+    pub(super) fn export_view(&mut self, context: &Context) {
+        let state = &mut self.timeline;
+        let Some(run) = state.runs.first().filter(|_| state.exporting.is_none()) else { return };
+        let (file, chart) = (run.file.clone(), figure::chart(state));
+        state.exporting = Some(on_thread("timeline figure", context, move || {
+            let path = free_name(&file, "activity", "pdf");
+            figure::write(&chart, &path).map(|()| format!("Wrote {}.", path.display()))
+        }));
+    }
+
+    /// Writes all events of a run for ui.perfetto.dev, beside its file.
+    pub(super) fn export_recording(&mut self, place: usize, context: &Context) {
+        let state = &mut self.timeline;
+        let Some(run) = state.runs.get(place).filter(|_| state.exporting.is_none()) else { return };
+        let file = run.file.clone();
+        state.exporting = Some(on_thread("perfetto export", context, move || {
+            let written = free_name(&file, "perfetto", "json");
+            export_perfetto(&file, &Window::default(), &written, &mut |_| ControlFlow::Continue(()))
+                .map_err(|error| error.to_string())?;
+            Ok(format!("Wrote {}: open it at ui.perfetto.dev.", written.display()))
+        }));
+    }
+}
+
+/// A name beside a file that is not taken: `report.activity.pdf`, `report.activity-2.pdf`.
+fn free_name(file: &Path, what: &str, ending: &str) -> PathBuf {
+    let named = |number: u32| match number {
+        1 => file.with_extension(format!("{what}.{ending}")),
+        number => file.with_extension(format!("{what}-{number}.{ending}")),
+    };
+    (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(1))
+}
