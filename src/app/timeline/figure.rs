@@ -104,9 +104,10 @@ fn add(columns: &mut Columns, kind: usize, item: &Item, begin: i64, column_ns: f
     let density = item.busy_ns as f64 / item.span.1.abs_diff(item.span.0).max(1) as f64;
     let from = first.clamp(0.0, COLUMNS as f64);
     let to = last.clamp(0.0, COLUMNS as f64);
-    for column in from as usize..(to.ceil() as usize).min(COLUMNS) {
-        let covered = to.min(column as f64 + 1.0) - from.max(column as f64);
-        columns[column][kind] += density * covered.max(0.0);
+    let end = (to.ceil() as usize).min(COLUMNS);
+    for (place, column) in columns.iter_mut().enumerate().take(end).skip(from as usize) {
+        let covered = to.min(place as f64 + 1.0) - from.max(place as f64);
+        column[kind] += density * covered.max(0.0);
     }
 }
 
