@@ -160,8 +160,8 @@ impl Session {
             untold: Vec::new(),
             facts: program::Facts::default(),
         };
-        session.take_up_earlier_runs()?;
-        session.take_up_imports()?;
+        let earlier = session.take_up_earlier_runs()?;
+        session.take_up_imports(earlier)?;
         Ok(session)
     }
 

@@ -14,7 +14,7 @@ use crate::plan::{
     llm, order,
 };
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
-use crate::store::{Decision, held_cells};
+use crate::store::{Decision, RunRecord, held_cells};
 
 /// Longest job that is read.
 const MOST_JOB_BYTES: u64 = 16 << 20;
@@ -296,8 +296,9 @@ impl Session {
     }
 
     /// Continues the numbering and settles the runs that an earlier process left: a group that still runs is followed,
-    /// one that is gone is judged by its logs, and a run that never started becomes interrupted.
-    pub(super) fn take_up_earlier_runs(&mut self) -> Result<(), SessionError> {
+    /// one that is gone is judged by its logs, and a run that never started becomes interrupted. Gives the runs as they were before,
+    /// without what their ranks logged.
+    pub(super) fn take_up_earlier_runs(&mut self) -> Result<Vec<RunRecord>, SessionError> {
         self.store.flush()?;
         let reader = self.store.reader()?;
         // Numbers are never reused, even if a line of the journal is lost.
@@ -338,6 +339,6 @@ impl Session {
                 self.store.decide(ended(run, RunState::Interrupted, Some(reason.into()), None))?;
             }
         }
-        Ok(())
+        Ok(runs)
     }
 }

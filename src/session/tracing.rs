@@ -274,8 +274,7 @@ impl Session {
     }
 
     /// Resumes interrupted imports of earlier runs.
-    pub(super) fn take_up_imports(&mut self) -> Result<(), SessionError> {
-        let runs = self.store.reader()?.runs()?;
+    pub(super) fn take_up_imports(&mut self, runs: Vec<RunRecord>) -> Result<(), SessionError> {
         for record in runs {
             if waits_for_import(&record, &self.store.run_folder(&record.run)) {
                 self.import_trace(&record.run, record.tracer, record.levels)?;
