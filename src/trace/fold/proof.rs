@@ -1,5 +1,6 @@
 //! Evidence of a run's factors in a report, independent of the plan.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use super::family::{Family, LayoutMark, collective, family, layout, precision};
@@ -47,7 +48,7 @@ fn pin_memory(work: &GpuWork) -> PinProof {
     }
     proof.seen = match proof.pinned_bytes.cmp(&proof.pageable_bytes) {
         _ if proof.pinned_count + proof.pageable_count == 0 => "none",
-        std::cmp::Ordering::Greater => "pinned",
+        Ordering::Greater => "pinned",
         _ => "pageable",
     }
     .to_owned();
@@ -57,39 +58,52 @@ fn pin_memory(work: &GpuWork) -> PinProof {
 fn layouts(kernels: &[Entry]) -> LayoutProof {
     let mut proof = LayoutProof::default();
     let mut convolutions = 0;
+    let (mut normalisation_nchw_ns, mut normalisation_nhwc_ns) = (0u64, 0u64);
     for entry in kernels {
         let family = family(&entry.name);
         if family == Family::Convolution {
             convolutions += entry.statistics.calls;
         }
-        let time = match layout(&entry.name) {
+        let (time, normalisation_ns) = match layout(&entry.name) {
             Some(LayoutMark::Conversion) => {
                 proof.conversions += entry.statistics.calls;
                 continue;
             }
-            Some(LayoutMark::Nchw) => &mut proof.nchw_ns,
-            Some(LayoutMark::Nhwc) => &mut proof.nhwc_ns,
+            Some(LayoutMark::Nchw) => (&mut proof.nchw_ns, &mut normalisation_nchw_ns),
+            Some(LayoutMark::Nhwc) => (&mut proof.nhwc_ns, &mut normalisation_nhwc_ns),
             None => continue,
         };
         if matches!(family, Family::Convolution | Family::Normalisation) {
             *time = time.saturating_add(entry.statistics.total_ns);
         }
+        if family == Family::Normalisation {
+            *normalisation_ns = normalisation_ns.saturating_add(entry.statistics.total_ns);
+        }
     }
-    // Libraries that prefer NHWC also compute NCHW tensors in it, converting before and after: then many of
-    // the convolutions come with conversions.
+    // cuDNN tries convolutions in both layouts, and computes NCHW tensors in NHWC with conversions before and after. It does neither
+    // with normalisations, so those show the layout of the tensors. Without them, convolutions must do.
+    proof.seen = match normalisation_nchw_ns.cmp(&normalisation_nhwc_ns) {
+        Ordering::Less => "nhwc",
+        Ordering::Greater => "nchw",
+        Ordering::Equal => layout_of_convolutions(&proof, convolutions),
+    }
+    .to_owned();
+    proof
+}
+
+fn layout_of_convolutions(proof: &LayoutProof, convolutions: u64) -> &'static str {
+    // Many of the convolutions of NCHW tensors come with conversions if a library computes them in NHWC.
     let converted = proof.conversions * 10 > convolutions;
     // cuDNN's trials run kernels of both layouts: if both took about as long, the rest cannot be distinguished from them.
     let lesser = proof.nchw_ns.min(proof.nhwc_ns);
     let mixed = proof.conversions > 0 && !converted && lesser > (proof.nchw_ns.max(proof.nhwc_ns) - lesser);
-    proof.seen = if proof.nchw_ns == 0 && proof.nhwc_ns == 0 || mixed {
+    if proof.nchw_ns == 0 && proof.nhwc_ns == 0 || mixed {
         "unknown"
     } else if proof.nhwc_ns > proof.nchw_ns && !converted {
         "nhwc"
     } else {
         "nchw"
     }
-    .to_owned();
-    proof
 }
 
 fn precisions(kernels: &[Entry]) -> PrecisionProof {
@@ -237,5 +251,40 @@ impl Proof {
             add("cuda_graph", level, format!("{} launches of graphs", self.graphs.launches), in_effect);
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::value::Statistics;
+
+    fn kernels(of: &[(&str, u64, u64)]) -> Vec<Entry> {
+        let entry = |&(name, calls, total_ns): &(&str, u64, u64)| {
+            let statistics = Statistics { calls, total_ns, avg_ns: 0., med_ns: 0., min_ns: 0, max_ns: 0, std_ns: 0. };
+            Entry { name: name.into(), statistics, percent: 0. }
+        };
+        of.iter().map(entry).collect()
+    }
+
+    const NCHW_CONVOLUTION: &str = "void cudnn::cnn::conv2d_grouped_direct_kernel<float, NCHW>()";
+    const NHWC_CONVOLUTION: &str = "sm80_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x64";
+    const CONVERSION: &str = "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float>()";
+    const NHWC_NORMALISATION: &str = "void at::native::batch_norm_transform_input_channels_last_kernel<float, float, float, 4>()";
+    const NCHW_NORMALISATION: &str = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>()";
+
+    #[test]
+    fn trials_and_conversions_do_not_hide_the_layout_that_normalisations_show() {
+        // A whole program: trials in both layouts, with conversions, and steps in NHWC.
+        let tried = [(NCHW_CONVOLUTION, 9_000, 146), (NHWC_CONVOLUTION, 30_000, 412), (CONVERSION, 13_608, 50)];
+        assert_eq!(layouts(&kernels(&[&tried[..], &[(NHWC_NORMALISATION, 5_000, 40)]].concat())).seen, "nhwc");
+        assert_eq!(layouts(&kernels(&[&tried[..], &[(NCHW_NORMALISATION, 5_000, 40)]].concat())).seen, "nchw");
+    }
+
+    #[test]
+    fn without_normalisations_many_conversions_mean_nchw() {
+        assert_eq!(layouts(&kernels(&[(NHWC_CONVOLUTION, 100, 412), (CONVERSION, 200, 50)])).seen, "nchw");
+        assert_eq!(layouts(&kernels(&[(NHWC_CONVOLUTION, 100, 412), (CONVERSION, 2, 1)])).seen, "nhwc");
+        assert_eq!(layouts(&kernels(&[(CONVERSION, 2, 1)])).seen, "unknown");
     }
 }
