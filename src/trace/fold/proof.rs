@@ -270,7 +270,8 @@ mod tests {
     const NCHW_CONVOLUTION: &str = "void cudnn::cnn::conv2d_grouped_direct_kernel<float, NCHW>()";
     const NHWC_CONVOLUTION: &str = "sm80_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x64";
     const CONVERSION: &str = "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float>()";
-    const NHWC_NORMALISATION: &str = "void at::native::batch_norm_transform_input_channels_last_kernel<float, float, float, 4>()";
+    const NHWC_NORMALISATION: &str =
+        "void at::native::batch_norm_transform_input_channels_last_kernel<float, float, float, 4>()";
     const NCHW_NORMALISATION: &str = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>()";
 
     #[test]
