@@ -458,6 +458,9 @@ impl Campaign {
         // What is being written now is checked when it is not.
         let is_written = scene.is_written();
         let is_quiet = scene.processes().all().next().is_none();
+        if is_quiet {
+            scene.await_lock();
+        }
         if is_written {
             self.note("looked at while a conductor went on");
         } else {

@@ -87,6 +87,12 @@ impl Scene {
         of.workbench.into_iter().chain(of.conductor).next().is_some()
     }
 
+    /// Waits until the session's lock is free: a killed process has no command line any more before the system closes its files, and
+    /// whoever reads meanwhile leaves the index to it.
+    pub fn await_lock(&self) {
+        wait_until("the lock is free", || File::open(self.session.join("session.lock")).unwrap().try_lock().is_ok());
+    }
+
     /// Whether every cell has run as often as the plan says.
     pub fn is_complete(&self) -> bool {
         let found = records(&self.session);
