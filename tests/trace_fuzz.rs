@@ -269,6 +269,7 @@ fn changed_events_are_drawn_or_refused() {
         std::fs::write(&file, broken_events(&whole, &mut random)).unwrap();
         executions += 1;
         let began = mutation::cpu_time();
+        // Damage costs the block that it is in, so that nearly all open.
         if let Ok(timeline) = Timeline::open(&file, &mut |_| ControlFlow::Continue(())) {
             accepted += 1;
             check_timeline(&timeline);
@@ -277,7 +278,7 @@ fn changed_events_are_drawn_or_refused() {
         assert!(took < Duration::from_secs(5), "execution {executions} of seed {seed} took too long");
     }
     println!("{executions} executions, {accepted} accepted, seed {seed}");
-    assert!(accepted > 0 && accepted < executions);
+    assert!(accepted > 0);
 }
 
 /// What holds of every timeline, whatever its file.

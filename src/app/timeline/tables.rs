@@ -59,8 +59,16 @@ fn legend_ui(ui: &mut Ui, state: &TimelineState) {
         if !has_gpus && !matches!(class, Class::Load | Class::Communication) {
             continue;
         }
+        // The square stands left of its name.
+        let color = super::layout::colour(class, ui.visuals());
+        let from_right = ui.layout().prefer_right_to_left();
+        if !from_right {
+            ui.colored_label(color, "■");
+        }
         ui.label(muted(ui, class.name()).small());
-        ui.colored_label(super::layout::colour(class, ui.visuals()), "■");
+        if from_right {
+            ui.colored_label(color, "■");
+        }
     }
 }
 

@@ -486,8 +486,13 @@ fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
     if counted == 0 {
         return none("Nothing was recorded.".to_owned());
     }
-    let of = if split.has_steps { "a step" } else { "the recording, which has no steps" };
-    let over = if split.has_steps { format!(" (median of {counted} steps)") } else { String::new() };
+    // Start-up would pass for what binds the steps.
+    if !split.has_steps {
+        let said =
+            "What binds its steps cannot be said: it names none. Ranges called step, iteration or ProfilerStep would.";
+        return none(said.to_owned());
+    }
+    let (of, over) = ("a step", format!(" (median of {counted} steps)"));
     let compute: f64 = COMPUTE.iter().filter_map(|part| split.part(*part)).map(|of| of.share).sum();
     let mut others: Vec<(Part, f64, (f64, f64))> = Part::iter()
         .filter(|part| !COMPUTE.contains(part))
@@ -496,7 +501,7 @@ fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
     others.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some(&(part, share, (low, high))) = others.first() else { return none(String::new()) };
     let second = others.get(1).map_or(0.0, |(_, _, (_, high))| *high);
-    let interval = if split.has_steps { format!(" [{}, {}]", percent(low), percent(high)) } else { String::new() };
+    let interval = format!(" [{}, {}]", percent(low), percent(high));
     if share >= BINDS && low > second && low > 0.5 * BINDS {
         let sentence = match part {
             Part::Data => {
