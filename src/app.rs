@@ -10,6 +10,7 @@
 //! Drawing reads [`State`] and returns [`Command`]s; menus, keys, the command palette and tests send the same ones.
 //! Nothing here blocks: slow work runs on the engine's threads, which wake the window when there is news.
 
+mod as_command;
 mod closing;
 mod command;
 mod command_palette;
@@ -24,6 +25,7 @@ mod node;
 mod open_error;
 mod plan;
 mod runs;
+mod sample;
 mod screen;
 mod sessions;
 mod settings;
@@ -58,12 +60,17 @@ pub use timeline::{TimelineCommand, timeline_ui};
 
 use engine::Engine;
 
+/// The program's name, as in the title of a window without a session.
+pub(crate) const NAME: &str = "multicard";
+
 /// The window's content: its state and the engine that works for it.
 pub struct App {
     state: State,
     engine: Engine,
     /// Commands sent while drawing; executed before the next frame.
     commands: Vec<Command>,
+    /// The title of the window.
+    title: String,
 }
 
 impl App {
@@ -72,10 +79,12 @@ impl App {
         theme::install(context);
         let waker = context.clone();
         let engine = Engine::start(move || waker.request_repaint());
-        let mut app = Self { state: State::new(settings), engine, commands: Vec::new() };
+        let mut app = Self { state: State::new(settings), engine, commands: Vec::new(), title: NAME.to_owned() };
         let last = app.state.settings.last_session().map(PathBuf::from);
         if let Some(folder) = session.or(last) {
             app.send(Command::OpenSession(folder));
+        } else if app.state.settings.shows_sample() {
+            app.send(Command::Sessions(SessionsCommand::OpenSample));
         }
         app.state.settings.apply(context);
         app
@@ -104,6 +113,11 @@ impl App {
             self.state.close_requested(context);
         }
         self.state.poll(context, &mut requests);
+        let title = self.state.window_title();
+        if title != self.title {
+            context.send_viewport_cmd(eframe::egui::ViewportCommand::Title(title.clone()));
+            self.title = title;
+        }
         for request in requests {
             self.engine.ask(request);
         }
@@ -133,7 +147,7 @@ pub fn open(session: Option<PathBuf>, first: Vec<Command>) -> Result<(), OpenErr
     use eframe::egui::ViewportBuilder;
     let (settings, unreadable) = Settings::load();
     let viewport = ViewportBuilder::default()
-        .with_title("multicard")
+        .with_title(NAME)
         .with_app_id("multicard")
         .with_inner_size(settings.window_size())
         .with_min_inner_size([800.0, 500.0])

@@ -1,5 +1,6 @@
 //! Tables and charts for screen and paper: each one value, whatever draws or writes it. [`paper`] sets charts as figures.
 
+mod arguments;
 mod baseline;
 mod built_in;
 mod chart;
@@ -26,6 +27,7 @@ mod style;
 mod table;
 mod tabulate;
 
+pub use arguments::arguments;
 pub use baseline::{baseline_name, has_baseline};
 pub use built_in::{UnknownPreset, preset, presets};
 pub use chart::{

@@ -105,7 +105,7 @@ fn quickstart_is_ticked_launched_and_read_off_the_table_in_a_real_window() {
     // The digits are drawn once and kept for the next time.
     workbench.env("MULTICARD_DATA", concat!(env!("CARGO_TARGET_TMPDIR"), "/window-data"));
     let mut workbench = Guard(workbench.spawn().unwrap());
-    let window = wait_for("window", || display.run("xdotool", &["search", "--onlyvisible", "--name", "^multicard$"]));
+    let window = wait_for("window", || display.run("xdotool", &["search", "--onlyvisible", "--name", "multicard"]));
     let window = window.lines().next().unwrap().to_owned();
     display.run("xdotool", &["windowfocus", &window]).unwrap();
 

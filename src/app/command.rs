@@ -33,6 +33,8 @@ pub enum Command {
     Zoom(i32),
     /// Open or close the command palette.
     Palette(bool),
+    /// Copy the command line for what is on screen.
+    CopyCommand,
     /// Close the window, after the questions that it takes.
     Quit,
     /// Open or close the list of keys.

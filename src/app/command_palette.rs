@@ -3,8 +3,13 @@
 use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea};
 use strum::IntoEnumIterator;
 
+use super::plan::STARTING_PLANS;
 use super::widgets::text_field;
-use super::{Command, PlanCommand, RunsCommand, Screen, State, Theme, TimelineCommand};
+use super::{
+    Command, CompareCommand, FiguresCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, State, Theme,
+    TimelineCommand,
+};
+use crate::figure::Format;
 
 /// All available commands, with their names.
 fn entries(state: &State) -> Vec<(String, Command)> {
@@ -17,8 +22,27 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     add("Open a plan …", Command::Plan(PlanCommand::Open));
     add("Open a recording …", Command::Timeline(TimelineCommand::Choose));
     add("Save the plan …", Command::Plan(PlanCommand::Save));
+    for start in STARTING_PLANS {
+        add(&format!("Open the starting plan {}", start.name), Command::Plan(PlanCommand::Start(start.name)));
+    }
+    for path in &state.settings.recent_plans {
+        add(&format!("Open plan {}", path.display()), Command::Plan(PlanCommand::OpenFile(path.clone())));
+    }
     add("Undo the last plan edit", Command::Plan(PlanCommand::Undo));
     add("Redo the plan edit", Command::Plan(PlanCommand::Redo));
+    add("Copy as command", Command::CopyCommand);
+    if state.screen == Screen::Figures {
+        add("Export the figure", Command::Figures(FiguresCommand::Export));
+        add("Copy the methods paragraph", Command::Figures(FiguresCommand::CopyMethods));
+    } else {
+        add("Export a figure: show Figures", Command::Show(Screen::Figures));
+    }
+    if state.screen == Screen::Compare {
+        for (name, format) in [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)] {
+            add(&format!("Copy the table as {name}"), Command::Compare(CompareCommand::Copy(format)));
+        }
+        add("Make the next cell the baseline", Command::Compare(CompareCommand::NextBaseline));
+    }
     if state.queue.is_active() {
         let name = if state.queue.paused { "Resume the queue" } else { "Pause the queue" };
         add(name, Command::Runs(RunsCommand::Pause(!state.queue.paused)));
@@ -32,6 +56,7 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     add("Reset zoom", Command::Zoom(0));
     add("Keys", Command::Help(true));
     add("Close the window", Command::Quit);
+    add("Open the sample session", Command::Sessions(SessionsCommand::OpenSample));
     for folder in &state.settings.recent {
         add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));
     }
@@ -97,4 +122,26 @@ pub fn command_palette_ui(context: &Context, state: &State, commands: &mut Vec<C
         data.insert_temp(query_id, query);
         data.insert_temp(chosen_id, chosen);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::Settings;
+
+    #[test]
+    fn exports_copies_and_plans_are_found_by_their_names() {
+        let mut state = State::new(Settings::default());
+        state.settings.recent_plans.push("/a/mine.toml".into());
+        let found = |state: &State, query: &str| -> Vec<Command> {
+            entries(state).into_iter().filter(|(name, _)| matches(name, query)).map(|(_, command)| command).collect()
+        };
+        assert_eq!(found(&state, "export"), [Command::Show(Screen::Figures)]);
+        assert_eq!(found(&state, "plan strategies"), [Command::Plan(PlanCommand::Start("strategies"))]);
+        assert_eq!(found(&state, "mine.toml"), [Command::Plan(PlanCommand::OpenFile("/a/mine.toml".into()))]);
+        state.screen = Screen::Figures;
+        assert_eq!(found(&state, "export"), [Command::Figures(FiguresCommand::Export)]);
+        state.screen = Screen::Compare;
+        assert_eq!(found(&state, "copy latex"), [Command::Compare(CompareCommand::Copy(Format::Latex))]);
+    }
 }

@@ -77,6 +77,8 @@ pub enum CompareCommand {
     PlanFullRuns,
     /// The limits within which the fastest cell is sought.
     Limits(Limits),
+    /// Draw values on a logarithmic axis, or not.
+    Log(bool),
     /// Ratios that are surely nearer to 1 than this share count as equal.
     EqualWithin(f64),
     /// Set the horizontal axis of losses.
@@ -246,6 +248,7 @@ impl State {
             CompareCommand::DeleteStudy(name) => self.delete_study(&name, requests),
             CompareCommand::RestoreStudy => self.restore_study(requests),
             CompareCommand::Limits(limits) => compare.study.limits = limits,
+            CompareCommand::Log(log) => compare.study.log = log,
             CompareCommand::EqualWithin(share) => compare.study.equal_within = share,
             CompareCommand::Over(over) => compare.study.over = over,
             CompareCommand::Traced(traced) => compare.study.runs = if traced { Runs::All } else { Runs::Plain },

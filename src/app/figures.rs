@@ -21,6 +21,9 @@ use crate::figure::{Format, Study, preset};
 use drawn::Drawn;
 use export::Exported;
 
+/// Endings of the files of figures.
+pub const ENDINGS: [&str; 3] = ["pdf", "svg", "png"];
+
 /// A command of the Figures screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FiguresCommand {

@@ -98,7 +98,7 @@ impl State {
 pub fn live_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let mut asked = Vec::new();
     let side = Frame::new().inner_margin(Margin { left: 12, ..Margin::ZERO });
-    let width = (ui.available_width() * 0.24).clamp(200.0, 340.0);
+    let width = (ui.available_width() * 0.24).clamp(200.0, 460.0);
     Panel::right("live-runs").frame(side).resizable(false).show_separator_line(false).exact_size(width).show(
         ui,
         |ui| {

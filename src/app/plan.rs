@@ -36,6 +36,7 @@ use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
 pub(in crate::app) use files::{on_thread, typed_path};
 use outlook::Outlook;
+pub(in crate::app) use start::STARTING_PLANS;
 
 /// Width of the cards' scroll bar.
 const SCROLL_BAR: f32 = 3.0 * GRID;
@@ -68,6 +69,8 @@ pub enum PlanCommand {
     },
     /// Close the question for a path.
     CloseQuestion,
+    /// Open the plan that was asked for although typed text is lost, or stay.
+    AnswerReplace(bool),
     /// Undo the last edit.
     Undo,
     /// Redo it.
@@ -146,6 +149,8 @@ pub struct PlanState {
     awaits_plan: bool,
     /// The form of the plan's own program.
     program: command::Form,
+    /// The plan that would replace this one, while its loss of typed text is asked about.
+    replacing: Option<(Plan, Option<PathBuf>)>,
 }
 
 /// How many runs of an outlook a session holds.
@@ -186,6 +191,7 @@ impl Default for PlanState {
             kept: None,
             awaits_plan: false,
             program: command::Form::default(),
+            replacing: None,
         }
     }
 }
@@ -196,11 +202,11 @@ impl PlanState {
         // The outlook names its machine; `poll_plan` notices the change.
     }
 
-    /// Another session was opened.
-    pub fn session_changed(&mut self) {
+    /// Another session was opened, whose plan is shown once it is known, or not.
+    pub fn session_changed(&mut self, brings_plan: bool) {
         self.held = Arc::default();
         self.spread = None;
-        self.awaits_plan = true;
+        self.awaits_plan = brings_plan;
     }
 
     /// The open session has other runs. The first ones since it was opened bring its latest plan, unless the user chose or
@@ -255,6 +261,16 @@ impl PlanState {
         self.launch = Launch::Idle;
     }
 
+    /// The plan's file, if it holds the plan as it stands.
+    pub(super) fn saved_file(&self) -> Option<&std::path::Path> {
+        self.document.path().filter(|_| !self.document.is_unsaved() && self.form_error().is_none())
+    }
+
+    /// Whether a launch keeps finished repeats of the session.
+    pub(super) fn keeps_finished(&self) -> bool {
+        self.only_missing
+    }
+
     /// The plan that is edited.
     pub fn plan(&self) -> &Plan {
         self.document.plan()
@@ -262,7 +278,16 @@ impl PlanState {
 
     /// Edits another plan, which has no file yet.
     pub fn edit_plan(&mut self, plan: Plan) {
-        self.document.open(plan, None);
+        self.open(plan, None);
+    }
+
+    /// Opens a plan in place of this one. Undo returns to this one, but not to text that is in no plan yet: that is asked about.
+    fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
+        if self.form_error().is_some() {
+            self.replacing = Some((plan, path));
+        } else {
+            self.document.open(plan, path);
+        }
     }
 
     fn edit(&mut self, merge: Option<EditKind>, change: impl FnOnce(&mut Plan)) {
@@ -350,23 +375,23 @@ impl State {
             }
             PlanCommand::Start(name) => {
                 if let Some(start) = start::starting_plan(name) {
-                    plan.document.open(start, None);
+                    plan.open(start, None);
                 }
             }
             PlanCommand::OfPaper(id) => {
                 if let Some(of_paper) = papers::artefact(&id).ok().and_then(papers::Artefact::plan) {
-                    plan.document.open(of_paper.clone(), None);
+                    plan.open(of_paper.clone(), None);
                 }
             }
             PlanCommand::OfSession(number) => {
                 if let Some(of_session) = self.records.plans.get(number) {
                     match of_session.plan() {
-                        Ok(of_session) => plan.document.open(of_session, None),
+                        Ok(of_session) => plan.open(of_session, None),
                         Err(error) => self.problem(Screen::Plan, error.to_string()),
                     }
                 }
             }
-            PlanCommand::New => plan.document.open(Plan::new("untitled", image::spec()), None),
+            PlanCommand::New => plan.open(Plan::new("untitled", image::spec()), None),
             PlanCommand::Save => match plan.document.path().map(PathBuf::from) {
                 Some(path) => plan.save(path, true, context),
                 None => plan.ask(Purpose::Save, context),
@@ -374,6 +399,11 @@ impl State {
             PlanCommand::SaveAs => plan.ask(Purpose::Save, context),
             PlanCommand::SaveFile { path, replace } => plan.save(path, replace, context),
             PlanCommand::CloseQuestion => plan.question = None,
+            PlanCommand::AnswerReplace(yes) => {
+                if let (Some((other, path)), true) = (plan.replacing.take(), yes) {
+                    plan.document.open(other, path);
+                }
+            }
             PlanCommand::Undo => plan.document.undo(),
             PlanCommand::Redo => plan.document.redo(),
             PlanCommand::Toggle { key, level } => {
@@ -441,7 +471,7 @@ impl State {
                     let about_it = format!("{}:", path.display());
                     self.problems.retain(|problem| !problem.message.starts_with(&about_it));
                     self.settings.used_plan(&path);
-                    plan.document.open(opened, Some(path));
+                    plan.open(opened, Some(path));
                 }
                 Err(message) => self.problem(Screen::Plan, message),
             }
@@ -475,7 +505,8 @@ impl State {
 
     /// Why nothing can be launched now; none if it can, or if that is not known yet.
     fn launch_refusal(&self) -> Option<String> {
-        if let Some(reason) = self.session.as_ref().and_then(|session| session.read_only.as_ref()) {
+        let session = self.session.as_ref().filter(|session| !session.is_sample());
+        if let Some(reason) = session.and_then(|session| session.read_only.as_ref()) {
             return Some(reason.clone());
         }
         let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };

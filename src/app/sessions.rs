@@ -12,7 +12,7 @@ use poll_promise::Promise;
 
 use super::theme::{GRID, palette};
 use super::widgets::{muted, strong, text_field};
-use super::{Command, Request, State};
+use super::{Command, Request, State, sample};
 use crate::session::default_sessions_folder;
 
 /// A command on sessions.
@@ -22,6 +22,10 @@ pub enum SessionsCommand {
     New(String),
     /// Open the session in this folder.
     Open(PathBuf),
+    /// Open the sample session.
+    OpenSample,
+    /// Close it; new windows do not open it any more.
+    CloseSample,
     /// Choose a folder in the system's file dialog.
     Choose,
     /// Check which recent sessions still exist.
@@ -95,6 +99,12 @@ impl State {
                 Err(message) => self.problem(self.screen, message),
             },
             SessionsCommand::Open(folder) => self.open_session(Request::OpenExisting(folder), requests),
+            SessionsCommand::OpenSample => requests.push(Request::OpenSample),
+            SessionsCommand::CloseSample => {
+                self.settings.sample_closed = true;
+                self.settings.save();
+                requests.push(Request::CloseSample);
+            }
             SessionsCommand::TryAgain => {
                 if let Some(session) = &self.session {
                     let folder = session.folder.clone();
@@ -177,6 +187,7 @@ fn title(state: &State) -> String {
         return format!("opening {} …", folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy());
     }
     match &state.session {
+        Some(session) if session.is_sample() => session.name(),
         Some(session) if session.read_only.is_some() => format!("{} (read-only)", session.name()),
         Some(session) => session.name(),
         None => "no session yet".to_owned(),
@@ -241,6 +252,11 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             send(ui, SessionsCommand::Choose);
         }
     });
+    if !state.session.as_ref().is_some_and(|session| session.is_sample())
+        && ui.button("Open the sample session").on_hover_text(sample::ABOUT).clicked()
+    {
+        send(ui, SessionsCommand::OpenSample);
+    }
     ui.add_space(GRID);
     transfer::transfer_ui(ui, state, &mut send);
     let others = state.settings.recent.iter();
@@ -298,7 +314,13 @@ pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>)
         );
         note(ui, palette.bad, &message, |_| {});
     }
-    if let Some(reason) = &session.read_only {
+    if session.is_sample() {
+        note(ui, palette.accent, sample::ABOUT, |ui| {
+            if ui.button("Close the sample").on_hover_text("The session menu opens it again").clicked() {
+                commands.push(Command::Sessions(SessionsCommand::CloseSample));
+            }
+        });
+    } else if let Some(reason) = &session.read_only {
         note(ui, palette.warning, reason, |ui| {
             if ui.button("Open for writing").on_hover_text("Try again after fixing the cause").clicked() {
                 commands.push(Command::Sessions(SessionsCommand::TryAgain));

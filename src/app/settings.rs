@@ -47,6 +47,8 @@ pub struct Settings {
     pub recent: Vec<PathBuf>,
     /// Recent plan files, latest first.
     pub recent_plans: Vec<PathBuf>,
+    /// Whether the sample session was closed for good.
+    pub sample_closed: bool,
     /// The settings file; `None` in tests.
     #[serde(skip)]
     file: Option<PathBuf>,
@@ -120,6 +122,11 @@ impl Settings {
     pub fn used_plan(&mut self, file: &Path) {
         put_first(&mut self.recent_plans, file);
         self.save();
+    }
+
+    /// Whether a new window opens the sample session: its user had no session yet, and did not close the sample.
+    pub fn shows_sample(&self) -> bool {
+        self.file.is_some() && self.recent.is_empty() && !self.sample_closed
     }
 
     /// The session opened last, if it still exists.

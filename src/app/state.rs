@@ -7,19 +7,16 @@ use eframe::egui::{Context, ViewportCommand};
 
 use super::compare::CompareState;
 use super::engine::{Records, Request, UiEvent};
-use super::figures::FiguresState;
+use super::figures::{ENDINGS, FiguresState};
 use super::live::LiveState;
 use super::node::NodeState;
 use super::plan::PlanState;
 use super::runs::RunsState;
 use super::sessions::SessionsState;
 use super::timeline::TimelineState;
-use super::{Command, Screen, Settings};
+use super::{Command, Screen, Settings, sample};
 use crate::conduct::{Order, QueueView};
 use crate::plan::Node;
-
-/// File extensions of figures.
-const FIGURES: [&str; 3] = ["svg", "pdf", "png"];
 
 /// An error or warning shown on a screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,8 +39,16 @@ pub struct OpenSession {
 }
 
 impl OpenSession {
+    /// Whether it is the sample session, into which nothing is launched.
+    pub fn is_sample(&self) -> bool {
+        sample::is_sample(&self.folder)
+    }
+
     /// The session's name: that of its folder.
     pub fn name(&self) -> String {
+        if self.is_sample() {
+            return sample::NAME.to_owned();
+        }
         self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy().into_owned()
     }
 }
@@ -116,6 +121,12 @@ impl State {
         Self { plan: PlanState::default(), settings, ..Self::default() }
     }
 
+    /// The window's title, by which windows of several sessions are told apart.
+    pub fn window_title(&self) -> String {
+        let name = super::NAME;
+        self.session.as_ref().map_or_else(|| name.to_owned(), |session| format!("{} – {name}", session.name()))
+    }
+
     /// Shows a message on a screen.
     pub fn problem(&mut self, screen: Screen, message: String) {
         // A repeated message would only hide others.
@@ -137,6 +148,7 @@ impl State {
                 self.settings.apply(context);
             }
             Command::Palette(open) => self.command_palette = open,
+            Command::CopyCommand => self.copy_command(context),
             Command::Quit => context.send_viewport_cmd(ViewportCommand::Close),
             Command::Help(open) => self.help = open,
             Command::OpenSession(folder) => self.open_session(Request::OpenSession(folder), requests),
@@ -165,16 +177,29 @@ impl State {
                 self.machine.node_changed();
             }
             UiEvent::Session { folder, read_only } => {
-                self.settings.opened(&folder);
-                self.session = Some(OpenSession { folder, read_only });
+                let session = OpenSession { folder, read_only };
+                if !session.is_sample() {
+                    self.settings.opened(&session.folder);
+                }
+                // The sample's plan and cells are no concern of the plan that is edited.
+                self.plan.session_changed(!session.is_sample());
+                self.session = Some(session);
                 self.queue = Arc::default();
                 self.records = Arc::default();
-                self.plan.session_changed();
                 self.compare.session_changed();
                 self.figures.records_changed();
                 self.live.session_changed();
                 self.sessions.opened();
                 self.runs.session_changed();
+            }
+            UiEvent::SampleClosed => {
+                if self.session.take_if(|session| session.is_sample()).is_some() {
+                    self.records = Arc::default();
+                    self.runs.session_changed();
+                    self.compare.session_changed();
+                    self.figures.records_changed();
+                    self.live.session_changed();
+                }
             }
             UiEvent::NotOpened { folder, reason } => self.not_opened(&folder, reason),
             UiEvent::ConductorEnded(folder) => {
@@ -239,7 +264,9 @@ impl State {
         if self.session.as_ref().is_some_and(|session| session.folder == records.folder) {
             let before = std::mem::replace(&mut self.records, records);
             self.runs.records_changed(&self.records, &self.queue);
-            self.plan.records_changed(&self.records);
+            if !self.session.as_ref().is_some_and(OpenSession::is_sample) {
+                self.plan.records_changed(&self.records);
+            }
             self.compare.records_changed();
             self.figures.records_changed();
             self.live.records_changed(&self.records);
@@ -264,6 +291,8 @@ impl State {
 
     fn launched(&mut self, queued: usize, kept: usize, invalid: usize) {
         self.plan.launch_answered();
+        // What kept earlier launches back is obsolete.
+        self.problems.retain(|problem| problem.screen != Screen::Plan);
         self.runs.launched(queued, kept, invalid);
         self.screen = Screen::Runs;
     }
@@ -276,7 +305,7 @@ impl State {
             let session = session.filter(|_| !is_report(&path) && !is_recording(&path));
             let is_figure = path
                 .extension()
-                .is_some_and(|extension| FIGURES.iter().any(|known| extension.eq_ignore_ascii_case(known)));
+                .is_some_and(|extension| ENDINGS.iter().any(|known| extension.eq_ignore_ascii_case(known)));
             let is_plan = path.extension().is_some_and(|extension| extension == "toml");
             match session {
                 _ if is_figure => self.execute_figures(super::FiguresCommand::Open(path), context, requests),

@@ -42,6 +42,8 @@ pub(super) struct Arguments {
     #[arg(long, value_enum)]
     format: Option<EventFormat>,
     /// Queue the runs and return: they go on when this terminal is closed. `multicard attach` follows them, `multicard stop` ends them.
+    /// Runs have the environment of the command or window that started the session's conductor: set variables before the first one, or
+    /// name them in the plan.
     #[arg(long, conflicts_with_all = ["until", "format"])]
     detach: bool,
 }

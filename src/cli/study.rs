@@ -216,3 +216,36 @@ fn list(folder: &Path, format: Format) -> Outcome {
     print(&text)?;
     Ok(OK)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::figure::Runs;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        study: StudyArguments,
+    }
+
+    #[test]
+    fn the_arguments_that_the_window_copies_ask_for_the_same_study() {
+        let mut study = Study { form: Form::Loss, over: Over::Time, runs: Runs::All, log: true, ..Study::default() };
+        study.filter = "precision=\"a b\" or gpus>=2".to_owned();
+        study.measure = Some("step_time_s".into());
+        study.baseline = Some("precision=fp32,gpus=1".to_owned());
+        (study.limits.memory_bytes, study.limits.accuracy) = (Some(16e9), Some(0.5));
+        study.equal_within = 0.02;
+        (study.rows, study.colour) = (Place::Nothing, Place::Setting("gpus".into()));
+        study.metrics = vec![TRACE_METRICS[0].key.into()];
+        let words = figure::arguments(&study, &[]).unwrap();
+        let line = Line::try_parse_from(std::iter::once("table".to_owned()).chain(words)).unwrap();
+        assert_eq!(line.study.study(Path::new("/nowhere")).unwrap(), study);
+
+        let own = Study { measures: vec!["step_time_s".into()], ..Study::default() };
+        assert!(figure::arguments(&own, &[]).unwrap_err().contains("save what is shown as a study first"));
+    }
+}

@@ -17,7 +17,7 @@ pub use arrange::{Arrangement, level_name};
 use std::collections::BTreeSet;
 
 use super::baseline::Baseline;
-use super::chart::{Chart, Geometry};
+use super::chart::{Chart, Geometry, Scale};
 use super::notes::{baseline_warning, coverage_text, traced_note};
 use super::published::{OfPaper, add_columns, add_marks, of_paper};
 use super::study::{FRONT, Form, Runs, Study, known_measures};
@@ -208,6 +208,9 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
     }
     charts.iter_mut().for_each(|chart| chart.intervals = intervals_note(chart));
     add_marks(&mut charts, study, shown);
+    if study.log {
+        charts.iter_mut().filter(|chart| can_be_log(chart)).for_each(|chart| chart.y.scale = Scale::Log);
+    }
     let runs = || shown.iter().flat_map(|cell| &cell.runs);
     let done = runs().filter(|run| run.state == RunState::Finished).count();
     Comparison {
@@ -229,6 +232,12 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
         charts,
         table,
     }
+}
+
+/// Shares have no logarithm that says anything, and fields of colours no axis.
+fn can_be_log(chart: &Chart) -> bool {
+    !matches!(chart.geometry, Geometry::Percent | Geometry::Stacked | Geometry::Heat | Geometry::Gantt)
+        && chart.y.unit != "%"
 }
 
 /// What charts are made from.

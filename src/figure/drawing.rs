@@ -1,6 +1,6 @@
 //! A figure: the charts and the table that a study makes of cells.
 
-use super::chart::{Chart, Geometry, Role, Scale};
+use super::chart::{Chart, Role};
 use super::compare::{Comparison, SettingLevels, compare};
 use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out};
 use super::published::OfPaper;
@@ -46,20 +46,11 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     if study.form == Form::Scaling && !charts.iter().any(scales) {
         charts.iter_mut().for_each(|chart| chart.panels.clear());
     }
-    if study.log {
-        charts.iter_mut().filter(|chart| can_be_log(chart)).for_each(|chart| chart.y.scale = Scale::Log);
-    }
     let shown = |cell: &&Cell| cells.iter().any(|(key, _)| *key == cell.key());
     let facts = cells_of(sources).iter().filter(shown).map(CellFacts::of).collect();
     let title = charts.first().map_or(study.about.clone(), |chart| chart.title.clone());
     let study = study.clone();
     Ok(Figure { study, title, charts, table, settings, cells, all_cells, measures, missing, of_paper, facts })
-}
-
-/// Shares have no logarithm that says anything, and fields of colours no axis.
-fn can_be_log(chart: &Chart) -> bool {
-    !matches!(chart.geometry, Geometry::Percent | Geometry::Stacked | Geometry::Heat | Geometry::Gantt)
-        && chart.y.unit != "%"
 }
 
 impl Figure {

@@ -19,6 +19,9 @@ const LEAST_PANEL: f32 = 176.0;
 /// Room for numbers to the right of the longest bar.
 const NUMBERS: f32 = 104.0;
 
+/// Room for the label of a tick.
+const LABEL: f32 = 36.0;
+
 /// Bars of one group, over all panels.
 struct Group {
     top: f32,
@@ -80,6 +83,19 @@ fn names_width(ui: &Ui, chart: &Chart) -> f32 {
     (width.max(title) + 4.0 * GRID).clamp(60.0, 300.0)
 }
 
+/// Ticks up to the longest bar, for an axis of this length in points. A lone zero would be no scale: where the round number of
+/// two ticks lies beyond the longest bar, there are more.
+fn marks(greatest: f64, length: f32) -> Vec<f64> {
+    let wanted = (length / 72.0).clamp(2.0, 8.0) as usize;
+    let marks = (wanted..=8).map(|count| ticks(greatest, count)).find(|marks| marks.len() > 1);
+    let marks = marks.unwrap_or_else(|| vec![0.0]);
+    match marks[..] {
+        // Their labels would run into each other.
+        [first, second, .., last] if length * (second / greatest) as f32 <= LABEL => vec![first, last],
+        _ => marks,
+    }
+}
+
 struct Scene<'a> {
     compare: &'a CompareState,
     picture: &'a Picture,
@@ -111,7 +127,7 @@ impl Scene<'_> {
     }
 
     fn ticks(&self) -> Vec<f64> {
-        ticks(self.chart.greatest(), ((self.panel - NUMBERS) / 72.0).clamp(2.0, 8.0) as usize)
+        marks(self.chart.greatest(), self.panel - NUMBERS)
     }
 
     fn grid(&self, ui: &Ui) {
@@ -323,5 +339,20 @@ fn whisker(painter: &Painter, y: f32, (low, high): (f32, f32), colour: Color32, 
         for x in [low, high] {
             painter.line_segment([Pos2::new(x, y - 4.0), Pos2::new(x, y + 4.0)], stroke);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_axes_have_a_tick_beyond_zero() {
+        assert_eq!(marks(4156.0, 60.0), [0.0, 4000.0]);
+        assert_eq!(marks(4156.0, 400.0), [0.0, 1000.0, 2000.0, 3000.0, 4000.0]);
+        for greatest in [1.0e-3, 0.9, 1.0, 1.1, 4.9, 5.1, 9.9, 186.0, 4156.0] {
+            assert!(marks(greatest, 60.0).len() > 1, "{greatest}");
+        }
+        assert_eq!(marks(0.0, 60.0), [0.0]);
     }
 }

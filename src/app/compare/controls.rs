@@ -48,7 +48,15 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             _ => source.name.clone(),
         };
         ui.horizontal(|ui| {
-            ui.add(eframe::egui::Label::new(&name).truncate()).on_hover_text(folder.display().to_string());
+            // What stands behind a long name keeps its room.
+            let room = ui.available_width() - text_width(ui, "open") - 2.0 * GRID;
+            let label = eframe::egui::Label::new(&name).truncate();
+            let label = if text_width(ui, &name) <= room {
+                ui.add(label)
+            } else {
+                ui.add_sized([room, ui.spacing().interact_size.y], label)
+            };
+            label.on_hover_text(folder.display().to_string());
             if open.is_some() {
                 ui.label(muted(ui, "open"));
             }
@@ -195,6 +203,10 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
         baseline_ui(ui, picture, commands);
         if study.form.has_measure() {
             limits_ui(ui, study, commands);
+            let mut log = study.log;
+            if check_ui(ui, &mut log, "Log").on_hover_text("Draw values on a logarithmic axis").changed() {
+                commands.push(Command::Compare(CompareCommand::Log(log)));
+            }
         }
         let arrangement = &picture.comparison.arrangement;
         let name =

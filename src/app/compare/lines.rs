@@ -68,16 +68,19 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
         .y_axis_formatter(|mark, _| value_text::tick(mark.value))
         .label_formatter(move |position| hover_text(position, chart));
     let (across, up) = ((size[0] / 90.0).clamp(2.0, 10.0), (size[1] / 44.0).clamp(2.0, 10.0));
-    let only_whole = chart.x.unit.is_empty();
+    let (only_whole, marked) = (chart.x.unit.is_empty(), places.clone());
     plot = plot
         .x_grid_spacer(move |input| {
             let marks =
-                if by_gpus { places.clone() } else { ticks_between(input.bounds.0, input.bounds.1, across as usize) };
+                if by_gpus { marked.clone() } else { ticks_between(input.bounds.0, input.bounds.1, across as usize) };
             marks_at(marks.into_iter().filter(|mark| !only_whole || mark.fract() == 0.0), &input)
         })
         .y_grid_spacer(move |input| {
             marks_at(ticks_between(input.bounds.0, input.bounds.1, up as usize).into_iter(), &input)
         });
+    if let Some([low, high]) = around_one(&places) {
+        plot = plot.include_x(low).include_x(high);
+    }
     if by_gpus || chart.y.unit != "%" {
         plot = plot.include_y(0.0);
     }
@@ -112,7 +115,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
             let each = series.points.len().div_ceil(MARKED).max(1);
             let style = match look::dash_of(series.variant) {
                 None => LineStyle::Solid,
-                Some((length, gap)) if length < gap => LineStyle::Dotted { spacing: 5.0 },
+                Some((length, gap)) if length < gap => LineStyle::Dotted { spacing: length + gap },
                 Some((length, _)) => LineStyle::Dashed { length },
             };
             plot.line(
@@ -171,6 +174,12 @@ fn ideal(series: &Series, colour: Color32) -> Line<'static> {
     line.color(colour.gamma_multiply(0.6)).width(1.0).style(LineStyle::Dashed { length: 4.0 }).allow_hover(false)
 }
 
+/// The ends of an axis around a single position, for which the plot would take ends of its own far away.
+fn around_one(places: &[f64]) -> Option<[f64; 2]> {
+    let [place] = places else { return None };
+    Some([place - 1.0, place + 1.0])
+}
+
 /// Horizontal positions of the points.
 fn places(panel: &Panel) -> Vec<f64> {
     let points = panel.series.iter().filter(|series| series.role == Role::Measured).flat_map(|series| &series.points);
@@ -189,5 +198,16 @@ fn hover_text(position: &HoverPosition, chart: &Chart) -> Option<String> {
             Some(format!("{name}{}: {}", place.trim_end(), value.trim_end()))
         }
         HoverPosition::Elsewhere { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_with_one_epoch_ends_beside_it() {
+        assert_eq!(around_one(&[1.0]), Some([0.0, 2.0]));
+        assert_eq!(around_one(&[1.0, 2.0]), None);
     }
 }

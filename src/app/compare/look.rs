@@ -175,12 +175,17 @@ fn line_sample_ui(ui: &mut Ui, series: &Series) {
 
 /// Dash pattern that distinguishes lines of one colour: lengths of stroke and gap; none means solid.
 pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
-    match variant % 4 {
-        0 => None,
-        1 => Some((8.0, 5.0)),
-        2 => Some((2.0, 4.0)),
-        _ => Some((4.0, 3.0)),
-    }
+    const PATTERNS: [Option<(f32, f32)>; 8] = [
+        None,
+        Some((8.0, 5.0)),
+        Some((2.0, 4.0)),
+        Some((4.0, 3.0)),
+        Some((16.0, 4.0)),
+        Some((2.0, 9.0)),
+        Some((10.0, 10.0)),
+        Some((24.0, 8.0)),
+    ];
+    PATTERNS[variant % PATTERNS.len()]
 }
 
 /// Width of a text.
@@ -199,4 +204,17 @@ pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
         ui.spacing_mut().item_spacing.x = 4.0;
         content(ui);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_lines_of_one_colour_have_dashes_that_differ() {
+        let mut dashes: Vec<_> = (0..8).map(|variant| format!("{:?}", dash_of(variant))).collect();
+        dashes.sort();
+        dashes.dedup();
+        assert_eq!(dashes.len(), 8);
+    }
 }

@@ -7,7 +7,7 @@ use eframe::egui::{
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::muted;
 use crate::figure::paper::{Style, Width, lay_out, rasterise};
-use crate::figure::{Chart, Geometry};
+use crate::figure::{Chart, Geometry, Scale};
 
 /// Pixels of a sheet per point of paper, and the least and greatest scale on screen.
 const RESOLUTION: f64 = 2.0;
@@ -32,10 +32,13 @@ impl Sheet {
     /// the graphics card. In the dark theme, the paper is dark.
     pub fn of(charts: &[Chart], most: usize, dark: bool) -> Option<Result<Self, String>> {
         use Geometry::{Bars, Lines, Scaling, Stacked};
-        let is_drawn = match charts {
-            [chart] => matches!(chart.geometry, Bars | Stacked | Lines | Scaling),
-            several => several.iter().all(|chart| matches!(chart.geometry, Lines | Scaling)),
-        };
+        // The screen's own drawings have linear axes.
+        let is_log = charts.iter().any(|chart| chart.y.scale == Scale::Log);
+        let is_drawn = !is_log
+            && match charts {
+                [chart] => matches!(chart.geometry, Bars | Stacked | Lines | Scaling),
+                several => several.iter().all(|chart| matches!(chart.geometry, Lines | Scaling)),
+            };
         (!is_drawn).then(|| {
             let scene = lay_out(charts, &Style { width: Width::Page, size_pt: Style::MOST_PT, ..Style::default() });
             let scene = if dark { scene.on_dark(DARK_PAPER) } else { scene };

@@ -122,6 +122,30 @@ fn asked(harness: &mut Harness<'_, Screened>) -> Vec<CompareCommand> {
 }
 
 #[test]
+fn the_status_line_of_a_small_window_overlaps_nothing() {
+    let harness = harness(state_of(records("s", small())), [872.0, 650.0]);
+    let notes = harness.get_by_label_contains("Notes (").rect();
+    for text in ["4 cells", "7 finished runs", "1 unfinished run excluded"] {
+        let counted = harness.get_by_label(text).rect();
+        assert!(!counted.intersects(notes) && counted.right() <= 872.0, "{text}: {counted:?} and {notes:?}");
+    }
+}
+
+#[test]
+fn values_have_a_logarithmic_axis_where_it_is_asked_for() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    assert!(harness.state().state.compare.picture.as_ref().unwrap().sheet.is_none());
+    harness.get_by_role_and_label(Role::CheckBox, "Log").click();
+    let commands = asked(&mut harness);
+    assert_eq!(commands, [CompareCommand::Log(true)]);
+    let state = &mut harness.state_mut().state;
+    send(state, commands[0].clone());
+    let picture = state.compare.picture.as_ref().unwrap();
+    assert_eq!(picture.comparison.charts[0].y.scale, crate::figure::Scale::Log);
+    assert!(matches!(picture.sheet, Some(Ok(_))), "it is drawn as on paper");
+}
+
+#[test]
 fn unticking_a_level_leaves_its_rows_and_bars_out() {
     let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
     assert_eq!((rows(&harness.state().state).len(), bars(&harness.state().state)), (4, 4));

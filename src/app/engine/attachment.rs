@@ -15,6 +15,7 @@ use strum::IntoEnumIterator;
 use super::messages::{LiveBatch, Outbox, Request, UiEvent, WindowClosed};
 use super::start::{Waiting, look_at_machine};
 use crate::app::curves::LiveStep;
+use crate::app::sample;
 use crate::app::screen::Screen;
 use crate::conduct::{Client, ConductError, Launch, News, Order, Orders, QueueView};
 use crate::plan::Plan;
@@ -125,6 +126,8 @@ impl Desk<'_> {
             Request::OpenSession(folder) => self.open(folder, Opening::Either),
             Request::OpenExisting(folder) => self.open(folder, Opening::Existing),
             Request::NewSession(folder) => self.open(folder, Opening::New),
+            Request::OpenSample => self.open_sample(),
+            Request::CloseSample => self.outbox.send(UiEvent::SampleClosed),
             Request::Reattach(folder) => self.reattach(folder),
             Request::Launch { plan, only_missing } => self.launch(&plan, only_missing),
             Request::Order(order) => self.order(order),
@@ -188,6 +191,20 @@ impl Desk<'_> {
             self.attach(&folder, client)?;
         }
         let follow = Request::Follow { folder: folder.clone(), read_only: self.read_only };
+        self.librarian.send(follow).map_err(|_| WindowClosed)?;
+        self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
+    }
+
+    /// Shows the sample session, which has no conductor. What is launched goes into a new one.
+    fn open_sample(&mut self) -> Result<(), WindowClosed> {
+        let folder = match sample::folder() {
+            Ok(folder) => folder,
+            Err(message) => return self.outbox.problem(Screen::Plan, message),
+        };
+        (self.attached, self.read_only) = (None, false);
+        let read_only = Some(sample::ABOUT.to_owned());
+        self.outbox.send(UiEvent::Session { folder: folder.clone(), read_only })?;
+        let follow = Request::Follow { folder: folder.clone(), read_only: true };
         self.librarian.send(follow).map_err(|_| WindowClosed)?;
         self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
     }

@@ -25,6 +25,10 @@ pub enum Request {
     OpenExisting(PathBuf),
     /// Create a session in this folder.
     NewSession(PathBuf),
+    /// Open the sample session, which is read only.
+    OpenSample,
+    /// Show no session in place of the sample.
+    CloseSample,
     /// Check about once a second whether the open session still exists and, if another process writes it, whether it
     /// has changed.
     Follow {
@@ -67,6 +71,8 @@ pub enum UiEvent {
         /// Why it is read-only.
         read_only: Option<String>,
     },
+    /// The sample session is no longer shown.
+    SampleClosed,
     /// A session could not be opened; the one before stays open.
     NotOpened {
         /// Its folder.

@@ -160,6 +160,17 @@ fn export_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     if text != figures.path {
         commands.push(Command::Figures(FiguresCommand::Path(text)));
     }
+    let path = state.figure_path();
+    ui.horizontal(|ui| {
+        for ending in super::ENDINGS {
+            let chosen = path.extension().is_some_and(|own| own.eq_ignore_ascii_case(ending));
+            let name = ending.to_uppercase();
+            if option_ui(ui, chosen, &name, &format!("Format {name}")) {
+                let path = path.with_extension(ending).display().to_string();
+                commands.push(Command::Figures(FiguresCommand::Path(path)));
+            }
+        }
+    });
     ui.add_space(GRID);
     ui.horizontal(|ui| {
         let ready = figures.exporting.is_none()

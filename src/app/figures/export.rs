@@ -24,7 +24,7 @@ impl State {
         }
     }
 
-    fn figure_path(&self) -> PathBuf {
+    pub(in crate::app) fn figure_path(&self) -> PathBuf {
         typed_path(&self.figures.path).unwrap_or_else(|| self.suggested_figure())
     }
 

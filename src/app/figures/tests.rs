@@ -206,3 +206,17 @@ fn without_finished_runs_the_next_step_is_offered() {
     harness.run();
     assert!(harness.state().1.contains(&Command::Show(Screen::Plan)));
 }
+
+#[test]
+fn the_format_of_a_figure_is_chosen_beside_its_path() {
+    let mut harness = harness(state_with(Path::new("/sessions/study"), small()));
+    assert!(harness.state().0.figure_path().to_str().unwrap().ends_with(".pdf"));
+    harness.get_by_label("Format SVG").click();
+    harness.run();
+    let commands = std::mem::take(&mut harness.state_mut().1);
+    let path = commands.iter().find_map(|command| match command {
+        Command::Figures(FiguresCommand::Path(path)) => Some(&**path),
+        _ => None,
+    });
+    assert_eq!(path, Some("/sessions/study/figures/times.svg"));
+}

@@ -1,11 +1,11 @@
 //! The line above the cards: the plan's name, other plans, undo and redo, and the question for a path.
 
-use eframe::egui::{Id, Key, Response, Role, ScrollArea, Ui, WidgetInfo};
+use eframe::egui::{Id, Key, Response, Role, ScrollArea, Stroke, Ui, WidgetInfo};
 
 use super::PlanCommand;
 use super::files::{Purpose, Question, typed_path};
 use super::start::STARTING_PLANS;
-use crate::app::theme::GRID;
+use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, text_field};
 use crate::app::{Command, State};
 use crate::papers;
@@ -37,6 +37,24 @@ pub(super) fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             ui.label(muted(ui, "reading …"));
         }
     });
+    if let Some((other, _)) = &state.plan.replacing {
+        ui.add_space(GRID);
+        card(ui).stroke(Stroke::new(1.0, palette(ui.visuals()).warning)).show(ui, |ui| {
+            ui.set_width(ui.available_width() - super::SCROLL_BAR);
+            ui.horizontal_wrapped(|ui| {
+                ui.label(format!(
+                    "What is typed in the program's form of {} is not right yet, so that no undo brings it back.",
+                    state.plan.plan().name
+                ));
+                if ui.button(format!("Open {} and lose it", other.name)).clicked() {
+                    asked.push(PlanCommand::AnswerReplace(true));
+                }
+                if ui.button("Stay").clicked() {
+                    asked.push(PlanCommand::AnswerReplace(false));
+                }
+            });
+        });
+    }
     if let Some(question) = &state.plan.question {
         question_ui(ui, question, &mut asked);
     }

@@ -147,7 +147,9 @@ fn launch_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 /// Where the runs go, and what of them is there: `into session study, which holds 8 of these 16 runs`.
 fn target(state: &State) -> String {
-    let Some(session) = &state.session else { return "into a new session".to_owned() };
+    let Some(session) = state.session.as_ref().filter(|session| !session.is_sample()) else {
+        return "into a new session".to_owned();
+    };
     let name = session.name();
     let kept = state.plan.kept_runs();
     let all = state.plan.outlook.as_ref().map_or(0, |outlook| outlook.runs);

@@ -4,9 +4,9 @@ use crate::plan::{Plan, image};
 
 /// A starting plan.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StartingPlan {
+pub(in crate::app) struct StartingPlan {
     /// The name of its file without the extension.
-    pub(super) name: &'static str,
+    pub(in crate::app) name: &'static str,
     text: &'static str,
 }
 
@@ -25,7 +25,7 @@ macro_rules! starting_plans {
 }
 
 /// All starting plans; a new window opens with the first.
-pub(super) const STARTING_PLANS: &[StartingPlan] = starting_plans![
+pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "quickstart",
     "llm-quickstart",
     "precision-layout-pin",

@@ -112,6 +112,27 @@ fn a_first_window_has_quickstart_ticked_and_can_launch_it() {
 }
 
 #[test]
+fn a_plan_is_launched_beside_the_sample_session_and_not_into_it() {
+    let mut window = window_of(Some(cpu_node()));
+    let folder = PathBuf::from("/home/me/.local/share/multicard/samples/four-h200");
+    let read_only = Some("Sample".to_owned());
+    let state = &mut window.state_mut().state;
+    state.take(UiEvent::Session { folder: folder.clone(), read_only });
+    let of_sample =
+        SessionPlan { name: "table".to_owned(), toml: Plan::new("table", image::spec()).to_toml(), folder: None };
+    state.take(UiEvent::Records(Arc::new(Records { folder, plans: vec![of_sample], ..Records::default() })));
+    assert!(state.settings.recent.is_empty(), "it is no session of the user");
+    assert_eq!(state.window_title(), "sample: four H200 GPUs – multicard");
+    settle(&mut window);
+    assert_eq!(window.state().state.plan.plan().name, "quickstart", "the plan stays");
+    assert!(window.query_by_label_contains("into a new session").is_some());
+    click(&mut window, "Launch 8 runs");
+    assert!(matches!(window.state().requests[..], [Request::Launch { .. }]), "{}", messages(&window));
+    window.state_mut().state.take(UiEvent::SampleClosed);
+    assert!(window.state().state.session.is_none() && window.state().state.records.plans.is_empty());
+}
+
+#[test]
 fn ticking_a_level_changes_the_plan_and_the_count() {
     let mut window = window_of(Some(cpu_node()));
     assert!(window.query_by_label_contains("8 runs · 4 cells × 2").is_some());

@@ -20,6 +20,9 @@ const HEADER_HEIGHT: f32 = 26.0;
 /// Width reserved for the scroll bar.
 const SCROLL_BAR: f32 = 12.0;
 
+/// Number of lines, from the top, whose names give the width of their column.
+const NAMES_MEASURED: usize = 200;
+
 /// Symbol and colour of a state.
 pub fn sign(ui: &Ui, state: RunState) -> (&'static str, Color32) {
     let palette = palette(ui.visuals());
@@ -71,8 +74,19 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let mut list = List { state, commands, fields };
     // The reason takes the remaining width.
     let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
-    let reason = (ui.available_width() - others.sum::<f32>() - SCROLL_BAR).max(list.width(Field::Reason));
-    let width = |field: Field| if field == Field::Reason { reason } else { list.width(field) };
+    let mut reason = (ui.available_width() - others.sum::<f32>() - SCROLL_BAR).max(list.width(Field::Reason));
+    // Of what the reason does not need, names of plans and data sets have as much as shows them whole.
+    let mut wider: Vec<(Field, f32)> = Vec::new();
+    for field in list.fields.iter().filter(|field| list.is_name(**field)) {
+        let width = list.whole_width(*field).min(list.width(*field) + reason - list.width(Field::Reason));
+        reason -= width - list.width(*field);
+        wider.push((*field, width));
+    }
+    let width = |field: Field| match wider.iter().find(|(known, _)| *known == field) {
+        Some((_, width)) => *width,
+        None if field == Field::Reason => reason,
+        None => list.width(field),
+    };
     let columns: Vec<_> = list.fields.iter().map(|field| list.column(*field, width(*field))).collect();
     let mut table = Table::new()
         .id_salt("runs")
@@ -108,6 +122,19 @@ struct List<'a> {
 }
 
 impl List<'_> {
+    /// Whether a column holds names of plans or data sets, which may be long.
+    fn is_name(&self, field: Field) -> bool {
+        matches!(field, Field::Level(index) if matches!(&*self.state.runs.listing.columns[index].key, "plan" | "data"))
+    }
+
+    /// The width that shows all names of the column.
+    fn whole_width(&self, field: Field) -> f32 {
+        let Field::Level(index) = field else { return self.width(field) };
+        let entries = self.state.runs.shown.iter().take(NAMES_MEASURED).map(|shown| &self.state.runs.rows[*shown]);
+        let longest = entries.filter_map(|row| row.cells.get(index)).map(|name| name.chars().count()).max();
+        (20.0 + 7.5 * longest.unwrap_or(0) as f32).max(self.width(field))
+    }
+
     fn width(&self, field: Field) -> f32 {
         match field {
             Field::Number => 44.0,
@@ -116,11 +143,7 @@ impl List<'_> {
             Field::Action => 68.0,
             Field::Level(index) => {
                 let column = &self.state.runs.listing.columns[index];
-                if matches!(&*column.key, "plan" | "data") {
-                    120.0
-                } else {
-                    20.0 + 8.0 * column.name.len().max(7) as f32
-                }
+                if self.is_name(field) { 120.0 } else { 20.0 + 8.0 * column.name.len().max(7) as f32 }
             }
             Field::Repeat | Field::Left => 64.0,
             Field::Loss | Field::Elapsed => 68.0,

@@ -23,7 +23,7 @@ pub(super) fn bars(scene: &Scene) -> Chart {
 /// The peaks of memory of each cell, one bar each.
 pub(super) fn memory(scene: &Scene) -> Chart {
     let mut chart = empty(scene, MEMORY[0]);
-    chart.title = "Peak memory of a GPU".to_owned();
+    chart.title = "Peak memory per device".to_owned();
     chart.y.name = chart.title.clone();
     for (row, cell) in scene.cells.iter().enumerate() {
         for (place, key) in MEMORY.into_iter().enumerate() {

@@ -59,6 +59,19 @@ fn what_is_wrong_is_shown_and_launches_nothing_until_it_is_right() {
 }
 
 #[test]
+fn another_plan_is_not_opened_over_text_that_is_in_no_plan_without_a_question() {
+    let mut window = own();
+    type_into(&mut window, "Command", " --lr={lr}");
+    execute(&mut window, PlanCommand::Start("quickstart"));
+    assert!(run(&window).contains("{lr}"), "the text stays until the answer");
+    click(&mut window, "Stay");
+    assert!(run(&window).contains("{lr}") && !says(&window, "and lose it"));
+    execute(&mut window, PlanCommand::Start("quickstart"));
+    click(&mut window, "Open quickstart and lose it");
+    assert_eq!(window.state().state.plan.plan().name, "quickstart");
+}
+
+#[test]
 fn patterns_become_readings_of_the_plan() {
     let mut window = own();
     click(&mut window, "Readings");
