@@ -13,9 +13,13 @@ use crate::plan::asked_cells;
 /// Width below which notes and copying have a line to themselves.
 const ONE_LINE: f32 = 860.0;
 
+/// Width of the button that plans full runs.
+const FULL_RUNS: f32 = 240.0;
+
 /// Draws the status line.
 pub fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
-    let is_narrow = ui.available_width() < ONE_LINE;
+    let for_button = if picture.full_runs.is_some() { FULL_RUNS } else { 0.0 };
+    let is_narrow = ui.available_width() < ONE_LINE + for_button;
     ui.horizontal(|ui| {
         counts_ui(ui, state, picture, commands);
         if !is_narrow {
