@@ -382,6 +382,18 @@ fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back()
 }
 
 #[test]
+fn the_conductor_of_a_session_that_was_removed_ends() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    assert_eq!(scene.conductors().len(), 1);
+    // The run writes on meanwhile.
+    wait("the folder is removed", || fs::remove_dir_all(scene.session()).is_ok() || !scene.session().exists());
+    wait("the conductor ends", || scene.conductors().is_empty());
+    scene.open_gate();
+}
+
+#[test]
 fn a_session_that_cannot_be_conducted_says_why() {
     let scene = Scene::new();
     fs::create_dir(scene.session()).unwrap();

@@ -166,11 +166,13 @@ fn start(session: &Path) -> Result<Started, ConductError> {
         // A conductor that ends says nothing, or why it cannot begin.
         let _ = BufReader::new(stdout).read_line(&mut said);
     }
-    // Its parent is this process, which takes note of its end.
-    let _ = thread::Builder::new().name("reap".to_owned()).spawn(move || child.wait());
     if said.trim() == READY {
+        // Its parent is this process, which takes note of its end.
+        let _ = thread::Builder::new().name("reap".to_owned()).spawn(move || child.wait());
         return Ok(Started::Ready);
     }
+    // It says more in its log, which is whole once it has ended.
+    let _ = child.wait();
     let reason = || {
         let text = foreign::read_ours(&log, MOST_LOG_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).trim().to_owned();

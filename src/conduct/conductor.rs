@@ -1,6 +1,7 @@
 //! The loop that conducts: takes orders, drives the session, tells its clients.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -33,8 +34,8 @@ const RECORDS_INTERVAL: Duration = Duration::from_millis(500);
 /// Letters on their way; clients wait while it is full.
 const LETTERS_IN_FLIGHT: usize = 256;
 
-/// Conducts a session in this process until `stop` is set, or nothing is left to do and for `linger` nobody is attached. Calls `ready`
-/// once clients can connect. Runs that are active at the end go on.
+/// Conducts a session in this process until `stop` is set, or nothing is left to do, or can be done in a folder that was removed, and for
+/// `linger` nobody is attached. Calls `ready` once clients can connect. Runs that are active at the end go on.
 ///
 /// # Errors
 /// Clients cannot connect, or the session cannot be closed.
@@ -57,7 +58,7 @@ pub fn serve(
     let mut conductor = Conductor::new(session, arrived);
     conductor.start_notifier();
     conductor.work(|conductor| {
-        stop.load(Ordering::Relaxed) || conductor.is_idle() && conductor.deserted_since.elapsed() >= linger
+        stop.load(Ordering::Relaxed) || conductor.is_done() && conductor.deserted_since.elapsed() >= linger
     });
     // Whoever comes now starts the next conductor, which waits for the session's lock.
     drop(listening);
@@ -121,7 +122,7 @@ struct Conductor {
     session: Session,
     arrived: Receiver<Arrived>,
     clients: Clients,
-    /// Since when nobody is attached or runs are active.
+    /// Since when nobody is attached and nothing can be done.
     deserted_since: Instant,
     host_left: bool,
     /// The queue as it was told last.
@@ -137,6 +138,8 @@ struct Conductor {
     problem_at: Instant,
     /// Device and inode of the session's folder.
     identity: Option<(u64, u64)>,
+    /// The folder itself, wherever it is moved; none where it cannot be opened.
+    folder: Option<File>,
     is_folder_gone: bool,
     /// Whether the queue was paused before the folder was gone.
     was_paused: bool,
@@ -159,6 +162,7 @@ impl Conductor {
         let now = Instant::now();
         Self {
             identity: identity(session.folder()),
+            folder: File::open(session.folder()).ok(),
             told: QueueView::of(&session),
             session,
             arrived,
@@ -183,6 +187,16 @@ impl Conductor {
         self.session.is_idle() && self.stale_since.is_none()
     }
 
+    /// Whether nothing is left to do, or can be.
+    fn is_done(&self) -> bool {
+        self.is_idle() || self.is_folder_gone && self.is_folder_removed()
+    }
+
+    /// Whether the folder is nowhere any more, so that nobody can put it back.
+    fn is_folder_removed(&self) -> bool {
+        self.folder.as_ref().is_some_and(|folder| folder.metadata().is_ok_and(|about| about.nlink() == 0))
+    }
+
     fn work(&mut self, is_over: impl Fn(&Self) -> bool) {
         while !is_over(self) {
             if self.is_idle() {
@@ -197,7 +211,7 @@ impl Conductor {
             }
             self.check_folder();
             self.tell(false);
-            if !self.clients.is_empty() || !self.is_idle() {
+            if !self.clients.is_empty() || !self.is_done() {
                 self.deserted_since = Instant::now();
             }
         }

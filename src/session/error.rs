@@ -45,8 +45,8 @@ pub enum SessionError {
     },
     /// The session's disk is nearly full.
     #[error(
-        "{}: {free_bytes} bytes are free on its disk, and a run starts only with {needed_bytes}: free some, then the queue goes on",
-        folder.display()
+        "{:.1} MB are free on the disk of {}, and a run starts with no less than {:.1} MB: free space on it and continue",
+        *free_bytes as f64 / 1e6, folder.display(), *needed_bytes as f64 / 1e6
     )]
     NoSpace {
         /// The session's folder.
