@@ -87,7 +87,8 @@ impl<'a> Cell<'a> {
                 || !self.workload.has_meaning(key, self.levels)
                 || !other.workload.has_meaning(key, other.levels)
         };
-        (self.session, self.workload, self.data) == (other.session, other.workload, other.data)
+        (self.session, self.data) == (other.session, other.data)
+            && self.workload.runs_as(other.workload)
             && (self.recording(), self.mode()) == (other.recording(), other.mode())
             && self.levels.iter().chain(other.levels.iter()).all(|(key, _)| same(key))
     }

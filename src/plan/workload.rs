@@ -146,6 +146,12 @@ impl PartialEq for WorkloadSpec {
 }
 
 impl WorkloadSpec {
+    /// Whether cells of both run the same and count the same units, whatever limits, measures or further levels their plans name.
+    pub fn runs_as(&self, other: &Self) -> bool {
+        let [own, others] = [self, other].map(|spec| spec.command.as_deref().map(Command::what_runs));
+        std::ptr::eq(self, other) || self.key == other.key && self.unit == other.unit && own == others
+    }
+
     /// A workload of which nothing but the key is known: a later version's. Levels and data of its cells are kept as they stand.
     pub fn unknown(key: &str) -> Self {
         let unit = Unit { one: "unit".into(), many: "units".into() };

@@ -147,6 +147,10 @@ fn draw_line(
                 commands.push(TimelineCommand::Row(by - now));
             }
             row_ui(ui, run, row, rect, scale);
+            if rect.x_range().contains(scale.x(0)) {
+                let stroke = Stroke::new(1.0, palette(ui.visuals()).muted.gamma_multiply(0.35));
+                ui.painter().vline(scale.x(0), rect.y_range(), stroke);
+            }
             drawn.push((rect, place, row));
         }
     }
@@ -267,15 +271,10 @@ impl Narrow {
     }
 }
 
-/// Lines over all rows: zero, marks with the time between them, the selected event.
+/// Lines over all rows: marks with the time between them.
 fn guides(ui: &Ui, state: &TimelineState, scale: Scale, rows: Rect) {
     let palette = palette(ui.visuals());
     let painter = ui.painter_at(rows);
-    let in_view = |x: f32| rows.x_range().contains(x);
-    let zero = scale.x(0);
-    if in_view(zero) {
-        painter.vline(zero, rows.y_range(), Stroke::new(1.0, palette.muted.gamma_multiply(0.35)));
-    }
     let marks: Vec<i64> = state.marks.iter().flatten().copied().collect();
     for at in &marks {
         painter.vline(scale.x(*at), rows.y_range(), Stroke::new(1.5, palette.accent));

@@ -117,11 +117,16 @@ impl Command {
         Ok(Filled { run, folder, env: env.collect::<Result<_, _>>()?, setup: words(&self.setup)? })
     }
 
+    /// The program, its arguments, folder, variables and set-up: limits, readings and names of factors do not change what runs.
+    pub(super) fn what_runs(&self) -> impl PartialEq + Serialize {
+        let Self { run, folder, env, setup, .. } = self;
+        (run, folder, env, setup)
+    }
+
     /// What a cell's identity says of it: the SHA-256 of the program, its arguments, folder, variables and set-up, as they stand in
     /// the plan. The text of the program's own files is not part of it.
     pub(in crate::plan) fn digest(&self) -> String {
-        let Self { run, folder, env, setup, .. } = self;
-        let text = serde_json::json!([run, folder, env, setup]).to_string();
+        let text = serde_json::json!(self.what_runs()).to_string();
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

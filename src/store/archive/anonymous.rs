@@ -1,7 +1,7 @@
-//! A session's logs without the machine's name and without paths, for archives that are published.
+//! A session's logs without the machine's name, the UUIDs of its GPUs and paths, for archives that are published.
 //!
-//! Every text in logs is searched: the machine's name becomes `host`, and each absolute path `/path-1`, `/path-2`, … in the order of
-//! their appearance, so that what differed still differs. Levels, ids and names of events stay as they are.
+//! Every text in logs is searched: the machine's name becomes `host`, UUIDs of GPUs become numbers, and each absolute path `/path-1`,
+//! `/path-2`, … in the order of their appearance, so that what differed still differs. Levels, ids and names of events stay as they are.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -20,6 +20,11 @@ const NAMES: [&str; 16] = [
     "set", "state", "workload",
 ];
 
+/// What UUIDs of GPUs begin with: of whole ones, and of parts under MIG.
+const UUID_PREFIXES: [&str; 2] = ["GPU-", "MIG-"];
+/// Length of a UUID after that.
+const UUID_LENGTH: usize = 36;
+
 /// Whether a file of a session holds nothing but values in a form of ours. Output of programs, trained weights, checkpoints and reports
 /// may hold anything.
 pub(super) fn is_log(path: &str) -> bool {
@@ -36,6 +41,8 @@ pub(super) struct Pseudonyms {
     hosts: BTreeSet<String>,
     /// Number of each path that was met.
     paths: HashMap<String, usize>,
+    /// Number of each UUID that was met.
+    uuids: HashMap<String, usize>,
     /// Folders whose names may hold blanks, the longest first.
     folders: Vec<String>,
 }
@@ -51,7 +58,7 @@ impl Pseudonyms {
             folders.into_iter().flatten().filter(|at| at.is_absolute()).map(|at| at.display().to_string()).collect();
         folders.retain(|folder| folder.len() > 1);
         folders.sort_by_key(|folder| std::cmp::Reverse(folder.len()));
-        Self { hosts, paths: HashMap::new(), folders }
+        Self { hosts, paths: HashMap::new(), uuids: HashMap::new(), folders }
     }
 
     /// The bytes of a file of a session without names and paths.
@@ -96,7 +103,7 @@ impl Pseudonyms {
                         written += literal;
                     }
                     Some((Some(key), _)) if key == "hostname" => written += "\"host\"",
-                    _ if is_kept => written += literal,
+                    _ if is_kept => written += &serde_json::to_string(&self.without_uuids(&text))?,
                     _ => written += &serde_json::to_string(&self.replaced(&text))?,
                 }
                 continue;
@@ -123,7 +130,7 @@ impl Pseudonyms {
         if text.starts_with('/') && !text.contains('\n') {
             return self.pseudonym(text);
         }
-        let mut text = text.to_owned();
+        let mut text = self.without_uuids(text);
         for folder in self.folders.clone() {
             if text.contains(&folder) {
                 let known = self.pseudonym(&folder);
@@ -146,6 +153,25 @@ impl Pseudonyms {
         }
         replaced += rest;
         self.hosts.iter().fold(replaced, |text, host| without_word(&text, host))
+    }
+
+    /// Text in which GPUs have numbers in place of UUIDs, which tell one device from all others in the world.
+    fn without_uuids(&mut self, text: &str) -> String {
+        let mut replaced = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = UUID_PREFIXES.iter().filter_map(|prefix| Some(rest.find(prefix)? + prefix.len())).min() {
+            let (before, from) = rest.split_at(at);
+            replaced += before;
+            rest = from;
+            let is_uuid = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+            if let Some(uuid) = from.get(..UUID_LENGTH).filter(is_uuid) {
+                let next = self.uuids.len() + 1;
+                let number = self.uuids.entry(uuid.to_owned()).or_insert(next);
+                replaced += &format!("00000000-0000-0000-0000-{number:012}");
+                rest = &from[UUID_LENGTH..];
+            }
+        }
+        replaced + rest
     }
 
     fn pseudonym(&mut self, path: &str) -> String {
@@ -243,6 +269,16 @@ mod tests {
         let expected = r#"{"time_s":1.50,"levels":{"z":"node7","a":[1e3,"/home"]},"text":"a \"host\" \\ ","list":["/path-1",{"hostname":"host"},"c"],"run":"node7"}"#;
         assert_eq!(names.replaced_in(line).ok().as_deref(), Some(expected));
         assert!(names.replaced_in("{\"a\":").is_err());
+    }
+
+    #[test]
+    fn gpus_keep_numbers_in_place_of_uuids() {
+        let mut names = Pseudonyms::new("node7", Path::new("/s"));
+        let (first, second) = ("GPU-5a7f0d7e-01b2-4c3d-8e9f-0123456789ab", "MIG-41b36db5-2d10-4be5-8f6c-cc3b9c2b71d0");
+        let line = format!(r#"{{"device":{{"gpu_uuid":"{first}"}},"text":"{second} beside {first}, GPU-1 and GPU-"}}"#);
+        let expected = r#"{"device":{"gpu_uuid":"GPU-00000000-0000-0000-0000-000000000001"},"text":"MIG-00000000-0000-0000-0000-000000000002 beside GPU-00000000-0000-0000-0000-000000000001, GPU-1 and GPU-"}"#;
+        assert_eq!(names.replaced_in(&line).ok().as_deref(), Some(expected));
+        assert_eq!(names.replaced_in(&line).ok().as_deref(), Some(expected));
     }
 
     #[test]

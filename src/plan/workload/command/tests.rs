@@ -59,6 +59,9 @@ fn a_changed_command_or_level_is_another_cell_and_a_changed_time_limit_or_list_o
     let all = ids(SMALL);
     assert_eq!(ids(&SMALL.replace("[1, 2]", "[2, 1]"))[..2], all[2..], "a level is the same wherever it stands");
     assert_eq!(ids(&SMALL.replace("[factors]", "time_limit_s = 5\nunit = \"rows\"\n[factors]")), all);
+    let runs_as = |from: &str, to: &str| plan(SMALL).first.spec.runs_as(&plan(&SMALL.replace(from, to)).first.spec);
+    assert!(runs_as("[factors]", "time_limit_s = 5\n[factors]") && runs_as("[1, 2]", "[2, 4]"));
+    assert!(!runs_as("./solve", "./solve2") && !runs_as("[factors]", "unit = \"rows\"\n[factors]"));
     for (from, to) in
         [("./solve", "./solve2"), ("[factors]", "folder = \"x\"\n[factors]"), ("[factors]", "name = \"b\"\n[factors]")]
     {
