@@ -93,14 +93,19 @@ impl Scene {
 
     /// The processes that conduct the session on their own.
     fn conductors(&self) -> Vec<u32> {
+        self.processes("conduct")
+    }
+
+    /// Processes of the session that run a command of multicard.
+    fn processes(&self, command: &str) -> Vec<u32> {
         let session = self.session().display().to_string();
         let is_ours = |pid: &u32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-            let conducts = words.get(1).is_some_and(|word| *word == b"conduct");
             let at = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-            let is_named = |word: &&[u8]| session.as_bytes() == *word || *word == b"session" && at == self.home.path();
-            conducts && words.iter().any(is_named)
+            let is_named =
+                |word: &&[u8]| word.starts_with(session.as_bytes()) || *word == b"session" && at == self.home.path();
+            words.get(1).is_some_and(|word| *word == command.as_bytes()) && words.iter().any(is_named)
         };
         let lives = |pid: &u32| Stat::from_file(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.state != 'Z');
         let entries = fs::read_dir("/proc").unwrap().flatten();
@@ -390,7 +395,10 @@ fn the_conductor_of_a_session_that_was_removed_ends() {
     // The run writes on meanwhile.
     wait("the folder is removed", || fs::remove_dir_all(scene.session()).is_ok() || !scene.session().exists());
     wait("the conductor ends", || scene.conductors().is_empty());
+    // The run goes on by itself.
+    assert_eq!(scene.processes("group").len(), 1);
     scene.open_gate();
+    wait("the run ends", || scene.processes("group").is_empty());
 }
 
 #[test]
