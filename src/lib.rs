@@ -53,5 +53,6 @@ pub mod session;
 pub mod store;
 /// Facts of the machine, and samples of its GPUs, host and ranks while runs go on.
 pub mod telemetry;
-/// Recordings: finds nsys, starts runs under it, reads its reports and events files, and shows where the time of GPUs and host went.
+/// Recordings: finds nsys, starts runs under it, reads its reports and events files, and shows where the time of GPUs and host went, as
+/// sums and as timelines.
 pub mod trace;

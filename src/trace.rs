@@ -1,12 +1,14 @@
 //! Recordings of runs: what Nsight Systems recorded, and what ranks recorded themselves. Says where the time of GPUs and host went.
 //!
 //! ```text
-//! source: reports of nsys ────────┐
-//! recorder ─▶ file: events of a run ─┴▶ event ─▶ fold ─▶ value, render
+//! source: reports of nsys ───────────┐
+//! recorder ─▶ file: events of a run ─┴▶ event ─┬▶ fold ─▶ value, render
+//!             └▶ tile ─▶ timeline              └▶ perfetto
 //! ```
 //!
-//! A source hands out events, kind by kind, on several threads; folds make sums of them and keep no event. [`import`] makes one pass over each kind. Rows that name people, hosts,
-//! commands or environment variables are not read.
+//! A source hands out events, kind by kind, on several threads; folds make sums of them and keep no event. [`import`] makes one pass
+//! over each kind. Timelines draw tiles, which sum up events at each zoom level, and read events only where few are in view. Rows that
+//! name people, hosts, commands or environment variables are not read.
 
 mod error;
 mod event;

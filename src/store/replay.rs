@@ -314,7 +314,7 @@ struct LogFile {
 }
 
 impl LogFile {
-    /// Looks at a file in the folder of a run; none if it is no log.
+    /// The log with this name in the folder of a run; `None` for other files.
     fn of_run(folder: &Path, run: &str, name: &str) -> Option<Result<Self, StoreError>> {
         let of = run.to_owned();
         let kind = match folder::rank_of(name) {

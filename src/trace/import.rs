@@ -53,7 +53,7 @@ pub fn export_perfetto(file: &Path, window: &Window, written: &Path, tell: Tell<
     with_report(file, tell, |report, tell| perfetto::write(report, window, written, tell))
 }
 
-/// Whether a file holds events, and is no report.
+/// Whether this is an events file rather than a report.
 pub(super) fn is_events(file: &Path) -> Result<bool, TraceError> {
     // Folders and pipes are refused as what they are later; a pipe can be read only once.
     Ok((file.is_file() || !file.exists())

@@ -22,7 +22,7 @@ impl Unfinished {
         let mut path = place.as_os_str().to_owned();
         path.push(format!(".{}", std::process::id()));
         let path = PathBuf::from(path);
-        // Of an earlier process of this number, if any.
+        // An earlier process with the same id may have left one.
         let _ = fs::remove_file(&path);
         Ok(Self { path, place: place.to_owned() })
     }

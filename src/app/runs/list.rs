@@ -75,7 +75,7 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     // The reason takes the remaining width.
     let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
     let mut reason = (ui.available_width() - others.sum::<f32>() - SCROLL_BAR).max(list.width(Field::Reason));
-    // Of what the reason does not need, names of plans and data sets have as much as shows them whole.
+    // Names of plans and data sets may take the width that the reason can spare, until they are shown whole.
     let mut wider: Vec<(Field, f32)> = Vec::new();
     for field in list.fields.iter().filter(|field| list.is_name(**field)) {
         let width = list.whole_width(*field).min(list.width(*field) + reason - list.width(Field::Reason));

@@ -173,7 +173,8 @@ fn parts_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineComma
             heading(ui, state, runs + place - 1, &format!("{} − {}", run.name, splits[0].0.name), commands);
         }
         if runs == 1 {
-            ui.label(muted(ui, "Share of a step [95 % interval of the median]"));
+            ui.label(muted(ui, "Share of a step [interval of the median]"))
+                .on_hover_text("95 % from six steps on; with fewer steps, the smallest and the largest share.");
         }
         ui.end_row();
         for line in &lines {

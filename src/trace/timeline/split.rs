@@ -21,6 +21,8 @@ use crate::trace::event::Kind;
 const BINDS: f64 = 0.25;
 /// Steps at the beginning that are left out where no phases say which are warm-up: a tenth, at least one, if there are enough.
 const LEAST_STEPS: usize = 3;
+/// Steps from which the extremes are a 95 % interval of their median; a judgement on fewer would have none.
+const JUDGED_STEPS: usize = 6;
 /// Share of collectives in which a rank is last, from which it is named.
 const ALWAYS_LAST: f64 = 0.8;
 
@@ -162,7 +164,7 @@ pub struct PartTime {
     pub median_s: f64,
     /// The median over steps of its share of the ranks' time, from 0 to 1.
     pub share: f64,
-    /// A 95 % interval of that median, from order statistics.
+    /// An interval of that median from order statistics: of 95 % from six steps on, the extremes of fewer.
     pub interval: (f64, f64),
 }
 
@@ -211,12 +213,7 @@ impl Split {
         }
         let mut shares: Vec<f64> = by_step.values().map(|(sum, ranks)| sum / f64::from(*ranks)).collect();
         shares.sort_by(f64::total_cmp);
-        let n = shares.len();
-        let median = match n {
-            0 => return None,
-            n if n % 2 == 1 => shares[n / 2],
-            n => f64::midpoint(shares[n / 2 - 1], shares[n / 2]),
-        };
+        let (n, median) = (shares.len(), median(&shares)?);
         // The ranks between which the median lies in 95 % of samples, by the normal approximation of the binomial distribution.
         let reach = 0.98 * (n as f64).sqrt();
         let low = (n as f64 / 2.0 - reach).floor().max(0.0) as usize;
@@ -226,11 +223,17 @@ impl Split {
 
     /// The median time of a part in a step, in seconds, over steps that are no warm-up.
     fn median_s(&self, part: Part) -> Option<f64> {
-        let mut times: Vec<u64> =
-            self.steps.iter().filter(|step| !step.warm_up).map(|step| step.parts[part as usize]).collect();
-        times.sort_unstable();
-        Some(*times.get(times.len() / 2)? as f64 / 1e9)
+        let counted = self.steps.iter().filter(|step| !step.warm_up);
+        let mut times_s: Vec<f64> = counted.map(|step| step.parts[part as usize] as f64 / 1e9).collect();
+        times_s.sort_by(f64::total_cmp);
+        median(&times_s)
     }
+}
+
+/// The median of sorted values; none without any.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[sorted.len() / 2 - 1], upper) })
 }
 
 pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {
@@ -272,10 +275,6 @@ pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {
                 warm_up: in_phase || first,
             });
         }
-    }
-    // Nothing but warm-up: then that is what there is to see.
-    if steps.iter().all(|step| step.warm_up) {
-        steps.iter_mut().for_each(|step| step.warm_up = false);
     }
     let gaps = gaps(&processes);
     let binding = Binding { part: None, sentence: String::new() };
@@ -483,7 +482,7 @@ fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
     let counted: std::collections::BTreeSet<usize> =
         split.steps.iter().filter(|step| !step.warm_up).map(|step| step.step).collect();
     let counted = counted.len();
-    if counted == 0 {
+    if split.steps.is_empty() {
         return none("Nothing was recorded.".to_owned());
     }
     // Start-up would pass for what binds the steps.
@@ -491,6 +490,11 @@ fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
         let said =
             "What binds its steps cannot be said: it names none. Ranges called step, iteration or ProfilerStep would.";
         return none(said.to_owned());
+    }
+    if counted < JUDGED_STEPS {
+        return none(format!(
+            "What binds its steps cannot be said: {counted} come after the warm-up, and {JUDGED_STEPS} are needed."
+        ));
     }
     let (of, over) = ("a step", format!(" (median of {counted} steps)"));
     let compute: f64 = COMPUTE.iter().filter_map(|part| split.part(*part)).map(|of| of.share).sum();
