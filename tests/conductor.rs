@@ -242,15 +242,19 @@ fn a_run_in_the_foreground_joins_the_conductor_and_its_interrupt_stops_its_own_r
 #[test]
 fn others_attach_to_a_run_in_a_terminal_which_waits_for_what_they_queued() {
     let scene = Scene::new();
-    let host = scene.start(&["run", "waits.toml", "--session", "session"]);
+    let mut host = scene.start(&["run", "waits.toml", "--session", "session"]);
     scene.await_start(1);
-    scene.plan("more", 1, "true");
+    scene.plan("more", 1, "while [ ! -e second-gate ]; do sleep 0.02; done");
     let said = text(&scene.detach("more.toml").stderr);
     assert!(said.contains(&format!("process {}) and end with it", host.id())), "{said}");
     assert!(scene.conductors().is_empty());
     scene.open_gate();
-    let (is_ok, said) = ended(host);
-    assert!(is_ok && said.contains("waiting for runs that others queued here"), "{said}");
+    let mut said = BufReader::new(host.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("waiting for runs that others queued here")));
+    File::create(scene.path("second-gate")).unwrap();
+    // Until the pipe is closed, so that nothing it says is refused.
+    said.for_each(drop);
+    assert!(host.wait().unwrap().success());
     assert_eq!(scene.states(), [RunState::Finished; 4]);
 }
 
