@@ -112,7 +112,11 @@ impl App {
         if context.input(|input| input.viewport().close_requested()) {
             self.state.close_requested(context);
         }
+        if let Some(points) = context.input(|input| input.viewport().monitor_size) {
+            self.state.settings.on_monitor(points * context.pixels_per_point(), context);
+        }
         self.state.poll(context, &mut requests);
+        self.state.watch_node(&mut requests);
         let title = self.state.window_title();
         if title != self.title {
             context.send_viewport_cmd(eframe::egui::ViewportCommand::Title(title.clone()));

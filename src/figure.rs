@@ -34,7 +34,7 @@ pub use chart::{
     Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series, ticks, ticks_between,
 };
 pub use claims::{claimed, claims_table};
-pub use compare::{Arrangement, Comparison, SettingLevels, compare, level_name, table};
+pub use compare::{Arrangement, Comparison, SettingLevels, compare, compare_with, level_name, table};
 pub use csv::csv_text;
 pub use difference::{Difference, difference};
 pub use drawing::{Figure, figure};

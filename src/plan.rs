@@ -34,7 +34,7 @@ pub use command_texts::{CommandTexts, FactorTexts, MeasureTexts, starting_comman
 pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use factor::{Domain, Factor};
 pub use file::{Block, Constraint, MAX_RUNS, Order, PLAN_VERSION, Plan};
-pub use filter::{Facts, Filter, FilterError};
+pub use filter::{Facts, Filter, FilterError, mentions};
 pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels, number_text};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
@@ -42,7 +42,7 @@ pub use mode::Mode;
 pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
 pub use order::{PlannedRun, order};
 pub use problem::{NAME_RULE, PlanError, Problem, is_name, suggestion};
-pub use remark::remarks;
+pub use remark::{Remark, remarks};
 pub use run::RunState;
 pub use shape::{Binding, Estimate, Limits, MemoryKinds, Shape};
 pub use study::{StudyEntry, StudyTable};

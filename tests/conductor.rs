@@ -521,7 +521,12 @@ fn a_session_that_another_users_conductor_holds_is_named_and_can_be_read() {
     let mut attach = scene.multicard(&["attach", "session"]);
     let output = attach.env("XDG_STATE_HOME", scene.path("other")).output().unwrap();
     let said = text(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("another multicard"), "{said}");
+    assert!(
+        output.status.code() == Some(2)
+            && said.contains("is writing this session")
+            && said.contains("(multicard conduct)"),
+        "{said}"
+    );
     let mut table = scene.multicard(&["table", "session"]);
     succeed(table.env("XDG_STATE_HOME", scene.path("other")));
     scene.open_gate();

@@ -165,7 +165,7 @@ fn a_second_workbench_may_read_and_is_told_so() {
     assert!(matches!(Store::open(session.path()), Err(StoreError::InUse { .. })));
     let refused = multicard(home.path(), &["session", "rebuild", &path]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("another multicard is writing this session"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("is writing this session: attach to it"), "{}", text(&refused.stderr));
     assert!(!tables(home.path(), session.path())[0].is_empty());
     drop(first);
     assert!(multicard(home.path(), &["session", "rebuild", &path]).status.success());

@@ -189,10 +189,8 @@ pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
     // The session comes last: the same cell of two sessions stands side by side.
     cells.sort_by(|a, b| a.session.cmp(b.session));
     cells.sort_by(|a, b| {
-        let by_setting = order
-            .iter()
-            .filter(|setting| setting.key != SESSION)
-            .map(|setting| compare(setting, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref()));
+        let by_setting =
+            order.iter().filter(|setting| setting.key != SESSION).map(|setting| compare_levels(setting, a, b));
         by_setting.fold(Ordering::Equal, Ordering::then)
     });
     cells
@@ -267,6 +265,11 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
     }
     settings.push(Setting::without_unit(CELL, "Cell"));
     settings
+}
+
+/// The order of two cells by their levels of a setting.
+pub fn compare_levels(setting: &Setting, a: &Cell, b: &Cell) -> Ordering {
+    compare(setting, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref())
 }
 
 /// Named levels by their place among those that are known, so that defaults come first; all others by value.

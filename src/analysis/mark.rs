@@ -155,6 +155,15 @@ impl Mark {
         marks
     }
 
+    /// Whether something befell the run; it did not finish, or was asked to be so, is not meant.
+    pub fn is_disturbance(&self) -> bool {
+        let asked = matches!(
+            self,
+            Self::Failed(_) | Self::Quick { .. } | Self::Traced | Self::Synthetic | Self::IncludesWarmUp
+        );
+        !asked
+    }
+
     /// The few words that stand beside a row.
     pub fn label(&self) -> &'static str {
         match self {

@@ -68,3 +68,26 @@ pub enum Command {
     /// A command of the Node screen.
     Node(NodeCommand),
 }
+
+impl Command {
+    /// What kind of command it is, whatever it is applied to: `Plan(OpenFile`.
+    pub fn kind(&self) -> String {
+        let text = format!("{self:?}");
+        let end = text.match_indices(['(', '{', ' ', ')']).nth(1).map_or(text.len(), |(at, _)| at);
+        text[..end].to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_a_kind_differ_in_what_they_are_applied_to() {
+        let open = |path: &str| Command::Plan(PlanCommand::OpenFile(path.into())).kind();
+        assert_eq!((open("/a (b).toml"), open("/c")), ("Plan(OpenFile".to_owned(), "Plan(OpenFile".to_owned()));
+        assert_ne!(open("/a"), Command::Plan(PlanCommand::Save).kind());
+        assert_eq!(Command::Plan(PlanCommand::Save).kind(), "Plan(Save");
+        assert_eq!(Command::CopyCommand.kind(), "CopyCommand");
+    }
+}

@@ -36,6 +36,9 @@ use crate::figure::{
 };
 use picture::Picture;
 
+/// Least height of the charts above the table.
+const LEAST_CHARTS: f32 = 240.0;
+
 /// A command of the Compare screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CompareCommand {
@@ -112,7 +115,8 @@ pub enum CompareCommand {
 pub struct CompareState {
     /// What is shown and how.
     pub study: Study,
-    /// The cell that the default baseline resolved to. It stays when runs are added or filtered, until the comparison changes.
+    /// The cell that the default baseline resolved to. It stays when runs are added or filtered and when another measure is chosen, as
+    /// long as it has that measure.
     held: Option<CellKey>,
     /// The saved study that was deleted last.
     deleted: Option<SavedStudy>,
@@ -189,6 +193,20 @@ impl CompareState {
     fn held_study(&self) -> Study {
         let held = || self.held.as_ref().map(baseline_name);
         Study { baseline: self.study.baseline.clone().or_else(held), ..self.study.clone() }
+    }
+
+    /// Holds on to the baseline that was found, as long as there are ratios over it: filters, forms and runs that arrive do not move
+    /// it.
+    fn hold_baseline(&mut self, comparison: &Comparison) {
+        if self.study.baseline.is_some() || self.stale {
+            return;
+        }
+        let was_held = self.held.take().is_some();
+        if comparison.has_ratios {
+            self.held = comparison.baseline.as_ref().map(|(cell, _)| cell.clone());
+        }
+        // Another one may have the measure.
+        self.stale = was_held && self.held.is_none();
     }
 
     fn next_baseline(&mut self) {
@@ -275,7 +293,12 @@ impl State {
                 };
                 compare.sort_rows();
             }
-            CompareCommand::Select(cell) => compare.selected = cell,
+            CompareCommand::Select(cell) => {
+                let is_line = compare.study.form == Form::Loss;
+                let is_left_out = |picture: &Picture| cell.as_ref().is_some_and(|cell| !picture.draws(cell));
+                compare.stale |= is_line && compare.picture.as_ref().is_some_and(is_left_out);
+                compare.selected = cell;
+            }
             CompareCommand::Add(folder) => self.add_session(folder, requests),
             CompareCommand::Choose => {
                 let title = "Add a session: choose its folder";
@@ -298,10 +321,6 @@ impl State {
         }
         let compare = &mut self.compare;
         compare.stale |= compare.study != before;
-        let asks = |study: &Study| (study.form, study.runs, study.measure.clone());
-        if asks(&compare.study) != asks(&before) {
-            compare.held = None;
-        }
     }
 
     /// Whether a comparison is being computed.
@@ -322,9 +341,7 @@ impl State {
         if let Some(work) = self.compare.work.take() {
             match work.try_take() {
                 Ok(picture) => {
-                    if self.compare.study.baseline.is_none() && self.compare.held.is_none() && !self.compare.stale {
-                        self.compare.held = picture.comparison.baseline.as_ref().map(|(cell, _)| cell.clone());
-                    }
+                    self.compare.hold_baseline(&picture.comparison);
                     let image = picture.sheet.as_ref().and_then(|sheet| sheet.as_ref().ok()).map(|sheet| &sheet.image);
                     self.compare.texture =
                         image.map(|image| context.load_texture("compare", image.clone(), TextureOptions::LINEAR));
@@ -342,12 +359,12 @@ impl State {
             let sources = self.compare_sources();
             self.compare.name_cells_for(&sources);
             let study = self.compare.held_study();
-            let with_claims = self.compare.claims;
+            let (with_claims, selected) = (self.compare.claims, self.compare.selected.clone());
             let most_pixels = context.input(|input| input.max_texture_side);
             let context = context.clone();
             let (sender, work) = Promise::new();
             let work_on = move || {
-                let picture = Picture::new(&sources, &study, most_pixels, dark);
+                let picture = Picture::new(&sources, &study, selected.as_ref(), most_pixels, dark);
                 sender.send(if with_claims { picture.with_claims(&sources) } else { picture });
                 context.request_repaint();
             };
@@ -393,7 +410,8 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         .frame(below)
         .resizable(true)
         .default_size((height * 0.42).round())
-        .size_range(96.0..=(height - 120.0).max(97.0))
+        // A size that was chosen in a larger window leaves the charts their room.
+        .size_range(96.0..=(height - LEAST_CHARTS).max(97.0))
         .show(ui, |ui| {
             // A short table would shrink the panel for the next one.
             ui.take_available_height();

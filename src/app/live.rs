@@ -88,6 +88,10 @@ impl State {
     pub fn poll_live(&mut self, context: &Context, requests: &mut Vec<Request>) {
         if let Some(session) = &self.session {
             let folder = &session.folder;
+            if self.screen == Screen::Live && !self.queue.is_running() {
+                let offered = list::latest_of_cells(self.runs.rows());
+                self.live.shelf.offer(offered.into_iter());
+            }
             requests.extend(self.live.shelf.ask(folder).map(|run| Request::Curves(folder.clone(), run)));
         }
         self.live.shelf.smooth(self.live.smoothing, context);
@@ -126,9 +130,13 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             ui.label(muted(ui, "Reading the recorded curves …"));
             return;
         }
-        ui.heading(if state.queue.is_running() { "No run selected" } else { "Nothing is running" });
         let listed = !list::listed(state).is_empty();
-        let next = if listed { "Tick a run in the list, or launch a plan." } else { "Launch a plan to see it here." };
+        ui.heading(if listed { "No run is ticked" } else { "Nothing has run yet" });
+        let next = if listed {
+            "Tick runs in the list to see their curves, or launch a plan."
+        } else {
+            "Launch a plan: losses, step times and telemetry of its runs appear here while they go on."
+        };
         ui.label(muted(ui, next));
         ui.add_space(2.0 * GRID);
         if main_button(ui, true, "Show Plan").clicked() {

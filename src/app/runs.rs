@@ -163,6 +163,11 @@ impl RunsState {
         self.listing = Arc::clone(&records.listing);
         self.rows = self.listing.entries.iter().map(Row::of).collect();
         self.unrecorded.clear();
+        for summary in records.summaries.iter().filter(|summary| !summary.marks.is_empty()) {
+            if let Some(place) = self.listing.places.get(&summary.run) {
+                self.rows[*place].mark(summary);
+            }
+        }
         self.overlay(queue);
         self.refresh(&before);
     }

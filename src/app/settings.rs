@@ -1,8 +1,9 @@
 //! Settings of the window, kept between starts: theme, zoom, size, recent sessions and plans.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use eframe::egui::{Context, ThemePreference};
+use eframe::egui::{Context, ThemePreference, Vec2};
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, IntoStaticStr};
 
@@ -39,8 +40,13 @@ impl Theme {
 pub struct Settings {
     /// The theme.
     pub theme: Theme,
-    /// Zoom above 100 %, in steps of 10 %.
+    /// Zoom above 100 %, in steps of 10 %, on monitors that have none of their own.
     pub zoom_steps: i32,
+    /// The same by monitor, which is known by its size in pixels: `2560x1440`.
+    pub zoom_of_monitors: BTreeMap<String, i32>,
+    /// The monitor that the window is on; empty while it is unknown.
+    #[serde(skip)]
+    monitor: String,
     /// The window's size in points.
     pub size: Option<[f32; 2]>,
     /// Recent sessions, latest first.
@@ -98,13 +104,32 @@ impl Settings {
 
     /// Zooms by this many steps; 0 resets to 100 %.
     pub fn zoom(&mut self, steps: i32) {
-        let wanted = if steps == 0 { 0 } else { self.zoom_steps + steps };
-        self.zoom_steps = wanted.clamp(*ZOOM_STEPS.start(), *ZOOM_STEPS.end());
+        let wanted = if steps == 0 { 0 } else { self.steps() + steps };
+        let wanted = wanted.clamp(*ZOOM_STEPS.start(), *ZOOM_STEPS.end());
+        if self.monitor.is_empty() {
+            self.zoom_steps = wanted;
+        } else {
+            self.zoom_of_monitors.insert(self.monitor.clone(), wanted);
+        }
+    }
+
+    /// The window is on a monitor of this size, in pixels; applies the zoom that was chosen there.
+    pub fn on_monitor(&mut self, size: Vec2, context: &Context) {
+        let monitor = format!("{:.0}x{:.0}", size.x, size.y);
+        if monitor != self.monitor {
+            self.monitor = monitor;
+            self.apply(context);
+        }
+    }
+
+    fn steps(&self) -> i32 {
+        let steps = self.zoom_of_monitors.get(&self.monitor).copied().unwrap_or(self.zoom_steps);
+        steps.clamp(*ZOOM_STEPS.start(), *ZOOM_STEPS.end())
     }
 
     /// Zoom factor; 1 is normal.
     pub fn zoom_factor(&self) -> f32 {
-        1.0 + 0.1 * self.zoom_steps as f32
+        1.0 + 0.1 * self.steps() as f32
     }
 
     /// Size of a new window, in points.
@@ -139,4 +164,29 @@ fn put_first(recent: &mut Vec<PathBuf>, path: &Path) {
     recent.retain(|known| known != path);
     recent.insert(0, path.to_owned());
     recent.truncate(RECENT);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_monitor_keeps_its_zoom() {
+        let (context, mut settings) = (Context::default(), Settings::default());
+        let (large, small) = (Vec2::new(2560.0, 1440.0), Vec2::new(1280.0, 800.0));
+        settings.on_monitor(large, &context);
+        settings.zoom(3);
+        settings.on_monitor(small, &context);
+        assert_eq!(settings.zoom_factor(), 1.0);
+        settings.zoom(-1);
+        let text = toml::to_string(&settings).unwrap();
+        let mut again: Settings = toml::from_str(&text).unwrap();
+        again.on_monitor(large, &context);
+        assert_eq!(again.zoom_factor(), 1.3);
+        again.on_monitor(small, &context);
+        assert_eq!(again.zoom_factor(), 0.9);
+        again.zoom(0);
+        assert_eq!(again.zoom_factor(), 1.0);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use eframe::egui::{Context, ViewportCommand};
 
@@ -27,6 +28,8 @@ pub struct Problem {
     pub screen: Screen,
     /// What was tried, what was found and what to do.
     pub message: String,
+    /// The command that failed, by its name; none if it was something else.
+    tried: Option<String>,
 }
 
 /// The open session.
@@ -113,6 +116,10 @@ pub struct State {
     /// The Node screen.
     pub machine: NodeState,
     next_problem: u64,
+    /// The command that is being executed.
+    trying: Option<String>,
+    /// The interval at which the machine is sampled.
+    watched: Option<Duration>,
 }
 
 impl State {
@@ -131,14 +138,23 @@ impl State {
     pub fn problem(&mut self, screen: Screen, message: String) {
         // A repeated message would only hide others.
         self.problems.retain(|problem| problem.message != message || problem.screen != screen);
-        self.problems.push(Problem { number: self.next_problem, screen, message });
+        let tried = self.trying.clone();
+        self.problems.push(Problem { number: self.next_problem, screen, message, tried });
         self.next_problem += 1;
     }
 
-    /// Executes a command.
+    /// Executes a command. What an earlier one of its kind could not do is no longer shown.
     pub fn execute(&mut self, command: Command, context: &Context, requests: &mut Vec<Request>) {
+        let kind = command.kind();
+        self.problems.retain(|problem| problem.tried.as_ref() != Some(&kind));
+        self.trying = Some(kind);
+        self.perform(command, context, requests);
+        self.trying = None;
+    }
+
+    fn perform(&mut self, command: Command, context: &Context, requests: &mut Vec<Request>) {
         match command {
-            Command::Show(screen) => self.show(screen, requests),
+            Command::Show(screen) => self.show(screen),
             Command::Theme(theme) => {
                 self.settings.theme = theme;
                 self.settings.apply(context);
@@ -178,6 +194,10 @@ impl State {
             }
             UiEvent::Session { folder, read_only } => {
                 let session = OpenSession { folder, read_only };
+                // They told of another session.
+                if self.session.as_ref().is_some_and(|before| before.folder != session.folder) {
+                    self.problems.clear();
+                }
                 if !session.is_sample() {
                     self.settings.opened(&session.folder);
                 }
@@ -225,6 +245,9 @@ impl State {
             UiEvent::NodeSample(sample) => self.machine.take_sample(*sample),
             UiEvent::Importing(importing) => self.importing = importing,
             UiEvent::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),
+            UiEvent::Done(screen) => {
+                self.problems.retain(|problem| problem.screen != screen || problem.tried.is_some());
+            }
             UiEvent::Problem { screen, message } => {
                 // It may have been a launch, which can now be tried again.
                 self.plan.launch_answered();
@@ -248,10 +271,21 @@ impl State {
         self.poll_node(context, requests);
     }
 
-    fn show(&mut self, screen: Screen, requests: &mut Vec<Request>) {
-        if (self.screen == Screen::Node) != (screen == Screen::Node) {
-            requests.push(Request::WatchNode(screen == Screen::Node));
+    /// Asks for samples of the machine where the screen shows them; each causes a frame.
+    pub fn watch_node(&mut self, requests: &mut Vec<Request>) {
+        let wanted = match self.screen {
+            Screen::Node => Some(Duration::from_secs(1)),
+            Screen::Plan => Some(Duration::from_secs(5)),
+            _ => None,
+        };
+        if std::mem::replace(&mut self.watched, wanted) != wanted {
+            // An old sample says nothing of now.
+            self.machine.sample = None;
+            requests.push(Request::WatchNode(wanted));
         }
+    }
+
+    fn show(&mut self, screen: Screen) {
         if screen == Screen::Figures {
             // Sessions may have been added or removed on the Compare screen.
             self.figures.records_changed();

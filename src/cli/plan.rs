@@ -213,7 +213,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     }
     for remark in remarks(plan, matrix, node) {
         lines.push(String::new());
-        lines.push(format!("Note: {remark}."));
+        lines.push(format!("{}: {remark}.", if remark.is_warning { "Warning" } else { "Note" }));
     }
     if !matrix.invalid.is_empty() {
         lines.push(String::new());

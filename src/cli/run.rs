@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let added = following.launch(launch)?;
     say_added(&plan, &added, &folder);
     for remark in remarks(&plan, &matrix, &node) {
-        say(remark);
+        say(format_args!("{}{remark}", if remark.is_warning { "warning: " } else { "" }));
     }
     if arguments.detach {
         following.say_detached();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::sink::{Column, Kind, Sink, Value};
 use super::{ExportError, What};
 use crate::analysis::{Recording, RunSummary, summarise_run};
-use crate::plan::{Facts, Filter, Key, Level, Levels, RunState, Tracer};
+use crate::plan::{Facts, Filter, Key, Level, Levels, RunState, Tracer, mentions};
 use crate::protocol::{Sample, TraceOutcome};
 use crate::store::{RankRecord, Reader, RunRecord, StoreError};
 
@@ -122,7 +122,7 @@ impl Facts for Listed<'_> {
     }
 
     fn mentions(&self, word: &str) -> bool {
-        self.words.contains(word)
+        mentions(&self.words, word)
     }
 }
 

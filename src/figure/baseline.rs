@@ -75,4 +75,9 @@ impl<'a> Baseline<'a> {
         let unknown = study.baseline.clone().filter(|_| cell.is_none());
         Self { cell, among: all, unknown, is_hidden: cell.is_some_and(|cell| !is_shown(cell)), ratio_of }
     }
+
+    /// Whether it has a value of the measure of which ratios are shown.
+    pub(super) fn has_value(&self) -> bool {
+        self.cell.is_some_and(|cell| !by_repeat(cell, &self.ratio_of).is_empty())
+    }
 }

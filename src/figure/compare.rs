@@ -27,7 +27,7 @@ use crate::analysis::{
     Cell, CellKey, Intervals, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value, cells_of,
     measure_of, varying,
 };
-use crate::plan::{Facts, Filter};
+use crate::plan::{Facts, Filter, mentions};
 use arrange::{arrange, name_of};
 
 /// The levels that a setting has among all cells.
@@ -51,7 +51,7 @@ impl Facts for Named<'_> {
     }
 
     fn mentions(&self, word: &str) -> bool {
-        self.name.contains(word)
+        mentions(&self.name, word)
     }
 }
 
@@ -72,6 +72,8 @@ pub struct Comparison {
     pub traced: usize,
     /// The cell that ratios are over, and its name.
     pub baseline: Option<(CellKey, String)>,
+    /// Whether it has a value of the measure, so that there are ratios.
+    pub has_ratios: bool,
     /// What is to be said of it: it is gone, or not shown.
     pub baseline_warning: Option<String>,
     /// The fastest cell within the study's limits, in a sentence; none without limits.
@@ -184,6 +186,11 @@ pub fn table(sources: &[Source], study: &Study) -> Table {
 
 /// Compares the cells of one or more sessions as a study says.
 pub fn compare(sources: &[Source], study: &Study) -> Comparison {
+    compare_with(sources, study, None)
+}
+
+/// The same with a cell that is drawn in any case, where a chart has room for some of them alone.
+pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey>) -> Comparison {
     let chosen = Chosen::new(sources, study);
     let baseline = chosen.baseline();
     let table = chosen.table(&baseline);
@@ -197,6 +204,7 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
         study,
         arrangement: &arrangement,
         naming: chosen.naming(),
+        foremost,
         intervals: Intervals::ByCount,
     };
     let mut charts = scene.charts();
@@ -220,6 +228,7 @@ pub fn compare(sources: &[Source], study: &Study) -> Comparison {
         known_cells: chosen.known_cells,
         traced: chosen.recorded,
         baseline: baseline.cell.map(|cell| (cell.key(), name_of(cell, settings))),
+        has_ratios: baseline.has_value(),
         baseline_warning: baseline_warning(shown, &baseline),
         finished: done,
         unfinished: runs().count() - done,
@@ -252,6 +261,8 @@ struct Scene<'a> {
     arrangement: &'a Arrangement,
     /// The settings by which cells are known.
     naming: &'a [Setting],
+    /// The cell that is drawn before all others.
+    foremost: Option<&'a CellKey>,
     /// What intervals show: one thing in all of a picture.
     intervals: Intervals,
 }

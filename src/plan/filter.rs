@@ -7,7 +7,8 @@
 //! pair   = key ("=" | "!=" | "<" | "<=" | ">" | ">=") value
 //! ```
 //!
-//! A word matches anywhere in the text of a thing, ignoring case. Values are compared as numbers if both
+//! A word matches anywhere in the text of a thing, ignoring case; a number does not match within a longer number, so that `0.01` does
+//! not find `0.0123`. Values are compared as numbers if both
 //! sides are numbers, otherwise as names, in which only letters, digits and dots count: `Timed out`, `timed_out` and
 //! `timed-out` are equal. A thing without a key equals none of its values. Names and values with spaces,
 //! parentheses or comparison signs are quoted, `"…"` or `'…'`; a backslash escapes the quote.
@@ -42,6 +43,21 @@ impl<F: Fn(&str) -> Option<Level>> Facts for F {
     fn mentions(&self, _word: &str) -> bool {
         false
     }
+}
+
+/// Whether a text in lower case contains a word; see the grammar above.
+pub fn mentions(text: &str, word: &str) -> bool {
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    if !word.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return text.contains(word);
+    }
+    let stands_alone = |at: usize| {
+        let before = text[..at].chars().next_back();
+        let mut after = text[at + word.len()..].chars();
+        let (next, second) = (after.next(), after.next());
+        !(digit(before) || before == Some('.') || digit(next) || next == Some('.') && digit(second))
+    };
+    text.match_indices(word).any(|(at, _)| stands_alone(at))
 }
 
 /// A condition on runs, cells or combinations of levels. The empty filter admits everything.

@@ -18,7 +18,7 @@ impl Facts for Thing {
     }
 
     fn mentions(&self, word: &str) -> bool {
-        self.text.contains(word)
+        mentions(self.text, word)
     }
 }
 
@@ -46,6 +46,9 @@ fn words_pairs_comparisons_and_their_combinations_choose_things() {
         ("memory disk", false),
         ("\"out of\"", true),
         ("\"of out\"", false),
+        ("4", true),
+        ("16", true),
+        ("1", false),
         ("state=timed-out", true),
         ("STATE = \"Timed out\"", true),
         ("state=timed_out", true),
@@ -295,5 +298,24 @@ proptest! {
                 Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.position), "{}", error),
             }
         }
+    }
+}
+
+#[test]
+fn a_number_does_not_match_within_a_longer_one() {
+    let text = "fp16 learning rate 0.0123456 4 gpus, batch 160, step 0.5.";
+    for (word, found) in [
+        ("0.01", false),
+        ("0.0123456", true),
+        ("16", true),
+        ("6", false),
+        ("4", true),
+        ("0.5", true),
+        ("5", false),
+        ("fp1", true),
+        ("fp16", true),
+        ("gpus", true),
+    ] {
+        assert_eq!(mentions(text, word), found, "{word}");
     }
 }

@@ -1,21 +1,32 @@
 //! What a reader of a plan should know of cells that run, though not as they may expect.
 
+use std::fmt;
+
 use super::{Binding, Cell, Matrix, Mode, Node, Plan, Tracing, expand};
 
-/// Remarks on a plan, which comes to `matrix` on this machine; a sentence each without its full stop.
-pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<String> {
+/// A remark on a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// A sentence without its full stop.
+    pub text: String,
+    /// Whether runs would end without what they are run for.
+    pub is_warning: bool,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Remarks on a plan, which comes to `matrix` on this machine; warnings come first.
+pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
+    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node)];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
-    let all = [
-        unmeasured(plan, matrix),
-        cut_off(plan, matrix),
-        merged,
-        quick(plan, node),
-        one_numa_node(matrix, node),
-        shared(plan),
-        no_profiler(plan, node),
-        without_cuda(plan),
-    ];
-    all.into_iter().flatten().collect()
+    let notes = [merged, quick(plan, node), one_numa_node(matrix, node), shared(plan), without_cuda(plan)];
+    let remark = |is_warning| move |text| Remark { text, is_warning };
+    let warnings = warnings.into_iter().flatten().map(remark(true));
+    warnings.chain(notes.into_iter().flatten().map(remark(false))).collect()
 }
 
 /// Cells that would be trained for nothing: all of their steps are warm-up. A quick run goes on until it has steady steps.
@@ -109,7 +120,7 @@ mod tests {
     use crate::plan::{Capture, Level, expand};
 
     fn told(plan: &Plan, node: &Node) -> Vec<String> {
-        remarks(plan, &expand(plan, node), node)
+        remarks(plan, &expand(plan, node), node).into_iter().map(|remark| remark.text).collect()
     }
 
     #[test]
@@ -128,8 +139,10 @@ mod tests {
             )),
             "{said:?}"
         );
+        assert!(remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node())[0].is_warning);
         plan.mode = Mode::Quick { step_precision: 0.05 };
         assert!(!told(&plan, &cpu_node())[0].contains("no step is measured"));
+        assert!(!remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node())[0].is_warning);
     }
 
     #[test]

@@ -11,10 +11,15 @@ use crate::foreign;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process is writing the session.
-    #[error("{folder}: another multicard is writing this session; close it, or open the session for reading only")]
+    #[error(
+        "{folder}: {holder} is writing this session: attach to it (`multicard attach`), end it (`multicard stop`), or read the \
+         session meanwhile"
+    )]
     InUse {
         /// The session.
         folder: PathBuf,
+        /// Who writes it, as far as it says.
+        holder: String,
     },
     /// The folder is not a session.
     #[error("{folder}: not a session (session.toml is missing); check the path")]

@@ -14,6 +14,8 @@ use crate::plan::Node;
 /// Version of session folders written here, and the newest that can be read.
 const SESSION_VERSION: u32 = 1;
 const LOCK: &str = "session.lock";
+/// Longest text of who holds the lock.
+const MOST_HOLDER_BYTES: u64 = 1 << 10;
 /// Longest `session.toml`: a machine is described in a few kilobytes.
 const MOST_SESSION_FILE_BYTES: u64 = 1 << 20;
 
@@ -189,10 +191,36 @@ pub(super) fn lock_at_once(folder: &Path) -> Result<File, StoreError> {
     let open = foreign::open_ours_with(&path, File::options().create(true).truncate(false).write(true));
     let file = open.map_err(StoreError::io("opening", &path))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { folder: folder.to_owned() }),
+        Ok(()) => {
+            // Without it others do not know who this is, which is no reason not to work.
+            let _ = file.set_len(0).and_then(|()| (&file).write_all(this_process().as_bytes()));
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { folder: folder.to_owned(), holder: holder(&path) }),
         Err(TryLockError::Error(source)) => Err(StoreError::Io { doing: "locking", path, source }),
     }
+}
+
+/// This process for others that want the lock: `process 4711 of anna on node7 (multicard conduct)`.
+fn this_process() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
+    let user = user.unwrap_or_else(|_| format!("user {}", rustix::process::geteuid().as_raw()));
+    let words: Vec<String> = std::env::args_os().take(2).map(|word| word.to_string_lossy().into_owned()).collect();
+    let name = words.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default().to_string_lossy();
+    // A path is nobody's business.
+    let command = words.get(1).filter(|word| word.chars().all(|c| c.is_ascii_lowercase()));
+    let command = command.map_or(String::new(), |command| format!(" {command}"));
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    format!("process {} of {user} on {host} ({name}{command})", std::process::id())
+}
+
+/// Who holds a lock, as it wrote into its file.
+fn holder(lock: &Path) -> String {
+    let text = foreign::read_ours(lock, MOST_HOLDER_BYTES).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().next().unwrap_or_default().trim();
+    if line.is_empty() { "another multicard".to_owned() } else { foreign::message(line).into_owned() }
 }
 
 /// The node that a session was created on. Rejects folders that are not sessions, and newer versions.

@@ -19,6 +19,8 @@ const LEAST_PANEL: f32 = 176.0;
 /// Room for numbers to the right of the longest bar.
 const NUMBERS: f32 = 104.0;
 
+/// What stands between the levels of a name.
+const SEPARATOR: &str = " · ";
 /// Room for the label of a tick.
 const LABEL: f32 = 36.0;
 
@@ -80,7 +82,31 @@ fn names_width(ui: &Ui, chart: &Chart) -> f32 {
         ui.painter().layout_no_wrap(name.clone(), FontId::proportional(BODY), Color32::WHITE).size().x
     });
     let title = ui.painter().layout_no_wrap(chart.y.title(), FontId::proportional(SMALL), Color32::WHITE).size().x;
-    (width.max(title) + 4.0 * GRID).clamp(60.0, 300.0)
+    // Bars need most of the width, and names that are cut read alike.
+    (width.max(title) + 4.0 * GRID).clamp(60.0, (0.4 * ui.available_width()).max(300.0))
+}
+
+/// A group's name in so much room: whole, else without the parts that it shares with the group above, else its end cut off.
+fn name_in(ui: &Ui, name: &str, above: Option<&str>, room: f32) -> String {
+    let fits = |text: &str| {
+        ui.painter().layout_no_wrap(text.to_owned(), FontId::proportional(BODY), Color32::WHITE).size().x <= room
+    };
+    if fits(name) {
+        return name.to_owned();
+    }
+    let mut rest = name.to_owned();
+    if let Some(above) = above {
+        let same = |(own, other): &(&str, &str)| own == other;
+        let shared = name.split(SEPARATOR).zip(above.split(SEPARATOR)).take_while(same).count();
+        let own: Vec<&str> = name.split(SEPARATOR).skip(shared).collect();
+        if shared > 0 && !own.is_empty() {
+            rest = format!("… {}", own.join(SEPARATOR));
+        }
+    }
+    while !fits(&rest) && rest.chars().count() > 2 {
+        rest = format!("{}…", rest.chars().take(rest.chars().count() - 2).collect::<String>());
+    }
+    rest
 }
 
 /// Ticks up to the longest bar, for an axis of this length in points. A lone zero would be no scale: where the round number of
@@ -144,9 +170,11 @@ impl Scene<'_> {
 
     fn names(&self, ui: &Ui) {
         let text = ui.visuals().text_color();
-        for (group, name) in
-            self.groups.iter().zip(&self.chart.x.categories).filter(|(group, _)| self.is_visible(group))
-        {
+        let names = &self.chart.x.categories;
+        let mut above = None;
+        for (group, name) in self.groups.iter().zip(names).filter(|(group, _)| self.is_visible(group)) {
+            let shown = name_in(ui, name, above, self.names - 3.0 * GRID);
+            above = Some(name.as_str());
             let middle = self.origin.y + HEAD + group.top + (group.height - GROUP_GAP) / 2.0;
             let right = Pos2::new(self.origin.x + self.names - 2.0 * GRID, middle);
             let clip = Rect::from_min_max(
@@ -154,7 +182,10 @@ impl Scene<'_> {
                 Pos2::new(self.origin.x + self.names, middle + group.height),
             );
             let painter = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
-            painter.text(right, Align2::RIGHT_CENTER, name, FontId::proportional(BODY), text);
+            let place = painter.text(right, Align2::RIGHT_CENTER, &shown, FontId::proportional(BODY), text);
+            if shown != *name {
+                ui.interact(place, ui.scope_id().with(("name", name)), Sense::hover()).on_hover_text(name);
+            }
         }
     }
 
@@ -354,5 +385,20 @@ mod tests {
             assert!(marks(greatest, 60.0).len() > 1, "{greatest}");
         }
         assert_eq!(marks(0.0, 60.0), [0.0]);
+    }
+
+    #[test]
+    fn names_without_room_show_in_what_they_differ_from_the_one_above() {
+        let context = eframe::egui::Context::default();
+        crate::app::install_theme(&context);
+        let mut drawn = context.run_ui(eframe::egui::RawInput::default(), |ui| {
+            let long = "precision fp32 · layout nhwc · pin_memory on · loader workers 8";
+            let above = "precision fp32 · layout nhwc · pin_memory on · loader workers 4";
+            assert_eq!(name_in(ui, long, Some(above), 2000.0), long);
+            assert_eq!(name_in(ui, long, Some(above), 200.0), "… loader workers 8");
+            let cut = name_in(ui, long, None, 200.0);
+            assert!(cut.starts_with("precision fp32 · ") && cut.ends_with('…'), "{cut}");
+        });
+        drawn.textures_delta.clear();
     }
 }

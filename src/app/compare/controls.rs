@@ -21,6 +21,10 @@ use crate::app::widgets::{
 use crate::app::{Command, State};
 use crate::figure::{Form, Look, Over, Place, Runs, SettingLevels, Study, level_name};
 
+/// Width of the arrow of a drop-down list, and of its widest text.
+const ARROW: f32 = 36.0;
+const MOST_CHOICE: f32 = 340.0;
+
 /// Draws the left column: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
     fields_on_cards(ui);
@@ -180,6 +184,15 @@ pub fn top_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<
     if state.compare.claims {
         return;
     }
+    arrangement_ui(ui, study, picture, commands);
+    let baseline = picture.comparison.baseline.as_ref().filter(|_| study.form != Form::Metrics);
+    if let Some((_, name)) = baseline.filter(|(_, name)| text_width(ui, name) + ARROW > MOST_CHOICE) {
+        // The list has no room for all of it.
+        ui.label(muted(ui, format!("Baseline: {name}")));
+    }
+}
+
+fn arrangement_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
     ui.horizontal_wrapped(|ui| {
         if study.form == Form::Metrics {
             metrics::metrics_ui(ui, study, commands);
@@ -399,7 +412,7 @@ fn limit_ui(
 /// Draws a drop-down list with its name before it, as wide as what is chosen: names differ at their ends.
 fn choice_ui(ui: &mut Ui, name: &str, now: &str, content: impl FnOnce(&mut Ui)) {
     // The arrow takes the rest of the width.
-    let width = (text_width(ui, now) + 36.0).clamp(72.0, 340.0);
+    let width = (text_width(ui, now) + ARROW).clamp(72.0, MOST_CHOICE);
     let whole = text_width(ui, name) + 4.0 + width;
     together_ui(ui, whole, |ui| {
         ui.label(muted(ui, name));

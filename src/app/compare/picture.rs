@@ -7,7 +7,7 @@ use super::sheet::Sheet;
 use super::sources::Source;
 use super::value_text;
 use crate::analysis::{self, CellKey, RunState, cells_of};
-use crate::figure::{CellValue, Column, Comparison, Row, Study, Table, compare};
+use crate::figure::{CellValue, Chart, Column, Comparison, Row, Study, Table, compare_with};
 use crate::papers::{Judgement, artefact, judge};
 use crate::plan::{AskedCell, Identity, Level, Mode, Plan, identity, plan_of_cells};
 use crate::store::RunRecord;
@@ -75,11 +75,11 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The sides of images are at most
-    /// `most_pixels` long; `dark`: for the dark theme.
-    pub fn new(sources: &[Source], study: &Study, most_pixels: usize, dark: bool) -> Self {
+    /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The `selected` cell is drawn in any case.
+    /// The sides of images are at most `most_pixels` long; `dark`: for the dark theme.
+    pub fn new(sources: &[Source], study: &Study, selected: Option<&CellKey>, most_pixels: usize, dark: bool) -> Self {
         let named = named(sources);
-        let comparison = compare(&named, study);
+        let comparison = compare_with(&named, study, selected);
         let proofs = proofs(sources);
         let stories = stories(&named);
         let of = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
@@ -112,6 +112,12 @@ impl Picture {
             pending: sources.iter().map(|source| source.records.pending).sum(),
             waiting: runs().filter(|run| !run.state.is_final()).count(),
         }
+    }
+
+    /// Whether a chart draws a cell.
+    pub fn draws(&self, cell: &CellKey) -> bool {
+        let mut points = self.comparison.charts.iter().flat_map(Chart::series).flat_map(|series| &series.points);
+        points.any(|point| point.cell.as_ref() == Some(cell))
     }
 
     /// The same with the papers' claims judged by all cells.

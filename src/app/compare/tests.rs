@@ -402,6 +402,27 @@ fn a_baseline_stays_while_the_filter_hides_it_and_that_is_said() {
 }
 
 #[test]
+fn the_automatic_baseline_stays_when_runs_arrive_and_measure_and_form_change() {
+    let mut late: Vec<RunRecord> = small();
+    let early: Vec<RunRecord> = late.drain(..2).collect();
+    let mut state = state_of(records("/a", late.clone()));
+    let baseline = |state: &State| {
+        let comparison = &state.compare.picture.as_ref().unwrap().comparison;
+        comparison.baseline.as_ref().map(|(cell, _)| cell.cell.clone()).unwrap()
+    };
+    assert_eq!(baseline(&state), "fp32-2-ddp-ds");
+    state.records = records("/a", early.into_iter().chain(late).collect());
+    state.compare.records_changed();
+    settle(&mut state);
+    assert_eq!(baseline(&state), "fp32-2-ddp-ds", "the first row is another one now");
+    send(&mut state, CompareCommand::Measure(Some("accuracy".into())));
+    send(&mut state, CompareCommand::Form(Form::Memory));
+    assert_eq!(baseline(&state), "fp32-2-ddp-ds");
+    send(&mut state, CompareCommand::Baseline(None));
+    assert_eq!(baseline(&state), "fp32-1-ddp-ds", "until its user asks for the first row");
+}
+
+#[test]
 fn an_empty_session_says_what_to_do_next() {
     let mut harness = harness(state_of(records("s", Vec::new())), [1280.0, 800.0]);
     harness.get_by_label("Nothing to compare yet");

@@ -28,8 +28,8 @@ use crate::telemetry::{Sampler, Watch};
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 /// A conductor that ends sooner is not replaced by itself: the next one might end, too.
 const SHORTEST_LIFE: Duration = Duration::from_secs(10);
-/// Sampling interval of the Node screen; each sample causes a frame.
-const NODE_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest wait for a request while the machine is watched.
+const WATCHING_PATIENCE: Duration = Duration::from_millis(500);
 /// Capacity of the channel of samples for the Node screen.
 const NODE_SAMPLES_IN_FLIGHT: usize = 8;
 
@@ -67,6 +67,9 @@ enum Opening {
     New,
 }
 
+/// The sampler of the whole machine, its samples and its interval.
+type NodeWatch = (Sampler, Receiver<(String, Sample)>, Duration);
+
 struct Desk<'a> {
     machine: Machine,
     attached: Option<Attached>,
@@ -74,8 +77,8 @@ struct Desk<'a> {
     shown: Option<PathBuf>,
     /// The window shows a session that it cannot change.
     read_only: bool,
-    /// Sampler of the whole machine, while the Node screen is shown.
-    node_watch: Option<(Sampler, Receiver<(String, Sample)>)>,
+    /// Set while a screen shows the machine.
+    node_watch: Option<NodeWatch>,
     librarian: &'a SyncSender<Request>,
     outbox: &'a Outbox,
 }
@@ -104,7 +107,7 @@ impl Desk<'_> {
     fn work(&mut self, requests: &Receiver<Request>) -> Result<(), WindowClosed> {
         loop {
             if self.node_watch.is_some() {
-                match requests.recv_timeout(NODE_INTERVAL / 2) {
+                match requests.recv_timeout(WATCHING_PATIENCE) {
                     Ok(request) => self.execute(request)?,
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return Err(WindowClosed),
@@ -113,7 +116,7 @@ impl Desk<'_> {
                 let request = requests.recv().map_err(|_| WindowClosed)?;
                 self.execute(request)?;
             }
-            if let Some((_, samples)) = &self.node_watch
+            if let Some((_, samples, _)) = &self.node_watch
                 && let Some((_, sample)) = samples.try_iter().last()
             {
                 self.outbox.send(UiEvent::NodeSample(Box::new(sample)))?;
@@ -131,7 +134,7 @@ impl Desk<'_> {
             Request::Reattach(folder) => self.reattach(folder),
             Request::Launch { plan, only_missing } => self.launch(&plan, only_missing),
             Request::Order(order) => self.order(order),
-            Request::WatchNode(on) => self.watch_node(on),
+            Request::WatchNode(interval) => self.watch_node(interval),
             Request::RefreshNode => self.refresh_node(),
             // The engine sends these to the librarian.
             Request::Read(_) | Request::Page(..) | Request::Curves(..) | Request::Follow { .. } => Ok(()),
@@ -284,17 +287,15 @@ impl Desk<'_> {
         }
     }
 
-    fn watch_node(&mut self, on: bool) -> Result<(), WindowClosed> {
-        if !on {
-            self.node_watch = None;
-            return Ok(());
-        }
+    fn watch_node(&mut self, interval: Option<Duration>) -> Result<(), WindowClosed> {
+        self.node_watch = None;
+        let Some(interval) = interval else { return Ok(()) };
         let (sink, samples) = sync_channel(NODE_SAMPLES_IN_FLIGHT);
-        match Sampler::start(NODE_INTERVAL, sink) {
+        match Sampler::start(interval, sink) {
             Ok(sampler) => {
                 let gpu_uuids = self.machine.node.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
                 sampler.watch(Watch { gpu_uuids, ..Watch::default() });
-                self.node_watch = Some((sampler, samples));
+                self.node_watch = Some((sampler, samples, interval));
                 Ok(())
             }
             Err(error) => self.outbox.problem(Screen::Node, error.to_string()),
@@ -303,11 +304,16 @@ impl Desk<'_> {
 
     fn refresh_node(&mut self) -> Result<(), WindowClosed> {
         self.machine = Machine::look();
-        if self.node_watch.is_some() {
-            self.watch_node(true)?;
+        if let Some((.., interval)) = self.node_watch {
+            self.watch_node(Some(interval))?;
         }
         self.outbox.send(UiEvent::Node(Arc::new(self.machine.node.clone())))
     }
+}
+
+/// The screen whose order has this number.
+fn screen_of(number: u64) -> Screen {
+    Screen::iter().find(|screen| *screen as u64 == number).unwrap_or_default()
 }
 
 /// Whether two paths lead to the same folder.
@@ -359,15 +365,12 @@ impl Follower {
             }
             News::Notice(notice) => self.notice(notice),
             News::Records => self.librarian.send(Request::Read(self.folder.clone())).map_err(|_| WindowClosed),
-            News::Answer { outcome: Ok(None), .. } => Ok(()),
+            News::Answer { number, outcome: Ok(None) } => self.outbox.send(UiEvent::Done(screen_of(number))),
             News::Answer { outcome: Ok(Some(added)), .. } => {
                 let (queued, kept, invalid) = (added.runs.len(), added.kept, added.invalid.len());
                 self.outbox.send(UiEvent::Launched { queued, kept, invalid })
             }
-            News::Answer { number, outcome: Err(message) } => {
-                let screen = Screen::iter().find(|screen| *screen as u64 == number).unwrap_or_default();
-                self.outbox.problem(screen, message)
-            }
+            News::Answer { number, outcome: Err(message) } => self.outbox.problem(screen_of(number), message),
             News::Problem(message) => self.outbox.problem(Screen::Runs, message),
         }
     }

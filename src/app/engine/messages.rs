@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use crate::analysis::{RunSummary, SpreadSeen};
 use crate::app::curves::{Curves, LiveStep};
@@ -48,8 +49,8 @@ pub enum Request {
     Order(Order),
     /// Attach to the next conductor of the session in this folder: the one before has ended.
     Reattach(PathBuf),
-    /// Start or stop sampling the whole machine for the Node screen.
-    WatchNode(bool),
+    /// Sample the whole machine at this interval, or no longer.
+    WatchNode(Option<Duration>),
     /// Read the machine's hardware and worker again.
     RefreshNode,
     /// Read all runs of a session.
@@ -105,6 +106,8 @@ pub enum UiEvent {
         /// Cells that cannot run here.
         invalid: usize,
     },
+    /// An order that came from a screen was executed.
+    Done(Screen),
     /// A request failed.
     Problem {
         /// The screen it came from.

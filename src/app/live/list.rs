@@ -2,16 +2,23 @@
 
 use std::collections::HashSet;
 
+use eframe::egui::text::LayoutJob;
 use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, Ui, WidgetInfo, vec2};
 
 use super::LiveCommand;
 use super::scene::{running, swatch};
 use crate::app::State;
+use crate::app::compare::look::text_width;
 use crate::app::runs::Row;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, filter_error_ui, filter_field, muted, strong};
 use crate::conduct::QueueRow;
-use crate::plan::{Facts, Filter, Level, RunState};
+use crate::plan::{Facts, Filter, Level, RunState, mentions};
+
+/// Number of runs, from the top, whose names are measured.
+const NAMES_MEASURED: usize = 200;
+/// Width of the tick box, the sample of the line and a state beside a name.
+const NEXT_TO_NAME: f32 = 72.0;
 
 /// A run of the list.
 pub struct Listed<'a> {
@@ -37,7 +44,7 @@ impl Facts for Listed<'_> {
     }
 
     fn mentions(&self, word: &str) -> bool {
-        self.row.is_some_and(|row| row.name_words.contains(word)) || self.state.name().contains(word)
+        self.row.is_some_and(|row| mentions(&row.name_words, word)) || self.state.name().contains(word)
     }
 }
 
@@ -51,6 +58,13 @@ pub fn listed(state: &State) -> Vec<Listed<'_>> {
     });
     let running = running.into_iter().map(|row| Listed::new(&row.run, row.state, state.runs.row(&row.run)));
     running.chain(ended.map(|row| Listed::new(&row.run, row.state, Some(row)))).collect()
+}
+
+/// The finished runs that stand for the session: the latest of each cell, the latest cells first.
+pub fn latest_of_cells(rows: &[Row]) -> Vec<&str> {
+    let mut cells = HashSet::new();
+    let finished = rows.iter().rev().filter(|row| row.state == RunState::Finished);
+    finished.filter(|row| cells.insert((&row.plan, &row.cells))).map(|row| &*row.run).collect()
 }
 
 /// Id of the filter field, for the key that focuses it.
@@ -88,17 +102,25 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
             ui.label(muted(ui, help).small());
         });
     }
-    let height = ui.spacing().interact_size.y;
+    // All rows are as high as the longest name needs: cut off, names of many factors read alike.
+    let lines = if fitting.iter().take(NAMES_MEASURED).any(|listed| is_long(ui, listed.name)) { 2.0 } else { 1.0 };
+    let height = ui.spacing().interact_size.y.max(lines * ui.text_style_height(&eframe::egui::TextStyle::Body));
     ScrollArea::vertical().auto_shrink(false).show_rows(ui, height, fitting.len(), |ui, rows| {
         for listed in fitting.get(rows).unwrap_or_default() {
-            row_ui(ui, state, listed, commands);
+            row_ui(ui, state, listed, height, commands);
         }
     });
 }
 
-fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, commands: &mut Vec<LiveCommand>) {
+/// Whether a name needs more than a line.
+fn is_long(ui: &Ui, name: &str) -> bool {
+    text_width(ui, name) > ui.available_width() - NEXT_TO_NAME
+}
+
+fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, height: f32, commands: &mut Vec<LiveCommand>) {
     let choice = state.live.shelf.choice(listed.run);
     ui.horizontal(|ui| {
+        ui.set_height(height);
         ui.spacing_mut().item_spacing.x = GRID;
         let mut on = choice.is_some();
         let response = check_ui(ui, &mut on, "");
@@ -117,7 +139,7 @@ fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, commands: &mut Vec<LiveCo
                 ui.label(RichText::new(text).small().color(colour));
             }
             ui.with_layout(eframe::egui::Layout::left_to_right(eframe::egui::Align::Center), |ui| {
-                let label = eframe::egui::Label::new(listed.name).truncate().sense(Sense::click());
+                let label = eframe::egui::Label::new(name_in(ui, listed.name, height)).sense(Sense::click());
                 let hover = format!("{}\n{}, {}", listed.name, listed.run, listed.state.name());
                 if ui.add(label).on_hover_text(hover).clicked() {
                     commands.push(LiveCommand::Choose(listed.run.to_owned(), choice.is_none()));
@@ -125,6 +147,14 @@ fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, commands: &mut Vec<LiveCo
             });
         });
     });
+}
+
+/// A name in the rest of a row: on as many lines as it has, and cut off at the end of the last.
+fn name_in(ui: &Ui, name: &str, height: f32) -> LayoutJob {
+    let font = eframe::egui::TextStyle::Body.resolve(ui.style());
+    let mut job = LayoutJob::simple(name.to_owned(), font, ui.visuals().text_color(), ui.available_width());
+    job.wrap.max_rows = (height / ui.text_style_height(&eframe::egui::TextStyle::Body)).max(1.0) as usize;
+    job
 }
 
 /// Short state of a run; empty if it finished.

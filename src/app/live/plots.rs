@@ -17,7 +17,7 @@ use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
 
 /// Least height of a panel.
-const LEAST_HEIGHT: f32 = 80.0;
+const LEAST_HEIGHT: f32 = 100.0;
 /// Width of the tick labels left of the plots; the same for all, so that their times align.
 const NUMBERS_WIDTH: f32 = 56.0;
 /// Height of the tick labels below the last plot.

@@ -28,6 +28,8 @@ pub struct Chosen {
     /// Index of its colour and marker.
     pub slot: usize,
     automatic: bool,
+    /// It is shown while there is nothing else.
+    offered: bool,
 }
 
 /// A run whose recorded curves are being read.
@@ -83,7 +85,7 @@ impl Shelf {
         self.unwanted.retain(|unwanted| unwanted != run);
         if on {
             if let Some(chosen) = self.chosen.iter_mut().find(|chosen| chosen.run == run) {
-                chosen.automatic = false;
+                (chosen.automatic, chosen.offered) = (false, false);
                 return;
             }
             self.add(run, false);
@@ -95,6 +97,18 @@ impl Shelf {
             self.wanted.retain(|wanted| wanted != run);
             self.unwanted.push(run.to_owned());
         }
+    }
+
+    /// Shows runs that nobody asked for, where none is drawn and none was hidden.
+    pub fn offer<'a>(&mut self, runs: impl Iterator<Item = &'a str>) {
+        if !(self.chosen.is_empty() && self.unwanted.is_empty()) {
+            return;
+        }
+        for run in runs.take(AUTOMATIC_RUNS) {
+            self.add(run, true);
+            self.want(run);
+        }
+        self.chosen.iter_mut().for_each(|chosen| chosen.offered = true);
     }
 
     /// Hides all runs.
@@ -113,7 +127,7 @@ impl Shelf {
     fn add(&mut self, run: &str, automatic: bool) {
         let is_free = |slot: &usize| self.chosen.iter().all(|chosen| chosen.slot != *slot);
         let slot = (0..).find(is_free).unwrap_or(0);
-        self.chosen.push(Chosen { run: run.to_owned(), slot, automatic });
+        self.chosen.push(Chosen { run: run.to_owned(), slot, automatic, offered: false });
     }
 
     /// The runs to read now.
@@ -135,6 +149,7 @@ impl Shelf {
                 self.want(&run);
             }
             if !self.unwanted.contains(&run) && self.choice(&run).is_none() {
+                self.chosen.retain(|chosen| !chosen.offered);
                 self.add(&run, true);
             }
         }

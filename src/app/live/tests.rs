@@ -102,7 +102,7 @@ fn screen(state: State) -> Harness<'static, Shown> {
 #[test]
 fn an_empty_screen_leads_to_the_plan() {
     let mut screen = screen(State::new(Settings::default()));
-    screen.get_by_label("Launch a plan to see it here.");
+    screen.get_by_label_contains("losses, step times and telemetry of its runs appear here");
     screen.get_by_label("Show Plan").click();
     screen.run();
     assert_eq!(screen.state().shown, [Screen::Plan]);
@@ -111,7 +111,7 @@ fn an_empty_screen_leads_to_the_plan() {
 #[test]
 fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
     let mut screen = screen(state());
-    screen.get_by_label("Tick a run in the list, or launch a plan.");
+    screen.get_by_label("Tick runs in the list to see their curves, or launch a plan.");
     screen.get_by_label(&format!("Draw run {RUN}")).click();
     screen.run();
     let folder = PathBuf::from("/session");
@@ -128,6 +128,26 @@ fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
     // The second time the curves are there already.
     execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), false));
     assert_eq!(execute(&mut screen.state_mut().state, LiveCommand::Choose(RUN.to_owned(), true)), []);
+}
+
+#[test]
+fn while_nothing_runs_the_latest_finished_runs_are_shown_until_one_starts_or_is_unticked() {
+    let mut idle = state();
+    idle.screen = Screen::Live;
+    let mut requests = Vec::new();
+    idle.poll(&Context::default(), &mut requests);
+    assert_eq!(requests, [Request::Curves(PathBuf::from("/session"), RUN.to_owned())]);
+    let drawn = |state: &State| state.live.shelf.chosen().map(|chosen| chosen.run.clone()).collect::<Vec<_>>();
+    assert_eq!(drawn(&idle), [RUN]);
+    let started = LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() };
+    idle.take(UiEvent::Live(started));
+    assert_eq!(drawn(&idle), ["0002-new"], "a run that goes on takes their place");
+    let mut hidden = state();
+    hidden.screen = Screen::Live;
+    execute(&mut hidden, LiveCommand::FocusFilter);
+    assert_eq!(drawn(&hidden), [RUN]);
+    execute(&mut hidden, LiveCommand::Choose(RUN.to_owned(), false));
+    assert_eq!(drawn(&hidden), [""; 0], "what was unticked does not come back");
 }
 
 #[test]
@@ -157,7 +177,7 @@ fn a_running_run_is_drawn_automatically() {
     screen.run();
     screen.state_mut().state.take(batch(vec![step(0, 9)], vec![]));
     screen.run();
-    screen.get_by_label("No run selected");
+    screen.get_by_label("No run is ticked");
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl List<'_> {
             Field::Loss => "Loss",
             Field::Elapsed => "Time",
             Field::Left => "Left",
-            Field::Reason => "Reason",
+            Field::Reason => "Notes",
         }
     }
 
@@ -214,9 +214,19 @@ impl List<'_> {
             }
             Field::Left => (right(ui, time(row.remaining_s(now_s))), "Estimated from the run's own pace".to_owned()),
             Field::Reason => {
-                let Some(reason) = &row.reason else { return };
-                let first = muted(ui, reason.lines().next().unwrap_or_default());
-                (ui.add(Label::new(first).truncate()), reason.clone())
+                let reason = row.reason.as_deref().unwrap_or_default();
+                let first = reason.lines().next().unwrap_or_default();
+                let is_marked = !row.marks.is_empty();
+                let text = match (is_marked, first.is_empty()) {
+                    (false, true) => return,
+                    (false, false) => muted(ui, first),
+                    (true, _) => {
+                        let both = if first.is_empty() { String::new() } else { format!(" · {first}") };
+                        RichText::new(format!("⚠ {}{both}", row.marks)).color(palette(ui.visuals()).warning)
+                    }
+                };
+                let hover = [reason, &row.stories].into_iter().filter(|part| !part.is_empty());
+                (ui.add(Label::new(text).truncate()), hover.collect::<Vec<_>>().join("\n"))
             }
         };
         if !hover.is_empty() {

@@ -3,9 +3,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::analysis::{Mark, RunSummary};
 use crate::app::listing::Entry;
 use crate::conduct::QueueRow;
-use crate::plan::{Facts, Level, RunState};
+use crate::plan::{Facts, Level, RunState, mentions};
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,10 @@ pub struct Row {
     pub ours: bool,
     /// The latest run of its cell and repeat, queued after it did not finish.
     pub retried_as: Option<String>,
+    /// What befell it, in a few words: `contended, throttled`; empty if nothing did.
+    pub marks: String,
+    /// The same at length, a line each.
+    pub stories: String,
 }
 
 impl Deref for Row {
@@ -46,6 +51,8 @@ impl Row {
             place: None,
             ours: false,
             retried_as: None,
+            marks: String::new(),
+            stories: String::new(),
             entry: Arc::clone(entry),
         }
     }
@@ -53,6 +60,15 @@ impl Row {
     /// The row of a run without a record yet.
     pub fn unknown(run: &str) -> Self {
         Self::of(&Arc::new(Entry::unknown(run)))
+    }
+
+    /// Takes over what its summary says befell it.
+    pub fn mark(&mut self, summary: &RunSummary) {
+        let befell: Vec<&Mark> = summary.marks.iter().filter(|mark| mark.is_disturbance()).collect();
+        let mut labels: Vec<&str> = befell.iter().map(|mark| mark.label()).collect();
+        labels.dedup();
+        self.marks = labels.join(", ");
+        self.stories = befell.iter().map(|mark| format!("{}: {mark}", mark.label())).collect::<Vec<_>>().join("\n");
     }
 
     /// Takes over the state in the queue.
@@ -120,6 +136,6 @@ impl Facts for Row {
     }
 
     fn mentions(&self, word: &str) -> bool {
-        self.words.contains(word) || self.state.name().contains(word)
+        mentions(&self.words, word) || self.state.name().contains(word) || mentions(&self.marks, word)
     }
 }

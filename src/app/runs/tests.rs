@@ -336,9 +336,10 @@ fn the_session_menu_opens_recent_ones_and_makes_new_ones() {
     for name in ["../else", "", ".hidden", "a/b"] {
         let make = Command::Sessions(SessionsCommand::New(name.into()));
         state.execute(make, &Context::default(), &mut requests);
+        assert!(requests.is_empty() && state.problems.len() == 1, "{name:?}: {:?}", state.problems);
     }
-    assert!(requests.is_empty() && state.problems.len() == 4);
     state.execute(Command::Sessions(SessionsCommand::New("h100 study".into())), &Context::default(), &mut requests);
+    assert!(state.problems.is_empty(), "the message about another name is gone");
     assert!(matches!(&requests[..], [Request::NewSession(folder)] if folder.ends_with("h100 study")));
 }
 
@@ -514,4 +515,49 @@ fn edits_that_were_launched_are_kept_by_the_session_and_need_no_question() {
     state.take(UiEvent::Records(Arc::new(records)));
     state.close_requested(&context);
     assert_eq!(state.closing, Closing::No);
+}
+
+#[test]
+fn a_run_that_others_disturbed_says_so_in_the_list() {
+    let mut disturbed = record(1, "fp32", RunState::Finished);
+    disturbed.telemetry.load = crate::store::LoadRecord {
+        cpus: Some(2),
+        cpus_busy: Some(1.99),
+        others_cpus: Some(1.2),
+        stolen_cpus: Some(0.0),
+        ..Default::default()
+    };
+    let runs = vec![disturbed, record(2, "fp16", RunState::Finished)];
+    let mut state = State::new(Settings::default());
+    state.take(UiEvent::Session { folder: folder(), read_only: None });
+    let summaries = runs.iter().map(summarise_run).collect();
+    let records = Records { folder: folder(), runs, summaries, ..Records::default() }.folded();
+    state.take(UiEvent::Records(Arc::new(records)));
+    state.screen = Screen::Runs;
+    let harness = window(state, runs_ui);
+    assert_eq!(harness.query_all_by_label("⚠ contended").count(), 1);
+    let row = &harness.state().state.runs.rows()[0];
+    assert!(row.stories.contains("1.20 of 2 CPUs"), "{}", row.stories);
+    assert!(Filter::parse("contended").unwrap().admits(row));
+}
+
+#[test]
+fn an_old_message_goes_when_the_same_is_tried_again_an_order_is_done_or_another_session_opened() {
+    let mut state = state(Vec::new(), Vec::new());
+    let context = Context::default();
+    let copy = |state: &mut State| state.execute(Command::CopyCommand, &context, &mut Vec::new());
+    state.screen = Screen::Plan;
+    copy(&mut state);
+    copy(&mut state);
+    assert_eq!(state.problems.len(), 1, "{:?}", state.problems);
+    state.screen = Screen::Node;
+    copy(&mut state);
+    assert!(state.problems.is_empty(), "what works now did not work before: {:?}", state.problems);
+    let failed = |screen| UiEvent::Problem { screen, message: "failed".to_owned() };
+    state.take(failed(Screen::Runs));
+    state.take(failed(Screen::Compare));
+    state.take(UiEvent::Done(Screen::Runs));
+    assert_eq!(state.problems.iter().map(|problem| problem.screen).collect::<Vec<_>>(), [Screen::Compare]);
+    state.take(UiEvent::Session { folder: "/sessions/other".into(), read_only: None });
+    assert!(state.problems.is_empty());
 }

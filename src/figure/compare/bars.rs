@@ -1,28 +1,38 @@
 //! Grouped bars: one measure of each cell, or its peaks of memory.
 
+use std::cmp::Ordering;
+
 use super::arrange::{name_of, place_of};
 use super::{Scene, shown_measure};
-use crate::analysis::{Cell, Setting, Value};
+use crate::analysis::{Cell, RunState, Setting, Value, compare_levels};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 pub(super) use crate::figure::ratio::scaled;
 use crate::figure::study::{MEMORY, RATIO, SPEEDUP};
 
+/// Cells without a bar that a note names.
+const NAMED_CELLS: usize = 4;
+
 /// The chosen measure: rows are groups, columns panels, colours bars.
 pub(super) fn bars(scene: &Scene) -> Chart {
     let metric = scene.study.shown_measure();
-    let mut chart = empty(scene, metric);
+    let mut chart = laid_out(scene, metric);
     let colour = scene.arrangement.colour.as_slice();
+    let name_of = |cell: &Cell| if colour.is_empty() { String::new() } else { name_of(cell, colour) };
     for (row, cell) in scene.cells.iter().enumerate() {
-        let name = if colour.is_empty() { String::new() } else { name_of(cell, colour) };
         let ratio = if metric == SPEEDUP { None } else { scene.value(row, RATIO) };
-        add(scene, &mut chart, (row, cell), metric, (name, scene.look(cell)), ratio);
+        add(scene, &mut chart, (row, cell), metric, (name_of(cell), scene.look(cell)), ratio);
     }
-    finish(chart)
+    // The first cell that is there may have any level.
+    let order: Vec<String> = in_order_of(scene, colour).into_iter().map(name_of).collect();
+    for panel in &mut chart.panels {
+        panel.series.sort_by_key(|series| order.iter().position(|name| *name == series.name));
+    }
+    finish(scene, chart, &[metric])
 }
 
 /// The peaks of memory of each cell, one bar each.
 pub(super) fn memory(scene: &Scene) -> Chart {
-    let mut chart = empty(scene, MEMORY[0]);
+    let mut chart = laid_out(scene, MEMORY[0]);
     chart.title = "Peak memory per device".to_owned();
     chart.y.name = chart.title.clone();
     for (row, cell) in scene.cells.iter().enumerate() {
@@ -31,7 +41,42 @@ pub(super) fn memory(scene: &Scene) -> Chart {
             add(scene, &mut chart, (row, cell), key, (name, Look::Place(place)), None);
         }
     }
-    finish(chart)
+    finish(scene, chart, &MEMORY)
+}
+
+/// The cells by their levels of some settings, in the order of those: cells that are still to come change no place.
+fn in_order_of<'a>(scene: &'a Scene<'a>, settings: &[Setting]) -> Vec<&'a Cell<'a>> {
+    let mut cells: Vec<&Cell> = scene.cells.iter().collect();
+    cells.sort_by(|a, b| {
+        let by_setting = settings.iter().map(|setting| compare_levels(setting, a, b));
+        by_setting.fold(Ordering::Equal, Ordering::then)
+    });
+    cells
+}
+
+/// The settings that make groups of bars.
+fn rows(scene: &Scene) -> Vec<Setting> {
+    scene.arrangement.rows.iter().chain(&scene.arrangement.rest).cloned().collect()
+}
+
+fn group_name(cell: &Cell, rows: &[Setting]) -> String {
+    if rows.is_empty() { String::new() } else { name_of(cell, rows) }
+}
+
+/// A chart without bars, with its groups and panels in the order of their levels.
+fn laid_out(scene: &Scene, metric: &str) -> Chart {
+    let mut chart = empty(scene, metric);
+    let rows = rows(scene);
+    for cell in in_order_of(scene, &rows) {
+        place_of(&mut chart.x.categories, group_name(cell, &rows));
+    }
+    for cell in in_order_of(scene, scene.arrangement.columns.as_slice()) {
+        let title = scene.panel_name(cell);
+        if chart.panels.iter().all(|panel| panel.title != title) {
+            chart.panels.push(Panel { title, series: Vec::new() });
+        }
+    }
+    chart
 }
 
 fn empty(scene: &Scene, metric: &str) -> Chart {
@@ -56,10 +101,7 @@ fn add(
     (name, look): (String, Look),
     ratio: Option<Value>,
 ) {
-    let mut settings: Vec<Setting> = scene.arrangement.rows.iter().cloned().collect();
-    settings.extend_from_slice(&scene.arrangement.rest);
-    let group = if settings.is_empty() { String::new() } else { name_of(cell, &settings) };
-    let x = place_of(&mut chart.x.categories, group) as f64;
+    let x = place_of(&mut chart.x.categories, group_name(cell, &rows(scene))) as f64;
     let title = scene.panel_name(cell);
     let panel = match chart.panels.iter().position(|panel| panel.title == title) {
         Some(place) => place,
@@ -82,9 +124,37 @@ fn add(
     }
 }
 
-fn finish(mut chart: Chart) -> Chart {
-    if chart.is_empty() && !chart.panels.is_empty() {
-        chart.notes.push(format!("No finished run of these cells tells its {}.", chart.title.to_lowercase()));
+/// The chart without groups that have no bar, and with a note that names the cells without one and says why.
+fn finish(scene: &Scene, mut chart: Chart, measures: &[&str]) -> Chart {
+    if chart.is_empty() {
+        if !chart.panels.is_empty() {
+            chart.notes.push(format!("No finished run of these cells tells its {}.", chart.title.to_lowercase()));
+        }
+        return chart;
+    }
+    let has_bar = |group: usize| chart.series().flat_map(|series| &series.points).any(|point| point.x == group as f64);
+    let kept: Vec<usize> = (0..chart.x.categories.len()).filter(|group| has_bar(*group)).collect();
+    chart.x.categories = kept.iter().map(|group| chart.x.categories[*group].clone()).collect();
+    let points = chart.panels.iter_mut().flat_map(|panel| &mut panel.series).flat_map(|series| &mut series.points);
+    for point in points {
+        point.x = kept.iter().position(|group| *group as f64 == point.x).unwrap_or(0) as f64;
+    }
+    let without =
+        scene.cells.iter().enumerate().filter(|(row, _)| measures.iter().all(|key| scene.value(*row, key).is_none()));
+    let without: Vec<String> =
+        without.map(|(_, cell)| format!("{} ({})", name_of(cell, scene.naming), why(cell))).collect();
+    if !without.is_empty() {
+        let named = without.iter().take(NAMED_CELLS).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = without.len().saturating_sub(NAMED_CELLS);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        chart.notes.push(format!("Without a bar: {named}{more}."));
     }
     chart
+}
+
+/// Why a cell has no value.
+fn why(cell: &Cell) -> &'static str {
+    let is_finished = cell.runs.iter().any(|run| run.state == RunState::Finished);
+    let last = cell.runs.last().filter(|_| !is_finished);
+    last.map_or("no value", |run| run.state.name())
 }

@@ -94,12 +94,13 @@ fn by_piece(scene: &Scene, cell: &Cell) -> Vec<(f64, Value)> {
     pieces.into_iter().filter_map(point).collect()
 }
 
-/// The cells in an order in which the first few have all colours, where there are too many for one chart.
+/// The cells in an order in which the first few have all colours, where there are too many for one chart; the foremost comes first.
 fn all_colours_first<'a>(scene: &'a Scene<'a>) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell> = scene.cells.iter().collect();
     if cells.len() > LINES {
+        let is_foremost = |cell: &Cell| scene.foremost.is_some_and(|foremost| cell.key() == *foremost);
         let mut seen: Vec<(Look, usize)> = Vec::new();
-        let mut round = |cell: &&Cell| {
+        let mut round = |cell: &Cell| {
             let look = scene.look(cell);
             match seen.iter_mut().find(|(known, _)| *known == look) {
                 Some((_, count)) => {
@@ -112,7 +113,7 @@ fn all_colours_first<'a>(scene: &'a Scene<'a>) -> Vec<&'a Cell<'a>> {
                 }
             }
         };
-        cells.sort_by_cached_key(&mut round);
+        cells.sort_by_cached_key(|cell| (!is_foremost(cell), round(cell)));
     }
     cells
 }

@@ -383,3 +383,60 @@ fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
     let asked = of(&with_steps, &Study { measure: Some("bandwidth".into()), ..Study::default() });
     assert_eq!(&*asked.measure, "bandwidth");
 }
+
+/// fp32 and fp16 on 1 and 2 GPUs, of which the first cell did not finish.
+fn without_the_first() -> Vec<RunSummary> {
+    let mut runs = four();
+    runs.retain(|run| run.cell != "fp32-1-ddp-ds");
+    runs
+}
+
+#[test]
+fn levels_keep_the_factors_order_whatever_arrives_first() {
+    let auto = of(&without_the_first(), &Study::default());
+    let names: Vec<&str> = auto.charts[0].legend().iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["1 GPU", "2 GPUs"], "the first cell that is there is of two");
+    let study =
+        Study { rows: Place::Setting("gpus".into()), colour: Place::Setting("precision".into()), ..Study::default() };
+    let turned = of(&without_the_first(), &study);
+    assert_eq!(turned.charts[0].x.categories, ["1 GPU", "2 GPUs"]);
+    let columns = Study { columns: Place::Setting("gpus".into()), ..Study::default() };
+    let columns = of(&without_the_first(), &columns);
+    let titles: Vec<&str> = columns.charts[0].panels.iter().map(|panel| panel.title.as_str()).collect();
+    assert_eq!(titles, ["1 GPU", "2 GPUs"]);
+}
+
+#[test]
+fn cells_without_a_value_have_no_empty_bar_and_are_named_with_their_reason() {
+    let mut runs = four();
+    let step = |state: RunState| {
+        let mut record = fixture::run(&fixture::cell("fp64", 1, "ddp-ds"), 1, 1.0);
+        record.state = state;
+        record.ranks.iter_mut().for_each(|rank| rank.steps.clear());
+        summarise_run(&record)
+    };
+    runs.push(step(RunState::TimedOut));
+    let bars = of(&runs, &Study::default());
+    assert_eq!(bars.charts[0].x.categories, ["fp32", "fp16"], "no room is left for what is not there");
+    let points: Vec<f64> = bars.charts[0].series().flat_map(|series| &series.points).map(|point| point.x).collect();
+    assert!(points.iter().all(|x| [0.0, 1.0].contains(x)), "{points:?}");
+    let note = "Without a bar: fp64 · 1 GPU (timed out).";
+    assert!(bars.charts[0].notes.iter().any(|known| known == note), "{:?}", bars.charts[0].notes);
+    assert!(bars.charts[0].legend().iter().all(|series| !series.points.is_empty()));
+}
+
+#[test]
+fn of_too_many_lines_the_foremost_cell_is_drawn() {
+    let runs: Vec<RunSummary> =
+        (1..=40).map(|gpus| summarise_run(&fixture::run(&fixture::cell("fp32", gpus, "single"), 1, 0.1))).collect();
+    let study = Study { form: Form::Loss, ..Study::default() };
+    let draws = |comparison: &Comparison, key: &CellKey| {
+        let mut points = comparison.charts[0].series().flat_map(|series| &series.points);
+        points.any(|point| point.cell.as_ref() == Some(key))
+    };
+    let plain = of(&runs, &study);
+    let last = plain.cells.last().unwrap().0.clone();
+    assert!(!draws(&plain, &last), "{} lines are drawn", plain.charts[0].series().count());
+    let chosen = compare_with(&[Source { session: "", runs: &runs, reports: &[] }], &study, Some(&last));
+    assert!(draws(&chosen, &last));
+}
