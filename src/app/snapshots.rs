@@ -157,7 +157,7 @@ fn samples(gpus: u32, power_w: f64) -> impl Iterator<Item = Sample> {
 
 #[test]
 fn a_first_window_shows_what_can_be_ticked_on_four_gpus() {
-    snapshot("plan-light", SIZE, Theme::Light, state_of(Screen::Plan), Role::Button, "Launch 8 runs");
+    snapshot("plan-light", SIZE, Theme::Light, state_of(Screen::Plan), Role::Button, "Launch 6 runs");
 }
 
 #[test]

@@ -14,8 +14,10 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
 use crate::app::engine::{SessionPlan, UiEvent};
-use crate::plan::Node;
+use crate::conduct::{QueueRow, QueueView};
 use crate::plan::fixture::{cpu_node, gpu_node};
+use crate::plan::{Node, RunState};
+use crate::protocol::{HostSample, Sample};
 
 /// The window with its state and requests.
 struct Screened {
@@ -105,7 +107,7 @@ fn messages(window: &Window) -> String {
 fn a_first_window_has_quickstart_ticked_and_can_launch_it() {
     let mut window = window_of(Some(cpu_node()));
     assert_eq!(ticked(&window, "precision"), ["fp32", "fp64"]);
-    click(&mut window, "Launch 8 runs");
+    click(&mut window, "Launch 6 runs");
     let expected = start::first_plan();
     let sent = Request::Launch { plan: Box::new(expected), only_missing: false };
     assert_eq!(window.state().requests, [sent]);
@@ -126,7 +128,7 @@ fn a_plan_is_launched_beside_the_sample_session_and_not_into_it() {
     settle(&mut window);
     assert_eq!(window.state().state.plan.plan().name, "quickstart", "the plan stays");
     assert!(window.query_by_label_contains("into a new session").is_some());
-    click(&mut window, "Launch 8 runs");
+    click(&mut window, "Launch 6 runs");
     assert!(matches!(window.state().requests[..], [Request::Launch { .. }]), "{}", messages(&window));
     window.state_mut().state.take(UiEvent::SampleClosed);
     assert!(window.state().state.session.is_none() && window.state().state.records.plans.is_empty());
@@ -135,11 +137,11 @@ fn a_plan_is_launched_beside_the_sample_session_and_not_into_it() {
 #[test]
 fn ticking_a_level_changes_the_plan_and_the_count() {
     let mut window = window_of(Some(cpu_node()));
-    assert!(window.query_by_label_contains("8 runs · 4 cells × 2").is_some());
+    assert!(window.query_by_label_contains("6 runs · 2 cells × 3").is_some());
     click(&mut window, "Precision bf16");
     assert_eq!(ticked(&window, "precision"), ["fp32", "fp64", "bf16"]);
-    assert!(window.query_by_label_contains("12 runs · 6 cells × 2").is_some());
-    click(&mut window, "Launch 12 runs");
+    assert!(window.query_by_label_contains("9 runs · 3 cells × 3").is_some());
+    click(&mut window, "Launch 9 runs");
     let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
     assert_eq!(plan.first.levels("precision").len(), 3);
 }
@@ -175,10 +177,10 @@ fn a_level_of_another_machines_plan_can_be_unticked() {
 #[test]
 fn the_last_level_stays_ticked() {
     let mut window = window_of(Some(cpu_node()));
-    click(&mut window, "Layout nhwc");
-    assert_eq!(ticked(&window, "layout"), ["nchw"]);
-    click(&mut window, "Layout nchw");
-    assert_eq!(ticked(&window, "layout"), ["nchw"]);
+    click(&mut window, "Precision fp64");
+    assert_eq!(ticked(&window, "precision"), ["fp32"]);
+    click(&mut window, "Precision fp32");
+    assert_eq!(ticked(&window, "precision"), ["fp32"]);
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn undo_and_redo_go_through_the_edits() {
     click(&mut window, "Undo");
     assert_eq!(*window.state().state.plan.plan(), start::first_plan());
     click(&mut window, "Redo");
-    assert_eq!((ticked(&window, "precision").len(), ticked(&window, "layout").len()), (3, 2));
+    assert_eq!((ticked(&window, "precision").len(), ticked(&window, "layout").len()), (3, 1));
 }
 
 #[test]
@@ -236,7 +238,7 @@ fn nothing_is_launched_without_a_worker_in_a_read_only_session_or_with_no_cell()
     let read_only = Some("Read-only: another window is writing this session".to_owned());
     window.state_mut().state.take(UiEvent::Session { folder: "/tmp/none".into(), read_only });
     settle(&mut window);
-    assert!(window.get_by_label("Launch 8 runs").accesskit_node().is_disabled());
+    assert!(window.get_by_label("Launch 6 runs").accesskit_node().is_disabled());
     execute(&mut window, PlanCommand::Launch);
     assert!(messages(&window).contains("another window is writing"));
     assert!(window.state().requests.is_empty());
@@ -246,7 +248,7 @@ fn nothing_is_launched_without_a_worker_in_a_read_only_session_or_with_no_cell()
     execute(&mut window, PlanCommand::AddLevels { key: "precision".into(), levels: vec![Level::text("fp16")] });
     click(&mut window, "Precision fp32");
     assert!(window.get_by_label("Launch 0 runs").accesskit_node().is_disabled());
-    assert!(window.query_by_label("2 cells cannot run").is_some());
+    assert!(window.query_by_label("1 cell cannot run").is_some());
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
 }
@@ -281,6 +283,7 @@ fn ten_thousand_cells_are_worked_out_beside_the_window_and_only_what_is_seen_is_
     let screened = window.state_mut();
     let edits = [
         PlanCommand::Repeats(1),
+        PlanCommand::Toggle { key: "layout".into(), level: Level::text("nhwc") },
         PlanCommand::AddLevels { key: "image_size".into(), levels: numbers(33..82) },
         PlanCommand::AddLevels { key: "batch_size".into(), levels: numbers(33..82) },
     ];
@@ -300,13 +303,13 @@ fn ten_thousand_cells_are_worked_out_beside_the_window_and_only_what_is_seen_is_
 #[test]
 fn many_edits_are_worked_out_one_at_a_time_and_the_last_one_counts() {
     let mut window = window_of(Some(cpu_node()));
-    for repeats in 3..40 {
+    for repeats in 4..40 {
         window.state_mut().commands.push(Command::Plan(PlanCommand::Repeats(repeats)));
     }
     settle(&mut window);
     assert_eq!(window.state().state.outlook().unwrap().plan.repeats, 39);
     execute(&mut window, PlanCommand::Undo);
-    assert_eq!(window.state().state.plan.plan().repeats, 2, "dragging a number is one edit");
+    assert_eq!(window.state().state.plan.plan().repeats, 3, "dragging a number is one edit");
 }
 
 #[test]
@@ -320,7 +323,8 @@ fn what_the_papers_found_is_shown_by_a_click() {
 #[test]
 fn every_control_has_a_name_of_its_own() {
     let mut window = window_of(Some(cpu_node()));
-    click(&mut window, "More factors: 3 differ from their defaults");
+    window.get_by_label_contains("More factors: ").click();
+    settle(&mut window);
     click(&mut window, "Details");
     execute(&mut window, PlanCommand::RunTimeLimit(Some(60.0)));
     execute(&mut window, PlanCommand::MemoryLimit(Some(4.0)));
@@ -411,7 +415,7 @@ fn with_the_keyboard_alone_a_level_is_ticked_a_number_changed_and_the_plan_launc
     }
     press(&mut window, Key::Space);
     assert_eq!(ticked(&window, "batch_size"), ["48"]);
-    tab_to(&mut window, "Launch 12 runs");
+    tab_to(&mut window, "Launch 9 runs");
     press(&mut window, Key::Enter);
     let Some(Request::Launch { plan, .. }) = window.state().requests.first() else { panic!("nothing was launched") };
     assert_eq!(plan.first.levels("batch_size").len(), 1);
@@ -501,9 +505,31 @@ fn the_launch_button_counts_what_runs_and_says_where() {
     assert!(window.query_by_label("into a new session").is_some());
     let records = records_of(&start::first_plan(), 2);
     open_session(&mut window, records);
-    assert!(window.query_by_label_contains("holds 2 of these 8 runs: they run again").is_some());
-    window.get_by_label("Launch 8 runs");
+    assert!(window.query_by_label_contains("holds 2 of these 6 runs: they run again").is_some());
+    window.get_by_label("Launch 6 runs");
     click(&mut window, "keep finished repeats");
-    assert!(window.query_by_label_contains("into session study, which holds 2 of these 8 runs").is_some());
-    window.get_by_label("Launch 6 of 8 runs");
+    assert!(window.query_by_label_contains("into session study, which holds 2 of these 6 runs").is_some());
+    window.get_by_label("Launch 4 of 6 runs");
+}
+
+#[test]
+fn a_machine_that_others_keep_busy_is_told_before_runs_are_launched() {
+    let mut window = window_of(Some(cpu_node()));
+    let sample = |cpus_busy: f64| {
+        let host = HostSample { cpus_busy: Some(cpus_busy), ..HostSample::default() };
+        UiEvent::NodeSample(Box::new(Sample { host, ..Sample::default() }))
+    };
+    let says = |window: &Window| window.query_by_label_contains("other programs use this machine").is_some();
+    window.state_mut().state.take(sample(0.1));
+    settle(&mut window);
+    assert!(!says(&window));
+    window.state_mut().state.take(sample(3.0));
+    settle(&mut window);
+    assert!(says(&window));
+    // These are its own runs.
+    let row =
+        QueueRow { run: "0001-a-1".to_owned(), state: RunState::Running, step: 0, steps: 0, epoch: 0, loss: None };
+    window.state_mut().state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
+    settle(&mut window);
+    assert!(!says(&window));
 }

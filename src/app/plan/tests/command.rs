@@ -84,7 +84,7 @@ fn patterns_become_readings_of_the_plan() {
 #[test]
 fn time_and_memory_of_a_program_are_not_guessed() {
     let window = own();
-    assert!(says(&window, "2 runs · 1 cell × 2"));
+    assert!(says(&window, "3 runs · 1 cell × 3"));
     assert!(!says(&window, "about 0 s") && !says(&window, "peak 0 B"));
 }
 
@@ -155,7 +155,7 @@ fn a_program_of_the_cpu_asks_for_no_gpu() {
     let mut window = own();
     click(&mut window, "uses no GPU");
     assert_eq!(ticked(&window, "gpus"), ["0"]);
-    assert!(says(&window, "2 runs · 1 cell × 2"), "it runs here");
+    assert!(says(&window, "3 runs · 1 cell × 3"), "it runs here");
     click(&mut window, "uses no GPU");
     assert!(ticked(&window, "gpus").is_empty());
 }
@@ -187,7 +187,7 @@ fn nothing_is_launched_where_nothing_is_missing() {
     let plan = window.state().state.plan.plan().clone();
     let held = crate::plan::asked_cells(&plan).into_iter().map(|cell| {
         let identity = cell.identity;
-        (identity, HeldCell { cell: "a".to_owned(), repeats: vec![1, 2] })
+        (identity, HeldCell { cell: "a".to_owned(), repeats: vec![1, 2, 3] })
     });
     window.state_mut().state.plan.held = Arc::new(held.collect());
     execute(&mut window, PlanCommand::OnlyMissing(true));
