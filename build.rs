@@ -1,4 +1,4 @@
-//! Compiles the worker's C++ shim over libtorch. Without the feature `torch` it does nothing.
+//! Compiles the worker's C++ shim over libtorch, and the built-in tracer. Without the feature `torch` it does nothing.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -15,6 +15,7 @@ mod shim {
     const TORCH_VERSION: &str = include_str!(".ci/torch-version").trim_ascii();
     const WORKER: &str = "multicard-worker";
     const SHIM: &str = "src/worker/shim";
+    const TRACER: &str = "src/trace/cupti/tracer.cpp";
 
     pub fn build() {
         let headers = ["guard.h", "group.h", "llama_kernels.h", "peer_copies.h", "quantised.h", "stand_in"];
@@ -32,6 +33,7 @@ mod shim {
 
         build_host_part(&torch);
         link_worker(&lib, &nvidia);
+        build_tracer(&nvidia.join("cu13/include"));
         if std::env::var("MULTICARD_BUILD_CUDA").is_ok_and(|value| value == "1") {
             build_cuda_part(&torch, &nvidia);
         }
@@ -136,12 +138,33 @@ mod shim {
         build.include(nvidia.join("cu13/include")).include(nvidia.join("cu13/include/cccl"));
         build.include(nvidia.join("nccl/include")).define("USE_C10D_NCCL", None);
         let objects = build.files(sources(&format!("{SHIM}/cuda"))).cargo_metadata(false).compile_intermediates();
+        link_shared(&build, "libmulticard_cuda.so", &objects, &[]);
+    }
+
+    /// The tracer of CUDA's activity, where CUPTI's and CUDA's headers lie with libtorch. Any program may load it, whatever its C++
+    /// library, so that it brings its own.
+    fn build_tracer(include: &Path) {
+        println!("cargo:rerun-if-changed={TRACER}");
+        let needed = ["cupti.h", "cuda.h", "crt/host_defines.h"].map(|header| include.join(header));
+        needed.iter().for_each(|header| println!("cargo:rerun-if-changed={}", header.display()));
+        if !needed.iter().all(|header| header.exists()) {
+            return;
+        }
+        let mut build = cc::Build::new();
+        build.cpp(true).std("c++17").pic(true).flag("-fvisibility=hidden").opt_level(2).debug(false).include(include);
+        let objects = build.file(TRACER).cargo_metadata(false).compile_intermediates();
+        let own = ["-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL", "-Wl,-s", "-ldl", "-lpthread"];
+        link_shared(&build, "libmulticard_cupti.so", &objects, &own);
+    }
+
+    /// Links a shared library beside the binaries.
+    fn link_shared(build: &cc::Build, name: &str, objects: &[PathBuf], options: &[&str]) {
         // OUT_DIR is target/<profile>/build/<package>/out.
         let out = out();
         let beside = out.ancestors().nth(3).expect("OUT_DIR lies in the profile's folder");
-        let library = beside.join("libmulticard_cuda.so");
+        let library = beside.join(name);
         let mut linker = build.get_compiler().to_command();
-        linker.arg("-shared").arg("-o").arg(&library).args(&objects);
+        linker.arg("-shared").arg("-o").arg(&library).args(objects).args(options);
         let status = linker.status().unwrap_or_else(|error| panic!("linking {}: {error}", library.display()));
         assert!(status.success(), "linking {}: {status}", library.display());
     }

@@ -31,7 +31,7 @@ pub use trial::{Trial, try_once};
 
 use crate::foreign;
 use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerCommand};
-use crate::plan::{Node, RunState, Topology};
+use crate::plan::{Node, RunState, Topology, Tracer};
 use crate::program;
 use crate::protocol::{Event, Job, RankPlace, Sample};
 use crate::store::{Decision, Reader, Store};
@@ -118,6 +118,10 @@ impl Machine {
         let found = launch::find_worker();
         let mut node = telemetry::read_node();
         node.nsys = trace::find_nsys();
+        node.tracer = match &node.no_gpu_reason {
+            Some(_) => Err("this machine has no GPU that can be used".to_owned()),
+            None => trace::find_tracer(),
+        };
         node.worker = found.as_ref().map(|worker| worker.description.clone()).map_err(Clone::clone);
         let topology = telemetry::read_topology(&node);
         Self { node, topology, worker: found.ok() }
@@ -369,7 +373,7 @@ impl Session {
             self.queue.next();
             let Some(launcher) = &self.launcher else { break };
             self.progress.started(&run, queued.estimate_s, now_s());
-            let started = match queued.job.trace {
+            let started = match queued.job.trace.filter(|_| queued.job.tracer() == Tracer::Nsys) {
                 None => launcher.start(queued.job.clone()).map_err(|error| error.to_string()),
                 Some(capture) => tracing::profiler(&self.node, &queued.job, capture).and_then(|profiler| {
                     launcher.start_under(queued.job.clone(), profiler).map_err(|error| error.to_string())

@@ -1,15 +1,16 @@
 //! Recordings of runs: what Nsight Systems recorded, and what ranks recorded themselves. Says where the time of GPUs and host went.
 //!
 //! ```text
-//! source: reports of nsys ───────────┐
-//! recorder ─▶ file: events of a run ─┴▶ event ─┬▶ fold ─▶ value, render
-//!             └▶ tile ─▶ timeline              └▶ perfetto
+//! source: reports of nsys ─────────────────────┐
+//! recorder, cupti ─▶ file: events of a run ─┴▶ event ─┬▶ fold ─▶ value, render
+//!                    └▶ tile ─▶ timeline              └▶ perfetto
 //! ```
 //!
 //! A source hands out events, kind by kind, on several threads; folds make sums of them and keep no event. [`import`] makes one pass
 //! over each kind. Timelines draw tiles, which sum up events at each zoom level, and read events only where few are in view. Rows that
 //! name people, hosts, commands or environment variables are not read.
 
+mod cupti;
 mod error;
 mod event;
 mod export;
@@ -31,6 +32,7 @@ mod unfinished;
 mod value;
 mod window;
 
+pub use cupti::{TRACER, find_tracer, gather, has_raw_files, injection};
 pub use error::TraceError;
 pub use import::{export_perfetto, import, import_bytes, import_recording, keep_events};
 pub use nsys::{find_nsys, nsys_path, profile_command};

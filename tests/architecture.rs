@@ -13,7 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("protocol", &["plan", "foreign"]),
     ("dataset", &["foreign", "plan"]),
     ("processes", &[]),
-    ("program", &["foreign", "plan", "protocol", "processes", "analysis"]),
+    ("program", &["foreign", "plan", "protocol", "processes", "analysis", "trace"]),
     ("launch", &["foreign", "plan", "protocol", "processes"]),
     ("telemetry", &["plan", "protocol", "processes"]),
     ("store", &["foreign", "plan", "protocol"]),

@@ -766,3 +766,72 @@ fn the_adapter_says_the_steps_of_lightning_and_of_hugging_faces_trainer() {
         }
     }
 }
+
+/// What NVTX does in a program: it asks for the library that is injected, hands it places for functions, and calls what it put there.
+const NVTX: &str = r#"
+import ctypes, os, subprocess, sys, time
+FUNCTION, TABLE = ctypes.c_void_p, ctypes.c_void_p * 17
+core = (FUNCTION * 17)()
+slots = TABLE(*[ctypes.addressof(core) + 8 * place if 0 < place < 16 else None for place in range(17)])
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(FUNCTION), ctypes.POINTER(ctypes.c_uint))
+def module(number, table, size):
+    if number != 1: return 0
+    table[0], size[0] = ctypes.addressof(slots), 16
+    return 1
+class Callbacks(ctypes.Structure): _fields_ = [("size", ctypes.c_size_t), ("module", type(module))]
+callbacks = Callbacks(ctypes.sizeof(Callbacks), module)
+table = ctypes.CFUNCTYPE(FUNCTION, ctypes.c_uint)(lambda number: ctypes.addressof(callbacks) if number == 1 else None)
+assert ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"]).InitializeInjectionNvtx2(table) == 1
+push = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(core[9])
+pop = ctypes.CFUNCTYPE(ctypes.c_int)(core[11])
+for turn in range(5):
+    push(b"turn"); push(b"work"); time.sleep(0.002); pop(); pop()
+if len(sys.argv) == 1:
+    subprocess.run([sys.executable, __file__, "child"], check=True)
+elif sys.argv[1] == "child":
+    time.sleep(1.5)
+    push(b"late"); os.kill(os.getpid(), 9) if os.environ.get("KILL") else pop()
+"#;
+
+#[test]
+fn programs_and_what_they_start_are_traced_without_a_change_to_them() {
+    let Ok(tracer) = multicard::trace::find_tracer() else {
+        eprintln!("skipped: the tracer is built where CUDA's headers lie");
+        return;
+    };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("ranges.py"), NVTX).unwrap();
+    let plan = r#"
+workload = "command"
+[measure]
+trace = "built-in"
+[command]
+name = "ranges"
+time_limit_s = 60
+run = ["python3", "{programs}/ranges.py"]
+"#;
+    let output = scene.command(plan).env("MULTICARD_TRACER", &tracer).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("traced: "), "{said}");
+    let run = scene.runs().remove(0);
+    assert!(!multicard::trace::has_raw_files(&run));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    let events = command.arg("trace").arg(run.join("trace.events")).args(["--format", "json"]).output().unwrap();
+    let trace: Value = serde_json::from_slice(&events.stdout).unwrap();
+    let calls = |name: &str| {
+        let ranges = trace["nvtx"].as_array().unwrap();
+        ranges.iter().find(|range| range["name"] == name).map(|range| range["calls"].as_u64().unwrap())
+    };
+    assert_eq!([calls("turn"), calls("work"), calls("late")], [Some(10), Some(10), Some(1)], "{}", trace["nvtx"]);
+    let work_ns =
+        trace["nvtx"].as_array().unwrap().iter().find(|range| range["name"] == "work").unwrap()["min_ns"].as_u64();
+    assert!(work_ns >= Some(2_000_000), "{work_ns:?}");
+    // On one clock: the child ran within the time of its parent.
+    assert!(trace["wall_ns"].as_u64().unwrap() < 30_000_000_000);
+    if trace["gpus"].as_array().unwrap().is_empty() {
+        assert!(
+            trace["warnings"][0].as_str().unwrap().starts_with("CUDA calls and kernels are not recorded: "),
+            "{trace}"
+        );
+    }
+}

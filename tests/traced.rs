@@ -165,6 +165,20 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
 }
 
 #[test]
+fn ranks_record_only_a_window_of_steps_themselves_and_the_run_goes_on() {
+    let _alone = alone();
+    let plan = plan("trace_steps = [3, 4]", 96).replace("trace = \"nsys\"", "trace = \"built-in\"") + "gpus = 2\n";
+    let traced = run(Path::new("/nonexistent"), &plan);
+    assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
+    let trace = traced.trace_in("trace.events");
+    let counts = ["step", "forward", "phase: evaluate"].map(|name| ranges_in(&trace, name));
+    // Of two ranks, which both evaluate twice.
+    assert_eq!(counts, [4, 4, 4], "{}", trace["nvtx"]);
+    let log = fs::read_to_string(traced.run_folder().join("rank-0.jsonl")).unwrap();
+    assert_eq!(log.matches("\"event\":\"step\"").count(), 6);
+}
+
+#[test]
 fn a_window_of_steps_ends_the_recording_of_a_real_nsys_and_not_the_run() {
     let Some(nsys) = real_nsys() else { return };
     let _alone = alone();

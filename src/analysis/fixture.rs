@@ -236,7 +236,7 @@ fn long_run_of(cell: &AskedCell, plan: &Plan, repeat: u32) -> RunRecord {
         rank.duration_s = Some(time_s - 1_001.0);
         record.ended_time_s = Some(record.ended_time_s.unwrap_or(0.0).max(time_s + 1.0));
     }
-    if plan.tracing.capture().is_some() {
+    if plan.tracing.tracer() == Tracer::Nsys {
         record.tracer = Tracer::Nsys;
         record.trace = Some(TraceOutcome::Imported(Box::new(whole_trace(gpus as u32, step_time_s))));
     }

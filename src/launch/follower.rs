@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 
 use crate::foreign;
-use crate::plan::RunState;
+use crate::plan::{RunState, Tracer};
 use crate::processes;
 use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, read_event_line};
 
@@ -150,7 +150,7 @@ impl Follower {
             logs: job.ranks.iter().enumerate().map(log).chain([group_log]).collect(),
             facts: Facts {
                 ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(),
-                profiled: job.trace.is_some(),
+                profiled: job.tracer() == Tracer::Nsys,
                 ..Facts::default()
             },
             job,
@@ -186,7 +186,7 @@ impl Follower {
             }
             if let Some(leader) = self.ended {
                 // Ranks outlive a profiler that fails, and their measurements count. The logs name them.
-                while self.job.trace.is_some() && self.read_logs() {}
+                while self.job.tracer() == Tracer::Nsys && self.read_logs() {}
                 if !self.signal_apart(None) {
                     break leader;
                 }
@@ -385,7 +385,7 @@ impl Follower {
 
     /// Whether a profiler is still writing its report.
     fn is_reporting(&self) -> bool {
-        self.job.trace.is_some() && self.ranks_gone.is_some()
+        self.job.tracer() == Tracer::Nsys && self.ranks_gone.is_some()
     }
 
     /// Kills the group, and the ranks' own group if a profiler started them in one.
@@ -397,7 +397,7 @@ impl Follower {
     /// Sends a signal to ranks outside the followed group, as a profiler starts them; returns whether there are any.
     fn signal_apart(&self, signal: Option<Signal>) -> bool {
         let mut found = false;
-        if self.job.trace.is_some() {
+        if self.job.tracer() == Tracer::Nsys {
             let own = self.group.pid();
             // Every rank is signalled: one signal per group would need the groups first, and a second signal does no harm.
             for pid in self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid) {

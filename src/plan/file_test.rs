@@ -251,7 +251,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64), any::<bool>());
     let tracing = prop_oneof![
         Just(Tracing::Off),
-        Just(Tracing::BuiltIn),
+        Just(Tracing::BuiltIn(Capture::Whole)),
         Just(Tracing::Nsys(Capture::Whole)),
         (1e-6..1e9_f64).prop_map(|seconds| Tracing::Nsys(Capture::First { seconds })),
         (1..1000_u64, 0..1000_u64)
@@ -434,11 +434,13 @@ fn tracing_is_off_unless_asked_and_takes_one_window() {
     assert_eq!(tracing("trace = \"nsys\"\ntrace_first_s = 720"), Tracing::Nsys(Capture::First { seconds: 720.0 }));
     let steps = Tracing::Nsys(Capture::Steps { first: 20, last: 60 });
     assert_eq!(tracing("trace = \"nsys\"\ntrace_steps = [20, 60]"), steps);
-    assert_eq!(tracing("trace = \"built-in\""), Tracing::BuiltIn);
+    assert_eq!(tracing("trace = \"built-in\""), Tracing::BuiltIn(Capture::Whole));
+    let steps = Tracing::BuiltIn(Capture::Steps { first: 20, last: 60 });
+    assert_eq!(tracing("trace = \"built-in\"\ntrace_steps = [20, 60]"), steps);
     for (measure, wanted) in [
         ("trace = \"nsight\"", "unknown \"nsight\""),
         ("trace_first_s = 720", "means nothing without trace"),
-        ("trace = \"built-in\"\ntrace_steps = [1, 2]", "which records whole runs"),
+        ("trace = \"built-in\"\ntrace_first_s = 1\ntrace_steps = [1, 2]", "leave one of them"),
         ("trace = \"nsys\"\ntrace_steps = [60, 20]", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_steps = [0, 20]", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_steps = 20", "such as [20, 60]"),

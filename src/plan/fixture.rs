@@ -28,6 +28,7 @@ pub(crate) fn cpu_node() -> Node {
         gpus: Vec::new(),
         worker: Ok(worker(CudaState::Unavailable { reason: "no CUDA libraries".to_owned() })),
         nsys: Err("it is not on PATH".to_owned()),
+        tracer: Err("it was not built".to_owned()),
     }
 }
 

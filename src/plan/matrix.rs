@@ -404,7 +404,7 @@ mod tests {
         assert!(is_new(&plan));
         plan.tracing = Tracing::Nsys(Capture::Whole);
         assert!(is_new(&plan));
-        plan.tracing = Tracing::BuiltIn;
+        plan.tracing = Tracing::BuiltIn(Capture::Whole);
         assert!(is_new(&plan));
         plan.mode = Mode::Quick { step_precision: 0.01 };
         assert!(is_new(&plan));

@@ -108,6 +108,14 @@ pub struct Node {
     /// Nsight Systems, or where it was looked for.
     #[serde(default = "not_looked_for")]
     pub nsys: Result<Nsys, String>,
+    /// The library of the built-in tracer of CUDA's activity, or why it records none here.
+    #[serde(default = "tracer_unknown")]
+    pub tracer: Result<PathBuf, String>,
+}
+
+/// Used for a machine that an earlier version looked at.
+fn tracer_unknown() -> Result<PathBuf, String> {
+    Err("it was not looked for".to_owned())
 }
 
 /// Used for a machine that an earlier version looked at.

@@ -119,13 +119,7 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
         return;
     }
     let Some(measure) = top.table("measure", problems) else { return };
-    let whole = [Tracing::Off, Tracing::BuiltIn, Tracing::Nsys(Capture::Whole)].contains(&plan.tracing);
-    if plan.tracing == Tracing::BuiltIn
-        && let Some((span, _)) = measure.find("trace")
-    {
-        let message = "\"built-in\" cannot be done with commands: only the worker records its phases; \"nsys\" can";
-        problems.add(&span, measure.path("trace"), message);
-    }
+    let whole = plan.tracing.capture().is_none_or(|capture| capture == Capture::Whole);
     let refused = [("mode", !plan.mode.is_full()), ("trace_first_s", !whole), ("trace_steps", !whole)];
     for (key, _) in refused.into_iter().filter(|(_, refused)| *refused) {
         if let Some((span, _)) = measure.find(key) {
@@ -329,37 +323,25 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
 
 /// Whether runs are traced, and which part of each.
 fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
-    let tracer = measure.choice("trace", Tracing::NAMES, problems);
-    if tracer == Some(Tracing::BuiltIn.name()) {
-        for key in ["trace_first_s", "trace_steps"] {
-            if let Some((span, _)) = measure.find(key) {
-                problems.add(
-                    &span,
-                    measure.path(key),
-                    "means nothing with trace = \"built-in\", which records whole runs",
-                );
-            }
-        }
-        return Tracing::BuiltIn;
-    }
-    let on = tracer == Some("nsys");
+    let all = [Tracing::Nsys(Capture::Whole), Tracing::BuiltIn(Capture::Whole)];
+    let named = measure.choice("trace", Tracing::NAMES, problems);
+    let tracing = all.into_iter().find(|tracing| Some(tracing.name()) == named).unwrap_or_default();
     let first_s = measure.positive("trace_first_s", 1e9, problems);
     let steps = measure.steps("trace_steps", problems);
     for key in ["trace_first_s", "trace_steps"] {
-        if let (Some((span, _)), false) = (measure.find(key), on) {
-            problems.add(&span, measure.path(key), "means nothing without trace = \"nsys\"");
+        if let (Some((span, _)), Tracing::Off) = (measure.find(key), tracing) {
+            problems.add(&span, measure.path(key), "means nothing without trace = \"nsys\" or \"built-in\"");
         }
     }
-    match (on, first_s, steps) {
-        (false, ..) => Tracing::Off,
-        (true, Some(_), Some(_)) => {
+    match (first_s, steps) {
+        (Some(_), Some(_)) => {
             let span = measure.find("trace_steps").map_or(0..0, |(span, _)| span);
             problems.add(&span, "measure.trace_steps", "trace_first_s is given too: leave one of them");
             Tracing::Off
         }
-        (true, Some(seconds), None) => Tracing::Nsys(Capture::First { seconds }),
-        (true, None, Some((first, last))) => Tracing::Nsys(Capture::Steps { first, last }),
-        (true, None, None) => Tracing::Nsys(Capture::Whole),
+        (Some(seconds), None) => tracing.with_capture(Capture::First { seconds }),
+        (None, Some((first, last))) => tracing.with_capture(Capture::Steps { first, last }),
+        (None, None) => tracing,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Binding, Cell, Matrix, Mode, Node, Plan, Tracing, expand};
+use super::{Binding, Cell, Matrix, Mode, Node, Plan, Tracer, expand};
 
 /// A remark on a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl fmt::Display for Remark {
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
     let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node)];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
-    let notes = [merged, quick(plan, node), one_numa_node(matrix, node), shared(plan), without_cuda(plan)];
+    let notes = [merged, quick(plan, node), one_numa_node(matrix, node), shared(plan), without_cuda(plan, node)];
     let remark = |is_warning| move |text| Remark { text, is_warning };
     let warnings = warnings.into_iter().flatten().map(remark(true));
     warnings.chain(notes.into_iter().flatten().map(remark(false))).collect()
@@ -96,20 +96,22 @@ fn shared(plan: &Plan) -> Option<String> {
 
 fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
     let missing = node.nsys.as_ref().err()?;
-    plan.tracing.capture().map(|_| {
+    (plan.tracing.tracer() == Tracer::Nsys).then(|| {
         format!(
             "trace = nsys: {missing}, so that this plan is not run here: install Nsight Systems, or take that line out"
         )
     })
 }
 
-/// What the built-in trace lacks.
-fn without_cuda(plan: &Plan) -> Option<String> {
-    (plan.tracing == Tracing::BuiltIn).then(|| {
-        "trace = built-in: phases, loader waits and the parts of steps on the host are recorded; CUDA calls and kernels are not, \
-         trace = nsys records them"
-            .to_owned()
-    })
+/// What the built-in trace lacks here.
+fn without_cuda(plan: &Plan, node: &Node) -> Option<String> {
+    let missing = node.tracer.as_ref().err().filter(|_| plan.tracing.tracer() == Tracer::BuiltIn)?;
+    let recorded = if plan.blocks().all(|block| block.spec.command.is_some()) {
+        "of programs, nothing"
+    } else {
+        "phases, loader waits and the parts of steps on the host"
+    };
+    Some(format!("trace = built-in: CUDA calls and kernels are not recorded, as {missing}; recorded: {recorded}"))
 }
 
 #[cfg(test)]
@@ -117,7 +119,7 @@ fn without_cuda(plan: &Plan) -> Option<String> {
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{Capture, Level, expand};
+    use crate::plan::{Capture, Level, Tracing, expand};
 
     fn told(plan: &Plan, node: &Node) -> Vec<String> {
         remarks(plan, &expand(plan, node), node).into_iter().map(|remark| remark.text).collect()
@@ -170,9 +172,9 @@ mod tests {
         let mut plan = small_plan(&[]);
         plan.tracing = Tracing::Nsys(Capture::Whole);
         assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH"));
-        plan.tracing = Tracing::BuiltIn;
+        plan.tracing = Tracing::BuiltIn(Capture::Whole);
         let said = told(&plan, &cpu_node());
-        assert!(said.len() == 1 && said[0].contains("CUDA calls and kernels are not"), "{said:?}");
+        assert!(said.len() == 1 && said[0].contains("kernels are not recorded, as it was not built"), "{said:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Whether runs are recorded by a profiler, and which part of them.
+//! Whether runs are recorded, by whom, and which part of them.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -32,8 +32,8 @@ pub enum Tracing {
     Off,
     /// By Nsight Systems.
     Nsys(Capture),
-    /// By the ranks themselves.
-    BuiltIn,
+    /// By the ranks themselves, and by the tracer that their processes load.
+    BuiltIn(Capture),
 }
 
 impl Tracing {
@@ -50,15 +50,24 @@ impl Tracing {
         match self {
             Self::Off => Tracer::Off,
             Self::Nsys(_) => Tracer::Nsys,
-            Self::BuiltIn => Tracer::BuiltIn,
+            Self::BuiltIn(_) => Tracer::BuiltIn,
         }
     }
 
-    /// The part that a profiler records, where it traces runs.
+    /// The part of each run that is recorded.
     pub fn capture(self) -> Option<Capture> {
         match self {
-            Self::Nsys(capture) => Some(capture),
-            Self::Off | Self::BuiltIn => None,
+            Self::Nsys(capture) | Self::BuiltIn(capture) => Some(capture),
+            Self::Off => None,
+        }
+    }
+
+    /// Another part of each run by the same tracer.
+    pub fn with_capture(self, capture: Capture) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            Self::Nsys(_) => Self::Nsys(capture),
+            Self::BuiltIn(_) => Self::BuiltIn(capture),
         }
     }
 }
@@ -71,7 +80,7 @@ pub enum Tracer {
     Off,
     /// Nsight Systems.
     Nsys,
-    /// Its ranks.
+    /// Its ranks and the built-in tracer.
     BuiltIn,
 }
 

@@ -22,11 +22,13 @@ use super::keep::Keep;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, Stream, WarmUp};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
+use crate::plan::Tracer;
 use crate::plan::command::{CPU_TIME, Filled, PEAK_RESIDENT, PROGRAM_TIME};
 use crate::processes::{self, MARKER_VARIABLE, Process};
 use crate::protocol::{
     Device, Event, EventLine, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program,
 };
+use crate::trace;
 
 /// Time between the request to end and SIGKILL. The supervisor kills the runner after 5 s.
 const GRACE: Duration = Duration::from_secs(3);
@@ -67,7 +69,9 @@ pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
     let log = OpenOptions::new().create(true).append(true).open(&log);
     let log = log.map_err(|error| format!("cannot write rank-0.jsonl in {}: {error}", job.folder.display()))?;
     let log = Log { file: log, run: job.run.clone() };
-    let mut runner = Runner { job, program, starter: starter.to_owned(), signal, log, started: Instant::now() };
+    let started = Instant::now();
+    let mut runner = Runner { job, program, starter: starter.to_owned(), signal, log, started, injection: Vec::new() };
+    runner.inject();
     let end = runner.run();
     let duration_s = runner.started.elapsed().as_secs_f64();
     let event = match end {
@@ -145,6 +149,8 @@ struct Runner {
     signal: Arc<AtomicUsize>,
     log: Log,
     started: Instant,
+    /// Variables with which the program is traced.
+    injection: Vec<(String, PathBuf)>,
 }
 
 impl Runner {
@@ -235,6 +241,18 @@ impl Runner {
         }
     }
 
+    /// Has the program traced, if the job asks for it. Without a trace the run goes on, for its measurements count.
+    fn inject(&mut self) {
+        if self.job.tracer() != Tracer::BuiltIn {
+            return;
+        }
+        let folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
+        match trace::injection(&folder) {
+            Ok(injection) => self.injection = injection,
+            Err(why) => self.log.warn(format!("there is no trace: {why}")),
+        }
+    }
+
     /// The variables that are set for the program, each once; those of the plan win.
     fn environment(&self, filled: &Filled) -> Vec<(String, OsString)> {
         let folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
@@ -245,6 +263,7 @@ impl Runner {
             // Lines of output come when they are printed, not when a buffer is full.
             ("PYTHONUNBUFFERED".into(), "1".into()),
         ];
+        all.extend(self.injection.iter().map(|(name, path)| (name.clone(), path.clone().into_os_string())));
         // The supervisor has set them for this process.
         for name in ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
             all.extend(std::env::var_os(name).map(|value| (name.to_owned(), value)));

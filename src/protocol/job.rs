@@ -114,10 +114,10 @@ pub struct Job {
     /// The checkpoint of an earlier run of the same cell and repeat, from which this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
-    /// The part of the run that a profiler records, if any.
+    /// The part of the run that is recorded, if any is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Capture>,
-    /// Whether its ranks record themselves, in [`super::EVENTS_FILE`].
+    /// Whether its ranks and the built-in tracer record it, in [`super::EVENTS_FILE`], instead of a profiler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub built_in_trace: bool,
     /// The program that the run is; none where the worker has a task for its workload.
@@ -129,8 +129,8 @@ impl Job {
     /// Who traces the run.
     pub fn tracer(&self) -> Tracer {
         match self.trace {
+            _ if self.built_in_trace => Tracer::BuiltIn,
             Some(_) => Tracer::Nsys,
-            None if self.built_in_trace => Tracer::BuiltIn,
             None => Tracer::Off,
         }
     }

@@ -10,7 +10,7 @@ use crate::dataset;
 use crate::foreign;
 use crate::launch;
 use crate::plan::{
-    Cell, Data, Identity, InvalidCell, Limits, Matrix, Node, Plan, Request, RunState, Tracing, WorkloadSpec, expand,
+    Cell, Data, Identity, InvalidCell, Limits, Matrix, Node, Plan, Request, RunState, Tracer, WorkloadSpec, expand,
     llm, order,
 };
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
@@ -38,7 +38,7 @@ pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
     if let (true, Err(reason)) = (plan.needs_worker(), &node.worker) {
         return Err(SessionError::NoWorker(reason.clone()));
     }
-    if let (Some(_), Err(reason)) = (plan.tracing.capture(), &node.nsys) {
+    if let (Tracer::Nsys, Err(reason)) = (plan.tracing.tracer(), &node.nsys) {
         return Err(SessionError::NoNsys(reason.clone()));
     }
     let matrix = expand(plan, node);
@@ -175,7 +175,7 @@ impl Session {
                 },
                 resume: None,
                 trace: plan.tracing.capture(),
-                built_in_trace: plan.tracing == Tracing::BuiltIn,
+                built_in_trace: plan.tracing.tracer() == Tracer::BuiltIn,
                 program: spec.and_then(|spec| program(spec, repeat)),
             };
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
@@ -238,7 +238,7 @@ impl Session {
             },
             resume: None,
             trace: plan_file.tracing.capture(),
-            built_in_trace: plan_file.tracing == Tracing::BuiltIn,
+            built_in_trace: plan_file.tracing.tracer() == Tracer::BuiltIn,
             program,
         };
         let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);

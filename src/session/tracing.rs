@@ -31,7 +31,7 @@ pub(super) struct ToImport {
 enum Source {
     /// By the profiler in its run's folder, where its export is kept too.
     Recorded(PathBuf),
-    /// By the ranks of a run in its folder.
+    /// By the ranks of a run and the built-in tracer in its folder.
     Events(PathBuf),
     /// A file chosen by the user.
     File(PathBuf),
@@ -69,7 +69,7 @@ pub(super) fn waits_for_import(record: &RunRecord, folder: &Path) -> bool {
     let recorded = match record.tracer {
         Tracer::Off => false,
         Tracer::Nsys => recording(folder).exists(),
-        Tracer::BuiltIn => folder.join(EVENTS_FILE).exists(),
+        Tracer::BuiltIn => folder.join(EVENTS_FILE).exists() || trace::has_raw_files(folder),
     };
     recorded && record.state.is_final() && record.trace.is_none()
 }
@@ -143,11 +143,13 @@ fn import(
         Source::File(file) => (file.clone(), trace::import(file, &Window::default(), tell)),
         Source::Events(folder) => {
             let file = folder.join(EVENTS_FILE);
-            if !file.exists() {
-                let why = "its ranks ended before they opened the trace; see stderr.log in the run's folder";
+            let gathered = trace::gather(folder, tell);
+            if gathered.is_ok() && !file.exists() {
+                let why = "nothing was recorded: its ranks ended before they opened the trace, or no process of the program used CUDA \
+                           or NVTX; see stderr.log in the run's folder";
                 return Some(TraceOutcome::Failed(why.to_owned()));
             }
-            let imported = trace::import(&file, &Window::default(), tell);
+            let imported = gathered.and_then(|()| trace::import(&file, &Window::default(), tell));
             (file, imported)
         }
         Source::Recorded(folder) => {

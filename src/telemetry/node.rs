@@ -94,6 +94,7 @@ fn read_host(roots: &Roots, affinity: Option<u32>) -> Node {
         gpus: Vec::new(),
         worker: Err("not looked for".to_owned()),
         nsys: Err("not looked for".to_owned()),
+        tracer: Err("not looked for".to_owned()),
     }
 }
 

@@ -107,6 +107,7 @@ mod tests {
             no_gpu_reason: None,
             gpus: (0..).zip(numa_of_gpus).map(gpu).collect(),
             nsys: Err("it is not on PATH".to_owned()),
+            tracer: Err("it was not built".to_owned()),
             worker: Err(String::new()),
         }
     }

@@ -67,7 +67,7 @@ impl Name<'_> {
     }
 }
 
-/// What only some kinds of events have. Numbers of kinds and memory are CUPTI's.
+/// What only some kinds of events have. Numbers of kinds are CUPTI's; those of memory are nsys's, which are CUPTI's less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Kernel {

@@ -28,11 +28,27 @@ const SAID: usize = 2000;
 
 /// An export in a private folder (mode 0700) that is removed when this value is dropped: besides what
 /// is imported, it holds the environment of the program.
-pub(super) struct Exported(PathBuf);
+pub(super) struct Exported(PrivateFolder);
+
+/// A folder of the user's own (mode 0700) that is removed when this value is dropped.
+pub(super) struct PrivateFolder(PathBuf);
+
+impl PrivateFolder {
+    /// Beside a file, where space is likelier than in the temporary folder, or there if its folder is not writable.
+    pub fn beside(file: &Path) -> Result<Self, TraceError> {
+        let made = private_folder(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
+        Ok(Self(made))
+    }
+
+    /// A file within.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
 
 impl Exported {
     pub fn file(&self) -> PathBuf {
-        self.0.join("report.sqlite")
+        self.0.file("report.sqlite")
     }
 
     /// Keeps the export as a file (mode 0600) without its private rows.
@@ -44,7 +60,7 @@ impl Exported {
     }
 }
 
-impl Drop for Exported {
+impl Drop for PrivateFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -120,7 +136,7 @@ fn export_with(
 ) -> Result<Exported, TraceError> {
     let io = |source| TraceError::Io { file: file.to_owned(), source };
     let file_path = fs::canonicalize(file).map_err(io)?;
-    let exported = Exported(private_folder(&file_path).map_err(io)?);
+    let exported = Exported(PrivateFolder::beside(&file_path)?);
     let mut command = Command::new(nsys);
     command.args(["export", "--type", "sqlite", "--force-overwrite", "true", "--output"]);
     command.arg(exported.file()).arg(&file_path);

@@ -16,7 +16,7 @@ use distribution::{Distribution, percent};
 use family::{Family, family};
 use gap::{Gaps, Longest, Marker};
 use gpu::GpuWork;
-use host::{Calls, Ranges, entries};
+use host::{Calls, Ranges, by_text, entries};
 use metric::metrics;
 use proof::proof;
 use timeline::Sweep;
@@ -178,11 +178,7 @@ fn kernels(work: &GpuWork, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
     for ((_, id), times) in &work.kernels {
         by_id.entry(*id).or_default().merge(times.clone());
     }
-    let mut by_name: HashMap<String, Distribution> = HashMap::new();
-    for (id, times) in by_id {
-        by_name.entry(name(id)).or_default().merge(times);
-    }
-    entries(by_name.into_iter())
+    entries(by_text(by_id, name).into_iter())
 }
 
 fn families(kernels: &[Entry], memory: &[MemoryOperation]) -> Vec<FamilyTime> {

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::TraceError;
+use super::cupti;
 use super::export;
 use super::file::{self, EventsFile};
 use super::fold::summarise;
@@ -16,7 +17,8 @@ use super::window::Window;
 /// A function that receives the progress, and cancels with [`ControlFlow::Break`].
 type Tell<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// Imports a recording: an `.sqlite` export of nsys, an `.nsys-rep`, which nsys exports first, or an events file. `tell` receives the progress and
+/// Imports a recording: an `.sqlite` export of nsys, an `.nsys-rep`, which nsys exports first, an events file, or what the built-in
+/// tracer left of one process. `tell` receives the progress and
 /// cancels with [`ControlFlow::Break`]. The file is not changed, and nothing is left beside it.
 ///
 /// # Errors
@@ -25,6 +27,9 @@ type Tell<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 pub fn import(file: &Path, window: &Window, tell: Tell<'_>) -> Result<Trace, TraceError> {
     if is_events(file)? {
         return summarise(&EventsFile::open(file)?, window, tell);
+    }
+    if cupti::is_raw(file)? {
+        return with_raw(file, tell, |events, tell| summarise(events, window, tell));
     }
     with_report(file, tell, |report, tell| summarise(report, window, tell))
 }
@@ -38,6 +43,9 @@ pub fn keep_events(file: &Path, kept: &Path, tell: Tell<'_>) -> Result<(), Trace
     if is_events(file)? {
         return file::keep(&EventsFile::open(file)?, kept, tell);
     }
+    if cupti::is_raw(file)? {
+        return cupti::keep(file, kept, tell);
+    }
     with_report(file, tell, |report, tell| file::keep(report, kept, tell))
 }
 
@@ -50,6 +58,9 @@ pub fn export_perfetto(file: &Path, window: &Window, written: &Path, tell: Tell<
     if is_events(file)? {
         return perfetto::write(&EventsFile::open(file)?, window, written, tell);
     }
+    if cupti::is_raw(file)? {
+        return with_raw(file, tell, |events, tell| perfetto::write(events, window, written, tell));
+    }
     with_report(file, tell, |report, tell| perfetto::write(report, window, written, tell))
 }
 
@@ -58,6 +69,19 @@ pub(super) fn is_events(file: &Path) -> Result<bool, TraceError> {
     // Folders and pipes are refused as what they are later; a pipe can be read only once.
     Ok((file.is_file() || !file.exists())
         && EventsFile::is_one(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?)
+}
+
+/// Opens what the built-in tracer left of one process, by way of its events.
+fn with_raw<T>(
+    file: &Path,
+    tell: Tell<'_>,
+    read: impl FnOnce(&EventsFile<'_>, Tell<'_>) -> Result<T, TraceError>,
+) -> Result<T, TraceError> {
+    let whole = file.canonicalize().map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
+    let kept = export::PrivateFolder::beside(&whole)?;
+    let events = kept.file("events");
+    cupti::keep(file, &events, tell)?;
+    read(&EventsFile::open(&events)?, tell)
 }
 
 /// Opens a report of nsys, by way of its export.

@@ -232,7 +232,7 @@ mod tests {
         let file = folder.path().join("trace.events");
         let begin = now_ns();
         for rank in [0, 1] {
-            let mut recorder = Recorder::append(&file, rank, false).unwrap();
+            let mut recorder = Recorder::append(&file, rank, None).unwrap();
             recorder.range("step", 7, (begin, begin + 60)).unwrap();
             recorder.finish(7).unwrap();
         }

@@ -25,18 +25,17 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Appends to the events file of a run, which the other ranks append to too.
+    /// Appends to the events file of a run, which the other ranks append to too. `missing` says what is not recorded, and why.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn append(file: &Path, rank: u32, has_gpu: bool) -> io::Result<Self> {
+    pub fn append(file: &Path, rank: u32, missing: Option<String>) -> io::Result<Self> {
         let rank = u16::try_from(rank).map_err(|_| io::Error::other("more ranks than an events file can hold"))?;
-        let without = "CUDA calls and kernels are not recorded: trace = \"nsys\" records them".to_owned();
         let head = Head {
             schema_version: format!("{BUILT_IN} 1"),
             without_cuda: true,
-            warnings: has_gpu.then_some(without).into_iter().collect(),
+            warnings: missing.into_iter().collect(),
             ..Head::default()
         };
         Self::of_process(file, rank, head, std::process::id().into())
@@ -128,7 +127,12 @@ mod tests {
         let file = folder.path().join("trace.events");
         let begin = now_ns();
         for rank in [0, 1] {
-            let mut recorder = Recorder::append(&file, rank, rank == 1).unwrap();
+            let mut recorder = Recorder::append(
+                &file,
+                rank,
+                (rank == 1).then(|| "CUDA calls and kernels are not recorded: why".to_owned()),
+            )
+            .unwrap();
             recorder.phase(Some("phase: steady"), 7).unwrap();
             for step in 0..5 {
                 recorder.range("step", 7, (begin + step * 100, begin + step * 100 + 60)).unwrap();
@@ -153,13 +157,13 @@ mod tests {
     fn a_rank_that_was_killed_leaves_what_it_flushed_and_its_missing_end_is_said() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("trace.events");
-        let mut killed = Recorder::append(&file, 0, false).unwrap();
+        let mut killed = Recorder::append(&file, 0, None).unwrap();
         killed.range("step", 1, (10, 20)).unwrap();
         killed.flushed = Instant::now().checked_sub(FLUSH_INTERVAL).unwrap();
         killed.range("step", 1, (20, 30)).unwrap();
         killed.range("step", 1, (30, 40)).unwrap();
         drop(killed);
-        Recorder::append(&file, 1, false).unwrap().finish(1).unwrap();
+        Recorder::append(&file, 1, None).unwrap().finish(1).unwrap();
         let trace = read(&file);
         assert_eq!(trace.nvtx[0].statistics.calls, 2);
         assert!(trace.warnings[0].contains("the end of writer 0 is missing"), "{:?}", trace.warnings);

@@ -72,6 +72,9 @@ pub(super) struct Head {
     /// GPUs of which more than the index is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuInfo>,
+    /// The process whose raw file it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_of: Option<i64>,
     /// Caveats for readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

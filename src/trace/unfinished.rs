@@ -19,12 +19,17 @@ impl Unfinished {
             let source = io::Error::new(io::ErrorKind::AlreadyExists, "there is such a file; name another one");
             return Err(TraceError::Io { file: place.to_owned(), source });
         }
+        Ok(Self::replacing(place))
+    }
+
+    /// For a file that takes the place of another one, if there is one.
+    pub fn replacing(place: &Path) -> Self {
         let mut path = place.as_os_str().to_owned();
         path.push(format!(".{}", std::process::id()));
         let path = PathBuf::from(path);
         // An earlier process with the same id may have left one.
         let _ = fs::remove_file(&path);
-        Ok(Self { path, place: place.to_owned() })
+        Self { path, place: place.to_owned() }
     }
 
     /// Moves the file to its place.

@@ -1,30 +1,63 @@
-//! The profiler window: the steps of a run that are recorded if the plan asks for only a part of it.
+//! The window of a trace: the steps of a run that are recorded if the plan asks for only a part of it.
 
 use std::time::{Duration, Instant};
 
-use multicard::plan::Capture;
+use multicard::plan::{Capture, Tracer};
 use multicard::protocol::CAPTURE_RANGE;
 
+use crate::recording;
 use crate::report::Stop;
 use crate::shim::Recording;
 
 /// Delay after which a profiler started by one rank records the others too.
 const SPREAD: Duration = Duration::from_millis(300);
 
-/// Opens and closes the window. A profiler records all ranks, so the first rank controls it.
+/// Opens and closes the window. A profiler records all ranks, so the first rank controls it; the built-in trace is each rank's own.
 pub struct CaptureWindow {
     capture: Capture,
+    tracer: Tracer,
     tells: bool,
     begun: Instant,
-    recording: Option<Recording>,
+    recording: Option<Open>,
+}
+
+/// A window that is open.
+enum Open {
+    Profiler(Recording),
+    BuiltIn,
+}
+
+impl Open {
+    fn new(tracer: Tracer) -> Self {
+        if tracer == Tracer::BuiltIn {
+            recording::resume();
+            return Self::BuiltIn;
+        }
+        Self::Profiler(Recording::start(CAPTURE_RANGE))
+    }
+
+    fn end(self) {
+        match self {
+            Self::Profiler(recording) => recording.end(),
+            Self::BuiltIn => recording::pause(),
+        }
+    }
+
+    /// Ends it without waiting for a profiler.
+    fn end_beside(self) {
+        match self {
+            Self::Profiler(recording) => recording.end_beside(),
+            Self::BuiltIn => recording::pause(),
+        }
+    }
 }
 
 impl CaptureWindow {
     /// The window of a rank's run. Does nothing if the run has none.
-    pub fn new(capture: Option<Capture>, rank: u32) -> Self {
-        let (capture, tells) = (capture.unwrap_or_default(), rank == 0);
-        let recording = (tells && matches!(capture, Capture::First { .. })).then(|| Recording::start(CAPTURE_RANGE));
-        Self { capture, tells, begun: Instant::now(), recording }
+    pub fn new(capture: Option<Capture>, tracer: Tracer, rank: u32) -> Self {
+        let (capture, tells) = (capture.unwrap_or_default(), rank == 0 || tracer == Tracer::BuiltIn);
+        let recording = (tells && matches!(capture, Capture::First { .. })).then(|| Open::new(tracer));
+        Self { capture, tracer, tells, begun: Instant::now(), recording }
     }
 
     /// Called before a step is launched; steps count from 1. `meet` waits for the device and for the other ranks, so
@@ -35,8 +68,10 @@ impl CaptureWindow {
         {
             meet()?;
             if self.tells {
-                self.recording = Some(Recording::start(CAPTURE_RANGE));
-                std::thread::sleep(SPREAD);
+                self.recording = Some(Open::new(self.tracer));
+                if self.tracer != Tracer::BuiltIn {
+                    std::thread::sleep(SPREAD);
+                }
             }
             meet()?;
         }
@@ -74,7 +109,7 @@ mod tests {
     /// The steps before and after which a rank waits for the device and the other ranks.
     fn waits(capture: Option<Capture>, rank: u32) -> Vec<(u64, &'static str)> {
         let mut waits = Vec::new();
-        let mut window = CaptureWindow::new(capture, rank);
+        let mut window = CaptureWindow::new(capture, Tracer::Nsys, rank);
         for step in 1..=6 {
             for (when, is_before) in [("before", true), ("after", false)] {
                 let meet = || {

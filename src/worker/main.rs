@@ -59,7 +59,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use multicard::plan::Worker;
+use multicard::plan::{Capture, Worker};
 use multicard::protocol::{EVENTS_FILE, Event, Job, PROTOCOL_VERSION, RankPlace};
 
 use crate::report::{FAILED, Report, Stop};
@@ -159,10 +159,17 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
 
 /// Begins the built-in trace. Without it the run goes on, for its measurements count.
 fn record(job: &Job, place: &RankPlace, report: &mut Report) -> Result<(), Stop> {
-    let file = job.folder.join(EVENTS_FILE);
-    match recording::start(&file, place.rank, place.gpu_uuid.is_some()) {
-        Ok(()) => Ok(()),
+    let open = |tracer: shim::Tracer| Box::new(tracer) as Box<dyn recording::Tracer>;
+    let tracer = place.gpu_uuid.is_some().then(|| shim::Tracer::open(&job.folder, place.rank).map(open));
+    match recording::open(&job.folder, place.rank, tracer) {
+        Ok(()) => {
+            if job.trace.is_none_or(|part| part == Capture::Whole) {
+                recording::resume();
+            }
+            Ok(())
+        }
         Err(error) => {
+            let file = job.folder.join(EVENTS_FILE);
             let message = format!("there is no trace, as writing {} failed: {error}", file.display());
             report.event(Event::Warning { message })
         }

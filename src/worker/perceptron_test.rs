@@ -279,6 +279,7 @@ fn job(folder: &Path, mode: Mode) -> Job {
         gpus: Vec::new(),
         worker: Ok(worker),
         nsys: Err("a test".into()),
+        tracer: Err("it was not built".to_owned()),
     };
     let mut plan = Plan::new("digits", spec());
     plan.mode = mode;

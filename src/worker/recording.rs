@@ -1,31 +1,66 @@
-//! The built-in trace: ranges and phases of this rank, in the events file of its run, if the job asks for it.
+//! The built-in trace, if the job asks for it: ranges and phases of this rank, in the events file of its run, and what CUDA does, by the
+//! tracer's library, which leaves a raw file beside it.
 
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use multicard::protocol::Phase;
+use multicard::protocol::{EVENTS_FILE, Phase};
 use multicard::trace::{Recorder, now_ns, this_thread};
 
-/// Whether there is a recorder: ranges look here first.
+/// Whether ranges are recorded now: they look here first.
 static ON: AtomicBool = AtomicBool::new(false);
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
+static TRACER: Mutex<Option<Box<dyn Tracer>>> = Mutex::new(None);
 
 thread_local! {
     static THREAD: i64 = this_thread();
 }
 
-/// Begins to record this rank.
+/// Records what CUDA does in this process, from its first `resume` on.
+pub trait Tracer: Send {
+    /// Begins to record, or goes on.
+    fn resume(&self);
+
+    /// Records nothing until it is resumed. Waits for what has to be finished.
+    fn pause(&self);
+
+    /// Writes everything that is left; nothing is recorded any more.
+    fn close(&self);
+}
+
+/// Prepares to record this rank, with the tracer or the reason why there is none, if it has a GPU; [`resume`] begins. Must come before the
+/// first use of CUDA.
 ///
 /// # Errors
 ///
 /// If the file cannot be written.
-pub fn start(file: &Path, rank: u32, has_gpu: bool) -> io::Result<()> {
-    let recorder = Recorder::append(file, rank, has_gpu)?;
+pub fn open(folder: &Path, rank: u32, tracer: Option<Result<Box<dyn Tracer>, String>>) -> io::Result<()> {
+    let tracer = tracer.transpose();
+    let missing = tracer.as_ref().err().map(|why| format!("CUDA calls and kernels are not recorded: {why}"));
+    let recorder = Recorder::append(&folder.join(EVENTS_FILE), rank, missing)?;
+    *TRACER.lock().unwrap_or_else(PoisonError::into_inner) = tracer.unwrap_or_default();
     *RECORDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(recorder);
-    ON.store(true, Ordering::Release);
     Ok(())
+}
+
+/// Begins to record, or goes on.
+pub fn resume() {
+    if RECORDER.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        ON.store(true, Ordering::Release);
+        if let Some(tracer) = &*TRACER.lock().unwrap_or_else(PoisonError::into_inner) {
+            tracer.resume();
+        }
+    }
+}
+
+/// Records nothing but phases until it is resumed.
+pub fn pause() {
+    ON.store(false, Ordering::Release);
+    if let Some(tracer) = &*TRACER.lock().unwrap_or_else(PoisonError::into_inner) {
+        tracer.pause();
+    }
 }
 
 /// When a range begins; none if nothing is recorded.
@@ -35,8 +70,10 @@ pub fn begin() -> Option<i64> {
 
 /// Records a range that ends now.
 pub fn end(name: &str, start: i64) {
-    let span = (start, now_ns());
-    with(|recorder, thread| recorder.range(name, thread, span));
+    if ON.load(Ordering::Acquire) {
+        let span = (start, now_ns());
+        with(|recorder, thread| recorder.range(name, thread, span));
+    }
 }
 
 /// Records that a phase begins.
@@ -53,17 +90,17 @@ pub fn phase(phase: Phase) {
 
 /// Ends the recording.
 pub fn finish() {
-    let recorder = RECORDER.lock().unwrap_or_else(PoisonError::into_inner).take();
     ON.store(false, Ordering::Release);
+    if let Some(tracer) = TRACER.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        tracer.close();
+    }
+    let recorder = RECORDER.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(Err(error)) = recorder.map(|recorder| recorder.finish(THREAD.with(|thread| *thread))) {
         give_up(&error);
     }
 }
 
 fn with(record: impl FnOnce(&mut Recorder, i64) -> io::Result<()>) {
-    if !ON.load(Ordering::Acquire) {
-        return;
-    }
     let mut recorder = RECORDER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(Err(error)) = recorder.as_mut().map(|recorder| record(recorder, THREAD.with(|thread| *thread))) else {
         return;

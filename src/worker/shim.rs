@@ -8,6 +8,7 @@
 
 mod c10d;
 pub mod cuda;
+mod cupti;
 mod host;
 pub mod llama;
 mod mapped;
@@ -18,6 +19,7 @@ mod shards;
 mod versions;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
+pub use cupti::Tracer;
 pub use host::{
     Autocast, Flags, adopt, copy, is_channels_last, is_pinned, on_gradient, pinned_empty, place, set_threads,
     torch_version,

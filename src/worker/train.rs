@@ -110,7 +110,7 @@ pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report
 pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop> {
     let Rank { job, place, device, peers } = rank;
     report.event(Event::Phase { phase: Phase::Start })?;
-    let capture = CaptureWindow::new(job.trace, place.rank);
+    let capture = CaptureWindow::new(job.trace, job.tracer(), place.rank);
     let shape = job.shape;
     let mut trainer = Trainer::new(task, &device.devices, peers, job.seed, shape.cuda_graph)?;
     report.event(Event::Model { name: trainer.task().model().into() })?;

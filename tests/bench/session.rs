@@ -139,6 +139,7 @@ fn write_session(folder: &Path) {
         no_gpu_reason: Some("made up".to_owned()),
         gpus: Vec::new(),
         nsys: Err("made up".to_owned()),
+        tracer: Err("not looked for".to_owned()),
         worker: Err("made up".to_owned()),
     };
     let store = Store::create(folder, &node).expect("a new session");

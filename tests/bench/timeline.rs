@@ -54,7 +54,7 @@ fn record(file: &Path, events: i64) {
     let names: Vec<String> = (0..PARTS).map(|part| format!("layer {part}")).collect();
     let steps = events / i64::from(RANKS) / (PARTS + 4);
     for rank in 0..RANKS {
-        let mut recorder = Recorder::append(file, rank, false).expect("a writable folder");
+        let mut recorder = Recorder::append(file, rank, None).expect("a writable folder");
         for step in 0..steps {
             let start = step * 1_000_000;
             let noise = step.wrapping_mul(2_654_435_761).wrapping_add(i64::from(rank) * 97) % 1000;

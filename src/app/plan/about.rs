@@ -9,7 +9,7 @@ use crate::analysis::repeats_remark;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
 use crate::app::{Command, State};
-use crate::plan::{Capture, Domain, Level, Mode, Order, Plan, Tracing, starting_command, workloads};
+use crate::plan::{Capture, Domain, Level, Mode, Node, Order, Plan, Tracer, Tracing, starting_command, workloads};
 
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -41,7 +41,9 @@ pub(super) fn about_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
         });
         workload_ui(ui, state, &mut asked);
         data_ui(ui, state, &mut asked);
-        CollapsingHeader::new("Details").id_salt("plan details").show(ui, |ui| details_ui(ui, plan, &mut asked));
+        CollapsingHeader::new("Details")
+            .id_salt("plan details")
+            .show(ui, |ui| details_ui(ui, plan, state.node.as_deref(), &mut asked));
     });
     commands.extend(asked.into_iter().map(Command::Plan));
 }
@@ -117,7 +119,7 @@ fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
     ui.label(RichText::new(text).size(SMALL).color(colour));
 }
 
-fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
+fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, asked: &mut Vec<PlanCommand>) {
     Grid::new("plan details grid").num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
         ui.label("Order of runs");
         ui.horizontal(|ui| {
@@ -156,7 +158,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, asked: &mut Vec<PlanCommand>) {
         ui.end_row();
 
         let programs = plan.blocks().any(|block| block.spec.command.is_some());
-        asked.extend(tracing_ui(ui, plan.tracing, programs).map(PlanCommand::Tracing));
+        asked.extend(tracing_ui(ui, plan.tracing, programs, node).map(PlanCommand::Tracing));
         ui.end_row();
 
         let limit = Limit { name: "Run-time limit", unit: " s", first: FIRST_RUN_TIME_S, max: 1e9 };
@@ -210,42 +212,55 @@ fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
     asked
 }
 
-/// Which part of runs is traced, if any. Of `programs`, only a profiler can record some.
-fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool) -> Option<Tracing> {
+/// Whether runs are traced, by whom, and which part of each. Programs are traced as a whole.
+fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool, node: Option<&Node>) -> Option<Tracing> {
     let mut asked = None;
+    let whole = Capture::Whole;
+    let untraced = node.and_then(|node| node.tracer.as_ref().err());
+    let only_phases = untraced.map_or_else(String::new, |why| {
+        format!(". Here only phases, loader waits and the parts of steps on the host are recorded: {why}")
+    });
+    // Of programs nothing is left without it.
+    let off = untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
     ui.label("Trace");
     ui.horizontal(|ui| {
-        let choices = [
-            (Tracing::Off, "off", "No profiler"),
+        let tracers = [
+            (Tracing::Off, "off", "Nothing is recorded".to_owned()),
             (
-                Tracing::Nsys(Capture::Whole),
-                "whole run",
-                "Nsight Systems records each run, which costs time, so traced cells are kept apart",
+                Tracing::Nsys(whole),
+                "nsys",
+                "Nsight Systems records each run, which costs time, so traced cells are kept apart".to_owned(),
             ),
             (
-                Tracing::Nsys(Capture::First { seconds: 720.0 }),
-                "first seconds",
-                "Recording ends after these seconds; the run continues",
-            ),
-            (Tracing::Nsys(Capture::Steps { first: 20, last: 60 }), "steps", "Records only these steps"),
-            (
-                Tracing::BuiltIn,
-                "phases",
-                "Each rank records its phases, loader waits and the parts of its steps on the host; no profiler is needed. \
-                 CUDA calls and kernels are not recorded",
+                Tracing::BuiltIn(whole),
+                "built-in",
+                format!("Calls of CUDA, kernels, copies, and phases of the ranks are recorded without a profiler{only_phases}"),
             ),
         ];
-        for (tracing, name, help) in choices {
-            let kind = |tracing: Tracing| {
-                (tracing.tracer(), tracing.capture().map(|capture| std::mem::discriminant(&capture)))
-            };
-            let chosen = kind(now) == kind(tracing);
-            let can = tracing != Tracing::BuiltIn || !programs;
+        let captures = [
+            (whole, "whole run", "Each run from its start to its end".to_owned()),
+            (Capture::First { seconds: 720.0 }, "first seconds", "Recording ends after these seconds; the run continues".to_owned()),
+            (Capture::Steps { first: 20, last: 60 }, "steps", "Only these steps are recorded".to_owned()),
+        ];
+        let mut choose = |tracing: Tracing, chosen: bool, (name, help): (&str, String), reason: Option<String>| {
+            let can = reason.is_none();
             let radio = radio_ui(ui, chosen, can, name).on_hover_text(help);
-            let radio = radio.on_disabled_hover_text("Programs do not record their phases: only the worker does");
+            let radio = radio.on_disabled_hover_text(reason.unwrap_or_default());
             radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, can, chosen, format!("Trace {name}")));
             if radio.clicked() && !chosen {
                 asked = Some(tracing);
+            }
+        };
+        for (tracing, name, help) in tracers {
+            let reason = off.clone().filter(|_| tracing.tracer() == Tracer::BuiltIn);
+            let with_part = tracing.with_capture(now.capture().unwrap_or(whole));
+            choose(with_part, now.tracer() == tracing.tracer(), (name, help), reason);
+        }
+        if let Some(part) = now.capture() {
+            let kind = |capture: Capture| std::mem::discriminant(&capture);
+            for (capture, name, help) in captures {
+                let reason = (programs && capture != whole).then(|| "Programs are recorded as a whole".to_owned());
+                choose(now.with_capture(capture), kind(part) == kind(capture), (name, help), reason);
             }
         }
         let number = |ui: &mut Ui, name: &str, value: &mut u64, least: u64| {
@@ -257,13 +272,13 @@ fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool) -> Option<Tracing> {
             Some(Capture::First { seconds }) => {
                 let mut whole_s = seconds.round() as u64;
                 if number(ui, "Seconds that are recorded", &mut whole_s, 1) {
-                    asked = Some(Tracing::Nsys(Capture::First { seconds: whole_s as f64 }));
+                    asked = Some(now.with_capture(Capture::First { seconds: whole_s as f64 }));
                 }
             }
             Some(Capture::Steps { mut first, mut last }) => {
                 let changed = number(ui, "First step that is recorded", &mut first, 1);
                 if number(ui, "Last step that is recorded", &mut last, first) || changed {
-                    asked = Some(Tracing::Nsys(Capture::Steps { first, last: last.max(first) }));
+                    asked = Some(now.with_capture(Capture::Steps { first, last: last.max(first) }));
                 }
             }
             Some(Capture::Whole) | None => {}

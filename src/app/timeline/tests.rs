@@ -29,7 +29,7 @@ fn golden(folder: &Path, name: &str) -> PathBuf {
 /// A rank with these steps, each a wait for data and two parts.
 fn ranges(folder: &Path, name: &str, steps: &[(i64, i64)]) -> PathBuf {
     let file = folder.join(name);
-    let mut recorder = Recorder::append(&file, 0, false).unwrap();
+    let mut recorder = Recorder::append(&file, 0, None).unwrap();
     let mut now = 5_000_000;
     for (load, forward) in steps {
         recorder.range("load", 7, (now, now + load)).unwrap();

@@ -53,6 +53,7 @@ fn origin() -> Origin {
         no_gpu_reason: None,
         gpus: Vec::new(),
         nsys: Err("it is not on PATH".to_owned()),
+        tracer: Err("it was not built".to_owned()),
         worker: Ok(worker),
     };
     let plan = ("p1".to_owned(), "made up".to_owned(), "version = 1\nname = \"a & <b> \\\" ü\"\n".to_owned());

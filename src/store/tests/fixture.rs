@@ -22,6 +22,7 @@ pub(super) fn node() -> Node {
         no_gpu_reason: Some("no driver".to_owned()),
         gpus: Vec::new(),
         nsys: Err("it is not on PATH".to_owned()),
+        tracer: Err("it was not built".to_owned()),
         worker: Err("no worker beside the workbench".to_owned()),
     }
 }

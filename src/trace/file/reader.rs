@@ -1,6 +1,6 @@
 //! Reads events files: their blocks by headers, rows when they are asked for.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ pub(in crate::trace) struct EventsFile<'a> {
     storage: Storage<'a>,
     size: u64,
     head: Head,
+    /// Writers, and the processes whose raw files they appended.
+    writers: BTreeMap<u16, Option<i64>>,
     pub(super) blocks: Vec<Block>,
     /// Blocks of tiles, in the order of the file.
     pub(super) tiles: Vec<Block>,
@@ -96,6 +98,7 @@ impl<'a> EventsFile<'a> {
             storage,
             size,
             head: Head::default(),
+            writers: BTreeMap::new(),
             blocks: Vec::new(),
             tiles: Vec::new(),
             lanes: HashMap::new(),
@@ -105,6 +108,17 @@ impl<'a> EventsFile<'a> {
         };
         new.index()?;
         Ok(new)
+    }
+
+    /// The processes whose raw files were appended.
+    pub fn raw_processes(&self) -> BTreeSet<i64> {
+        self.writers.values().flatten().copied().collect()
+    }
+
+    /// The least number that no writer has.
+    pub fn next_writer(&self) -> u16 {
+        let of_blocks = self.blocks.iter().map(|block| block.writer);
+        self.writers.keys().copied().chain(of_blocks).max().map_or(0, |last| last.saturating_add(1))
     }
 
     fn io(&self, source: io::Error) -> TraceError {
@@ -241,6 +255,7 @@ impl<'a> EventsFile<'a> {
         for (writer, entry) in entries {
             match entry {
                 Entry::Head(head) => {
+                    *self.writers.entry(*writer).or_default() = head.raw_of;
                     unfinished.entry(*writer).or_insert(true);
                     if self.head.schema_version.is_empty() {
                         self.head.schema_version.clone_from(&head.schema_version);

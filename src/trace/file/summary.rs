@@ -161,7 +161,7 @@ impl EventsFile<'_> {
     }
 
     /// Appends the tiles of all lanes to the file.
-    pub(super) fn keep_tiles(&self) -> Result<(), TraceError> {
+    pub fn keep_tiles(&self) -> Result<(), TraceError> {
         for (lane, ..) in self.lanes() {
             let of: Vec<(u8, Tile)> = (0..SHELVES)
                 .zip(self.made_tiles(lane)?)

@@ -73,8 +73,21 @@ impl Calls {
 
     /// The list as nsys prints it: names without a four-digit version suffix, one entry per full name.
     pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
-        entries(self.times.into_iter().map(|(id, values)| (printed(&name(id)).to_owned(), values)))
+        let by_name = by_text(self.times, name);
+        entries(by_name.into_iter().map(|(name, values)| (printed(&name).to_owned(), values)))
     }
+}
+
+/// Durations by the texts of their names: each process of a recording may have ids of its own.
+pub(super) fn by_text(
+    by_id: impl IntoIterator<Item = (i64, Distribution)>,
+    name: impl Fn(i64) -> String,
+) -> HashMap<String, Distribution> {
+    let mut by_name: HashMap<String, Distribution> = HashMap::new();
+    for (id, times) in by_id {
+        by_name.entry(name(id)).or_default().merge(times);
+    }
+    by_name
 }
 
 /// Sorted entries with their shares; none if a sum overflows 64 bits.

@@ -26,7 +26,7 @@ const COPY_KINDS: &[(i64, &str, &str)] = &[
     (13, "unified_device_to_device", "Unified Device-to-Device"),
 ];
 
-/// Kinds of memory by CUPTI's number.
+/// Kinds of memory by nsys's number, which is CUPTI's less one.
 const MEMORY_KINDS: [&str; 8] =
     ["pageable", "pinned", "device", "array", "managed", "device_static", "managed_static", "unknown"];
 

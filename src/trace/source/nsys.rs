@@ -169,6 +169,7 @@ impl Source for NsysReport<'_> {
             product_version,
             covered: self.covered()?,
             without_cuda: false,
+            raw_of: None,
             gpus: devices.infos.values().cloned().collect(),
             warnings: warning.into_iter().chain(self.not_recorded()).collect(),
         };

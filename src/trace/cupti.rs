@@ -1,0 +1,302 @@
+//! The tracer of CUDA's activity, which is a library of its own (`cupti/tracer.cpp`): where it lies, and how the raw files that it leaves in
+//! a run's folder, one a process, become part of the run's events file.
+
+mod raw;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::env;
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::TraceError;
+use super::event::{Kind, What, check_span, nameless};
+use super::file::{Entry, EventsFile, EventsWriter, Lane, Row, extras};
+use super::progress::{Progress, Watch};
+use super::source::Head;
+use super::unfinished::Unfinished;
+use super::value::{BUILT_IN, GpuInfo};
+use crate::protocol::EVENTS_FILE;
+use raw::{Item, Piece, RawFile};
+
+/// Name of the tracer's library.
+pub const TRACER: &str = "libmulticard_cupti.so";
+/// Environment variable with the path of the tracer, for installations in which it does not lie beside the programs.
+const VARIABLE: &str = "MULTICARD_TRACER";
+/// Where the tracer of a program writes.
+const FOLDER_VARIABLE: &str = "MULTICARD_TRACE_FOLDER";
+/// What names the tracer for CUDA's driver and for NVTX, which load it.
+const INJECTIONS: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
+
+/// Finds the tracer: `MULTICARD_TRACER`, else beside this program, one folder above, or beside the worker.
+///
+/// # Errors
+///
+/// Where it was looked for.
+pub fn find_tracer() -> Result<PathBuf, String> {
+    if let Some(set) = env::var_os(VARIABLE).filter(|set| !set.is_empty()) {
+        let set = PathBuf::from(set);
+        return if set.is_file() { Ok(set) } else { Err(format!("{VARIABLE}={} is no file", set.display())) };
+    }
+    let exe = env::current_exe().unwrap_or_default();
+    let worker = env::var_os("MULTICARD_WORKER").map(PathBuf::from);
+    let folders = exe.ancestors().skip(1).take(2).chain(worker.as_deref().and_then(Path::parent));
+    let tried: Vec<PathBuf> = folders.map(|folder| folder.join(TRACER)).collect();
+    tried.iter().find(|file| file.is_file()).cloned().ok_or_else(|| {
+        let tried: Vec<String> = tried.iter().map(|file| file.display().to_string()).collect();
+        format!(
+            "there is no {TRACER}: tried {}; build the worker with CUDA's headers (make build-cuda), or name it in {VARIABLE}",
+            tried.join(", ")
+        )
+    })
+}
+
+/// The variables with which a program, and all that it starts, is traced into a folder without a change to it.
+///
+/// # Errors
+///
+/// If there is no tracer, or a profiler has its library in the same variables.
+pub fn injection(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let tracer = find_tracer()?;
+    for name in INJECTIONS {
+        if let Some(other) = env::var_os(name).filter(|other| !other.is_empty() && *other != *tracer.as_os_str()) {
+            return Err(format!(
+                "{name} is set to {}: CUDA takes one tracer at a time; unset it, or end the profiler that set it",
+                other.display()
+            ));
+        }
+    }
+    let mut all: Vec<(String, PathBuf)> = INJECTIONS.iter().map(|name| ((*name).to_owned(), tracer.clone())).collect();
+    all.push((FOLDER_VARIABLE.to_owned(), folder.to_owned()));
+    Ok(all)
+}
+
+/// Whether tracers left raw files in a folder that are not in its events file yet.
+pub fn has_raw_files(folder: &Path) -> bool {
+    !raw_files(folder).is_empty()
+}
+
+/// The raw files in a folder, by name.
+fn raw_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = entries.filter(|path| path.is_file() && is_raw_name(path)).collect();
+    found.sort();
+    found
+}
+
+fn is_raw_name(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("trace-") && name.ends_with(".cupti")
+}
+
+/// Moves what tracers left in a run's folder into its events file, and removes their raw files. Goes on where an earlier call was
+/// interrupted.
+///
+/// # Errors
+///
+/// If a file cannot be read or written, or `tell` cancelled: then all raw files are still there.
+pub fn gather(folder: &Path, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<(), TraceError> {
+    let found = raw_files(folder);
+    if found.is_empty() {
+        return Ok(());
+    }
+    let events = folder.join(EVENTS_FILE);
+    let failed = |source| TraceError::Io { file: events.clone(), source };
+    let unfinished = Unfinished::replacing(&events);
+    let (mut known, mut writer) = (BTreeSet::new(), 0);
+    if events.exists() {
+        let before = EventsFile::open(&events)?;
+        known = before.raw_processes();
+        writer = before.next_writer();
+        fs::copy(&events, &unfinished.path).map_err(failed)?;
+    }
+    append(&found, &unfinished.path, (writer, &known), tell)?;
+    unfinished.keep()?;
+    for file in found {
+        fs::remove_file(&file).map_err(|source| TraceError::Io { file, source })?;
+    }
+    Ok(())
+}
+
+/// Whether this is a raw file.
+pub(super) fn is_raw(file: &Path) -> Result<bool, TraceError> {
+    // Folders and pipes are refused as what they are later.
+    Ok(file.is_file() && RawFile::is_one(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?)
+}
+
+/// Writes the events of one raw file to a file, which must not exist yet.
+pub(super) fn keep(
+    file: &Path,
+    kept: &Path,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), TraceError> {
+    let unfinished = Unfinished::beside(kept)?;
+    append(&[file.to_owned()], &unfinished.path, (0, &BTreeSet::new()), tell)?;
+    unfinished.keep()
+}
+
+/// Appends raw files to an events file, but for those of processes that it knows, and sums everything up for drawing.
+fn append(
+    files: &[PathBuf],
+    events: &Path,
+    (first, known): (u16, &BTreeSet<i64>),
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), TraceError> {
+    let size = |file: &PathBuf| fs::metadata(file).map_or(0, |about| about.len() as usize);
+    let watch = &mut Watch::new(tell, files.iter().map(size).sum());
+    for (number, file) in files.iter().enumerate() {
+        let mut raw = RawFile::open(file)?;
+        if !known.contains(&raw.process) {
+            let writer = u16::try_from(usize::from(first) + number).unwrap_or(u16::MAX);
+            Gathering::new(events, writer, &raw)?.take_all(&mut raw, watch)?;
+        }
+        watch.done(size(file))?;
+    }
+    EventsFile::open(events)?.keep_tiles()
+}
+
+/// A raw file on its way into an events file.
+struct Gathering<'a> {
+    events: &'a Path,
+    writer: EventsWriter,
+    process: i64,
+    /// Ids of names: in the raw file and in the events file.
+    names: HashMap<u32, u32>,
+    nameless: HashSet<u32>,
+    /// The machine's indices of devices by ordinal.
+    gpus: HashMap<u32, i64>,
+    head: Head,
+    /// Events whose times cannot be.
+    impossible: u64,
+    first_impossible: Option<String>,
+    has_work: bool,
+}
+
+impl<'a> Gathering<'a> {
+    fn new(events: &'a Path, writer: u16, raw: &RawFile) -> Result<Self, TraceError> {
+        let head = Head {
+            schema_version: format!("{BUILT_IN} 1"),
+            without_cuda: true,
+            raw_of: Some(raw.process),
+            ..Head::default()
+        };
+        let mut writer = EventsWriter::append(events, writer, head.clone())
+            .map_err(|source| TraceError::Io { file: events.to_owned(), source })?;
+        let called = raw.rank.map_or_else(|| format!("process {}", raw.process), |rank| format!("rank {rank}"));
+        writer.process(raw.process, called);
+        Ok(Self {
+            events,
+            writer,
+            process: raw.process,
+            names: HashMap::new(),
+            nameless: HashSet::new(),
+            gpus: HashMap::new(),
+            head,
+            impossible: 0,
+            first_impossible: None,
+            has_work: false,
+        })
+    }
+
+    fn take_all(mut self, raw: &mut RawFile, watch: &mut Watch<'_>) -> Result<(), TraceError> {
+        let failed = |source| TraceError::Io { file: self.events.to_owned(), source };
+        let mut looked = 0;
+        let mut problems = Vec::new();
+        let mut lost = 0;
+        let mut is_whole = false;
+        while let Some(piece) = raw.next()? {
+            match piece {
+                Piece::Name(id, text) => {
+                    let own = self.name(id);
+                    self.nameless.remove(&id);
+                    self.writer.define(Entry::Name(own, super::event::bounded(&text))).map_err(failed)?;
+                }
+                Piece::Gpu { ordinal, index, name, memory_bytes, sm_count } => {
+                    let index = index.unwrap_or_else(|| i64::from(ordinal));
+                    self.gpus.insert(ordinal, index);
+                    self.head.gpus.push(GpuInfo { index, name, memory_bytes, sm_count });
+                }
+                Piece::Window(span) if check_span(span).is_ok() => {
+                    self.head.covered = super::window::union(self.head.covered, Some(span));
+                }
+                Piece::Window(_) => {}
+                Piece::Problem(text) => problems.push(text),
+                Piece::LeftOut(names) => {
+                    self.head.warnings.push(format!("calls that only ask are not recorded: {names}"));
+                }
+                Piece::End { dropped } => {
+                    (lost, is_whole) = (dropped, true);
+                }
+                Piece::Item(item) => self.take(&item).map_err(failed)?,
+            }
+            if raw.read_bytes() - looked > 1 << 20 {
+                looked = raw.read_bytes();
+                watch.look(looked as usize)?;
+            }
+        }
+        self.head.without_cuda = !self.has_work && !problems.is_empty();
+        let said = problems.into_iter().map(|problem| format!("CUDA calls and kernels are not recorded: {problem}"));
+        self.head.warnings.extend(said);
+        let mut warn = |warning: Option<String>| self.head.warnings.extend(warning);
+        warn((lost > 0).then(|| format!("{lost} records of process {} were lost by CUPTI", raw.process)));
+        let (impossible, first) = (self.impossible, self.first_impossible.take().unwrap_or_default());
+        warn(
+            (impossible > 0)
+                .then(|| format!("{impossible} events with impossible times are left out; of the first, {first}")),
+        );
+        warn(
+            raw.damage()
+                .map(|damage| format!("the trace of process {}: {damage}; what is before is read", raw.process)),
+        );
+        for id in &self.nameless {
+            let own = self.names.get(id).copied().unwrap_or_default();
+            self.writer.define(Entry::Nameless(own, nameless((*id).into()))).map_err(failed)?;
+        }
+        self.writer.define(Entry::Head(self.head)).map_err(failed)?;
+        // Readers say that the end of a file without an end is missing.
+        if is_whole { self.writer.finish() } else { self.writer.flush() }.map_err(failed)
+    }
+
+    fn name(&mut self, id: u32) -> u32 {
+        let Self { names, nameless, writer, .. } = self;
+        *names.entry(id).or_insert_with(|| {
+            nameless.insert(id);
+            writer.new_name()
+        })
+    }
+
+    fn gpu(&self, ordinal: u32) -> i64 {
+        self.gpus.get(&ordinal).copied().unwrap_or_else(|| i64::from(ordinal))
+    }
+
+    fn take(&mut self, item: &Item) -> io::Result<()> {
+        if let Err(why) = check_span(item.span) {
+            self.impossible += 1;
+            self.first_impossible.get_or_insert(why);
+            return Ok(());
+        }
+        self.has_work |= !matches!(item.kind, Kind::Range | Kind::Domain);
+        let on_gpu = matches!(item.kind, Kind::Kernel | Kind::Copy | Kind::Memset);
+        let gpu = on_gpu.then(|| self.gpu(item.device));
+        let what = match item.what {
+            What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
+                let on = |device: Option<i64>| device.map(|device| self.gpu(device as u32));
+                What::Copy { bytes, kind, src, dst, src_device: on(src_device), dst_device: on(dst_device) }
+            }
+            // A process numbers its own domains, the events file those of all.
+            What::Range { domain } if domain != 0 => What::Range { domain: self.process << 32 | domain },
+            What::Domain { domain } => What::Domain { domain: self.process << 32 | domain },
+            what => what,
+        };
+        let named = matches!(item.kind, Kind::Kernel | Kind::Call | Kind::Range | Kind::Domain);
+        let name = if named { self.name(item.name) } else { 0 };
+        let lane = self.writer.lane(&Lane { kind: item.kind, process: self.process, gpu, track: item.track });
+        let (start, end) = item.span;
+        self.writer.push(lane, Row { start, end, name, correlation: item.correlation, extras: extras(what) })
+    }
+}
+
+#[cfg(test)]
+#[path = "cupti/tests.rs"]
+mod tests;

@@ -1,0 +1,206 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::trace::{Recorder, Timeline, Trace, Window, import, now_ns};
+
+fn go_on(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn header(process: i64, rank: i32) -> Vec<u8> {
+    let mut bytes = b"\x93MCT\x01\0\0\0".to_vec();
+    bytes.extend(process.to_le_bytes());
+    bytes.extend(rank.to_le_bytes());
+    bytes.extend(130_000_u32.to_le_bytes());
+    bytes.extend([0; 24]);
+    bytes
+}
+
+#[derive(Default)]
+struct Record {
+    kind: u8,
+    abc: [u8; 3],
+    name: u32,
+    span: (i64, i64),
+    /// Device, track, correlation, more.
+    place: [u32; 4],
+    bytes: u64,
+}
+
+impl Record {
+    fn put(&self, file: &mut Vec<u8>) {
+        file.push(self.kind);
+        file.extend(self.abc);
+        file.extend(self.name.to_le_bytes());
+        file.extend(self.span.0.to_le_bytes());
+        file.extend(self.span.1.to_le_bytes());
+        self.place.iter().for_each(|number| file.extend(number.to_le_bytes()));
+        file.extend(self.bytes.to_le_bytes());
+    }
+}
+
+fn text(file: &mut Vec<u8>, kind: u8, name: u32, text: &str) {
+    Record { kind, name, bytes: text.len() as u64, ..Record::default() }.put(file);
+    file.extend(text.bytes());
+}
+
+/// What a process leaves that launched two kernels, copied from another GPU and from pageable memory, waited, and named a range in a
+/// domain. Its device 0 is the machine's fourth GPU.
+fn raw(process: i64, rank: i32, begin: i64) -> Vec<u8> {
+    let mut file = header(process, rank);
+    text(&mut file, 12, 0, "cudaGetDevice");
+    text(&mut file, 1, 1, "NVIDIA H100");
+    Record { kind: 9, name: 1, place: [0, 4, 132, 0], bytes: 80 << 30, ..Record::default() }.put(&mut file);
+    text(&mut file, 1, 2, "void conv2d<(int)4>(float*)");
+    text(&mut file, 1, 3, "cudaLaunchKernel_v7000");
+    text(&mut file, 1, 0x8000_0001, "my domain");
+    text(&mut file, 1, 0x8000_0002, "my range");
+    let at = |from: i64, to: i64| (begin + from, begin + to);
+    for (start, correlation) in [(100, 1), (300, 2)] {
+        let call = Record {
+            kind: 5,
+            name: 3,
+            span: at(start - 50, start - 40),
+            place: [0, 77, correlation, 0],
+            ..Record::default()
+        };
+        let kernel = Record {
+            kind: 2,
+            name: 2,
+            span: at(start, start + 100),
+            place: [0, 7, correlation, 0],
+            ..Record::default()
+        };
+        call.put(&mut file);
+        kernel.put(&mut file);
+    }
+    let host =
+        Record { kind: 3, abc: [1, 1, 3], span: at(410, 420), place: [0, 7, 3, 0], bytes: 64, ..Record::default() };
+    host.put(&mut file);
+    let peer = Record {
+        kind: 3,
+        abc: [10, 3, 3],
+        span: at(430, 440),
+        place: [0, 7, 4, 2 << 16 | 1],
+        bytes: 8,
+        ..Record::default()
+    };
+    peer.put(&mut file);
+    Record { kind: 4, abc: [3, 0, 0], span: at(450, 455), place: [0, 7, 5, 0], bytes: 16, ..Record::default() }
+        .put(&mut file);
+    Record { kind: 6, abc: [3, 0, 0], span: at(460, 480), place: [0, 7, 6, 0], ..Record::default() }.put(&mut file);
+    Record { kind: 8, name: 0x8000_0001, bytes: 1, ..Record::default() }.put(&mut file);
+    let range =
+        Record { kind: 7, name: 0x8000_0002, span: at(90, 490), place: [0, 77, 0, 0], bytes: 1, ..Record::default() };
+    range.put(&mut file);
+    Record { kind: 10, span: at(0, 500), ..Record::default() }.put(&mut file);
+    Record { kind: 13, ..Record::default() }.put(&mut file);
+    file
+}
+
+fn read(file: &Path) -> Trace {
+    import(file, &Window::default(), &mut go_on).unwrap()
+}
+
+#[test]
+fn what_tracers_and_ranks_left_becomes_one_events_file_on_one_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let begin = now_ns();
+    let mut ranks = Recorder::append(&folder.path().join(EVENTS_FILE), 0, None).unwrap();
+    ranks.range("step", 7, (begin, begin + 500)).unwrap();
+    ranks.finish(7).unwrap();
+    fs::write(folder.path().join("trace-11-0.cupti"), raw(11, 0, begin)).unwrap();
+    fs::write(folder.path().join("trace-12-0.cupti"), raw(12, -1, begin + 1000)).unwrap();
+    assert!(has_raw_files(folder.path()));
+    gather(folder.path(), &mut go_on).unwrap();
+    assert!(!has_raw_files(folder.path()) && fs::read_dir(folder.path()).unwrap().count() == 1);
+    let trace = read(&folder.path().join(EVENTS_FILE));
+    assert_eq!((trace.begin_ns, trace.wall_ns), (begin, 1500));
+    assert_eq!(trace.warnings, ["calls that only ask are not recorded: cudaGetDevice"]);
+    let [gpu] = &trace.gpus[..] else { panic!("{:?}", trace.gpus) };
+    assert_eq!((gpu.index, gpu.name.as_deref(), gpu.sm_count), (3, Some("NVIDIA H100"), Some(132)));
+    let of = |name: &str, entries: &[crate::trace::Entry]| {
+        entries.iter().find(|entry| entry.name == name).map(|entry| (entry.statistics.calls, entry.statistics.total_ns))
+    };
+    assert_eq!(of("void conv2d<(int)4>(float*)", &trace.kernels), Some((4, 400)));
+    assert_eq!(of("cudaLaunchKernel", &trace.api), Some((4, 40)));
+    let copies: Vec<(&str, &str, u64, u64)> =
+        trace.memcpy.iter().map(|copy| (&*copy.kind, &*copy.src, copy.count, copy.bytes)).collect();
+    assert_eq!(copies, [("host_to_device", "pageable", 2, 128), ("peer_to_peer", "device", 2, 16)]);
+    assert_eq!(trace.memset[0].bytes, 32);
+    assert_eq!((trace.sync[0].kind.as_str(), trace.sync[0].statistics.total_ns), ("stream", 40));
+    let ranges: Vec<_> = trace.nvtx.iter().map(|range| (range.domain.as_deref(), range.name.as_str())).collect();
+    assert!(ranges.contains(&(Some("my domain"), "my range")) && ranges.contains(&(None, "step")), "{ranges:?}");
+    let metric = trace.metrics.iter().find(|metric| metric.key == "cuda_launch_kernel").unwrap();
+    assert_eq!(metric.calls, 4);
+    let timeline = Timeline::open(&folder.path().join(EVENTS_FILE), &mut go_on).unwrap();
+    let names: Vec<&str> = timeline.rows().iter().map(|row| row.group.as_str()).collect();
+    assert!(names.iter().any(|name| name.contains("rank 0")), "{names:?}");
+    assert!(names.iter().any(|name| name.contains("process 12")), "{names:?}");
+}
+
+#[test]
+fn gathering_again_after_an_interruption_counts_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace-11-0.cupti");
+    fs::write(&file, raw(11, 0, 1000)).unwrap();
+    gather(folder.path(), &mut go_on).unwrap();
+    // As if it had been interrupted before the raw file was removed.
+    fs::write(&file, raw(11, 0, 1000)).unwrap();
+    fs::write(folder.path().join("trace-12-0.cupti"), raw(12, 1, 2000)).unwrap();
+    gather(folder.path(), &mut go_on).unwrap();
+    assert_eq!(read(&folder.path().join(EVENTS_FILE)).kernels[0].statistics.calls, 4);
+}
+
+#[test]
+fn a_raw_file_that_was_cut_off_anywhere_gives_what_is_before_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace-11-0.cupti");
+    let whole = raw(11, 0, 1000);
+    let mut before = 0;
+    for length in 4..whole.len() {
+        fs::write(&file, &whole[..length]).unwrap();
+        let trace = read(&file);
+        let events = trace.kernels.iter().chain(&trace.api).map(|entry| entry.statistics.calls).sum::<u64>();
+        assert!(events >= before, "{length}: {events} after {before}");
+        assert!(trace.warnings.iter().any(|warning| warning.contains("is missing")), "{length}: {:?}", trace.warnings);
+        before = events;
+    }
+    assert_eq!(before, 4);
+    fs::write(&file, &whole).unwrap();
+    assert_eq!(read(&file).warnings.len(), 1);
+}
+
+#[test]
+fn times_that_cannot_be_and_unknown_records_are_left_out_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace-11-0.cupti");
+    let mut bytes = raw(11, 0, 1000);
+    bytes.truncate(bytes.len() - 48);
+    Record { kind: 2, name: 2, span: (50, 40), ..Record::default() }.put(&mut bytes);
+    Record { kind: 2, name: 99, span: (40, 50), ..Record::default() }.put(&mut bytes);
+    Record { kind: 200, ..Record::default() }.put(&mut bytes);
+    fs::write(&file, &bytes).unwrap();
+    let trace = read(&file);
+    let said = trace.warnings.join("\n");
+    assert!(said.contains("1 events with impossible times") && said.contains("its kind 200 is not known"), "{said}");
+    assert_eq!(trace.kernels.iter().map(|entry| entry.statistics.calls).sum::<u64>(), 3);
+    assert!(said.contains("1 names are missing"), "{said}");
+    bytes[4] = 9;
+    fs::write(&file, &bytes).unwrap();
+    let refused = import(&file, &Window::default(), &mut go_on).unwrap_err().to_string();
+    assert!(refused.contains("version 9"), "{refused}");
+}
+
+#[test]
+fn a_process_in_which_cuda_could_not_be_recorded_has_no_metrics_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = header(11, -1);
+    text(&mut bytes, 11, 0, "there is no driver");
+    Record { kind: 13, ..Record::default() }.put(&mut bytes);
+    fs::write(folder.path().join("trace-11-0.cupti"), bytes).unwrap();
+    gather(folder.path(), &mut go_on).unwrap();
+    let trace = read(&folder.path().join(EVENTS_FILE));
+    assert_eq!(trace.metrics.len(), 0);
+    assert_eq!(trace.warnings, ["CUDA calls and kernels are not recorded: there is no driver"]);
+}

@@ -1,0 +1,93 @@
+//! The built-in tracer of CUDA's activity, opened for this process.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use multicard::trace::find_tracer;
+
+use crate::recording;
+
+/// The tracer's library.
+pub struct Tracer {
+    resume: unsafe extern "C" fn(),
+    pause: unsafe extern "C" fn(),
+    close: unsafe extern "C" fn(),
+}
+
+impl Tracer {
+    /// Opens it for a rank; what it records goes to a raw file in this folder.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be used.
+    pub fn open(folder: &Path, rank: u32) -> Result<Self, String> {
+        type Open = unsafe extern "C" fn(*const c_char, c_int) -> *const c_char;
+        let path = find_tracer()?;
+        let folder = CString::new(folder.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+        // SAFETY: our own library, which is built with this program; the names and signatures are its own.
+        let (tracer, problem) = unsafe {
+            let missing = |error: libloading::Error| format!("{}: {error}", path.display());
+            let library = Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL).map_err(missing)?;
+            let open = *library.get::<Open>(b"multicard_trace_open\0").map_err(missing)?;
+            let tracer = Self {
+                resume: *library.get(b"multicard_trace_resume\0").map_err(missing)?,
+                pause: *library.get(b"multicard_trace_pause\0").map_err(missing)?,
+                close: *library.get(b"multicard_trace_close\0").map_err(missing)?,
+            };
+            // Its thread stays.
+            std::mem::forget(library);
+            let problem = open(folder.as_ptr(), c_int::try_from(rank).unwrap_or(-1));
+            (tracer, (!problem.is_null()).then(|| CStr::from_ptr(problem).to_string_lossy().into_owned()))
+        };
+        problem.map_or(Ok(tracer), Err)
+    }
+}
+
+impl recording::Tracer for Tracer {
+    fn resume(&self) {
+        // SAFETY: takes nothing, as the others below.
+        unsafe { (self.resume)() };
+    }
+
+    fn pause(&self) {
+        // SAFETY: see `resume`.
+        unsafe { (self.pause)() };
+    }
+
+    fn close(&self) {
+        // SAFETY: see `resume`.
+        unsafe { (self.close)() };
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::recording::Tracer as _;
+    use std::ops::ControlFlow;
+
+    use multicard::trace::{Window, gather, import};
+
+    #[test]
+    fn a_rank_without_a_driver_leaves_a_trace_that_says_why_it_has_no_kernels() {
+        let driver = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW) };
+        if driver.is_ok() || find_tracer().is_err() {
+            eprintln!("skipped: there is a driver, or the tracer was not built");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let tracer = Tracer::open(folder.path(), 3).unwrap();
+        tracer.resume();
+        tracer.pause();
+        tracer.close();
+        gather(folder.path(), &mut |_| ControlFlow::Continue(())).unwrap();
+        let file = folder.path().join(multicard::protocol::EVENTS_FILE);
+        let trace = import(&file, &Window::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+        let said = "CUDA calls and kernels are not recorded: there is no NVIDIA driver (libcuda.so.1)";
+        assert_eq!((trace.warnings, trace.metrics.len()), (vec![said.to_owned()], 0));
+        assert!(trace.wall_ns > 0);
+    }
+}
