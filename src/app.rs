@@ -143,6 +143,7 @@ impl eframe::App for App {
 
     fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
         self.state.settings.save();
+        self.state.sessions.browser.forget_deleted();
     }
 }
 

@@ -43,6 +43,9 @@ const UPDATES_IN_FLIGHT: usize = 4096;
 /// Capacity of the channel from the sampler; when it is full, samples are dropped and the gap is marked.
 const SAMPLES_IN_FLIGHT: usize = 1024;
 
+/// Longest note.
+const MOST_NOTE_BYTES: usize = 16 << 10;
+
 /// Free space on the session's disk without which no run starts: many times the logs of a short one.
 const RUN_BYTES: u64 = 8 << 20;
 
@@ -192,6 +195,11 @@ impl Session {
     /// Deletes the saved study of a name.
     pub fn delete_study(&self, name: &str) -> Result<(), SessionError> {
         Ok(self.store.decide(Decision::StudyDeleted { name: name.to_owned() })?)
+    }
+
+    /// Notes something of a run, or of the session if none is named.
+    pub fn note(&self, run: Option<String>, note: String) -> Result<(), SessionError> {
+        noted(&self.store, run, note)
     }
 
     /// Progress of the queue.
@@ -452,6 +460,25 @@ impl Session {
         let trees = queued.job.program.is_some();
         self.sampler.watch(Watch { run: run.to_owned(), gpu_uuids, ranks: ranks.clone(), trees, samples_after: None });
     }
+}
+
+/// Notes something of a session that nobody conducts, or of one of its runs.
+pub fn note_session(folder: &Path, run: Option<String>, note: String) -> Result<(), SessionError> {
+    noted(&Store::open(folder)?, run, note)
+}
+
+fn noted(store: &Store, run: Option<String>, note: String) -> Result<(), SessionError> {
+    if note.len() > MOST_NOTE_BYTES {
+        return Err(SessionError::LongNote { bytes: note.len(), most: MOST_NOTE_BYTES });
+    }
+    if let Some(run) = &run {
+        store.flush()?;
+        let is_known = store.reader()?.headings()?.iter().any(|record| record.run == *run);
+        if !is_known {
+            return Err(SessionError::UnknownRun { run: run.clone() });
+        }
+    }
+    Ok(store.decide(Decision::Noted { run, note })?)
 }
 
 fn ended(run: &str, state: RunState, reason: Option<String>, duration_s: Option<f64>) -> Decision {

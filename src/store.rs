@@ -3,6 +3,7 @@
 
 mod archive;
 mod block;
+mod catalogue;
 mod course;
 mod error;
 mod folder;
@@ -22,6 +23,9 @@ mod writer;
 
 pub use archive::{
     ArchiveError, ArchiveProgress, LeftOut, export_anonymous, export_session, import_session, verify_archive,
+};
+pub use catalogue::{
+    ARCHIVED, SessionHeading, delete_session, put_back, remove_deleted, rename_session, run_notes, tags,
 };
 pub use error::StoreError;
 pub use folder::{index_path, parse_session_file};

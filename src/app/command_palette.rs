@@ -56,6 +56,7 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     add("Reset zoom", Command::Zoom(0));
     add("Keys", Command::Help(true));
     add("Close the window", Command::Quit);
+    add("All sessions …", Command::Sessions(SessionsCommand::Browse(true)));
     add("Open the sample session", Command::Sessions(SessionsCommand::OpenSample));
     for folder in &state.settings.recent {
         add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));

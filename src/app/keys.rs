@@ -6,7 +6,9 @@ use strum::IntoEnumIterator;
 use super::widgets::strong;
 use crate::figure::Format;
 
-use super::{Command, CompareCommand, FiguresCommand, LiveCommand, PlanCommand, RunsCommand, Screen, State};
+use super::{
+    Command, CompareCommand, FiguresCommand, LiveCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, State,
+};
 
 /// Keys and what they do.
 const HELP: &[(&str, &str)] = &[
@@ -22,6 +24,7 @@ const HELP: &[(&str, &str)] = &[
     ("M, G, P, /", "set a mark, align at another start, write the view as a figure, search (Timeline)"),
     ("Ctrl Z, Ctrl Y", "undo, redo an edit of the plan (Plan; Ctrl Shift Z redoes, too)"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
+    ("Ctrl L", "all sessions: search, notes, rename, archive, delete"),
     ("Ctrl K", "command palette"),
     ("Ctrl Q", "close the window"),
     ("Ctrl +, Ctrl -, Ctrl 0", "zoom in, zoom out, reset zoom"),
@@ -65,6 +68,8 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         on(Modifiers::COMMAND, Key::Z, Command::Plan(PlanCommand::Undo));
     }
     on(Modifiers::COMMAND, Key::Q, Command::Quit);
+    let is_browsing = state.sessions.browser.is_open;
+    on(Modifiers::COMMAND, Key::L, Command::Sessions(SessionsCommand::Browse(!is_browsing)));
     on(Modifiers::COMMAND, Key::O, Command::Plan(PlanCommand::Open));
     on(Modifiers::COMMAND, Key::S, Command::Plan(PlanCommand::Save));
     on(Modifiers::COMMAND, Key::Plus, Command::Zoom(1));
@@ -80,6 +85,10 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
             Key::Escape,
             if state.command_palette { Command::Palette(false) } else { Command::Help(false) },
         );
+        return;
+    }
+    if is_browsing {
+        on(Modifiers::NONE, Key::Escape, Command::Sessions(SessionsCommand::Browse(false)));
         return;
     }
     // In a text field Ctrl Enter ends the typing, so that a launch has what was typed in its plan.

@@ -98,6 +98,8 @@ pub enum RunsCommand {
     DismissCancelled,
     /// The pointer came over the list, or left it.
     Point(bool),
+    /// Note something of a run.
+    Note(String, String),
 }
 
 /// Result of a launch.
@@ -166,6 +168,11 @@ impl RunsState {
         for summary in records.summaries.iter().filter(|summary| !summary.marks.is_empty()) {
             if let Some(place) = self.listing.places.get(&summary.run) {
                 self.rows[*place].mark(summary);
+            }
+        }
+        for (run, note) in &*records.notes {
+            if let Some(place) = self.listing.places.get(run) {
+                self.rows[*place].note.clone_from(note);
             }
         }
         self.overlay(queue);
@@ -335,6 +342,7 @@ impl State {
                 let before = self.runs.order_to_keep();
                 self.runs.refresh(&before);
             }
+            RunsCommand::Note(run, note) => requests.push(Request::Order(Order::Note(Some(run), note))),
             RunsCommand::Retry(run) => requests.push(Request::Order(Order::Retry(run))),
             RunsCommand::RetryFailed => {
                 let failed = self.runs.failed.iter().cloned();

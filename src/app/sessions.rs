@@ -1,5 +1,6 @@
 //! The session menu in the bar: the open session, opening and creating others.
 
+mod browser;
 mod transfer;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use super::theme::{GRID, palette};
 use super::widgets::{muted, strong, text_field};
 use super::{Command, Request, State, sample};
 use crate::session::default_sessions_folder;
+pub use browser::browser_ui;
 
 /// A command on sessions.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +40,22 @@ pub enum SessionsCommand {
     Import(PathBuf),
     /// Cancel the current export or import and remove what it wrote.
     StopTransfer,
+    /// Open or close the browser of all sessions.
+    Browse(bool),
+    /// Search the sessions.
+    Search(String),
+    /// Show what is known of a session.
+    Pick(PathBuf),
+    /// Note something of a session.
+    Note(PathBuf, String),
+    /// Take a session into the archive, or out of it.
+    Archive(PathBuf, bool),
+    /// Rename a session.
+    Rename(PathBuf, String),
+    /// Delete a session, until the window is closed with undo.
+    Delete(PathBuf),
+    /// Put back the session that was deleted last.
+    UndoDelete,
 }
 
 /// State of the session menu.
@@ -56,6 +74,8 @@ pub struct SessionsState {
     transfer: Option<transfer::Transfer>,
     /// Outcome of the last export.
     exported: Option<String>,
+    /// The browser of all sessions.
+    pub browser: browser::Browser,
 }
 
 impl SessionsState {
@@ -123,13 +143,17 @@ impl State {
                 }));
             }
             SessionsCommand::Choose | SessionsCommand::CheckRecent => {}
-            transfer => self.execute_transfer(transfer, context),
+            SessionsCommand::Export(_) | SessionsCommand::Import(_) | SessionsCommand::StopTransfer => {
+                self.execute_transfer(command, context);
+            }
+            other => self.execute_browser(other, context),
         }
     }
 
     /// Takes over the results of background work.
-    pub fn poll_sessions(&mut self, _context: &Context, requests: &mut Vec<Request>) {
+    pub fn poll_sessions(&mut self, context: &Context, requests: &mut Vec<Request>) {
         self.poll_transfer(requests);
+        self.poll_browser(context, requests);
         requests.extend(self.sessions.orphaned.take().map(Request::Reattach));
         match self.sessions.dialog.take().map(Promise::try_take) {
             Some(Ok(Some(folder))) => self.open_session(Request::OpenExisting(folder), requests),
@@ -157,13 +181,19 @@ pub fn choose_session(context: &Context, title: &'static str) -> Promise<Option<
     })
 }
 
-/// Folder of a new session of this name.
-fn new_folder(name: &str) -> Result<PathBuf, String> {
+/// The name of a session, if it can be one.
+fn plain_name(name: &str) -> Result<String, String> {
     let name = name.trim();
     let plain = name.chars().all(|c| c.is_alphanumeric() || " -_.".contains(c)) && !name.starts_with('.');
     if name.is_empty() || !plain {
         return Err(format!("{name:?} is not a valid session name: use letters, digits, spaces, `-`, `_` and `.`"));
     }
+    Ok(name.to_owned())
+}
+
+/// Folder of a new session of this name.
+fn new_folder(name: &str) -> Result<PathBuf, String> {
+    let name = plain_name(name)?;
     let sessions = default_sessions_folder().map_err(|error| error.to_string())?;
     Ok(sessions.join(name))
 }
@@ -226,6 +256,11 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         }
         ui.separator();
     }
+    if ui.button("All sessions …").on_hover_text("Search, note, rename, archive and delete sessions (Ctrl L)").clicked()
+    {
+        send(ui, SessionsCommand::Browse(true));
+    }
+    ui.add_space(GRID);
     ui.label(strong("New session"));
     ui.horizontal(|ui| {
         let name = field(ui, "new-session", "Name of the new session", "a name, such as h100-study");

@@ -143,6 +143,12 @@ impl Settings {
         self.save();
     }
 
+    /// A session has another folder now.
+    pub fn renamed(&mut self, from: &Path, to: &Path) {
+        self.recent.iter_mut().filter(|known| *known == from).for_each(|known| *known = to.to_owned());
+        self.save();
+    }
+
     /// Adds a plan file to the recent ones.
     pub fn used_plan(&mut self, file: &Path) {
         put_first(&mut self.recent_plans, file);

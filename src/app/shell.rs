@@ -31,6 +31,9 @@ pub fn shell_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     if state.command_palette {
         super::command_palette::command_palette_ui(ui.ctx(), state, commands);
     }
+    if state.sessions.browser.is_open {
+        sessions::browser_ui(ui.ctx(), state, commands);
+    }
     if state.help {
         keys::help_ui(ui.ctx(), commands);
     }

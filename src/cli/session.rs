@@ -11,9 +11,12 @@ use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use super::conduct::ordered;
 use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say, session_folder};
-use crate::session::default_sessions_folder;
-use crate::store::{self, ArchiveError, ArchiveProgress, Reader};
+use crate::conduct::Order;
+use crate::plan::Filter;
+use crate::session::{default_sessions_folder, note_session};
+use crate::store::{self, ARCHIVED, ArchiveError, ArchiveProgress, Reader, SessionHeading};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -24,6 +27,25 @@ pub(super) enum Command {
         /// Output format.
         #[arg(long, value_enum, default_value_t = Format::Md)]
         format: Format,
+    },
+    /// List the sessions of the default folder, the latest first, with their runs, machines and notes.
+    List {
+        /// Only these: words of names, plans, machines, notes and levels, or comparisons such as "precision=fp16 tag=paper runs>10",
+        /// joined by and, or, not and parentheses. Without `archived` in it, archived sessions are left out.
+        filter: Option<String>,
+        /// Output format.
+        #[arg(long, value_enum, default_value_t = Format::Md)]
+        format: Format,
+    },
+    /// Note something of a session or of one of its runs; words with # are tags, and sessions tagged #archived are not listed.
+    Note {
+        /// Session folder, or the name of a session in the default folder.
+        session: PathBuf,
+        /// The note, which replaces the one before; an empty one removes it.
+        text: String,
+        /// Note it of this run.
+        #[arg(long)]
+        run: Option<String>,
     },
     /// Rebuild the index from the logs.
     Rebuild {
@@ -55,6 +77,14 @@ pub(super) enum Command {
 pub(super) fn run(command: Command) -> Outcome {
     match command {
         Command::Show { session, format } => show(&session_folder(&session)?, format),
+        Command::List { filter, format } => list(filter.as_deref(), format),
+        Command::Note { session, text, run } => {
+            let folder = session_folder(&session)?;
+            if !ordered(&folder, Order::Note(run.clone(), text.clone()))? {
+                note_session(&folder, run, text)?;
+            }
+            Ok(OK)
+        }
         Command::Rebuild { session } => rebuild(&session_folder(&session)?),
         Command::Export { session, out, anonymous } => {
             let session = session_folder(&session)?;
@@ -156,6 +186,63 @@ impl Shown {
             text += &format!("\nNot recorded of {} of {started} runs.\n", self.environment_not_recorded);
         }
         text
+    }
+}
+
+/// A session of the list.
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    folder: String,
+    date: String,
+    machine: String,
+    plans: Vec<String>,
+    runs: BTreeMap<&'static str, usize>,
+    note: String,
+}
+
+fn list(filter: Option<&str>, format: Format) -> Outcome {
+    let text = filter.unwrap_or_default();
+    let filter = Filter::parse(text).map_err(|error| format!("filter {text:?}: {error}"))?;
+    let folder = default_sessions_folder()?;
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let visible = |path: &PathBuf| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let mut headings: Vec<SessionHeading> =
+        entries.filter(visible).filter_map(|path| SessionHeading::read(&path).ok()).collect();
+    let archived = text.to_lowercase().contains(ARCHIVED);
+    headings.retain(|heading| (archived || !heading.is_archived()) && filter.admits(heading));
+    headings.sort_by(|a, b| b.changed_time_s.unwrap_or(0.0).total_cmp(&a.changed_time_s.unwrap_or(0.0)));
+    let listed: Vec<Listed> = headings.into_iter().map(Listed::of).collect();
+    if format == Format::Json {
+        print(&serde_json::to_string_pretty(&listed)?)?;
+        return Ok(OK);
+    }
+    if listed.is_empty() {
+        say(format_args!("no session of {} matches", folder.display()));
+        return Ok(OK);
+    }
+    let mut text = "| Session | Date | Runs | Machine | Plans | Note |\n|---|---|---|---|---|---|\n".to_owned();
+    let plain = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    for Listed { name, date, machine, plans, runs, note, .. } in &listed {
+        let runs: Vec<String> = runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let (name, plans, note) = (plain(name), plain(&plans.join(", ")), plain(note));
+        text += &format!("| {name} | {date} | {} | {} | {plans} | {note} |\n", runs.join(", "), plain(machine));
+    }
+    print(&text)?;
+    Ok(OK)
+}
+
+impl Listed {
+    fn of(heading: SessionHeading) -> Self {
+        Self {
+            folder: heading.folder.display().to_string(),
+            date: heading.date(),
+            machine: format!("{}, {}", heading.node.hostname, heading.machine()),
+            name: heading.name,
+            plans: heading.plans,
+            runs: heading.runs,
+            note: heading.note,
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub const LOCKED: &str = "locked";
 
 /// How long the process that holds a session's lock has to begin to conduct, or to end.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
+/// How long an order may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest log of a conductor that did not start.
@@ -103,6 +105,25 @@ impl Client {
     pub fn orders(&self) -> Result<Orders, ConductError> {
         let stream = self.lines.stream().try_clone();
         stream.map(|stream| Orders { stream }).map_err(|error| ConductError::Garbled(error.to_string()))
+    }
+
+    /// Gives an order, waits until it is executed, and leaves.
+    ///
+    /// # Errors
+    /// The conductor refuses it, has ended, or does not answer for a while.
+    pub fn order(mut self, order: Order) -> Result<(), ConductError> {
+        const NUMBER: u64 = 1;
+        let begun = Instant::now();
+        self.orders()?.send(NUMBER, order)?;
+        while begun.elapsed() < ANSWER_LIMIT {
+            match self.next(Some(RETRY_INTERVAL))? {
+                Some(News::Answer { number: NUMBER, outcome }) => {
+                    return outcome.map(|_| ()).map_err(ConductError::Refused);
+                }
+                _ => continue,
+            }
+        }
+        Err(ConductError::Refused("the session's conductor does not answer: try again".to_owned()))
     }
 
     /// The next news; none if there is none for `patience`.

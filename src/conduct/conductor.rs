@@ -262,6 +262,7 @@ impl Conductor {
             Order::SaveStudy(name, study) => session.save_study(&name, study),
             Order::DeleteStudy(name) => session.delete_study(&name),
             Order::Attach(file, run) => session.attach(&file, run.as_deref()),
+            Order::Note(run, note) => session.note(run, note),
             Order::CancelImports => {
                 session.cancel_imports();
                 Ok(())

@@ -54,6 +54,9 @@ pub enum ConductError {
         /// What its log says, or the system.
         reason: String,
     },
+    /// The conductor refuses an order, or cannot execute it.
+    #[error("{0}")]
+    Refused(String),
     /// The conductor has ended.
     #[error("the session's conductor has ended: nothing recorded is lost; attach again")]
     Ended,

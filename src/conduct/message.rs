@@ -10,7 +10,7 @@ use crate::plan::{Identity, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It grows with each change to them.
-const MESSAGES_VERSION: u32 = 1;
+const MESSAGES_VERSION: u32 = 2;
 
 /// Who conducts a session: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +93,8 @@ pub enum Order {
     Attach(PathBuf, Option<String>),
     /// Cancel imports.
     CancelImports,
+    /// Note something of a run, or of the session if none is named.
+    Note(Option<String>, String),
 }
 
 /// A plan to launch, as text: the form in which sessions keep plans.

@@ -30,6 +30,11 @@ pub trait Facts {
     /// The level of a key, a factor's or another property's.
     fn level(&self, key: &str) -> Option<Level>;
 
+    /// Whether a level of a key meets a condition, for things that may have several.
+    fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
+        self.level(key).is_some_and(|level| meets(&level))
+    }
+
     /// Whether the text of the thing contains a lower-case word.
     fn mentions(&self, word: &str) -> bool;
 }
@@ -219,7 +224,7 @@ impl Term {
     fn holds(&self, facts: &dyn Facts) -> bool {
         match self {
             Self::Word(word) => facts.mentions(word),
-            Self::Pair(key, comparison, value) => compare(level_of(facts, key).as_ref(), *comparison, value),
+            Self::Pair(key, comparison, value) => compare(facts, key, *comparison, value),
             Self::Not(term) => !term.holds(facts),
             Self::All(terms) => terms.iter().all(|term| term.holds(facts)),
             Self::Any(terms) => terms.iter().any(|term| term.holds(facts)),
@@ -242,22 +247,18 @@ fn join(mut terms: Vec<Term>, several: fn(Vec<Term>) -> Term) -> Option<Term> {
     if terms.len() > 1 { Some(several(terms)) } else { terms.pop() }
 }
 
-/// Looks a key up as written, then in lower case; `gpu` means `gpus`.
-fn level_of(facts: &dyn Facts, key: &str) -> Option<Level> {
-    let lower = || key.to_lowercase();
-    let level = facts.level(key).or_else(|| facts.level(&lower()));
-    level.or_else(|| if lower() == "gpu" { facts.level("gpus") } else { None })
-}
-
-fn compare(level: Option<&Level>, comparison: Comparison, value: &Operand) -> bool {
-    let equals = level.is_some_and(|level| value.equals(level));
+/// Compares the levels of a key, which is looked up as written, then in lower case; `gpu` means `gpus`.
+fn compare(facts: &dyn Facts, key: &str, comparison: Comparison, value: &Operand) -> bool {
+    let lower = key.to_lowercase();
+    let known = [key, &lower, if lower == "gpu" { "gpus" } else { "" }];
+    let known = known.into_iter().find(|key| facts.any_level(key, &mut |_| true));
+    let any = |meets: &mut dyn FnMut(&Level) -> bool| known.is_some_and(|key| facts.any_level(key, meets));
     let ordered = |holds: fn(&f64, &f64) -> bool| {
-        let own = level.and_then(Level::as_number);
-        own.zip(value.number).is_some_and(|(own, value)| holds(&own, &value))
+        any(&mut |level| level.as_number().zip(value.number).is_some_and(|(own, value)| holds(&own, &value)))
     };
     match comparison {
-        Comparison::Equal => equals,
-        Comparison::NotEqual => !equals,
+        Comparison::Equal => any(&mut |level| value.equals(level)),
+        Comparison::NotEqual => !any(&mut |level| value.equals(level)),
         Comparison::Less => ordered(f64::lt),
         Comparison::AtMost => ordered(f64::le),
         Comparison::Greater => ordered(f64::gt),

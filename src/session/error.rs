@@ -70,6 +70,14 @@ pub enum SessionError {
     /// A run cannot be placed.
     #[error("cannot place a run: {0}")]
     Placement(String),
+    /// A note is too long.
+    #[error("a note of {bytes} bytes is too long: {most} are the most, put a longer text into a file")]
+    LongNote {
+        /// Its length.
+        bytes: usize,
+        /// The greatest length.
+        most: usize,
+    },
     /// The session has no such run.
     #[error("this session has no run {run}")]
     UnknownRun {

@@ -127,6 +127,8 @@ impl Index {
                 params![name, json(study)?],
             ),
             Decision::StudyDeleted { name } => self.execute("DELETE FROM study WHERE name = ?1", params![name]),
+            // Whoever wants notes reads them from the journal.
+            Decision::Noted { .. } => Ok(()),
         }
     }
 

@@ -109,6 +109,14 @@ pub enum Decision {
         /// Its name.
         name: String,
     },
+    /// The user noted something of the session or of one of its runs. The last note counts; an empty one is none.
+    Noted {
+        /// The run's id; none for the session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+        /// The note; words with a `#` are tags.
+        note: String,
+    },
 }
 
 /// Parses one line of the journal, given without its line break.

@@ -15,7 +15,7 @@ use crate::figure::SavedStudy;
 use crate::foreign;
 use crate::program::RECORD_FILE;
 use crate::session::{damage_message, open_reader};
-use crate::store::{Reader, RunRecord, StoreError, held_cells, index_path};
+use crate::store::{Reader, RunRecord, StoreError, held_cells, index_path, run_notes};
 
 /// Interval of partial results while many runs are summarised.
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
@@ -149,6 +149,7 @@ impl Librarian<'_> {
             let folder = brought.iter().find_map(|spec| spec.command.as_ref()?.base.clone());
             plans.push(SessionPlan { name, toml, folder });
         }
+        let notes = Arc::new(run_notes(folder)?);
         let (held, listing) = (Arc::new(held_cells(&runs)), Arc::new(Listing::of(&runs)));
         let records = |shelf: &Shelf, pending: usize| {
             let summaries: Vec<RunSummary> =
@@ -164,6 +165,7 @@ impl Librarian<'_> {
                 held: Arc::clone(&held),
                 listing: Arc::clone(&listing),
                 pending,
+                notes: Arc::clone(&notes),
             }))
         };
         // A trace is imported after its run has ended.
@@ -217,8 +219,8 @@ impl Librarian<'_> {
 }
 
 fn is_same(a: &Records, b: &Records) -> bool {
-    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies, &a.plans)
-        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies, &b.plans)
+    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies, &a.plans, &a.notes)
+        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies, &b.plans, &b.notes)
 }
 
 fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {

@@ -1,6 +1,6 @@
 //! The messages between the window and its threads: requests, events, and what they carry.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -144,6 +144,8 @@ pub struct Records {
     pub spread: Option<SpreadSeen>,
     /// Ended runs that are not summarised yet.
     pub pending: usize,
+    /// What users noted of runs, by their ids.
+    pub notes: Arc<BTreeMap<String, String>>,
 }
 
 impl Records {

@@ -216,17 +216,17 @@ impl List<'_> {
             Field::Reason => {
                 let reason = row.reason.as_deref().unwrap_or_default();
                 let first = reason.lines().next().unwrap_or_default();
-                let is_marked = !row.marks.is_empty();
-                let text = match (is_marked, first.is_empty()) {
-                    (false, true) => return,
-                    (false, false) => muted(ui, first),
-                    (true, _) => {
-                        let both = if first.is_empty() { String::new() } else { format!(" · {first}") };
-                        RichText::new(format!("⚠ {}{both}", row.marks)).color(palette(ui.visuals()).warning)
-                    }
+                let parts = |parts: &[&str], between: &str| {
+                    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(between)
                 };
-                let hover = [reason, &row.stories].into_iter().filter(|part| !part.is_empty());
-                (ui.add(Label::new(text).truncate()), hover.collect::<Vec<_>>().join("\n"))
+                let text = parts(&[&row.marks, first, row.note.lines().next().unwrap_or_default()], " · ");
+                let text = match (text.is_empty(), row.marks.is_empty()) {
+                    (true, _) => return,
+                    (false, true) => muted(ui, text),
+                    (false, false) => RichText::new(format!("⚠ {text}")).color(palette(ui.visuals()).warning),
+                };
+                let hover = parts(&[reason, &row.stories, &row.note], "\n");
+                (ui.add(Label::new(text).truncate()), hover)
             }
         };
         if !hover.is_empty() {

@@ -1,6 +1,6 @@
 //! The page of one run: its state with the reason, and its tabs.
 
-use eframe::egui::{Align, Button, Label, Layout, Role, ScrollArea, Stroke, Ui, WidgetInfo};
+use eframe::egui::{Align, Button, Id, Label, Layout, Role, ScrollArea, Stroke, Ui, WidgetInfo};
 use strum::IntoEnumIterator;
 
 use super::row::Row;
@@ -8,7 +8,7 @@ use super::text::{Lines, text_ui};
 use super::{RunsCommand, Tab, advice, list, locked, summary};
 use crate::app::engine::RunPage;
 use crate::app::theme::GRID;
-use crate::app::widgets::{card, muted, strong};
+use crate::app::widgets::{card, muted, strong, text_field};
 use crate::app::{Command, State};
 
 /// A run's page, with long texts prepared for drawing.
@@ -35,6 +35,7 @@ impl Page {
 /// Draws the page of the selected run.
 pub fn page_ui(ui: &mut Ui, state: &State, row: &Row, commands: &mut Vec<Command>) {
     title_ui(ui, state, row, commands);
+    note_ui(ui, state, row, commands);
     let page = state.runs.page.as_ref();
     reason_ui(ui, row, page);
     tabs_ui(ui, state.runs.tab, commands);
@@ -90,6 +91,34 @@ fn title_ui(ui: &mut Ui, state: &State, row: &Row, commands: &mut Vec<Command>) 
         let text = named.chain([repeat]).collect::<Vec<_>>().join(" · ");
         ui.add(Label::new(muted(ui, text)).wrap());
     }
+}
+
+/// Draws the note on the run, which is saved when the field is left.
+fn note_ui(ui: &mut Ui, state: &State, row: &Row, commands: &mut Vec<Command>) {
+    let id = Id::unique(("run-note", &row.run));
+    let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| row.note.clone());
+    let field = ui.add_enabled(
+        locked(state).is_none(),
+        text_field(&mut text, "Note: what is special about this run; words with # are tags", f32::INFINITY),
+    );
+    field.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::TextInput, true, "Note on the run");
+        info.current_text_value = Some(text.clone());
+        info
+    });
+    if field.lost_focus() && text.trim() != row.note {
+        text = text.trim().to_owned();
+        commands.push(Command::Runs(RunsCommand::Note(row.run.clone(), text.clone())));
+    }
+    let is_edited = field.has_focus() || text != row.note;
+    ui.data_mut(|data| {
+        if is_edited {
+            data.insert_temp(id, text);
+        } else {
+            data.remove::<String>(id);
+        }
+    });
+    ui.add_space(GRID);
 }
 
 /// Draws why it did not finish, and what to do.

@@ -7,6 +7,7 @@ use crate::analysis::{Mark, RunSummary};
 use crate::app::listing::Entry;
 use crate::conduct::QueueRow;
 use crate::plan::{Facts, Level, RunState, mentions};
+use crate::store::tags;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,8 @@ pub struct Row {
     pub marks: String,
     /// The same at length, a line each.
     pub stories: String,
+    /// What its user noted.
+    pub note: String,
 }
 
 impl Deref for Row {
@@ -53,6 +56,7 @@ impl Row {
             retried_as: None,
             marks: String::new(),
             stories: String::new(),
+            note: String::new(),
             entry: Arc::clone(entry),
         }
     }
@@ -135,7 +139,18 @@ impl Facts for Row {
         }
     }
 
+    fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
+        match key {
+            "tag" => tags(&self.note).any(|tag| meets(&Level::text(&tag))),
+            "mark" => self.marks.split(", ").any(|mark| meets(&Level::text(mark))),
+            _ => self.level(key).is_some_and(|level| meets(&level)),
+        }
+    }
+
     fn mentions(&self, word: &str) -> bool {
-        mentions(&self.words, word) || self.state.name().contains(word) || mentions(&self.marks, word)
+        mentions(&self.words, word)
+            || self.state.name().contains(word)
+            || mentions(&self.marks, word)
+            || mentions(&self.note.to_lowercase(), word)
     }
 }

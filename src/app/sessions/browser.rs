@@ -1,0 +1,583 @@
+//! The browser of sessions: all that are known, searched, noted, renamed, archived and deleted.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use eframe::egui::{Align, Button, Context, Id, Label, Layout, Modal, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use poll_promise::Promise;
+
+use super::{SessionsCommand, field, plain_name};
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{filter_error_ui, filter_field, main_button, muted, named, strong};
+use crate::app::{Command, Request, State};
+use crate::conduct::{Client, Order};
+use crate::plan::Filter;
+use crate::session::{default_sessions_folder, note_session};
+use crate::store::{ARCHIVED, SessionHeading, delete_session, put_back, remove_deleted, rename_session, tags};
+
+/// Size of the browser, if the window has the room.
+const SIZE: [f32; 2] = [940.0, 560.0];
+/// Width of the list; what is known of the picked session stands beside it.
+const LIST_SHARE: f32 = 0.56;
+const ROW: f32 = 44.0;
+
+/// The browser's state.
+#[derive(Default)]
+pub struct Browser {
+    /// Whether it is open.
+    pub is_open: bool,
+    search: String,
+    filter: Filter,
+    /// All sessions, the latest first.
+    headings: Arc<Vec<Known>>,
+    /// Indices of those that are listed.
+    listed: Vec<usize>,
+    picked: Option<PathBuf>,
+    reading: Option<Promise<Vec<Known>>>,
+    acting: Option<Promise<Result<Done, String>>>,
+    /// What was deleted in this window: where it is until the window is closed, and where it was.
+    deleted: Vec<(PathBuf, PathBuf)>,
+    /// What was done last, or why it was not.
+    said: Option<Result<String, String>>,
+}
+
+/// A session and the state of its journal when it was read.
+#[derive(Clone)]
+struct Known {
+    heading: Arc<SessionHeading>,
+    journal: Option<(u64, SystemTime)>,
+}
+
+/// What became of an action.
+enum Done {
+    Said(String),
+    Deleted { at: PathBuf, was: PathBuf },
+    Renamed { from: PathBuf, to: PathBuf },
+    PutBack(PathBuf),
+}
+
+impl Browser {
+    /// Removes for good what was deleted: nobody can undo it any more.
+    pub fn forget_deleted(&mut self) {
+        for (at, _) in self.deleted.drain(..) {
+            // What cannot be removed stays, out of sight.
+            let _ = remove_deleted(&at);
+        }
+    }
+
+    fn refresh(&mut self) {
+        let archived = self.search.to_lowercase().contains(ARCHIVED);
+        let fits = |known: &Known| {
+            (archived || !known.heading.is_archived())
+                && (self.filter.is_empty() || self.filter.admits(&*known.heading))
+        };
+        self.listed = (0..self.headings.len()).filter(|index| fits(&self.headings[*index])).collect();
+    }
+
+    fn heading(&self, folder: &Path) -> Option<&SessionHeading> {
+        self.headings.iter().map(|known| &*known.heading).find(|heading| heading.folder == folder)
+    }
+}
+
+/// Reads the headings of all sessions in the default folder, and of those in `others`. Those that did not change are not read again.
+fn read(known: &[Known], others: &[PathBuf]) -> Vec<Known> {
+    let before: HashMap<&Path, &Known> = known.iter().map(|known| (&*known.heading.folder, known)).collect();
+    let mut folders: BTreeSet<PathBuf> = others.iter().cloned().collect();
+    let there = default_sessions_folder().ok().and_then(|folder| std::fs::read_dir(folder).ok());
+    let visible = |path: &PathBuf| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    folders.extend(there.into_iter().flatten().flatten().map(|entry| entry.path()).filter(visible));
+    let mut all: Vec<Known> = folders
+        .iter()
+        .filter_map(|folder| {
+            let about = std::fs::metadata(folder.join("journal.jsonl")).ok()?;
+            let journal = about.modified().ok().map(|modified| (about.len(), modified));
+            if let Some(known) = before.get(folder.as_path()).filter(|known| known.journal == journal) {
+                return Some((*known).clone());
+            }
+            // What is no session, or a newer one, is none of ours.
+            let heading = Arc::new(SessionHeading::read(folder).ok()?);
+            Some(Known { heading, journal })
+        })
+        .collect();
+    let time_s = |known: &Known| known.heading.changed_time_s.unwrap_or(0.0);
+    all.sort_by(|a, b| time_s(b).total_cmp(&time_s(a)));
+    all
+}
+
+/// Notes something of a session or of one of its runs, through whoever conducts it.
+fn note(folder: &Path, run: Option<String>, text: String) -> Result<(), String> {
+    match Client::connect(folder, false) {
+        Ok(Some(client)) => client.order(Order::Note(run, text)).map_err(|error| error.to_string()),
+        Ok(None) => note_session(folder, run, text).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The note with the tag of archived sessions, or without it.
+fn archived(note: &str, archive: bool) -> String {
+    let tag = format!("#{ARCHIVED}");
+    let without: Vec<&str> = note.split(' ').filter(|word| *word != tag).collect();
+    let without = without.join(" ").trim().to_owned();
+    match (archive, without.is_empty()) {
+        (false, _) => without,
+        (true, true) => tag,
+        (true, false) => format!("{without} {tag}"),
+    }
+}
+
+impl State {
+    /// Executes a command of the browser.
+    pub(super) fn execute_browser(&mut self, command: SessionsCommand, context: &Context) {
+        let browser = &mut self.sessions.browser;
+        match command {
+            SessionsCommand::Browse(open) => {
+                (browser.is_open, browser.said) = (open, None);
+                if open {
+                    context.memory_mut(|memory| memory.request_focus(filter_id()));
+                    self.read_sessions(context);
+                }
+            }
+            SessionsCommand::Search(text) => {
+                browser.filter = Filter::typed(&text).unwrap_or_default();
+                browser.search = text;
+                browser.refresh();
+            }
+            SessionsCommand::Pick(folder) => browser.picked = Some(folder),
+            SessionsCommand::Note(folder, text) => {
+                self.act(context, move || note(&folder, None, text).map(|()| Done::Said("Noted.".to_owned())));
+            }
+            SessionsCommand::Archive(folder, archive) => {
+                let text = archived(browser.heading(&folder).map_or("", |heading| &heading.note), archive);
+                let said =
+                    if archive { "Archived: search for “archived” to see it." } else { "No longer archived." };
+                self.act(context, move || note(&folder, None, text).map(|()| Done::Said(said.to_owned())));
+            }
+            SessionsCommand::Rename(folder, name) => match plain_name(&name) {
+                Err(message) => browser.said = Some(Err(message)),
+                Ok(name) => {
+                    self.act(context, move || {
+                        let to = rename_session(&folder, &name).map_err(|error| error.to_string())?;
+                        Ok(Done::Renamed { from: folder, to })
+                    });
+                }
+            },
+            SessionsCommand::Delete(was) => self.act(context, move || {
+                let at = delete_session(&was).map_err(|error| error.to_string())?;
+                Ok(Done::Deleted { at, was })
+            }),
+            SessionsCommand::UndoDelete => {
+                let Some((at, was)) = browser.deleted.last().cloned() else { return };
+                self.act(context, move || {
+                    put_back(&at, &was).map_err(|error| error.to_string())?;
+                    Ok(Done::PutBack(at))
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, context: &Context, work: impl FnOnce() -> Result<Done, String> + Send + 'static) {
+        let waker = context.clone();
+        self.sessions.browser.acting.get_or_insert_with(|| {
+            Promise::spawn_thread("sessions", move || {
+                let done = work();
+                waker.request_repaint();
+                done
+            })
+        });
+    }
+
+    fn read_sessions(&mut self, context: &Context) {
+        let (waker, others) = (context.clone(), self.settings.recent.clone());
+        let known = Arc::clone(&self.sessions.browser.headings);
+        self.sessions.browser.reading.get_or_insert_with(|| {
+            Promise::spawn_thread("all-sessions", move || {
+                let all = read(&known, &others);
+                waker.request_repaint();
+                all
+            })
+        });
+    }
+
+    /// Takes over the results of background work.
+    pub(super) fn poll_browser(&mut self, context: &Context, _requests: &mut Vec<Request>) {
+        let browser = &mut self.sessions.browser;
+        match browser.reading.take().map(Promise::try_take) {
+            Some(Ok(all)) => {
+                browser.headings = Arc::new(all);
+                browser.refresh();
+            }
+            Some(Err(reading)) => browser.reading = Some(reading),
+            None => {}
+        }
+        match browser.acting.take().map(Promise::try_take) {
+            Some(Ok(done)) => {
+                browser.said = Some(done.map(|done| match done {
+                    Done::Said(said) => said,
+                    Done::Deleted { at, was } => {
+                        browser.deleted.push((at, was.clone()));
+                        format!("Deleted {}.", was.display())
+                    }
+                    Done::Renamed { from, to } => {
+                        self.settings.renamed(&from, &to);
+                        let said = format!("Renamed: it is {} now.", to.display());
+                        browser.picked = Some(to);
+                        said
+                    }
+                    Done::PutBack(at) => {
+                        browser.deleted.retain(|(known, _)| *known != at);
+                        "It is back.".to_owned()
+                    }
+                }));
+                self.read_sessions(context);
+            }
+            Some(Err(acting)) => browser.acting = Some(acting),
+            None => {}
+        }
+    }
+}
+
+fn filter_id() -> Id {
+    Id::unique("sessions-filter")
+}
+
+/// Draws the browser.
+pub fn browser_ui(context: &Context, state: &State, commands: &mut Vec<Command>) {
+    let browser = &state.sessions.browser;
+    let mut asked = Vec::new();
+    let room = context.content_rect().size();
+    let modal =
+        Modal::new(Id::unique("sessions")).show(context, |ui| {
+            ui.set_width(SIZE[0].min(room.x - 80.0));
+            ui.set_height(SIZE[1].min(room.y - 80.0));
+            head_ui(ui, browser, &mut asked);
+            ui.add_space(GRID);
+            let (width, height) = (ui.available_width(), ui.available_height());
+            ui.horizontal_top(|ui| {
+                ui.allocate_ui_with_layout([LIST_SHARE * width, height].into(), Layout::top_down(Align::Min), |ui| {
+                    ui.set_min_height(height);
+                    list_ui(ui, state, &mut asked);
+                });
+                ui.add_space(2.0 * GRID);
+                ui.vertical(|ui| {
+                    ui.set_width(ui.available_width());
+                    let picked = browser.picked.as_ref().and_then(|folder| browser.heading(folder));
+                    match picked {
+                        Some(heading) => detail_ui(ui, state, heading, &mut asked),
+                        None => drop(ui.label(muted(
+                            ui,
+                            "Pick a session to see what it holds, note something, rename or delete it.",
+                        ))),
+                    }
+                });
+            });
+        });
+    if modal.should_close() {
+        asked.push(SessionsCommand::Browse(false));
+    }
+    commands.extend(asked.into_iter().map(Command::Sessions));
+}
+
+fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
+    ui.horizontal(|ui| {
+        ui.heading("Sessions");
+        let hint = "Search: h100, tag=paper, precision=fp16, date=2026-11-22 …";
+        let width = (ui.available_width() - 200.0).max(160.0);
+        if let Some(text) = filter_field(ui, filter_id(), "Search sessions", hint, &browser.search, width) {
+            asked.push(SessionsCommand::Search(text));
+        }
+        let counts = format!("{} of {}", browser.listed.len(), browser.headings.len());
+        ui.label(muted(ui, if browser.reading.is_some() { format!("{counts}, reading …") } else { counts }));
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let close = ui.button("×").on_hover_text("Close (Esc)");
+            close.widget_info(|| named("Close the sessions"));
+            if close.clicked() {
+                asked.push(SessionsCommand::Browse(false));
+            }
+        });
+    });
+    filter_error_ui(ui, &browser.search);
+    ui.horizontal_wrapped(|ui| {
+        match &browser.said {
+            Some(Ok(said)) => drop(ui.label(said)),
+            Some(Err(reason)) => drop(ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {reason}"))),
+            None => {}
+        }
+        if let Some((_, was)) = browser.deleted.last() {
+            let name = was.file_name().unwrap_or_default().to_string_lossy();
+            let help = "Deleted sessions are removed for good when the window is closed";
+            if ui.button(format!("Undo: put {name} back")).on_hover_text(help).clicked() {
+                asked.push(SessionsCommand::UndoDelete);
+            }
+        }
+    });
+}
+
+fn list_ui(ui: &mut Ui, state: &State, asked: &mut Vec<SessionsCommand>) {
+    let browser = &state.sessions.browser;
+    if browser.listed.is_empty() {
+        let text = if browser.reading.is_some() { "Reading the sessions …" } else { "No session matches." };
+        ui.label(muted(ui, text));
+        return;
+    }
+    ScrollArea::vertical().id_salt("sessions-list").auto_shrink(false).show_rows(
+        ui,
+        ROW,
+        browser.listed.len(),
+        |ui, rows| {
+            for index in browser.listed.get(rows).unwrap_or_default() {
+                let heading = &browser.headings[*index].heading;
+                row_ui(ui, state, heading, asked);
+            }
+        },
+    );
+}
+
+/// `16 finished, 2 failed`.
+fn runs_text(heading: &SessionHeading) -> String {
+    let states: Vec<String> = heading.runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    if states.is_empty() { "no runs".to_owned() } else { states.join(", ") }
+}
+
+fn is_open(state: &State, heading: &SessionHeading) -> bool {
+    state.session.as_ref().is_some_and(|session| session.folder == heading.folder)
+}
+
+fn row_ui(ui: &mut Ui, state: &State, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
+    let chosen = state.sessions.browser.picked.as_ref() == Some(&heading.folder);
+    let (rect, response) =
+        ui.allocate_exact_size([ui.available_width() - 3.0 * GRID, ROW].into(), eframe::egui::Sense::click());
+    response.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, format!("Session {}", heading.name)));
+    let accent = palette(ui.visuals()).accent;
+    if chosen || response.hovered() {
+        ui.painter().rect_filled(rect, 4.0, accent.gamma_multiply(if chosen { 0.18 } else { 0.08 }));
+    }
+    let inside = eframe::egui::UiBuilder::new().max_rect(rect.shrink2([2.0 * GRID, 2.0].into()));
+    ui.scope_builder(inside, |ui| {
+        ui.style_mut().interaction.selectable_labels = false;
+        ui.spacing_mut().item_spacing.y = 0.0;
+        let open = if is_open(state, heading) { " · open" } else { "" };
+        ui.horizontal(|ui| {
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                ui.label(muted(ui, heading.date()));
+                ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                    ui.add(Label::new(strong(format!("{}{open}", heading.name))).truncate());
+                });
+            });
+        });
+        let note = if heading.note.is_empty() { String::new() } else { format!(" · {}", heading.note) };
+        let text = format!("{} · {}{note}", runs_text(heading), heading.machine());
+        ui.add(Label::new(muted(ui, text)).truncate());
+    });
+    if response.clicked() {
+        asked.push(SessionsCommand::Pick(heading.folder.clone()));
+    }
+    if response.double_clicked() {
+        asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
+    }
+}
+
+fn detail_ui(ui: &mut Ui, state: &State, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
+    let is_open = is_open(state, heading);
+    let free = !is_open && state.sessions.browser.acting.is_none();
+    let why_not = if is_open { "It is open: open another session first" } else { "Something else is being done" };
+    ScrollArea::vertical().id_salt("session-detail").auto_shrink(false).show(ui, |ui| {
+        ui.add(Label::new(strong(&heading.name)).wrap());
+        ui.add(Label::new(muted(ui, heading.folder.display().to_string()).small()).wrap().selectable(true));
+        ui.horizontal_wrapped(|ui| {
+            if main_button(ui, !is_open, if is_open { "Open already" } else { "Open" }).clicked() {
+                asked.extend([SessionsCommand::Browse(false), SessionsCommand::Open(heading.folder.clone())]);
+            }
+            let archive = !heading.is_archived();
+            if ui.button(if archive { "Archive" } else { "Take out of the archive" }).clicked() {
+                asked.push(SessionsCommand::Archive(heading.folder.clone(), archive));
+            }
+            let delete = ui.add_enabled(free, Button::new("Delete")).on_disabled_hover_text(why_not);
+            if delete.on_hover_text("Can be undone until the window is closed").clicked() {
+                asked.push(SessionsCommand::Delete(heading.folder.clone()));
+            }
+        });
+        ui.add_space(GRID);
+        fact_ui(ui, "Plans", &heading.plans.join(", "));
+        fact_ui(ui, "Runs", &runs_text(heading));
+        fact_ui(ui, "Machine", &format!("{}, {}", heading.node.hostname, heading.machine()));
+        for (key, levels) in heading.levels.iter().filter(|(_, levels)| levels.len() > 1) {
+            let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
+            fact_ui(ui, key, &levels.join(", "));
+        }
+        ui.add_space(GRID);
+        note_ui(ui, heading, asked);
+        ui.add_space(GRID);
+        ui.label(strong("Name"));
+        ui.horizontal(|ui| {
+            let id = format!("session-name {}", heading.folder.display());
+            let typed = field(ui, &id, "New name of the session", &heading.name);
+            let wanted = free && !typed.text.trim().is_empty();
+            let button = ui.add_enabled(wanted, Button::new("Rename")).on_disabled_hover_text(why_not);
+            if wanted && (button.clicked() || typed.entered) {
+                asked.push(SessionsCommand::Rename(heading.folder.clone(), typed.text));
+            }
+        });
+    });
+}
+
+fn fact_ui(ui: &mut Ui, name: &str, value: &str) {
+    if !value.is_empty() {
+        ui.add(Label::new(muted(ui, format!("{name}: {value}"))).wrap());
+    }
+}
+
+/// Draws the note, which can be edited.
+fn note_ui(ui: &mut Ui, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
+    ui.label(strong("Note"));
+    let id = Id::unique(("session-note", &heading.folder));
+    let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| heading.note.clone());
+    let hint = "What this session is about; words with # are tags";
+    let edit = ui.add(TextEdit::multiline(&mut text).hint_text(hint).desired_rows(3).desired_width(f32::INFINITY));
+    edit.widget_info(|| {
+        let mut info = WidgetInfo::labeled(Role::TextInput, true, "Note on the session");
+        info.current_text_value = Some(text.clone());
+        info
+    });
+    ui.horizontal_wrapped(|ui| {
+        if ui.add_enabled(text != heading.note, Button::new("Save note")).clicked() {
+            asked.push(SessionsCommand::Note(heading.folder.clone(), text.trim().to_owned()));
+        }
+        tags(&text).for_each(|tag| drop(ui.label(muted(ui, format!("#{tag}")))));
+    });
+    ui.data_mut(|data| {
+        if text == heading.note {
+            data.remove::<String>(id);
+        } else {
+            data.insert_temp(id, text);
+        }
+    });
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+    use crate::app::{Settings, install_theme};
+    use crate::plan::fixture::cpu_node;
+    use crate::store::Store;
+
+    struct Window {
+        state: State,
+        is_dressed: bool,
+    }
+
+    fn window(recent: Vec<PathBuf>) -> Harness<'static, Window> {
+        let mut state = State::new(Settings::default());
+        state.settings.recent = recent;
+        let draw = |ui: &mut Ui, window: &mut Window| {
+            if !std::mem::replace(&mut window.is_dressed, true) {
+                install_theme(ui.ctx());
+                ui.ctx().request_repaint();
+                return;
+            }
+            let mut commands = Vec::new();
+            if window.state.sessions.browser.is_open {
+                browser_ui(ui.ctx(), &window.state, &mut commands);
+            }
+            for command in commands {
+                window.state.execute(command, ui.ctx(), &mut Vec::new());
+            }
+            window.state.poll(&ui.ctx().clone(), &mut Vec::new());
+        };
+        let window = Window { state, is_dressed: false };
+        let mut harness = Harness::builder().with_size([1200.0, 800.0]).build_ui_state(draw, window);
+        harness.run();
+        send(&mut harness, SessionsCommand::Browse(true));
+        harness
+    }
+
+    fn send(window: &mut Harness<'_, Window>, command: SessionsCommand) {
+        let context = window.ctx.clone();
+        window.state_mut().state.execute(Command::Sessions(command), &context, &mut Vec::new());
+        settle(window);
+    }
+
+    fn settle(window: &mut Harness<'_, Window>) {
+        let begun = Instant::now();
+        loop {
+            window.run();
+            let browser = &window.state().state.sessions.browser;
+            if browser.reading.is_none() && browser.acting.is_none() {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "background work does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn session(home: &Path, name: &str) -> PathBuf {
+        let folder = home.join(name);
+        drop(Store::create(&folder, &cpu_node()).unwrap());
+        folder
+    }
+
+    #[test]
+    fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
+        let home = tempfile::tempdir().unwrap();
+        let (night, day) = (session(home.path(), "night-study"), session(home.path(), "day-study"));
+        let mut window = window(vec![night.clone(), day.clone()]);
+        let lists =
+            |window: &Harness<'_, Window>, name: &str| window.query_by_label(&format!("Session {name}")).is_some();
+        assert!(lists(&window, "night-study") && lists(&window, "day-study"));
+        send(&mut window, SessionsCommand::Search("night-study".to_owned()));
+        assert!(lists(&window, "night-study") && !lists(&window, "day-study"));
+        window.get_by_label("Session night-study").click();
+        settle(&mut window);
+        window.get_by_label("Note on the session").focus();
+        window.run();
+        window.get_by_label("Note on the session").type_text("fan was off #paper");
+        window.run();
+        window.get_by_label("Save note").click();
+        settle(&mut window);
+        assert_eq!(SessionHeading::read(&night).unwrap().note, "fan was off #paper");
+        send(&mut window, SessionsCommand::Search("tag=paper".to_owned()));
+        assert!(lists(&window, "night-study") && !lists(&window, "day-study"));
+        window.get_by_label("Archive").click();
+        settle(&mut window);
+        assert!(!lists(&window, "night-study"));
+        send(&mut window, SessionsCommand::Search("archived study".to_owned()));
+        assert!(lists(&window, "night-study"));
+        window.get_by_label("Take out of the archive").click();
+        settle(&mut window);
+        assert!(!SessionHeading::read(&night).unwrap().is_archived());
+
+        send(&mut window, SessionsCommand::Search("study".to_owned()));
+        send(&mut window, SessionsCommand::Rename(day.clone(), "a/b".to_owned()));
+        assert!(window.query_by_label_contains("is not a valid session name").is_some());
+        send(&mut window, SessionsCommand::Rename(day.clone(), "second study".to_owned()));
+        assert!(lists(&window, "second study") && !day.exists());
+        let second = home.path().join("second study");
+        assert_eq!(window.state().state.settings.recent[1], second, "it is found under its new name");
+        send(&mut window, SessionsCommand::Pick(second.clone()));
+        window.get_by_label("Delete").click();
+        settle(&mut window);
+        assert!(!lists(&window, "second study") && !second.exists());
+        window.get_by_label("Undo: put second study back").click();
+        settle(&mut window);
+        assert!(second.join("session.toml").exists());
+        send(&mut window, SessionsCommand::Delete(second));
+        window.state_mut().state.sessions.browser.forget_deleted();
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nobody can undo it any more");
+    }
+
+    #[test]
+    fn archiving_adds_a_tag_to_the_note_and_takes_it_away() {
+        assert_eq!(archived("", true), "#archived");
+        assert_eq!(archived("night run #h100", true), "night run #h100 #archived");
+        assert_eq!(archived("night run #h100 #archived", true), "night run #h100 #archived");
+        assert_eq!(archived("night run #archived #h100", false), "night run #h100");
+    }
+}

@@ -1,0 +1,253 @@
+//! What can be told of a session at a glance, for lists of many: read from its `session.toml` and its journal alone, without its index and
+//! without a lock.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use super::journal::{Decision, read_journal_line};
+use super::{StoreError, folder};
+use crate::foreign::{self, Line, Lines};
+use crate::plan::{Facts, Key, Level, Node, RunState, mentions};
+
+/// Bytes at the start of a line of the journal that name its decision.
+const HEAD_BYTES: usize = 80;
+/// Most levels of a factor that are kept.
+const MOST_LEVELS: usize = 64;
+
+/// The tag of sessions that lists leave out unless they are asked for.
+pub const ARCHIVED: &str = "archived";
+
+/// The tags of a note: its words after a `#`, in lower case.
+pub fn tags(note: &str) -> impl Iterator<Item = String> {
+    let words = note.split_whitespace().filter_map(|word| word.strip_prefix('#'));
+    words.map(|word| word.trim_end_matches([',', '.', ';']).to_lowercase()).filter(|word| !word.is_empty())
+}
+
+/// A session at a glance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionHeading {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The folder's name.
+    pub name: String,
+    /// The machine that it was created on.
+    pub node: Node,
+    /// Names of its plans, each once, in the order they were launched.
+    pub plans: Vec<String>,
+    /// The levels that its cells have of each factor.
+    pub levels: BTreeMap<Key, Vec<Level>>,
+    /// Its runs by state; those that have not ended count as queued.
+    pub runs: BTreeMap<&'static str, usize>,
+    /// What its user noted of it.
+    pub note: String,
+    /// When something was decided last, in seconds since the Unix epoch; none in an empty session.
+    pub changed_time_s: Option<f64>,
+    /// Lower-case text that filters search.
+    words: String,
+}
+
+impl SessionHeading {
+    /// Reads what can be told of a session.
+    ///
+    /// # Errors
+    /// It is no session, of a newer version, or its files cannot be read. Damaged lines of the journal are left out.
+    pub fn read(session: &Path) -> Result<Self, StoreError> {
+        let mut heading = Self {
+            folder: session.to_owned(),
+            name: session.file_name().unwrap_or(session.as_os_str()).to_string_lossy().into_owned(),
+            node: folder::read_node(session)?,
+            plans: Vec::new(),
+            levels: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            note: String::new(),
+            changed_time_s: None,
+            words: String::new(),
+        };
+        let (mut queued, mut ended) = (0_usize, 0_usize);
+        each_decision(session, &["plan_added", "run_queued", "run_ended", "noted"], |time_s, decision| {
+            heading.changed_time_s = Some(heading.changed_time_s.map_or(time_s, |before| before.max(time_s)));
+            match decision {
+                Decision::PlanAdded { name, .. } if !heading.plans.contains(&name) => heading.plans.push(name),
+                Decision::RunQueued { levels, .. } => {
+                    queued += 1;
+                    for (key, level) in levels.iter() {
+                        let known = heading.levels.entry(key.clone()).or_default();
+                        if known.len() < MOST_LEVELS && !known.contains(level) {
+                            known.push(level.clone());
+                        }
+                    }
+                }
+                Decision::RunEnded { state, .. } => {
+                    ended += 1;
+                    *heading.runs.entry(state.name()).or_default() += 1;
+                }
+                Decision::Noted { run: None, note } => heading.note = note,
+                _ => {}
+            }
+        })?;
+        if queued > ended {
+            heading.runs.insert(RunState::Queued.name(), queued - ended);
+        }
+        heading.words = heading.searched();
+        Ok(heading)
+    }
+
+    /// The text that words of filters match: names, machine, note, date, and the levels that differ.
+    fn searched(&self) -> String {
+        let gpus = self.node.gpus.iter().map(|gpu| gpu.name.clone());
+        let levels = self.levels.values().filter(|levels| levels.len() > 1).flatten().map(ToString::to_string);
+        let own = [
+            self.name.clone(),
+            self.node.hostname.clone(),
+            self.node.cpu_model.clone(),
+            self.note.clone(),
+            self.date(),
+        ];
+        let words: Vec<String> = own.into_iter().chain(self.plans.iter().cloned()).chain(gpus).chain(levels).collect();
+        words.join("\n").to_lowercase()
+    }
+
+    /// The day of its last decision: `2026-11-22`; empty for an empty session.
+    pub fn date(&self) -> String {
+        let time = self.changed_time_s.and_then(|time_s| jiff::Timestamp::from_second(time_s as i64).ok());
+        let zoned = time.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
+        zoned.map_or(String::new(), |zoned| zoned.strftime("%Y-%m-%d").to_string())
+    }
+
+    /// Number of its runs.
+    pub fn run_count(&self) -> usize {
+        self.runs.values().sum()
+    }
+
+    /// The machine's GPUs or CPUs in a few words: `4× H200`.
+    pub fn machine(&self) -> String {
+        match self.node.gpus.first() {
+            Some(gpu) => format!("{}× {}", self.node.gpus.len(), gpu.name.trim_start_matches("NVIDIA ")),
+            None => format!("{} CPUs", self.node.cpus),
+        }
+    }
+
+    /// Whether its note bears the tag [`ARCHIVED`].
+    pub fn is_archived(&self) -> bool {
+        tags(&self.note).any(|tag| tag == ARCHIVED)
+    }
+}
+
+/// Keys are `name`, `plan`, `machine`, `gpu`, `date`, `runs`, `state`, `tag` and the factors of the cells.
+impl Facts for SessionHeading {
+    fn level(&self, key: &str) -> Option<Level> {
+        match key {
+            "name" => Some(Level::text(&self.name)),
+            "machine" => Some(Level::text(&self.node.hostname)),
+            "gpu" => Some(Level::text(self.node.gpus.first()?.name.trim_start_matches("NVIDIA "))),
+            "date" => Some(Level::text(&self.date())),
+            "runs" => Some(Level::Integer(i64::try_from(self.run_count()).unwrap_or(i64::MAX))),
+            _ => self.levels.get(key)?.first().cloned(),
+        }
+    }
+
+    fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
+        match key {
+            "plan" => self.plans.iter().any(|plan| meets(&Level::text(plan))),
+            "state" => self.runs.keys().any(|state| meets(&Level::text(state))),
+            "tag" => tags(&self.note).any(|tag| meets(&Level::text(&tag))),
+            _ => match self.levels.get(key) {
+                Some(levels) => levels.iter().any(meets),
+                None => self.level(key).is_some_and(|level| meets(&level)),
+            },
+        }
+    }
+
+    fn mentions(&self, word: &str) -> bool {
+        mentions(&self.words, word)
+    }
+}
+
+/// What users noted of runs, by their ids.
+///
+/// # Errors
+/// The journal cannot be read.
+pub fn run_notes(session: &Path) -> Result<BTreeMap<String, String>, StoreError> {
+    let mut notes = BTreeMap::new();
+    each_decision(session, &["noted"], |_, decision| {
+        if let Decision::Noted { run: Some(run), note } = decision {
+            notes.insert(run, note);
+        }
+    })?;
+    notes.retain(|_, note| !note.is_empty());
+    Ok(notes)
+}
+
+/// Calls `take` with each readable decision of these names.
+fn each_decision(session: &Path, names: &[&str], mut take: impl FnMut(f64, Decision)) -> Result<(), StoreError> {
+    let path = folder::journal(session);
+    let failed = || StoreError::io("reading", &path);
+    let wanted: Vec<String> = names.iter().map(|name| format!("\"decision\":\"{name}\"")).collect();
+    let mut lines = Lines::new(BufReader::with_capacity(1 << 18, foreign::open_ours(&path).map_err(failed())?));
+    while let Some(line) = lines.read().map_err(failed())? {
+        let Line::Whole(line) = line else { continue };
+        let head = String::from_utf8_lossy(&line[..line.len().min(HEAD_BYTES)]);
+        if wanted.iter().any(|name| head.contains(name))
+            && let Ok(line) = read_journal_line(line)
+        {
+            take(line.time_s, line.decision);
+        }
+    }
+    Ok(())
+}
+
+/// Renames a session that nobody writes; gives its new folder.
+///
+/// # Errors
+/// It is in use, the name is taken, or the folder cannot be renamed.
+pub fn rename_session(session: &Path, name: &str) -> Result<PathBuf, StoreError> {
+    let to = session.with_file_name(name);
+    folder::read_node(session)?;
+    // Whoever conducts it holds the lock.
+    let _lock = folder::lock(session)?;
+    if fs::symlink_metadata(&to).is_ok() {
+        return Err(StoreError::Exists { folder: to });
+    }
+    fs::rename(session, &to).map_err(StoreError::io("renaming", session))?;
+    Ok(to)
+}
+
+/// The start of the names of sessions that were deleted and can still be put back.
+const DELETED: &str = ".deleted-";
+
+/// Deletes a session that nobody writes, so that [`put_back`] brings it back until [`remove_deleted`]; gives where it is meanwhile.
+///
+/// # Errors
+/// It is in use, or the folder cannot be renamed.
+pub fn delete_session(session: &Path) -> Result<PathBuf, StoreError> {
+    let name = session.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let free =
+        |number: &u32| fs::symlink_metadata(session.with_file_name(format!("{DELETED}{number}-{name}"))).is_err();
+    let number = (1..).find(free).unwrap_or(0);
+    rename_session(session, &format!("{DELETED}{number}-{name}"))
+}
+
+/// Puts a deleted session back.
+///
+/// # Errors
+/// Another session has its name by now, or the folder cannot be renamed.
+pub fn put_back(deleted: &Path, session: &Path) -> Result<(), StoreError> {
+    let name = session.file_name().unwrap_or_default().to_string_lossy();
+    rename_session(deleted, &name).map(|_| ())
+}
+
+/// Removes a deleted session for good. Other folders are left alone.
+///
+/// # Errors
+/// It is in use, or its files cannot be removed.
+pub fn remove_deleted(deleted: &Path) -> Result<(), StoreError> {
+    let is_deleted = deleted.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DELETED));
+    if !is_deleted {
+        return Err(StoreError::NotASession { folder: deleted.to_owned() });
+    }
+    folder::read_node(deleted)?;
+    let _lock = folder::lock(deleted)?;
+    fs::remove_dir_all(deleted).map_err(StoreError::io("removing", deleted))
+}

@@ -1,0 +1,81 @@
+//! Sessions at a glance, and what is done to them whole.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::fixture::*;
+use crate::plan::{Filter, RunState};
+use crate::store::{
+    Decision, SessionHeading, Store, StoreError, delete_session, put_back, remove_deleted, rename_session, run_notes,
+};
+
+fn noted(run: Option<&str>, note: &str) -> Decision {
+    Decision::Noted { run: run.map(str::to_owned), note: note.to_owned() }
+}
+
+#[test]
+fn a_session_is_told_by_its_journal_and_found_by_levels_notes_and_tags() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    store.decide(queued("r2")).unwrap();
+    store.decide(ended("r1", RunState::Finished)).unwrap();
+    store.decide(noted(None, "first")).unwrap();
+    store.decide(noted(None, "after the driver update #Paper, #h100")).unwrap();
+    store.decide(noted(Some("r1"), "fan was off")).unwrap();
+    let heading = SessionHeading::read(folder.path()).unwrap();
+    assert_eq!((heading.runs["finished"], heading.runs["queued"], heading.run_count()), (1, 1, 2));
+    assert_eq!(run_notes(folder.path()).unwrap(), BTreeMap::from([("r1".to_owned(), "fan was off".to_owned())]));
+    for (filter, found) in [
+        ("driver", true),
+        ("tag=paper", true),
+        ("tag=pap", false),
+        ("#h100 state=finished", true),
+        ("runs>1 state=queued", true),
+        ("state=failed", false),
+        ("not tag=archived", true),
+    ] {
+        assert_eq!(Filter::parse(filter).unwrap().admits(&heading), found, "{filter}");
+    }
+    assert!(!heading.is_archived());
+    store.decide(noted(None, "#archived")).unwrap();
+    assert!(SessionHeading::read(folder.path()).unwrap().is_archived());
+    drop(store);
+    let reopened = Store::open(folder.path()).unwrap();
+    assert!(reopened.found().torn.is_empty(), "notes are lines like others");
+}
+
+#[test]
+fn sessions_are_renamed_deleted_and_put_back_unless_somebody_writes_them() {
+    let home = tempfile::tempdir().unwrap();
+    let (a, b) = (home.path().join("a"), home.path().join("b"));
+    let store = Store::create(&a, &node()).unwrap();
+    assert!(matches!(rename_session(&a, "b"), Err(StoreError::InUse { .. })));
+    assert!(matches!(delete_session(&a), Err(StoreError::InUse { .. })));
+    drop(store);
+    drop(Store::create(&b, &node()).unwrap());
+    assert!(matches!(rename_session(&a, "b"), Err(StoreError::Exists { .. })));
+    let c = rename_session(&a, "c").unwrap();
+    assert!(c.is_dir() && !a.exists());
+    let deleted = delete_session(&c).unwrap();
+    assert!(!c.exists());
+    put_back(&deleted, &c).unwrap();
+    assert!(SessionHeading::read(&c).is_ok());
+    let deleted = delete_session(&c).unwrap();
+    assert!(remove_deleted(&b).is_err(), "only what was deleted is removed");
+    remove_deleted(&deleted).unwrap();
+    assert!(!deleted.exists() && b.is_dir());
+}
+
+#[test]
+fn five_hundred_sessions_are_searched_in_less_than_fifty_milliseconds() {
+    let (folder, store) = session();
+    (1..40).for_each(|number| store.decide(queued(&format!("r{number}"))).unwrap());
+    store.decide(noted(None, "a note of some words #tagged")).unwrap();
+    let all = vec![SessionHeading::read(folder.path()).unwrap(); 500];
+    let filter = Filter::parse("tag=tagged precision=fp32 (note or words) not \"another session\"").unwrap();
+    let begun = Instant::now();
+    let found = all.iter().filter(|heading| filter.admits(*heading)).count();
+    let took = begun.elapsed();
+    assert_eq!(found, 500);
+    assert!(took.as_millis() < 50, "{took:?}");
+}
