@@ -17,6 +17,8 @@ use crate::plan::{Facts, Filter, Level, RunState, mentions};
 
 /// Number of runs, from the top, whose names are measured.
 const NAMES_MEASURED: usize = 200;
+/// Most lines of a name.
+const MOST_LINES: f32 = 3.0;
 /// Width of the tick box, the sample of the line and a state beside a name.
 const NEXT_TO_NAME: f32 = 72.0;
 
@@ -103,18 +105,16 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
         });
     }
     // All rows are as high as the longest name needs: cut off, names of many factors read alike.
-    let lines = if fitting.iter().take(NAMES_MEASURED).any(|listed| is_long(ui, listed.name)) { 2.0 } else { 1.0 };
+    let room = (ui.available_width() - NEXT_TO_NAME).max(1.0);
+    let longest = fitting.iter().take(NAMES_MEASURED).map(|listed| text_width(ui, listed.name)).fold(0.0, f32::max);
+    // Words do not fill their lines.
+    let lines = if longest > room { (1.3 * longest / room).ceil().clamp(2.0, MOST_LINES) } else { 1.0 };
     let height = ui.spacing().interact_size.y.max(lines * ui.text_style_height(&eframe::egui::TextStyle::Body));
     ScrollArea::vertical().auto_shrink(false).show_rows(ui, height, fitting.len(), |ui, rows| {
         for listed in fitting.get(rows).unwrap_or_default() {
             row_ui(ui, state, listed, height, commands);
         }
     });
-}
-
-/// Whether a name needs more than a line.
-fn is_long(ui: &Ui, name: &str) -> bool {
-    text_width(ui, name) > ui.available_width() - NEXT_TO_NAME
 }
 
 fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, height: f32, commands: &mut Vec<LiveCommand>) {
@@ -139,7 +139,7 @@ fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, height: f32, commands: &m
                 ui.label(RichText::new(text).small().color(colour));
             }
             ui.with_layout(eframe::egui::Layout::left_to_right(eframe::egui::Align::Center), |ui| {
-                let label = eframe::egui::Label::new(name_in(ui, listed.name, height)).sense(Sense::click());
+                let label = eframe::egui::Label::new(name_in(ui, listed.name, height)).wrap().sense(Sense::click());
                 let hover = format!("{}\n{}, {}", listed.name, listed.run, listed.state.name());
                 if ui.add(label).on_hover_text(hover).clicked() {
                     commands.push(LiveCommand::Choose(listed.run.to_owned(), choice.is_none()));
@@ -153,7 +153,7 @@ fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, height: f32, commands: &m
 fn name_in(ui: &Ui, name: &str, height: f32) -> LayoutJob {
     let font = eframe::egui::TextStyle::Body.resolve(ui.style());
     let mut job = LayoutJob::simple(name.to_owned(), font, ui.visuals().text_color(), ui.available_width());
-    job.wrap.max_rows = (height / ui.text_style_height(&eframe::egui::TextStyle::Body)).max(1.0) as usize;
+    job.wrap.max_rows = (height / ui.text_style_height(&eframe::egui::TextStyle::Body)).round().max(1.0) as usize;
     job
 }
 

@@ -17,8 +17,8 @@ const LINE_HEIGHT: f32 = 18.0;
 /// Padding around the table and above its card.
 const PADDING: f32 = 6.0;
 /// Least and greatest widths of the name column and the number columns.
-const NAME_WIDTH: (f32, f32) = (150.0, 320.0);
-const COLUMN_WIDTH: (f32, f32) = (64.0, 110.0);
+const NAME_WIDTH: (f32, f32) = (124.0, 320.0);
+const COLUMN_WIDTH: (f32, f32) = (60.0, 110.0);
 
 /// One line: a run, or one of its GPUs or ranks.
 struct Line<'a> {
@@ -66,7 +66,7 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
                         let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
                         swatch(ui.painter(), rect, ui.visuals(), line.curve.run.slot);
                         let label = eframe::egui::Label::new(&line.name).truncate();
-                        ui.add(label).on_hover_text(&line.name);
+                        ui.add(label).on_hover_text(line.curve.run.name);
                     };
                     row(ui, widths, name, &values, false);
                 }
@@ -103,9 +103,24 @@ fn row(ui: &mut Ui, (name_width, column): (f32, f32), name: impl FnOnce(&mut Ui)
     });
 }
 
+/// Names without the parts that all of them have at one place; whole ones where nothing would be left.
+fn without_shared(names: &[&str]) -> Vec<String> {
+    const SEPARATOR: &str = " · ";
+    let parts: Vec<Vec<&str>> = names.iter().map(|name| name.split(SEPARATOR).collect()).collect();
+    let is_shared =
+        |place: usize, part: &str| parts.len() > 1 && parts.iter().all(|other| other.get(place) == Some(&part));
+    let own = |parts: &Vec<&str>| {
+        let own: Vec<&str> =
+            parts.iter().enumerate().filter(|(place, part)| !is_shared(*place, part)).map(|(_, part)| *part).collect();
+        if own.is_empty() { parts.join(SEPARATOR) } else { own.join(SEPARATOR) }
+    };
+    parts.iter().map(own).collect()
+}
+
 fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64>) -> Vec<Line<'a>> {
     let mut lines: Vec<Line> = Vec::new();
-    for run in &scene.runs {
+    let names = without_shared(&scene.runs.iter().map(|run| run.name).collect::<Vec<_>>());
+    for (run, run_name) in scene.runs.iter().zip(names) {
         let own = |curve: &&Curve| curve.run.run == run.run;
         let mut parts: Vec<&Option<String>> = Vec::new();
         for curve in panels.iter().flat_map(|(_, curves)| curves).filter(own) {
@@ -118,10 +133,23 @@ fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64
             let of = |curves: &'a [Curve<'a>]| curves.iter().find(|c| c.run.run == run.run && c.part == *part);
             let found: Vec<Option<&Curve>> = panels.iter().map(|(_, curves)| of(curves)).collect();
             let Some(curve) = found.iter().flatten().next().copied() else { continue };
-            let name = part.as_ref().map_or_else(|| run.name.to_owned(), |part| format!("{part} · {}", run.name));
+            let name = part.as_ref().map_or_else(|| run_name.clone(), |part| format!("{part} · {run_name}"));
             let value = |curve: Option<&Curve>| curve.and_then(|curve| curve.at(scene, at)).map(|[_, y]| y);
             lines.push(Line { name, curve, values: found.into_iter().map(value).collect() });
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_drawn_runs_show_what_differs_among_them() {
+        let names = ["fp32 · TF32 conv · 1 GPU · #1", "fp64 · TF32 conv · 4 GPUs · #1"];
+        assert_eq!(without_shared(&names), ["fp32 · 1 GPU", "fp64 · 4 GPUs"]);
+        assert_eq!(without_shared(&names[..1]), names[..1]);
+        assert_eq!(without_shared(&["a · b", "a · b"]), ["a · b", "a · b"]);
+    }
 }

@@ -70,7 +70,14 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let first = [Field::Number, Field::State, Field::Progress, Field::Action];
     let levels = (0..state.runs.listing.columns.len()).map(Field::Level);
     let last = [Field::Repeat, Field::Loss, Field::Elapsed, Field::Left, Field::Reason];
-    let fields: Vec<Field> = first.into_iter().chain(levels).chain(last).collect();
+    let has_loss = state.runs.rows.iter().any(|row| row.loss.is_some());
+    // What no run has would push the notes out of small windows.
+    let has_values = |field: &Field| match field {
+        Field::Loss => has_loss,
+        Field::Left => state.queue.is_active(),
+        _ => true,
+    };
+    let fields: Vec<Field> = first.into_iter().chain(levels).chain(last).filter(has_values).collect();
     let mut list = List { state, commands, fields };
     // The reason takes the remaining width.
     let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
@@ -138,16 +145,16 @@ impl List<'_> {
     fn width(&self, field: Field) -> f32 {
         match field {
             Field::Number => 44.0,
-            Field::State => 104.0,
-            Field::Progress => 136.0,
+            Field::State => 112.0,
+            Field::Progress => 104.0,
             Field::Action => 68.0,
             Field::Level(index) => {
                 let column = &self.state.runs.listing.columns[index];
                 if self.is_name(field) { 120.0 } else { 20.0 + 8.0 * column.name.len().max(7) as f32 }
             }
-            Field::Repeat | Field::Left => 64.0,
+            Field::Repeat | Field::Left => 60.0,
             Field::Loss | Field::Elapsed => 68.0,
-            Field::Reason => 320.0,
+            Field::Reason => 240.0,
         }
     }
 
@@ -192,7 +199,13 @@ impl List<'_> {
             Field::State => {
                 let (symbol, color) = sign(ui, row.state);
                 let text = RichText::new(format!("{symbol} {}", row.state.name())).color(color);
-                (ui.label(text), String::new())
+                let response = ui.label(text);
+                if !row.marks.is_empty() {
+                    // The notes may lie outside a small window.
+                    let sign = ui.colored_label(palette(ui.visuals()).warning, "⚠");
+                    sign.on_hover_text(&row.stories);
+                }
+                (response, row.stories.clone())
             }
             Field::Level(index) => {
                 let text = row.cells.get(index).map_or("…", String::as_str);

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use eframe::egui::{Align, Button, Context, Id, Label, Layout, Modal, Role, ScrollArea, TextEdit, Ui, WidgetInfo};
+use eframe::egui::{
+    Align, Button, Context, Frame, Id, Label, Layout, Margin, Modal, Role, ScrollArea, TextEdit, Ui, WidgetInfo,
+};
 use poll_promise::Promise;
 
 use super::{SessionsCommand, field, plain_name};
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{filter_error_ui, filter_field, main_button, muted, named, strong};
+use crate::app::widgets::{fields_on_cards, filter_error_ui, filter_field, main_button, muted, named, strong};
 use crate::app::{Command, Request, State};
 use crate::conduct::{Client, Order};
 use crate::plan::Filter;
@@ -248,16 +250,18 @@ pub fn browser_ui(context: &Context, state: &State, commands: &mut Vec<Command>)
     let browser = &state.sessions.browser;
     let mut asked = Vec::new();
     let room = context.content_rect().size();
+    let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
     let modal =
-        Modal::new(Id::unique("sessions")).show(context, |ui| {
+        Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
             ui.set_width(SIZE[0].min(room.x - 80.0));
             ui.set_height(SIZE[1].min(room.y - 80.0));
+            fields_on_cards(ui);
             head_ui(ui, browser, &mut asked);
-            ui.add_space(GRID);
+            ui.add_space(2.0 * GRID);
             let (width, height) = (ui.available_width(), ui.available_height());
             ui.horizontal_top(|ui| {
                 ui.allocate_ui_with_layout([LIST_SHARE * width, height].into(), Layout::top_down(Align::Min), |ui| {
-                    ui.set_min_height(height);
+                    ui.set_min_size([LIST_SHARE * width, height].into());
                     list_ui(ui, state, &mut asked);
                 });
                 ui.add_space(2.0 * GRID);
@@ -318,7 +322,11 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
 fn list_ui(ui: &mut Ui, state: &State, asked: &mut Vec<SessionsCommand>) {
     let browser = &state.sessions.browser;
     if browser.listed.is_empty() {
-        let text = if browser.reading.is_some() { "Reading the sessions …" } else { "No session matches." };
+        let text = match (browser.reading.is_some(), browser.headings.is_empty()) {
+            (true, _) => "Reading the sessions …",
+            (false, true) => "No session yet: launching a plan makes one.",
+            (false, false) => "No session matches.",
+        };
         ui.label(muted(ui, text));
         return;
     }
@@ -493,7 +501,7 @@ mod tests {
             window.state.poll(&ui.ctx().clone(), &mut Vec::new());
         };
         let window = Window { state, is_dressed: false };
-        let mut harness = Harness::builder().with_size([1200.0, 800.0]).build_ui_state(draw, window);
+        let mut harness = Harness::builder().with_size([1200.0, 800.0]).with_max_steps(24).build_ui_state(draw, window);
         harness.run();
         send(&mut harness, SessionsCommand::Browse(true));
         harness
