@@ -23,8 +23,8 @@
 //! | what dies | consequence |
 //! |---|---|
 //! | a client | nothing; the conductor goes on, and ends once the queue is empty |
-//! | the conductor | the runs under way go on; the next conductor follows them, and records queued runs as never started |
-//! | `multicard run` that conducts | the same |
+//! | the conductor | the runs under way go on; the next conductor follows them and restores the queue, which is paused until its user resumes it or launches more |
+//! | `multicard run` that conducts | the same; if the next conductor is a `multicard run`, it records queued runs as never started |
 //!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
 //!

@@ -80,6 +80,8 @@ pub struct Session {
     to_import: VecDeque<tracing::ToImport>,
     /// What is known of the programs of runs.
     facts: program::Facts,
+    /// Runs of an earlier process in the queue, which waits until its user goes on with them.
+    restored: usize,
 }
 
 /// A run that can be started or retried.
@@ -132,13 +134,23 @@ impl Machine {
 }
 
 impl Session {
-    /// Opens the session in `folder`, or creates one there.
+    /// Opens the session in `folder`, or creates one there. Queued runs that an earlier process left are recorded as never started.
     pub fn open_or_create(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
-        Self::open_with(folder, machine, LauncherOptions::default())
+        Self::open_with(folder, machine, LauncherOptions::default(), false)
+    }
+
+    /// The same, but queued runs that an earlier process left are put back into the queue, which is then paused.
+    pub fn open_and_restore(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
+        Self::open_with(folder, machine, LauncherOptions::default(), true)
     }
 
     /// The same with a launcher of another patience.
-    fn open_with(folder: &Path, machine: Machine, options: LauncherOptions) -> Result<Self, SessionError> {
+    fn open_with(
+        folder: &Path,
+        machine: Machine,
+        options: LauncherOptions,
+        restores: bool,
+    ) -> Result<Self, SessionError> {
         let Machine { node, topology, worker } = machine;
         let store =
             if folder.join("session.toml").exists() { Store::open(folder)? } else { Store::create(folder, &node)? };
@@ -166,8 +178,9 @@ impl Session {
             unrecorded: VecDeque::new(),
             untold: Vec::new(),
             facts: program::Facts::default(),
+            restored: 0,
         };
-        let earlier = session.take_up_earlier_runs()?;
+        let earlier = session.take_up_earlier_runs(restores)?;
         session.take_up_imports(earlier)?;
         Ok(session)
     }
@@ -224,7 +237,19 @@ impl Session {
 
     /// Starts runs again.
     pub fn resume_queue(&mut self) {
+        self.restored = 0;
         self.queue.resume();
+    }
+
+    /// How many runs that an earlier process left wait in the paused queue until their user goes on with them.
+    pub fn restored(&self) -> usize {
+        self.restored
+    }
+
+    /// Whether nothing happens until the queue is resumed: it is paused, and no run is active.
+    pub fn is_resting(&self) -> bool {
+        let has_work = self.queue.active().next().is_some() || self.import.is_some() || !self.to_import.is_empty();
+        self.queue.is_paused() && !has_work && self.unrecorded.is_empty()
     }
 
     /// Whether the queue is paused.

@@ -9,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use multicard::plan::RunState;
@@ -202,11 +203,36 @@ fn a_killed_conductor_loses_nothing_and_the_next_one_takes_its_runs_up() {
     wait("another one conducts", || scene.conductors().len() == 1);
     scene.open_gate();
     let (is_ok, said) = ended(watched);
-    assert!(is_ok, "{said}");
-    assert_eq!(scene.states(), [RunState::Finished, RunState::Interrupted, RunState::Interrupted], "{said}");
+    assert!(!is_ok && said.contains("the queue of 2 runs is paused"), "{said}");
+    wait("a conductor of a paused queue ends by itself", || scene.conductors().is_empty());
+    succeed(&mut scene.multicard(&["attach", "session", "--resume"]));
+    assert_eq!(scene.states(), ALL_FINISHED, "what was not started is run, and nothing twice");
+}
+
+#[test]
+fn a_launch_goes_on_with_what_a_killed_conductor_left_queued() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    kill(scene.conductor());
+    wait("the conductor is gone", || scene.conductors().is_empty());
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session", "--detach", "--resume"]));
+    wait("the conductor ends", || scene.conductors().is_empty());
+    assert_eq!(scene.states(), ALL_FINISHED);
+}
+
+#[test]
+fn a_run_in_a_terminal_records_what_a_killed_conductor_left_as_not_started_and_runs_it_anew() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    kill(scene.conductor());
+    wait("the conductor is gone", || scene.conductors().is_empty());
+    scene.open_gate();
     succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session", "--resume"]));
-    let finished = scene.states().into_iter().filter(|state| *state == RunState::Finished).count();
-    assert_eq!(finished, 3, "what was not started is run");
+    let count = |state: RunState| scene.states().into_iter().filter(|known| *known == state).count();
+    assert_eq!((count(RunState::Finished), count(RunState::Interrupted)), (3, 2));
 }
 
 #[test]
@@ -249,12 +275,21 @@ fn others_attach_to_a_run_in_a_terminal_which_waits_for_what_they_queued() {
     assert!(said.contains(&format!("process {}) and end with it", host.id())), "{said}");
     assert!(scene.conductors().is_empty());
     scene.open_gate();
-    let mut said = BufReader::new(host.stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("waiting for runs that others queued here")));
-    File::create(scene.path("second-gate")).unwrap();
+    let said = Arc::new(Mutex::new(String::new()));
+    let (heard, stderr) = (Arc::clone(&said), host.stderr.take().unwrap());
     // Until the pipe is closed, so that nothing it says is refused.
-    said.for_each(drop);
+    let hear = move || {
+        for line in BufReader::new(stderr).lines() {
+            heard.lock().unwrap().push_str(&line.unwrap());
+        }
+    };
+    let reader = std::thread::Builder::new().name("hear".to_owned()).spawn(hear).unwrap();
+    wait("it waits for what others queued", || {
+        said.lock().unwrap().contains("waiting for runs that others queued here")
+    });
+    File::create(scene.path("second-gate")).unwrap();
     assert!(host.wait().unwrap().success());
+    reader.join().unwrap();
     assert_eq!(scene.states(), [RunState::Finished; 4]);
 }
 
@@ -300,8 +335,8 @@ fn a_terminated_conductor_leaves_its_active_run_to_the_next() {
     kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::TERM).unwrap();
     wait("the conductor ends", || scene.conductors().is_empty());
     scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
-    assert_eq!(scene.states()[0], RunState::Finished);
+    succeed(&mut scene.multicard(&["attach", "session", "--resume"]));
+    assert_eq!(scene.states(), ALL_FINISHED);
 }
 
 /// Listens where a session's conductor would and answers each client with a line.
@@ -651,10 +686,16 @@ mod window {
         until(&mut window, "another conductor took the run up", |state| {
             state.session.as_ref().is_some_and(|session| session.read_only.is_none()) && state.queue.is_running()
         });
+        until(&mut window, "what waits is told", |state| {
+            state.queue.paused && state.problems.iter().any(|problem| problem.message.contains("1 run waits"))
+        });
         scene.open_gate();
-        until(&mut window, "the run has ended", |state| !state.queue.is_active());
+        until(&mut window, "the run has ended", |state| !state.queue.is_running());
+        assert!(window.state().state().queue.is_active(), "nobody resumed the queue");
+        window.state_mut().send(Click::Runs(RunsCommand::Pause(false)));
+        until(&mut window, "all runs have ended", |state| !state.queue.is_active());
         drop(window);
-        assert_eq!(scene.states(), [RunState::Finished, RunState::Interrupted, RunState::Cancelled]);
+        assert_eq!(scene.states(), [RunState::Finished, RunState::Finished, RunState::Cancelled]);
         wait("the conductor ends", || scene.conductors().is_empty());
     }
 

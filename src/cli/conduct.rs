@@ -9,8 +9,8 @@ use clap::Args;
 use super::follow::{EventFormat, Following, interrupts};
 use super::{INTERRUPTED, OK, Outcome, say, session_folder};
 use crate::conduct::{Client, LOCKED, Order, READY, serve};
-use crate::session::{Machine, Session, SessionError, open_reader};
-use crate::store::StoreError;
+use crate::session::{Machine, Session, SessionError};
+use crate::store::{Reader, StoreError};
 
 #[derive(Args)]
 pub(super) struct ConductArguments {
@@ -31,6 +31,9 @@ pub(super) struct AttachArguments {
     /// Write events to stdout in this format. Default: nothing.
     #[arg(long, value_enum)]
     format: Option<EventFormat>,
+    /// Go on with a paused queue first.
+    #[arg(long)]
+    resume: bool,
 }
 
 #[derive(Args)]
@@ -56,7 +59,7 @@ pub(super) fn conduct(arguments: &ConductArguments) -> Outcome {
     }
     let stop = interrupts()?;
     let folder = std::path::absolute(&arguments.session)?;
-    let session = Session::open_or_create(&folder, Machine::look());
+    let session = Session::open_and_restore(&folder, Machine::look());
     if let (true, Err(SessionError::Store(StoreError::InUse { .. }))) = (arguments.detached, &session) {
         tell(LOCKED);
     }
@@ -89,8 +92,16 @@ pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
     };
     let mut following = Following::new(client, None, &folder, arguments.format)?;
     following.await_queue()?;
+    if arguments.resume {
+        following.order(Order::Pause(false))?;
+    }
     say(format_args!("{} runs under way or queued; Ctrl-C leaves them running", following.unfinished().len()));
     following.watch(&interrupted)?;
+    if following.is_resting() {
+        let queued = following.queued().len();
+        say(format_args!("the queue of {queued} runs is paused: multicard attach {} --resume", folder.display()));
+        return Ok(INTERRUPTED);
+    }
     if following.is_idle() {
         say(format_args!("nothing is left to run. Results: multicard table {}", folder.display()));
         return Ok(OK);
@@ -115,7 +126,8 @@ fn conductor(folder: &Path, live: bool) -> Result<Option<Client>, Box<dyn std::e
     if let Some(client) = Client::connect(folder, live)? {
         return Ok(Some(client));
     }
-    let is_left = open_reader(folder)?.headings()?.iter().any(|run| !run.state.is_final());
+    // Runs of which nothing is alive count, too: what was queued can go on.
+    let is_left = Reader::open(folder)?.headings()?.iter().any(|run| !run.state.is_final());
     Ok(if is_left { Some(Client::connect_or_start(folder, live)?) } else { None })
 }
 

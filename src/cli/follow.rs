@@ -123,6 +123,11 @@ impl Following {
         self.queue.is_idle()
     }
 
+    /// Whether what an earlier conductor left waits for the queue to be resumed, and nothing else happens.
+    pub fn is_resting(&self) -> bool {
+        self.queue.restored > 0 && !self.queue.is_running() && self.queue.importing.is_empty()
+    }
+
     /// The runs that have not ended.
     pub fn unfinished(&self) -> Vec<String> {
         self.queue.rows.iter().filter(|row| !row.state.is_final()).map(|row| row.run.clone()).collect()
@@ -232,7 +237,7 @@ impl Following {
     /// Follows until nothing is left to do or `interrupted`, which leaves the runs alone.
     pub fn watch(&mut self, interrupted: &AtomicBool) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
-        while !self.is_idle() && !interrupted.load(Ordering::Relaxed) {
+        while !self.is_idle() && !self.is_resting() && !interrupted.load(Ordering::Relaxed) {
             self.turn()?;
             draw(&self.bar, &self.queue);
             if let Some(error) = self.unwritten.take() {

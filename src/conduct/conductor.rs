@@ -189,7 +189,9 @@ impl Conductor {
 
     /// Whether nothing is left to do, or can be.
     fn is_done(&self) -> bool {
-        self.is_idle() || self.is_folder_gone && self.is_folder_removed()
+        // The next conductor restores a paused queue.
+        let rests = self.session.is_resting() && !self.is_folder_gone;
+        self.is_idle() || rests || self.is_folder_gone && self.is_folder_removed()
     }
 
     /// Whether the folder is nowhere any more, so that nobody can put it back.
@@ -223,6 +225,15 @@ impl Conductor {
                 self.clients.join(number, joined);
                 let queue = News::Queue(self.told.since(&QueueView::default()));
                 self.clients.tell_one(number, &queue);
+                let restored = self.session.restored();
+                if restored > 0 {
+                    let runs = if restored == 1 { "1 run waits".to_owned() } else { format!("{restored} runs wait") };
+                    let text = format!(
+                        "{runs} in the queue, which is paused: their conductor ended before they started. Resume the queue (Ctrl P, or \
+                         `multicard attach --resume`), or cancel them (`multicard stop`)"
+                    );
+                    self.clients.tell_one(number, &News::Problem(text));
+                }
                 let lasts = self.is_folder_gone || self.problem_at.elapsed() < CLOCK_INTERVAL;
                 if let (true, Some(problem)) = (lasts, &self.last_problem) {
                     self.clients.tell_one(number, &News::Problem(problem.clone()));

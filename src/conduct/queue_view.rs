@@ -31,6 +31,8 @@ pub struct QueueView {
     pub rows: Vec<QueueRow>,
     /// Whether the queue is paused.
     pub paused: bool,
+    /// Runs that an earlier conductor left and that wait in the paused queue.
+    pub restored: usize,
     /// Runs that ended.
     pub ended: usize,
     /// Runs queued.
@@ -50,6 +52,7 @@ pub struct QueueChange {
     whole: bool,
     rows: Vec<(usize, QueueRow)>,
     paused: bool,
+    restored: usize,
     ended: usize,
     queued: usize,
     importing: Vec<String>,
@@ -69,6 +72,7 @@ impl QueueView {
         Self {
             rows: session.states().map(row).collect(),
             paused: session.is_paused(),
+            restored: session.restored(),
             ended: progress.ended,
             queued: progress.queued,
             importing: session.importing().map(str::to_owned).collect(),
@@ -94,8 +98,8 @@ impl QueueView {
 
     /// Whether the same is shown of it, but for the time.
     pub(super) fn shows(&self, other: &Self) -> bool {
-        (&self.rows, self.paused, self.ended, self.queued, &self.importing)
-            == (&other.rows, other.paused, other.ended, other.queued, &other.importing)
+        (&self.rows, self.paused, self.restored, self.ended, self.queued, &self.importing)
+            == (&other.rows, other.paused, other.restored, other.ended, other.queued, &other.importing)
     }
 
     /// What makes this view of an earlier one.
@@ -107,6 +111,7 @@ impl QueueView {
             whole: !same_runs,
             rows: self.rows.iter().enumerate().filter(is_new).map(|(place, row)| (place, row.clone())).collect(),
             paused: self.paused,
+            restored: self.restored,
             ended: self.ended,
             queued: self.queued,
             importing: self.importing.clone(),
@@ -128,7 +133,7 @@ impl QueueView {
         }
         (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
         (self.remaining_s, self.time_s) = (change.remaining_s, change.time_s);
-        self.importing = change.importing;
+        (self.restored, self.importing) = (change.restored, change.importing);
     }
 }
 

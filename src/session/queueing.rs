@@ -14,7 +14,7 @@ use crate::plan::{
     llm, order,
 };
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
-use crate::store::{Decision, RunRecord, held_cells};
+use crate::store::{Decision, Reader, RunRecord, held_cells};
 
 /// Longest job that is read.
 const MOST_JOB_BYTES: u64 = 16 << 20;
@@ -80,6 +80,20 @@ fn check_texts(cells: &[Cell], folders: &[PathBuf]) -> Result<(), SessionError> 
     Ok(())
 }
 
+/// The plan of a recorded run: its id and what it says.
+fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), SessionError> {
+    let (plan, _, text) = reader
+        .plans()?
+        .into_iter()
+        .rfind(|(_, name, _)| *name == record.plan)
+        .ok_or_else(|| SessionError::UnknownRun { run: record.run.clone() })?;
+    let brought = reader.brought_workloads(&plan)?;
+    let read = Plan::parse_with(&text, &record.plan, &brought);
+    let read =
+        read.map_err(|error| SessionError::EarlierPlan { run: record.run.clone(), reason: error.to_string() })?;
+    Ok((plan, read))
+}
+
 /// Folders of runs by their cell and repeat, as in their names.
 type RunFolders = HashMap<String, Vec<PathBuf>>;
 
@@ -106,6 +120,10 @@ impl Session {
         is_wanted: impl Fn(&Identity) -> bool,
     ) -> Result<Added, SessionError> {
         let matrix = runnable(plan, &self.node)?;
+        // Whoever launches wants runs to start, those of before among them.
+        if self.restored > 0 {
+            self.resume_queue();
+        }
         let folders = matrix.cells.iter().map(|cell| data_folder(&cell.data));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         check_texts(&matrix.cells, &folders)?;
@@ -204,11 +222,13 @@ impl Session {
         self.store.flush()?;
         let reader = self.store.reader()?;
         let record = reader.run(run)?.ok_or_else(unknown)?;
-        let (plan, _, text) =
-            reader.plans()?.into_iter().rfind(|(_, name, _)| *name == record.plan).ok_or_else(unknown)?;
-        let brought = reader.brought_workloads(&plan)?;
-        let plan_file = Plan::parse_with(&text, &record.plan, &brought)
-            .map_err(|error| SessionError::EarlierPlan { run: run.to_owned(), reason: error.to_string() })?;
+        let (plan, plan_file) = earlier_plan(&reader, &record)?;
+        self.job_of(record, plan, &plan_file)
+    }
+
+    /// The job of a recorded run of a plan.
+    fn job_of(&self, record: RunRecord, plan: String, plan_file: &Plan) -> Result<QueuedJob, SessionError> {
+        let run = record.run.as_str();
         let exclusive = plan_file.limits.exclusive;
         let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
         let spec = &*record.workload;
@@ -218,6 +238,7 @@ impl Session {
         let Placement { ranks, links } = self.place(&shape, exclusive)?;
         let program = program(spec, record.repeat);
         let working_folder = self.recorded_job(run).and_then(|job| job.working_folder);
+        let working_folder = working_folder.or_else(|| std::env::current_dir().ok());
         let job = Job {
             version: PROTOCOL_VERSION,
             run: String::new(),
@@ -251,12 +272,7 @@ impl Session {
     fn queue_job(&mut self, mut queued: QueuedJob, folders: &RunFolders) -> Result<String, SessionError> {
         let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
         self.next_run += 1;
-        queued.job.run.clone_from(&run);
-        queued.job.folder = self.store.run_folder(&run);
         queued.job.resume = checkpoint_of(&queued.origin, folders);
-        if let Some(program) = &mut queued.job.program {
-            program.marker = format!("{run}-{:016x}", rand::random::<u64>());
-        }
         self.store.decide(Decision::RunQueued {
             run: run.clone(),
             plan: queued.origin.plan.clone(),
@@ -269,13 +285,24 @@ impl Session {
             tracer: queued.job.tracer(),
             mode: queued.job.mode,
         })?;
+        self.push_job(run.clone(), queued)?;
+        Ok(run)
+    }
+
+    /// Puts a run that is recorded as queued into the queue.
+    fn push_job(&mut self, run: String, mut queued: QueuedJob) -> Result<(), SessionError> {
+        queued.job.run.clone_from(&run);
+        queued.job.folder = self.store.run_folder(&run);
+        if let Some(program) = &mut queued.job.program {
+            program.marker = format!("{run}-{:016x}", rand::random::<u64>());
+        }
         self.queue.push(run.as_str())?;
         if !queued.exclusive {
             self.queue.share(&run)?;
         }
         self.progress.queued(queued.estimate_s);
-        self.jobs.insert(run.clone(), queued);
-        Ok(run)
+        self.jobs.insert(run, queued);
+        Ok(())
     }
 
     /// The job that a run was started with, if it was.
@@ -296,9 +323,9 @@ impl Session {
     }
 
     /// Continues the numbering and settles the runs that an earlier process left: a group that still runs is followed,
-    /// one that is gone is judged by its logs, and a run that never started becomes interrupted. Gives the runs as they were before,
-    /// without what their ranks logged.
-    pub(super) fn take_up_earlier_runs(&mut self) -> Result<Vec<RunRecord>, SessionError> {
+    /// one that is gone is judged by its logs, and a run that never started becomes interrupted, or with `restores` waits in the paused
+    /// queue. Gives the runs as they were before, without what their ranks logged.
+    pub(super) fn take_up_earlier_runs(&mut self, restores: bool) -> Result<Vec<RunRecord>, SessionError> {
         self.store.flush()?;
         let reader = self.store.reader()?;
         // Numbers are never reused, even if a line of the journal is lost.
@@ -312,6 +339,7 @@ impl Session {
         let folders = folders.filter_map(|entry| entry.file_name().into_string().ok());
         let numbers = known.chain(folders).filter_map(|run| run.split('-').next()?.parse().ok());
         self.next_run = 1 + numbers.max().unwrap_or(0);
+        let mut earlier_plans = HashMap::new();
         for record in runs.iter().filter(|record| !record.state.is_final()) {
             let run = &record.run;
             if let (Some(job), Some(launcher)) = (self.recorded_job(run), &self.launcher) {
@@ -335,10 +363,34 @@ impl Session {
                     QueuedJob { job, origin, estimate_s: 0.0, rank_bytes: 0, links: String::new(), exclusive: true };
                 self.jobs.insert(run.clone(), found);
             } else {
-                let reason = "not started: the conductor of its queue ended";
-                self.store.decide(ended(run, RunState::Interrupted, Some(reason.into()), None))?;
+                let mut reason = "not started: the conductor of its queue ended".to_owned();
+                if restores && record.state == RunState::Queued {
+                    match self.restore(&reader, record, &mut earlier_plans) {
+                        Ok(()) => continue,
+                        Err(error) => reason = format!("{reason}, and {error}"),
+                    }
+                }
+                self.store.decide(ended(run, RunState::Interrupted, Some(reason), None))?;
             }
         }
         Ok(runs)
+    }
+
+    /// Puts a queued run of an earlier process back into the queue, which is paused.
+    fn restore(
+        &mut self,
+        reader: &Reader,
+        record: &RunRecord,
+        plans: &mut HashMap<String, (String, Plan)>,
+    ) -> Result<(), SessionError> {
+        if !plans.contains_key(&record.plan) {
+            plans.insert(record.plan.clone(), earlier_plan(reader, record)?);
+        }
+        let Some((plan, plan_file)) = plans.get(&record.plan) else { return Ok(()) };
+        let queued = self.job_of(record.clone(), plan.clone(), plan_file)?;
+        self.push_job(record.run.clone(), queued)?;
+        self.queue.pause();
+        self.restored += 1;
+        Ok(())
     }
 }

@@ -36,7 +36,7 @@ impl Scene {
 
     fn open(&self) -> Session {
         let options = LauncherOptions { grace: Duration::from_millis(200), ..LauncherOptions::default() };
-        Session::open_with(&self.folder.path().join("session"), self.machine.clone(), options).unwrap()
+        Session::open_with(&self.folder.path().join("session"), self.machine.clone(), options, false).unwrap()
     }
 
     /// A session with a plan of so many runs of one cell.
