@@ -7,7 +7,6 @@ mod cell;
 mod condition;
 #[cfg(test)]
 mod coverage_tests;
-mod distribution;
 mod effect;
 mod environment;
 #[cfg(test)]
@@ -17,7 +16,6 @@ mod loss;
 mod mark;
 mod measure;
 mod metric;
-mod order;
 mod outlier;
 mod places;
 mod pyramid;
@@ -31,6 +29,7 @@ mod value;
 mod verdict;
 mod wall_clock;
 
+pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval};
 pub use activity::{Activity, Phase};
 pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
@@ -44,7 +43,6 @@ pub use measure::{
     Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, measure, metric_measure,
 };
 pub use metric::{MetricUnit, WINDOW_S, of_window};
-pub use order::{CONFIDENCE, INTERVAL_REPEATS, Interval};
 pub use outlier::{Outlier, outliers};
 pub use places::Places;
 pub use pyramid::{Pyramid, View};

@@ -49,6 +49,8 @@ pub mod program;
 pub mod protocol;
 /// The session that is run: plan, queue, groups, telemetry and store as one object.
 pub mod session;
+/// Medians with their intervals, and distributions: what all that counts and compares shares.
+pub mod statistics;
 /// The session folder: its logs, the index made from them, the one writer and the readers, archives of it.
 pub mod store;
 /// Facts of the machine, and samples of its GPUs, host and ranks while runs go on.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 mod mutation;
 
-use multicard::trace::{Timeline, Trace, Window, csv, import_bytes, keep_events, markdown};
+use multicard::trace::{Timeline, Trace, Window, csv, gather, import, import_bytes, keep_events, markdown};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rusqlite::Connection;
@@ -279,6 +279,71 @@ fn changed_events_are_drawn_or_refused() {
     }
     println!("{executions} executions, {accepted} accepted, seed {seed}");
     assert!(accepted > 0);
+}
+
+/// What the tracer leaves of a process: each kind of record, with texts.
+fn raw() -> Vec<u8> {
+    let mut file = b"\x93MCT\x01\0\0\0".to_vec();
+    file.extend([77_u64, u64::MAX, 0, 0, 0].map(u64::to_le_bytes).concat());
+    let mut record = |kind: u8, name: u32, text: &[u8]| {
+        let start = 1000 * i64::from(kind);
+        file.extend([kind, 1, 2, 3]);
+        file.extend(name.to_le_bytes());
+        file.extend([start, start + 500].map(i64::to_le_bytes).concat());
+        file.extend([0, 7, u32::from(kind), 0].map(u32::to_le_bytes).concat());
+        file.extend((text.len() as u64).to_le_bytes());
+        file.extend(text);
+    };
+    for (name, text) in
+        [(1, &b"a GPU"[..]), (2, b"ncclDevKernel_AllReduce_x"), (3, b"cudaLaunchKernel_v7000"), (4, b"load")]
+    {
+        record(1, name, text);
+    }
+    record(9, 1, b"");
+    for (kind, name) in [(2, 2), (3, 0), (4, 0), (5, 3), (6, 0), (7, 4), (8, 4), (2, 2), (10, 0)] {
+        record(kind, name, b"");
+    }
+    record(11, 0, b"a problem");
+    record(12, 0, b"cudaGetDevice");
+    record(13, 0, b"");
+    file
+}
+
+#[test]
+#[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
+fn changed_raw_files_of_the_tracer_are_gathered_or_refused() {
+    let (time, seed) = asked();
+    let whole = raw();
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
+    let (file, events) = (folder.path().join("trace-77-0.cupti"), folder.path().join("trace.events"));
+    let start = Instant::now();
+    let (mut executions, mut accepted) = (0_u64, 0_u64);
+    while start.elapsed() < time {
+        let mut bytes = whole.clone();
+        for _ in 0..random.random_range(1..5) {
+            mutation::overwrite(&mut bytes, &mut random);
+        }
+        match random.random_range(0..20) {
+            0 => bytes.truncate(random.random_range(0..bytes.len())),
+            1 => bytes.extend_from_within(random.random_range(0..whole.len())..),
+            _ => {}
+        }
+        std::fs::write(&file, bytes).unwrap();
+        executions += 1;
+        let began = mutation::cpu_time();
+        let mut go_on = |_| ControlFlow::Continue(());
+        if gather(folder.path(), &mut go_on).is_ok() {
+            accepted += 1;
+            let trace = import(&events, &Window::default(), &mut go_on).unwrap();
+            check(&trace);
+            std::fs::remove_file(&events).unwrap();
+        }
+        let took = mutation::cpu_time().saturating_sub(began);
+        assert!(took < Duration::from_secs(5), "execution {executions} of seed {seed} took too long");
+    }
+    println!("{executions} executions, {accepted} accepted, seed {seed}");
+    assert!(accepted > 0 && accepted < executions);
 }
 
 /// What holds of every timeline, whatever its file.

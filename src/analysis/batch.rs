@@ -6,8 +6,7 @@
 //! them widens the interval, as in Skart (A. Tafazzoli, J. R. Wilson, E. K. Lada and N. M. Steiger, *INFORMS Journal on Computing*
 //! 23(2), 2011).
 
-use super::distribution::student_t_quantile;
-use super::order::Interval;
+use crate::statistics::{Interval, student_t_quantile};
 
 /// How many batches.
 pub(super) const BATCHES: usize = 20;

@@ -1,8 +1,8 @@
 //! Conditions that differ between runs and may explain their times: a GPU clock below that of the other repeats, a warmer GPU, and
 //! drift over the session.
 
-use super::order::median;
 use super::{Cell, Measure, RunState, RunSummary};
+use crate::statistics::median;
 
 /// A clock this far below its cell's median is named: times of arithmetic are inversely proportional to the clock, and 3 % is the
 /// drift within a run that is marked.

@@ -249,32 +249,6 @@ pub(crate) fn runs_of(plan: &Plan) -> Vec<RunSummary> {
     asked_cells(plan).iter().flat_map(repeats).collect()
 }
 
-/// What `tests/oracles/intervals.py` wrote.
-#[derive(serde::Deserialize)]
-pub(crate) struct Oracle {
-    pub student_t: Vec<(f64, f64, f64)>,
-    pub coins: Vec<(usize, usize, f64)>,
-    pub medians: Vec<MedianCase>,
-    pub family: Vec<Vec<f64>>,
-    pub within: f64,
-    pub difference: Vec<f64>,
-    pub difference_holm: Vec<f64>,
-    pub equivalence_holm: Vec<f64>,
-    pub detectable: Vec<f64>,
-}
-
-#[derive(serde::Deserialize)]
-pub(crate) struct MedianCase {
-    pub sample: Vec<f64>,
-    pub low: f64,
-    pub high: f64,
-    pub whole: (f64, f64),
-}
-
-pub(crate) fn oracle() -> Oracle {
-    serde_json::from_str(include_str!("../../tests/golden/intervals.json")).expect("the oracle's numbers")
-}
-
 /// Made-up noise that is the same each time.
 pub(crate) struct Noise(rand_chacha::ChaCha8Rng);
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::measure::{Origin, OverRanks, OverTime};
-use super::order::median;
 use super::{Measure, Measures};
 use crate::plan::Key;
+use crate::statistics::median;
 use crate::store::{RankRecord, StepRecord};
 
 /// Where in a run a reading belongs: its epoch and step; none for the whole run.

@@ -1,9 +1,9 @@
 //! Repeats that stand far off the others of their cell. They are named, never dropped.
 
 use super::condition::{Condition, conditions};
-use super::order::median;
 use super::{Cell, Measure, RunState, RunSummary};
 use crate::plan::Key;
+use crate::statistics::median;
 
 /// The smallest distance from its cell's median at which a repeat is named, however close the others stand.
 const LEAST_DEVIATION: f64 = 0.01;

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use super::fold::fold;
 use super::loss::losses;
 use super::metric::metric_values;
-use super::order::median;
 use super::steadiness::Steadiness;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
 use crate::plan::image::Strategy;
 use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
+use crate::statistics::median;
 use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
 
 /// One epoch of a run, over its ranks.

@@ -1,7 +1,7 @@
 //! How steady a run was: how far its steps spread, whether they drift, how they hang together.
 
 use super::batch::{BatchMeans, means_of_batches};
-use super::order::median;
+use crate::statistics::median;
 
 /// Steps from which on spread, drift and correlation say something.
 const LEAST_STEPS: usize = 20;

@@ -2,7 +2,7 @@
 
 use strum::IntoStaticStr;
 
-use super::order::{
+use crate::statistics::{
     CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval,
     median_of_sorted,
 };

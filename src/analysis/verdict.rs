@@ -9,9 +9,8 @@ use std::fmt;
 
 use strum::IntoStaticStr;
 
-use super::distribution::{student_t_above, student_t_quantile};
-use super::order::{CONFIDENCE, INTERVAL_REPEATS, Interval, median};
 use super::value::pairs;
+use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, median, student_t_above, student_t_quantile};
 
 /// Probability of a false verdict of difference in a family, and in one of equality.
 const ERROR: f64 = 1.0 - CONFIDENCE;
@@ -258,7 +257,7 @@ pub fn repeats_for(spread: f64, precision: f64) -> Option<u32> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::oracle;
+    use crate::statistics::fixture::oracle;
 
     #[test]
     fn tests_their_correction_and_what_could_be_shown_agree_with_scipy() {

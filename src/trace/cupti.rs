@@ -156,6 +156,16 @@ fn append(
     EventsFile::open(events)?.keep_tiles()
 }
 
+/// What is said of calls that are not recorded.
+fn left_out(names: &str) -> String {
+    const NAMED: usize = 4;
+    let all: Vec<&str> = names.split(", ").collect();
+    let more = all.len().saturating_sub(NAMED);
+    let named = all[..all.len() - more].join(", ");
+    let more = if more > 0 { format!(" and {more} others") } else { String::new() };
+    format!("calls that only ask are not recorded: {named}{more}")
+}
+
 /// A raw file on its way into an events file.
 struct Gathering<'a> {
     events: &'a Path,
@@ -223,7 +233,7 @@ impl<'a> Gathering<'a> {
                 Piece::Window(_) => {}
                 Piece::Problem(text) => problems.push(text),
                 Piece::LeftOut(names) => {
-                    self.head.warnings.push(format!("calls that only ask are not recorded: {names}"));
+                    self.head.warnings.push(left_out(&names));
                 }
                 Piece::End { dropped } => {
                     (lost, is_whole) = (dropped, true);

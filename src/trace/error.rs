@@ -88,6 +88,18 @@ pub enum TraceError {
         /// The last lines of its output.
         said: String,
     },
+    /// There is no folder of this user to keep its events in.
+    #[error(
+        "{file}: it must be converted once, and there is no folder to keep that in: {reason}; set HOME or XDG_CACHE_HOME, or convert it with \
+         `multicard trace FILE --events OUT` and open OUT",
+        file = file.display()
+    )]
+    NoCache {
+        /// The report.
+        file: PathBuf,
+        /// Why there is no folder.
+        reason: String,
+    },
     /// The window is empty or invalid.
     #[error("from {from_s} s to {to_s} s: no such window; times are seconds from the start of the report, from < to")]
     Window {

@@ -197,7 +197,7 @@ pub struct Timeline {
 /// As [`super::keep_events`].
 pub fn keep_for_timeline(
     file: &Path,
-    cache: &Path,
+    cache: Result<PathBuf, String>,
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<PathBuf, TraceError> {
     use sha2::{Digest, Sha256};
@@ -205,6 +205,9 @@ pub fn keep_for_timeline(
     if is_events(file)? {
         return Ok(file.to_owned());
     }
+    // A folder for temporary files is everybody's: others could lay a timeline there first.
+    let no_cache = |reason| TraceError::NoCache { file: file.to_owned(), reason };
+    let cache = &cache.map_err(no_cache)?;
     let whole = file.canonicalize().map_err(failed)?;
     let about = whole.metadata().map_err(failed)?;
     let changed = about.modified().map_err(failed)?;

@@ -121,8 +121,7 @@ fn open(file: &Path, shared: &Shared, context: &Context) -> Result<Timeline, Tra
         }
         if shared.cancelled.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    // Without a home there is a folder for temporary files.
-    let cache = cache_folder().unwrap_or_else(|_| std::env::temp_dir()).join("multicard").join("traces");
-    let events = keep_for_timeline(file, &cache, &mut tell)?;
+    let cache = cache_folder().map(|folder| folder.join("multicard").join("traces"));
+    let events = keep_for_timeline(file, cache, &mut tell)?;
     Timeline::open(&events, &mut tell)
 }

@@ -46,7 +46,7 @@ fn ranges(folder: &Path, name: &str, steps: &[(i64, i64)]) -> PathBuf {
 fn state_of(files: &[(&str, PathBuf)], folder: &Path) -> State {
     let mut state = State::new(Settings::default());
     for (name, file) in files {
-        let events = keep_for_timeline(file, folder, &mut go).unwrap();
+        let events = keep_for_timeline(file, Ok(folder.to_owned()), &mut go).unwrap();
         // As the window opens them, without its cache in the user's folders.
         send(&mut state, TimelineCommand::Open(events, (*name).to_owned()));
     }

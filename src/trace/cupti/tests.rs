@@ -117,6 +117,7 @@ fn what_tracers_and_ranks_left_becomes_one_events_file_on_one_clock() {
     let trace = read(&folder.path().join(EVENTS_FILE));
     assert_eq!((trace.begin_ns, trace.wall_ns), (begin, 1500));
     assert_eq!(trace.warnings, ["calls that only ask are not recorded: cudaGetDevice"]);
+    assert!(left_out("a, b, c, d, e, f").ends_with(": a, b, c, d and 2 others"));
     let [gpu] = &trace.gpus[..] else { panic!("{:?}", trace.gpus) };
     assert_eq!((gpu.index, gpu.name.as_deref(), gpu.sm_count), (3, Some("NVIDIA H100"), Some(132)));
     let of = |name: &str, entries: &[crate::trace::Entry]| {

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use strum::{EnumCount, EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
 use super::{Class, Mark, MarkKind, Timeline, TimelineRow};
+use crate::statistics::{INTERVAL_REPEATS, Interval, linear, median_interval, median_of_sorted};
 use crate::trace::TraceError;
 use crate::trace::event::Kind;
 
@@ -22,7 +23,7 @@ const BINDS: f64 = 0.25;
 /// Steps at the beginning that are left out where no phases say which are warm-up: a tenth, at least one, if there are enough.
 const LEAST_STEPS: usize = 3;
 /// Steps from which the extremes are a 95 % interval of their median; a judgement on fewer would have none.
-const JUDGED_STEPS: usize = 6;
+const JUDGED_STEPS: usize = INTERVAL_REPEATS;
 /// Share of collectives in which a rank is last, from which it is named.
 const ALWAYS_LAST: f64 = 0.8;
 
@@ -213,12 +214,9 @@ impl Split {
         }
         let mut shares: Vec<f64> = by_step.values().map(|(sum, ranks)| sum / f64::from(*ranks)).collect();
         shares.sort_by(f64::total_cmp);
-        let (n, median) = (shares.len(), median(&shares)?);
-        // The ranks between which the median lies in 95 % of samples, by the normal approximation of the binomial distribution.
-        let reach = 0.98 * (n as f64).sqrt();
-        let low = (n as f64 / 2.0 - reach).floor().max(0.0) as usize;
-        let high = ((n as f64 / 2.0 + reach).ceil() as usize).min(n - 1);
-        Some((median, (shares[low], shares[high])))
+        let range = (*shares.first()?, *shares.last()?);
+        let interval = median_interval(&shares, linear).map_or(range, |Interval { low, high }| (low, high));
+        Some((median_of_sorted(&shares), interval))
     }
 
     /// The median time of a part in a step, in seconds, over steps that are no warm-up.
@@ -226,14 +224,8 @@ impl Split {
         let counted = self.steps.iter().filter(|step| !step.warm_up);
         let mut times_s: Vec<f64> = counted.map(|step| step.parts[part as usize] as f64 / 1e9).collect();
         times_s.sort_by(f64::total_cmp);
-        median(&times_s)
+        (!times_s.is_empty()).then(|| median_of_sorted(&times_s))
     }
-}
-
-/// The median of sorted values; none without any.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[sorted.len() / 2 - 1], upper) })
 }
 
 pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {

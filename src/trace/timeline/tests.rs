@@ -15,7 +15,7 @@ fn go(_: Progress) -> ControlFlow<()> {
 fn golden(folder: &Path, name: &str) -> PathBuf {
     let report = folder.join("report.sqlite");
     fs::write(&report, golden_report(name)).unwrap();
-    keep_for_timeline(&report, &folder.join("cache"), &mut go).unwrap()
+    keep_for_timeline(&report, Ok(folder.join("cache")), &mut go).unwrap()
 }
 
 fn items(timeline: &Timeline) -> Vec<Vec<Item>> {
@@ -141,7 +141,10 @@ fn made_on_gpu(step: impl Fn(Fixture, i64) -> Fixture) -> Split {
         made = step(made, start).range(start, start + 1_000_000, "step");
     }
     fs::write(&report, made.bytes()).unwrap();
-    let kept = keep_for_timeline(&report, &folder.path().join("cache"), &mut go).unwrap();
+    let kept = keep_for_timeline(&report, Ok(folder.path().join("cache")), &mut go).unwrap();
+    let refused =
+        keep_for_timeline(&report, Err("this user has no home folder".to_owned()), &mut go).unwrap_err().to_string();
+    assert!(refused.contains("no home folder") && refused.contains("--events"), "{refused}");
     Timeline::open(&kept, &mut go).unwrap().split().unwrap()
 }
 

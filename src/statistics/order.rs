@@ -20,7 +20,7 @@ pub struct Interval {
 }
 
 /// The median of sorted values; `NaN` where there are none.
-pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
+pub fn median_of_sorted(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => f64::NAN,
@@ -30,7 +30,7 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
 }
 
 /// The median of values in any order; `NaN` where there are none.
-pub(super) fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     median_of_sorted(&sorted)
@@ -42,13 +42,13 @@ fn coverage_at(depth: usize, n: usize) -> f64 {
 }
 
 /// The share of cases in which the range of `n` values holds the median: 93.75 % for 5.
-pub(super) fn coverage_of_range(n: usize) -> f64 {
+pub fn coverage_of_range(n: usize) -> f64 {
     1.0 - 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX) - 1)
 }
 
 /// The 95 % interval of the median of sorted values; `None` of fewer than [`INTERVAL_REPEATS`]. `between` gives the value that lies
 /// a share of the way from one to another.
-pub(super) fn median_interval(sorted: &[f64], between: fn(f64, f64, f64) -> f64) -> Option<Interval> {
+pub fn median_interval(sorted: &[f64], between: fn(f64, f64, f64) -> f64) -> Option<Interval> {
     let n = sorted.len();
     if n < INTERVAL_REPEATS {
         return None;
@@ -70,12 +70,12 @@ pub(super) fn median_interval(sorted: &[f64], between: fn(f64, f64, f64) -> f64)
 }
 
 /// The value that lies a share of the way from `a` to `b`; exact where they are equal.
-pub(super) fn linear(a: f64, b: f64, share: f64) -> f64 {
+pub fn linear(a: f64, b: f64, share: f64) -> f64 {
     if a == b { a } else { a * (1.0 - share) + b * share }
 }
 
 /// The same on the logarithms of values above 0.
-pub(super) fn geometric(a: f64, b: f64, share: f64) -> f64 {
+pub fn geometric(a: f64, b: f64, share: f64) -> f64 {
     if a == b { a } else { (a.ln() * (1.0 - share) + b.ln() * share).exp() }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn geometric(a: f64, b: f64, share: f64) -> f64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::oracle;
+    use crate::statistics::fixture::oracle;
 
     #[test]
     fn intervals_agree_with_those_made_from_scipys_binomial() {

@@ -54,7 +54,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
 }
 
 /// P(T > t) of Student's t with so many degrees of freedom (above 0, fractions too); exact in the far tail.
-pub(super) fn student_t_above(t: f64, freedom: f64) -> f64 {
+pub fn student_t_above(t: f64, freedom: f64) -> f64 {
     if t.is_infinite() {
         return if t > 0.0 { 0.0 } else { 1.0 };
     }
@@ -63,7 +63,7 @@ pub(super) fn student_t_above(t: f64, freedom: f64) -> f64 {
 }
 
 /// The t that Student's t exceeds with this probability (above 0, up to 0.5).
-pub(super) fn student_t_quantile(above: f64, freedom: f64) -> f64 {
+pub fn student_t_quantile(above: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while student_t_above(high, freedom) > above && high < 1e12 {
         (low, high) = (high, 2.0 * high);
@@ -87,7 +87,7 @@ pub(super) fn fewer_heads(depth: usize, n: usize) -> f64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::oracle;
+    use crate::statistics::fixture::oracle;
 
     #[test]
     fn student_t_and_its_quantiles_agree_with_scipy() {
