@@ -9,7 +9,7 @@ use crate::analysis::repeats_remark;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
 use crate::app::{Command, State};
-use crate::plan::{Capture, Domain, Level, Mode, Node, Order, Plan, Tracer, Tracing, starting_command, workloads};
+use crate::plan::{Capture, Domain, Level, Mode, Node, Order, Plan, Tracing, starting_command, workloads};
 
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -212,76 +212,84 @@ fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
     asked
 }
 
+/// A way to trace runs: chosen now or not, or off for a reason; what is asked for by a click.
+fn trace_choice_ui(
+    ui: &mut Ui,
+    tracing: Tracing,
+    chosen: bool,
+    (name, help): (&str, &str),
+    reason: Option<String>,
+) -> Option<Tracing> {
+    let can = reason.is_none();
+    let radio = radio_ui(ui, chosen, can, name).on_hover_text(help);
+    let radio = radio.on_disabled_hover_text(reason.unwrap_or_default());
+    radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, can, chosen, format!("Trace {name}")));
+    (radio.clicked() && !chosen).then_some(tracing)
+}
+
 /// Whether runs are traced, by whom, and which part of each. Programs are traced as a whole.
 fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool, node: Option<&Node>) -> Option<Tracing> {
     let mut asked = None;
     let whole = Capture::Whole;
-    let untraced = node.and_then(|node| node.tracer.as_ref().err());
-    let only_phases = untraced.map_or_else(String::new, |why| {
-        format!(". Here only phases, loader waits and the parts of steps on the host are recorded: {why}")
-    });
-    // Of programs nothing is left without it.
-    let off = untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
     ui.label("Trace");
     ui.horizontal(|ui| {
-        let tracers = [
-            (Tracing::Off, "off", "Nothing is recorded".to_owned()),
-            (
-                Tracing::Nsys(whole),
-                "nsys",
-                "Nsight Systems records each run, which costs time, so traced cells are kept apart".to_owned(),
-            ),
-            (
-                Tracing::BuiltIn(whole),
-                "built-in",
-                format!("Calls of CUDA, kernels, copies, and phases of the ranks are recorded without a profiler{only_phases}"),
-            ),
-        ];
-        let captures = [
-            (whole, "whole run", "Each run from its start to its end".to_owned()),
-            (Capture::First { seconds: 720.0 }, "first seconds", "Recording ends after these seconds; the run continues".to_owned()),
-            (Capture::Steps { first: 20, last: 60 }, "steps", "Only these steps are recorded".to_owned()),
-        ];
-        let mut choose = |tracing: Tracing, chosen: bool, (name, help): (&str, String), reason: Option<String>| {
-            let can = reason.is_none();
-            let radio = radio_ui(ui, chosen, can, name).on_hover_text(help);
-            let radio = radio.on_disabled_hover_text(reason.unwrap_or_default());
-            radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, can, chosen, format!("Trace {name}")));
-            if radio.clicked() && !chosen {
-                asked = Some(tracing);
-            }
-        };
-        for (tracing, name, help) in tracers {
-            let reason = off.clone().filter(|_| tracing.tracer() == Tracer::BuiltIn);
+        let untraced = node.and_then(|node| node.tracer.as_ref().err());
+        let only_phases = untraced.map_or_else(String::new, |why| {
+            format!(". Here only phases, loader waits and the parts of steps on the host are recorded: {why}")
+        });
+        let built_in =
+            format!("Calls of CUDA, kernels, copies, and the ranks' phases, without a profiler{only_phases}");
+        // Of programs nothing is left without it.
+        let off = untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
+        let nsys = "Nsight Systems records each run, which costs time, so traced cells are kept apart";
+        for (tracing, help, reason) in [
+            (Tracing::Off, "Nothing is recorded", None),
+            (Tracing::Nsys(whole), nsys, None),
+            (Tracing::BuiltIn(whole), &*built_in, off),
+        ] {
+            let chosen = now.tracer() == tracing.tracer();
             let with_part = tracing.with_capture(now.capture().unwrap_or(whole));
-            choose(with_part, now.tracer() == tracing.tracer(), (name, help), reason);
+            asked = trace_choice_ui(ui, with_part, chosen, (tracing.name(), help), reason).or(asked);
         }
-        if let Some(part) = now.capture() {
+    });
+    let Some(part) = now.capture() else { return asked };
+    ui.end_row();
+
+    ui.label("Traced part");
+    ui.horizontal(|ui| {
+        for (capture, name, help) in [
+            (whole, "whole run", "Each run from its start to its end"),
+            (
+                Capture::First { seconds: 720.0 },
+                "first seconds",
+                "Recording ends after these seconds; the run continues",
+            ),
+            (Capture::Steps { first: 20, last: 60 }, "steps", "Only these steps are recorded"),
+        ] {
+            let reason = (programs && capture != whole).then(|| "Programs are recorded as a whole".to_owned());
             let kind = |capture: Capture| std::mem::discriminant(&capture);
-            for (capture, name, help) in captures {
-                let reason = (programs && capture != whole).then(|| "Programs are recorded as a whole".to_owned());
-                choose(now.with_capture(capture), kind(part) == kind(capture), (name, help), reason);
-            }
+            let chosen = kind(part) == kind(capture);
+            asked = trace_choice_ui(ui, now.with_capture(capture), chosen, (name, help), reason).or(asked);
         }
         let number = |ui: &mut Ui, name: &str, value: &mut u64, least: u64| {
             let field = ui.add(DragValue::new(value).range(least..=1_000_000_000).speed(0.5));
             field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, name));
             field.changed()
         };
-        match now.capture() {
-            Some(Capture::First { seconds }) => {
+        match part {
+            Capture::First { seconds } => {
                 let mut whole_s = seconds.round() as u64;
                 if number(ui, "Seconds that are recorded", &mut whole_s, 1) {
                     asked = Some(now.with_capture(Capture::First { seconds: whole_s as f64 }));
                 }
             }
-            Some(Capture::Steps { mut first, mut last }) => {
+            Capture::Steps { mut first, mut last } => {
                 let changed = number(ui, "First step that is recorded", &mut first, 1);
                 if number(ui, "Last step that is recorded", &mut last, first) || changed {
                     asked = Some(now.with_capture(Capture::Steps { first, last: last.max(first) }));
                 }
             }
-            Some(Capture::Whole) | None => {}
+            Capture::Whole => {}
         }
     });
     asked

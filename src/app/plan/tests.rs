@@ -16,7 +16,7 @@ use super::*;
 use crate::app::engine::{SessionPlan, UiEvent};
 use crate::conduct::{QueueRow, QueueView};
 use crate::plan::fixture::{cpu_node, gpu_node};
-use crate::plan::{Node, RunState};
+use crate::plan::{Capture, Node, RunState};
 use crate::protocol::{HostSample, Sample};
 
 /// The window with its state and requests.
@@ -376,6 +376,28 @@ fn runs_are_made_quick_by_a_click_and_take_less_time() {
     click(&mut window, "Runs full");
     assert!(window.state().state.plan.plan().mode.is_full());
     assert!(window.query_by_label("Precision of the mean step").is_none());
+}
+
+#[test]
+fn runs_are_traced_by_a_click_in_part_and_programs_only_where_the_tracer_records_them() {
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "Details");
+    assert!(window.query_by_label("Trace steps").is_none());
+    click(&mut window, "Trace built-in");
+    click(&mut window, "Trace steps");
+    let steps = Capture::Steps { first: 20, last: 60 };
+    assert_eq!(window.state().state.plan.plan().tracing, Tracing::BuiltIn(steps));
+    click(&mut window, "Trace nsys");
+    assert_eq!(window.state().state.plan.plan().tracing, Tracing::Nsys(steps));
+    click(&mut window, "Trace off");
+    let is_disabled = |window: &Window| window.get_by_label("Trace built-in").accesskit_node().is_disabled();
+    assert!(!is_disabled(&window), "phases of ranks are recorded anywhere");
+    click(&mut window, "Workload Own program");
+    assert!(is_disabled(&window));
+    let mut window = window_of(Some(Node { tracer: Ok("libmulticard_cupti.so".into()), ..gpu_node(1) }));
+    click(&mut window, "Details");
+    click(&mut window, "Workload Own program");
+    assert!(!is_disabled(&window));
 }
 
 /// Presses Tab until a control has the focus.
