@@ -18,8 +18,15 @@ mod shim {
     const TRACER: &str = "src/trace/cupti/tracer.cpp";
 
     pub fn build() {
-        let headers = ["guard.h", "group.h", "llama_kernels.h", "peer_copies.h", "quantised.h", "stand_in"];
-        let of_cuda = ["cuda/llama_source.h", "cuda/llama_mma_source.h", "cuda/quantised_source.h", "cuda/product.h"];
+        let headers = ["guard.h", "group.h", "llama_kernels.h", "peer_copies.h", "quantised.h", "stand_in", "step.h"];
+        let of_cuda = [
+            "cuda/llama_source.h",
+            "cuda/llama_mma_source.h",
+            "cuda/quantised_source.h",
+            "cuda/mobilenet_source.h",
+            "cuda/nvrtc.h",
+            "cuda/product.h",
+        ];
         for header in headers.iter().chain(&of_cuda) {
             println!("cargo:rerun-if-changed={SHIM}/{header}");
         }

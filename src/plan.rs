@@ -49,6 +49,6 @@ pub use study::{StudyEntry, StudyTable};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracer, Tracing};
 pub use workload::{
-    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, OptimizerImpl, Request, USUAL_STEP, Unit, WorkloadSpec,
-    command, image, llm, obtainable, offered_levels, workload, workload_or_unknown, workloads,
+    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, Kernels, OptimizerImpl, Request, USUAL_STEP, Unit,
+    WorkloadSpec, command, image, llm, obtainable, offered_levels, workload, workload_or_unknown, workloads,
 };

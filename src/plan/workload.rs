@@ -19,7 +19,7 @@ mod machine;
 mod typed;
 
 pub use command::Command;
-pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, OptimizerImpl};
+pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, OptimizerImpl};
 
 /// What most workloads call a step.
 pub const USUAL_STEP: &str = "step";

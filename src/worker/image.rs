@@ -13,6 +13,7 @@ pub mod testing;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use multicard::plan::Kernels;
 use multicard::plan::image::{DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32};
 use multicard::protocol::{Event, Evidence, FailureKind, Job};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
@@ -21,7 +22,7 @@ use crate::module::Module;
 use crate::parallel::{Peers, Wrap};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
-use crate::shim::{Flags, Sgd};
+use crate::shim::{Flags, Sgd, mobilenet};
 use crate::task::{self, Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use coverage::Coverage;
@@ -99,10 +100,13 @@ impl Task for Image {
     }
 
     fn module(&self, device: Device, weights: Kind, made: Made) -> Result<MobileNetV2, TchError> {
-        let ImageSettings { width_multiplier, layout, batch_norm, .. } = self.settings;
+        let ImageSettings { width_multiplier, layout, batch_norm, kernels, .. } = self.settings;
+        if kernels == Kernels::Fused {
+            mobilenet::compile(self.arithmetic(device)?.products())?;
+        }
         let network = MobileNetV2::new(CLASSES, width_multiplier, device, weights, layout == Layout::Nhwc)?;
         network.units().iter().try_for_each(|unit| made(unit))?;
-        Ok(network.over_ranks(batch_norm))
+        Ok(network.over_ranks(batch_norm).with_kernels(kernels))
     }
 
     fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError> {

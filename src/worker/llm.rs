@@ -20,8 +20,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use multicard::dataset::text::{self, IGNORED_LABEL, TextSet};
+use multicard::plan::Kernels;
 use multicard::plan::llm::{
-    FsdpGather, FsdpWrap, Kernels, LlmData, LlmSettings, ModelConfig, Precision, Sharding, Technique, Tf32,
+    FsdpGather, FsdpWrap, LlmData, LlmSettings, ModelConfig, Precision, Sharding, Technique, Tf32,
 };
 use multicard::protocol::{Event, Evidence, Job};
 use tch::{Device, Kind, TchError, Tensor};

@@ -12,6 +12,7 @@ mod cupti;
 mod host;
 pub mod llama;
 mod mapped;
+pub mod mobilenet;
 mod numa;
 mod optimizer;
 mod profiler;

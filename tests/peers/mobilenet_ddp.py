@@ -29,7 +29,8 @@ class Digits(Dataset):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument('--configs', required=True, help='JSON list of {size,bs,prec,layout,pin,loader,workers,steps,graph,tf32,benchmark}')
+    p.add_argument('--configs', required=True, help='JSON list of {size,bs,prec,layout,pin,loader,workers,steps,graph,tf32,benchmark,compile,fused}; '
+                   'compile: a mode of torch.compile, such as default or reduce-overhead; fused: one kernel updates all parameters')
     a = p.parse_args()
     rank, world = int(os.environ.get('RANK', 0)), int(os.environ.get('WORLD_SIZE', 1))
     local = int(os.environ.get('LOCAL_RANK', 0))
@@ -41,7 +42,9 @@ def main():
         torch.backends.cuda.matmul.allow_tf32 = c.get('tf32', 'off') == 'all'
         size, bs, prec, steps = c['size'], c.get('bs', 64), c.get('prec', 'fp32'), c.get('steps', 40)
         layout, pin, loader, workers = c.get('layout', 'nchw'), c.get('pin', False), c.get('loader', 'host'), c.get('workers', 8)
-        graph = c.get('graph', False)
+        graph, mode = c.get('graph', False), c.get('compile', '')
+        if graph and mode == 'reduce-overhead': raise SystemExit('graph captures the whole step itself: take compile = default with it')
+        torch._dynamo.reset()                         # what an earlier configuration compiled must not count against this one's
         dt = torch.float64 if prec == 'fp64' else torch.float32
         mf = torch.channels_last if layout == 'nhwc' else torch.contiguous_format
         model = torchvision.models.mobilenet_v2(num_classes=10).to(dev, dt).to(memory_format=mf)
@@ -50,7 +53,8 @@ def main():
         with torch.cuda.stream(side):
             if world > 1: model = nn.parallel.DistributedDataParallel(model, device_ids=[local])
         torch.cuda.current_stream().wait_stream(side)
-        opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=c.get('fused', False) or graph)
+        net = torch.compile(model, mode=mode) if mode else model
         scaler = torch.amp.GradScaler('cuda', enabled=prec == 'fp16')
         amp = {'fp16': torch.float16, 'bf16': torch.bfloat16}.get(prec)
         # the papers send images in the run's precision
@@ -66,11 +70,10 @@ def main():
             it = iter(dl)
         if graph:                                     # whole step in a CUDA graph over static inputs
             sx = torch.randn(bs, 3, size, size, device=dev, dtype=dt).contiguous(memory_format=mf); sy = torch.zeros(bs, dtype=torch.long, device=dev)
-            opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
             def train():
                 opt.zero_grad(set_to_none=True)
                 with torch.autocast('cuda', dtype=amp or torch.float16, enabled=amp is not None, cache_enabled=False):
-                    l = lossf(model(sx), sy)
+                    l = lossf(net(sx), sy)
                 l.backward(); opt.step(); return l
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
@@ -88,7 +91,7 @@ def main():
                 sx.copy_(x); sy.copy_(y); g.replay(); return None
             opt.zero_grad(set_to_none=True)
             with torch.autocast('cuda', dtype=amp or torch.float16, enabled=amp is not None):
-                l = lossf(model(x), y)
+                l = lossf(net(x), y)
             scaler.scale(l).backward(); scaler.step(opt); scaler.update()
             return l
         for _ in range(8): step()
@@ -107,7 +110,7 @@ def main():
         if rank == 0:
             print(json.dumps({**c, 'gpus': world, 'img_s': round(bs * world * steps / dtm, 1), 'step_ms': round(dtm / steps * 1e3, 2),
                               'peak_gib': round(torch.cuda.max_memory_allocated() / 2**30, 2)}), flush=True)
-        del it, dl, model, opt; torch.cuda.empty_cache()
+        del it, dl, net, model, opt; torch.cuda.empty_cache()
     if world > 1: dist.destroy_process_group()
 
 

@@ -14,8 +14,8 @@ use constraints::{Candidate, reason};
 pub use data::{LlmData, Source};
 pub use model::{ModelConfig, RopeScaling};
 pub use settings::{
-    DataSet, FsdpGather, FsdpWrap, Kernels, LlmSettings, Lora, LoraTargets, Model, Precision, Sharding, Technique,
-    Template, Tf32, TrainOnInput,
+    DataSet, FsdpGather, FsdpWrap, LlmSettings, Lora, LoraTargets, Model, Precision, Sharding, Technique, Template,
+    Tf32, TrainOnInput,
 };
 pub use stand_in::{Lengths, STAND_IN_BLOCK};
 

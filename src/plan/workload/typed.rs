@@ -45,6 +45,16 @@ levels! {
     }
 }
 
+levels! {
+    /// The kernels that compute a layer.
+    Kernels = "kernels" {
+        /// libtorch's operations, one for each step of the formulas.
+        Plain = "plain",
+        /// Kernels that fuse several steps.
+        Fused = "fused",
+    }
+}
+
 /// Least number of warm-up steps of a run with `cuda_graph = on`: eleven that are not replayed, in which cuDNN tries its
 /// algorithms and c10d builds and times its buckets, and the twelfth, which is captured and replayed.
 pub const CUDA_GRAPH_WARM_UP_STEPS: u64 = 12;

@@ -2,12 +2,13 @@
 //!
 //! Source: Sandler et al., arXiv 1801.04381, Table 2; `torchvision.models.mobilenet_v2`.
 
+use multicard::plan::Kernels;
 use multicard::plan::image::BatchNorm;
 use tch::nn::{Init, Path, VarStore};
 use tch::{Device, Kind, TchError, Tensor};
 
 use crate::module::{Module, Pass};
-use crate::shim::{self, ProcessGroup};
+use crate::shim::{self, ProcessGroup, mobilenet};
 
 /// Momentum of running statistics, as in torch.nn.BatchNorm2d.
 const MOMENTUM: f64 = 0.1;
@@ -87,6 +88,13 @@ impl ConvNorm {
         [&self.weight, &self.scale, &self.shift].map(Tensor::shallow_clone)
     }
 
+    fn as_fused(&self) -> mobilenet::Layer<'_> {
+        mobilenet::Layer {
+            parameters: [&self.weight, &self.scale, &self.shift],
+            running: [&self.running_mean, &self.running_variance],
+        }
+    }
+
     fn normalise(&self, input: &Tensor, norm: Norm) -> Result<Tensor, TchError> {
         let Self { scale, shift, running_mean, running_variance, .. } = self;
         if let Norm::Ranks(group) = norm {
@@ -139,6 +147,7 @@ pub struct MobileNetV2 {
     /// Running statistics, in the order of their names.
     buffers: Vec<Tensor>,
     batch_norm: BatchNorm,
+    kernels: Kernels,
     stem: ConvNorm,
     blocks: Vec<InvertedResidual>,
     tail: ConvNorm,
@@ -194,12 +203,23 @@ impl MobileNetV2 {
             variables,
             buffers,
             batch_norm,
+            kernels: Kernels::Plain,
             stem,
             blocks,
             tail,
             classifier_weight,
             classifier_bias,
         })
+    }
+
+    /// The same network, whose training passes run fused kernels or not.
+    pub fn with_kernels(self, kernels: Kernels) -> Self {
+        Self { kernels, ..self }
+    }
+
+    /// The kernels of training passes.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels
     }
 
     /// The same network with another behaviour of batch normalisation over ranks.
@@ -209,12 +229,24 @@ impl MobileNetV2 {
 
     /// The mean of the last feature maps, `[images, channels]`.
     fn features(&self, images: &Tensor, norm: Norm, pass: &Pass) -> Result<Tensor, TchError> {
+        if self.kernels == Kernels::Fused && matches!(norm, Norm::Batch) {
+            return self.fused_features(images);
+        }
         let mut values = pass.unit(0, images, |images| self.stem.forward(images, norm))?;
         for (index, block) in self.blocks.iter().enumerate() {
             values = pass.unit(1 + index, &values, |values| block.forward(values, norm))?;
         }
         let tail = |values: &Tensor| self.tail.forward(values, norm)?.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1);
         pass.unit(1 + self.blocks.len(), &values, tail)
+    }
+
+    fn fused_features(&self, images: &Tensor) -> Result<Tensor, TchError> {
+        let blocks = self.blocks.iter().flat_map(|block| &block.layers);
+        let layers = std::iter::once(&self.stem).chain(blocks).chain(std::iter::once(&self.tail));
+        let layers: Vec<_> = layers.map(ConvNorm::as_fused).collect();
+        let stride = |block: &InvertedResidual| block.layers.iter().map(|layer| layer.stride).product();
+        let strides: Vec<i64> = self.blocks.iter().map(stride).collect();
+        mobilenet::features(images, &layers, &strides)
     }
 
     fn classify(&self, features: &Tensor) -> Result<Tensor, TchError> {

@@ -1,7 +1,7 @@
 //! What is seen of the factors of images while they should be in effect.
 
-use multicard::plan::OptimizerImpl;
 use multicard::plan::image::{ImageSettings, Layout, Loader, Precision, Tf32, WireDtype};
+use multicard::plan::{Kernels, OptimizerImpl};
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
 
@@ -20,6 +20,7 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
     let mut found = vec![
         precision(settings.precision, trainer, &convolution),
         layout(settings.layout, batch.images(), &convolution)?,
+        kernels(settings.kernels, trainer),
         wire_dtype(settings, batch),
         pin_memory(settings.pin_memory, batch.origin),
         loader(settings, batch),
@@ -44,6 +45,15 @@ fn layout(asked: Layout, images: &Tensor, convolution: &Tensor) -> Result<Eviden
         Layout::Nhwc => shim::is_channels_last(tensor),
     };
     Ok(evidence(Layout::KEY, asked.name(), seen, is(images)? && is(convolution)?))
+}
+
+fn kernels(asked: Kernels, trainer: &Trainer<Image>) -> Evidence {
+    let found = trainer.module().kernels();
+    let seen = match found {
+        Kernels::Plain => "each operation of a layer is libtorch's",
+        Kernels::Fused => "a block is one step of autograd, with kernels compiled for this GPU",
+    };
+    evidence(Kernels::KEY, asked.name(), seen.into(), found == asked)
 }
 
 fn wire_dtype(settings: &ImageSettings, batch: &Batch) -> Evidence {

@@ -1,11 +1,15 @@
-//! Jobs that do not fit the image workload, and are rejected with a reason.
+//! Jobs that do not fit the image workload and are rejected with a reason; fused steps against plain ones.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::atomic::Ordering;
+
 use multicard::plan::image::DataSet;
-use multicard::plan::{Level, Shape};
+use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Level, Shape};
 
 use super::testing::job;
 use super::*;
+use crate::shim::cuda;
+use crate::testing::generator;
 
 fn refusal(job: &Job) -> String {
     Image::new(job).err().unwrap()
@@ -36,4 +40,74 @@ fn a_scenario_needs_its_kind_of_set() {
     assert!(refusal(&files).contains("scenario = a does not fit data.set = folder"));
     let files = Job { data: DataSet::files("photos").into(), ..job(&b, 1) };
     assert!(Image::new(&files).is_ok());
+}
+
+/// A batch of 32 images of 100 px, channels last.
+fn batch(device: Device) -> [Tensor; 2] {
+    let labels = Tensor::arange(32, (Kind::Int64, device)).remainder(10);
+    let columns = Tensor::arange(100, (Kind::Float, device)) * 0.1;
+    let rows = columns.unsqueeze(1) + labels.to_kind(Kind::Float).reshape([32, 1, 1, 1]);
+    let images = (rows * columns.reshape([1, 1, 1, 100]) * 0.3).sin().expand([32, 3, 100, 100], false);
+    [testing::channels_last(&images), labels]
+}
+
+/// Losses of `steps` on one batch in which nothing is dropped out, and the trainer afterwards.
+fn losses(settings: &ImageSettings, steps: usize) -> (Vec<f64>, Trainer<Image>) {
+    let device = Device::Cuda(0);
+    frozen::DROPOUT.store(true, Ordering::Relaxed);
+    let mut trainer = Trainer::new(Image::with(settings.clone()), &[device], None, 1, settings.cuda_graph).unwrap();
+    let inputs = batch(device);
+    let losses = (0..steps).map(|_| trainer.step(&inputs).unwrap().double_value(&[])).collect();
+    frozen::DROPOUT.store(false, Ordering::Relaxed);
+    (losses, trainer)
+}
+
+fn cell(precision: Precision, kernels: Kernels) -> ImageSettings {
+    let layout = Layout::Nhwc;
+    ImageSettings { precision, kernels, layout, width_multiplier: 1.0, image_size: 100, ..testing::settings() }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn fused_steps_on_a_gpu_make_the_gradients_of_plain_ones() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    for (precision, tolerance) in [(Precision::Fp32, 1e-4), (Precision::Bf16, 2e-2), (Precision::Fp16, 1e-2)] {
+        let [plain, fused] = [Kernels::Plain, Kernels::Fused].map(|kernels| {
+            let (losses, trainer) = losses(&cell(precision, kernels), 1);
+            let scale = trainer.arithmetic().scale().map_or(1.0, |scale| scale.read().unwrap().0);
+            let grads = trainer.module().parameters().iter().map(|p| p.grad() / scale).collect::<Vec<_>>();
+            (losses[0], grads, trainer.module().buffers())
+        });
+        println!("{precision:?}: {} {}", plain.0, fused.0);
+        assert!((plain.0 - fused.0).abs() < tolerance * plain.0, "{} {}", plain.0, fused.0);
+        let norm = |tensor: &Tensor| tensor.norm().double_value(&[]);
+        let mut errors: Vec<_> =
+            plain.1.iter().zip(&fused.1).map(|(a, b)| norm(&(a - b)) / norm(a).max(1e-3)).collect();
+        errors.sort_by(f64::total_cmp);
+        println!("differences of gradients: median {:.2e}, greatest {:.2e}", errors[78], errors[errors.len() - 1]);
+// A fresh network's gradients change sign with half a precision's rounding, with plain kernels too.
+        assert!(precision != Precision::Fp32 || errors[78] < 3e-2, "{errors:?}");
+        for (a, b) in plain.2.iter().zip(&fused.2) {
+            assert!(norm(&(a - b)) < 0.05 * norm(a) + 1e-3, "{precision:?}: running statistics {a} {b}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn fused_steps_on_a_gpu_train_as_plain_ones_eager_and_replayed() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    for precision in [Precision::Fp32, Precision::Bf16, Precision::Fp16] {
+        let plain = losses(&cell(precision, Kernels::Plain), 60).0;
+        let eager = losses(&cell(precision, Kernels::Fused), 60).0;
+        let (replayed, trainer) = losses(&ImageSettings { cuda_graph: true, ..cell(precision, Kernels::Fused) }, 60);
+        assert_eq!(trainer.replays().steps, 60 - CUDA_GRAPH_WARM_UP_STEPS + 1);
+        assert_eq!(trainer.optimizer().relaid(), 0);
+        for (name, seen) in [("plain", &plain), ("eager", &eager), ("replayed", &replayed)] {
+            println!("{precision:?} {name}: {:.3?}", seen.iter().step_by(10).collect::<Vec<_>>());
+            assert!(seen[59] < 0.5 * seen[0], "{precision:?} {name}: {seen:?}");
+        }
+    }
 }

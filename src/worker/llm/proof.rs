@@ -1,7 +1,7 @@
 //! Evidence that the factors of a language model are in effect.
 
-use multicard::plan::OptimizerImpl;
-use multicard::plan::llm::{Kernels, Precision, Technique, Tf32};
+use multicard::plan::llm::{Precision, Technique, Tf32};
+use multicard::plan::{Kernels, OptimizerImpl};
 use multicard::protocol::Evidence;
 use tch::{Kind, TchError};
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-use tch::TchError;
+use tch::{TchError, Tensor};
+use torch_sys::C_tensor;
 
 use super::error_from;
 
@@ -57,6 +58,8 @@ functions! {
     mcc_graph_replay(*mut c_void) -> c_int;
     mcc_graph_free(*mut c_void) -> ();
     mcc_llama_kernels() -> *mut c_void;
+    mcc_mobilenet_compile(c_int) -> c_int;
+    mcc_mobilenet_features(*const C_tensor, *const *const C_tensor, *const *const C_tensor, usize, *const i64, usize) -> *mut C_tensor;
 }
 
 static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
@@ -254,6 +257,34 @@ pub(super) fn llama_kernels() -> Result<*mut c_void, TchError> {
     // SAFETY: no arguments.
     let kernels = unsafe { (functions.mcc_llama_kernels)() };
     if kernels.is_null() { Err(error_from(functions.mcc_last_error)) } else { Ok(kernels) }
+}
+
+/// Compiles MobileNetV2's fused kernels for activations of libtorch's type `kind`.
+pub(super) fn mobilenet_compile(kind: c_int) -> Result<(), TchError> {
+    let functions = functions()?;
+    // SAFETY: plain arguments.
+    let status = unsafe { (functions.mcc_mobilenet_compile)(kind) };
+    if status == 0 { Ok(()) } else { Err(error_from(functions.mcc_last_error)) }
+}
+
+/// MobileNetV2's features; three `parameters` and two `running` statistics a layer.
+pub(super) fn mobilenet_features(
+    images: &Tensor,
+    parameters: &[*const C_tensor],
+    running: &[*const C_tensor],
+    strides: &[i64],
+) -> Result<Tensor, TchError> {
+    let functions = functions()?;
+    let (layers, blocks) = (running.len() / 2, strides.len());
+    let (images, parameters, running) = (images.as_ptr(), parameters.as_ptr(), running.as_ptr());
+    // SAFETY: all tensors live through the call, and the lists have the lengths they are said to have. Autograd keeps references of its own.
+    let pooled =
+        unsafe { (functions.mcc_mobilenet_features)(images, parameters, running, layers, strides.as_ptr(), blocks) };
+    if pooled.is_null() {
+        return Err(error_from(functions.mcc_last_error));
+    }
+    // SAFETY: a new tensor that nobody else owns.
+    Ok(unsafe { Tensor::from_ptr(pooled) })
 }
 
 /// A point in the current stream.

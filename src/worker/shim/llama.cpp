@@ -2,17 +2,12 @@
 // attention.
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-
-#include <functional>
-#include <memory>
 
 #include "guard.h"
 #include "llama_kernels.h"
+#include "step.h"
 
 using at::Tensor;
-using torch::autograd::variable_list;
 
 namespace {
 
@@ -22,34 +17,6 @@ PlainKernels plain;
 LlamaKernels* on_cuda = nullptr;
 
 LlamaKernels& kernels(const Tensor& x) { return x.is_cuda() && on_cuda != nullptr ? *on_cuda : plain; }
-
-// ---------- autograd ----------
-
-// A node whose backward pass is a closure over what it needs. Run once; what it holds is freed with it.
-struct Step : torch::autograd::Node {
-  std::function<variable_list(const Step&, variable_list&&)> run;
-
-  variable_list apply(variable_list&& grads) override {
-    TORCH_CHECK(run, "a second backward pass over a step whose tensors are freed");
-    auto once = std::exchange(run, nullptr);
-    return once(*this, std::move(grads));
-  }
-  void release_variables() override { run = nullptr; }
-  bool wants(size_t input) const { return task_should_compute_output(input); }
-};
-
-bool recorded(const variable_list& inputs) {
-  if (!at::GradMode::is_enabled()) return false;
-  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && t.requires_grad(); });
-}
-
-void record(const variable_list& inputs, const std::vector<Tensor*>& outputs,
-            std::function<variable_list(const Step&, variable_list&&)> run) {
-  auto step = std::shared_ptr<Step>(new Step(), torch::autograd::deleteNode);
-  step->set_next_edges(torch::autograd::collect_next_edges(inputs));
-  step->run = std::move(run);
-  for (Tensor* output : outputs) torch::autograd::set_history(*output, step);
-}
 
 // ---------- linear layers with adapters ----------
 

@@ -2,8 +2,8 @@
 
 use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
 use super::estimate::Costs;
-use super::{DataSet, Decode, ImageSettings, Loader, Precision, Scenario, Strategy, Tf32};
-use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Limits, Node, OptimizerImpl};
+use super::{DataSet, Decode, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32};
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, Limits, Node, OptimizerImpl};
 
 /// A combination of levels, and what it would run on.
 pub(super) struct Candidate<'a> {
@@ -23,6 +23,7 @@ const CONSTRAINTS: &[Constraint] = &[
     single_has_one_rank,
     device_loaders_hold_decoded_bytes,
     steps_can_be_captured,
+    steps_can_be_fused,
     data_set_is_large_enough,
     first_batch_is_full,
     fp16_needs_cuda,
@@ -101,6 +102,35 @@ fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
     })
 }
 
+/// The widths at which the first block has no residual sum, and the last layers' inputs fit into a kernel.
+const FUSED_WIDTHS: std::ops::RangeInclusive<f64> = 0.375..=1.6;
+
+fn steps_can_be_fused(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    if settings.kernels != Kernels::Fused {
+        return None;
+    }
+    let one_of = [
+        (settings.precision == Precision::Fp64, "computes in fp32, fp16 and bf16", "another precision"),
+        (settings.layout == Layout::Nchw, "reads images channels last", "layout = nhwc"),
+        (settings.deterministic, "adds up in no fixed order", "deterministic = off"),
+        (
+            settings.batch_norm.synchronised,
+            "normalises by the statistics of each rank's own batch",
+            "sync_batch_norm = off",
+        ),
+        (settings.strategy == Strategy::Dp, "computes on one GPU a process", "strategy = ddp-ds"),
+        (settings.strategy == Strategy::Fsdp, "holds all of the model on each GPU", "strategy = ddp-ds"),
+        (
+            !FUSED_WIDTHS.contains(&settings.width_multiplier),
+            "is for widths from 0.375 to 1.6",
+            "such a width_multiplier",
+        ),
+    ];
+    let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
+    Some(format!("kernels = fused {what}: use {remedy} or kernels = plain"))
+}
+
 fn data_set_is_large_enough(candidate: &Candidate) -> Option<String> {
     let (train, test) = candidate.data.images()?;
     let set = candidate.data.name();
@@ -135,6 +165,7 @@ fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
         (settings.pin_memory, "pin_memory = on", "use pin_memory = off"),
         (settings.tf32 != Tf32::Off, "TF32", "use tf32 = off"),
         (settings.cuda_graph, "cuda_graph = on", "use cuda_graph = off"),
+        (settings.kernels == Kernels::Fused, "kernels = fused", "use kernels = plain"),
     ];
     let (_, what, remedy) = one_of.into_iter().find(|(chosen, _, _)| *chosen)?;
     Some(format!("{what} needs CUDA ({}): {remedy}", no_cuda(candidate.node)?))

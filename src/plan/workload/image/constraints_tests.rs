@@ -237,3 +237,42 @@ fn what_does_not_fit_says_how_much_of_how_much() {
     small.memory_bytes = 400_000_000;
     refused(&[], &small, "of 0.4 GB");
 }
+
+#[test]
+fn fused_kernels_need_a_gpu_and_what_they_compute() {
+    let fused = |more: &[(&'static str, &'static str)]| [&[("kernels", "fused"), ("layout", "nhwc")], more].concat();
+    accepted(&fused(&[]), &gpu_node(1));
+    accepted(
+        &fused(&[("strategy", "ddp-ds"), ("gpus", "2"), ("precision", "fp16"), ("cuda_graph", "on")]),
+        &gpu_node(2),
+    );
+    refused(&fused(&[]), &cpu_node(), "kernels = fused needs CUDA");
+    for (more, part) in [
+        (("layout", "nchw"), "use layout = nhwc or kernels = plain"),
+        (("precision", "fp64"), "computes in fp32, fp16 and bf16"),
+        (("deterministic", "on"), "use deterministic = off"),
+        (("width_multiplier", "2"), "widths from 0.375 to 1.6"),
+    ] {
+        refused(
+            &[("kernels", "fused"), ("layout", "nhwc")]
+                .into_iter()
+                .filter(|(key, _)| *key != more.0)
+                .chain([more])
+                .collect::<Vec<_>>(),
+            &gpu_node(1),
+            part,
+        );
+    }
+    for strategy in ["dp", "fsdp"] {
+        refused(
+            &fused(&[("strategy", strategy), ("gpus", "2")]),
+            &gpu_node(2),
+            "use strategy = ddp-ds or kernels = plain",
+        );
+    }
+    refused(
+        &fused(&[("strategy", "ddp-ds"), ("gpus", "2"), ("sync_batch_norm", "on")]),
+        &gpu_node(2),
+        "use sync_batch_norm = off",
+    );
+}

@@ -2,7 +2,7 @@
 
 use super::super::machine::usable_gpus;
 use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Strategy, WireDtype};
-use crate::plan::{Estimate, Gpu, Node, OptimizerImpl};
+use crate::plan::{Estimate, Gpu, Kernels, Node, OptimizerImpl};
 
 /// What a run will roughly take, and what of it are copies of the set.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ const MEASURED_BANDWIDTH_TB_S: f64 = 4.8;
 /// The test pass costs a third of training an image. Start-up is 6 s with CUDA, 2 s without.
 ///
 /// Memory: weights, gradients and momentum, what autograd keeps of each image (75 MB at 224 px in fp32, in
-/// proportion to `px²` and `w`, twice for fp64, 0.6 for mixed precision), two batches of input, the set where it lives on the
+/// proportion to `px²` and `w`, twice for fp64, 0.6 for mixed precision; 0.5 and 0.25 with `kernels = fused`), two batches of input, the set where it lives on the
 /// device, and the runtime.
 /// cuDNN's work space and the allocator's fragmentation come on top.
 ///
@@ -148,9 +148,11 @@ fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {
     let per_parameter_s = if settings.optimizer_impl == OptimizerImpl::Loop { 2e-3 } else { 0.0 };
     let launch_s: f64 = if mixed { 15e-3 } else { 9e-3 } + per_parameter_s;
 
-    // Millions of pixels a second on an H200; tf32 was measured in nhwc only.
+    // Millions of pixels a second on an H200; tf32 was measured in nhwc only, fused kernels on an H100.
     let tf32 = settings.tf32 != super::Tf32::Off;
     let rate = match (settings.precision, settings.layout) {
+        (Precision::Fp32, _) if settings.kernels == Kernels::Fused => 445.0,
+        _ if settings.kernels == Kernels::Fused => 850.0,
         (Precision::Fp64, Layout::Nchw) => 87.0,
         (Precision::Fp64, Layout::Nhwc) => 87.0,
         (Precision::Fp32, Layout::Nchw) => 110.0,
@@ -202,6 +204,8 @@ fn peak_bytes(settings: &ImageSettings, image_bytes: f64, on_gpu: bool) -> f64 {
     let scalar_bytes = if settings.precision == Precision::Fp64 { 8.0 } else { 4.0 };
     let states = 3.0 * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
     let activation = match settings.precision {
+        Precision::Fp32 if settings.kernels == Kernels::Fused => 0.5,
+        _ if settings.kernels == Kernels::Fused => 0.25,
         Precision::Fp32 => 1.0,
         Precision::Fp64 => 2.0,
         Precision::Fp16 | Precision::Bf16 => 0.6,

@@ -1,7 +1,7 @@
 //! The factors of the `image` workload, with their levels, help and findings of the papers.
 
 use super::{DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype};
-use crate::plan::{Binding, Factor, OptimizerImpl};
+use crate::plan::{Binding, Factor, Kernels, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];
@@ -27,6 +27,9 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(Layout::KEY, "Layout", Layout::NAMES)
             .help("Memory format of images and weights; tensor cores prefer nhwc (channels last).")
             .finding("nhwc brings PyTorch's DataLoader close to DALI on 1 and 2 GPUs (2505.22905 Fig. 9)."),
+        Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
+            .help("What computes a training step. plain: libtorch's and cuDNN's operations. fused: matrix products and kernels that normalise \
+                   and activate where values are read, on GPUs in nhwc."),
         Factor::named(Loader::KEY, "Loader", Loader::NAMES)
             .help("What prepares batches: threads on the CPU, NVIDIA DALI (`make dali`), or the GPU from bytes in its memory.")
             .finding("DALI shows no pauses between epochs on 3-4 GPUs, the DataLoader does (2505.22905 Fig. 6-8)."),

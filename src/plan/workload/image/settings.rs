@@ -1,7 +1,7 @@
 //! The levels of one `image` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use crate::plan::{Binding, CUDA_GRAPH_WARM_UP_STEPS, Levels, OptimizerImpl, Shape};
+use crate::plan::{Binding, CUDA_GRAPH_WARM_UP_STEPS, Kernels, Levels, OptimizerImpl, Shape};
 
 levels! {
     /// The arithmetic of training.
@@ -116,6 +116,8 @@ pub struct ImageSettings {
     pub pin_memory: bool,
     /// The memory format of images and weights.
     pub layout: Layout,
+    /// The kernels that compute a training step.
+    pub kernels: Kernels,
     /// Who prepares batches.
     pub loader: Loader,
     /// Loader threads a rank.
@@ -194,6 +196,7 @@ impl ImageSettings {
             wire_dtype: WireDtype::read(levels)?,
             pin_memory: switch("pin_memory")?,
             layout: Layout::read(levels)?,
+            kernels: Kernels::read(levels)?,
             loader: Loader::read(levels)?,
             loader_workers: count("loader_workers")?,
             persistent_workers: switch("persistent_workers")?,

@@ -4,11 +4,9 @@ use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage
 use super::data::{LlmData, Source};
 use super::estimate::Memory;
 use super::model::ModelConfig;
-use super::settings::{
-    DataSet, FsdpGather, FsdpWrap, Kernels, LlmSettings, Model, Precision, Technique, Template, Tf32,
-};
+use super::settings::{DataSet, FsdpGather, FsdpWrap, LlmSettings, Model, Precision, Technique, Template, Tf32};
 use super::stand_in::Lengths;
-use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Limits, Node, OptimizerImpl};
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Kernels, Limits, Node, OptimizerImpl};
 
 /// A combination of levels, and what it would run on.
 pub(super) struct Candidate<'a> {

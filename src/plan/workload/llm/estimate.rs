@@ -2,9 +2,9 @@
 
 use super::super::machine::usable_gpus;
 use super::model::ModelConfig;
-use super::settings::{FsdpWrap, Kernels, LlmSettings, Precision, Technique};
+use super::settings::{FsdpWrap, LlmSettings, Precision, Technique};
 use super::stand_in::Lengths;
-use crate::plan::{Estimate, MemoryKinds, Node, OptimizerImpl};
+use crate::plan::{Estimate, Kernels, MemoryKinds, Node, OptimizerImpl};
 
 /// CUDA's context and libraries on a GPU, which the allocator does not count.
 const CUDA_CONTEXT_BYTES: f64 = 0.6e9;

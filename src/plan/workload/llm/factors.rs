@@ -1,10 +1,9 @@
 //! The factors of the `llm` workload: every knob, its levels, and what it is good for.
 
 use super::settings::{
-    DataSet, FsdpGather, FsdpWrap, Kernels, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32,
-    TrainOnInput,
+    DataSet, FsdpGather, FsdpWrap, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32, TrainOnInput,
 };
-use crate::plan::{Binding, Factor, OptimizerImpl};
+use crate::plan::{Binding, Factor, Kernels, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];

@@ -1,7 +1,7 @@
 //! The levels of one `llm` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use crate::plan::{Binding, Levels, OptimizerImpl};
+use crate::plan::{Binding, Kernels, Levels, OptimizerImpl};
 
 levels! {
     /// What is trained, and how.
@@ -134,15 +134,6 @@ levels! {
         Collectives = "collectives",
         /// Copies between GPUs by their copy engines.
         Copies = "copies",
-    }
-}
-levels! {
-    /// The kernels that compute a layer.
-    Kernels = "kernels" {
-        /// libtorch's operations, one for each step of the formulas.
-        Plain = "plain",
-        /// Kernels that fuse several steps.
-        Fused = "fused",
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 
 use multicard::dataset::Images;
 use multicard::plan::image::{BatchNorm, DataCopy, Loader as Level, Scenario, Strategy, Tf32};
-use multicard::plan::{Binding, OptimizerImpl};
+use multicard::plan::{Binding, Kernels, OptimizerImpl};
 
 use super::super::loader::{Epoch, Loader, Source};
 use super::super::staging::no_fence;
@@ -21,6 +21,7 @@ fn settings() -> ImageSettings {
         wire_dtype: WireDtype::Run,
         pin_memory: false,
         layout: Layout::Nchw,
+        kernels: Kernels::Plain,
         loader: Level::Host,
         loader_workers: 2,
         persistent_workers: false,

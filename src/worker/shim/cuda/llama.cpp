@@ -1,13 +1,6 @@
-// The kernels of a Llama block on GPUs: one each for what takes libtorch several. Compiled by NVRTC, whose library lies beside
-// libtorch's, for the GPU at hand, the type of activations and the rank of adapters.
+// The kernels of a Llama block on GPUs: one each for what takes libtorch several. Compiled for the type of activations and the rank of
+// adapters.
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
-
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string>
@@ -17,6 +10,7 @@
 #include "llama_kernels.h"
 #include "llama_mma_source.h"
 #include "llama_source.h"
+#include "nvrtc.h"
 #include "product.h"
 #include "quantised_source.h"
 
@@ -35,118 +29,26 @@ constexpr int64_t FILLS_GPU = 512;
 // What adapters of a higher rank do with the weights' time is little: libtorch's products serve them.
 constexpr int64_t HIGHEST_RANK = 16;
 // Tensor cores that add up bf16.
-constexpr int MMA_SINCE = 8;
+constexpr int MMA_SINCE = 80;
 
-// ---------- compiling ----------
-
-struct Nvrtc {
-  int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*);
-  int (*compile)(void*, int, const char* const*);
-  int (*log_size)(void*, size_t*);
-  int (*log)(void*, char*);
-  int (*cubin_size)(void*, size_t*);
-  int (*cubin)(void*, char*);
-  int (*destroy)(void**);
-
-  Nvrtc() {
-    void* library = open();
-    auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
-      TORCH_CHECK(function != nullptr, "NVRTC lacks ", name);
-    };
-    find(create, "nvrtcCreateProgram");
-    find(compile, "nvrtcCompileProgram");
-    find(log_size, "nvrtcGetProgramLogSize");
-    find(log, "nvrtcGetProgramLog");
-    find(cubin_size, "nvrtcGetCUBINSize");
-    find(cubin, "nvrtcGetCUBIN");
-    find(destroy, "nvrtcDestroyProgram");
-  }
-
-  static void* open() {
-    // libtorch's wheel is torch/lib, NVIDIA's beside it nvidia/cu13/lib.
-    Dl_info info;
-    if (dladdr(reinterpret_cast<void*>(&c10::cuda::device_synchronize), &info) != 0) {
-      auto folder = std::filesystem::path(info.dli_fname).parent_path() / "../../nvidia/cu13/lib";
-      std::error_code absent;
-      // NVRTC opens its other part by name alone.
-      for (const auto& file : std::filesystem::directory_iterator(folder, absent)) {
-        auto name = file.path().filename().string();
-        bool builtins = name.rfind("libnvrtc-builtins.so", 0) == 0;
-        if (builtins) dlopen(file.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
-      }
-      if (void* library = dlopen((folder / NAME).c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
-    }
-    if (void* library = dlopen(NAME, RTLD_NOW | RTLD_GLOBAL)) return library;
-    TORCH_CHECK(false, "kernels = fused needs NVRTC, and ", NAME, " is neither beside libtorch nor on the library path: ", dlerror(),
-                "; install nvidia-cuda-nvrtc or use kernels = plain");
-  }
-
-  static constexpr const char* NAME = "libnvrtc.so.13";
-};
-
-struct Program {
-  std::map<std::string, cudaKernel_t> kernels;
-  std::map<std::string, unsigned> places;
-  int processors;
+struct Program : Kernels {
   // Whether adapters' products run on tensor cores.
   bool mma;
 
   Program(at::ScalarType kind, int64_t rank) {
-    static Nvrtc nvrtc;
-    cudaDeviceProp properties;
-    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, c10::cuda::current_device()));
-    processors = properties.multiProcessorCount;
     bool wide = kind == at::kFloat, half = kind == at::kHalf;
-    mma = !wide && properties.major >= MMA_SINCE && rank % 8 == 0;
-    std::string arch = "--gpu-architecture=sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
-    std::string type = std::string("-DTYPE=") + (wide ? "float" : half ? "fp16" : "bf16"), r = "-DRANK=" + std::to_string(rank);
-    std::string of_mma = std::string("-DMMA=\"") + (half ? "f16" : "bf16") + "\"";
-    std::string arrivals = "-DARRIVALS=" + std::to_string(ARRIVALS);
-    const char* options[] = {arch.c_str(), type.c_str(), r.c_str(), of_mma.c_str(), arrivals.c_str(), "--std=c++17"};
+    mma = !wide && architecture >= MMA_SINCE && rank % 8 == 0;
+    std::vector<std::string> definitions{std::string("-DTYPE=") + (wide ? "float" : half ? "fp16" : "bf16"), "-DRANK=" + std::to_string(rank),
+                                         std::string("-DMMA=\"") + (half ? "f16" : "bf16") + "\"", "-DARRIVALS=" + std::to_string(ARRIVALS)};
     std::string source = std::string(LLAMA_SOURCE) + QUANTISED_SOURCE;
     if (mma) source += LLAMA_MMA_SOURCE;
-    void* program = nullptr;
-    TORCH_CHECK(nvrtc.create(&program, source.c_str(), "llama.cu", 0, nullptr, nullptr) == 0, "NVRTC cannot begin");
-    if (nvrtc.compile(program, std::size(options), options) != 0) {
-      size_t size = 0;
-      nvrtc.log_size(program, &size);
-      std::string log(size, '\0');
-      nvrtc.log(program, log.data());
-      TORCH_CHECK(false, "compiling the fused kernels for ", arch, " failed: ", log);
-    }
-    size_t size = 0;
-    TORCH_CHECK(nvrtc.cubin_size(program, &size) == 0 && size > 0, "NVRTC made nothing for ", arch);
-    std::vector<char> cubin(size);
-    nvrtc.cubin(program, cubin.data());
-    nvrtc.destroy(&program);
-    cudaLibrary_t library;
-    C10_CUDA_CHECK(cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     std::vector<const char*> names{"rms_norm", "rms_norm_backward", "rms_norm_backward_many", "add_up_norm", "add_up_norm_many",
                                    "add_up_turn", "turn_back", "swiglu", "swiglu_adapted", "swiglu_backward", "swiglu_adapted_backward",
                                    "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b", "dequantise",
                                    "fake_quantise_groups", "fake_quantise_tokens"};
     if (mma) names.insert(names.end(), {"mma_down", "mma_back", "mma_outer", "mma_add_up", "mma_add_back", "mma_add_up_turn",
                                           "mma_add_up_norm", "mma_rms_norm_backward", "mma_swiglu", "mma_swiglu_backward"});
-    for (const char* name : names) C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
-  }
-
-  // How many of a kernel's blocks the GPU works on at once.
-  unsigned at_once(const char* name, int block) {
-    unsigned& known = places[name];
-    if (known == 0) {
-      int each = 0;
-      C10_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, reinterpret_cast<const void*>(kernels.at(name)), block, 0));
-      known = std::max(each, 1) * processors;
-    }
-    return known;
-  }
-
-  template <class... Arguments>
-  void run(const char* name, dim3 grid, dim3 block, Arguments... arguments) {
-    void* pointers[] = {&arguments...};
-    C10_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernels.at(name)), grid, block, pointers, 0,
-                                    c10::cuda::getCurrentCUDAStream()));
+    compile(source, "llama.cu", definitions, names);
   }
 };
 

@@ -31,6 +31,7 @@ struct Choice {
 
 enum { COMPUTE_32F = 68, COMPUTE_32F_FAST_TF32 = 77 };
 enum { DESC_TRANSA = 3, DESC_TRANSB = 4 };
+enum { LAYOUT_BATCH = 5, LAYOUT_APART = 6 };
 enum { PREF_MAX_WORKSPACE = 1, PREF_REDUCTIONS = 3 };
 // Partial sums are added in place or in fp32, never in the output's own type.
 constexpr uint32_t REDUCTIONS = 1 | 2;
@@ -40,6 +41,7 @@ int cublasLtCreate(void**);
 int cublasLtMatmulDescCreate(void**, int, int);
 int cublasLtMatmulDescSetAttribute(void*, int, const void*, size_t);
 int cublasLtMatrixLayoutCreate(void**, int, uint64_t, uint64_t, int64_t);
+int cublasLtMatrixLayoutSetAttribute(void*, int, const void*, size_t);
 int cublasLtMatmulPreferenceCreate(void**);
 int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t);
 int cublasLtMatmulPreferenceDestroy(void*);
@@ -56,6 +58,18 @@ constexpr int TRIES = 3;
 
 void check(int status, const char* what) { TORCH_CHECK(status == 0, what, " of cuBLASLt failed with status ", status); }
 
+// A product d = op(a) op(b) (+ c), of `batch` pieces along the rows of a and b if `a` is transposed; sizes are a piece's.
+struct Shape {
+  int64_t m, n, k;
+  bool transposed_a, transposed_b;
+  int64_t stride_a;   // of rows
+  at::ScalarType kind, out;
+  bool tf32, adds;
+  int64_t batch;
+
+  auto key() const { return std::tuple(m, n, k, transposed_a, transposed_b, stride_a, kind, out, tf32, adds, batch); }
+};
+
 struct Plan {
   void *operation = nullptr, *a = nullptr, *b = nullptr, *d = nullptr;
   std::vector<Choice> choices;
@@ -63,32 +77,47 @@ struct Plan {
   bool tried = false;
 };
 
-// Rows, columns, inner length, the second operand's form, type, TF32, the stride of rows.
-using Key = std::tuple<int64_t, int64_t, int64_t, bool, at::ScalarType, bool, int64_t>;
+// cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF
+int type_of(at::ScalarType kind) { return kind == at::kFloat ? 0 : kind == at::kHalf ? 2 : 14; }
+
+struct Operands {
+  const void *a, *b, *c;
+  void* d;
+};
 
 struct Products {
   std::mutex lock;
   void* handle = nullptr;
-  std::map<Key, Plan> plans;
+  std::map<decltype(Shape().key()), Plan> plans;
   Tensor flush;
 
   Products() { check(cublasLtCreate(&handle), "starting"); }
 
-  Plan& plan(const Key& key) {
-    auto [at, is_new] = plans.try_emplace(key);
+  static void* layout(int type, int64_t rows, int64_t columns, int64_t stride, int64_t batch, int64_t apart) {
+    void* made = nullptr;
+    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, stride), "a layout");
+    if (batch > 1) {
+      int32_t count = static_cast<int32_t>(batch);
+      check(cublasLtMatrixLayoutSetAttribute(made, LAYOUT_BATCH, &count, sizeof count), "a layout");
+      check(cublasLtMatrixLayoutSetAttribute(made, LAYOUT_APART, &apart, sizeof apart), "a layout");
+    }
+    return made;
+  }
+
+  Plan& plan(const Shape& s) {
+    auto [at, is_new] = plans.try_emplace(s.key());
     auto& plan = at->second;
     if (!is_new) return plan;
-    auto [m, n, k, transposed, kind, tf32, stride] = key;
-    // cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF
-    int type = kind == at::kFloat ? 0 : kind == at::kHalf ? 2 : 14;
-    check(cublasLtMatmulDescCreate(&plan.operation, kind == at::kFloat && tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F, 0), "a product");
-    // cuBLAS counts columns first: the product is out^T [n, m] = op(W) x^T.
-    int32_t trans = transposed ? 1 : 0, plain = 0;
-    check(cublasLtMatmulDescSetAttribute(plan.operation, DESC_TRANSA, &trans, sizeof trans), "an attribute");
-    check(cublasLtMatmulDescSetAttribute(plan.operation, DESC_TRANSB, &plain, sizeof plain), "an attribute");
-    check(cublasLtMatrixLayoutCreate(&plan.a, type, transposed ? k : n, transposed ? n : k, transposed ? k : n), "a layout");
-    check(cublasLtMatrixLayoutCreate(&plan.b, type, k, m, stride), "a layout");
-    check(cublasLtMatrixLayoutCreate(&plan.d, type, n, m, n), "a layout");
+    int type = type_of(s.kind);
+    check(cublasLtMatmulDescCreate(&plan.operation, s.kind == at::kFloat && s.tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F, 0), "a product");
+    // cuBLAS counts columns first: the product is d^T [n, m] = op(b)^T op(a)^T.
+    int32_t first = s.transposed_b ? 1 : 0, second = s.transposed_a ? 1 : 0;
+    check(cublasLtMatmulDescSetAttribute(plan.operation, DESC_TRANSA, &first, sizeof first), "an attribute");
+    check(cublasLtMatmulDescSetAttribute(plan.operation, DESC_TRANSB, &second, sizeof second), "an attribute");
+    plan.a = s.transposed_b ? layout(type, s.k, s.n, s.k, s.batch, s.k * s.n) : layout(type, s.n, s.k, s.n, s.batch, s.k * s.n);
+    plan.b = s.transposed_a ? layout(type, s.m, s.k, s.stride_a, s.batch, s.k * s.stride_a)
+                            : layout(type, s.k, s.m, s.stride_a, s.batch, s.m * s.stride_a);
+    plan.d = layout(type_of(s.out), s.n, s.m, s.n, s.batch, s.m * s.n);
     void* preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference), "a preference");
     check(cublasLtMatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE, &WORKSPACE, sizeof WORKSPACE), "a preference");
@@ -102,21 +131,24 @@ struct Products {
     return plan;
   }
 
-  int run(const Plan& plan, int choice, const Tensor& x, const Tensor& weight, Tensor& out) {
+  int run(const Plan& plan, int choice, const Operands& o, const Tensor& like) {
     const auto& chosen = plan.choices[choice];
     Tensor workspace;
-    if (chosen.workspace > 0) workspace = at::empty({static_cast<int64_t>(chosen.workspace)}, x.options().dtype(at::kByte));
-    float one = 1, zero = 0;
-    return cublasLtMatmul(handle, plan.operation, &one, weight.data_ptr(), plan.a, x.data_ptr(), plan.b, &zero, out.data_ptr(), plan.d,
-                          out.data_ptr(), plan.d, &chosen.algorithm, workspace.defined() ? workspace.data_ptr() : nullptr,
-                          chosen.workspace, c10::cuda::getCurrentCUDAStream());
+    if (chosen.workspace > 0) workspace = at::empty({static_cast<int64_t>(chosen.workspace)}, like.options().dtype(at::kByte));
+    float one = 1, more = o.c != nullptr ? 1 : 0;
+    return cublasLtMatmul(handle, plan.operation, &one, o.b, plan.a, o.a, plan.b, &more, o.c != nullptr ? o.c : o.d, plan.d, o.d, plan.d,
+                          &chosen.algorithm, workspace.defined() ? workspace.data_ptr() : nullptr, chosen.workspace,
+                          c10::cuda::getCurrentCUDAStream());
   }
 
   // Times each candidate with weights that are not in the cache, as a step finds them.
-  void attempt(Plan& plan, const Tensor& x, const Tensor& weight, Tensor& out) {
+  void attempt(Plan& plan, Operands o, const Tensor& like) {
     plan.tried = true;
     auto stream = c10::cuda::getCurrentCUDAStream();
-    if (!flush.defined()) flush = at::empty({64 << 20}, x.options().dtype(at::kByte));
+    // What is added in place must not be added again.
+    auto out = at::empty_like(like);
+    o.d = out.data_ptr();
+    if (!flush.defined()) flush = at::empty({64 << 20}, like.options().dtype(at::kByte));
     cudaEvent_t from, to;
     C10_CUDA_CHECK(cudaEventCreate(&from));
     C10_CUDA_CHECK(cudaEventCreate(&to));
@@ -127,7 +159,7 @@ struct Products {
       for (int attempt = 0; attempt < TRIES && runs; attempt++) {
         C10_CUDA_CHECK(cudaMemsetAsync(flush.data_ptr(), 0, flush.numel(), stream));
         C10_CUDA_CHECK(cudaEventRecord(from, stream));
-        runs = run(plan, static_cast<int>(choice), x, weight, out) == 0;
+        runs = run(plan, static_cast<int>(choice), o, like) == 0;
         C10_CUDA_CHECK(cudaEventRecord(to, stream));
         C10_CUDA_CHECK(cudaEventSynchronize(to));
         float took = 0;
@@ -161,18 +193,44 @@ bool can_multiply(const Tensor& x, const Tensor& weight) {
          x.stride(1) == 1 && x.stride(0) >= x.size(1) && weight.is_contiguous() && aligned(x) && aligned(weight);
 }
 
-Tensor multiply(const Tensor& x, const Tensor& weight, bool transposed) {
+namespace {
+
+// False if cuBLASLt has nothing for it.
+bool multiply(const Shape& shape, const Operands& operands, const Tensor& d) {
   static Products products;
   std::lock_guard guard(products.lock);
-  auto m = x.size(0), k = x.size(1), n = weight.size(transposed ? 0 : 1);
-  bool tf32 = at::globalContext().allowTF32CuBLAS();
-  auto& plan = products.plan({m, n, k, transposed, x.scalar_type(), tf32, x.stride(0)});
-  if (plan.choices.empty()) return at::mm(x, transposed ? weight.t() : weight);
-  auto out = at::empty({m, n}, x.options());
+  auto& plan = products.plan(shape);
+  if (plan.choices.empty()) return false;
   plan.seen++;
   if (!plan.tried && plan.seen >= SEEN_UNTIL_TRIED && !capturing() && !at::globalContext().deterministicAlgorithms()) {
-    products.attempt(plan, x, weight, out);
+    products.attempt(plan, operands, d);
   }
-  check(products.run(plan, plan.best, x, weight, out), "a product");
+  check(products.run(plan, plan.best, operands, d), "a product");
+  return true;
+}
+
+}  // namespace
+
+Tensor multiply(const Tensor& x, const Tensor& weight, bool transposed) {
+  auto m = x.size(0), k = x.size(1), n = weight.size(transposed ? 0 : 1);
+  auto out = at::empty({m, n}, x.options());
+  Shape shape{m, n, k, false, transposed, x.stride(0), x.scalar_type(), x.scalar_type(), at::globalContext().allowTF32CuBLAS(), false, 1};
+  if (!multiply(shape, {x.data_ptr(), weight.data_ptr(), nullptr, out.data_ptr()}, out)) return at::mm(x, transposed ? weight.t() : weight);
   return out;
+}
+
+void convolve_into(Tensor& d, const Tensor& x, const Tensor& weight, bool transposed, const Tensor& c) {
+  Shape shape{x.size(0), weight.size(transposed ? 0 : 1), x.size(1), false, transposed, x.size(1), x.scalar_type(), d.scalar_type(),
+              at::globalContext().allowTF32CuDNN(), c.defined(), 1};
+  TORCH_CHECK(multiply(shape, {x.data_ptr(), weight.data_ptr(), c.defined() ? c.data_ptr() : nullptr, d.data_ptr()}, d),
+              "cuBLASLt has no algorithm for a product of [", shape.m, ", ", shape.k, "] and [", shape.k, ", ", shape.n, "] in ", x.scalar_type());
+}
+
+Tensor outer(const Tensor& a, const Tensor& b, int64_t batch) {
+  auto d = at::empty({batch, a.size(1), b.size(1)}, a.options().dtype(at::kFloat));
+  Shape shape{a.size(1), b.size(1), a.size(0) / batch, true, false, a.size(1), a.scalar_type(), at::kFloat,
+              at::globalContext().allowTF32CuDNN(), false, batch};
+  TORCH_CHECK(multiply(shape, {a.data_ptr(), b.data_ptr(), nullptr, d.data_ptr()}, d), "cuBLASLt has no algorithm for ", batch,
+              " products of [", shape.m, ", ", shape.k, "] and [", shape.k, ", ", shape.n, "] in ", a.scalar_type());
+  return d;
 }

@@ -1,0 +1,121 @@
+// Kernels compiled by NVRTC, whose library lies beside libtorch's, for the GPU at hand.
+#pragma once
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+struct Nvrtc {
+  int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*);
+  int (*compile)(void*, int, const char* const*);
+  int (*log_size)(void*, size_t*);
+  int (*log)(void*, char*);
+  int (*cubin_size)(void*, size_t*);
+  int (*cubin)(void*, char*);
+  int (*destroy)(void**);
+
+  Nvrtc() {
+    void* library = open();
+    auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+      TORCH_CHECK(function != nullptr, "NVRTC lacks ", name);
+    };
+    find(create, "nvrtcCreateProgram");
+    find(compile, "nvrtcCompileProgram");
+    find(log_size, "nvrtcGetProgramLogSize");
+    find(log, "nvrtcGetProgramLog");
+    find(cubin_size, "nvrtcGetCUBINSize");
+    find(cubin, "nvrtcGetCUBIN");
+    find(destroy, "nvrtcDestroyProgram");
+  }
+
+  static void* open() {
+    // libtorch's wheel is torch/lib, NVIDIA's beside it nvidia/cu13/lib.
+    Dl_info info;
+    if (dladdr(reinterpret_cast<void*>(&c10::cuda::device_synchronize), &info) != 0) {
+      auto folder = std::filesystem::path(info.dli_fname).parent_path() / "../../nvidia/cu13/lib";
+      std::error_code absent;
+      // NVRTC opens its other part by name alone.
+      for (const auto& file : std::filesystem::directory_iterator(folder, absent)) {
+        auto name = file.path().filename().string();
+        bool builtins = name.rfind("libnvrtc-builtins.so", 0) == 0;
+        if (builtins) dlopen(file.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
+      }
+      if (void* library = dlopen((folder / NAME).c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
+    }
+    if (void* library = dlopen(NAME, RTLD_NOW | RTLD_GLOBAL)) return library;
+    TORCH_CHECK(false, "kernels = fused needs NVRTC, and ", NAME, " is neither beside libtorch nor on the library path: ", dlerror(),
+                "; install nvidia-cuda-nvrtc or use kernels = plain");
+  }
+
+  static constexpr const char* NAME = "libnvrtc.so.13";
+};
+
+// The kernels of one source.
+class Kernels {
+ public:
+  int processors;
+  // The GPU's architecture, as 90.
+  int architecture;
+
+  Kernels() {
+    cudaDeviceProp properties;
+    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, c10::cuda::current_device()));
+    processors = properties.multiProcessorCount;
+    architecture = properties.major * 10 + properties.minor;
+  }
+
+  // `file` is the source's name in messages.
+  void compile(const std::string& source, const char* file, const std::vector<std::string>& definitions, const std::vector<const char*>& names) {
+    static Nvrtc nvrtc;
+    std::string arch = "--gpu-architecture=sm_" + std::to_string(architecture);
+    std::vector<const char*> options{arch.c_str(), "--std=c++17"};
+    for (const auto& definition : definitions) options.push_back(definition.c_str());
+    void* program = nullptr;
+    TORCH_CHECK(nvrtc.create(&program, source.c_str(), file, 0, nullptr, nullptr) == 0, "NVRTC cannot begin");
+    if (nvrtc.compile(program, static_cast<int>(options.size()), options.data()) != 0) {
+      size_t size = 0;
+      nvrtc.log_size(program, &size);
+      std::string log(size, '\0');
+      nvrtc.log(program, log.data());
+      TORCH_CHECK(false, "compiling the fused kernels for ", arch, " failed: ", log);
+    }
+    size_t size = 0;
+    TORCH_CHECK(nvrtc.cubin_size(program, &size) == 0 && size > 0, "NVRTC made nothing for ", arch);
+    std::vector<char> cubin(size);
+    nvrtc.cubin(program, cubin.data());
+    nvrtc.destroy(&program);
+    cudaLibrary_t library;
+    C10_CUDA_CHECK(cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    for (const char* name : names) C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
+  }
+
+  // How many of a kernel's blocks the GPU works on at once.
+  unsigned at_once(const char* name, int block) {
+    unsigned& known = places[name];
+    if (known == 0) {
+      int each = 0;
+      C10_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, reinterpret_cast<const void*>(kernels.at(name)), block, 0));
+      known = std::max(each, 1) * processors;
+    }
+    return known;
+  }
+
+  template <class... Arguments>
+  void run(const char* name, dim3 grid, dim3 block, Arguments... arguments) {
+    void* pointers[] = {&arguments...};
+    C10_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernels.at(name)), grid, block, pointers, 0,
+                                    c10::cuda::getCurrentCUDAStream()));
+  }
+
+ private:
+  std::map<std::string, cudaKernel_t> kernels;
+  std::map<std::string, unsigned> places;
+};
