@@ -86,7 +86,7 @@ fn fused_steps_on_a_gpu_make_the_gradients_of_plain_ones() {
             plain.1.iter().zip(&fused.1).map(|(a, b)| norm(&(a - b)) / norm(a).max(1e-3)).collect();
         errors.sort_by(f64::total_cmp);
         println!("differences of gradients: median {:.2e}, greatest {:.2e}", errors[78], errors[errors.len() - 1]);
-// A fresh network's gradients change sign with half a precision's rounding, with plain kernels too.
+        // A fresh network's gradients change sign with half a precision's rounding, with plain kernels too.
         assert!(precision != Precision::Fp32 || errors[78] < 3e-2, "{errors:?}");
         for (a, b) in plain.2.iter().zip(&fused.2) {
             assert!(norm(&(a - b)) < 0.05 * norm(a) + 1e-3, "{precision:?}: running statistics {a} {b}");
