@@ -24,9 +24,12 @@ COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --ab
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
-run: build ## build, run sessions/quickstart.toml (what it has done already is kept), print its table, open the window
+run: build ## build, run sessions/quickstart.toml (what it has done already is kept), print its table, write a figure, open the window
 	$(BUILT)/release/multicard run sessions/quickstart.toml --session "$(SESSION)" --resume
 	$(BUILT)/release/multicard table "$(SESSION)" --preset times
+	$(BUILT)/release/multicard figure "$(SESSION)" --preset times --out "$(SESSION).svg"
+	@echo "next: $(BUILT)/release/multicard figure \"$(SESSION)\" --preset loss --out loss.svg"
+	@echo "      $(BUILT)/release/multicard plan sessions/precision-layout-pin.toml    (what a study of a paper takes here)"
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then \
 		$(BUILT)/release/multicard --session "$(SESSION)" || echo "the runs and the table above are kept all the same"; \
 	else \

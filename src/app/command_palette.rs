@@ -41,6 +41,8 @@ fn entries(state: &State) -> Vec<(String, Command)> {
         for (name, format) in [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)] {
             add(&format!("Copy the table as {name}"), Command::Compare(CompareCommand::Copy(format)));
         }
+        add("Undo the last change of what is shown", Command::Compare(CompareCommand::Undo));
+        add("Redo the change of what is shown", Command::Compare(CompareCommand::Redo));
         add("Make the next cell the baseline", Command::Compare(CompareCommand::NextBaseline));
     }
     if state.queue.is_active() {

@@ -36,6 +36,9 @@ use crate::figure::{
 };
 use picture::Picture;
 
+/// Most changes of what is shown that can be undone.
+const MOST_UNDONE: usize = 200;
+
 /// Least height of the charts above the table.
 const LEAST_CHARTS: f32 = 240.0;
 
@@ -108,6 +111,10 @@ pub enum CompareCommand {
     Copy(Format),
     /// Show the runs of a cell.
     Open(CellKey),
+    /// Undo the last change of what is shown.
+    Undo,
+    /// Redo it.
+    Redo,
 }
 
 /// State of the Compare screen.
@@ -120,6 +127,11 @@ pub struct CompareState {
     held: Option<CellKey>,
     /// The saved study that was deleted last.
     deleted: Option<SavedStudy>,
+    /// What was shown before, and what was undone; the last is the nearest.
+    past: Vec<Study>,
+    future: Vec<Study>,
+    /// Whether the last change was typed or dragged: more of it is the same change.
+    is_gradual: bool,
     /// Whether claims are shown in place of charts and table.
     pub claims: bool,
     /// The table's order: a column's key, and whether it is descending.
@@ -149,6 +161,7 @@ impl CompareState {
     /// Another session was opened.
     pub fn session_changed(&mut self) {
         (self.held, self.deleted, self.stale) = (None, None, true);
+        (self.past, self.future) = (Vec::new(), Vec::new());
     }
 
     /// The session's records changed.
@@ -209,6 +222,26 @@ impl CompareState {
         self.stale = was_held && self.held.is_none();
     }
 
+    /// Records a change of what is shown, so that it can be undone.
+    fn changed(&mut self, before: Study, is_gradual: bool) {
+        if !(is_gradual && self.is_gradual) {
+            self.past.push(before);
+            // Nobody goes back further.
+            if self.past.len() > MOST_UNDONE {
+                self.past.remove(0);
+            }
+        }
+        self.future.clear();
+        (self.is_gradual, self.stale) = (is_gradual, true);
+    }
+
+    fn undo(&mut self, redo: bool) {
+        let (from, to) = if redo { (&mut self.future, &mut self.past) } else { (&mut self.past, &mut self.future) };
+        let Some(study) = from.pop() else { return };
+        to.push(std::mem::replace(&mut self.study, study));
+        (self.is_gradual, self.stale) = (false, true);
+    }
+
     fn next_baseline(&mut self) {
         let Some(picture) = &self.picture else { return };
         let cells = &picture.comparison.cells;
@@ -224,6 +257,11 @@ impl State {
     pub fn execute_compare(&mut self, command: CompareCommand, context: &Context, requests: &mut Vec<Request>) {
         let compare = &mut self.compare;
         let before = compare.study.clone();
+        let is_gradual =
+            matches!(command, CompareCommand::Filter(_) | CompareCommand::Limits(_) | CompareCommand::EqualWithin(_));
+        if matches!(command, CompareCommand::Undo | CompareCommand::Redo) {
+            return compare.undo(command == CompareCommand::Redo);
+        }
         match command {
             CompareCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             CompareCommand::NextBaseline => compare.next_baseline(),
@@ -318,9 +356,11 @@ impl State {
                 compare.selected = Some(cell);
                 self.screen = Screen::Runs;
             }
+            CompareCommand::Undo | CompareCommand::Redo => {}
         }
-        let compare = &mut self.compare;
-        compare.stale |= compare.study != before;
+        if self.compare.study != before {
+            self.compare.changed(before, is_gradual);
+        }
     }
 
     /// Whether a comparison is being computed.

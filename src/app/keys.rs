@@ -22,7 +22,7 @@ const HELP: &[(&str, &str)] = &[
     ("W S, A D, F", "zoom, move, show all (Timeline)"),
     ("↑ ↓, ← →, Enter", "choose a row, step through its events, show the event (Timeline)"),
     ("M, G, P, /", "set a mark, align at another start, write the view as a figure, search (Timeline)"),
-    ("Ctrl Z, Ctrl Y", "undo, redo an edit of the plan (Plan; Ctrl Shift Z redoes, too)"),
+    ("Ctrl Z, Ctrl Y", "undo, redo an edit of the plan (Plan) or of what is shown (Compare); Ctrl Shift Z redoes, too"),
     ("Ctrl O, Ctrl S", "open, save a plan"),
     ("Ctrl L", "all sessions: search, notes, rename, archive, delete"),
     ("Ctrl K", "command palette"),
@@ -61,11 +61,16 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         }
     };
     on(Modifiers::COMMAND, Key::K, Command::Palette(!state.command_palette));
-    // In a text field, undo belongs to the field; on another screen it would change a plan that nobody sees.
-    if state.screen == Screen::Plan && !context.text_edit_focused() {
-        on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, Command::Plan(PlanCommand::Redo));
-        on(Modifiers::COMMAND, Key::Y, Command::Plan(PlanCommand::Redo));
-        on(Modifiers::COMMAND, Key::Z, Command::Plan(PlanCommand::Undo));
+    // In a text field, undo belongs to the field; on another screen it would change what nobody sees.
+    let history = match state.screen {
+        Screen::Plan => Some((Command::Plan(PlanCommand::Undo), Command::Plan(PlanCommand::Redo))),
+        Screen::Compare => Some((Command::Compare(CompareCommand::Undo), Command::Compare(CompareCommand::Redo))),
+        _ => None,
+    };
+    if let Some((undo, redo)) = history.filter(|_| !context.text_edit_focused()) {
+        on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, redo.clone());
+        on(Modifiers::COMMAND, Key::Y, redo);
+        on(Modifiers::COMMAND, Key::Z, undo);
     }
     on(Modifiers::COMMAND, Key::Q, Command::Quit);
     let is_browsing = state.sessions.browser.is_open;
@@ -221,6 +226,7 @@ mod tests {
         };
         assert_eq!(sent(Screen::Plan, Key::Z), [Command::Plan(PlanCommand::Undo)]);
         assert_eq!(sent(Screen::Plan, Key::Y), [Command::Plan(PlanCommand::Redo)]);
+        assert_eq!(sent(Screen::Compare, Key::Z), [Command::Compare(CompareCommand::Undo)]);
         assert_eq!([sent(Screen::Figures, Key::Z), sent(Screen::Figures, Key::Y)], [[], []]);
     }
 

@@ -117,6 +117,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         outcomes.unfinished,
         folder.display()
     ));
+    say(format_args!("a figure: multicard figure {} --out figure.svg", folder.display()));
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 

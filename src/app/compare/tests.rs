@@ -423,6 +423,31 @@ fn the_automatic_baseline_stays_when_runs_arrive_and_measure_and_form_change() {
 }
 
 #[test]
+fn changes_of_what_is_shown_are_undone_and_redone_and_typing_is_one_change() {
+    let mut state = state_of(records("/a", small()));
+    let first = state.compare.study.clone();
+    send(&mut state, CompareCommand::Measure(Some("accuracy".into())));
+    for text in ["f", "fp", "fp16"] {
+        send(&mut state, CompareCommand::Filter(text.to_owned()));
+    }
+    assert_eq!(rows(&state).len(), 2);
+    send(&mut state, CompareCommand::Undo);
+    assert_eq!((state.compare.study.filter.as_str(), rows(&state).len()), ("", 4), "typing is one change");
+    assert_eq!(state.compare.study.measure.as_deref(), Some("accuracy"));
+    send(&mut state, CompareCommand::Undo);
+    assert_eq!(state.compare.study, first);
+    send(&mut state, CompareCommand::Undo);
+    assert_eq!(state.compare.study, first, "there is nothing before");
+    send(&mut state, CompareCommand::Redo);
+    send(&mut state, CompareCommand::Redo);
+    assert_eq!((state.compare.study.filter.as_str(), rows(&state).len()), ("fp16", 2));
+    send(&mut state, CompareCommand::Undo);
+    send(&mut state, CompareCommand::Log(true));
+    send(&mut state, CompareCommand::Redo);
+    assert_eq!((state.compare.study.filter.as_str(), state.compare.study.log), ("", true), "another way was taken");
+}
+
+#[test]
 fn an_empty_session_says_what_to_do_next() {
     let mut harness = harness(state_of(records("s", Vec::new())), [1280.0, 800.0]);
     harness.get_by_label("Nothing to compare yet");
