@@ -20,6 +20,7 @@ mod facts;
 mod keep;
 pub mod readings;
 mod runner;
+mod watch;
 mod words;
 
 use std::path::PathBuf;

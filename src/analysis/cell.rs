@@ -79,16 +79,19 @@ impl<'a> Cell<'a> {
     }
 
     /// Whether two cells differ in nothing but some settings, and in levels that mean nothing in one of them: the fp64 sibling of an
-    /// fp32 cell with `tf32 = conv` has `tf32 = off`.
+    /// fp32 cell with `tf32 = conv` has `tf32 = off`. Where the workload may differ, what counts is the levels that both have.
     pub fn is_like(&self, other: &Cell, but: &[&str]) -> bool {
+        let any_workload = but.contains(&WORKLOAD);
         let same = |key: &Key| {
+            let (own, others) = (self.levels.get(key), other.levels.get(key));
             but.contains(&&**key)
-                || self.levels.get(key) == other.levels.get(key)
+                || own == others
+                || any_workload && (own.is_none() || others.is_none())
                 || !self.workload.has_meaning(key, self.levels)
                 || !other.workload.has_meaning(key, other.levels)
         };
-        (self.session, self.data) == (other.session, other.data)
-            && self.workload.runs_as(other.workload)
+        self.session == other.session
+            && (any_workload || self.data == other.data && self.workload.runs_as(other.workload))
             && (self.recording(), self.mode()) == (other.recording(), other.mode())
             && self.levels.iter().chain(other.levels.iter()).all(|(key, _)| same(key))
     }

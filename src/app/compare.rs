@@ -63,8 +63,8 @@ pub enum CompareCommand {
     Colour(Place),
     /// Set the measure by its key; none means the form's default.
     Measure(Option<Key>),
-    /// Set the baseline of ratios; none means the first cell that has the measure.
-    Baseline(Option<CellKey>),
+    /// Set the baseline of ratios, as a study names it; none means the first cell that has the measure.
+    Baseline(Option<String>),
     /// Switch to a study.
     Study(Box<Study>),
     /// Save what is shown as a study of this name in the session.
@@ -216,7 +216,7 @@ impl CompareState {
         }
         let was_held = self.held.take().is_some();
         if comparison.has_ratios {
-            self.held = comparison.baseline.as_ref().map(|(cell, _)| cell.clone());
+            self.held = comparison.baseline.as_ref().and_then(|(cell, _)| cell.clone());
         }
         // Another one may have the measure.
         self.stale = was_held && self.held.is_none();
@@ -245,7 +245,7 @@ impl CompareState {
     fn next_baseline(&mut self) {
         let Some(picture) = &self.picture else { return };
         let cells = &picture.comparison.cells;
-        let now = picture.comparison.baseline.as_ref().map(|baseline| &baseline.0);
+        let now = picture.comparison.baseline.as_ref().and_then(|baseline| baseline.0.as_ref());
         let place = cells.iter().position(|(key, _)| Some(key) == now);
         let next = place.map_or(0, |place| (place + 1) % cells.len().max(1));
         self.study.baseline = cells.get(next).map(|(key, _)| baseline_name(key));
@@ -275,9 +275,9 @@ impl State {
             CompareCommand::Columns(place) => compare.study.columns = place,
             CompareCommand::Colour(place) => compare.study.colour = place,
             CompareCommand::Measure(key) => compare.study.measure = key,
-            CompareCommand::Baseline(cell) => {
+            CompareCommand::Baseline(asked) => {
                 (compare.held, compare.stale) = (None, true);
-                compare.study.baseline = cell.as_ref().map(baseline_name);
+                compare.study.baseline = asked;
             }
             CompareCommand::Study(study) => {
                 (compare.held, compare.study, compare.claims) = (None, *study, false);

@@ -70,8 +70,8 @@ pub struct Comparison {
     pub known_cells: usize,
     /// Traced cells and reports that stand alone, shown or not.
     pub traced: usize,
-    /// The cell that ratios are over, and its name.
-    pub baseline: Option<(CellKey, String)>,
+    /// What ratios are over, by its name: one cell, or for each cell the one that has these levels and is alike in all else.
+    pub baseline: Option<(Option<CellKey>, String)>,
     /// Whether it has a value of the measure, so that there are ratios.
     pub has_ratios: bool,
     /// What is to be said of it: it is gone, or not shown.
@@ -227,7 +227,10 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         all_cells: all.len(),
         known_cells: chosen.known_cells,
         traced: chosen.recorded,
-        baseline: baseline.cell.map(|cell| (cell.key(), name_of(cell, settings))),
+        baseline: match (baseline.of_each(), baseline.only()) {
+            (Some(levels), _) => Some((None, levels)),
+            (None, only) => only.map(|cell| (Some(cell.key()), name_of(cell, settings))),
+        },
         has_ratios: baseline.has_value(),
         baseline_warning: baseline_warning(shown, &baseline),
         finished: done,

@@ -240,7 +240,9 @@ fn energy_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Option<Strin
     Some(if on_cpus {
         "energy: none, as these runs used no GPU".to_owned()
     } else {
-        "energy: none, as not all of the runs' GPUs told their energy or power while steps counted".to_owned()
+        "energy: none, as not all of the runs' GPUs told their energy or power while steps counted, or it is not known when that \
+         was (a program that says its steps after they have ended gives each its `time_s`)"
+            .to_owned()
     })
 }
 
@@ -260,13 +262,16 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
              precision=fp32,gpus=1"
         );
     }
-    let Some(cell) = baseline.cell else {
-        return "speed-ups are left out: no run has a throughput".to_owned();
-    };
-    let paired = if leaves_repeats_out(cells, cell) {
+    let paired = if leaves_repeats_out(cells, baseline) {
         "; repeats without a partner of the same number do not count"
     } else {
         ""
+    };
+    if let Some(levels) = baseline.of_each() {
+        return format!("speed-up: throughput over that with {levels}, all else equal{paired}");
+    }
+    let Some(cell) = baseline.only() else {
+        return "speed-ups are left out: no run has a throughput".to_owned();
     };
     format!(
         "speed-up: distinct {} per second over those of {}{paired}",
@@ -276,10 +281,10 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
 }
 
 /// Whether some speed-up is of pairs of repeats while one side has more of them; see [`crate::analysis::ratio`].
-fn leaves_repeats_out(cells: &[Cell], baseline: &Cell) -> bool {
-    let base = by_repeat(baseline, THROUGHPUT);
-    cells.iter().filter(|cell| cell.key() != baseline.key()).any(|cell| {
-        let own = by_repeat(cell, THROUGHPUT);
+fn leaves_repeats_out(cells: &[Cell], baseline: &Baseline) -> bool {
+    let pairs = cells.iter().filter_map(|cell| Some((cell, baseline.of(cell)?)));
+    pairs.filter(|(cell, base)| cell.key() != base.key()).any(|(cell, base)| {
+        let (own, base) = (by_repeat(cell, THROUGHPUT), by_repeat(base, THROUGHPUT));
         let pairs = own.iter().filter(|(repeat, _)| base.iter().any(|(other, _)| other == repeat)).count();
         pairs < own.len().max(base.len())
     })
@@ -289,14 +294,17 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
     if let Some(unknown) = &baseline.unknown {
         return format!("ratios are left out: baseline {unknown:?} is not among the cells; choose another");
     }
-    let Some(cell) = baseline.cell else { return "ratios are left out: no run has this measure".to_owned() };
-    let of = cell.measure(&baseline.ratio_of);
+    let of = cells.iter().find_map(|cell| baseline.of(cell)?.measure(&baseline.ratio_of));
     let measure = of.map_or(String::new(), |measure| measure.name.to_lowercase());
-    let name = cell_name(cells, cell);
+    let (of_base, base) = match (baseline.of_each(), baseline.only()) {
+        (Some(levels), _) => (format!("with {levels}, all else equal,"), format!("that with {levels}, all else equal")),
+        (None, Some(cell)) => (format!("of {}", cell_name(cells, cell)), format!("that of {}", cell_name(cells, cell))),
+        (None, None) => return "ratios are left out: no run has this measure".to_owned(),
+    };
     if of.is_some_and(Measure::is_time) {
-        return format!("ratio: {measure} of {name} over that of the row; above 1 is faster");
+        return format!("ratio: {measure} {of_base} over that of the row; above 1 is faster");
     }
-    format!("ratio: {measure} over that of {name}")
+    format!("ratio: {measure} over {base}")
 }
 
 /// A cell's levels that differ among the others.
@@ -315,7 +323,7 @@ pub(super) fn baseline_warning(cells: &[Cell], baseline: &Baseline) -> Option<St
     if let Some(unknown) = &baseline.unknown {
         return Some(format!("Baseline {unknown:?} is not among the cells: there are no ratios. Choose another."));
     }
-    let cell = baseline.cell.filter(|_| baseline.is_hidden)?;
+    let cell = baseline.only().filter(|_| baseline.is_hidden)?;
     Some(format!("Ratios are over {}, which is not shown here.", cell_name(cells, cell)))
 }
 

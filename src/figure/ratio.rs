@@ -46,15 +46,14 @@ pub(super) fn scaled(value: Value, factor: f64) -> Value {
     Value { median: value.median * factor, interval, ..value }
 }
 
-/// What repeats say of cells' ratios to another one in a measure, as one family.
-pub(super) fn judge_cells(cells: &[&Cell], base: &Cell, key: &str, equal_within: f64) -> Vec<Judgement> {
-    let measure = base.measure(key);
+/// What repeats say of cells' ratios to others in a measure, as one family: pairs of a cell and the one that it is held against.
+pub(super) fn judge_cells(pairs: &[(&Cell, &Cell)], key: &str, equal_within: f64) -> Vec<Judgement> {
+    let measure = pairs.first().and_then(|(_, base)| base.measure(key));
     let is_time = measure.is_some_and(Measure::is_time);
-    let of_base = by_repeat(base, key);
-    let logs = |cell: &&Cell| {
-        let own = by_repeat(cell, key);
+    let logs = |(cell, base): &(&Cell, &Cell)| {
+        let (own, of_base) = (by_repeat(cell, key), by_repeat(base, key));
         if is_time { log_ratios(&of_base, &own) } else { log_ratios(&own, &of_base) }
     };
-    let family: Vec<Vec<f64>> = cells.iter().map(logs).collect();
+    let family: Vec<Vec<f64>> = pairs.iter().map(logs).collect();
     judge(&family, measure.is_some_and(Measure::is_speed), equal_within)
 }

@@ -42,15 +42,17 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
     Table { study: study.name.clone(), columns, rows, notes }
 }
 
-/// What repeats say of each cell's ratio to the baseline; all of them are one family.
-fn verdicts(study: &Study, cells: &[Cell], baseline: &Baseline) -> HashMap<CellKey, Judgement> {
-    let Some(base) = baseline.cell else { return HashMap::new() };
+/// What repeats say of each cell's ratio to its baseline; all of them are one family.
+fn verdicts<'a>(study: &Study, cells: &'a [Cell<'a>], baseline: &Baseline<'a>) -> HashMap<CellKey, Judgement> {
     let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, RATIO].contains(&&**key));
     let key = if ratio.as_deref() == Some(SPEEDUP) { THROUGHPUT.into() } else { baseline.ratio_of.clone() };
-    let others = cells.iter().filter(|cell| cell.key() != base.key() && !by_repeat(cell, &key).is_empty());
-    let others: Vec<&Cell> = others.collect();
-    let judged = judge_cells(&others, base, &key, study.equal_within);
-    others.iter().map(|cell| cell.key()).zip(judged).collect()
+    let pair = |cell: &'a Cell<'a>| {
+        let base = baseline.of(cell).filter(|base| base.key() != cell.key() && !by_repeat(cell, &key).is_empty())?;
+        Some((cell, base))
+    };
+    let pairs: Vec<(&Cell, &Cell)> = cells.iter().filter_map(pair).collect();
+    let judged = judge_cells(&pairs, &key, study.equal_within);
+    pairs.iter().map(|(cell, _)| cell.key()).zip(judged).collect()
 }
 
 fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
@@ -124,8 +126,8 @@ pub(super) fn cell_value(
     let value = match (key, of_epoch) {
         ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
         ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
-        (SPEEDUP, _) => over_baseline(cell, baseline.cell, THROUGHPUT, intervals),
-        (RATIO, _) => over_baseline(cell, baseline.cell, &baseline.ratio_of, intervals),
+        (SPEEDUP, _) => over_baseline(cell, baseline.of(cell), THROUGHPUT, intervals),
+        (RATIO, _) => over_baseline(cell, baseline.of(cell), &baseline.ratio_of, intervals),
         (_, Some(epoch)) => {
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));
             intervals.of(&values.filter_map(|one| one.value(key)).collect::<Vec<_>>())

@@ -90,6 +90,17 @@ fn fp64_is_the_sibling_of_an_fp32_cell_whatever_its_tf32() {
 }
 
 #[test]
+fn a_baseline_of_several_cells_holds_each_cell_against_the_one_that_is_alike_in_all_else() {
+    let runs = runs(&[("fp32", 1, 1, 0.04), ("fp32", 2, 1, 0.06), ("fp16", 1, 1, 0.01), ("fp16", 2, 1, 0.02)]);
+    let study = Study { baseline: Some("precision=fp32".to_owned()), ..Study::default() };
+    let table = crate::figure::table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+    let ratio = |row| (value(&table, row, "ratio").unwrap().median * 10.0).round() / 10.0;
+    assert_eq!([0, 1, 2, 3].map(ratio), [1.0, 1.0, 4.0, 3.0]);
+    let note = "ratio: step time with precision = fp32, all else equal, over that of the row; above 1 is faster";
+    assert!(table.notes.iter().any(|known| known == note), "{:?}", table.notes);
+}
+
+#[test]
 fn a_baseline_that_matches_no_cell_leaves_speedups_out_and_says_so() {
     let table = of_preset("times", &runs(&[("fp32", 1, 1, 0.04)]), Some("precision=fp8"));
     assert_eq!(value(&table, 0, "speedup"), None);

@@ -152,6 +152,7 @@ impl Reader {
             for rank in &mut record.ranks {
                 rank.steps = self.read_steps(run, rank.rank)?;
             }
+            record.leave_out_what_was_not_of_its_steps();
             snapshot.finish().map(|()| Some(record))
         };
         self.checked(collect())

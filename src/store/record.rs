@@ -76,6 +76,8 @@ pub struct TelemetryRecord {
     pub steady_energy_j: Option<f64>,
     /// How long that was, in seconds.
     pub steady_time_s: Option<f64>,
+    /// How long steps counted by the phases of the ranks' logs, in seconds, summed over ranks; none if nothing says it.
+    pub counted_s: Option<f64>,
     /// Throttle reasons of its GPUs during counted steps.
     pub throttle_reasons: Vec<String>,
     /// Whether another process used one of its GPUs.
@@ -218,6 +220,24 @@ impl RankRecord {
 }
 
 impl RunRecord {
+    /// Leaves out energy, load and throttling of counted steps if the steps did not run in the time that the log gives them: a program
+    /// may say all of its steps at once, after the last has ended, and nothing tells what its GPUs did meanwhile. The ranks have
+    /// their steps.
+    pub(super) fn leave_out_what_was_not_of_its_steps(&mut self) {
+        let Some(counted_s) = self.telemetry.counted_s else { return };
+        let steps = self.ranks.iter().flat_map(|rank| &rank.steps);
+        let counted = steps.filter(|step| !step.warm_up && step.duration_s.is_finite()).map(|step| step.duration_s);
+        let (sum_s, longest_s) =
+            counted.fold((0.0, 0.0_f64), |(sum_s, longest_s), one| (sum_s + one, longest_s.max(one)));
+        // The first one may have been said when it had ended.
+        if counted_s + self.ranks.len() as f64 * longest_s < 0.9 * sum_s {
+            let telemetry = &mut self.telemetry;
+            (telemetry.steady_energy_j, telemetry.steady_time_s) = (None, None);
+            telemetry.load = LoadRecord::default();
+            telemetry.throttle_reasons.clear();
+        }
+    }
+
     /// Identity of its cell, independent of the session's id for it.
     pub fn identity(&self) -> Identity {
         identity(&self.workload, &self.data, self.tracer, self.mode, &self.levels)

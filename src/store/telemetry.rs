@@ -135,6 +135,7 @@ impl TelemetryFold {
             energy_j,
             steady_energy_j: steady.map(|(energy_j, _)| energy_j),
             steady_time_s: steady.map(|(_, time_s)| time_s),
+            counted_s: counted.map(|times| times.iter().map(|(from_s, to_s)| to_s - from_s).sum()),
             throttle_reasons: throttled.map(|(reason, _)| reason.clone()).collect(),
             shared: self.shared,
             load: self.load.summary(counted),

@@ -1,6 +1,6 @@
 //! The telemetry thread: samples the watched runs at a fixed interval and delivers the samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -112,15 +112,26 @@ struct Run {
     /// The processes below each rank's, where they count as the rank; looked for again at this time.
     below: Vec<RankReader>,
     trees: Option<Instant>,
+    /// All that were ever found below: the driver lists a process until the kernel has torn it down, when it has no parent left.
+    family: BTreeSet<u32>,
+    /// Processes on the run's GPUs that were looked for below and not found.
+    strangers: BTreeSet<u32>,
     delivery: Delivery,
 }
 
 impl Run {
-    /// Looks for the processes below the ranks' when it is time; known ones keep their counters.
-    fn look_below(&mut self, roots: &Roots) {
-        if self.trees.is_none_or(|due| Instant::now() < due) {
+    /// Looks for the processes below the ranks' when it is time, or when an unknown process is on their GPUs; known ones keep their
+    /// counters.
+    fn look_below(&mut self, roots: &Roots, gpus: &BTreeMap<String, Reading>) {
+        let Some(due) = self.trees else { return };
+        let readings = self.gpu_uuids.iter().filter_map(|uuid| gpus.get(uuid));
+        let on_gpus = readings.flat_map(|reading| reading.processes.iter().flatten()).map(|process| process.pid);
+        let is_known = |pid: &u32| self.family.contains(pid) || self.strangers.contains(pid);
+        let unknown: Vec<u32> = on_gpus.filter(|pid| !is_known(pid)).collect();
+        if unknown.is_empty() && Instant::now() < due {
             return;
         }
+        self.strangers.extend(unknown);
         self.trees = Some(Instant::now() + TREE_INTERVAL);
         let mut before = std::mem::take(&mut self.below);
         for (rank, root) in self.ranks.iter().map(|reader| (reader.rank, reader.pid)) {
@@ -130,6 +141,7 @@ impl Run {
                 self.below.push(reader.unwrap_or_else(|| RankReader::new(roots, rank, pid)));
             }
         }
+        self.family.extend(self.below.iter().map(|reader| reader.pid));
     }
 }
 
@@ -216,6 +228,8 @@ impl<'nvml> Ticker<'nvml> {
                 ranks: Vec::new(),
                 below: Vec::new(),
                 trees: None,
+                family: BTreeSet::new(),
+                strangers: BTreeSet::new(),
                 delivery: Delivery::after(watch.samples_after),
             });
             if run.revision == *revision {
@@ -245,7 +259,7 @@ impl<'nvml> Ticker<'nvml> {
         let gpus = self.read_gpus();
         let (interval, own_namespace) = (self.interval, self.own_namespace);
         for (name, run) in &mut self.runs {
-            run.look_below(&self.roots);
+            run.look_below(&self.roots, &gpus);
             let sample = sample(run, time_s, &host, &gpus, own_namespace);
             run.delivery.deliver(name, sample, interval, &self.sink)?;
         }
@@ -278,7 +292,7 @@ fn sample(
     gpus: &BTreeMap<String, Reading>,
     own_namespace: bool,
 ) -> Sample {
-    let pids: Vec<u32> = run.ranks.iter().chain(&run.below).map(|reader| reader.pid).collect();
+    let pids: Vec<u32> = run.ranks.iter().map(|reader| reader.pid).chain(run.family.iter().copied()).collect();
     let gpu_sample = |uuid: &String| -> Option<GpuSample> {
         let reading = gpus.get(uuid)?;
         let mut sample = reading.sample.clone();
@@ -312,6 +326,7 @@ mod tests {
 
     use super::*;
     use crate::telemetry::DEFAULT_INTERVAL;
+    use crate::telemetry::gpu::GpuProcess;
 
     #[test]
     #[ignore = "measures: prints what a tick of the host and two ranks costs"]
@@ -329,6 +344,37 @@ mod tests {
             samples.recv().unwrap();
         }
         println!("{:.1} µs a tick", start.elapsed().as_secs_f64() * 1e3);
+    }
+
+    #[test]
+    fn a_process_of_the_run_is_none_of_others_when_it_has_just_begun_or_ended() {
+        let mut child = process::Command::new("sleep").arg("600").spawn().unwrap();
+        let mut run = Run {
+            birth: 1,
+            revision: 1,
+            gpu_uuids: vec!["GPU-0".to_owned()],
+            ranks: vec![RankReader::new(&Roots::default(), 0, process::id())],
+            below: Vec::new(),
+            // Not yet due.
+            trees: Some(Instant::now() + Duration::from_secs(600)),
+            family: BTreeSet::new(),
+            strangers: BTreeSet::new(),
+            delivery: Delivery::after(None),
+        };
+        let on_gpu = |pids: &[u32]| {
+            let processes = pids.iter().map(|&pid| GpuProcess { pid, memory_bytes: Some(5) }).collect();
+            BTreeMap::from([("GPU-0".to_owned(), Reading { processes: Some(processes), ..Reading::default() })])
+        };
+        let mut foreign = |pids: &[u32]| {
+            let gpus = on_gpu(pids);
+            run.look_below(&Roots::default(), &gpus);
+            sample(&mut run, 0.0, &HostSample::default(), &gpus, false).gpus[0].foreign_processes
+        };
+        assert_eq!(foreign(&[child.id()]), Some(0), "it is looked for at once");
+        assert_eq!(foreign(&[child.id(), 1]), Some(1), "that is another's");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(foreign(&[child.id()]), Some(0), "the driver still lists it");
     }
 
     #[test]

@@ -97,7 +97,7 @@ def main():
         for _ in range(8): step()
         torch.cuda.synchronize(); dist.barrier() if world > 1 else None
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
-        torch.cuda.reset_peak_memory_stats(); t = time.perf_counter(); marks[0].record()
+        torch.cuda.reset_peak_memory_stats(); t, began = time.perf_counter(), time.time(); marks[0].record()
         for i in range(steps): step(); marks[i + 1].record()
         torch.cuda.synchronize(); dist.barrier() if world > 1 else None
         dtm = time.perf_counter() - t
@@ -105,7 +105,8 @@ def main():
         if rank == 0 and readings:                    # as a command of multicard: each step by the GPU's clock
             with open(readings, 'a') as file:
                 for i, (start, end) in enumerate(zip(marks, marks[1:])):
-                    file.write(json.dumps({'step': i + 1, 'steps': steps, 'duration_s': start.elapsed_time(end) / 1e3, 'units': bs * world}) + '\n')
+                    file.write(json.dumps({'step': i + 1, 'steps': steps, 'duration_s': start.elapsed_time(end) / 1e3, 'units': bs * world,
+                                           'time_s': began + marks[0].elapsed_time(end) / 1e3}) + '\n')
                 file.write(json.dumps({'reading': {'peak_allocated_bytes': torch.cuda.max_memory_allocated()}}) + '\n')
         if rank == 0:
             print(json.dumps({**c, 'gpus': world, 'img_s': round(bs * world * steps / dtm, 1), 'step_ms': round(dtm / steps * 1e3, 2),

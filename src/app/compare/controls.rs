@@ -12,14 +12,14 @@ use super::look::{text_width, together_ui};
 use super::picture::Picture;
 use super::study_menu::study_menu_ui;
 use super::{CompareCommand, filter_id, look, metrics};
-use crate::analysis::{CellKey, Setting};
+use crate::analysis::Setting;
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
     card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, muted, named, strong, text_field,
 };
 use crate::app::{Command, State};
-use crate::figure::{Form, Look, Over, Place, Runs, SettingLevels, Study, level_name};
+use crate::figure::{Form, Look, Over, Place, Runs, SettingLevels, Study, baseline_name, level_name};
 
 /// Width of the arrow of a drop-down list, and of its widest text.
 const ARROW: f32 = 36.0;
@@ -345,16 +345,33 @@ fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let now = picture.comparison.baseline.as_ref();
     let text = now.map_or("none", |(_, name)| name);
     choice_ui(ui, "Baseline", text, |ui| {
-        let mut offer = |ui: &mut Ui, cell: Option<&CellKey>, chosen: bool, name: &str| {
+        let mut offer = |ui: &mut Ui, asked: Option<String>, chosen: bool, name: &str| {
             if ui.selectable_label(chosen, name).clicked() {
-                commands.push(Command::Compare(CompareCommand::Baseline(cell.cloned())));
+                commands.push(Command::Compare(CompareCommand::Baseline(asked)));
             }
         };
         offer(ui, None, false, "the first row");
+        for (key, levels) in siblings(picture) {
+            let each = format!("{key} = {levels}");
+            let chosen = now.is_some_and(|now| now.0.is_none() && now.1 == each);
+            offer(ui, Some(format!("{key}={levels}")), chosen, &format!("each cell's own with {each}"));
+        }
         for (key, name) in &picture.comparison.cells {
-            offer(ui, Some(key), now.is_some_and(|now| now.0 == *key), name);
+            let chosen = now.is_some_and(|now| now.0.as_ref() == Some(key));
+            offer(ui, Some(baseline_name(key)), chosen, name);
         }
     });
+}
+
+/// Levels by which each cell can have a baseline of its own: those of a setting that several cells share.
+fn siblings(picture: &Picture) -> impl Iterator<Item = (&str, String)> {
+    const MOST_LEVELS: usize = 6;
+    let settings =
+        picture.comparison.settings.iter().filter(|setting| (2..=MOST_LEVELS).contains(&setting.levels.len()));
+    settings.flat_map(|setting| {
+        let shared = setting.levels.iter().filter(|(_, cells)| *cells > 1);
+        shared.map(|(level, _)| (&*setting.setting.key, level.to_string()))
+    })
 }
 
 /// Limits within which the fastest cell is sought, and the bound of equality.

@@ -130,7 +130,7 @@ impl Delegate<'_> {
     }
 
     fn is_baseline(&self, row: usize) -> bool {
-        let baseline = self.picture.comparison.baseline.as_ref().map(|baseline| &baseline.0);
+        let baseline = self.picture.comparison.baseline.as_ref().and_then(|baseline| baseline.0.as_ref());
         baseline == Some(&self.picture.comparison.table.rows[row].key())
     }
 }

@@ -193,15 +193,15 @@ fn another_measure_has_other_values_and_units() {
 fn ratios_are_over_the_baseline_and_it_is_one_over_itself() {
     let mut state = state_of(records("s", small()));
     assert_eq!(column(&state, "ratio")[..1], ["1.00"]);
-    send(&mut state, CompareCommand::Baseline(Some(key("fp16-1-ddp-ds"))));
+    send(&mut state, CompareCommand::Baseline(Some("fp16-1-ddp-ds".to_owned())));
     let ratios = column(&state, "ratio");
     assert_eq!((ratios[0].as_str(), ratios[2].as_str()), ("0.250", "1.00"));
     send(&mut state, CompareCommand::NextBaseline);
     let baseline = state.compare.picture.as_ref().unwrap().comparison.baseline.clone().unwrap();
-    assert_eq!((baseline.0, baseline.1.as_str()), (key("fp16-2-ddp-ds"), "fp16 · 2 GPUs"));
+    assert_eq!((baseline.0, baseline.1.as_str()), (Some(key("fp16-2-ddp-ds")), "fp16 · 2 GPUs"));
     send(&mut state, CompareCommand::NextBaseline);
     assert_eq!(state.compare.study.baseline.as_deref(), Some("fp32-1-ddp-ds"));
-    send(&mut state, CompareCommand::Baseline(Some(key("gone"))));
+    send(&mut state, CompareCommand::Baseline(Some("gone".to_owned())));
     assert_eq!(column(&state, "ratio"), ["–"; 4]);
     let notes = &state.compare.picture.as_ref().unwrap().comparison.table.notes;
     assert!(notes.iter().any(|note| note.contains("choose another")), "{notes:?}");

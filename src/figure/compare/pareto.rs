@@ -193,7 +193,8 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     let Some((best, others)) = within.split_first() else {
         return Some(format!("no cell keeps to {asked}{left_out}"));
     };
-    let verdicts = judge_cells(others, best, key, study.equal_within);
+    let pairs: Vec<(&Cell, &Cell)> = others.iter().map(|cell| (*cell, *best)).collect();
+    let verdicts = judge_cells(&pairs, key, study.equal_within);
     let open =
         others.iter().zip(verdicts).filter(|(_, one)| [Verdict::Undecided, Verdict::Equal].contains(&one.verdict));
     let ties: Vec<String> = open.map(|(cell, _)| name_of(cell, naming)).collect();

@@ -16,6 +16,8 @@ const MOST_KEYS: usize = 1_000;
 /// Detection of the warm-up judges at the ends of blocks: so many steps, and later this share of all.
 const BLOCK: usize = 8;
 const BLOCK_SHARE: usize = 8;
+/// Steps that are said together may be read so much later than they ended.
+const READ_LATE_S: f64 = 0.5;
 /// Detection gives up after so many steps.
 const LATEST_WARM_UP: usize = 20_000;
 
@@ -50,8 +52,10 @@ pub struct Course {
     phase: Option<Phase>,
     loss: EpochLoss,
     keys: HashSet<Key>,
+    /// When the first step that said its duration ended, and the durations of those after it.
+    said: Option<(f64, f64)>,
     /// Kinds of warnings that were said.
-    said: HashSet<&'static str>,
+    warned: HashSet<&'static str>,
 }
 
 impl Course {
@@ -72,7 +76,8 @@ impl Course {
             phase: None,
             loss: EpochLoss::default(),
             keys: HashSet::new(),
-            said: HashSet::new(),
+            said: None,
+            warned: HashSet::new(),
         }
     }
 
@@ -108,6 +113,15 @@ impl Course {
         if let Some(last) = self.last.take() {
             self.loss.add(&last);
             events.extend(self.loss.end(now_s, &self.keys));
+            let late =
+                self.said.filter(|(first_s, said_s)| *said_s > 2.0 * (last.step.at_s - first_s).max(0.0) + READ_LATE_S);
+            if let Some((_, said_s)) = late {
+                let message = format!(
+                    "{said_s:.1} s of steps were said at once, after they had ended: which energy, clocks and load were theirs is not \
+                     known; let the program say each step when it ends, or with its time_s"
+                );
+                self.warn("late", message, now_s, events);
+            }
             if self.warm_up == WarmUp::Found && !self.has_settled {
                 let message = "the end of the warm-up was not found, so no step counts: step times were still changing, or there \
                                were too few; let the program run longer, or give measure.warm_up_steps";
@@ -131,7 +145,7 @@ impl Course {
     }
 
     fn warn(&mut self, kind: &'static str, message: String, at_s: f64, events: &mut Vec<(f64, Event)>) {
-        if self.said.insert(kind) {
+        if self.warned.insert(kind) {
             events.push((at_s, Event::Warning { message }));
         }
     }
@@ -205,6 +219,11 @@ impl Course {
         }
         for mut logged in waiting {
             let said_s = logged.step.duration_s;
+            self.said = match (self.said, said_s) {
+                (Some((first_s, sum_s)), Some(said_s)) => Some((first_s, sum_s + said_s)),
+                (None, Some(_)) => Some((end_s, 0.0)),
+                (said, None) => said,
+            };
             let is_timed = said_s.is_some() || each_s.is_some() && self.times_step;
             logged.duration_s = said_s.or(each_s).unwrap_or(0.0);
             logged.warm_up = logged.step.warm_up.unwrap_or_else(|| self.is_warm_up(logged.number)) || !is_timed;

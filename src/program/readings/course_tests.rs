@@ -53,6 +53,18 @@ fn steps_that_are_logged_now_and_then_and_steps_that_are_read_at_once_share_thei
 }
 
 #[test]
+fn steps_that_are_said_long_after_they_ended_are_told_to_lack_their_time() {
+    let timed = |step, at_s| Found::Step(FoundStep { duration_s: Some(0.1), ..said(step, at_s) });
+    let at_the_end = events(WarmUp::Steps(0), &[(1..=50).map(|step| timed(step, 20.0)).collect()]);
+    assert!(warnings(&at_the_end)[0].starts_with("4.9 s of steps were said at once"), "{at_the_end:?}");
+    let with_their_times: Vec<Found> = (1..=50).map(|step| timed(step, 0.1 * step as f64)).collect();
+    assert!(warnings(&events(WarmUp::Steps(0), &[with_their_times])).is_empty());
+    let read_by_fives =
+        (0..10).map(|poll| (1..=5).map(|step| timed(5 * poll + step, 0.5 * (poll + 1) as f64)).collect());
+    assert!(warnings(&events(WarmUp::Steps(0), &read_by_fives.collect::<Vec<_>>())).is_empty());
+}
+
+#[test]
 fn time_of_another_phase_is_not_a_steps() {
     let phase = |phase, at_s| Found::Phase { phase, at_s };
     let log = events(
@@ -142,7 +154,8 @@ fn the_first_steps_of_the_run_are_warm_up_wherever_it_begins() {
 
 #[test]
 fn the_end_of_the_warm_up_is_found_by_step_times() {
-    let of = |step: u64| FoundStep { duration_s: Some(if step <= 3 { 30.0 } else { 0.1 }), ..said(step, step as f64) };
+    let end_s = |step: u64| if step <= 3 { 30.0 * step as f64 } else { 90.0 + 0.1 * (step - 3) as f64 };
+    let of = |step| FoundStep { duration_s: Some(end_s(step) - end_s(step - 1)), ..said(step, end_s(step)) };
     let log = events(WarmUp::Found, &[(1..=100).map(|step| Found::Step(of(step))).collect()]);
     let first = steps(&log).iter().find(|step| step.3).unwrap().0;
     assert!((40..=60).contains(&first), "{first}");

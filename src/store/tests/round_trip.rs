@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fixture::*;
 use crate::plan::RunState;
 use crate::protocol::{Environment, Event, Evidence, FailureKind, Phase, Placement, RankPlace};
-use crate::store::{Decision, Reader, RunProcess, Store, index_path, rebuild};
+use crate::store::{Decision, LoadRecord, Reader, RunProcess, Store, index_path, rebuild};
 
 #[test]
 fn a_run_comes_back_as_it_was_said() {
@@ -97,6 +97,31 @@ fn a_run_comes_back_as_it_was_said() {
     assert_eq!(run.telemetry.throttle_reasons, ["power"], "only while steps counted");
     assert_eq!(reader.processes().unwrap(), []);
     assert_eq!(reader.run("r3").unwrap(), None);
+}
+
+#[test]
+fn energy_and_load_of_steps_that_were_said_after_they_had_ended_are_not_known() {
+    let run_that_says = |steps_at: fn(u64) -> f64| {
+        let (_folder, store) = session();
+        store.decide(plan_added()).unwrap();
+        store.decide(queued("r1")).unwrap();
+        store.decide(run_started("r1")).unwrap();
+        say(&store, "r1", 0, 0.0, started());
+        say(&store, "r1", 0, steps_at(1), phase(Phase::Steady));
+        // Step n takes n tenths of a second.
+        (1..=10).for_each(|number| say(&store, "r1", 0, steps_at(number), step(number)));
+        say(&store, "r1", 0, 8.0, Event::Finished { duration_s: 8.0 });
+        for tick in 0..=8_u32 {
+            store.sample("r1", sample(f64::from(tick), 100.0 * f64::from(tick), &["power"])).unwrap();
+        }
+        store.flush().unwrap();
+        store.reader().unwrap().run("r1").unwrap().unwrap().telemetry
+    };
+    let in_time = run_that_says(|number| 0.5 * number as f64);
+    assert!(in_time.steady_energy_j.is_some_and(|energy_j| energy_j > 400.0), "{in_time:?}");
+    let late = run_that_says(|_| 6.9);
+    assert_eq!((late.energy_j, late.steady_energy_j, late.steady_time_s), (Some(800.0), None, None));
+    assert_eq!(late.load, LoadRecord::default());
 }
 
 #[test]

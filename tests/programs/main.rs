@@ -14,6 +14,9 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod ends;
+mod frameworks;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A session in a folder of its own, and a folder for programs.
@@ -220,46 +223,6 @@ fast = ["off", "on"]
 }
 
 #[test]
-fn a_program_that_fails_is_told_with_its_code_and_its_last_lines() {
-    let scene = Scene::new();
-    let plan = r#"
-[command]
-run = ["python3", "-c", "import sys, os\nprint('loading')\nprint('\\x1b[31mno such file: weights', file=sys.stderr)\nos.{way}"]
-[factors]
-way = ["_exit(7)", "abort()"]
-"#;
-    let output = scene.run(plan, &[]);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("python3 exited with code 7; end of its output: [31mno such file: weights"), "{told}");
-    assert!(told.contains("python3 was ended by SIGABRT"), "{told}");
-}
-
-#[test]
-fn a_program_that_cannot_be_started_is_told_by_its_name() {
-    let scene = Scene::new();
-    fs::write(scene.programs().join("plain.py"), "print(1)").unwrap();
-    fs::write(scene.programs().join("garbage"), [0x7f, b'E', b'L', b'F', 0, 1, 2]).unwrap();
-    let make_executable = Command::new("chmod").arg("+x").arg(scene.programs().join("garbage")).status().unwrap();
-    assert!(make_executable.success());
-    let plan = "[command]\nrun = [\"{program}\"]\nfolder = \"{programs}\"\n[factors]\n\
-                program = [\"./gone\", \"no-such-program\", \"./plain.py\", \"./garbage\", \"./\"]\n";
-    let told = text(&scene.run(plan, &[]).stderr);
-    for expected in [
-        "programs/./gone is not found",
-        "\"no-such-program\" is not found in PATH",
-        "plain.py is not executable: make it so with `chmod +x`",
-        "./garbage exited with code",
-        "is a folder",
-        "0 finished, 5 did not",
-    ] {
-        assert!(told.contains(expected), "{expected}: {told}");
-    }
-    let elsewhere = scene.run("[command]\nrun = [\"true\"]\nfolder = \"/nonexistent/folder\"", &[]);
-    assert!(text(&elsewhere.stderr).contains("the program's folder /nonexistent/folder is not there"));
-}
-
-#[test]
 fn a_wrong_plan_is_refused_with_its_line_before_anything_runs() {
     let scene = Scene::new();
     let output = scene.run("[command]\nrun = [\"true\", \"{modle}\"]\n[factors]\nmodel = [\"a\", \"b\"]", &[]);
@@ -271,92 +234,6 @@ fn a_wrong_plan_is_refused_with_its_line_before_anything_runs() {
                        [[constraint]]\nexclude = \"threads > 1\"\nreason = \"one is enough\"\n";
     let told = text(&scene.run(constrained, &[]).stderr);
     assert!(told.contains("cannot run here: threads 2: one is enough") && told.contains("1 finished"), "{told}");
-}
-
-#[test]
-fn daemons_that_leave_the_group_end_with_their_program_and_are_named() {
-    let scene = Scene::new();
-    let [marked, unmarked] = [own_sleep(), own_sleep()];
-    let script = format!("setsid sleep {marked} & setsid env -i sleep {unmarked} & sleep 0.3; exit 0");
-    let output = scene.run(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"), &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let said = warnings(&scene.runs()[0]);
-    assert!(said.contains("left processes running when it ended: sleep (process "), "{said}");
-    assert!(with_word(&marked).is_empty() && with_word(&unmarked).is_empty());
-}
-
-#[test]
-fn a_program_over_its_time_that_ignores_requests_is_killed_with_all_that_it_started() {
-    let scene = Scene::new();
-    let own = own_sleep();
-    let script = format!("trap '' TERM INT HUP; (trap '' TERM; setsid sleep {own}) & while :; do sleep 0.1; done");
-    let plan = format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]\ntime_limit_s = 1");
-    let output = scene.run(&plan, &[]);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("timed out") && told.contains("time_limit_s = 1"), "{told}");
-    assert!(scene.left().is_empty() && with_word(&own).is_empty());
-}
-
-#[test]
-fn gigabytes_and_binary_output_are_kept_to_a_limit_that_is_said() {
-    let scene = Scene::new();
-    let plan =
-        "[command]\nrun = [\"sh\", \"-c\", \"head -c 100000000 /dev/urandom; yes | head -c 1000000000; echo the end\"]";
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let run = &scene.runs()[0];
-    let log = fs::read(run.join("group.out")).unwrap();
-    assert!(log.len() < 10_000_000, "{} bytes", log.len());
-    let end = text(&log[log.len() - 300_000..]);
-    assert!(end.ends_with("y\nthe end\n") && end.contains("bytes of output are left out here]"));
-    assert!(warnings(run).contains("wrote more than 8 MB to its standard output"), "{}", warnings(run));
-}
-
-#[test]
-fn nothing_is_left_when_the_runner_the_supervisor_or_the_workbench_is_killed() {
-    for (who, word) in [("runner", "program"), ("supervisor", "group"), ("both", "")] {
-        let scene = Scene::new();
-        let own = own_sleep();
-        let script = format!("setsid sleep {own} & trap '' TERM; echo up; while :; do sleep 0.1; done");
-        let mut workbench = scene.start(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
-        scene.wait_for("group.out", "up");
-        wait(|| !with_word(&own).is_empty());
-        let job = scene.runs()[0].join("job.json");
-        let of_run = |word: &str| -> Vec<u32> {
-            let is = |pid: &u32| {
-                let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                words.split(|byte| *byte == 0).nth(1).is_some_and(|second| second == word.as_bytes())
-            };
-            with_word(job.to_str().unwrap()).into_iter().filter(is).collect()
-        };
-        if who == "both" {
-            workbench.kill().unwrap();
-            workbench.wait().unwrap();
-            of_run("group").into_iter().chain(of_run("program")).for_each(kill);
-            // The next workbench finds the run ended, and ends what is left of it.
-            let next = scene.run(&format!("[command]\nrun = [\"sh\", \"-c\", \"{}\"]", "true"), &[]);
-            assert_eq!(next.status.code(), Some(0), "{}", text(&next.stderr));
-        } else {
-            of_run(word).into_iter().for_each(kill);
-            let output = workbench.wait_with_output().unwrap();
-            assert_eq!(output.status.code(), Some(1), "{who}: {}", text(&output.stderr));
-        }
-        wait(|| scene.left().is_empty() && with_word(&own).is_empty());
-    }
-}
-
-#[test]
-fn an_interrupt_ends_the_program_and_all_that_it_started() {
-    let scene = Scene::new();
-    let own = own_sleep();
-    let script = format!("setsid sleep {own} & echo up; sleep {own}");
-    let workbench = scene.start(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
-    scene.wait_for("group.out", "up");
-    rustix::process::kill_process(Pid::from_child(&workbench), Signal::INT).unwrap();
-    let output = workbench.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    assert!(scene.left().is_empty() && with_word(&own).is_empty());
 }
 
 #[test]
@@ -465,25 +342,6 @@ fn the_plans_to_start_from_can_be_read_and_the_one_that_runs_anywhere_runs() {
         let peak = row["peak_resident_bytes"]["median"].as_f64();
         assert!(peak.is_none_or(|peak| (0.05 * bytes..bytes + 1e8).contains(&peak)), "{row}");
     }
-}
-
-#[test]
-fn a_program_whose_workbench_was_killed_is_followed_by_the_next_to_its_end() {
-    let scene = Scene::new();
-    let go = scene.programs().join("go");
-    let script = format!("echo up; until [ -e {} ]; do sleep 0.05; done; echo gone", go.display());
-    let plan = format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]");
-    let mut first = scene.start(&plan);
-    scene.wait_for("group.out", "up");
-    first.kill().unwrap();
-    first.wait().unwrap();
-    let next = scene.command(&plan).arg("--resume").stderr(Stdio::piped()).spawn().unwrap();
-    fs::write(go, "").unwrap();
-    let output = next.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(scene.runs().len(), 1, "it was not run again: {}", text(&output.stderr));
-    assert_eq!(fs::read_to_string(scene.runs()[0].join("group.out")).unwrap(), "up\ngone\n");
-    assert!(matches!(events(&scene.runs()[0]).last(), Some(Event::Finished { .. })));
 }
 
 #[test]
@@ -611,161 +469,6 @@ with open(sys.argv[1] + "/events.out.tfevents.1.host", "wb") as file:
         file.flush()
         time.sleep(0.02)
 "#;
-
-#[test]
-fn scalars_of_tensorboard_become_steps_losses_and_declared_measures() {
-    let scene = Scene::new();
-    fs::write(scene.programs().join("train.py"), EVENT_FILES).unwrap();
-    let plan = r#"
-[command]
-run = ["python3", "train.py", "{run_folder}/logs"]
-folder = "programs"
-[command.readings]
-files = ["{run_folder}/logs/"]
-names = { "train/loss" = "loss" }
-[command.measures.quality]
-better = "higher"
-[[study]]
-name = "quality"
-measure = "quality"
-measures = ["quality", "train_loss", "step_time_s"]
-"#;
-    let output = scene.run(plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let run = &scene.runs()[0];
-    let (steady, warm_up) = steps(run);
-    assert_eq!((steady.len(), warm_up), (20, 10));
-    assert!(!warnings(run).contains("guess"), "{}", warnings(run));
-    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
-        .args(["table", scene.session().to_str().unwrap(), "--study", "quality", "--format", "json"])
-        .output()
-        .unwrap();
-    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
-    let median = |key: &str| table["rows"][0][key]["median"].as_f64().unwrap();
-    assert!((median("quality") - 0.3).abs() < 1e-6, "the last one: {table}");
-    let mean_loss = (1..=30).map(|step| 4.0 / f64::from(step)).sum::<f64>() / 30.0;
-    assert!((median("train_loss") - mean_loss).abs() < 1e-5, "{table}");
-    assert!((0.02..0.2).contains(&median("step_time_s")), "{table}");
-}
-
-/// A training loop over gloo, with the adapter: each rank trains on other rows, and all have the same weights in the end.
-const DISTRIBUTED: &str = r#"
-import torch, torch.distributed as dist
-from multicard_readings import run
-dist.init_process_group("gloo")
-torch.manual_seed(1)
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rows = torch.Generator().manual_seed(dist.get_rank())
-for _ in range(20):
-    with run.step(units=4) as step:
-        x = torch.randn(4, 8, generator=rows)
-        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        step["loss"] = loss.item()
-weights = model.module.weight.detach().clone()
-dist.broadcast(weights, 0)
-assert torch.equal(weights, model.module.weight)
-run.say(reading={"world": dist.get_world_size()})
-dist.destroy_process_group()
-"#;
-
-#[test]
-fn ranks_of_torch_distributed_over_gloo_are_one_run_with_the_units_of_all() {
-    let Some(python) = python_with("torch.distributed") else { return };
-    let scene = Scene::new();
-    fs::write(scene.programs().join("train.py"), DISTRIBUTED).unwrap();
-    fs::write(scene.programs().join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
-    let plan = format!(
-        r#"
-[measure]
-warm_up_steps = 5
-[command]
-run = ["{python}", "-m", "torch.distributed.run", "--nproc_per_node={{gpus}}", "--master_addr=127.0.0.1", "--master_port={{port}}", "train.py"]
-folder = "programs"
-[factors]
-gpus = [1, 2]
-"#
-    );
-    let output = scene.run(&plan, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    for run in scene.runs() {
-        let gpus = scene.job(&run).levels.get("gpus").and_then(|level| level.as_integer()).unwrap() as u64;
-        assert_eq!(reading(&run, "world"), Some(gpus as f64));
-        let (steady, warm_up) = steps(&run);
-        assert_eq!((steady, warm_up), (vec![4 * gpus; 15], 5), "units of all ranks in each step");
-        let losses = events(&run).into_iter().filter_map(|event| match event {
-            Event::Step { loss, .. } => Some(loss),
-            _ => None,
-        });
-        let losses: Vec<f64> = losses.collect();
-        assert!(losses[19] < losses[0] / 2.0, "{losses:?}");
-    }
-    assert!(scene.left().is_empty());
-}
-
-/// Lightning's Trainer with the adapter's callback.
-const LIGHTNING: &str = r#"
-import torch, lightning
-from multicard_readings import lightning_callback
-class Model(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(8, 1)
-    def training_step(self, batch, _): return self.layer(batch[0]).square().mean()
-    def validation_step(self, batch, _): self.log("val_loss", self.layer(batch[0]).square().mean())
-    def configure_optimizers(self): return torch.optim.SGD(self.parameters(), lr=0.1)
-rows = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(48, 8)), batch_size=4)
-trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False, log_every_n_steps=1,
-    enable_progress_bar=False, callbacks=[lightning_callback(units=4)])
-trainer.fit(Model(), rows, rows)
-"#;
-
-/// Hugging Face's Trainer with the adapter's callback.
-const TRAINER: &str = r#"
-import sys, torch
-from multicard_readings import trainer_callback
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
-rows = [{"input_ids": torch.arange(8), "labels": torch.arange(8)}] * 400
-model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=8, vocab_size=100))
-arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=24, logging_steps=4, save_strategy="no", report_to="none", use_cpu=True,
-    per_device_train_batch_size=2, eval_strategy="steps", eval_steps=12)
-Trainer(model, arguments, train_dataset=rows, eval_dataset=rows[:8], callbacks=[trainer_callback(units=16)]).train()
-"#;
-
-#[test]
-fn the_adapter_says_the_steps_of_lightning_and_of_hugging_faces_trainer() {
-    for (modules, script, metric) in
-        [("lightning", LIGHTNING, None), ("transformers, accelerate", TRAINER, Some("eval_loss"))]
-    {
-        let Some(python) = python_with(modules) else { continue };
-        let scene = Scene::new();
-        fs::write(scene.programs().join("train.py"), script).unwrap();
-        fs::write(scene.programs().join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
-        let plan = format!(
-            "[measure]\nwarm_up_steps = 4\n[command]\nrun = [\"{python}\", \"train.py\", \"{{run_folder}}/output\"]\n\
-             folder = \"programs\"\n"
-        );
-        let output = scene.run(&plan, &[]);
-        let run = &scene.runs()[0];
-        assert_eq!(output.status.code(), Some(0), "{modules}: {}", text(&output.stderr));
-        let (steady, warm_up) = steps(run);
-        assert_eq!(steady.len() + warm_up, 24, "{modules}");
-        assert!(
-            steady.len() >= 16 && steady.iter().all(|units| *units == steady[0] && *units > 0),
-            "{modules}: {steady:?}"
-        );
-        let losses =
-            events(run).iter().filter(|event| matches!(event, Event::Step { loss, .. } if loss.is_finite())).count();
-        assert!(losses >= 5, "{modules}: {losses}");
-        assert!(!warnings(run).contains("guess"), "{modules}: {}", warnings(run));
-        if let Some(metric) = metric {
-            assert!(reading(run, metric).is_some(), "{modules}");
-        }
-    }
-}
 
 /// What NVTX does in a program: it asks for the library that is injected, hands it places for functions, and calls what it put there.
 const NVTX: &str = r#"

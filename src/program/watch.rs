@@ -1,0 +1,350 @@
+//! A program that is being watched: its output is passed on and read, its processes are counted, and none of them is left.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use procfs_core::FromRead;
+use procfs_core::process::Stat;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
+
+use super::keep::Keep;
+use super::readings::{Readings, Stream};
+use crate::plan::command::PEAK_RESIDENT;
+use crate::processes::{self, Process};
+use crate::protocol::{Event, EventLine, Exit};
+
+/// Time between the request to end and SIGKILL. The supervisor kills the runner after 5 s.
+const GRACE: Duration = Duration::from_secs(3);
+/// The same for what a program leaves when it ends by itself.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
+/// Interval between looks at the program and its readings.
+pub const POLL: Duration = Duration::from_millis(100);
+/// Longest interval between looks at the memory of its processes, which take some milliseconds.
+const MEMORY_POLL: Duration = Duration::from_secs(1);
+/// Time that the last output has to arrive, once no process is left.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// Longest time for output that is there already.
+const DRAIN: Duration = Duration::from_millis(20);
+/// Pieces of output on their way.
+const PIECES: usize = 64;
+
+/// The rank's log.
+pub struct Log {
+    file: File,
+    run: String,
+}
+
+impl Log {
+    pub fn new(file: File, run: String) -> Self {
+        Self { file, run }
+    }
+
+    /// Appends events with their times, in seconds since the Unix epoch.
+    pub fn write(&mut self, events: &[(f64, Event)]) {
+        let mut text = String::new();
+        for (time_s, event) in events {
+            let line = EventLine { run: self.run.clone(), rank: 0, time_s: *time_s, event: event.clone() };
+            if let Ok(line) = serde_json::to_string(&line) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            eprintln!("multicard: cannot write rank-0.jsonl: {error}");
+        }
+    }
+
+    pub fn warn(&mut self, message: String) {
+        self.write(&[(now_s(), Event::Warning { message })]);
+    }
+
+    pub fn reading(&mut self, key: &str, value: f64) {
+        self.write(&[(now_s(), Event::Reading { key: key.into(), value, epoch: None, step: None })]);
+    }
+}
+
+/// A program of which nothing is left.
+pub struct Ended {
+    /// Its exit; none if it was asked to end.
+    pub exit: Option<Exit>,
+    /// The end of its output.
+    pub told: String,
+    /// From its start to its exit.
+    pub time: Duration,
+}
+
+/// Starts a program and watches it until nothing of it is left. A number in `signal` asks for its end.
+///
+/// # Errors
+/// The program's process cannot be started.
+pub fn watch(
+    mut command: Command,
+    readings: Option<Readings>,
+    log: &mut Log,
+    signal: &AtomicUsize,
+) -> Result<Ended, String> {
+    let begun = Instant::now();
+    let mut child = command.spawn().map_err(|error| format!("cannot start a process: {error}"))?;
+    let (sender, pieces) = sync_channel(PIECES);
+    read_pipe(Stream::Output, child.stdout.take(), sender.clone());
+    read_pipe(Stream::Error, child.stderr.take(), sender);
+    let mut watched = Watched {
+        log,
+        readings,
+        output: Keep::new(Box::new(io::stdout()), "standard output"),
+        errors: Keep::new(Box::new(io::stderr()), "standard error"),
+        pieces,
+        open: true,
+        events: Vec::new(),
+        polled: Instant::now(),
+        memory: Memory {
+            peak_bytes: 0,
+            starter: child.id(),
+            next: Instant::now(),
+            interval: Duration::from_millis(20),
+        },
+    };
+    let own = std::process::id();
+    let mut asked = false;
+    let exit = loop {
+        watched.advance(POLL.min(watched.memory.interval));
+        if let Some(exit) = reap(&mut child) {
+            break exit;
+        }
+        if signal.load(Ordering::Relaxed) != 0 {
+            asked = true;
+            let (_, left) = processes::end(|| processes::descendants(own), GRACE, || watched.advance(Duration::ZERO));
+            watched.unkillable(&left);
+            break child.try_wait().ok().flatten().map_or(Exit::Signal(9), Exit::from);
+        }
+    };
+    let time = begun.elapsed();
+    let (found, left) = processes::end(
+        || {
+            reap_orphans();
+            processes::descendants(own)
+        },
+        LEFTOVER_GRACE,
+        || watched.advance(Duration::ZERO),
+    );
+    if !found.is_empty() && !asked {
+        let message =
+            format!("the program left processes running when it ended: {}; they were ended", processes::named(&found));
+        watched.log.warn(message);
+    }
+    watched.unkillable(&left);
+    reap_orphans();
+    let told = watched.finish();
+    Ok(Ended { exit: (!asked).then_some(exit), told, time })
+}
+
+/// A piece of output.
+struct Piece {
+    stream: Stream,
+    bytes: Vec<u8>,
+    /// When it was read, in seconds since the Unix epoch. The thread that reads waits for nothing else; what is done with the piece
+    /// may come late on a busy machine.
+    read_s: f64,
+}
+
+/// A program that is being watched.
+struct Watched<'a> {
+    log: &'a mut Log,
+    readings: Option<Readings>,
+    output: Keep<Box<dyn Write>>,
+    errors: Keep<Box<dyn Write>>,
+    pieces: Receiver<Piece>,
+    /// Whether more output may come.
+    open: bool,
+    events: Vec<(f64, Event)>,
+    polled: Instant,
+    memory: Memory,
+}
+
+impl Watched<'_> {
+    /// Takes the output that comes within some time, and what else there is.
+    fn advance(&mut self, time: Duration) {
+        let started = Instant::now();
+        loop {
+            match self.pieces.recv_timeout(time.saturating_sub(started.elapsed())) {
+                Ok(piece) => self.take(&piece),
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.open = false;
+                    // The program may live on without its output.
+                    thread::sleep(time.saturating_sub(started.elapsed()).min(Duration::from_millis(5)));
+                    break;
+                }
+            }
+            // A program may write faster than this reads.
+            if started.elapsed() >= time.max(DRAIN) {
+                break;
+            }
+        }
+        self.memory.look();
+        if self.polled.elapsed() >= POLL {
+            self.polled = Instant::now();
+            if let Some(readings) = &mut self.readings {
+                readings.poll(now_s(), &mut self.events);
+            }
+            self.write_events();
+        }
+    }
+
+    fn take(&mut self, piece: &Piece) {
+        let Piece { stream, bytes, read_s } = piece;
+        let keep = match stream {
+            Stream::Output => &mut self.output,
+            Stream::Error => &mut self.errors,
+        };
+        match keep.push(bytes) {
+            Ok(None) => {}
+            Ok(Some(message)) => self.log.warn(message),
+            Err(error) => self.log.warn(format!("cannot write the program's output: {error}")),
+        }
+        if let Some(readings) = &mut self.readings {
+            readings.output(*stream, bytes, *read_s);
+        }
+    }
+
+    fn write_events(&mut self) {
+        if !self.events.is_empty() {
+            self.log.write(&self.events);
+            self.events.clear();
+        }
+    }
+
+    fn unkillable(&mut self, left: &[Process]) {
+        if !left.is_empty() {
+            self.log.warn(format!("{} cannot be killed and may still hold GPUs", processes::named(left)));
+        }
+    }
+
+    /// Takes the last output and readings; returns the end of the output for a message.
+    fn finish(mut self) -> String {
+        let until = Instant::now() + LAST_OUTPUT;
+        while self.open && Instant::now() < until {
+            self.advance(Duration::from_millis(10));
+        }
+        if let Some(readings) = &mut self.readings {
+            readings.finish(now_s(), &mut self.events);
+            self.write_events();
+            // A program may be gone before it was looked at.
+            if self.memory.peak_bytes > 0 {
+                self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
+            }
+        }
+        for keep in [&mut self.output, &mut self.errors] {
+            if let Err(error) = keep.finish() {
+                self.log.warn(format!("cannot write the program's output: {error}"));
+            }
+        }
+        let told = self.errors.told();
+        if told.is_empty() { self.output.told() } else { told }
+    }
+}
+
+/// The memory of all processes below this one.
+struct Memory {
+    peak_bytes: u64,
+    /// The process that becomes the program; until then it is this program.
+    starter: u32,
+    next: Instant,
+    interval: Duration,
+}
+
+impl Memory {
+    /// Looks when it is time: often at first, so that short programs have a value too.
+    fn look(&mut self) {
+        if Instant::now() < self.next {
+            return;
+        }
+        let own = processes::own_name();
+        let mut below = processes::descendants(std::process::id());
+        below.retain(|process| process.pid != self.starter || process.name != own);
+        self.peak_bytes = self.peak_bytes.max(below.iter().map(|process| process.resident_bytes).sum());
+        self.next = Instant::now() + self.interval;
+        self.interval = (self.interval * 2).min(MEMORY_POLL);
+    }
+}
+
+/// Reads a pipe on a thread and passes on what comes; the thread ends with the pipe.
+fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: SyncSender<Piece>) {
+    let Some(mut pipe) = pipe else { return };
+    let read = move || {
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match pipe.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => {
+                    let piece = Piece { stream, bytes: buffer[..count].to_vec(), read_s: now_s() };
+                    if sender.send(piece).is_err() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("output".to_owned()).spawn(read) {
+        eprintln!("multicard: cannot read the program's output: {error}");
+    }
+}
+
+/// The exit of the program, once it has ended. Orphans that have ended are reaped on the way.
+fn reap(child: &mut Child) -> Option<Exit> {
+    match child.try_wait() {
+        Ok(Some(status)) => Some(Exit::from(status)),
+        Ok(None) => {
+            reap_orphans_but(Some(child.id()));
+            None
+        }
+        Err(_) => Some(Exit::Code(-1)),
+    }
+}
+
+fn reap_orphans() {
+    reap_orphans_but(None);
+}
+
+/// Reaps children that have ended, but for one that somebody else waits for.
+fn reap_orphans_but(kept: Option<u32>) {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if !matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_))) {
+        return;
+    }
+    // One has ended, and the answer does not say which.
+    for pid in zombies_of(std::process::id()).into_iter().filter(|pid| Some(*pid) != kept) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// Children of a process that have ended and wait to be reaped.
+fn zombies_of(parent: u32) -> Vec<u32> {
+    let stats = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        Stat::from_file(format!("/proc/{pid}/stat")).ok()
+    });
+    let zombies = stats.filter(|stat| stat.state == 'Z' && u32::try_from(stat.ppid) == Ok(parent));
+    zombies.filter_map(|stat| u32::try_from(stat.pid).ok()).collect()
+}
+
+/// CPU time of all children that have ended, in seconds.
+pub fn children_cpu_s() -> f64 {
+    let stat = Stat::from_file("/proc/self/stat").ok();
+    let ticks = stat.map_or(0, |stat| stat.cutime.saturating_add(stat.cstime));
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// Now, in seconds since the Unix epoch.
+pub fn now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,148 @@
+//! How programs end: by themselves, by a fault, by their time, and when what watches them is killed. Nothing is left running.
+
+use super::*;
+
+#[test]
+fn a_program_that_fails_is_told_with_its_code_and_its_last_lines() {
+    let scene = Scene::new();
+    let plan = r#"
+[command]
+run = ["python3", "-c", "import sys, os\nprint('loading')\nprint('\\x1b[31mno such file: weights', file=sys.stderr)\nos.{way}"]
+[factors]
+way = ["_exit(7)", "abort()"]
+"#;
+    let output = scene.run(plan, &[]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("python3 exited with code 7; end of its output: [31mno such file: weights"), "{told}");
+    assert!(told.contains("python3 was ended by SIGABRT"), "{told}");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told_by_its_name() {
+    let scene = Scene::new();
+    fs::write(scene.programs().join("plain.py"), "print(1)").unwrap();
+    fs::write(scene.programs().join("garbage"), [0x7f, b'E', b'L', b'F', 0, 1, 2]).unwrap();
+    let make_executable = Command::new("chmod").arg("+x").arg(scene.programs().join("garbage")).status().unwrap();
+    assert!(make_executable.success());
+    let plan = "[command]\nrun = [\"{program}\"]\nfolder = \"{programs}\"\n[factors]\n\
+                program = [\"./gone\", \"no-such-program\", \"./plain.py\", \"./garbage\", \"./\"]\n";
+    let told = text(&scene.run(plan, &[]).stderr);
+    for expected in [
+        "programs/./gone is not found",
+        "\"no-such-program\" is not found in PATH",
+        "plain.py is not executable: make it so with `chmod +x`",
+        "./garbage exited with code",
+        "is a folder",
+        "0 finished, 5 did not",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+    let elsewhere = scene.run("[command]\nrun = [\"true\"]\nfolder = \"/nonexistent/folder\"", &[]);
+    assert!(text(&elsewhere.stderr).contains("the program's folder /nonexistent/folder is not there"));
+}
+
+#[test]
+fn daemons_that_leave_the_group_end_with_their_program_and_are_named() {
+    let scene = Scene::new();
+    let [marked, unmarked] = [own_sleep(), own_sleep()];
+    let script = format!("setsid sleep {marked} & setsid env -i sleep {unmarked} & sleep 0.3; exit 0");
+    let output = scene.run(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"), &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = warnings(&scene.runs()[0]);
+    assert!(said.contains("left processes running when it ended: sleep (process "), "{said}");
+    assert!(with_word(&marked).is_empty() && with_word(&unmarked).is_empty());
+}
+
+#[test]
+fn a_program_over_its_time_that_ignores_requests_is_killed_with_all_that_it_started() {
+    let scene = Scene::new();
+    let own = own_sleep();
+    let script = format!("trap '' TERM INT HUP; (trap '' TERM; setsid sleep {own}) & while :; do sleep 0.1; done");
+    let plan = format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]\ntime_limit_s = 1");
+    let output = scene.run(&plan, &[]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("timed out") && told.contains("time_limit_s = 1"), "{told}");
+    assert!(scene.left().is_empty() && with_word(&own).is_empty());
+}
+
+#[test]
+fn gigabytes_and_binary_output_are_kept_to_a_limit_that_is_said() {
+    let scene = Scene::new();
+    let plan =
+        "[command]\nrun = [\"sh\", \"-c\", \"head -c 100000000 /dev/urandom; yes | head -c 1000000000; echo the end\"]";
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = &scene.runs()[0];
+    let log = fs::read(run.join("group.out")).unwrap();
+    assert!(log.len() < 10_000_000, "{} bytes", log.len());
+    let end = text(&log[log.len() - 300_000..]);
+    assert!(end.ends_with("y\nthe end\n") && end.contains("bytes of output are left out here]"));
+    assert!(warnings(run).contains("wrote more than 8 MB to its standard output"), "{}", warnings(run));
+}
+
+#[test]
+fn nothing_is_left_when_the_runner_the_supervisor_or_the_workbench_is_killed() {
+    for (who, word) in [("runner", "program"), ("supervisor", "group"), ("both", "")] {
+        let scene = Scene::new();
+        let own = own_sleep();
+        let script = format!("setsid sleep {own} & trap '' TERM; echo up; while :; do sleep 0.1; done");
+        let mut workbench = scene.start(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
+        scene.wait_for("group.out", "up");
+        wait(|| !with_word(&own).is_empty());
+        let job = scene.runs()[0].join("job.json");
+        let of_run = |word: &str| -> Vec<u32> {
+            let is = |pid: &u32| {
+                let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                words.split(|byte| *byte == 0).nth(1).is_some_and(|second| second == word.as_bytes())
+            };
+            with_word(job.to_str().unwrap()).into_iter().filter(is).collect()
+        };
+        if who == "both" {
+            workbench.kill().unwrap();
+            workbench.wait().unwrap();
+            of_run("group").into_iter().chain(of_run("program")).for_each(kill);
+            // The next workbench finds the run ended, and ends what is left of it.
+            let next = scene.run(&format!("[command]\nrun = [\"sh\", \"-c\", \"{}\"]", "true"), &[]);
+            assert_eq!(next.status.code(), Some(0), "{}", text(&next.stderr));
+        } else {
+            of_run(word).into_iter().for_each(kill);
+            let output = workbench.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{who}: {}", text(&output.stderr));
+        }
+        wait(|| scene.left().is_empty() && with_word(&own).is_empty());
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_program_and_all_that_it_started() {
+    let scene = Scene::new();
+    let own = own_sleep();
+    let script = format!("setsid sleep {own} & echo up; sleep {own}");
+    let workbench = scene.start(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"));
+    scene.wait_for("group.out", "up");
+    rustix::process::kill_process(Pid::from_child(&workbench), Signal::INT).unwrap();
+    let output = workbench.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(scene.left().is_empty() && with_word(&own).is_empty());
+}
+
+#[test]
+fn a_program_whose_workbench_was_killed_is_followed_by_the_next_to_its_end() {
+    let scene = Scene::new();
+    let go = scene.programs().join("go");
+    let script = format!("echo up; until [ -e {} ]; do sleep 0.05; done; echo gone", go.display());
+    let plan = format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]");
+    let mut first = scene.start(&plan);
+    scene.wait_for("group.out", "up");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let next = scene.command(&plan).arg("--resume").stderr(Stdio::piped()).spawn().unwrap();
+    fs::write(go, "").unwrap();
+    let output = next.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(scene.runs().len(), 1, "it was not run again: {}", text(&output.stderr));
+    assert_eq!(fs::read_to_string(scene.runs()[0].join("group.out")).unwrap(), "up\ngone\n");
+    assert!(matches!(events(&scene.runs()[0]).last(), Some(Event::Finished { .. })));
+}

@@ -1,0 +1,158 @@
+//! What programs of others say: TensorBoard files, torch.distributed, Lightning and Hugging Face's Trainer.
+
+use super::*;
+
+#[test]
+fn scalars_of_tensorboard_become_steps_losses_and_declared_measures() {
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), EVENT_FILES).unwrap();
+    let plan = r#"
+[command]
+run = ["python3", "train.py", "{run_folder}/logs"]
+folder = "programs"
+[command.readings]
+files = ["{run_folder}/logs/"]
+names = { "train/loss" = "loss" }
+[command.measures.quality]
+better = "higher"
+[[study]]
+name = "quality"
+measure = "quality"
+measures = ["quality", "train_loss", "step_time_s"]
+"#;
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = &scene.runs()[0];
+    let (steady, warm_up) = steps(run);
+    assert_eq!((steady.len(), warm_up), (20, 10));
+    assert!(!warnings(run).contains("guess"), "{}", warnings(run));
+    let table = Command::new(env!("CARGO_BIN_EXE_multicard"))
+        .args(["table", scene.session().to_str().unwrap(), "--study", "quality", "--format", "json"])
+        .output()
+        .unwrap();
+    let table: Value = serde_json::from_slice(&table.stdout).unwrap_or_else(|_| panic!("{}", text(&table.stderr)));
+    let median = |key: &str| table["rows"][0][key]["median"].as_f64().unwrap();
+    assert!((median("quality") - 0.3).abs() < 1e-6, "the last one: {table}");
+    let mean_loss = (1..=30).map(|step| 4.0 / f64::from(step)).sum::<f64>() / 30.0;
+    assert!((median("train_loss") - mean_loss).abs() < 1e-5, "{table}");
+    assert!((0.02..0.2).contains(&median("step_time_s")), "{table}");
+}
+
+/// A training loop over gloo, with the adapter: each rank trains on other rows, and all have the same weights in the end.
+const DISTRIBUTED: &str = r#"
+import torch, torch.distributed as dist
+from multicard_readings import run
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rows = torch.Generator().manual_seed(dist.get_rank())
+for _ in range(20):
+    with run.step(units=4) as step:
+        x = torch.randn(4, 8, generator=rows)
+        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        step["loss"] = loss.item()
+weights = model.module.weight.detach().clone()
+dist.broadcast(weights, 0)
+assert torch.equal(weights, model.module.weight)
+run.say(reading={"world": dist.get_world_size()})
+dist.destroy_process_group()
+"#;
+
+#[test]
+fn ranks_of_torch_distributed_over_gloo_are_one_run_with_the_units_of_all() {
+    let Some(python) = python_with("torch.distributed") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), DISTRIBUTED).unwrap();
+    fs::write(scene.programs().join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
+    let plan = format!(
+        r#"
+[measure]
+warm_up_steps = 5
+[command]
+run = ["{python}", "-m", "torch.distributed.run", "--nproc_per_node={{gpus}}", "--master_addr=127.0.0.1", "--master_port={{port}}", "train.py"]
+folder = "programs"
+[factors]
+gpus = [1, 2]
+"#
+    );
+    let output = scene.run(&plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for run in scene.runs() {
+        let gpus = scene.job(&run).levels.get("gpus").and_then(|level| level.as_integer()).unwrap() as u64;
+        assert_eq!(reading(&run, "world"), Some(gpus as f64));
+        let (steady, warm_up) = steps(&run);
+        assert_eq!((steady, warm_up), (vec![4 * gpus; 15], 5), "units of all ranks in each step");
+        let losses = events(&run).into_iter().filter_map(|event| match event {
+            Event::Step { loss, .. } => Some(loss),
+            _ => None,
+        });
+        let losses: Vec<f64> = losses.collect();
+        assert!(losses[19] < losses[0] / 2.0, "{losses:?}");
+    }
+    assert!(scene.left().is_empty());
+}
+
+/// Lightning's Trainer with the adapter's callback.
+const LIGHTNING: &str = r#"
+import torch, lightning
+from multicard_readings import lightning_callback
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 1)
+    def training_step(self, batch, _): return self.layer(batch[0]).square().mean()
+    def validation_step(self, batch, _): self.log("val_loss", self.layer(batch[0]).square().mean())
+    def configure_optimizers(self): return torch.optim.SGD(self.parameters(), lr=0.1)
+rows = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(48, 8)), batch_size=4)
+trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False, log_every_n_steps=1,
+    enable_progress_bar=False, callbacks=[lightning_callback(units=4)])
+trainer.fit(Model(), rows, rows)
+"#;
+
+/// Hugging Face's Trainer with the adapter's callback.
+const TRAINER: &str = r#"
+import sys, torch
+from multicard_readings import trainer_callback
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+rows = [{"input_ids": torch.arange(8), "labels": torch.arange(8)}] * 400
+model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=8, vocab_size=100))
+arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=24, logging_steps=4, save_strategy="no", report_to="none", use_cpu=True,
+    per_device_train_batch_size=2, eval_strategy="steps", eval_steps=12)
+Trainer(model, arguments, train_dataset=rows, eval_dataset=rows[:8], callbacks=[trainer_callback(units=16)]).train()
+"#;
+
+#[test]
+fn the_adapter_says_the_steps_of_lightning_and_of_hugging_faces_trainer() {
+    for (modules, script, metric) in
+        [("lightning", LIGHTNING, None), ("transformers, accelerate", TRAINER, Some("eval_loss"))]
+    {
+        let Some(python) = python_with(modules) else { continue };
+        let scene = Scene::new();
+        fs::write(scene.programs().join("train.py"), script).unwrap();
+        fs::write(scene.programs().join("multicard_readings.py"), PYTHON_ADAPTER).unwrap();
+        let plan = format!(
+            "[measure]\nwarm_up_steps = 4\n[command]\nrun = [\"{python}\", \"train.py\", \"{{run_folder}}/output\"]\n\
+             folder = \"programs\"\n"
+        );
+        let output = scene.run(&plan, &[]);
+        let run = &scene.runs()[0];
+        assert_eq!(output.status.code(), Some(0), "{modules}: {}", text(&output.stderr));
+        let (steady, warm_up) = steps(run);
+        assert_eq!(steady.len() + warm_up, 24, "{modules}");
+        assert!(
+            steady.len() >= 16 && steady.iter().all(|units| *units == steady[0] && *units > 0),
+            "{modules}: {steady:?}"
+        );
+        let losses =
+            events(run).iter().filter(|event| matches!(event, Event::Step { loss, .. } if loss.is_finite())).count();
+        assert!(losses >= 5, "{modules}: {losses}");
+        assert!(!warnings(run).contains("guess"), "{modules}: {}", warnings(run));
+        if let Some(metric) = metric {
+            assert!(reading(run, metric).is_some(), "{modules}");
+        }
+    }
+}
