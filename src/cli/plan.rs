@@ -194,10 +194,11 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     } else {
         "what their programs take is not known".to_owned()
     };
+    let repeats = if plan.repeats == 1 { "repeat" } else { "repeats" };
     let mut lines = vec![
         format!("# {}", plan.name),
         String::new(),
-        format!("{runs} runs: {} cells × {} repeats; {estimates}.", matrix.cells.len(), plan.repeats),
+        format!("{runs} runs: {} cells × {} {repeats}; {estimates}.", matrix.cells.len(), plan.repeats),
         String::new(),
         format!("| cell |{heads}{}", if is_estimated { " estimated s | estimated peak GB |" } else { "" }),
         format!("|---|{rules}{}", if is_estimated { "---:|---:|" } else { "" }),

@@ -35,8 +35,8 @@ pub(super) struct StudyArguments {
     /// Key of the measure to show.
     #[arg(long, value_name = "KEY")]
     measure: Option<Key>,
-    /// Baseline of ratios: a cell's id, or levels such as precision=fp32,gpus=1. Levels that several cells have hold each cell
-    /// against the one that is alike in all else. Default: the first cell that has the measure.
+    /// Baseline of ratios: a cell's id, levels such as precision=fp32,gpus=1, or "each gpus=1": for every cell the one with that
+    /// level that is alike in all else. Default: the first cell that has the measure.
     #[arg(long, value_name = "CELL")]
     baseline: Option<String>,
     /// Name the fastest cell among those whose GPUs have at most so many GB in use.
@@ -142,7 +142,9 @@ pub(super) fn check_baseline(material: &Material, asked: &str) -> Result<(), Str
     if figure::has_baseline(&material.sources(), asked) {
         return Ok(());
     }
-    Err(format!("baseline {asked}: no cell has this id or these levels (write them as precision=fp32,gpus=1)"))
+    Err(format!(
+        "baseline {asked}: no cell has this id or these levels (write them as precision=fp32,gpus=1, or \"each gpus=1\")"
+    ))
 }
 
 #[derive(Args)]

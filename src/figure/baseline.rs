@@ -14,10 +14,13 @@ pub fn has_baseline(sources: &[Source], asked: &str) -> bool {
     cells_of(sources).iter().any(|cell| names_cell(asked, cell))
 }
 
+/// What a baseline begins with that is another one for each cell.
+const EACH: &str = "each ";
+
 /// The levels of a baseline as `precision=fp32,gpus=1`, or none if one of them is not of that form.
 fn levels_of(asked: &str) -> Option<Vec<(String, String)>> {
     let mut pairs: Vec<String> = Vec::new();
-    for part in asked.split(',') {
+    for part in asked.strip_prefix(EACH).unwrap_or(asked).split(',') {
         match pairs.last_mut() {
             // A comma may stand within a level.
             Some(pair) if !part.contains('=') => *pair += &format!(",{part}"),
@@ -41,11 +44,10 @@ pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
 
 /// The cells that speed-ups and ratios are over: one for all, or one for each.
 pub(super) struct Baseline<'a> {
-    /// The cells that were asked for, those that are shown first. Of several, each cell is held against the one that is alike in
-    /// all but the levels that were asked for.
+    /// The cell that was asked for, or those of which each cell is held against the one that is alike in all but the levels below.
     named: Vec<&'a Cell<'a>>,
-    /// The levels that were asked for.
-    levels: Vec<(String, String)>,
+    /// The levels that were asked for, where each cell has a baseline of its own.
+    of_each: Option<Vec<(String, String)>>,
     /// All cells of the study, in which each finds its siblings.
     pub(super) among: &'a [Cell<'a>],
     /// What was asked for, where no cell matches it.
@@ -58,17 +60,19 @@ pub(super) struct Baseline<'a> {
 
 impl<'a> Baseline<'a> {
     /// The cell that the study names, shown or not. Where it names none: the first of the shown cells that has all
-    /// measures of which the study shows ratios, or else the first that has one of them. Levels that several cells have name the
-    /// sibling of each.
+    /// measures of which the study shows ratios, or else the first that has one of them.
     pub(super) fn find(study: &Study, all: &'a [Cell<'a>], shown: &[Cell]) -> Self {
         let ratio_of = study.ratio_of();
         let is_shown = |cell: &Cell| shown.iter().any(|shown| shown.key() == cell.key());
+        let of_each = study.baseline.as_deref().filter(|asked| asked.starts_with(EACH)).and_then(levels_of);
         let named: Vec<&Cell> = match &study.baseline {
             Some(asked) => match all.iter().find(|cell| cell.id == asked.as_str()) {
                 Some(cell) => vec![cell],
                 None => {
+                    // Of several cells with these levels a shown one stands before others.
                     let mut named: Vec<&Cell> = all.iter().filter(|cell| names_cell(asked, cell)).collect();
                     named.sort_by_key(|cell| !is_shown(cell));
+                    named.truncate(if of_each.is_some() { named.len() } else { 1 });
                     named
                 }
             },
@@ -81,31 +85,28 @@ impl<'a> Baseline<'a> {
                 first.and_then(|first| all.iter().find(|cell| cell.key() == first.key())).into_iter().collect()
             }
         };
-        let levels = study.baseline.as_deref().and_then(levels_of).unwrap_or_default();
         let unknown = study.baseline.clone().filter(|_| named.is_empty());
-        let is_hidden = named.first().is_some_and(|cell| !is_shown(cell));
-        Self { named, levels, among: all, unknown, is_hidden, ratio_of }
+        let is_hidden = of_each.is_none() && named.first().is_some_and(|cell| !is_shown(cell));
+        Self { named, of_each, among: all, unknown, is_hidden, ratio_of }
     }
 
     /// The cell that ratios of all cells are over, if it is one.
     pub(super) fn only(&self) -> Option<&'a Cell<'a>> {
-        if let [only] = *self.named { Some(only) } else { None }
+        self.named.first().copied().filter(|_| self.of_each.is_none())
     }
 
     /// The cell that this cell's ratio is over.
     pub(super) fn of(&self, cell: &Cell) -> Option<&'a Cell<'a>> {
-        let asked: Vec<&str> = self.levels.iter().map(|(key, _)| key.as_str()).collect();
-        self.only().or_else(|| {
-            let own = self.named.iter().find(|named| named.key() == cell.key());
-            own.or_else(|| self.named.iter().find(|named| cell.is_like(named, &asked))).copied()
-        })
+        let Some(levels) = &self.of_each else { return self.only() };
+        let asked: Vec<&str> = levels.iter().map(|(key, _)| key.as_str()).collect();
+        let own = self.named.iter().find(|named| named.key() == cell.key());
+        own.or_else(|| self.named.iter().find(|named| cell.is_like(named, &asked))).copied()
     }
 
     /// The levels by which each cell's baseline differs from it, where cells have one each: `workload = pytorch`.
     pub(super) fn of_each(&self) -> Option<String> {
-        let levels =
-            || self.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect::<Vec<_>>().join(", ");
-        (self.named.len() > 1).then(levels)
+        let levels = self.of_each.as_ref().filter(|_| !self.named.is_empty())?;
+        Some(levels.iter().map(|(key, level)| format!("{key} = {level}")).collect::<Vec<_>>().join(", "))
     }
 
     /// Whether it has a value of the measure of which ratios are shown.

@@ -232,9 +232,8 @@ pub struct Study {
     pub measures: Vec<Key>,
     /// One row of the table for each cell and epoch, not for each cell.
     pub by_epoch: bool,
-    /// The cell that ratios are over: its id, or levels as `precision=fp32,gpus=1`; none: the first that has the measure. If several
-    /// cells have these levels, each cell is held against the one that is alike in all others: with `workload=pytorch`, each against
-    /// the script's.
+    /// The cell that ratios are over: its id, or levels as `precision=fp32,gpus=1`; none: the first that has the measure. With
+    /// `each workload=pytorch` every cell is held against the one with that level that is alike in all others.
     pub baseline: Option<String>,
     /// Ratios that are surely nearer to 1 than this share count as equal.
     pub equal_within: f64,

@@ -90,13 +90,13 @@ fn fp64_is_the_sibling_of_an_fp32_cell_whatever_its_tf32() {
 }
 
 #[test]
-fn a_baseline_of_several_cells_holds_each_cell_against_the_one_that_is_alike_in_all_else() {
+fn a_baseline_of_each_holds_each_cell_against_the_one_that_is_alike_in_all_else() {
     let runs = runs(&[("fp32", 1, 1, 0.04), ("fp32", 2, 1, 0.06), ("fp16", 1, 1, 0.01), ("fp16", 2, 1, 0.02)]);
-    let study = Study { baseline: Some("precision=fp32".to_owned()), ..Study::default() };
+    let study = Study { baseline: Some("each precision=fp32".to_owned()), ..Study::default() };
     let table = crate::figure::table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
     let ratio = |row| (value(&table, row, "ratio").unwrap().median * 10.0).round() / 10.0;
     assert_eq!([0, 1, 2, 3].map(ratio), [1.0, 1.0, 4.0, 3.0]);
-    let note = "ratio: step time with precision = fp32, all else equal, over that of the row; above 1 is faster";
+    let note = "ratio: training time with precision = fp32, all else equal, over that of the row; above 1 is faster";
     assert!(table.notes.iter().any(|known| known == note), "{:?}", table.notes);
 }
 

@@ -354,7 +354,7 @@ fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
         for (key, levels) in siblings(picture) {
             let each = format!("{key} = {levels}");
             let chosen = now.is_some_and(|now| now.0.is_none() && now.1 == each);
-            offer(ui, Some(format!("{key}={levels}")), chosen, &format!("each cell's own with {each}"));
+            offer(ui, Some(format!("each {key}={levels}")), chosen, &format!("each cell's own with {each}"));
         }
         for (key, name) in &picture.comparison.cells {
             let chosen = now.is_some_and(|now| now.0.as_ref() == Some(key));

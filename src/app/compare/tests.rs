@@ -408,7 +408,7 @@ fn the_automatic_baseline_stays_when_runs_arrive_and_measure_and_form_change() {
     let mut state = state_of(records("/a", late.clone()));
     let baseline = |state: &State| {
         let comparison = &state.compare.picture.as_ref().unwrap().comparison;
-        comparison.baseline.as_ref().map(|(cell, _)| cell.cell.clone()).unwrap()
+        comparison.baseline.as_ref().and_then(|(cell, _)| Some(cell.as_ref()?.cell.clone())).unwrap()
     };
     assert_eq!(baseline(&state), "fp32-2-ddp-ds");
     state.records = records("/a", early.into_iter().chain(late).collect());
