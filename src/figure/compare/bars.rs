@@ -48,7 +48,11 @@ pub(super) fn memory(scene: &Scene) -> Chart {
 fn in_order_of<'a>(scene: &'a Scene<'a>, settings: &[Setting]) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell> = scene.cells.iter().collect();
     cells.sort_by(|a, b| {
-        let by_setting = settings.iter().map(|setting| compare_levels(setting, a, b));
+        // A cell that lacks a setting comes last.
+        let lacks = |cell: &Cell, setting: &Setting| cell.level(&setting.key).is_none();
+        let by_setting = settings
+            .iter()
+            .map(|setting| lacks(a, setting).cmp(&lacks(b, setting)).then_with(|| compare_levels(setting, a, b)));
         by_setting.fold(Ordering::Equal, Ordering::then)
     });
     cells
