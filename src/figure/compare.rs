@@ -195,7 +195,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     let baseline = chosen.baseline();
     let table = chosen.table(&baseline);
     let Chosen { all, shown, settings, study, .. } = &chosen;
-    let arrangement = arrange(study, settings, &chosen.shown_settings);
+    let arrangement = arrange(study, settings, &chosen.shown_settings, shown);
     let mut scene = Scene {
         cells: shown,
         all,

@@ -7,6 +7,7 @@ use crate::figure::study::{Form, Place, Study};
 
 const GPUS: &str = "gpus";
 const SESSION: &str = "session";
+const WORKLOAD: &str = "workload";
 /// Named levels of these are understood without their factor's name.
 const SPEAK_FOR_THEMSELVES: [&str; 6] = ["precision", "layout", "strategy", "loader", "data", SESSION];
 
@@ -41,8 +42,8 @@ pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
     if name.is_empty() { format!("cell {}", cell.id) } else { name }
 }
 
-/// Puts settings where the study says, and those that it leaves open where they suit.
-pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting]) -> Arrangement {
+/// Puts settings where the study says, and those that it leaves open where they suit. `shown` are those that differ among `cells`.
+pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: &[Cell]) -> Arrangement {
     let chosen = |place: &Place| match place {
         Place::Setting(key) => all.iter().find(|setting| setting.key == key.as_str()).cloned(),
         Place::Auto | Place::Nothing => None,
@@ -93,7 +94,19 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting]) -> Arra
             free.push(gpus);
         }
     }
+    // The data set of one workload sets it apart from none but workloads without one, which stand apart already.
+    if [&rows, &columns, &colour].into_iter().flatten().any(|setting| setting.key == WORKLOAD) {
+        free.retain(|setting| !is_of_one_workload(setting, cells));
+    }
     Arrangement { rows, columns, colour, rest: free }
+}
+
+/// Whether all cells that have a setting have the same level of it, and others lack it.
+fn is_of_one_workload(setting: &Setting, cells: &[Cell]) -> bool {
+    let mut levels: Vec<Option<Level>> = cells.iter().map(|cell| cell.level(&setting.key)).collect();
+    levels.sort();
+    levels.dedup();
+    levels.len() == 2 && levels.contains(&None)
 }
 
 impl Scene<'_> {

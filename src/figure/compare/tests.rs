@@ -440,3 +440,31 @@ fn of_too_many_lines_the_foremost_cell_is_drawn() {
     let chosen = compare_with(&[Source { session: "", runs: &runs, reports: &[] }], &study, Some(&last));
     assert!(draws(&chosen, &last));
 }
+
+#[test]
+fn cells_of_a_program_stand_in_the_groups_of_the_built_in_ones_though_they_have_no_data_set() {
+    let mut runs = runs(&[("fp32", 1, 0.2), ("fp16", 1, 0.1)]);
+    let mut of_program = runs.clone();
+    for run in &mut of_program {
+        run.workload =
+            std::sync::Arc::new(crate::plan::WorkloadSpec { key: "script".into(), ..(*run.workload).clone() });
+        run.data = String::new();
+        run.cell = format!("{}-of-script", run.cell);
+        run.identity = None;
+    }
+    runs.extend(of_program);
+    let study = Study {
+        rows: Place::Setting("precision".into()),
+        colour: Place::Setting("workload".into()),
+        measure: Some("step_time_s".into()),
+        baseline: Some("each workload=script".to_owned()),
+        ..Study::default()
+    };
+    let comparison = of(&runs, &study);
+    assert_eq!(comparison.charts[0].x.categories, ["fp32", "fp16"]);
+    assert_eq!(comparison.charts[0].series().count(), 2);
+    assert_eq!(comparison.baseline, Some((None, "workload = script".to_owned())));
+    let points = comparison.charts[0].series().flat_map(|series| &series.points);
+    let ratios: Vec<f64> = points.map(|point| point.ratio.unwrap().median).collect();
+    assert_eq!(ratios, [1.0; 4]);
+}
