@@ -8,6 +8,7 @@ use crate::figure::study::{Form, Place, Study};
 const GPUS: &str = "gpus";
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
+const DATA: &str = "data";
 /// Named levels of these are understood without their factor's name.
 const SPEAK_FOR_THEMSELVES: [&str; 6] = ["precision", "layout", "strategy", "loader", "data", SESSION];
 
@@ -57,6 +58,10 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
     columns = columns.filter(|setting| !is_x(setting));
     colour = colour.filter(|setting| !is_x(setting));
     let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
+    // The data set of one workload sets it apart from none but workloads without one, which stand apart already.
+    if free.iter().any(|setting| setting.key == WORKLOAD) {
+        free.retain(|setting| setting.key != DATA || !is_of_one_workload(setting, cells));
+    }
     free.retain(|setting| [&rows, &columns, &colour].into_iter().flatten().all(|used| used.key != setting.key));
     let takes_colour = study.form != Form::Memory && study.colour == Place::Auto;
     let mut take = |key: Option<&str>| {
@@ -93,10 +98,6 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
         if let Some(gpus) = gpus {
             free.push(gpus);
         }
-    }
-    // The data set of one workload sets it apart from none but workloads without one, which stand apart already.
-    if [&rows, &columns, &colour].into_iter().flatten().any(|setting| setting.key == WORKLOAD) {
-        free.retain(|setting| !is_of_one_workload(setting, cells));
     }
     Arrangement { rows, columns, colour, rest: free }
 }
