@@ -167,7 +167,7 @@ pub fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<TimelineCommand>)
             ui.label(muted(
                 ui,
                 "No run of this session has a trace. In a plan, trace = \"built-in\" under [measure] records phases, loader \
-                 waits and parts of steps on any machine; trace = \"nsys\" records CUDA calls and kernels too.",
+                 waits and parts of steps on any machine, and CUDA calls, kernels and copies where there are GPUs.",
             ));
         } else {
             ui.label(muted(ui, "Traced runs of this session:"));

@@ -19,7 +19,11 @@ use procfs_core::process::Stat;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+mod faults;
+#[path = "../seeded/mod.rs"]
 mod seeded;
+#[cfg(feature = "window")]
+mod window;
 
 use seeded::{command, succeed, text, with_mounts};
 
@@ -158,6 +162,20 @@ fn wait(what: &str, condition: impl Fn() -> bool) {
 fn ended(child: Child) -> (bool, String) {
     let output = child.wait_with_output().unwrap();
     (output.status.success(), text(&output.stderr))
+}
+
+/// Listens where a session's conductor would and answers each client with a line.
+fn impostor(socket: &Path, line: &'static str) {
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::Builder::new()
+        .spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                writeln!(stream, "{line}").unwrap();
+                let _ = BufReader::new(stream).read_line(&mut String::new());
+            }
+        })
+        .unwrap();
 }
 
 const ALL_FINISHED: [RunState; 3] = [RunState::Finished; 3];
@@ -339,236 +357,6 @@ fn a_terminated_conductor_leaves_its_active_run_to_the_next() {
     assert_eq!(scene.states(), ALL_FINISHED);
 }
 
-/// Listens where a session's conductor would and answers each client with a line.
-fn impostor(socket: &Path, line: &'static str) {
-    fs::create_dir_all(socket.parent().unwrap()).unwrap();
-    let listener = UnixListener::bind(socket).unwrap();
-    std::thread::Builder::new()
-        .spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                writeln!(stream, "{line}").unwrap();
-                let _ = BufReader::new(stream).read_line(&mut String::new());
-            }
-        })
-        .unwrap();
-}
-
-#[test]
-fn a_conductor_of_another_version_is_named_and_finished_runs_can_be_read() {
-    let scene = Scene::new();
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session"]));
-    scene.detach("waits.toml");
-    let socket = scene.socket();
-    succeed(&mut scene.multicard(&["attach", "session"]));
-    wait("the conductor ends", || scene.conductors().is_empty());
-    impostor(&socket, r#"{"multicard":"9.8.7","messages":99,"process":4711,"detached":true,"more":[]}"#);
-    for arguments in [&["attach", "session"][..], &["stop", "session"], &["run", "waits.toml", "--session", "session"]]
-    {
-        let output = scene.multicard(arguments).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("multicard 9.8.7 (process 4711)") && said.contains(env!("CARGO_PKG_VERSION")), "{said}");
-    }
-    let table = succeed(&mut scene.multicard(&["table", "session"]));
-    assert!(text(&table.stdout).contains("waits") || !table.stdout.is_empty());
-}
-
-#[test]
-fn what_listens_and_is_no_conductor_is_named() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    let socket = scene.socket();
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
-    wait("the conductor ends", || scene.conductors().is_empty());
-    impostor(&socket, "220 mail.example.org ESMTP");
-    let output = scene.multicard(&["stop", "session"]).output().unwrap();
-    assert!(text(&output.stderr).contains("unreadable message of the session's conductor"), "{}", text(&output.stderr));
-}
-
-#[test]
-fn clients_that_write_nonsense_or_break_off_disturb_nobody() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    let socket = scene.socket();
-    for nonsense in [
-        "",
-        "\n",
-        "GET / HTTP/1.1\r\n\r\n",
-        "{\"messages\":1,\"live\":true}\n{\"order\":",
-        "{\"messages\":2,\"live\":false}\n",
-    ] {
-        let mut stream = UnixStream::connect(&socket).unwrap();
-        let _ = stream.write_all(nonsense.as_bytes());
-    }
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
-    assert_eq!(scene.states(), ALL_FINISHED);
-}
-
-#[test]
-fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
-    let mut watched = scene.start(&["attach", "session"]);
-    let mut said = BufReader::new(watched.stderr.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "3 runs under way or queued; Ctrl-C leaves them running");
-    fs::rename(scene.session(), scene.path("moved")).unwrap();
-    let named = said.find_map(|line| line.ok().filter(|line| line.contains("moved, removed or replaced"))).unwrap();
-    assert!(named.contains("session") && named.contains("put the session back"), "{named}");
-    fs::rename(scene.path("moved"), scene.session()).unwrap();
-    scene.open_gate();
-    assert!(said.any(|line| line.is_ok_and(|line| line.contains("nothing is left to run"))));
-    assert!(watched.wait().unwrap().success());
-    assert_eq!(scene.states(), ALL_FINISHED);
-}
-
-#[test]
-fn the_conductor_of_a_session_that_was_removed_ends() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
-    assert_eq!(scene.conductors().len(), 1);
-    // The run writes on meanwhile.
-    wait("the folder is removed", || fs::remove_dir_all(scene.session()).is_ok() || !scene.session().exists());
-    wait("the conductor ends", || scene.conductors().is_empty());
-    // The run goes on by itself.
-    assert_eq!(scene.processes("group").len(), 1);
-    scene.open_gate();
-    wait("the run ends", || scene.processes("group").is_empty());
-}
-
-#[test]
-fn a_session_that_cannot_be_conducted_says_why() {
-    let scene = Scene::new();
-    fs::create_dir(scene.session()).unwrap();
-    File::create(scene.session().join("thesis.tex")).unwrap();
-    let output = scene.multicard(&["run", "waits.toml", "--session", "session", "--detach"]).output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("thesis.tex") && said.matches("multicard:").count() == 1, "{said}");
-    let output = scene.multicard(&["attach", "session"]).output().unwrap();
-    assert!(text(&output.stderr).contains("not a session"), "{}", text(&output.stderr));
-}
-
-#[test]
-fn a_folder_of_sockets_that_others_may_enter_is_closed_to_them_first() {
-    let scene = Scene::new();
-    let folder = scene.path("state/multicard/conductors");
-    fs::create_dir_all(&folder).unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    scene.detach("waits.toml");
-    assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
-}
-
-#[test]
-fn a_full_disk_is_told_by_a_detached_conductor_whose_queue_goes_on_once_there_is_space() {
-    let scene = Scene::new();
-    let disk = scene.path("disk");
-    fs::create_dir(&disk).unwrap();
-    // The first run ends while nothing can be written: neither its log nor the journal.
-    let script = "mount -t tmpfs -o size=24m none \"$1\"
-        await() { tries=0; until eval \"$1\"; do tries=$((tries + 1)); test $tries -lt 1200; sleep 0.05; done; }
-        \"$0\" run waits.toml --session \"$1/s\" --detach
-        await 'test -n \"$(ls disk/s/runs/*/rank-0.jsonl 2> /dev/null)\"'
-        \"$0\" attach \"$1/s\" 2> said & following=$!
-        await 'grep -q under said'
-        head -c 30000000 /dev/zero > \"$1/fill\" 2> /dev/null || true
-        touch gate
-        await 'grep -q free said'
-        sleep 1
-        test \"$(ls \"$1/s/runs\" | wc -l)\" = 1
-        rm \"$1/fill\"
-        wait $following
-        cat said >&2
-        \"$0\" session show \"$1/s\" --format json";
-    let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{:?} {said}", output.status.code());
-    assert!(said.contains("nothing is left to run"), "{said}");
-    // The first one lacks what its rank could not log, and says so.
-    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let count = |state: &str| shown["runs"][state].as_u64().unwrap_or(0);
-    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {said}");
-}
-
-/// What Python prints as another user; none where only root could become one, or there is no Python.
-fn as_another_user(script: &str, argument: &Path) -> Option<Child> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can become another user");
-        return None;
-    }
-    let mut python = Command::new("python3");
-    python.args(["-c", script]).arg(argument).current_dir("/").uid(4711).gid(4711);
-    let started = python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    started.inspect_err(|error| println!("skipped: python3: {error}")).ok()
-}
-
-#[test]
-fn another_user_is_not_answered_by_a_conductor_and_does_not_pass_for_one() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    let socket = scene.socket();
-    let open_to_all = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
-    // Not even if the folder's mode, which is the first guard, were undone.
-    let ask = "import socket, sys
-s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print('connected', flush=True)
-try:
-    s.sendall(b'{\"messages\":1,\"live\":true}\\n'); print('heard', s.recv(100))
-except OSError as error: print('heard', b'', error)";
-    let refused = as_another_user(ask, &socket);
-    if let Some(refused) = refused {
-        let output = refused.wait_with_output().unwrap();
-        assert!(text(&output.stderr).contains("PermissionError"), "{}", text(&output.stderr));
-        socket.ancestors().take_while(|path| path.starts_with(scene.home.path())).for_each(open_to_all);
-        let output = as_another_user(ask, &socket).unwrap().wait_with_output().unwrap();
-        let said = text(&output.stdout);
-        assert!(said.starts_with("connected\nheard b''"), "{said} {}", text(&output.stderr));
-    }
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
-    assert_eq!(scene.states(), ALL_FINISHED);
-    wait("the conductor ends", || scene.conductors().is_empty());
-    open_to_all(socket.parent().unwrap());
-    let pretend = "import socket, sys
-s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print('listening', flush=True)
-c, _ = s.accept(); print('heard', c.recv(100))";
-    let Some(mut pretender) = as_another_user(pretend, &socket) else { return };
-    let mut said = BufReader::new(pretender.stdout.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "listening");
-    let output = scene.multicard(&["attach", "session"]).output().unwrap();
-    let error = text(&output.stderr);
-    assert!(output.status.code() == Some(2) && error.contains("conducted by the user with id 4711"), "{error}");
-    assert_eq!(said.next().unwrap().unwrap(), "heard b''");
-    pretender.wait().unwrap();
-}
-
-#[test]
-fn a_session_that_another_users_conductor_holds_is_named_and_can_be_read() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
-    // Another user has other sockets.
-    let mut attach = scene.multicard(&["attach", "session"]);
-    let output = attach.env("XDG_STATE_HOME", scene.path("other")).output().unwrap();
-    let said = text(&output.stderr);
-    assert!(
-        output.status.code() == Some(2)
-            && said.contains("is writing this session")
-            && said.contains("(multicard conduct)"),
-        "{said}"
-    );
-    let mut table = scene.multicard(&["table", "session"]);
-    succeed(table.env("XDG_STATE_HOME", scene.path("other")));
-    scene.open_gate();
-    succeed(&mut scene.multicard(&["attach", "session"]));
-    assert_eq!(scene.states(), ALL_FINISHED);
-}
-
 #[test]
 fn a_desktop_is_notified_of_failed_runs_and_of_the_end_and_without_one_nothing_is_missed() {
     let scene = Scene::new();
@@ -614,105 +402,4 @@ fn studies_are_saved_through_the_conductor_while_runs_go_on() {
     assert_eq!(names(&scene), 0);
     scene.open_gate();
     succeed(&mut scene.multicard(&["attach", "session"]));
-}
-
-/// A window of this process. Its state folder is that of the environment, so tests with a window run in a process of their own.
-#[cfg(feature = "window")]
-mod window {
-    use egui_kittest::Harness;
-    use multicard::app::{App, Command as Click, RunsCommand, SessionsCommand, Settings, State};
-
-    use super::*;
-
-    const HOME: &str = "MULTICARD_TEST_HOME";
-
-    /// The scene of a test whose process has its environment; none in the process that starts that one.
-    fn scene(test: &str) -> Option<Scene> {
-        if let Some(home) = std::env::var_os(HOME) {
-            return Some(Scene::at(TempDir::new_in(home).unwrap()));
-        }
-        let home = TempDir::new().unwrap();
-        let scene = home.path().join("scene");
-        fs::create_dir(&scene).unwrap();
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        seeded::at_home(&mut again, home.path());
-        again.args(["--exact", &format!("window::{test}"), "--nocapture"]).env(HOME, &scene);
-        assert!(again.env("MULTICARD_WORKER", "/nonexistent/worker").status().unwrap().success());
-        None
-    }
-
-    fn open(session: &Path) -> Harness<'static, App> {
-        let session = session.to_owned();
-        Harness::builder().build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(session)))
-    }
-
-    fn until(window: &mut Harness<'_, App>, what: &str, met: impl Fn(&State) -> bool) {
-        let start = Instant::now();
-        while !met(window.state().state()) {
-            let state = window.state().state();
-            assert!(start.elapsed() < PATIENCE, "{what}: {:?}, {:?}, {:?}", state.session, state.problems, state.queue);
-            window.step();
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    #[test]
-    fn a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor() {
-        let Some(scene) = scene("a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor")
-        else {
-            return;
-        };
-        scene.detach("waits.toml");
-        scene.await_start(1);
-        let mut window = open(&scene.session());
-        until(&mut window, "the queue is there", |state| state.queue.rows.len() == 3 && state.queue.is_running());
-        let last = window.state().state().queue.rows[2].run.clone();
-        window.state_mut().send(Click::Runs(RunsCommand::Cancel(last)));
-        until(&mut window, "the last one is cancelled", |state| state.queue.rows[2].state == RunState::Cancelled);
-        drop(window);
-        let conductor = scene.conductor();
-        assert!(!scene.states()[0].is_final() && scene.states()[1] == RunState::Queued, "{:?}", scene.states());
-
-        let mut window = open(&scene.session());
-        until(&mut window, "the queue is there again", |state| state.queue.rows.len() == 3);
-        kill(conductor);
-        // One that ended so soon is not replaced unasked; on a slow machine it has lived long enough.
-        let is_read_only = |state: &State| state.session.as_ref().is_some_and(|session| session.read_only.is_some());
-        let is_replaced = || scene.conductors().iter().any(|process| *process != conductor);
-        until(&mut window, "the window lost its conductor", |state| is_read_only(state) || is_replaced());
-        if is_read_only(window.state().state()) {
-            window.state_mut().send(Click::Sessions(SessionsCommand::TryAgain));
-        }
-        until(&mut window, "another conductor took the run up", |state| {
-            state.session.as_ref().is_some_and(|session| session.read_only.is_none()) && state.queue.is_running()
-        });
-        until(&mut window, "what waits is told", |state| {
-            state.queue.paused && state.problems.iter().any(|problem| problem.message.contains("1 run waits"))
-        });
-        scene.open_gate();
-        until(&mut window, "the run has ended", |state| !state.queue.is_running());
-        assert!(window.state().state().queue.is_active(), "nobody resumed the queue");
-        window.state_mut().send(Click::Runs(RunsCommand::Pause(false)));
-        until(&mut window, "all runs have ended", |state| !state.queue.is_active());
-        drop(window);
-        assert_eq!(scene.states(), [RunState::Finished, RunState::Finished, RunState::Cancelled]);
-        wait("the conductor ends", || scene.conductors().is_empty());
-    }
-
-    #[test]
-    fn a_window_names_a_conductor_of_another_version_and_shows_what_is_finished() {
-        let Some(scene) = scene("a_window_names_a_conductor_of_another_version_and_shows_what_is_finished") else {
-            return;
-        };
-        scene.open_gate();
-        succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session"]));
-        let socket = multicard::conduct::socket_path(&scene.session()).unwrap();
-        impostor(&socket, r#"{"multicard":"9.8.7","messages":99,"process":4711,"detached":true}"#);
-        let mut window = open(&scene.session());
-        until(&mut window, "the other version is named", |state| {
-            let reason = state.session.as_ref().and_then(|session| session.read_only.clone()).unwrap_or_default();
-            reason.contains("multicard 9.8.7 (process 4711)")
-        });
-        until(&mut window, "its runs are shown", |state| state.records.summaries.len() == 3);
-    }
 }

@@ -1,0 +1,97 @@
+//! A window of this process. Its state folder is that of the environment, so tests with a window run in a process of their own.
+
+use egui_kittest::Harness;
+use multicard::app::{App, Command as Click, RunsCommand, SessionsCommand, Settings, State};
+
+use super::*;
+
+const HOME: &str = "MULTICARD_TEST_HOME";
+
+/// The scene of a test whose process has its environment; none in the process that starts that one.
+fn scene(test: &str) -> Option<Scene> {
+    if let Some(home) = std::env::var_os(HOME) {
+        return Some(Scene::at(TempDir::new_in(home).unwrap()));
+    }
+    let home = TempDir::new().unwrap();
+    let scene = home.path().join("scene");
+    fs::create_dir(&scene).unwrap();
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    seeded::at_home(&mut again, home.path());
+    again.args(["--exact", &format!("window::{test}"), "--nocapture"]).env(HOME, &scene);
+    assert!(again.env("MULTICARD_WORKER", "/nonexistent/worker").status().unwrap().success());
+    None
+}
+
+fn open(session: &Path) -> Harness<'static, App> {
+    let session = session.to_owned();
+    Harness::builder().build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(session)))
+}
+
+fn until(window: &mut Harness<'_, App>, what: &str, met: impl Fn(&State) -> bool) {
+    let start = Instant::now();
+    while !met(window.state().state()) {
+        let state = window.state().state();
+        assert!(start.elapsed() < PATIENCE, "{what}: {:?}, {:?}, {:?}", state.session, state.problems, state.queue);
+        window.step();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor() {
+    let Some(scene) = scene("a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conductor") else {
+        return;
+    };
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    let mut window = open(&scene.session());
+    until(&mut window, "the queue is there", |state| state.queue.rows.len() == 3 && state.queue.is_running());
+    let last = window.state().state().queue.rows[2].run.clone();
+    window.state_mut().send(Click::Runs(RunsCommand::Cancel(last)));
+    until(&mut window, "the last one is cancelled", |state| state.queue.rows[2].state == RunState::Cancelled);
+    drop(window);
+    let conductor = scene.conductor();
+    assert!(!scene.states()[0].is_final() && scene.states()[1] == RunState::Queued, "{:?}", scene.states());
+
+    let mut window = open(&scene.session());
+    until(&mut window, "the queue is there again", |state| state.queue.rows.len() == 3);
+    kill(conductor);
+    // One that ended so soon is not replaced unasked; on a slow machine it has lived long enough.
+    let is_read_only = |state: &State| state.session.as_ref().is_some_and(|session| session.read_only.is_some());
+    let is_replaced = || scene.conductors().iter().any(|process| *process != conductor);
+    until(&mut window, "the window lost its conductor", |state| is_read_only(state) || is_replaced());
+    if is_read_only(window.state().state()) {
+        window.state_mut().send(Click::Sessions(SessionsCommand::TryAgain));
+    }
+    until(&mut window, "another conductor took the run up", |state| {
+        state.session.as_ref().is_some_and(|session| session.read_only.is_none()) && state.queue.is_running()
+    });
+    until(&mut window, "what waits is told", |state| {
+        state.queue.paused && state.problems.iter().any(|problem| problem.message.contains("1 run waits"))
+    });
+    scene.open_gate();
+    until(&mut window, "the run has ended", |state| !state.queue.is_running());
+    assert!(window.state().state().queue.is_active(), "nobody resumed the queue");
+    window.state_mut().send(Click::Runs(RunsCommand::Pause(false)));
+    until(&mut window, "all runs have ended", |state| !state.queue.is_active());
+    drop(window);
+    assert_eq!(scene.states(), [RunState::Finished, RunState::Finished, RunState::Cancelled]);
+    wait("the conductor ends", || scene.conductors().is_empty());
+}
+
+#[test]
+fn a_window_names_a_conductor_of_another_version_and_shows_what_is_finished() {
+    let Some(scene) = scene("a_window_names_a_conductor_of_another_version_and_shows_what_is_finished") else {
+        return;
+    };
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session"]));
+    let socket = multicard::conduct::socket_path(&scene.session()).unwrap();
+    impostor(&socket, r#"{"multicard":"9.8.7","messages":99,"process":4711,"detached":true}"#);
+    let mut window = open(&scene.session());
+    until(&mut window, "the other version is named", |state| {
+        let reason = state.session.as_ref().and_then(|session| session.read_only.clone()).unwrap_or_default();
+        reason.contains("multicard 9.8.7 (process 4711)")
+    });
+    until(&mut window, "its runs are shown", |state| state.records.summaries.len() == 3);
+}
