@@ -9,7 +9,7 @@
 //! ```text
 //! plan ─▶ matrix ─▶ queue ─▶ supervisor ─▶ ranks ─▶ events ┐
 //!                                     GPU, host ─▶ samples ┼─▶ store ─▶ analysis ─▶ study ─▶ table, figure, window
-//!                         reports of Nsight Systems ─▶ trace ┘
+//!          CUPTI records, reports of Nsight Systems ─▶ trace ┘
 //! ```
 //!
 //! The modules, in the order data flows. Who may use whom is enforced by `tests/architecture.rs`.
@@ -55,6 +55,6 @@ pub mod statistics;
 pub mod store;
 /// Facts of the machine, and samples of its GPUs, host and ranks while runs go on.
 pub mod telemetry;
-/// Recordings: finds nsys, starts runs under it, reads its reports and events files, and shows where the time of GPUs and host went, as
-/// sums and as timelines.
+/// Recordings: traces runs by a library over CUPTI or under nsys, reads raw traces, reports and events files, and shows where the time
+/// of GPUs and host went, as sums and as timelines.
 pub mod trace;

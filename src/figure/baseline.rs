@@ -69,7 +69,7 @@ impl<'a> Baseline<'a> {
             Some(asked) => match all.iter().find(|cell| cell.id == asked.as_str()) {
                 Some(cell) => vec![cell],
                 None => {
-                    // Of several cells with these levels a shown one stands before others.
+                    // If several cells have these levels, a shown one is preferred.
                     let mut named: Vec<&Cell> = all.iter().filter(|cell| names_cell(asked, cell)).collect();
                     named.sort_by_key(|cell| !is_shown(cell));
                     named.truncate(if of_each.is_some() { named.len() } else { 1 });

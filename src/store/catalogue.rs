@@ -52,7 +52,7 @@ impl SessionHeading {
     /// Reads what can be told of a session.
     ///
     /// # Errors
-    /// It is no session, of a newer version, or its files cannot be read. Damaged lines of the journal are left out.
+    /// The folder is not a session, the session is of a newer version, or its files cannot be read. Damaged lines of the journal are left out.
     pub fn read(session: &Path) -> Result<Self, StoreError> {
         let mut heading = Self {
             folder: session.to_owned(),

@@ -78,8 +78,10 @@ pub struct TelemetryRecord {
     pub steady_time_s: Option<f64>,
     /// How long steps counted by the phases of the ranks' logs, in seconds, summed over ranks; none if nothing says it.
     pub counted_s: Option<f64>,
-    /// Throttle reasons of its GPUs during counted steps.
+    /// Throttle reasons of its GPUs during counted steps, or at any time if it is not known when these ran.
     pub throttle_reasons: Vec<String>,
+    /// Throttle reasons of its GPUs at any time of the run.
+    pub all_throttle_reasons: Vec<String>,
     /// Whether another process used one of its GPUs.
     pub shared: bool,
     /// Load of the machine while steps counted.
@@ -220,7 +222,7 @@ impl RankRecord {
 }
 
 impl RunRecord {
-    /// Leaves out energy, load and throttling of counted steps if the steps did not run in the time that the log gives them: a program
+    /// Leaves out energy and load of counted steps, and names throttling of the whole run, if the steps did not run in the time that the log gives them: a program
     /// may say all of its steps at once, after the last has ended, and nothing tells what its GPUs did meanwhile. The ranks have
     /// their steps.
     pub(super) fn leave_out_what_was_not_of_its_steps(&mut self) {
@@ -234,7 +236,7 @@ impl RunRecord {
             let telemetry = &mut self.telemetry;
             (telemetry.steady_energy_j, telemetry.steady_time_s) = (None, None);
             telemetry.load = LoadRecord::default();
-            telemetry.throttle_reasons.clear();
+            telemetry.throttle_reasons.clone_from(&telemetry.all_throttle_reasons);
         }
     }
 

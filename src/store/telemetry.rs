@@ -137,6 +137,7 @@ impl TelemetryFold {
             steady_time_s: steady.map(|(_, time_s)| time_s),
             counted_s: counted.map(|times| times.iter().map(|(from_s, to_s)| to_s - from_s).sum()),
             throttle_reasons: throttled.map(|(reason, _)| reason.clone()).collect(),
+            all_throttle_reasons: self.throttle.keys().cloned().collect(),
             shared: self.shared,
             load: self.load.summary(counted),
             longest_hole_s: self.longest_hole_s,

@@ -56,7 +56,7 @@ pub fn find_tracer() -> Result<PathBuf, String> {
 ///
 /// # Errors
 ///
-/// If there is no tracer, or a profiler has its library in the same variables.
+/// The tracer is not installed, or a profiler has already set one of these variables.
 pub fn injection(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let tracer = find_tracer()?;
     for name in INJECTIONS {

@@ -97,7 +97,7 @@ pub enum TraceError {
     NoCache {
         /// The report.
         file: PathBuf,
-        /// Why there is no folder.
+        /// Why no folder can be used.
         reason: String,
     },
     /// The window is empty or invalid.

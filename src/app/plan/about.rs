@@ -239,7 +239,7 @@ fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool, node: Option<&Node>) ->
         });
         let built_in =
             format!("Calls of CUDA, kernels, copies, and the ranks' phases, without a profiler{only_phases}");
-        // Of programs nothing is left without it.
+        // A program has no phases that could be recorded without CUPTI.
         let off = untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
         let nsys = "Nsight Systems records each run, which costs time, so traced cells are kept apart";
         for (tracing, help, reason) in [

@@ -98,7 +98,7 @@ fn read(known: &[Known], others: &[PathBuf]) -> Vec<Known> {
             if let Some(known) = before.get(folder.as_path()).filter(|known| known.journal == journal) {
                 return Some((*known).clone());
             }
-            // What is no session, or a newer one, is none of ours.
+            // Other folders, and sessions of a newer version, are not listed.
             let heading = Arc::new(SessionHeading::read(folder).ok()?);
             Some(Known { heading, journal })
         })

@@ -112,7 +112,8 @@ fn energy_and_load_of_steps_that_were_said_after_they_had_ended_are_not_known() 
         (1..=10).for_each(|number| say(&store, "r1", 0, steps_at(number), step(number)));
         say(&store, "r1", 0, 8.0, Event::Finished { duration_s: 8.0 });
         for tick in 0..=8_u32 {
-            store.sample("r1", sample(f64::from(tick), 100.0 * f64::from(tick), &["power"])).unwrap();
+            let reasons: &[&str] = if tick == 2 { &["heat"] } else { &[] };
+            store.sample("r1", sample(f64::from(tick), 100.0 * f64::from(tick), reasons)).unwrap();
         }
         store.flush().unwrap();
         store.reader().unwrap().run("r1").unwrap().unwrap().telemetry
@@ -122,6 +123,7 @@ fn energy_and_load_of_steps_that_were_said_after_they_had_ended_are_not_known() 
     let late = run_that_says(|_| 6.9);
     assert_eq!((late.energy_j, late.steady_energy_j, late.steady_time_s), (Some(800.0), None, None));
     assert_eq!(late.load, LoadRecord::default());
+    assert_eq!(late.throttle_reasons, ["heat"], "at any time");
 }
 
 #[test]
