@@ -75,12 +75,14 @@ impl Source for Look {
     }
 
     fn poll(&mut self, last: bool, now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
-        let (mut said, mut logged) = (Vec::new(), Vec::new());
+        let (mut said, mut logged, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         let program = self.program.poll(last, now_s, &mut said);
         self.pass(Speaker::Program, "", said, found);
         let event_files = self.event_files.poll(last, now_s, &mut logged);
         if self.speaker != Some(Speaker::Program) {
             self.pass(Speaker::EventFiles, "TensorBoard's event files", logged, found);
+            self.output.poll(last, now_s, &mut kept)?;
+            self.pass(Speaker::Output, "output", kept, found);
         }
         program.and(event_files)
     }
@@ -133,6 +135,8 @@ pub(super) struct Shapes {
     bar: Option<(u64, u64, Option<f64>)>,
     /// Bars with a loss in them were seen, so that dictionaries of losses do not need the step of a bar.
     bars_have_loss: bool,
+    /// A dictionary that overtook its bar, and when: the two come by different pipes.
+    early: Option<(String, f64)>,
 }
 
 impl Source for Shapes {
@@ -143,8 +147,17 @@ impl Source for Shapes {
         }
         let mut fields = Fields::default();
         let read = if let Some(bar) = captures(&BAR, line) {
-            self.bar(&bar, line, &mut fields)
+            let read = self.bar(&bar, line, &mut fields);
+            if self.bar.is_some_and(|(step, ..)| step > 0) {
+                self.catch_up(found);
+            }
+            read
         } else if line.trim_start().starts_with("{'") && line.trim_end().ends_with('}') {
+            if self.bar.is_some_and(|(step, ..)| step == 0) && self.early.is_none() {
+                self.early = Some((line.into(), at_s));
+                return;
+            }
+            self.catch_up(found);
             self.dictionary(line, &mut fields)
         } else {
             sentence(line, &mut fields)
@@ -153,12 +166,28 @@ impl Source for Shapes {
             fields.found(at_s, found);
         }
     }
+
+    fn poll(&mut self, last: bool, _now_s: f64, found: &mut Vec<Found>) -> Result<(), String> {
+        if last {
+            self.catch_up(found);
+        }
+        Ok(())
+    }
 }
 
 /// Whether a line has a shape, and what is wrong with its numbers.
 type Read = Option<Result<(), String>>;
 
 impl Shapes {
+    /// Reads the dictionary that was kept until its bar had counted.
+    fn catch_up(&mut self, found: &mut Vec<Found>) {
+        let Some((line, at_s)) = self.early.take() else { return };
+        let mut fields = Fields::default();
+        if self.dictionary(&line, &mut fields) == Some(Ok(())) {
+            fields.found(at_s, found);
+        }
+    }
+
     /// A bar says a step if it has its loss. Without one, it may be that of a download.
     fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields) -> Read {
         let (step, steps) = (count(bar, "step")?, count(bar, "steps")?);

@@ -138,3 +138,29 @@ fn a_reading_without_a_step_is_said_to_be_a_guess() {
     );
     assert_eq!(line(&mut look, "loss: 0.4").len(), 1);
 }
+
+#[test]
+fn the_first_dictionary_of_a_trainer_waits_for_its_bar() {
+    let folder = tempfile::tempdir().unwrap();
+    let look = || Look::new(JsonLines::of_program(folder.path().join("readings.jsonl")), folder.path());
+    let (none, one) = ("  0%| | 0/60 [00:00<?, ?it/s]", "  2%|▏| 1/60 [00:01<01:52,  1.90s/it]");
+    let first = "{'loss': '10.96', 'grad_norm': '2.894', 'learning_rate': '5e-05', 'epoch': '0.0016'}";
+    let mut counted = look();
+    assert_eq!(line(&mut counted, none), []);
+    assert_eq!(line(&mut counted, first), []);
+    let found = line(&mut counted, one);
+    let step = found.iter().find_map(|found| if let Found::Step(step) = found { Some(step) } else { None }).unwrap();
+    assert_eq!((step.step, step.loss, step.at_s), (Some(1), Some(10.96), 7.0));
+    assert!(!found.iter().any(|found| matches!(found, Found::Reading { key, .. } if *key == "loss")), "{found:?}");
+    // A program that ends before its bar counts loses nothing.
+    let mut ended = look();
+    line(&mut ended, none);
+    line(&mut ended, first);
+    let found = poll(&mut ended, true);
+    assert!(
+        found
+            .iter()
+            .any(|found| matches!(found, Found::Reading { key, value, .. } if *key == "loss" && *value == 10.96)),
+        "{found:?}"
+    );
+}

@@ -54,6 +54,8 @@ fn batch(device: Device) -> [Tensor; 2] {
 /// Losses of `steps` on one batch in which nothing is dropped out, and the trainer afterwards.
 fn losses(settings: &ImageSettings, steps: usize) -> (Vec<f64>, Trainer<Image>) {
     let device = Device::Cuda(0);
+    // Convolutions take TF32 unless told otherwise, and a fresh network's gradients drown in its rounding.
+    flags(settings).set().unwrap();
     frozen::DROPOUT.store(true, Ordering::Relaxed);
     let mut trainer = Trainer::new(Image::with(settings.clone()), &[device], None, 1, settings.cuda_graph).unwrap();
     let inputs = batch(device);

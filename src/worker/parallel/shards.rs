@@ -288,7 +288,9 @@ impl<M: Module> Strategy<M> for Shards {
     fn finish(&mut self) -> Result<(), TchError> {
         self.see_updates()?;
         let units = self.units.lock();
-        units.iter().skip(self.units.first_trained).try_for_each(|unit| unit.finish(self.peers.rank == 0))
+        units.iter().skip(self.units.first_trained).try_for_each(|unit| unit.finish(self.peers.rank == 0))?;
+        // A rank that ends gives its parts' memory back: not before the others have copied them.
+        self.peers.combine(&[0], Combine::Max).map(drop)
     }
 
     fn held(&self) -> Result<Option<(String, bool)>, TchError> {

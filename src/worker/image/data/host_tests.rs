@@ -6,7 +6,7 @@ use std::fs;
 
 use multicard::dataset::Images;
 use multicard::plan::image::{BatchNorm, DataCopy, Loader as Level, Scenario, Strategy, Tf32};
-use multicard::plan::{Binding, Kernels, OptimizerImpl};
+use multicard::plan::{Binding, GpuChoice, Kernels, OptimizerImpl};
 
 use super::super::loader::{Epoch, Loader, Source};
 use super::super::staging::no_fence;
@@ -28,6 +28,7 @@ fn settings() -> ImageSettings {
         scenario: Scenario::A,
         strategy: Strategy::Single,
         gpus: 1,
+        gpu_choice: GpuChoice::Nearest,
         numa: Binding::Off,
         data_copy: DataCopy::PerRank,
         batch_norm: BatchNorm { broadcast_buffers: true, synchronised: false },
