@@ -15,7 +15,7 @@ mod shim {
     const TORCH_VERSION: &str = include_str!(".ci/torch-version").trim_ascii();
     const WORKER: &str = "multicard-worker";
     const SHIM: &str = "src/worker/shim";
-    const TRACER: &str = "src/trace/cupti/tracer.cpp";
+    const TRACER: &str = "src/trace/cupti";
 
     pub fn build() {
         let headers = ["guard.h", "group.h", "llama_kernels.h", "peer_copies.h", "quantised.h", "stand_in", "step.h"];
@@ -151,7 +151,10 @@ mod shim {
     /// The tracer of CUDA's activity, where CUPTI's and CUDA's headers lie with libtorch. Any program may load it, whatever its C++
     /// library, so that it brings its own.
     fn build_tracer(include: &Path) {
-        println!("cargo:rerun-if-changed={TRACER}");
+        let sources = sources(TRACER);
+        for header in ["library.h", "record.h"] {
+            println!("cargo:rerun-if-changed={TRACER}/{header}");
+        }
         let needed = ["cupti.h", "cuda.h", "crt/host_defines.h"].map(|header| include.join(header));
         needed.iter().for_each(|header| println!("cargo:rerun-if-changed={}", header.display()));
         if !needed.iter().all(|header| header.exists()) {
@@ -159,7 +162,7 @@ mod shim {
         }
         let mut build = cc::Build::new();
         build.cpp(true).std("c++17").pic(true).flag("-fvisibility=hidden").opt_level(2).debug(false).include(include);
-        let objects = build.file(TRACER).cargo_metadata(false).compile_intermediates();
+        let objects = build.files(sources).cargo_metadata(false).compile_intermediates();
         let own = ["-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL", "-Wl,-s", "-ldl", "-lpthread"];
         link_shared(&build, "libmulticard_cupti.so", &objects, &own);
     }

@@ -40,8 +40,8 @@ pub use progress::{Progress, Stage};
 pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
 pub use timeline::{
-    Binding, Class, Found, Item, Mark, MarkKind, Part, PartTime, Shelf, Split, StepSplit, Stretch, Timeline,
-    TimelineRow, keep_for_timeline,
+    Binding, Class, Collective, CriticalPath, Found, Item, Mark, MarkKind, Part, PartTime, Segment, Shelf, Split,
+    StepSplit, Stretch, Timeline, TimelineRow, keep_for_timeline, over_repeats,
 };
 pub use value::{
     Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,

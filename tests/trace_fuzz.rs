@@ -362,7 +362,7 @@ fn check_timeline(timeline: &Timeline) {
         }
     }
     timeline.next(&timeline.matching("a"), i64::MIN).unwrap();
-    let split = timeline.split().unwrap();
+    let split = timeline.split(&mut |_| ControlFlow::Continue(())).unwrap();
     for step in &split.steps {
         assert_eq!(step.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0));
     }

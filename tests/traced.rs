@@ -5,10 +5,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use multicard::trace::Timeline;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -158,6 +160,22 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
     for phase in ["start", "load", "warm-up", "steady", "evaluate"] {
         assert!(ranges_in(&trace, &format!("phase: {phase}")) >= 2, "{phase}");
     }
+    // A rank leaves the backward pass of a step, which averages the gradients, only after the other has begun it.
+    let timeline =
+        Timeline::open(&traced.run_folder().join("trace.events"), &mut |_| ControlFlow::Continue(())).unwrap();
+    let backward: Vec<Vec<(i64, i64)>> = (0..timeline.rows().len())
+        .map(|row| {
+            let items = timeline.items(row, (i64::MIN, i64::MAX)).unwrap();
+            items.iter().filter(|item| timeline.name(item.label) == "backward").map(|item| item.span).collect()
+        })
+        .filter(|spans: &Vec<_>| !spans.is_empty())
+        .collect();
+    assert_eq!(backward.iter().map(Vec::len).collect::<Vec<_>>(), [6, 6]);
+    for (one, other) in backward[0].iter().zip(&backward[1]) {
+        assert!(one.1 > other.0 && other.1 > one.0, "{one:?} {other:?}");
+    }
+    let split = timeline.split(&mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((split.first_rank().len(), split.steps.len()), (6, 12));
     let run_s = traced.rows("times", &["--traced"])[0]["total_time_s"]["median"].as_f64().unwrap();
     let wall_s = trace["wall_ns"].as_f64().unwrap() * 1e-9;
     assert!(wall_s <= run_s + 1.0 && wall_s > 0.3 * run_s, "two clocks? {wall_s} s of {run_s} s");

@@ -2,12 +2,14 @@
 
 mod canvas;
 mod controls;
+mod counters;
 mod export;
 mod figure;
 mod keys;
 mod layout;
 mod open;
 mod tables;
+mod task;
 #[cfg(test)]
 mod tests;
 
@@ -20,8 +22,10 @@ use poll_promise::Promise;
 
 use super::plan::on_thread;
 use super::{Command, Request, Screen, State};
-use crate::trace::{Found, Item, MarkKind, Split, Timeline, TraceError};
+use crate::trace::{CriticalPath, Found, MarkKind, Split, Timeline, TraceError};
+use layout::Detail;
 use open::Opening;
+use task::Task;
 
 pub use keys::keys;
 
@@ -55,6 +59,10 @@ pub enum Tab {
     Steps,
     /// Idle times of GPUs.
     Gaps,
+    /// Collectives, hidden and exposed.
+    Communication,
+    /// What a step waited for, from its end back to its beginning.
+    Path,
 }
 
 impl Tab {
@@ -65,6 +73,8 @@ impl Tab {
             Self::Parts => "Time by part",
             Self::Steps => "Steps",
             Self::Gaps => "Idle gaps",
+            Self::Communication => "Communication",
+            Self::Path => "Critical path",
         }
     }
 }
@@ -87,6 +97,10 @@ pub enum TimelineCommand {
     Open(PathBuf, String),
     /// Stop opening.
     Cancel,
+    /// Stop adding up where the time of the run at a place went.
+    CancelSplit(usize),
+    /// Stop writing a file.
+    CancelExport,
     /// Close the run at a place.
     Close(usize),
     /// Show this span, in nanoseconds from the anchor.
@@ -127,12 +141,6 @@ pub enum TimelineCommand {
     Figure,
 }
 
-/// Single events of a row that are in memory.
-struct Detail {
-    span: (i64, i64),
-    items: Vec<Item>,
-}
-
 /// A recording that is shown.
 pub struct Shown {
     /// Its place among all that were asked for.
@@ -143,12 +151,19 @@ pub struct Shown {
     pub file: PathBuf,
     /// The recording.
     pub timeline: Arc<Timeline>,
+    /// Samples of the machine meanwhile.
+    pub counters: Vec<counters::Counter>,
     /// Where the time of its steps went, once it is known.
     pub split: Option<Result<Split, String>>,
     /// The anchor's time on its clock.
     zero: i64,
     details: HashMap<usize, Detail>,
-    splitting: Option<Promise<Result<Split, TraceError>>>,
+    splitting: Option<Task<Result<Split, TraceError>>>,
+    /// The cell of its session that it is a repeat of, if it is known.
+    pub cell: Option<String>,
+    /// The critical path of a step, by the place of the step, once it was asked for.
+    path: Option<(usize, Result<CriticalPath, String>)>,
+    following: Option<(usize, Promise<Result<CriticalPath, TraceError>>)>,
 }
 
 /// What a thread read: the row and its events.
@@ -190,7 +205,7 @@ pub struct TimelineState {
     reading: Option<Promise<Result<Details, String>>>,
     launching: Option<(Pick, Promise<Option<Found>>)>,
     finding: Option<Promise<Result<Option<Pick>, String>>>,
-    exporting: Option<Promise<Result<String, String>>>,
+    exporting: Option<Task<Result<String, String>>>,
 }
 
 impl Default for TimelineState {
@@ -229,7 +244,7 @@ impl TimelineState {
             || self.launching.is_some()
             || self.finding.is_some()
             || self.exporting.is_some()
-            || self.runs.iter().any(|run| run.splitting.is_some())
+            || self.runs.iter().any(|run| run.splitting.is_some() || run.following.is_some())
     }
 
     /// The span on a run's own clock.
@@ -306,6 +321,40 @@ impl TimelineState {
         self.show(start.saturating_sub(around), end.saturating_add(around));
     }
 
+    /// The step of a run whose critical path is shown: that of the anchor, else the one of median length after the warm-up.
+    fn step_of_path(&self, run: &Shown) -> Option<usize> {
+        let steps = run.split.as_ref()?.as_ref().ok().filter(|split| split.has_steps)?.first_rank();
+        if let Anchor::Step(number) = self.anchor {
+            return number.checked_sub(1).filter(|place| *place < steps.len());
+        }
+        let mut counted: Vec<usize> = (0..steps.len()).filter(|place| !steps[*place].warm_up).collect();
+        counted.sort_by_key(|place| steps[*place].span.1.abs_diff(steps[*place].span.0));
+        counted.get(counted.len() / 2).copied()
+    }
+
+    /// Follows the critical paths that are shown and not known yet.
+    fn poll_paths(&mut self, context: &Context) {
+        for place in 0..self.runs.len() {
+            let wanted = self.step_of_path(&self.runs[place]).filter(|_| self.tab == Tab::Path);
+            let run = &mut self.runs[place];
+            if let Some((step, following)) = run.following.take() {
+                match following.try_take() {
+                    Ok(path) => run.path = Some((step, path.map_err(|error| error.to_string()))),
+                    Err(following) => run.following = Some((step, following)),
+                }
+            }
+            let Some(step) = wanted.filter(|step| run.path.as_ref().is_none_or(|(known, _)| known != step)) else {
+                continue;
+            };
+            if let (None, Some(Ok(split))) = (&run.following, &run.split)
+                && let Some(of) = split.first_rank().get(step).cloned()
+            {
+                let timeline = Arc::clone(&run.timeline);
+                run.following = Some((step, on_thread("timeline path", context, move || timeline.critical_path(&of))));
+            }
+        }
+    }
+
     /// Moves the selection within its row.
     fn step(&mut self, forward: bool) {
         let Some((place, row)) = self.row.or_else(|| self.rows().next()) else { return };
@@ -342,7 +391,11 @@ impl State {
         match command {
             TimelineCommand::Choose => self.choose_recording(context),
             TimelineCommand::Open(file, name) => self.open_recording(file, name, context),
-            TimelineCommand::Cancel => state.opening.iter().for_each(Opening::cancel),
+            TimelineCommand::Cancel => state.opening.iter().for_each(|opening| opening.task.cancel()),
+            TimelineCommand::CancelSplit(place) => {
+                state.runs.get(place).and_then(|run| run.splitting.as_ref()).into_iter().for_each(Task::cancel);
+            }
+            TimelineCommand::CancelExport => state.exporting.iter().for_each(Task::cancel),
             TimelineCommand::Close(place) => {
                 if place < state.runs.len() {
                     state.runs.remove(place);
@@ -395,11 +448,19 @@ impl State {
         self.poll_recordings(context);
         self.poll_details(context);
         self.poll_launcher(context);
+        self.timeline.poll_paths(context);
         let state = &mut self.timeline;
         for run in &mut state.runs {
             if let Some(split) = run.splitting.take() {
                 match split.try_take() {
-                    Ok(split) => run.split = Some(split.map_err(|error| error.to_string())),
+                    Ok(split) => {
+                        run.split = Some(split.map_err(|error| match error {
+                            TraceError::Cancelled => {
+                                "Where its time went was not added up: cancelled. Open it again to do so.".to_owned()
+                            }
+                            error => error.to_string(),
+                        }));
+                    }
                     Err(split) => run.splitting = Some(split),
                 }
             }
@@ -499,7 +560,7 @@ impl State {
         }
         state.reading = Some(on_thread("timeline reader", context, move || {
             let read = |(run, row, span, timeline): (usize, usize, (i64, i64), Arc<Timeline>)| {
-                Ok((run, row, Detail { span, items: timeline.items(row, span)? }))
+                Ok((run, row, Detail::new(span, timeline.items(row, span)?)))
             };
             wanted.into_iter().map(read).collect::<Result<Details, TraceError>>().map_err(|error| error.to_string())
         }));

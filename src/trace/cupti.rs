@@ -1,4 +1,4 @@
-//! The tracer of CUDA's activity, which is a library of its own (`cupti/tracer.cpp`): where it lies, and how the raw files that it leaves in
+//! The tracer of CUDA's activity, which is a library of its own (`cupti/tracer.cpp` and its neighbours): where it lies, and how the raw files that it leaves in
 //! a run's folder, one a process, become part of the run's events file.
 
 mod raw;
@@ -187,6 +187,7 @@ impl<'a> Gathering<'a> {
     fn new(events: &'a Path, writer: u16, raw: &RawFile) -> Result<Self, TraceError> {
         let head = Head {
             schema_version: format!("{BUILT_IN} 1"),
+            epoch_ns: raw.epoch_ns,
             without_cuda: true,
             raw_of: Some(raw.process),
             ..Head::default()

@@ -34,6 +34,7 @@ impl Recorder {
         let rank = u16::try_from(rank).map_err(|_| io::Error::other("more ranks than an events file can hold"))?;
         let head = Head {
             schema_version: format!("{BUILT_IN} 1"),
+            epoch_ns: Some(epoch_ns()),
             without_cuda: true,
             warnings: missing.into_iter().collect(),
             ..Head::default()
@@ -103,6 +104,12 @@ impl Recorder {
 pub fn now_ns() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Real time when that clock was 0, in nanoseconds since the Unix epoch.
+fn epoch_ns() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec - now_ns()
 }
 
 /// The calling thread, as the system numbers it.

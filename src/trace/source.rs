@@ -66,6 +66,9 @@ pub(super) struct Head {
     /// The time that it covers according to its own records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<(i64, i64)>,
+    /// Real time when the recording's clock was 0, in nanoseconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_ns: Option<i64>,
     /// Whether it has no CUDA calls and no work of GPUs, as nobody recorded them: then there are no metrics, instead of zeros.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_cuda: bool,

@@ -11,7 +11,7 @@ mod schemas;
 mod threads;
 mod windows;
 
-pub(super) use fixture::Fixture;
+pub(super) use fixture::{Fixture, PROCESS, THREAD};
 
 /// A real report cut down, for the tests of other files.
 pub(super) fn golden_report(name: &str) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Recordings to look at: rows of a timeline with tiles for every zoom level, the events of a span, search, marks, and where the
 //! time of each step went.
 
+mod path;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,8 @@ use std::thread;
 
 use strum::{EnumIter, IntoStaticStr};
 
-pub use split::{Binding, Part, PartTime, Split, StepSplit, Stretch};
+pub use path::{CriticalPath, Segment};
+pub use split::{Binding, Collective, Part, PartTime, Split, StepSplit, Stretch, over_repeats};
 
 use super::TraceError;
 use super::event::{Kind, What, printed};
@@ -187,6 +189,7 @@ pub struct Timeline {
     span: (i64, i64),
     warnings: Vec<String>,
     has_gpus: bool,
+    epoch_ns: Option<i64>,
 }
 
 /// The events file to open for a recording: itself, or what a report of nsys was converted to in `cache`, which happens once for each state of the
@@ -261,7 +264,8 @@ impl Timeline {
         let span = span(&rows);
         let has_gpus = lanes.iter().any(|(_, lane, _)| lane.gpu.is_some());
         let warnings = [head.warnings, file.losses()].concat();
-        Ok(Self { file, rows, labels: labels.all, marks, span, warnings, has_gpus })
+        let epoch_ns = head.epoch_ns;
+        Ok(Self { file, rows, labels: labels.all, marks, span, warnings, has_gpus, epoch_ns })
     }
 
     /// All rows in the order in which they are drawn.
@@ -277,6 +281,16 @@ impl Timeline {
     /// Number of events.
     pub fn events(&self) -> u64 {
         self.rows.iter().map(|row| row.events).sum()
+    }
+
+    /// What a process is called.
+    pub fn process_name(&self, process: i64) -> String {
+        self.file.process_name(process)
+    }
+
+    /// Real time when the recording's clock was 0, in nanoseconds since the Unix epoch; none if it does not say.
+    pub fn epoch_ns(&self) -> Option<i64> {
+        self.epoch_ns
     }
 
     /// Caveats: what is damaged or was not recorded.
@@ -300,7 +314,7 @@ impl Timeline {
         self.marks.iter().filter(move |mark| mark.kind == kind && Some(mark.process) == process)
     }
 
-    /// What of a shelf to draw in a span: at most about `most` items, or four times as many single events than fit into `most` tiles. Second: whether
+    /// What of a shelf to draw in a span: at most about `most` items, or up to twice as many single events. Second: whether
     /// single events would show more.
     pub fn drawn(
         &self,
@@ -311,7 +325,7 @@ impl Timeline {
     ) -> (impl Iterator<Item = Item> + '_, bool) {
         let of = self.rows.get(row).and_then(|row| Some((row, row.shelves.get(shelf)?)));
         let (tiles, level) = of.map_or((&[][..], 1), |(_, shelf)| tile::within(&shelf.levels, span, most));
-        let is_fine = level == 0 && tiles.len() * tile::EVENTS as usize <= 4 * most;
+        let is_fine = level == 0 && tiles.len() * tile::EVENTS as usize <= 2 * most;
         let items = tiles.iter().map(move |tile| Item {
             span: (tile.start, tile.end),
             busy_ns: tile.busy_ns,
@@ -405,9 +419,18 @@ impl Timeline {
     ///
     /// # Errors
     ///
+    /// If the file cannot be read or `tell` cancelled.
+    pub fn split(&self, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Split, TraceError> {
+        split::split(self, tell)
+    }
+
+    /// What a step waited for, from its end back to its beginning; see [`CriticalPath`]. Reads the file.
+    ///
+    /// # Errors
+    ///
     /// If the file cannot be read.
-    pub fn split(&self) -> Result<Split, TraceError> {
-        split::split(self)
+    pub fn critical_path(&self, step: &StepSplit) -> Result<CriticalPath, TraceError> {
+        path::critical_path(self, step)
     }
 }
 

@@ -6,7 +6,8 @@ use eframe::egui::{
     ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
 };
 
-use super::layout::{self, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
+use super::counters::Counter;
+use super::layout::{self, COUNTER, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
 use super::{Pick, Shown, TimelineCommand, TimelineState};
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{bytes_text, named};
@@ -120,6 +121,13 @@ fn draw_line(
             ui.painter().text(at, Align2::LEFT_BOTTOM, &of.group, font, ui.visuals().text_color());
             ui.painter().hline(left..=scale.left + scale.width, top + GROUP - 1.0, Stroke::new(1.0, palette.line));
         }
+        Line::Counter(place, counter) => {
+            let Some((run, of)) = state.runs.get(place).and_then(|run| Some((run, run.counters.get(counter)?))) else {
+                return;
+            };
+            let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, COUNTER));
+            counter_ui(ui, run, of, rect, scale);
+        }
         Line::Row(place, row) => {
             let Some(run) = state.runs.get(place) else { return };
             let Some(of) = run.timeline.rows().get(row) else { return };
@@ -206,8 +214,9 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
     let mut narrow: Option<Narrow> = None;
     let span = (scale.view.0 + run.zero, scale.view.1 + run.zero);
     let ground = ui.visuals().extreme_bg_color;
-    for item in items(run, row, span) {
-        let color = layout::colour(run.timeline.class(item.label), ui.visuals());
+    let colours = layout::colours(ui.visuals());
+    layout::each_item(run, row, span, |item| {
+        let color = colours[run.timeline.class(item.label) as usize];
         let (from, to) = (scale.x(item.span.0 - run.zero), scale.x(item.span.1 - run.zero));
         let top = rect.top() + f32::from(item.shelf) * SHELF + 1.0;
         let busy = item.busy_ns as f64 / scale.ns_per_point();
@@ -215,12 +224,10 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
             let place = (from.floor(), item.shelf);
             if let Some(known) = narrow.as_mut().filter(|known| known.place == place) {
                 known.add(busy, color);
-                continue;
-            }
-            if let Some(known) = narrow.replace(Narrow { place, busy, most: busy, color }) {
+            } else if let Some(known) = narrow.replace(Narrow { place, busy, most: busy, color }) {
                 known.draw(&mut mesh, rect, ground);
             }
-            continue;
+            return;
         }
         let share = item.busy_ns as f32 / item.span.1.abs_diff(item.span.0).max(1) as f32;
         let full = Rect::from_min_max(pos2(from, top), pos2(to, top + SHELF - 2.0)).intersect(rect);
@@ -229,7 +236,7 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
         if item.events == 1 && visible.width() >= NAMED {
             texts.push((visible, item.label, color));
         }
-    }
+    });
     if let Some(known) = narrow {
         known.draw(&mut mesh, rect, ground);
     }
@@ -243,6 +250,67 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
         let clipped = painter.with_clip_rect(place.shrink2(vec2(2.0, 0.0)).intersect(painter.clip_rect()));
         let at = pos2(place.left() + 3.0, place.center().y);
         clipped.text(at, Align2::LEFT_CENTER, &name[..end], font.clone(), text_on(color));
+    }
+}
+
+/// Draws samples as an area: their value up to the time of each sample, since the one before.
+fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Scale) {
+    let left = rect.left() - NAMES;
+    if !ui.is_rect_visible(rect.with_min_x(left)) {
+        return;
+    }
+    let palette = palette(ui.visuals());
+    let full = format!("{} ({} {})", counter.name, significant(counter.full), counter.unit);
+    let name = Rect::from_min_size(pos2(left + GRID, rect.top()), vec2(NAMES - 3.0 * GRID, COUNTER));
+    let text = eframe::egui::RichText::new(&full).size(SMALL).color(palette.muted);
+    let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
+    let label = ui.new_child(inside).add(eframe::egui::Label::new(text).truncate());
+    label.on_hover_text(format!("{}; the row is {} {} high", counter.name, significant(counter.full), counter.unit));
+    let painter = ui.painter_at(rect.intersect(ui.clip_rect()));
+    painter.rect_filled(rect, 0.0, ui.visuals().extreme_bg_color.gamma_multiply(0.6));
+    let span = (scale.view.0.saturating_add(run.zero), scale.view.1.saturating_add(run.zero));
+    let mut mesh = Mesh::default();
+    let color = palette.accent.gamma_multiply(0.55);
+    let mut bar = |from: f32, to: f32, value: f64| {
+        let height = (value / counter.full.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) as f32 * (COUNTER - 2.0);
+        let area = Rect::from_min_max(pos2(from, rect.bottom() - height), pos2(to, rect.bottom())).intersect(rect);
+        mesh.add_colored_rect(area, color);
+    };
+    // Several within a point are drawn as the highest of them.
+    let mut narrow: Option<(f32, f64)> = None;
+    for (since, at, value) in counter.within(span) {
+        let (from, to) = (scale.x(since - run.zero), scale.x(at - run.zero));
+        if to - from >= 1.0 {
+            bar(from, to, value);
+            continue;
+        }
+        match &mut narrow {
+            Some((place, most)) if *place == from.floor() => *most = most.max(value),
+            _ => {
+                if let Some((place, most)) = narrow.replace((from.floor(), value)) {
+                    bar(place, place + 1.0, most);
+                }
+            }
+        }
+    }
+    if let Some((place, most)) = narrow {
+        bar(place, place + 1.0, most);
+    }
+    painter.add(Shape::mesh(mesh));
+    if let Some(at) = ui.ctx().pointer_hover_pos().filter(|at| rect.contains(*at))
+        && let Some(value) = counter.at(scale.at(at.x).saturating_add(run.zero))
+    {
+        painter.vline(at.x, rect.y_range(), Stroke::new(1.0, ui.visuals().text_color()));
+        let said = format!("{} {}", significant(value), counter.unit);
+        let left = at.x > rect.center().x;
+        let (place, anchor) = if left { (at.x - 4.0, Align2::RIGHT_TOP) } else { (at.x + 4.0, Align2::LEFT_TOP) };
+        painter.text(
+            pos2(place, rect.top() + 1.0),
+            anchor,
+            said,
+            FontId::proportional(SMALL),
+            ui.visuals().text_color(),
+        );
     }
 }
 

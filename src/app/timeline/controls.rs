@@ -34,19 +34,43 @@ pub fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<TimelineCommand>) {
         }
     });
     for opening in &timeline.opening {
-        ui.horizontal(|ui| {
-            ui.label(format!("Opening {}", opening.name));
-            ui.add(ProgressBar::new(opening.done()).desired_width(200.0).show_percentage());
-            if ui.button("Cancel opening").clicked() {
-                commands.push(TimelineCommand::Cancel);
-            }
-        });
+        let said = format!("Opening {}", opening.name);
+        task_ui(ui, &said, "Cancel opening", opening.task.done(), TimelineCommand::Cancel, commands);
+    }
+    for (place, run) in timeline.runs.iter().enumerate() {
+        if let Some(splitting) = &run.splitting {
+            let said = format!("Adding up where the time of {} went", run.name);
+            let cancel = TimelineCommand::CancelSplit(place);
+            task_ui(ui, &said, "Cancel adding up", splitting.done(), cancel, commands);
+        }
+    }
+    if let Some(exporting) = &timeline.exporting {
+        let cancel = TimelineCommand::CancelExport;
+        task_ui(ui, "Writing", "Cancel writing", exporting.done(), cancel, commands);
     }
     if let Some((message, good)) = &timeline.said {
         let palette = palette(ui.visuals());
         ui.colored_label(if *good { palette.good } else { palette.bad }, message);
     }
     ui.add_space(GRID);
+}
+
+/// Work that is under way, and the button that cancels it.
+fn task_ui(
+    ui: &mut Ui,
+    said: &str,
+    cancel: &str,
+    done: f32,
+    command: TimelineCommand,
+    commands: &mut Vec<TimelineCommand>,
+) {
+    ui.horizontal(|ui| {
+        ui.label(said);
+        ui.add(ProgressBar::new(done).desired_width(200.0).show_percentage());
+        if ui.button(cancel).clicked() {
+            commands.push(command);
+        }
+    });
 }
 
 /// The button that opens a recording, and the list of traced runs.

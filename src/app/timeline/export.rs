@@ -1,14 +1,13 @@
 //! Files written beside recordings: for ui.perfetto.dev, and for paper.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use eframe::egui::Context;
 
 use super::figure;
+use super::task::Task;
 use crate::app::State;
-use crate::app::plan::on_thread;
-use crate::trace::{Window, export_perfetto};
+use crate::trace::{TraceError, Window, export_perfetto};
 
 impl State {
     /// Writes the view as a figure, beside the file of the first run.
@@ -16,7 +15,7 @@ impl State {
         let state = &mut self.timeline;
         let Some(run) = state.runs.first().filter(|_| state.exporting.is_none()) else { return };
         let (file, chart) = (run.file.clone(), figure::chart(state));
-        state.exporting = Some(on_thread("timeline figure", context, move || {
+        state.exporting = Some(Task::start("timeline figure", context, move |_| {
             let path = free_name(&file, "activity", "pdf");
             figure::write(&chart, &path).map(|()| format!("Wrote {}.", path.display()))
         }));
@@ -27,10 +26,12 @@ impl State {
         let state = &mut self.timeline;
         let Some(run) = state.runs.get(place).filter(|_| state.exporting.is_none()) else { return };
         let file = run.file.clone();
-        state.exporting = Some(on_thread("perfetto export", context, move || {
+        state.exporting = Some(Task::start("perfetto export", context, move |tell| {
             let written = free_name(&file, "perfetto", "json");
-            export_perfetto(&file, &Window::default(), &written, &mut |_| ControlFlow::Continue(()))
-                .map_err(|error| error.to_string())?;
+            export_perfetto(&file, &Window::default(), &written, tell).map_err(|error| match error {
+                TraceError::Cancelled => "Nothing was written for Perfetto: cancelled.".to_owned(),
+                error => error.to_string(),
+            })?;
             Ok(format!("Wrote {}: open it at ui.perfetto.dev.", written.display()))
         }));
     }

@@ -1,6 +1,7 @@
 //! Where the rows lie, what of them is in view, and how it looks.
 
 use eframe::egui::{Color32, Visuals};
+use strum::IntoEnumIterator as _;
 
 use super::{MOST_ITEMS, Shown, TimelineState};
 use crate::app::theme::palette;
@@ -11,6 +12,8 @@ use crate::trace::{Class, Item};
 pub const SHELF: f32 = 15.0;
 pub const RUN: f32 = 52.0;
 pub const GROUP: f32 = 22.0;
+/// Height of a row of samples.
+pub const COUNTER: f32 = 28.0;
 /// Room below a row.
 const GAP: f32 = 3.0;
 
@@ -23,6 +26,8 @@ pub enum Line {
     Group(usize, usize),
     /// A row of a run.
     Row(usize, usize),
+    /// Samples of a run.
+    Counter(usize, usize),
 }
 
 /// All lines with their tops, and the height of all.
@@ -42,27 +47,62 @@ pub fn lines(state: &TimelineState) -> (Vec<(Line, f32)>, f32) {
             }
             add(Line::Row(place, row), of.shelves.len() as f32 * SHELF + GAP);
         }
+        for counter in 0..run.counters.len() {
+            add(Line::Counter(place, counter), COUNTER + GAP);
+        }
     }
     (lines, at)
 }
 
-/// What of a row lies in a span on its run's clock: single events where they are in memory, else tiles.
-pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
-    let Some(of) = run.timeline.rows().get(row) else { return Vec::new() };
+/// Single events of a row that are in memory.
+pub struct Detail {
+    /// The span that they cover.
+    pub span: (i64, i64),
+    /// Events of each shelf by start, and the length of the longest.
+    shelves: Vec<(Vec<Item>, i64)>,
+}
+
+impl Detail {
+    /// Events in order of start.
+    pub fn new(span: (i64, i64), items: Vec<Item>) -> Self {
+        let mut shelves: Vec<(Vec<Item>, i64)> = Vec::new();
+        for item in items {
+            let shelf = usize::from(item.shelf);
+            if shelves.len() <= shelf {
+                shelves.resize_with(shelf + 1, Default::default);
+            }
+            let (of, longest) = &mut shelves[shelf];
+            of.push(item);
+            *longest = (*longest).max(item.span.1.saturating_sub(item.span.0));
+        }
+        Self { span, shelves }
+    }
+
+    /// The events of a shelf that touch a span. Those far outside of it are not looked at.
+    fn within(&self, shelf: usize, (from, to): (i64, i64)) -> impl Iterator<Item = &Item> {
+        let (items, longest) = self.shelves.get(shelf).map_or((&[][..], 0), |(items, longest)| (&items[..], *longest));
+        let first = items.partition_point(|item| item.span.0 < from.saturating_sub(longest));
+        items[first..].iter().take_while(move |item| item.span.0 <= to).filter(move |item| item.span.1 >= from)
+    }
+}
+
+/// Hands out what of a row lies in a span on its run's clock: single events where they are in memory, else tiles.
+pub fn each_item(run: &Shown, row: usize, span: (i64, i64), mut each: impl FnMut(&Item)) {
+    let Some(of) = run.timeline.rows().get(row) else { return };
     let detail = run.details.get(&row).filter(|detail| detail.span.0 <= span.0 && span.1 <= detail.span.1);
-    let mut items = Vec::new();
     for shelf in 0..of.shelves.len() {
         let (tiles, is_fine) = run.timeline.drawn(row, shelf, span, MOST_ITEMS);
         match detail.filter(|_| is_fine) {
-            Some(detail) => {
-                let in_view = |item: &&Item| usize::from(item.shelf) == shelf && item.span.1 >= span.0;
-                // By start: what comes later is out of view.
-                let started = detail.items.partition_point(|item| item.span.0 <= span.1);
-                items.extend(detail.items[..started].iter().filter(in_view));
-            }
-            None => items.extend(tiles),
+            Some(detail) => detail.within(shelf, span).for_each(&mut each),
+            None => tiles.for_each(|item| each(&item)),
         }
     }
+}
+
+/// What [`each_item`] hands out.
+pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
+    let mut items = Vec::new();
+    each_item(run, row, span, |item| items.push(*item));
     items
 }
 
@@ -82,6 +122,11 @@ pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
         Class::Call => palette(visuals).accent.gamma_multiply(0.75),
         Class::Wait => Color32::from_gray(if visuals.dark_mode { 0x9a } else { 0x80 }),
     }
+}
+
+/// The colours of all classes, by number.
+pub fn colours(visuals: &Visuals) -> Vec<Color32> {
+    Class::iter().map(|class| colour(class, visuals)).collect()
 }
 
 /// Black or white, whichever is legible on a colour.
@@ -142,6 +187,31 @@ mod tests {
         assert_ne!(tick_text(first, step), tick_text(first + step, step));
         assert_eq!(tick_text(1_500_000_000, 100_000_000), "1.5 s");
         assert_eq!(tick_text(-200_000, 100_000), "−0.2 ms");
+    }
+
+    #[test]
+    fn events_in_memory_that_touch_a_span_are_found_however_long_others_are() {
+        let item = |start: i64, end: i64, shelf: u8| Item {
+            span: (start, end),
+            busy_ns: 0,
+            events: 1,
+            label: 0,
+            shelf,
+            bytes: None,
+            correlation: 0,
+        };
+        let items: Vec<Item> = (0..100)
+            .flat_map(|n| [item(10 * n, 10 * n + if n == 3 { 500 } else { 5 }, 0), item(10 * n, 10 * n + 1, 2)])
+            .collect();
+        let detail = Detail::new((0, 1000), items.clone());
+        for span in [(0, 0), (31, 32), (400, 452), (995, 2000)] {
+            for shelf in [0, 1, 2, 9] {
+                let touches =
+                    |item: &&Item| usize::from(item.shelf) == shelf && item.span.0 <= span.1 && item.span.1 >= span.0;
+                let expected: Vec<&Item> = items.iter().filter(touches).collect();
+                assert_eq!(detail.within(shelf, span).collect::<Vec<_>>(), expected, "{span:?} {shelf}");
+            }
+        }
     }
 
     #[test]

@@ -3,12 +3,11 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use eframe::egui::Context;
-use poll_promise::Promise;
 
-use super::{Shown, zero};
+use super::task::Task;
+use super::{Shown, counters, zero};
 use crate::app::plan::on_thread;
 use crate::app::{Screen, State};
 use crate::foreign::cache_folder;
@@ -21,27 +20,9 @@ pub struct Opening {
     /// Its name.
     pub name: String,
     file: PathBuf,
-    shared: Arc<Shared>,
-    work: Promise<Result<Timeline, TraceError>>,
-}
-
-#[derive(Default)]
-struct Shared {
-    cancelled: AtomicBool,
-    /// In thousandths.
-    done: AtomicU32,
-}
-
-impl Opening {
-    /// Stops it.
-    pub fn cancel(&self) {
-        self.shared.cancelled.store(true, Ordering::Relaxed);
-    }
-
-    /// The part that is done, from 0 to 1.
-    pub fn done(&self) -> f32 {
-        self.shared.done.load(Ordering::Relaxed) as f32 / 1000.0
-    }
+    cell: Option<String>,
+    /// Reads the recording, and the samples beside it.
+    pub task: Task<Result<(Timeline, Vec<counters::Counter>), TraceError>>,
 }
 
 impl State {
@@ -57,6 +38,7 @@ impl State {
     /// Begins to open a recording.
     pub(super) fn open_recording(&mut self, file: PathBuf, name: String, context: &Context) {
         self.screen = Screen::Timeline;
+        let mut cells = self.records.summaries.iter();
         let state = &mut self.timeline;
         state.said = None;
         let is_known = state.runs.iter().map(|run| &run.file).chain(state.opening.iter().map(|one| &one.file));
@@ -64,14 +46,11 @@ impl State {
             state.said = Some((format!("{name} is shown already"), true));
             return;
         }
-        let shared = Arc::new(Shared::default());
-        let work = {
-            let (file, shared, context) = (file.clone(), Arc::clone(&shared), context.clone());
-            move || open(&file, &shared, &context)
-        };
-        let work = on_thread("timeline opener", context, work);
+        let from = file.clone();
+        let task = Task::start("timeline opener", context, move |tell| open(&from, tell));
         state.asked += 1;
-        state.opening.push(Opening { order: state.asked, name, file, shared, work });
+        let cell = cells.find(|summary| summary.run == name).map(|summary| summary.cell.clone());
+        state.opening.push(Opening { order: state.asked, name, file, cell, task });
     }
 
     /// Takes over recordings that are open.
@@ -87,19 +66,32 @@ impl State {
             }
         }
         let state = &mut self.timeline;
-        for Opening { order, name, file, shared, work } in std::mem::take(&mut state.opening) {
-            match work.try_take() {
-                Ok(Ok(timeline)) => {
+        for Opening { order, name, file, cell, task } in std::mem::take(&mut state.opening) {
+            match task.try_take() {
+                Ok(Ok((timeline, counters))) => {
                     let timeline = Arc::new(timeline);
                     let of = Arc::clone(&timeline);
-                    let splitting = Some(on_thread("timeline split", context, move || of.split()));
+                    let splitting = Some(Task::start("timeline split", context, move |tell| of.split(tell)));
                     let zero = zero(&timeline, state.anchor).unwrap_or_else(|| timeline.span().0);
                     let details = std::collections::HashMap::new();
                     let place = state.runs.partition_point(|run| run.order < order);
                     if place < state.runs.len() {
                         state.forget_places();
                     }
-                    let shown = Shown { order, name, file, timeline, split: None, zero, details, splitting };
+                    let shown = Shown {
+                        order,
+                        name,
+                        file,
+                        timeline,
+                        counters,
+                        split: None,
+                        zero,
+                        details,
+                        splitting,
+                        cell,
+                        path: None,
+                        following: None,
+                    };
                     state.runs.insert(place, shown);
                     state.fit();
                 }
@@ -107,21 +99,19 @@ impl State {
                     state.said = Some((format!("{name} was not opened: cancelled"), true));
                 }
                 Ok(Err(error)) => state.said = Some((error.to_string(), false)),
-                Err(work) => state.opening.push(Opening { order, name, file, shared, work }),
+                Err(task) => state.opening.push(Opening { order, name, file, cell, task }),
             }
         }
     }
 }
 
-fn open(file: &Path, shared: &Shared, context: &Context) -> Result<Timeline, TraceError> {
-    let mut tell = |progress: Progress| {
-        let done = (progress.fraction * 1000.0) as u32;
-        if shared.done.swap(done, Ordering::Relaxed) != done {
-            context.request_repaint();
-        }
-        if shared.cancelled.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
+fn open(
+    file: &Path,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Timeline, Vec<counters::Counter>), TraceError> {
     let cache = cache_folder().map(|folder| folder.join("multicard").join("traces"));
-    let events = keep_for_timeline(file, cache, &mut tell)?;
-    Timeline::open(&events, &mut tell)
+    let events = keep_for_timeline(file, cache, tell)?;
+    let timeline = Timeline::open(&events, tell)?;
+    let counters = timeline.epoch_ns().map_or_else(Vec::new, |epoch_ns| counters::beside(file, epoch_ns));
+    Ok((timeline, counters))
 }

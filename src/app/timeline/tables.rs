@@ -8,7 +8,7 @@ use super::{Anchor, Shown, Tab, TimelineCommand, TimelineState, canvas};
 use crate::app::theme::palette;
 use crate::app::widgets::{muted, strong};
 use crate::figure::significant;
-use crate::trace::{Class, Part, Split, StepSplit};
+use crate::trace::{Class, CriticalPath, Part, PartTime, Split, StepSplit, over_repeats};
 
 /// Lines of a table that are drawn.
 const MOST_LINES: usize = 200;
@@ -39,6 +39,8 @@ pub fn tables_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<Timeline
         Tab::Parts => parts_ui(ui, state, commands),
         Tab::Steps => steps_ui(ui, state, commands),
         Tab::Gaps => gaps_ui(ui, state, commands),
+        Tab::Communication => communication_ui(ui, state, commands),
+        Tab::Path => path_ui(ui, state, commands),
     });
 }
 
@@ -190,6 +192,42 @@ fn parts_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineComma
             ui.end_row();
         }
     });
+    repeats_ui(ui, &splits);
+}
+
+/// The parts over the repeats of each cell of which several runs are shown.
+fn repeats_ui(ui: &mut Ui, splits: &[(&Shown, &Split)]) {
+    let mut cells: Vec<(&str, Vec<&Split>)> = Vec::new();
+    for (run, split) in splits.iter().filter(|(_, split)| split.has_steps) {
+        let Some(cell) = run.cell.as_deref() else { continue };
+        match cells.iter_mut().find(|(known, _)| *known == cell) {
+            Some((_, of)) => of.push(split),
+            None => cells.push((cell, vec![split])),
+        }
+    }
+    for (cell, of) in cells.iter().filter(|(_, of)| of.len() > 1) {
+        ui.add_space(6.0);
+        ui.label(muted(ui, format!("Over {} repeats of cell {cell}: median of the runs' medians", of.len())).small())
+            .on_hover_text(
+                "The interval is of 95 % from six repeats on; with fewer, the smallest and the largest run.",
+            );
+        let mut parts: Vec<PartTime> = over_repeats(of);
+        parts.sort_by(|a, b| b.share.total_cmp(&a.share));
+        Grid::new(("timeline-repeats", *cell)).num_columns(3).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
+            for title in ["Part", "ms", "Share of a step [interval]"] {
+                ui.label(muted(ui, title));
+            }
+            ui.end_row();
+            for part in &parts {
+                ui.label(part.part.name());
+                right(ui, significant(part.median_s * 1e3));
+                let [share, low, high] =
+                    [part.share, part.interval.0, part.interval.1].map(|share| significant(100.0 * share));
+                ui.label(format!("{share} % [{low}, {high}]"));
+                ui.end_row();
+            }
+        });
+    }
 }
 
 /// A number of a table: a difference with its sign.
@@ -322,4 +360,108 @@ fn gaps_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineComman
             }
         }
     });
+}
+
+/// Collectives of all runs: how much of their time is hidden, and what the rest is.
+fn communication_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
+    let Some(splits) = splits(ui, state) else { return };
+    if splits.iter().all(|(_, split)| split.collectives.is_empty()) {
+        ui.label(muted(ui, "No collectives were recorded."));
+        return;
+    }
+    let said = "Time of all ranks, in ms. Hidden: other kernels or copies of the rank ran. Waiting: nothing else ran, and the last rank had not begun; where that is not known, as ranks began different numbers of collectives, it is part of exposed.";
+    ui.label(muted(ui, said).small());
+    Grid::new("timeline-communication").num_columns(8).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
+        for title in ["Run", "Collective", "Calls", "Total", "Hidden", "Waiting for the slowest", "Exposed", "Longest"]
+        {
+            ui.label(muted(ui, title));
+        }
+        ui.end_row();
+        for (run, split) in &splits {
+            for of in &split.collectives {
+                ui.label(muted(ui, &run.name));
+                ui.label(&of.name);
+                right(ui, of.calls.to_string());
+                right(ui, significant(of.total_ns as f64 / 1e6));
+                for ns in [Some(of.hidden_ns), of.waiting_ns, Some(of.exposed_ns)] {
+                    let Some(ns) = ns else {
+                        right(ui, "not known");
+                        continue;
+                    };
+                    let share = 100.0 * ns as f64 / of.total_ns.max(1) as f64;
+                    right(ui, format!("{} ({share:.0} %)", significant(ns as f64 / 1e6)));
+                }
+                let (start, end) = (of.longest.0 - run.zero, of.longest.1 - run.zero);
+                show_ui(ui, &format!("Show the longest {}", of.name), (start, end), time_text(end - start), commands);
+                ui.end_row();
+            }
+        }
+    });
+}
+
+/// A button that shows a span of time.
+fn show_ui(ui: &mut Ui, name: &str, (start, end): (i64, i64), text: String, commands: &mut Vec<TimelineCommand>) {
+    let button = ui.button(text);
+    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, name));
+    if button.on_hover_text("Show it").clicked() {
+        let around = (end - start) / 2 + 1;
+        commands.push(TimelineCommand::View(start.saturating_sub(around), end.saturating_add(around)));
+    }
+}
+
+/// The critical path of a step of each run: its parts, and its longest stretches.
+fn path_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
+    let Some(splits) = splits(ui, state) else { return };
+    if !splits.iter().any(|(_, split)| split.has_steps) {
+        ui.label(muted(ui, "These recordings name no steps: ranges called step, iteration or ProfilerStep would."));
+        return;
+    }
+    ui.label(
+        muted(
+            ui,
+            "What the end of a step waited for, followed back to its beginning: the step that runs are aligned at, else the one of median length.",
+        )
+        .small(),
+    );
+    for (run, split) in &splits {
+        let Some(step) = state.step_of_path(run) else { continue };
+        let path = match run.path.as_ref().filter(|(known, _)| *known == step) {
+            Some((_, Ok(path))) => path,
+            Some((_, Err(error))) => {
+                ui.label(error);
+                continue;
+            }
+            None => {
+                ui.label(muted(ui, "Following the path …"));
+                continue;
+            }
+        };
+        let length: u64 = path.parts.iter().sum();
+        let mut parts: Vec<(Part, u64)> = Part::iter().map(|part| (part, path.parts[part as usize])).collect();
+        parts.retain(|(_, ns)| *ns > 0);
+        parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        let share = |ns: u64| 100.0 * ns as f64 / length.max(1) as f64;
+        let said: Vec<String> =
+            parts.iter().map(|(part, ns)| format!("{} {:.0} %", CriticalPath::name(*part), share(*ns))).collect();
+        let begin = split.first_rank().get(step).map_or(0, |step| step.span.0);
+        ui.label(strong(format!("{}, step {}, {}", run.name, step + 1, time_text(length as i64))));
+        ui.label(said.join(", "));
+        let mut longest = path.segments.clone();
+        longest.sort_by_key(|segment| segment.span.0 - segment.span.1);
+        Grid::new(("timeline-path", &run.name)).num_columns(4).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
+            for title in ["In the step at", "Length", "What", "Where"] {
+                ui.label(muted(ui, title));
+            }
+            ui.end_row();
+            for segment in longest.iter().take(MOST_LINES / splits.len()) {
+                let (start, end) = (segment.span.0 - run.zero, segment.span.1 - run.zero);
+                let at = time_text(segment.span.0 - begin);
+                show_ui(ui, &format!("Show the stretch at {at}"), (start, end), at, commands);
+                right(ui, time_text(end - start));
+                ui.label(CriticalPath::name(segment.part));
+                ui.label(run.timeline.process_name(segment.process));
+                ui.end_row();
+            }
+        });
+    }
 }

@@ -316,9 +316,89 @@ fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
                 && interval.high <= to as f64 / 1e9 + 1e-9
         );
     }
+    // Both loaders of a pair are panels of one figure.
+    let other = golden(folder.path(), "ddp2_100_nopin");
+    let mut pair =
+        state_of(&[("pinned", folder.path().join("ddp2_100_pin.sqlite")), ("pageable", other)], folder.path());
+    send(&mut pair, TimelineCommand::Align(Anchor::Epoch(1)));
+    let chart = figure::chart(&pair.timeline);
+    let titles: Vec<&str> = chart.panels.iter().map(|panel| panel.title.as_str()).collect();
+    assert_eq!(titles, ["pinned", "pageable"]);
+    assert!(chart.panels.iter().all(|panel| !panel.series.is_empty()));
     send(&mut state, TimelineCommand::Figure);
     let (said, good) = state.timeline.said.clone().unwrap();
     assert!(good && said.contains(".activity.pdf"), "{said}");
     let written = PathBuf::from(said.trim_start_matches("Wrote ").trim_end_matches('.'));
     assert!(std::fs::read(written).unwrap().starts_with(b"%PDF"));
+}
+
+#[test]
+fn work_that_was_cancelled_says_so_and_stops() {
+    use crate::trace::{Progress, Stage};
+    let context = Context::default();
+    let task = Task::start("test", &context, |tell| {
+        // Goes on until it is cancelled.
+        while tell(Progress { stage: Stage::Reading, fraction: 0.25 }).is_continue() {
+            std::thread::yield_now();
+        }
+        "cancelled"
+    });
+    while task.done() == 0.0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(task.done(), 0.25);
+    task.cancel();
+    let mut task = Some(task);
+    let said = loop {
+        match task.take().unwrap().try_take() {
+            Ok(said) => break said,
+            Err(under_way) => task = Some(under_way),
+        }
+    };
+    assert_eq!(said, "cancelled");
+}
+
+#[test]
+fn communication_and_the_critical_path_of_a_step_are_in_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "ddp2_100_pin");
+    let mut harness = harness(state_of(&[("pinned", file)], folder.path()));
+    click(&mut harness, "Communication");
+    assert!(harness.query_all_by_label_contains("ncclDevKernel_").next().is_some());
+    let before = now(&harness).view;
+    let name = harness.query_all_by_label_contains("Show the longest").next().unwrap();
+    name.click();
+    answer(&mut harness);
+    assert!(length(now(&harness).view) < length(before));
+    let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 8]);
+    let mut harness = self::harness(state_of(&[("ranges", file)], folder.path()));
+    click(&mut harness, "Critical path");
+    answer(&mut harness);
+    assert!(harness.query_by_label_contains("forward 90 %, waiting for data 10 %").is_some());
+    click(&mut harness, "Show the stretch at 1.00 µs");
+    // The stretch of 9 µs lies in the middle half of the view.
+    assert!((17_000..19_000).contains(&length(now(&harness).view)), "{:?}", now(&harness).view);
+}
+
+#[test]
+fn samples_beside_a_recording_are_rows_on_its_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(100_000_000, 900_000_000); 3]);
+    let epoch_ns = Timeline::open(&file, &mut go).unwrap().epoch_ns().unwrap();
+    let line = |at_ms: i64, power_w: f64| {
+        let time_s = (epoch_ns + at_ms * 1_000_000) as f64 / 1e9;
+        let gpu = format!("{{\"uuid\":\"GPU-0\",\"power_w\":{power_w},\"busy\":0.5,\"throttle_reasons\":[]}}");
+        format!("{{\"time_s\":{time_s},\"host\":{{\"cpus\":4,\"cpus_busy\":1.5}},\"ranks\":[],\"gpus\":[{gpu}]}}\n")
+    };
+    let samples: String = (0..20).map(|n| line(5 + 100 * n, 300.0 + n as f64)).collect();
+    std::fs::write(folder.path().join("samples.jsonl"), samples).unwrap();
+    let state = state_of(&[("run", file)], folder.path());
+    let counters = &state.timeline.runs[0].counters;
+    let names: Vec<&str> = counters.iter().map(|counter| counter.name.as_str()).collect();
+    assert_eq!(names, ["GPU 0 activity", "GPU 0 power", "CPUs busy"]);
+    // The recording begins 5 ms after its clock's zero, as the first sample does.
+    let first = counters[1].points[0].0;
+    assert!((first - 5_000_000).abs() < 2_000_000, "{first}");
+    let harness = harness(state);
+    assert!(harness.query_by_label("GPU 0 power (319 W)").is_some());
 }

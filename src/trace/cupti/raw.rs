@@ -81,6 +81,8 @@ pub(super) struct RawFile {
     reader: BufReader<File>,
     pub process: i64,
     pub rank: Option<u32>,
+    /// Real time when the clock was 0, in nanoseconds since the Unix epoch; none if the file is too short to say it.
+    pub epoch_ns: Option<i64>,
     read_bytes: u64,
     /// Names that devices may have.
     texts: std::collections::HashMap<u32, String>,
@@ -125,13 +127,14 @@ impl RawFile {
         // Ids of domains are made of it.
         let process = if (0..1 << 31).contains(&process) { process } else { 0 };
         let rank = u32::try_from(numbers.u32_at(16) as i32).ok();
-        Ok(Self::new(file, reader, (process, rank), None))
+        let epoch_ns = Some(numbers.i64_at(24));
+        Ok(Self { epoch_ns, ..Self::new(file, reader, (process, rank), None) })
     }
 
     fn new(file: &Path, reader: BufReader<File>, (process, rank): (i64, Option<u32>), damage: Option<String>) -> Self {
         let ended = damage.is_some();
         let (file, read_bytes) = (file.to_owned(), HEADER_BYTES as u64);
-        Self { file, reader, process, rank, read_bytes, texts: Default::default(), damage, ended }
+        Self { file, reader, process, rank, epoch_ns: None, read_bytes, texts: Default::default(), damage, ended }
     }
 
     /// How much was read so far.

@@ -4,9 +4,6 @@
 // It writes what CUPTI records of one process to one raw file, whose format `raw.rs` documents and reads. Buffers that CUPTI has filled
 // are put on a list; a thread of the tracer makes records of them, so that the program's threads wait for no file. CUPTI itself is opened
 // at run time: without it, or without a driver, the raw file says why it holds no calls and kernels.
-#include <cupti.h>
-#include <cxxabi.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,10 +15,10 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -29,8 +26,10 @@
 #include <utility>
 #include <vector>
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
+#include "library.h"
+#include "record.h"
 
+namespace trace {
 namespace {
 
 constexpr size_t BUFFER_BYTES = 2 << 20;
@@ -40,144 +39,13 @@ constexpr auto FLUSH_INTERVAL = std::chrono::seconds(1);
 /// Ids of names that NVTX gave; those that the writing thread finds count from 1.
 constexpr uint32_t OF_NVTX = 0x80000000;
 
-enum Kind : uint8_t {
-  STRING = 1, KERNEL, COPY, MEMSET, CALL, SYNCHRONISATION, RANGE, DOMAIN_NAME, GPU, WINDOW, PROBLEM, LEFT_OUT, END
-};
-
-/// A record of the raw file; see `raw.rs`.
-struct Record {
-  uint8_t kind = 0, a = 0, b = 0, c = 0;
-  uint32_t name = 0;
-  int64_t start = 0, end = 0;
-  uint32_t device = 0, track = 0, correlation = 0, more = 0;
-  uint64_t bytes = 0;
-};
-static_assert(sizeof(Record) == 48, "the reader's size");
-
-struct Header {
-  uint8_t mark[4] = {0x93, 'M', 'C', 'T'};
-  uint8_t version = 1, zeros[3] = {};
-  int64_t process = 0;
-  int32_t rank = -1;
-  uint32_t cupti = 0;
-  int64_t realtime_offset = 0;
-  uint8_t more[16] = {};
-};
-static_assert(sizeof(Header) == 48, "the reader's size");
-
 int64_t clock_ns(clockid_t id) {
   timespec now;
   clock_gettime(id, &now);
   return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-/// All processes of a machine share it, and it is the clock of the ranks' own ranges.
-int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
-
 uint64_t CUPTIAPI timestamp() { return static_cast<uint64_t>(now_ns()); }
-
-uint32_t this_thread() {
-  static thread_local uint32_t id = static_cast<uint32_t>(syscall(SYS_gettid));
-  return id;
-}
-
-/// Functions of CUPTI, found at run time.
-struct Cupti {
-#define FUNCTION(name) decltype(&::name) name = nullptr
-  FUNCTION(cuptiGetVersion);
-  FUNCTION(cuptiGetResultString);
-  FUNCTION(cuptiSubscribe);
-  FUNCTION(cuptiUnsubscribe);
-  FUNCTION(cuptiSetThreadIdType);
-  FUNCTION(cuptiActivityRegisterTimestampCallback);
-  FUNCTION(cuptiActivityRegisterCallbacks);
-  FUNCTION(cuptiActivityEnable);
-  FUNCTION(cuptiActivityDisable);
-  FUNCTION(cuptiActivityEnableRuntimeApi);
-  FUNCTION(cuptiActivityEnableDriverApi);
-  FUNCTION(cuptiActivityFlushAll);
-  FUNCTION(cuptiActivityGetNextRecord);
-  FUNCTION(cuptiActivityGetNumDroppedRecords);
-  FUNCTION(cuptiGetCallbackName);
-#undef FUNCTION
-
-  /// Why it cannot be used; empty if it can.
-  std::string open() {
-    // CUPTI itself only says that something is unknown.
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) return "there is no NVIDIA driver (libcuda.so.1)";
-    void *library = load();
-    if (library == nullptr) {
-      return "libcupti.so.13 was not found (beside libtorch, on the library path, or in CUDA's toolkit); install nvidia-cuda-cupti, or name its "
-             "file in MULTICARD_CUPTI";
-    }
-#define FIND(name)                                                                   \
-  name = reinterpret_cast<decltype(name)>(dlsym(library, #name));                    \
-  if (name == nullptr) return std::string("this CUPTI has no ") + #name
-    FIND(cuptiGetVersion);
-    FIND(cuptiGetResultString);
-    FIND(cuptiSubscribe);
-    FIND(cuptiUnsubscribe);
-    FIND(cuptiSetThreadIdType);
-    FIND(cuptiActivityRegisterTimestampCallback);
-    FIND(cuptiActivityRegisterCallbacks);
-    FIND(cuptiActivityEnable);
-    FIND(cuptiActivityDisable);
-    FIND(cuptiActivityEnableRuntimeApi);
-    FIND(cuptiActivityEnableDriverApi);
-    FIND(cuptiActivityFlushAll);
-    FIND(cuptiActivityGetNextRecord);
-    FIND(cuptiActivityGetNumDroppedRecords);
-    FIND(cuptiGetCallbackName);
-#undef FIND
-    uint32_t version = 0;
-    if (cuptiGetVersion(&version) != CUPTI_SUCCESS || version / 10000 != CUPTI_API_VERSION / 10000) {
-      return "its CUPTI has version " + std::to_string(version) + ", and this tracer reads the records of " +
-             std::to_string(CUPTI_API_VERSION) + ": it needs CUDA " + std::to_string(CUPTI_API_VERSION / 10000);
-    }
-    return "";
-  }
-
-  std::string words(CUptiResult result) {
-    const char *text = nullptr;
-    if (cuptiGetResultString(result, &text) != CUPTI_SUCCESS || text == nullptr) return "error " + std::to_string(result);
-    return text;
-  }
-
-private:
-  static void *load() {
-    const char *named = getenv("MULTICARD_CUPTI");
-    if (named != nullptr && *named != 0) return dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    const char *name = "libcupti.so.13";
-    if (void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-    for (const std::string &folder : folders()) {
-      if (void *library = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    }
-    return nullptr;
-  }
-
-  /// Where it may lie: with the libraries of CUDA that are open in this process, and in toolkits.
-  static std::vector<std::string> folders() {
-    std::vector<std::string> found;
-    if (FILE *maps = fopen("/proc/self/maps", "r")) {
-      char line[4608];
-      while (fgets(line, sizeof line, maps) != nullptr) {
-        char *path = strchr(line, '/');
-        char *name = path == nullptr ? nullptr : strrchr(path, '/');
-        if (name == nullptr || (strncmp(name, "/libtorch_cpu.so", 16) != 0 && strncmp(name, "/libcudart", 10) != 0)) continue;
-        std::string folder(path, name);
-        for (const char *beside : {"", "/../../nvidia/cu13/lib", "/../../nvidia/cuda_cupti/lib", "/../../cuda_cupti/lib", "/../extras/CUPTI/lib64"}) {
-          found.push_back(folder + beside);
-        }
-      }
-      fclose(maps);
-    }
-    for (const char *variable : {"CUDA_HOME", "CUDA_PATH"}) {
-      if (const char *toolkit = getenv(variable)) found.push_back(std::string(toolkit) + "/extras/CUPTI/lib64");
-    }
-    found.push_back("/usr/local/cuda/extras/CUPTI/lib64");
-    return found;
-  }
-};
 
 /// Calls that only ask or set a thread's state. PyTorch makes them by the thousand, and they say nothing of where time goes; nsys leaves
 /// them out too.
@@ -244,7 +112,7 @@ public:
     }
     if (file_ < 0) return "cannot make " + path_ + ": " + strerror(errno);
     put(&header, sizeof header);
-    if (has_cupti_) problem = subscribe();
+    if (has_cupti_) problem = attach();
     if (!problem.empty()) say(PROBLEM, problem);
     thread_ = std::thread([this] { write_until_closed(); });
     return "";
@@ -258,21 +126,11 @@ public:
     std::string problem;
     for (CUpti_ActivityKind kind : ON_GPUS) enable(kind, problem);
     const char *calls = getenv("MULTICARD_TRACE_CALLS");
-    const bool driver = calls != nullptr && strcmp(calls, "driver") == 0;
     if (calls == nullptr || strcmp(calls, "none") != 0) {
-      enable(CUPTI_ACTIVITY_KIND_RUNTIME, problem);
-      for (const auto &[id, name] : NOISE) cupti_.cuptiActivityEnableRuntimeApi(id, 0);
-      if (driver) enable(CUPTI_ACTIVITY_KIND_DRIVER, problem);
+      enable_runtime_calls(problem);
+      if (calls != nullptr && strcmp(calls, "driver") == 0) enable(CUPTI_ACTIVITY_KIND_DRIVER, problem);
       if (calls == nullptr) {
         for (CUpti_CallbackId id : DRIVER_LAUNCHES) cupti_.cuptiActivityEnableDriverApi(id, 1);
-      }
-      if (!said_left_out_) {
-        said_left_out_ = true;
-        std::string names;
-        for (const auto &[id, name] : NOISE) {
-          if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + std::string(name);
-        }
-        queue_text(LEFT_OUT, names);
       }
     }
     if (!problem.empty()) queue_text(PROBLEM, problem);
@@ -350,7 +208,8 @@ public:
   }
 
 private:
-  std::string subscribe() {
+  /// Takes CUPTI for this process. Why it cannot be had; empty if it can.
+  std::string attach() {
     // Whoever subscribes first has CUPTI to himself: two who register buffers take each other's records.
     CUptiResult result = cupti_.cuptiSubscribe(&subscriber_, [](void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *) {}, nullptr);
     std::string tried = "subscribing to CUPTI";
@@ -375,6 +234,17 @@ private:
   void enable(CUpti_ActivityKind kind, std::string &problem) {
     const CUptiResult result = cupti_.cuptiActivityEnable(kind);
     if (result != CUPTI_SUCCESS && problem.empty()) problem = "CUPTI records nothing: " + cupti_.words(result);
+  }
+
+  void enable_runtime_calls(std::string &problem) {
+    enable(CUPTI_ACTIVITY_KIND_RUNTIME, problem);
+    for (const auto &[id, name] : NOISE) cupti_.cuptiActivityEnableRuntimeApi(id, 0);
+    if (said_left_out_.exchange(true)) return;
+    std::string names;
+    for (const auto &[id, name] : NOISE) {
+      if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+    queue_text(LEFT_OUT, names);
   }
 
   static void CUPTIAPI request(uint8_t **buffer, size_t *size, size_t *most);
@@ -417,7 +287,7 @@ private:
           end.kind = END;
           end.bytes = dropped_;
           put(end);
-        } else if (records_gpus()) {
+        } else if (has_cupti_ && this->records()) {
           // Buffers that are not full, so that little is lost with a process that is killed.
           cupti_.cuptiActivityFlushAll(0);
         }
@@ -425,8 +295,6 @@ private:
       }
     }
   }
-
-  bool records_gpus() const { return has_cupti_ && records(); }
 
   void take(const Buffer &buffer) {
     CUpti_Activity *activity = nullptr;
@@ -547,54 +415,20 @@ private:
     return place->second;
   }
 
-  /// Writes what a device is: its index on the machine by NVML, as CUDA numbers only those that this process sees.
+  /// Writes what a device is.
   void describe(uint32_t ordinal) {
-    if (ordinal < 64 && (described_ >> ordinal & 1) != 0) return;
-    if (ordinal < 64) described_ |= uint64_t{1} << ordinal;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (driver == nullptr || ordinal >= 64) return;
-    auto device_get = reinterpret_cast<CUresult (*)(CUdevice *, int)>(dlsym(driver, "cuDeviceGet"));
-    auto get_name = reinterpret_cast<CUresult (*)(char *, int, CUdevice)>(dlsym(driver, "cuDeviceGetName"));
-    auto get_uuid = reinterpret_cast<CUresult (*)(CUuuid *, CUdevice)>(dlsym(driver, "cuDeviceGetUuid_v2"));
-    auto get_memory = reinterpret_cast<CUresult (*)(size_t *, CUdevice)>(dlsym(driver, "cuDeviceTotalMem_v2"));
-    auto get_attribute = reinterpret_cast<CUresult (*)(int *, CUdevice_attribute, CUdevice)>(dlsym(driver, "cuDeviceGetAttribute"));
-    CUdevice device;
-    if (device_get == nullptr || device_get(&device, static_cast<int>(ordinal)) != CUDA_SUCCESS) return;
+    if (ordinal >= 64 || (described_ >> ordinal & 1) != 0) return;
+    described_ |= uint64_t{1} << ordinal;
+    const std::optional<Device> device = device_of(ordinal);
+    if (!device) return;
     Record record;
     record.kind = GPU;
     record.device = ordinal;
-    char text[256] = "";
-    if (get_name != nullptr && get_name(text, sizeof text, device) == CUDA_SUCCESS) record.name = name(text);
-    size_t memory = 0;
-    if (get_memory != nullptr && get_memory(&memory, device) == CUDA_SUCCESS) record.bytes = memory;
-    int processors = 0;
-    if (get_attribute != nullptr && get_attribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) == CUDA_SUCCESS) {
-      record.correlation = static_cast<uint32_t>(processors);
-    }
-    CUuuid uuid;
-    if (get_uuid != nullptr && get_uuid(&uuid, device) == CUDA_SUCCESS) record.track = index_of(uuid) + 1;
+    if (!device->name.empty()) record.name = name(device->name.c_str());
+    record.bytes = device->memory_bytes;
+    record.correlation = static_cast<uint32_t>(device->processors);
+    record.track = static_cast<uint32_t>(device->index + 1);
     put(record);
-  }
-
-  /// The machine's index of a GPU; -1 if NVML does not say.
-  static int index_of(const CUuuid &uuid) {
-    std::string text = "GPU-";
-    for (int at = 0; at < 16; at++) {
-      char digits[3];
-      snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(uuid.bytes[at]));
-      if (at == 4 || at == 6 || at == 8 || at == 10) text += '-';
-      text += digits;
-    }
-    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (nvml == nullptr) return -1;
-    auto init = reinterpret_cast<int (*)()>(dlsym(nvml, "nvmlInit_v2"));
-    auto by_uuid = reinterpret_cast<int (*)(const char *, void **)>(dlsym(nvml, "nvmlDeviceGetHandleByUUID"));
-    auto index = reinterpret_cast<int (*)(void *, unsigned *)>(dlsym(nvml, "nvmlDeviceGetIndex"));
-    void *handle = nullptr;
-    unsigned found = 0;
-    const bool well = init != nullptr && by_uuid != nullptr && index != nullptr && init() == 0 && by_uuid(text.c_str(), &handle) == 0 &&
-                      index(handle, &found) == 0;
-    return well ? static_cast<int>(found) : -1;
   }
 
   void say(Kind kind, const std::string &text) {
@@ -633,7 +467,8 @@ private:
   }
 
   Cupti cupti_;
-  bool has_cupti_ = false, said_left_out_ = false;
+  bool has_cupti_ = false;
+  std::atomic<bool> said_left_out_{false};
   CUpti_SubscriberHandle subscriber_ = nullptr;
   std::string path_;
   int file_ = -1;
@@ -700,8 +535,16 @@ bool open_tracer(const char *folder, int rank) {
   return true;
 }
 
-/// Opens it for a program that was started with this library in its environment.
-bool injected() {
+} // namespace
+
+int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+uint32_t this_thread() {
+  static thread_local uint32_t id = static_cast<uint32_t>(syscall(SYS_gettid));
+  return id;
+}
+
+bool inject() {
   const char *folder = getenv("MULTICARD_TRACE_FOLDER");
   if (folder == nullptr || *folder == 0) return false;
   const char *rank = getenv("RANK");
@@ -713,136 +556,23 @@ bool injected() {
   return true;
 }
 
-// NVTX: the functions that programs call for their ranges. A program hands out tables of pointers, which are set to these.
-
-struct Attributes {
-  uint16_t version, size;
-  uint32_t category;
-  int32_t color_type;
-  uint32_t color;
-  int32_t payload_type, reserved;
-  uint64_t payload;
-  int32_t message_type;
-  const void *message;
-};
-
-struct Open {
-  uint32_t name;
-  uint32_t domain;
-  int64_t start;
-};
-
-constexpr int32_t TEXT = 1, REGISTERED = 3;
-
-thread_local std::vector<Open> pushed;
-
-uint32_t name_of(Tracer *of, const Attributes *attributes) {
-  if (attributes == nullptr || attributes->message == nullptr) return 0;
-  if (attributes->message_type == TEXT) return of->nvtx_name(static_cast<const char *>(attributes->message));
-  // Strings that were registered here are their ids.
-  if (attributes->message_type == REGISTERED) return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(attributes->message));
-  return 0;
-}
-
-void end_range(Tracer *of, const Open &range, uint32_t thread) {
-  Record record;
-  record.kind = RANGE;
-  record.name = range.name;
-  record.start = range.start;
-  record.end = now_ns();
-  record.track = thread;
-  record.bytes = range.domain;
-  of->queue(record);
-}
-
-int push(uint32_t domain, const char *text, const Attributes *attributes) {
+bool records() {
   Tracer *of = tracer.load(std::memory_order_acquire);
-  const bool on = of != nullptr && of->records();
-  // What began while nothing was recorded has no start.
-  pushed.push_back({on ? (text != nullptr ? of->nvtx_name(text) : name_of(of, attributes)) : 0, domain, on ? now_ns() : 0});
-  return static_cast<int>(pushed.size()) - 1;
+  return of != nullptr && of->records();
 }
 
-int pop() {
-  if (pushed.empty()) return -1;
-  const Open range = pushed.back();
-  pushed.pop_back();
+uint32_t name_id(const char *text) {
   Tracer *of = tracer.load(std::memory_order_acquire);
-  if (of != nullptr && range.start != 0 && of->records()) end_range(of, range, this_thread());
-  return static_cast<int>(pushed.size());
+  return of == nullptr ? 0 : of->nvtx_name(text);
 }
 
-std::mutex started_mutex;
-std::unordered_map<uint64_t, std::pair<Open, uint32_t>> started;
-
-uint64_t start_range(uint32_t domain, const char *text, const Attributes *attributes) {
-  static std::atomic<uint64_t> next{1};
-  Tracer *of = tracer.load(std::memory_order_acquire);
-  if (of == nullptr || !of->records()) return 0;
-  const Open range{text != nullptr ? of->nvtx_name(text) : name_of(of, attributes), domain, now_ns()};
-  const uint64_t id = next.fetch_add(1);
-  std::lock_guard<std::mutex> lock(started_mutex);
-  started.emplace(id, std::make_pair(range, this_thread()));
-  return id;
+void queue(const Record &record) {
+  if (Tracer *of = tracer.load(std::memory_order_acquire)) of->queue(record);
 }
 
-void finish_range(uint64_t id) {
-  std::pair<Open, uint32_t> range;
-  {
-    std::lock_guard<std::mutex> lock(started_mutex);
-    auto found = started.find(id);
-    if (found == started.end()) return;
-    range = found->second;
-    started.erase(found);
-  }
-  Tracer *of = tracer.load(std::memory_order_acquire);
-  if (of != nullptr) end_range(of, range.first, range.second);
-}
+} // namespace trace
 
-using Domain = void *;
-
-uint32_t number(Domain domain) { return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(domain)); }
-
-Domain create_domain(const char *name) {
-  static std::atomic<uint32_t> next{1};
-  Tracer *of = tracer.load(std::memory_order_acquire);
-  const uint32_t id = next.fetch_add(1);
-  if (of != nullptr && name != nullptr) {
-    Record record;
-    record.kind = DOMAIN_NAME;
-    record.name = of->nvtx_name(name);
-    record.bytes = id;
-    of->queue(record);
-  }
-  return reinterpret_cast<Domain>(static_cast<uintptr_t>(id));
-}
-
-void *register_string(Domain, const char *text) {
-  Tracer *of = tracer.load(std::memory_order_acquire);
-  return reinterpret_cast<void *>(static_cast<uintptr_t>(of == nullptr || text == nullptr ? 0 : of->nvtx_name(text)));
-}
-
-// From nvtx3/nvtxDetail/nvtxTypes.h: modules and the places of their functions.
-constexpr int MODULE_CORE = 1, MODULE_CORE2 = 5;
-constexpr uint32_t TABLE_CALLBACKS = 1;
-
-struct Callbacks {
-  size_t size;
-  int (*module)(int module, void ****slots, unsigned *count);
-};
-
-void fill(const Callbacks *callbacks, int module, std::initializer_list<std::pair<unsigned, void *>> functions) {
-  void ***slots = nullptr;
-  unsigned count = 0;
-  if (callbacks->module(module, &slots, &count) == 0 || slots == nullptr) return;
-  for (const auto &[place, function] : functions) {
-    if (place < count && slots[place] != nullptr) *slots[place] = function;
-  }
-}
-
-template <class Function> void *pointer(Function *function) { return reinterpret_cast<void *>(function); }
-
-} // namespace
+using namespace trace;
 
 /// Opens the raw file of this process in a folder, without recording yet. Null, or why there is none, until the next call. `rank` is -1
 /// if it is not known.
@@ -862,28 +592,6 @@ EXPORTED void multicard_trace_close() { close_tracer(); }
 
 /// CUDA's driver calls this in a program whose CUDA_INJECTION64_PATH names this library.
 EXPORTED int InitializeInjection() {
-  injected();
-  return 1;
-}
-
-/// NVTX calls this in a program whose NVTX_INJECTION64_PATH names this library.
-EXPORTED int InitializeInjectionNvtx2(const void *(*table)(uint32_t)) {
-  if (table == nullptr || !injected()) return 0;
-  const auto *callbacks = static_cast<const Callbacks *>(table(TABLE_CALLBACKS));
-  if (callbacks == nullptr || callbacks->size < sizeof(Callbacks)) return 0;
-  fill(callbacks, MODULE_CORE,
-       {{4, pointer(+[](const Attributes *of) { return start_range(0, nullptr, of); })},
-        {5, pointer(+[](const char *text) { return start_range(0, text, nullptr); })},
-        {7, pointer(+[](uint64_t id) { finish_range(id); })},
-        {8, pointer(+[](const Attributes *of) { return push(0, nullptr, of); })},
-        {9, pointer(+[](const char *text) { return push(0, text, nullptr); })},
-        {11, pointer(+[] { return pop(); })}});
-  fill(callbacks, MODULE_CORE2,
-       {{2, pointer(+[](Domain domain, const Attributes *of) { return start_range(number(domain), nullptr, of); })},
-        {3, pointer(+[](Domain, uint64_t id) { finish_range(id); })},
-        {4, pointer(+[](Domain domain, const Attributes *of) { return push(number(domain), nullptr, of); })},
-        {5, pointer(+[](Domain) { return pop(); })},
-        {10, pointer(+[](Domain domain, const char *text) { return register_string(domain, text); })},
-        {12, pointer(+[](const char *name) { return create_domain(name); })}});
+  inject();
   return 1;
 }

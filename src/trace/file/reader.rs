@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use super::block::{Content, HEADER_BYTES, Header, MARK, NoHeader, checksum, decode, decode_tiles};
@@ -263,6 +263,7 @@ impl<'a> EventsFile<'a> {
                         self.head.without_cuda = head.without_cuda;
                     }
                     self.head.without_cuda &= head.without_cuda;
+                    self.head.epoch_ns = self.head.epoch_ns.or(head.epoch_ns);
                     self.head.covered = union(self.head.covered, head.covered);
                     for gpu in &head.gpus {
                         if self.head.gpus.iter().all(|known| known.index != gpu.index) {
@@ -385,7 +386,9 @@ impl Source for EventsFile<'_> {
     }
 
     fn threads(&self) -> usize {
-        thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+        // Asking reads files of the system, which takes longer than a small recording.
+        static THREADS: OnceLock<usize> = OnceLock::new();
+        *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS))
     }
 
     fn units(&self, kind: Kind) -> Result<usize, TraceError> {

@@ -168,6 +168,7 @@ impl Source for NsysReport<'_> {
             schema_version: version,
             product_version,
             covered: self.covered()?,
+            epoch_ns: None,
             without_cuda: false,
             raw_of: None,
             gpus: devices.infos.values().cloned().collect(),

@@ -9,23 +9,24 @@
 //! A rank waits for the slowest from the start of its n-th collective until the last rank has started its n-th. Kernels are counted
 //! by time, not by the step that launched them: a GPU that lags behind its host shows its work a little later.
 
+mod binding;
+mod collectives;
+
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use strum::{EnumCount, EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
 use super::{Class, Mark, MarkKind, Timeline, TimelineRow};
-use crate::statistics::{INTERVAL_REPEATS, Interval, linear, median_interval, median_of_sorted};
+use crate::statistics::{Interval, linear, median_interval, median_of_sorted};
 use crate::trace::TraceError;
 use crate::trace::event::Kind;
+use crate::trace::progress::{Progress, Watch};
 
-/// Share of a step's time from which a part can be what binds a run.
-const BINDS: f64 = 0.25;
+pub use collectives::Collective;
+
 /// Steps at the beginning that are left out where no phases say which are warm-up: a tenth, at least one, if there are enough.
 const LEAST_STEPS: usize = 3;
-/// Steps from which the extremes are a 95 % interval of their median; a judgement on fewer would have none.
-const JUDGED_STEPS: usize = INTERVAL_REPEATS;
-/// Share of collectives in which a rank is last, from which it is named.
-const ALWAYS_LAST: f64 = 0.8;
 
 /// A part of a step's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumIter, EnumCount, IntoStaticStr)]
@@ -80,6 +81,21 @@ impl Part {
             Self::Step => "rest of the step",
             other => other.into(),
         }
+    }
+
+    fn is_arithmetic(self) -> bool {
+        use Part::*;
+        matches!(self, Convolution | Matrix | Normalisation | Elementwise | Optimizer | Kernels)
+    }
+
+    /// Whether a GPU works in it.
+    fn is_on_gpu(self) -> bool {
+        self.is_arithmetic() || matches!(self, Self::Copy | Self::Communication)
+    }
+
+    /// Whether it is computing, on a GPU or on the host.
+    fn computes(self) -> bool {
+        self.is_arithmetic() || matches!(self, Self::Forward | Self::Backward)
     }
 
     fn of(class: Class) -> Self {
@@ -154,6 +170,8 @@ pub struct Split {
     pub binding: Binding,
     /// The parts that took any time.
     pub parts: Vec<PartTime>,
+    /// Communication by collective, the longest first.
+    pub collectives: Vec<Collective>,
 }
 
 /// A part over all steps that are no warm-up.
@@ -174,16 +192,23 @@ const MOST_GAPS: usize = 200;
 /// Shorter ones are normal between kernels.
 const SHORTEST_GAP_NS: u64 = 50_000;
 /// Shorter idle times between kernels are those of a host that launches too slowly; longer ones may have other causes.
-const LAUNCH_GAP_NS: u64 = 200_000;
+pub(super) const LAUNCH_GAP_NS: u64 = 200_000;
 
 type Spans = Vec<(i64, i64)>;
+
+/// A collective of a rank.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Began {
+    span: (i64, i64),
+    label: u32,
+}
 
 /// What one process did.
 #[derive(Default)]
 struct Process {
     layers: BTreeMap<Part, Spans>,
-    /// Starts and ends of collectives in order.
-    collectives: Spans,
+    /// Collectives in order: their spans and labels.
+    collectives: Vec<Began>,
     warm_up: Spans,
     has_gpu: bool,
     name: String,
@@ -228,13 +253,20 @@ impl Split {
     }
 }
 
-pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {
+/// Events read between two reports of progress.
+const TELL_EVENTS: u64 = 1 << 16;
+
+pub(super) fn split(
+    timeline: &Timeline,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Split, TraceError> {
+    let watch = &mut Watch::new(tell, timeline.events() as usize);
     let mut processes: BTreeMap<i64, Process> = BTreeMap::new();
     for row in &timeline.rows {
         let process = processes.entry(row.process).or_default();
         process.name.clone_from(&row.group);
         process.has_gpu |= row.is_on_gpu();
-        read(timeline, row, process)?;
+        read(timeline, row, process, watch)?;
     }
     for process in processes.values_mut() {
         for spans in process.layers.values_mut().chain([&mut process.warm_up]) {
@@ -270,7 +302,8 @@ pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {
     }
     let gaps = gaps(&processes);
     let binding = Binding { part: None, sentence: String::new() };
-    let mut split = Split { steps, has_steps, gaps, binding, parts: Vec::new() };
+    let collectives = collectives::collectives(timeline, &processes);
+    let mut split = Split { steps, has_steps, gaps, binding, parts: Vec::new(), collectives };
     split.parts = Part::iter()
         .filter_map(|part| {
             let (share, interval) = split.median_share(part)?;
@@ -278,16 +311,46 @@ pub(super) fn split(timeline: &Timeline) -> Result<Split, TraceError> {
             (interval.1 > 0.0).then_some(PartTime { part, median_s, share, interval })
         })
         .collect();
-    split.binding = self::binding(&split, &processes);
+    split.binding = binding::binding(&split, &processes);
     Ok(split)
 }
 
+/// The parts of repeats of one experiment: the median over the runs of each run's median, with an interval of it as in [`PartTime`], where
+/// runs take the place of steps.
+pub fn over_repeats(splits: &[&Split]) -> Vec<PartTime> {
+    let all = Part::iter().filter_map(|part| {
+        let of = |value: fn(&PartTime) -> f64| {
+            let mut values: Vec<f64> = splits.iter().map(|split| split.part(part).map_or(0.0, value)).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let (shares, times_s) = (of(|time| time.share), of(|time| time.median_s));
+        let range = (*shares.first()?, *shares.last()?);
+        let interval = median_interval(&shares, linear).map_or(range, |Interval { low, high }| (low, high));
+        let (median_s, share) = (median_of_sorted(&times_s), median_of_sorted(&shares));
+        (interval.1 > 0.0).then_some(PartTime { part, median_s, share, interval })
+    });
+    all.collect()
+}
+
 /// Adds the events of a row to the layers of its process.
-fn read(timeline: &Timeline, row: &TimelineRow, process: &mut Process) -> Result<(), TraceError> {
+fn read(
+    timeline: &Timeline,
+    row: &TimelineRow,
+    process: &mut Process,
+    watch: &mut Watch<'_>,
+) -> Result<(), TraceError> {
+    let (mut read, mut told) = (0, Ok(()));
     timeline.file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
         let Some(item) = row.item(event) else { return true };
+        read += 1;
+        if read % TELL_EVENTS == 0 {
+            told = watch.look(read as usize);
+            if told.is_err() {
+                return false;
+            }
+        }
         let name = timeline.name(item.label);
-        let class = timeline.class(item.label);
         if name.starts_with("phase: ") {
             // Before the first step that counts.
             if ["phase: start", "phase: load", "phase: warm-up"].contains(&name) {
@@ -295,21 +358,9 @@ fn read(timeline: &Timeline, row: &TimelineRow, process: &mut Process) -> Result
             }
             return true;
         }
-        let part = match (row.kind, class) {
-            (Kind::Range, Class::Load) => Part::Data,
-            (Kind::Range, Class::Communication) if !timeline.has_gpus => Part::Communication,
-            (Kind::Range, _) if timeline.has_gpus => return true,
-            (Kind::Range, _) => match name {
-                "forward" => Part::Forward,
-                "backward" => Part::Backward,
-                "optimizer" => Part::Optimizer,
-                name if super::is_step(name) => Part::Step,
-                _ => return true,
-            },
-            (_, class) => Part::of(class),
-        };
+        let Some(part) = part_of(timeline, row.kind, item.label) else { return true };
         if part == Part::Communication {
-            process.collectives.push(item.span);
+            process.collectives.push(Began { span: item.span, label: item.label });
         }
         let extent = process.extent.get_or_insert(item.span);
         *extent = (extent.0.min(item.span.0), extent.1.max(item.span.1));
@@ -320,6 +371,26 @@ fn read(timeline: &Timeline, row: &TimelineRow, process: &mut Process) -> Result
             _ => spans.push(item.span),
         }
         true
+    })?;
+    told?;
+    watch.done(row.events as usize)
+}
+
+/// The part that an event belongs to, if any.
+pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Part> {
+    let (name, class) = (timeline.name(label), timeline.class(label));
+    Some(match (kind, class) {
+        (Kind::Range, Class::Load) => Part::Data,
+        (Kind::Range, Class::Communication) if !timeline.has_gpus => Part::Communication,
+        (Kind::Range, _) if timeline.has_gpus => return None,
+        (Kind::Range, _) => match name {
+            "forward" => Part::Forward,
+            "backward" => Part::Backward,
+            "optimizer" => Part::Optimizer,
+            name if super::is_step(name) => Part::Step,
+            _ => return None,
+        },
+        (_, class) => Part::of(class),
     })
 }
 
@@ -336,21 +407,25 @@ fn unite(spans: &mut Spans) {
     *spans = joined;
 }
 
-/// Takes from each collective of each rank the time until the last rank has begun it.
-fn wait_for_slowest(processes: &mut BTreeMap<i64, Process>) {
+/// When the last rank began each collective; none where ranks did not begin as many.
+fn latest_starts(processes: &BTreeMap<i64, Process>) -> Option<Vec<i64>> {
     let counts: Vec<usize> = processes.values().map(|process| process.collectives.len()).filter(|n| *n > 0).collect();
     // The n-th of one rank is the n-th of the other only where all have as many.
     if counts.len() < 2 || counts.iter().any(|count| *count != counts[0]) {
-        return;
+        return None;
     }
-    let latest: Vec<i64> = (0..counts[0])
-        .map(|n| {
-            processes.values().filter_map(|process| process.collectives.get(n)).map(|span| span.0).max().unwrap_or(0)
-        })
-        .collect();
+    let latest = (0..counts[0]).map(|n| {
+        processes.values().filter_map(|process| process.collectives.get(n)).map(|began| began.span.0).max().unwrap_or(0)
+    });
+    Some(latest.collect())
+}
+
+/// Takes from each collective of each rank the time until the last rank has begun it.
+fn wait_for_slowest(processes: &mut BTreeMap<i64, Process>) {
+    let Some(latest) = latest_starts(processes) else { return };
     for process in processes.values_mut().filter(|process| !process.collectives.is_empty()) {
-        let mut waits: Spans =
-            process.collectives.iter().zip(&latest).map(|(span, last)| (span.0, span.1.min(*last))).collect();
+        let spans = process.collectives.iter().map(|began| began.span);
+        let mut waits: Spans = spans.zip(&latest).map(|(span, last)| (span.0, span.1.min(*last))).collect();
         waits.retain(|wait| wait.0 < wait.1);
         unite(&mut waits);
         process.layers.insert(Part::Straggler, waits);
@@ -376,22 +451,15 @@ fn windows(marks: &[Mark], process: i64) -> Spans {
     windows
 }
 
-/// Parts in which a GPU works.
-const OF_GPU: [Part; 8] = [
-    Part::Convolution,
-    Part::Matrix,
-    Part::Normalisation,
-    Part::Elementwise,
-    Part::Optimizer,
-    Part::Kernels,
-    Part::Copy,
-    Part::Communication,
-];
-
 impl Process {
     /// When its GPUs did anything.
     fn busy(&self) -> Spans {
-        let mut busy: Spans = OF_GPU.iter().filter_map(|part| self.layers.get(part)).flatten().copied().collect();
+        let mut busy: Spans = Part::iter()
+            .filter(|part| part.is_on_gpu())
+            .filter_map(|part| self.layers.get(&part))
+            .flatten()
+            .copied()
+            .collect();
         unite(&mut busy);
         busy
     }
@@ -450,118 +518,4 @@ fn gaps(processes: &BTreeMap<i64, Process>) -> Vec<Stretch> {
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.span.1 - gap.span.0));
     gaps.truncate(MOST_GAPS);
     gaps
-}
-
-/// Parts that are named together.
-const COMPUTE: [Part; 8] = [
-    Part::Convolution,
-    Part::Matrix,
-    Part::Normalisation,
-    Part::Elementwise,
-    Part::Optimizer,
-    Part::Kernels,
-    Part::Forward,
-    Part::Backward,
-];
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
-}
-
-/// The sentence that says what binds the run.
-fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
-    let none = |sentence: String| Binding { part: None, sentence };
-    let counted: std::collections::BTreeSet<usize> =
-        split.steps.iter().filter(|step| !step.warm_up).map(|step| step.step).collect();
-    let counted = counted.len();
-    if split.steps.is_empty() {
-        return none("Nothing was recorded.".to_owned());
-    }
-    // Start-up would pass for what binds the steps.
-    if !split.has_steps {
-        let said =
-            "What binds its steps cannot be said: it names none. Ranges called step, iteration or ProfilerStep would.";
-        return none(said.to_owned());
-    }
-    if counted < JUDGED_STEPS {
-        return none(format!(
-            "What binds its steps cannot be said: {counted} come after the warm-up, and {JUDGED_STEPS} are needed."
-        ));
-    }
-    let (of, over) = ("a step", format!(" (median of {counted} steps)"));
-    let compute: f64 = COMPUTE.iter().filter_map(|part| split.part(*part)).map(|of| of.share).sum();
-    let mut others: Vec<(Part, f64, (f64, f64))> = Part::iter()
-        .filter(|part| !COMPUTE.contains(part))
-        .map(|part| split.part(part).map_or((part, 0.0, (0.0, 0.0)), |of| (part, of.share, of.interval)))
-        .collect();
-    others.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let Some(&(part, share, (low, high))) = others.first() else { return none(String::new()) };
-    let second = others.get(1).map_or(0.0, |(_, _, (_, high))| *high);
-    let interval = format!(" [{}, {}]", percent(low), percent(high));
-    if share >= BINDS && low > second && low > 0.5 * BINDS {
-        let sentence = match part {
-            Part::Data => {
-                format!("Bound by the loader: {}{interval} of {of} is waiting for data{over}.", percent(share))
-            }
-            Part::Launch => format!(
-                "Bound by launches: in {}{interval} of {of} the GPU has nothing to do because work comes in too slowly{over}.",
-                percent(share)
-            ),
-            Part::Copy => format!(
-                "Bound by data movement: {}{interval} of {of} is copies that nothing hides{over}.",
-                percent(share)
-            ),
-            Part::Straggler => format!(
-                "Bound by the slowest rank: {}{interval} of {of} is waiting for it{over}.{}",
-                percent(share),
-                slowest(processes)
-            ),
-            Part::Communication => format!(
-                "Bound by communication: {}{interval} of {of} is collectives that nothing hides{over}.",
-                percent(share)
-            ),
-            Part::Synchronisation => format!(
-                "Bound by the host's waits: in {}{interval} of {of} the host waits while its GPU has nothing to do{over}.",
-                percent(share)
-            ),
-            _ => format!(
-                "Nothing recorded explains {}{interval} of {of}{over}: neither kernels, copies, loader nor calls of CUDA.",
-                percent(share)
-            ),
-        };
-        let part = (!matches!(part, Part::Idle | Part::Step)).then_some(part);
-        return Binding { part, sentence };
-    }
-    if compute >= 0.6 {
-        let most = COMPUTE.iter().filter_map(|part| Some((*part, split.part(*part)?.share)));
-        let (most, of_most) = most.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Part::Kernels, 0.0));
-        let sentence = format!(
-            "Bound by computing: {} of {of}{over}, most of it {} ({}). Whether memory or arithmetic limits it, this recording cannot say.",
-            percent(compute),
-            most.name(),
-            percent(of_most)
-        );
-        return Binding { part: Some(most), sentence };
-    }
-    let named: Vec<String> =
-        others.iter().take(2).map(|(part, share, _)| format!("{} {}", part.name(), percent(*share))).collect();
-    none(format!("Nothing stands out: computing {} of {of}{over}, {}.", percent(compute), named.join(", ")))
-}
-
-/// Which rank is last, if it is nearly always the same one.
-fn slowest(processes: &BTreeMap<i64, Process>) -> String {
-    let of: Vec<&Process> = processes.values().filter(|process| !process.collectives.is_empty()).collect();
-    let count = of.first().map_or(0, |process| process.collectives.len());
-    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
-    for n in 0..count {
-        let slowest =
-            of.iter().enumerate().filter_map(|(place, process)| Some((process.collectives.get(n)?.0, place))).max();
-        *last.entry(slowest.map_or(0, |(_, place)| place)).or_default() += 1;
-    }
-    match last.into_iter().max_by_key(|(_, times)| *times) {
-        Some((place, times)) if times as f64 >= ALWAYS_LAST * count as f64 => {
-            format!(" {} is last in {times} of {count} collectives.", of[place].name)
-        }
-        _ => " It is not always the same one.".to_owned(),
-    }
 }

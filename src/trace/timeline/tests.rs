@@ -4,8 +4,10 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use strum::IntoEnumIterator as _;
+
 use super::*;
-use crate::trace::tests::{Fixture, golden_report};
+use crate::trace::tests::{Fixture, PROCESS, THREAD, golden_report};
 use crate::trace::{Recorder, Window, import};
 
 fn go(_: Progress) -> ControlFlow<()> {
@@ -94,6 +96,10 @@ fn the_call_that_launched_a_kernel_is_found_and_names_are_searched() {
 
 /// A run of made ranges: what each rank did in each step, one part after the other.
 fn made(ranks: &[&[(&str, i64)]], steps: i64, delays: &[i64]) -> Split {
+    made_timeline(ranks, steps, delays).split(&mut go).unwrap()
+}
+
+fn made_timeline(ranks: &[&[(&str, i64)]], steps: i64, delays: &[i64]) -> Timeline {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.events");
     for (rank, parts) in ranks.iter().enumerate() {
@@ -115,14 +121,14 @@ fn made(ranks: &[&[(&str, i64)]], steps: i64, delays: &[i64]) -> Split {
         }
         recorder.finish(1).unwrap();
     }
-    Timeline::open(&file, &mut go).unwrap().split().unwrap()
+    Timeline::open(&file, &mut go).unwrap()
 }
 
 #[test]
 fn every_nanosecond_of_a_step_belongs_to_one_part() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["single_100", "ddp2_100_pin", "ddp2_100_nopin"] {
-        let split = Timeline::open(&golden(folder.path(), name), &mut go).unwrap().split().unwrap();
+        let split = Timeline::open(&golden(folder.path(), name), &mut go).unwrap().split(&mut go).unwrap();
         assert!(!split.steps.is_empty());
         for step in &split.steps {
             assert_eq!(step.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0), "{name} {step:?}");
@@ -133,6 +139,10 @@ fn every_nanosecond_of_a_step_belongs_to_one_part() {
 
 /// The split of a report of one GPU: steps of 1 ms that begin with what `step` makes, given its start.
 fn made_on_gpu(step: impl Fn(Fixture, i64) -> Fixture) -> Split {
+    timeline_of_gpu(step).split(&mut go).unwrap()
+}
+
+fn timeline_of_gpu(step: impl Fn(Fixture, i64) -> Fixture) -> Timeline {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("made.sqlite");
     let mut made = Fixture::new();
@@ -145,7 +155,117 @@ fn made_on_gpu(step: impl Fn(Fixture, i64) -> Fixture) -> Split {
     let refused =
         keep_for_timeline(&report, Err("this user has no home folder".to_owned()), &mut go).unwrap_err().to_string();
     assert!(refused.contains("no home folder") && refused.contains("--events"), "{refused}");
-    Timeline::open(&kept, &mut go).unwrap().split().unwrap()
+    Timeline::open(&kept, &mut go).unwrap()
+}
+
+/// A kernel on a stream, and the call that launched it: name 3 is a product, 4 a collective.
+fn launched(made: Fixture, call: (i64, i64), work: (i64, i64), (stream, name): (i64, i64)) -> Fixture {
+    let ((from, to), (start, end)) = (call, work);
+    made.sql(&format!(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId) VALUES ({from}, {to}, {THREAD}, {from}, 1);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, demangledName)
+            VALUES ({start}, {end}, 0, {stream}, {from}, {PROCESS}, {name});"
+    ))
+}
+
+/// The critical path of the tenth step of the first rank, and its parts.
+fn path(timeline: &Timeline) -> (CriticalPath, Vec<(Part, u64)>) {
+    let split = timeline.split(&mut go).unwrap();
+    let step = &split.first_rank()[9];
+    let path = timeline.critical_path(step).unwrap();
+    let length = step.span.1.abs_diff(step.span.0);
+    assert_eq!(path.parts.iter().sum::<u64>(), length);
+    let mut at = step.span.0;
+    for segment in &path.segments {
+        assert_eq!(segment.span.0, at, "{:?}", path.segments);
+        at = segment.span.1;
+    }
+    assert_eq!(at, step.span.1);
+    let parts = Part::iter().map(|part| (part, path.parts[part as usize])).filter(|(_, ns)| *ns > 0).collect();
+    (path, parts)
+}
+
+#[test]
+fn the_critical_path_of_work_launched_ahead_is_the_work_and_of_late_launches_the_host() {
+    let ahead = timeline_of_gpu(|made, start| {
+        let made = (0..20).fold(made, |made, kernel| {
+            let (call, work) = (start + 5_000 * kernel, start + 10_000 + 49_000 * kernel);
+            launched(made, (call, call + 4_000), (work, work + 49_000), (7, 3))
+        });
+        made.call(start + 110_000, start + 992_000, 2)
+    });
+    let (_, parts) = path(&ahead);
+    let expected =
+        [(Part::Matrix, 980_000), (Part::Synchronisation, 2_000), (Part::Launch, 10_000), (Part::Step, 8_000)];
+    assert_eq!(parts, expected);
+    let late = timeline_of_gpu(|made, start| {
+        let made = (0..19).fold(made, |made, kernel| {
+            let call = start + 50_000 * kernel;
+            launched(made, (call, call + 10_000), (call + 12_000, call + 17_000), (7, 3))
+        });
+        made.call(start + 910_000, start + 920_000, 2)
+    });
+    // Calls took 10 µs of every 50: the rest is the host's own. The last kernel alone was waited for.
+    let (_, parts) = path(&late);
+    let expected =
+        [(Part::Matrix, 5_000), (Part::Synchronisation, 3_000), (Part::Launch, 192_000), (Part::Step, 800_000)];
+    assert_eq!(parts, expected);
+}
+
+#[test]
+fn the_critical_path_goes_through_the_rank_that_others_wait_for() {
+    let quick: &[(&str, i64)] = &[("load", 10), ("forward", 200), ("all_reduce", 460), ("optimizer", 30)];
+    let slow: &[(&str, i64)] = &[("load", 10), ("forward", 600), ("all_reduce", 60), ("optimizer", 30)];
+    let (path, parts) = path(&made_timeline(&[quick, quick, slow], 12, &[0]));
+    let expected = [(Part::Optimizer, 30), (Part::Communication, 60), (Part::Data, 10), (Part::Forward, 600)];
+    assert_eq!(parts, expected);
+    let through: Vec<(Part, i64)> = path.segments.iter().map(|segment| (segment.part, segment.process)).collect();
+    let expected = [(Part::Data, 102), (Part::Forward, 102), (Part::Communication, 100), (Part::Optimizer, 100)];
+    assert_eq!(through, expected);
+}
+
+#[test]
+fn communication_is_hidden_by_other_kernels_waits_for_the_slowest_or_is_exposed() {
+    let overlapped =
+        made_on_gpu(|made, start| made.kernel(start, start + 600_000, 3).kernel(start + 400_000, start + 900_000, 4));
+    let [of] = &overlapped.collectives[..] else { panic!("{:?}", overlapped.collectives) };
+    assert_eq!((of.name.as_str(), of.calls), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 30));
+    let ms =
+        |of: &Collective| [of.total_ns, of.hidden_ns, of.waiting_ns.unwrap(), of.exposed_ns].map(|ns| ns / 1_000_000);
+    assert_eq!(ms(of), [15, 6, 0, 9]);
+    let quick: &[(&str, i64)] = &[("forward", 200_000), ("all_reduce", 460_000)];
+    let slow: &[(&str, i64)] = &[("forward", 600_000), ("all_reduce", 60_000)];
+    let waiting = made(&[quick, quick, slow], 50, &[0]);
+    let [of] = &waiting.collectives[..] else { panic!("{:?}", waiting.collectives) };
+    assert_eq!((of.name.as_str(), of.calls, ms(of)), ("all_reduce", 150, [49, 0, 40, 9]));
+    let twice: &[(&str, i64)] = &[("forward", 600_000), ("all_reduce", 30_000), ("all_reduce 2", 30_000)];
+    let uneven = made(&[quick, twice], 10, &[0]);
+    assert!(uneven.collectives.iter().all(|of| of.waiting_ns.is_none()), "{:?}", uneven.collectives);
+}
+
+#[test]
+fn parts_over_repeats_have_the_median_of_the_runs_and_their_interval() {
+    let run = |load: i64| made(&[&[("load", load), ("forward", 1_000 - load)]], 20, &[0]);
+    let runs = [run(600), run(800), run(700)];
+    let data = |splits: &[&Split]| over_repeats(splits).into_iter().find(|of| of.part == Part::Data).unwrap();
+    let of = data(&[&runs[0], &runs[1], &runs[2]]);
+    let rounded = [of.share, of.interval.0, of.interval.1].map(|share| (share * 1e6).round() / 1e6);
+    assert_eq!((rounded, of.median_s), ([0.7, 0.6, 0.8], 7e-7));
+}
+
+#[test]
+fn adding_up_tells_how_far_it_is_and_can_be_cancelled() {
+    let timeline = made_timeline(&[&[("load", 100), ("forward", 900)]], 40, &[0]);
+    let mut seen = Vec::new();
+    timeline
+        .split(&mut |progress| {
+            seen.push(progress.fraction);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(seen.is_sorted() && seen.last() == Some(&1.0), "{seen:?}");
+    let cancelled = timeline.split(&mut |_| ControlFlow::Break(()));
+    assert!(matches!(cancelled, Err(TraceError::Cancelled)));
 }
 
 #[test]
@@ -171,6 +291,21 @@ fn copies_that_nothing_hides_bind_a_run_by_data_movement_and_a_long_idle_time_is
     assert!(idle.binding.sentence.starts_with("Nothing recorded explains 70 %"), "{}", idle.binding.sentence);
     let busy = made_on_gpu(|made, start| made.kernel(start, start + 990_000, 3));
     assert_eq!(busy.binding.part, Some(Part::Matrix), "{}", busy.binding.sentence);
+}
+
+#[test]
+fn exposed_collectives_and_waits_of_the_host_bind_a_run() {
+    let collectives =
+        made_on_gpu(|made, start| made.kernel(start, start + 300_000, 3).kernel(start + 300_000, start + 950_000, 4));
+    assert_eq!(collectives.binding.part, Some(Part::Communication), "{}", collectives.binding.sentence);
+    assert!(collectives.binding.sentence.contains("65 % [65 %, 65 %]"), "{}", collectives.binding.sentence);
+    let hidden =
+        made_on_gpu(|made, start| made.kernel(start, start + 900_000, 3).kernel(start + 100_000, start + 950_000, 4));
+    assert_eq!(hidden.binding.part, Some(Part::Matrix), "{}", hidden.binding.sentence);
+    let waits =
+        made_on_gpu(|made, start| made.kernel(start, start + 300_000, 3).call(start + 310_000, start + 950_000, 2));
+    assert_eq!(waits.binding.part, Some(Part::Synchronisation), "{}", waits.binding.sentence);
+    assert!(waits.binding.sentence.contains("64 %"), "{}", waits.binding.sentence);
 }
 
 #[test]
@@ -208,6 +343,10 @@ fn a_delayed_rank_binds_a_run_and_is_named() {
 fn computing_binds_a_run_that_waits_for_nothing_and_what_is_even_is_left_undecided() {
     let split = made(&[&[("load", 20), ("forward", 300), ("backward", 600), ("optimizer", 80)]], 30, &[0]);
     assert_eq!(split.binding.part, Some(Part::Backward), "{}", split.binding.sentence);
+    assert!(split.binding.sentence.contains("memory or arithmetic"), "{}", split.binding.sentence);
+    let rank: &[(&str, i64)] = &[("load", 20), ("forward", 300), ("backward", 600), ("optimizer", 80)];
+    let ranks = made(&[rank, rank], 30, &[0]);
+    assert!(ranks.binding.sentence.contains("holds their communication"), "{}", ranks.binding.sentence);
     let even: &[(&str, i64)] = &[("load", 240), ("forward", 100), ("backward", 150), ("all_reduce", 240)];
     let split = made(&[even], 30, &[270]);
     assert_eq!(split.binding.part, None, "{}", split.binding.sentence);

@@ -1,0 +1,118 @@
+//! The sentence that says what binds a run.
+
+use std::collections::BTreeMap;
+
+use strum::IntoEnumIterator as _;
+
+use super::{Binding, Part, Process, Split};
+use crate::statistics::INTERVAL_REPEATS;
+
+/// Share of a step's time from which a part can be what binds a run.
+const BINDS: f64 = 0.25;
+/// Steps from which the extremes are a 95 % interval of their median; a judgement on fewer would have none.
+const JUDGED_STEPS: usize = INTERVAL_REPEATS;
+/// Share of collectives in which a rank is last, from which it is named.
+const ALWAYS_LAST: f64 = 0.8;
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// The sentence that says what binds the run.
+pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
+    let none = |sentence: String| Binding { part: None, sentence };
+    let counted: std::collections::BTreeSet<usize> =
+        split.steps.iter().filter(|step| !step.warm_up).map(|step| step.step).collect();
+    let counted = counted.len();
+    if split.steps.is_empty() {
+        return none("Nothing was recorded.".to_owned());
+    }
+    // Start-up would pass for what binds the steps.
+    if !split.has_steps {
+        let said =
+            "What binds its steps cannot be said: it names none. Ranges called step, iteration or ProfilerStep would.";
+        return none(said.to_owned());
+    }
+    if counted < JUDGED_STEPS {
+        return none(format!(
+            "What binds its steps cannot be said: {counted} come after the warm-up, and {JUDGED_STEPS} are needed."
+        ));
+    }
+    let (of, over) = ("a step", format!(" (median of {counted} steps)"));
+    let compute: f64 =
+        Part::iter().filter(|part| part.computes()).filter_map(|part| split.part(part)).map(|of| of.share).sum();
+    let mut others: Vec<(Part, f64, (f64, f64))> = Part::iter()
+        .filter(|part| !part.computes())
+        .map(|part| split.part(part).map_or((part, 0.0, (0.0, 0.0)), |of| (part, of.share, of.interval)))
+        .collect();
+    others.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let Some(&(part, share, (low, high))) = others.first() else { return none(String::new()) };
+    let second = others.get(1).map_or(0.0, |(_, _, (_, high))| *high);
+    let interval = format!(" [{}, {}]", percent(low), percent(high));
+    if share >= BINDS && low > second && low > 0.5 * BINDS {
+        let amount = format!("{}{interval} of {of}", percent(share));
+        let sentence = match part {
+            Part::Data => format!("Bound by the loader: {amount} is waiting for data{over}."),
+            Part::Launch => format!(
+                "Bound by launches: in {amount} the GPU has nothing to do because work comes in too slowly{over}."
+            ),
+            Part::Copy => format!("Bound by data movement: {amount} is copies that nothing hides{over}."),
+            Part::Straggler => {
+                format!("Bound by the slowest rank: {amount} is waiting for it{over}.{}", slowest(processes))
+            }
+            Part::Communication => {
+                format!("Bound by communication: {amount} is collectives that nothing hides{over}.")
+            }
+            Part::Synchronisation => {
+                format!("Bound by the host's waits: in {amount} the host waits while its GPU has nothing to do{over}.")
+            }
+            _ => {
+                format!("Nothing recorded explains {amount}{over}: neither kernels, copies, loader nor calls of CUDA.")
+            }
+        };
+        let part = (!matches!(part, Part::Idle | Part::Step)).then_some(part);
+        return Binding { part, sentence };
+    }
+    if compute >= 0.6 {
+        let most = Part::iter().filter(|part| part.computes()).filter_map(|part| Some((part, split.part(part)?.share)));
+        let (most, of_most) = most.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Part::Kernels, 0.0));
+        // DistributedDataParallel's collectives run within the backward pass, and ranges of the host do not show them.
+        let on_hosts = processes.len() > 1 && processes.values().all(|process| !process.has_gpu);
+        let unsaid = if on_hosts && most == Part::Backward {
+            "With several ranks it holds their communication, which this recording does not tell apart."
+        } else {
+            "Whether memory or arithmetic limits it, this recording cannot say."
+        };
+        let sentence = format!(
+            "Bound by computing: {} of {of}{over}, most of it {} ({}). {unsaid}",
+            percent(compute),
+            most.name(),
+            percent(of_most)
+        );
+        return Binding { part: Some(most), sentence };
+    }
+    let named: Vec<String> =
+        others.iter().take(2).map(|(part, share, _)| format!("{} {}", part.name(), percent(*share))).collect();
+    none(format!("Nothing stands out: computing {} of {of}{over}, {}.", percent(compute), named.join(", ")))
+}
+
+/// Which rank is last, if it is nearly always the same one.
+fn slowest(processes: &BTreeMap<i64, Process>) -> String {
+    let of: Vec<&Process> = processes.values().filter(|process| !process.collectives.is_empty()).collect();
+    let count = of.first().map_or(0, |process| process.collectives.len());
+    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+    for n in 0..count {
+        let slowest = of
+            .iter()
+            .enumerate()
+            .filter_map(|(place, process)| Some((process.collectives.get(n)?.span.0, place)))
+            .max();
+        *last.entry(slowest.map_or(0, |(_, place)| place)).or_default() += 1;
+    }
+    match last.into_iter().max_by_key(|(_, times)| *times) {
+        Some((place, times)) if times as f64 >= ALWAYS_LAST * count as f64 => {
+            format!(" {} is last in {times} of {count} collectives.", of[place].name)
+        }
+        _ => " It is not always the same one.".to_owned(),
+    }
+}

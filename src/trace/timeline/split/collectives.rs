@@ -1,0 +1,74 @@
+//! Communication by collective: how much of it computing hides, and how much is waiting for the slowest rank.
+
+use std::collections::BTreeMap;
+
+use strum::IntoEnumIterator as _;
+
+use super::{Part, Process, Spans, latest_starts, take, unite};
+use crate::trace::timeline::Timeline;
+
+/// All collectives of one name, over ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// Its name, without the arguments of a template.
+    pub name: String,
+    /// Number of collectives, each rank's counted.
+    pub calls: u64,
+    /// Their time in nanoseconds: the sum of what follows.
+    pub total_ns: u64,
+    /// Time in which other kernels or copies of the rank ran.
+    pub hidden_ns: u64,
+    /// Time that nothing hides before the last rank began; none where ranks did not begin as many collectives, so that it is not known which
+    /// belong together.
+    pub waiting_ns: Option<u64>,
+    /// The rest: time that nothing hides.
+    pub exposed_ns: u64,
+    /// Start of the longest, on the recording's clock.
+    pub longest: (i64, i64),
+}
+
+/// Collectives by name, those that take the longest time first.
+pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process>) -> Vec<Collective> {
+    let latest = latest_starts(processes);
+    let ranks = processes.values().filter(|process| !process.collectives.is_empty()).count();
+    let is_known = latest.is_some() || ranks == 1;
+    let mut by_name: BTreeMap<&str, Collective> = BTreeMap::new();
+    for process in processes.values().filter(|process| !process.collectives.is_empty()) {
+        let work = Part::iter().filter(|part| part.is_on_gpu() && *part != Part::Communication);
+        let mut computing: Spans = work.filter_map(|part| process.layers.get(&part)).flatten().copied().collect();
+        unite(&mut computing);
+        for (n, began) in process.collectives.iter().enumerate() {
+            let name = short(timeline.name(began.label));
+            let of = by_name.entry(name).or_insert_with(|| Collective {
+                name: name.to_owned(),
+                calls: 0,
+                total_ns: 0,
+                hidden_ns: 0,
+                waiting_ns: is_known.then_some(0),
+                exposed_ns: 0,
+                longest: began.span,
+            });
+            let mut left = vec![began.span];
+            let hidden = take(&mut left, &computing);
+            let begun = latest.as_ref().and_then(|latest| latest.get(n)).copied();
+            let waiting = begun.map_or(0, |begun| take(&mut left, &[(began.span.0, begun.max(began.span.0))]));
+            let total = began.span.1.abs_diff(began.span.0);
+            of.calls += 1;
+            of.total_ns += total;
+            of.hidden_ns += hidden;
+            of.waiting_ns = of.waiting_ns.map(|known| known + waiting);
+            of.exposed_ns += total - hidden - waiting;
+            if total > of.longest.1.abs_diff(of.longest.0) {
+                of.longest = began.span;
+            }
+        }
+    }
+    let mut all: Vec<Collective> = by_name.into_values().collect();
+    all.sort_by_key(|of| std::cmp::Reverse(of.total_ns));
+    all
+}
+
+/// A kernel's name without its arguments.
+fn short(name: &str) -> &str {
+    name.split(['(', '<']).next().unwrap_or(name)
+}
