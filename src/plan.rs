@@ -13,6 +13,7 @@ mod file;
 pub mod filter;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod gpu_choice;
 mod identity;
 mod level;
 mod matrix;
@@ -35,6 +36,7 @@ pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use factor::{Domain, Factor};
 pub use file::{Block, Constraint, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use filter::{Facts, Filter, FilterError, mentions};
+pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels, number_text};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};

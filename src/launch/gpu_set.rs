@@ -1,14 +1,40 @@
 //! Choice of GPUs for a run on several: those with the best interconnects.
 
-use crate::plan::{Gpu, LinkKind, Topology};
+use crate::plan::{Gpu, GpuChoice, LinkKind, Topology, by_numa_node};
 
 /// Number of GPUs to choose from; more are ignored. No current machine has more.
 const MOST_GPUS: usize = 16;
 
+/// Chooses `wanted` of the free GPUs as the plan asks; `None` while too many of those that suit it are taken.
+pub(super) fn choose_by<'a>(
+    choice: GpuChoice,
+    free: &[&'a Gpu],
+    wanted: usize,
+    topology: &Topology,
+) -> Option<Vec<&'a Gpu>> {
+    let enough = |gpus: &[&'a Gpu]| (wanted <= gpus.len()).then(|| choose(gpus, wanted, topology));
+    match choice {
+        GpuChoice::Nearest => enough(free),
+        GpuChoice::Only(_) => {
+            let listed = choice.listed().unwrap_or_default();
+            let of_list: Vec<&Gpu> = free.iter().copied().filter(|gpu| listed.contains(&gpu.index)).collect();
+            enough(&of_list)
+        }
+        GpuChoice::SameSocket => by_numa_node(free.iter().copied()).values().find_map(|gpus| enough(gpus)),
+        GpuChoice::Spread => {
+            let by_node = by_numa_node(free.iter().copied());
+            let most = by_node.values().map(Vec::len).max().unwrap_or(0);
+            let in_turn = (0..most).flat_map(|place| by_node.values().filter_map(move |gpus| gpus.get(place).copied()));
+            let chosen: Vec<&Gpu> = in_turn.take(wanted).collect();
+            (chosen.len() == wanted && by_node.len() > 1).then_some(chosen)
+        }
+    }
+}
+
 /// Chooses `wanted` of the usable GPUs: the set with the best interconnects between its pairs, and among equals the first in
 /// the given order. Any NVLink counts more than all PCIe switches in a set, and any switch more than all pairs of one NUMA
 /// node. If fewer GPUs are usable than wanted, all are chosen.
-pub(super) fn choose<'a>(usable: &[&'a Gpu], wanted: usize, topology: &Topology) -> Vec<&'a Gpu> {
+fn choose<'a>(usable: &[&'a Gpu], wanted: usize, topology: &Topology) -> Vec<&'a Gpu> {
     if wanted < 2 || wanted >= usable.len() || wanted > MOST_GPUS {
         return usable.iter().copied().take(wanted).collect();
     }
@@ -80,6 +106,7 @@ pub(super) fn interconnects(gpus: &[&Gpu], topology: &Topology) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::Link;
@@ -114,6 +141,23 @@ mod tests {
         assert_eq!(chosen(4, &[], 2, &pairs), (vec![0, 2], "NV12".to_owned()));
         assert_eq!(chosen(4, &[0], 2, &pairs), (vec![1, 3], "NV12".to_owned()));
         assert_eq!(chosen(4, &[], 3, &pairs), (vec![0, 1, 2], "2 × SYS, 1 × NV12".to_owned()));
+    }
+
+    #[test]
+    fn gpus_are_chosen_as_the_plan_asks() {
+        let node = gpu_node(6);
+        let free: Vec<&Gpu> = node.gpus.iter().filter(|gpu| gpu.index != 1).collect();
+        let of = |text: &str, wanted| {
+            let chosen = choose_by(text.parse().unwrap(), &free, wanted, &Topology::default())?;
+            Some(chosen.iter().map(|gpu| gpu.index).collect::<Vec<_>>())
+        };
+        // Even GPUs are on NUMA node 0, odd ones on 1.
+        assert_eq!(of("same-socket", 3), Some(vec![0, 2, 4]));
+        assert_eq!(of("spread", 3), Some(vec![0, 3, 2]));
+        assert_eq!(of("3,5", 2), Some(vec![3, 5]));
+        assert_eq!(of("2,5", 1), Some(vec![2]));
+        assert_eq!(of("1,5", 2), None, "GPU 1 is taken");
+        assert_eq!(of("same-socket", 4), None);
     }
 
     #[test]

@@ -118,10 +118,7 @@ impl Facts {
 
     fn unexplained(&self, leader: LeaderExit) -> (RunState, String) {
         if let Some(signal) = self.interrupted {
-            return (
-                RunState::Failed,
-                format!("a process outside the workbench ended it with {}", signal_name(signal)),
-            );
+            return (RunState::Failed, format!("another process ended it with {}", signal_name(signal)));
         }
         if self.understood == 0 && self.noise > 0 {
             let first = self.first_noise.as_deref().unwrap_or_default();
@@ -136,7 +133,7 @@ impl Facts {
         match leader {
             None => {
                 let reason = format!(
-                    "it ended while no workbench was watching, and rank {unfinished} had not finished: retry it"
+                    "it ended while multicard was not running, before rank {unfinished} had finished: retry it"
                 );
                 (RunState::Interrupted, reason)
             }

@@ -13,7 +13,7 @@ use crate::protocol::{MemoryPolicy, Placement, RankPlace};
 /// # Errors
 /// The shape has no rank, or more ranks than there are GPUs (those in MIG mode do not count), or a rank cannot be bound.
 pub fn place(shape: &Shape, node: &Node, topology: &Topology) -> Result<Placement, String> {
-    let site = Site { node, topology, binding: shape.binding, has_gpus: has_gpus(shape, node) };
+    let site = Site { node, topology, shape, has_gpus: has_gpus(shape, node) };
     let count = count(shape)?;
     let gpus = site.gpus(count, &[])?.ok_or_else(|| "no GPU is free".to_owned())?;
     let slots = (0..count).map(|index| site.slot(index, gpus.get(index).copied()));
@@ -41,7 +41,7 @@ pub fn place_beside(
     topology: &Topology,
     taken: &[RankPlace],
 ) -> Result<Option<Placement>, String> {
-    let site = Site { node, topology, binding: shape.binding, has_gpus: has_gpus(shape, node) };
+    let site = Site { node, topology, shape, has_gpus: has_gpus(shape, node) };
     let count = count(shape)?;
     // A rank without its own CPUs may use all of them.
     if taken.iter().any(|place| place.cpus.is_empty()) {
@@ -90,7 +90,7 @@ fn usable(node: &Node) -> impl Iterator<Item = &Gpu> {
 struct Site<'a> {
     node: &'a Node,
     topology: &'a Topology,
-    binding: Binding,
+    shape: &'a Shape,
     /// Whether runs get GPUs here.
     has_gpus: bool,
 }
@@ -108,6 +108,10 @@ struct Slot<'a> {
 impl<'a> Site<'a> {
     /// `wanted` GPUs that are not taken; an empty list without CUDA, `None` if too many are taken.
     fn gpus(&self, wanted: usize, taken: &[RankPlace]) -> Result<Option<Vec<&'a Gpu>>, String> {
+        let choice = self.shape.gpu_choice;
+        if let Some(reason) = choice.refusal(self.node, self.has_gpus, wanted) {
+            return Err(reason);
+        }
         if !self.has_gpus {
             return Ok(Some(Vec::new()));
         }
@@ -122,7 +126,7 @@ impl<'a> Site<'a> {
         }
         let is_taken = |gpu: &&Gpu| taken.iter().flat_map(RankPlace::gpu_uuids).any(|uuid| uuid == gpu.uuid);
         let free: Vec<&Gpu> = usable(self.node).filter(|gpu| !is_taken(gpu)).collect();
-        Ok((wanted <= free.len()).then(|| gpu_set::choose(&free, wanted, self.topology)))
+        Ok(gpu_set::choose_by(choice, &free, wanted, self.topology))
     }
 
     /// NUMA nodes that have CPUs this process may use.
@@ -133,7 +137,7 @@ impl<'a> Site<'a> {
     fn slot(&self, index: usize, gpu: Option<&'a Gpu>) -> Result<Slot<'a>, String> {
         let hosts = self.hosts();
         let first = hosts.first().copied();
-        let home = match (self.binding, gpu) {
+        let home = match (self.shape.binding, gpu) {
             (Binding::Off | Binding::Interleave, _) => return Ok(Slot { gpu, home: None }),
             (Binding::FirstNode, _) => first,
             // Without GPUs, ranks spread over the nodes.
@@ -150,7 +154,8 @@ impl<'a> Site<'a> {
                 }
             },
         };
-        let none = || format!("numa = {}: no NUMA node with usable CPUs is known: use numa = off", self.binding.name());
+        let none =
+            || format!("numa = {}: no NUMA node with usable CPUs is known: use numa = off", self.shape.binding.name());
         Ok(Slot { gpu, home: Some(home.ok_or_else(none)?) })
     }
 
@@ -198,7 +203,7 @@ impl<'a> Site<'a> {
     }
 
     fn memory(&self, slots: &[Slot]) -> Option<MemoryPolicy> {
-        match self.binding {
+        match self.shape.binding {
             Binding::Off => None,
             Binding::Interleave => {
                 let nodes: Vec<u32> = self.hosts().iter().map(|numa| numa.id).collect();

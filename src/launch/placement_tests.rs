@@ -178,6 +178,22 @@ fn nothing_is_put_beside_a_run_that_may_use_all_cpus() {
 }
 
 #[test]
+fn a_run_gets_the_gpus_that_its_plan_names_or_the_reason_why_not() {
+    let listed = |list: &str| Shape { gpu_choice: list.parse().unwrap(), ..ranks_of(2, Binding::Off) };
+    assert_eq!(uuids(&ranks(&listed("1,3"), &gpu_node(4), &two_nodes(64))), [Some("GPU-1"), Some("GPU-3")]);
+    let placed = place(&listed("spread"), &gpu_node(4), &two_nodes(64)).unwrap();
+    assert_eq!(uuids(&placed.ranks), [Some("GPU-0"), Some("GPU-1")]);
+    let text = place(&listed("1,7"), &gpu_node(4), &two_nodes(64)).unwrap_err();
+    assert!(text.contains("has no GPU 7, only 0, 1, 2, 3"), "{text}");
+    assert!(place(&listed("0,1"), &cpu_node(), &two_nodes(4)).is_err());
+    // Side by side, a run waits for its own GPUs.
+    let first = place_beside(&listed("0,1"), &gpu_node(4), &two_nodes(64), &[]).unwrap().unwrap().ranks;
+    assert_eq!(place_beside(&listed("1,2"), &gpu_node(4), &two_nodes(64), &first), Ok(None));
+    let second = place_beside(&listed("2,3"), &gpu_node(4), &two_nodes(64), &first).unwrap().unwrap().ranks;
+    assert_eq!(uuids(&second), [Some("GPU-2"), Some("GPU-3")]);
+}
+
+#[test]
 fn what_would_never_have_room_is_refused() {
     let text = place_beside(&ranks_of(5, Binding::Off), &cpu_node(), &two_nodes(4), &[]).unwrap_err();
     assert!(text.contains("5 CPUs are needed and 4 are usable"), "{text}");

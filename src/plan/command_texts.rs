@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::command::{Command, GPUS, KEY, Said, own_measures, spec};
 use super::{
-    Better, Binding, Block, Constraint, Data, DeclaredMeasure, Filter, Key, Level, Plan, PlanError, WorkloadSpec,
+    Better, Binding, Block, Constraint, Data, DeclaredMeasure, Filter, GpuChoice, Key, Level, Plan, PlanError,
+    WorkloadSpec,
 };
 
 /// The texts of a form.
@@ -192,7 +193,7 @@ impl CommandTexts {
         let stands = [&self.run, &self.folder, &self.variables]
             .iter()
             .any(|text| text.contains(&format!("{{{key}}}")) || text.contains(&format!("{{{key}:")));
-        if !stands && ![GPUS, Binding::KEY].contains(&key) {
+        if !stands && ![GPUS, GpuChoice::KEY, Binding::KEY].contains(&key) {
             let is_switch = split(levels, |letter| letter == ',')
                 .is_ok_and(|levels| levels.iter().all(|level| ["on", "off"].contains(&level.as_str())));
             let word = if is_switch { format!("{{{key}:--{key}}}") } else { format!("--{key}={{{key}}}") };

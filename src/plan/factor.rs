@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::gpu_choice::GpuChoice;
 use super::level::{Key, Level};
 
 /// The values that a factor takes.
@@ -29,6 +30,8 @@ pub enum Domain {
     },
     /// A path of the file system; empty for none.
     Path,
+    /// These names, and lists of GPUs by their indexes, such as `0,2`.
+    GpuSet(Vec<Arc<str>>),
 }
 
 /// One knob.
@@ -88,6 +91,13 @@ impl Factor {
         Self::new(key, name, Domain::Path, Level::text(default))
     }
 
+    /// The choice of a run's GPUs, the default first.
+    pub fn gpu_set(key: &str, name: &str, names: &[&str]) -> Self {
+        let named = Self::named(key, name, names);
+        let names = names.iter().map(|name| Arc::from(*name)).collect();
+        Self { domain: Domain::GpuSet(names), ..named }
+    }
+
     fn new(key: &str, name: &str, domain: Domain, default: Level) -> Self {
         Self {
             key: key.into(),
@@ -145,6 +155,10 @@ impl Factor {
         match (&self.domain, level) {
             (Domain::Names(names), Level::Text(name)) => names.contains(name),
             (Domain::Path, Level::Text(_)) => true,
+            // One way to write a list, so that no two levels mean the same.
+            (Domain::GpuSet(_), Level::Text(name)) => {
+                name.parse::<GpuChoice>().is_ok_and(|choice| choice.to_string() == **name)
+            }
             (Domain::Integer { min, max }, Level::Integer(value)) => (min..=max).contains(&value),
             (Domain::Number { min, max }, Level::Integer(_) | Level::Number(_)) => {
                 level.as_number().is_some_and(|value| (*min..=*max).contains(&value))
@@ -155,7 +169,8 @@ impl Factor {
 
     /// The levels that everybody is offered: all names, the usual numbers.
     pub fn offered(&self) -> impl Iterator<Item = Level> {
-        let names = if let Domain::Names(names) = &self.domain { names.as_slice() } else { &[] };
+        let names =
+            if let Domain::Names(names) | Domain::GpuSet(names) = &self.domain { names.as_slice() } else { &[] };
         let whole = matches!(self.domain, Domain::Integer { .. });
         let number = move |number: &f64| if whole { Level::Integer(*number as i64) } else { Level::Number(*number) };
         names.iter().cloned().map(Level::Text).chain(self.usual.iter().map(number))
@@ -164,8 +179,10 @@ impl Factor {
     /// The place of a named level among all, or of a number among the usual ones.
     pub fn place(&self, level: &Level) -> Option<usize> {
         match (&self.domain, level) {
-            (Domain::Names(names), Level::Text(name)) => names.iter().position(|known| known == name),
-            (Domain::Names(_) | Domain::Path, _) | (_, Level::Text(_)) => None,
+            (Domain::Names(names) | Domain::GpuSet(names), Level::Text(name)) => {
+                names.iter().position(|known| known == name)
+            }
+            (Domain::Names(_) | Domain::GpuSet(_) | Domain::Path, _) | (_, Level::Text(_)) => None,
             (_, number) => self.usual.iter().position(|usual| Some(*usual) == number.as_number()),
         }
     }
@@ -181,7 +198,7 @@ mod tests {
     fn usual_numbers_lie_in_the_domain_and_every_numeric_factor_has_some() {
         for factor in workloads().iter().flat_map(|spec| &spec.factors) {
             let (min, max) = match factor.domain {
-                Domain::Names(_) | Domain::Path => {
+                Domain::Names(_) | Domain::GpuSet(_) | Domain::Path => {
                     assert!(factor.usual.is_empty(), "{}", factor.key);
                     continue;
                 }

@@ -290,6 +290,7 @@ fn some_levels(key: &str, shares: &[f64]) -> Vec<Level> {
             Domain::Names(names) => Level::Text(names[(share * names.len() as f64) as usize].clone()),
             Domain::Integer { min, max } => Level::Integer(min + (share * (max - min) as f64) as i64),
             Domain::Number { min, max } => Level::Number(min + share * (max - min)),
+            Domain::GpuSet(names) => Level::Text(names[(share * names.len() as f64) as usize].clone()),
             Domain::Path => Level::text("path"),
         };
         if !levels.contains(&level) {

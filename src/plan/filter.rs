@@ -88,6 +88,8 @@ pub enum Known<'a> {
     Names(Vec<&'a str>),
     /// Numbers.
     Number,
+    /// Any text.
+    Text,
 }
 
 #[derive(Clone, Debug, PartialEq)]

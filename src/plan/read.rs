@@ -13,7 +13,8 @@ use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
 use super::workload::{command, workloads};
 use super::{
-    Block, Capture, Constraint, Domain, Factor, Key, Level, Limits, Mode, Order, Plan, Tracing, WorkloadSpec, study,
+    Block, Capture, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Mode, Order, Plan, Tracing,
+    WorkloadSpec, study,
 };
 
 const TOP_KEYS: &[&str] = &[
@@ -142,6 +143,7 @@ fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constra
             (Domain::Names(names), None) => {
                 known.push((&factor.key, Known::Names(names.iter().map(|name| &**name).collect())));
             }
+            (Domain::GpuSet(_), None) => known.push((&factor.key, Known::Text)),
             (_, None) => known.push((&factor.key, Known::Number)),
             (_, Some(_)) => {}
         }
@@ -416,6 +418,14 @@ fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
                 Err(format!("{on} is no level; did you mean {:?}?", if *on { "on" } else { "off" }))
             }
             _ => Err(format!("must be a string, not {}; there are {}", kind(found), names.join(", "))),
+        },
+        Domain::GpuSet(names) => match found {
+            DeValue::String(text) => text.parse().map(|choice: GpuChoice| Level::text(&choice.to_string())),
+            _ => Err(format!(
+                "must be a string, not {}: {}, or a list of GPUs such as \"0,2\"",
+                kind(found),
+                names.join(", ")
+            )),
         },
         Domain::Integer { min, max } => {
             let DeValue::Integer(text) = found else {

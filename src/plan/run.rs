@@ -25,7 +25,7 @@ pub enum RunState {
     /// It exceeded the plan's time limit.
     #[strum(serialize = "timed out")]
     TimedOut,
-    /// It ended while no workbench was watching, before its ranks had finished.
+    /// It ended while nothing followed it, before its ranks had finished.
     Interrupted,
 }
 

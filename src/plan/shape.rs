@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use super::gpu_choice::GpuChoice;
+
 /// Binding of ranks and their memory to NUMA nodes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr, VariantNames,
@@ -43,6 +45,9 @@ pub struct Shape {
     pub devices_per_process: u32,
     /// How ranks and their memory are bound to NUMA nodes.
     pub binding: Binding,
+    /// Which of the node's GPUs it gets.
+    #[serde(default, skip_serializing_if = "is_nearest")]
+    pub gpu_choice: GpuChoice,
     /// Steps of a rank over the whole run; 0 where nobody can tell.
     pub steps: u64,
     /// Units (images, tokens) of a step, over all ranks; 0 where nobody can tell.
@@ -56,12 +61,17 @@ pub struct Shape {
     pub own_program: bool,
 }
 
+fn is_nearest(choice: &GpuChoice) -> bool {
+    *choice == GpuChoice::Nearest
+}
+
 impl Default for Shape {
     fn default() -> Self {
         Self {
             processes: 1,
             devices_per_process: 1,
             binding: Binding::Off,
+            gpu_choice: GpuChoice::Nearest,
             steps: 0,
             units_per_step: 0,
             warm_up_steps: 0,

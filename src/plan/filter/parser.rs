@@ -331,9 +331,10 @@ impl<'a> Parser<'a> {
                 Err(self.error(format!("{key} with {}", shown(&value.text)), "give a number"))
             }
             Known::Number => Ok(()),
-            Known::Names(_) if comparison.is_order() => {
+            Known::Names(_) | Known::Text if comparison.is_order() => {
                 Err(self.error(format!("{key}{}", comparison.sign()), "names are compared by = and !="))
             }
+            Known::Text => Ok(()),
             Known::Names(names) if names.iter().any(|name| value.equals(&Level::text(name))) => Ok(()),
             Known::Names(names) => {
                 Err(self.error(format!("unknown {key} {}", shown(&value.text)), remedy(&value.text, names)))

@@ -19,7 +19,7 @@ pub use template::{BUILT_IN, filled};
 
 use super::typed::binding;
 use super::{DeclaredMeasure, Request, USUAL_STEP, Unit, WorkloadSpec, workloads};
-use crate::plan::{Better, Binding, Domain, Estimate, Factor, Key, Level, Levels, Shape};
+use crate::plan::{Better, Binding, Domain, Estimate, Factor, GpuChoice, Key, Level, Levels, Shape};
 
 /// What plans call such a workload.
 pub const KEY: &str = "command";
@@ -190,7 +190,7 @@ fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
     } else {
         let is_switch = names.iter().all(|name| [template::ON, template::OFF].contains(&&**name));
         let before: Vec<Arc<str>> = match known.map(|known| &known.domain) {
-            Some(Domain::Names(known)) => known.clone(),
+            Some(Domain::Names(known) | Domain::GpuSet(known)) => known.clone(),
             _ if is_switch => vec![template::OFF.into(), template::ON.into()],
             _ => Vec::new(),
         };
@@ -198,7 +198,10 @@ fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
         Domain::Names([before, new].concat())
     };
     let is_alike = known.is_some_and(|known| {
-        std::mem::discriminant(&known.domain) == std::mem::discriminant(&domain) && known.domain != Domain::Path
+        let is_named = matches!((&known.domain, &domain), (Domain::GpuSet(_), Domain::Names(_)));
+        is_named
+            || (std::mem::discriminant(&known.domain) == std::mem::discriminant(&domain)
+                && known.domain != Domain::Path)
     });
     let known = known.filter(|_| is_alike);
     let usual = match (&domain, known) {
@@ -256,8 +259,12 @@ pub(in crate::plan) fn check(request: &Request) -> Result<(Shape, Estimate), Str
     if !node.gpus.is_empty() && devices as usize > usable {
         return Err(format!("{hostname} has {usable} usable GPUs, not {devices}: use fewer"));
     }
+    let gpu_choice = GpuChoice::read(levels)?;
+    if let Some(reason) = gpu_choice.refusal(node, !node.gpus.is_empty(), devices as usize) {
+        return Err(reason);
+    }
     let binding = if levels.get(Binding::KEY).is_some() { binding(levels)? } else { Binding::Off };
-    let shape = Shape { devices_per_process: devices, binding, own_program: true, ..Shape::default() };
+    let shape = Shape { devices_per_process: devices, binding, gpu_choice, own_program: true, ..Shape::default() };
     Ok((shape, Estimate::default()))
 }
 

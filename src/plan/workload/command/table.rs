@@ -11,7 +11,7 @@ use super::template::{self, Piece};
 use super::{BUILT_IN, Command, GPUS, KEY, Said, USUAL, readings, spec};
 use crate::plan::checked_table::{Table, integer, kind, real};
 use crate::plan::problem::{Problems, quoted};
-use crate::plan::{Binding, Key, Level, WorkloadSpec, suggestion, workload};
+use crate::plan::{Binding, GpuChoice, Key, Level, WorkloadSpec, suggestion, workload};
 
 const KEYS: &[&str] =
     &["name", "run", "folder", "env", "setup", "time_limit_s", "unit", "step", "factor", "readings", "measures"];
@@ -166,8 +166,8 @@ fn command(
     let setup = words.list(table, "setup", problems).unwrap_or_default();
     let used = words.used;
     for (span, key, _) in &ticked {
-        // These two choose the GPUs and the CPUs of the run.
-        let is_placed = [GPUS, Binding::KEY].contains(&key.as_str());
+        // These choose the GPUs and the CPUs of the run.
+        let is_placed = [GPUS, GpuChoice::KEY, Binding::KEY].contains(&key.as_str());
         if !is_placed && !used.contains(&key.to_string()) {
             let message = format!(
                 "no {{{key}}} stands in the command, so that all levels would run the same program: write it into run, env or \

@@ -195,7 +195,9 @@ fn dali_is_there(candidate: &Candidate) -> Option<String> {
 }
 
 fn devices_exist(candidate: &Candidate) -> Option<String> {
-    no_devices(candidate.node, candidate.settings.gpus)
+    let (node, settings) = (candidate.node, candidate.settings);
+    let none = no_devices(node, settings.gpus);
+    none.or_else(|| settings.gpu_choice.refusal(node, node.has_cuda(), settings.gpus))
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {

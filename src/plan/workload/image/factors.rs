@@ -1,7 +1,7 @@
 //! The factors of the `image` workload, with their levels, help and findings of the papers.
 
 use super::{DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype};
-use crate::plan::{Binding, Factor, Kernels, OptimizerImpl};
+use crate::plan::{Binding, Factor, GpuChoice, Kernels, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];
@@ -52,6 +52,9 @@ pub(super) fn factors() -> Vec<Factor> {
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
             .help("One rank per GPU (dp: threads of one process); on a machine without GPUs, ranks on CPUs.")
             .finding("4 GPUs bring 3.23× in FP64 and 2.70× in FP16 (2503.15252 Table 2)."),
+        Factor::gpu_set(GpuChoice::KEY, "GPU set", GpuChoice::NAMES)
+            .help("Which of the node's GPUs a run gets. nearest: those with the fastest interconnects; same-socket: all on one NUMA node; \
+                   spread: on different NUMA nodes; a list such as 0,2: only those, by their indexes on the Node screen."),
         Factor::named(Binding::KEY, "NUMA", Binding::NAMES)
             .help("Binding of ranks and their memory to NUMA nodes. off: the system decides; local: next to the rank's GPU (CPU ranks \
                spread over the nodes); interleave: memory spread over all nodes, CPUs free; first-node: everything on the \

@@ -1,7 +1,7 @@
 //! The levels of one `image` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use crate::plan::{Binding, CUDA_GRAPH_WARM_UP_STEPS, Kernels, Levels, OptimizerImpl, Shape};
+use crate::plan::{Binding, CUDA_GRAPH_WARM_UP_STEPS, GpuChoice, Kernels, Levels, OptimizerImpl, Shape};
 
 levels! {
     /// The arithmetic of training.
@@ -130,6 +130,8 @@ pub struct ImageSettings {
     pub strategy: Strategy,
     /// Ranks.
     pub gpus: usize,
+    /// Which of the node's GPUs the ranks get.
+    pub gpu_choice: GpuChoice,
     /// Binding to NUMA nodes.
     pub numa: Binding,
     /// Copies of the data set in memory.
@@ -170,6 +172,7 @@ impl ImageSettings {
             processes,
             devices_per_process,
             binding: self.numa,
+            gpu_choice: self.gpu_choice,
             steps: self.steps(),
             units_per_step: self.batch_size.saturating_mul(self.gpus) as u64,
             warm_up_steps: if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 },
@@ -203,6 +206,7 @@ impl ImageSettings {
             scenario: Scenario::read(levels)?,
             strategy: Strategy::read(levels)?,
             gpus: count("gpus")?,
+            gpu_choice: GpuChoice::read(levels)?,
             numa: binding(levels)?,
             data_copy: DataCopy::read(levels)?,
             batch_norm: BatchNorm {

@@ -235,7 +235,9 @@ fn cuda_levels_need_cuda(candidate: &Candidate) -> Option<String> {
 }
 
 fn devices_exist(candidate: &Candidate) -> Option<String> {
-    no_devices(candidate.node, candidate.settings.gpus)
+    let (node, settings) = (candidate.node, candidate.settings);
+    let none = no_devices(node, settings.gpus);
+    none.or_else(|| settings.gpu_choice.refusal(node, node.has_cuda(), settings.gpus))
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {

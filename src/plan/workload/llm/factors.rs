@@ -3,7 +3,7 @@
 use super::settings::{
     DataSet, FsdpGather, FsdpWrap, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32, TrainOnInput,
 };
-use crate::plan::{Binding, Factor, Kernels, OptimizerImpl};
+use crate::plan::{Binding, Factor, GpuChoice, Kernels, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];
@@ -96,6 +96,8 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_where(Sharding::KEY, &["ddp"])
             .help("How the parameters of other GPUs are gathered. collectives: by NCCL, whose kernels take multiprocessors from the \
                    model's. copies: by the GPUs' copy engines, which do not."),
+        Factor::gpu_set(GpuChoice::KEY, "GPU set", GpuChoice::NAMES)
+            .help("Which of the node's GPUs a run gets, as for images."),
         Factor::named(Binding::KEY, "NUMA", Binding::NAMES)
             .help("Binding of ranks and their memory to NUMA nodes, as for images."),
         Factor::named("shuffle", "Shuffle", ON_OFF)

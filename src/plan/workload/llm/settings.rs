@@ -1,7 +1,7 @@
 //! The levels of one `llm` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use crate::plan::{Binding, Kernels, Levels, OptimizerImpl};
+use crate::plan::{Binding, GpuChoice, Kernels, Levels, OptimizerImpl};
 
 levels! {
     /// What is trained, and how.
@@ -233,6 +233,8 @@ pub struct LlmSettings {
     pub pin_memory: bool,
     /// Ranks.
     pub gpus: usize,
+    /// Which of the node's GPUs the ranks get.
+    pub gpu_choice: GpuChoice,
     /// Binding to NUMA nodes.
     pub numa: Binding,
     /// The kernels that compute a layer.
@@ -303,6 +305,7 @@ impl LlmSettings {
             packed: switch("packed")?,
             pin_memory: switch("pin_memory")?,
             gpus: count("gpus")?,
+            gpu_choice: GpuChoice::read(levels)?,
             numa: binding(levels)?,
             kernels: Kernels::read(levels)?,
             cuda_graph: switch("cuda_graph")?,

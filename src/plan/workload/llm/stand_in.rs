@@ -163,6 +163,7 @@ impl LlmSettings {
             processes: u32::try_from(self.gpus).unwrap_or(u32::MAX),
             devices_per_process: 1,
             binding: self.numa,
+            gpu_choice: self.gpu_choice,
             steps: rows.samples.map_or(0, |samples| self.steps(samples)),
             units_per_step: rows.mean_tokens.map_or(0, |mean| (mean * self.step_rows() as f64).round() as u64),
             warm_up_steps: if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 },
