@@ -33,7 +33,9 @@ pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval};
 pub use activity::{Activity, Phase};
 pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
-pub use cell::{Cell, CellKey, Setting, Source, cells, cells_of, compare_levels, held, measure_of, step_of, varying};
+pub use cell::{
+    Cell, CellKey, Setting, Source, cells, cells_of, compare_levels, held, measure_of, sort, step_of, varying,
+};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between};

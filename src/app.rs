@@ -12,10 +12,12 @@
 
 mod as_command;
 mod closing;
+mod columns;
 mod command;
 mod command_palette;
 mod compare;
 mod curves;
+mod data_export;
 mod engine;
 mod figures;
 mod keys;
@@ -23,6 +25,7 @@ mod listing;
 mod live;
 mod node;
 mod open_error;
+mod pace;
 mod plan;
 mod runs;
 mod sample;
@@ -38,6 +41,7 @@ mod timeline;
 mod widgets;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use command::{CloseCommand, Command};
 pub use compare::CompareCommand;
@@ -59,6 +63,7 @@ pub use theme::install as install_theme;
 pub use timeline::{TimelineCommand, timeline_ui};
 
 use engine::Engine;
+use pace::Pace;
 
 /// The program's name, as in the title of a window without a session.
 pub(crate) const NAME: &str = "multicard";
@@ -67,6 +72,7 @@ pub(crate) const NAME: &str = "multicard";
 pub struct App {
     state: State,
     engine: Engine,
+    pace: Arc<Pace>,
     /// Commands sent while drawing; executed before the next frame.
     commands: Vec<Command>,
     /// The title of the window.
@@ -77,9 +83,10 @@ impl App {
     /// The content of a window of `context`. Opens `session`, or the last open session if none is given.
     pub fn new(context: &eframe::egui::Context, settings: Settings, session: Option<PathBuf>) -> Self {
         theme::install(context);
-        let waker = context.clone();
-        let engine = Engine::start(move || waker.request_repaint());
-        let mut app = Self { state: State::new(settings), engine, commands: Vec::new(), title: NAME.to_owned() };
+        let pace = Arc::new(Pace::new());
+        let (waker, waking) = (context.clone(), Arc::clone(&pace));
+        let engine = Engine::start(move || waker.request_repaint_after(waking.wait()));
+        let mut app = Self { state: State::new(settings), engine, pace, commands: Vec::new(), title: NAME.to_owned() };
         let last = app.state.settings.last_session().map(PathBuf::from);
         if let Some(folder) = session.or(last) {
             app.send(Command::OpenSession(folder));
@@ -102,6 +109,7 @@ impl App {
 
     /// Takes over the engine's events and executes the commands.
     fn logic(&mut self, context: &eframe::egui::Context) {
+        self.pace.frame(context.input(|input| !input.events.is_empty()));
         for event in self.engine.events() {
             self.state.take(event);
         }

@@ -16,6 +16,7 @@ mod material;
 mod node;
 mod output;
 mod plan;
+mod remote;
 mod report;
 mod run;
 mod session;
@@ -31,9 +32,9 @@ use std::sync::Arc;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use output::{
-    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, is_closed_pipe, print, say,
-    session_folder, variant,
+    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, is_closed_pipe, print, say, variant,
 };
+use remote::session_folder;
 
 use crate::launch;
 
@@ -42,8 +43,9 @@ use crate::launch;
 #[command(name = "multicard", version, arg_required_else_help = false)]
 #[command(disable_help_subcommand = true, after_help = help::list_topics())]
 struct Arguments {
-    /// Session that the window opens, created if missing. Default: the last open session.
-    #[arg(long, value_name = "DIR")]
+    /// Session that the window opens, created if missing: a folder, or one on another machine as ssh://[user@]host/path. Default: the
+    /// last open session.
+    #[arg(long, value_name = "DIR|ADDRESS")]
     session: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
@@ -111,6 +113,12 @@ enum Command {
     },
     /// Print the manual page, in roff.
     Man,
+    /// Relay a session over standard input and output; started over ssh by multicard on another machine.
+    #[command(hide = true)]
+    Relay {
+        /// Session folder.
+        session: PathBuf,
+    },
     /// Lead the ranks of a job; started by the launcher.
     #[command(name = launch::GROUP_COMMAND, hide = true)]
     Group {
@@ -168,6 +176,7 @@ pub fn main() -> ExitCode {
         Some(Command::Help(arguments)) => help::run(&arguments),
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Man) => man(),
+        Some(Command::Relay { session }) => crate::remote::relay(&session).map(|()| OK).map_err(Into::into),
         Some(Command::Group { job, program }) => group(&job, &program),
         Some(Command::Rank { supervisor, program }) => Err(launch::become_rank(supervisor, &program).into()),
         Some(Command::Program { job }) => program(&job),

@@ -35,15 +35,17 @@ mod clients;
 mod conductor;
 mod error;
 mod lines;
+mod logout;
 mod message;
 #[cfg(feature = "window")]
 mod notifier;
 mod queue_view;
 mod socket;
 
-pub use client::{Client, DETACHED_OPTION, LOCKED, Orders, READY};
+pub use client::{Client, DETACHED_OPTION, LOCKED, Orders, READY, stream_or_start};
 pub use conductor::{Host, host, serve};
 pub use error::ConductError;
+pub use logout::ends_at_logout;
 pub use message::{Conducting, Hello, Launch, Letter, News, Order};
 pub use queue_view::{QueueChange, QueueRow, QueueView};
-pub use socket::socket_path;
+pub use socket::{connect as stream, socket_path};

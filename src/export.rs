@@ -4,7 +4,9 @@ mod parquet;
 mod sink;
 mod tables;
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use strum::{EnumMessage, VariantArray};
 use thiserror::Error;
@@ -28,6 +30,30 @@ pub enum What {
     Evidence,
     /// Environments: a row for each fact of a run's environment (driver, libraries, settings).
     Environment,
+}
+
+impl What {
+    /// The name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        self.get_serializations().first().copied().unwrap_or_default()
+    }
+
+    /// One line: what the rows are.
+    pub fn help(self) -> &'static str {
+        self.get_documentation().unwrap_or_default().trim_end_matches('.')
+    }
+}
+
+impl Format {
+    /// The name on the command line, and the ending of files.
+    pub fn name(self) -> &'static str {
+        self.get_serializations().first().copied().unwrap_or_default()
+    }
+
+    /// One line: what it is.
+    pub fn help(self) -> &'static str {
+        self.get_documentation().unwrap_or_default().trim_end_matches('.')
+    }
 }
 
 /// The format of an exported file. The line that documents it is also its help.
@@ -64,6 +90,36 @@ pub struct Exported {
     pub runs: usize,
     /// Rows.
     pub rows: u64,
+}
+
+/// The same into a file, which gets its name once it is complete and replaces one that has it.
+///
+/// # Errors
+/// As [`export`], naming the file; nothing is kept of an export that fails.
+pub fn export_to_file(
+    reader: &Reader,
+    session: &str,
+    what: What,
+    filter: &Filter,
+    format: Format,
+    file: &Path,
+    stop: &dyn Fn() -> bool,
+) -> Result<Exported, ExportError> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("writing {}: {error}", file.display()));
+    let mut name = file.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = file.with_file_name(name);
+    let written = File::create(&part)
+        .map_err(|error| named(error).into())
+        .and_then(|to| export(reader, session, what, filter, format, to, stop));
+    let written = written.and_then(|exported| {
+        std::fs::rename(&part, file).map_err(named)?;
+        Ok(exported)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written
 }
 
 /// Writes a table of a session's runs that a filter admits, one run at a time. `session` is the name in its first column; `stop` is

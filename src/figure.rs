@@ -27,7 +27,7 @@ mod style;
 mod table;
 mod tabulate;
 
-pub use arguments::arguments;
+pub use arguments::{arguments, filter_of};
 pub use baseline::{baseline_name, has_baseline};
 pub use built_in::{UnknownPreset, preset, presets};
 pub use chart::{
@@ -40,7 +40,7 @@ pub use difference::{Difference, difference};
 pub use drawing::{Figure, figure};
 pub use methods::methods;
 pub use number::{capitalised, duration_text, from_to, grouped, significant};
-pub use palette::{COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
+pub use palette::{COLOUR_NAMES, COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use render::{Format, UnknownFormat, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};

@@ -47,6 +47,8 @@ pub mod processes;
 pub mod program;
 /// The lines that cross process boundaries: jobs in, events, readings and samples out, as versioned JSON.
 pub mod protocol;
+/// Sessions on other machines: the line over ssh, the relay on the node, the copy that is read here.
+pub mod remote;
 /// The session that is run: plan, queue, groups, telemetry and store as one object.
 pub mod session;
 /// Medians with their intervals, and distributions: what all that counts and compares shares.

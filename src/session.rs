@@ -5,6 +5,7 @@
 //! notices for the owner to show. Everything happens in one order, without locks.
 
 mod error;
+mod kept_queue;
 mod notice;
 mod packing;
 mod progress;
@@ -82,6 +83,8 @@ pub struct Session {
     facts: program::Facts,
     /// Runs of an earlier process in the queue, which waits until its user goes on with them.
     restored: usize,
+    /// What the next conductor needs of the queue.
+    kept_queue: kept_queue::KeptQueue,
 }
 
 /// A run that can be started or retried.
@@ -179,6 +182,7 @@ impl Session {
             untold: Vec::new(),
             facts: program::Facts::default(),
             restored: 0,
+            kept_queue: kept_queue::KeptQueue::default(),
         };
         let earlier = session.take_up_earlier_runs(restores)?;
         session.take_up_imports(earlier)?;
@@ -262,9 +266,18 @@ impl Session {
         self.queue.states()
     }
 
-    /// Moves a queued run to `position` among the queued ones, from 0.
+    /// Moves a queued run to `position` among the queued ones, from 0. A conductor that takes the queue over keeps the order.
     pub fn reorder(&mut self, run: &str, position: usize) -> Result<(), SessionError> {
-        Ok(self.queue.reorder(run, position)?)
+        self.queue.reorder(run, position)?;
+        let queued = self.queue.states().filter(|(_, state)| *state == RunState::Queued);
+        self.kept_queue.order = queued.map(|(run, _)| run.to_owned()).collect();
+        self.keep_queue();
+        Ok(())
+    }
+
+    /// Writes what the next conductor needs of the queue. If that fails, as on a full disk, it takes runs as they were queued.
+    fn keep_queue(&self) {
+        let _ = self.kept_queue.write(self.store.folder());
     }
 
     /// Closes the session and leaves active runs running. Whoever opens it next reattaches to them; runs that are

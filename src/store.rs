@@ -28,7 +28,7 @@ pub use catalogue::{
     ARCHIVED, SessionHeading, delete_session, put_back, remove_deleted, rename_session, run_notes, tags,
 };
 pub use error::StoreError;
-pub use folder::{index_path, parse_session_file};
+pub use folder::{index_path, origin, parse_session_file, set_origin};
 pub use journal::{Decision, JournalLine};
 pub use reader::{Reader, RunProcess};
 pub use record::{HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells};

@@ -25,10 +25,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("export", &["plan", "protocol", "store", "analysis", "figure"]),
     ("session", &["foreign", "plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace"]),
     ("conduct", &["foreign", "plan", "launch", "session"]),
+    ("remote", &["foreign", "plan", "protocol", "conduct", "session", "store", "telemetry"]),
     (
         "app",
         &[
             "conduct",
+            "remote",
             "foreign",
             "plan",
             "protocol",
@@ -41,6 +43,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "analysis",
             "papers",
             "figure",
+            "export",
             "session",
         ],
     ),
@@ -49,6 +52,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "app",
             "conduct",
+            "remote",
             "foreign",
             "plan",
             "protocol",

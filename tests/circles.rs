@@ -16,6 +16,7 @@ const ALLOWED: &[(&[&str], &str)] = &[
             "app::closing",
             "app::command",
             "app::compare",
+            "app::data_export",
             "app::figures",
             "app::live",
             "app::node",

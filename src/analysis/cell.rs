@@ -136,6 +136,10 @@ pub struct Setting {
     pub unit: Arc<str>,
     /// The levels that are offered, in the order that decides colours.
     pub offered: Arc<[Level]>,
+    /// The levels in the order that a study puts them in; others follow. Empty where it says nothing.
+    pub order: Arc<[Level]>,
+    /// The places of the colours that a study gives to levels.
+    pub colours: Arc<[(Level, usize)]>,
 }
 
 impl Setting {
@@ -147,16 +151,23 @@ impl Setting {
     /// A factor of several workloads: the first one names it, all of them offer levels.
     fn of_factors<'a>(of: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
         match of.clone().into_iter().find_map(|spec| spec.factor(key)) {
-            Some(Factor { key, name, unit, .. }) => {
+            Some(Factor { name, unit, .. }) => {
                 let offered = offered_levels(key, of).into();
-                Self { key: key.clone(), name: name.clone(), unit: unit.clone(), offered }
+                Self { name: name.clone(), unit: unit.clone(), offered, ..Self::without_unit(key, "") }
             }
             None => Self::without_unit(key, &format!("unknown factor {key}")),
         }
     }
 
     fn without_unit(key: &str, name: &str) -> Self {
-        Self { key: key.into(), name: name.into(), unit: "".into(), offered: Arc::default() }
+        Self {
+            key: key.into(),
+            name: name.into(),
+            unit: "".into(),
+            offered: Arc::default(),
+            order: Arc::default(),
+            colours: Arc::default(),
+        }
     }
 
     /// The place of a level among those that are offered.
@@ -191,12 +202,17 @@ pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
     let order = settings(&cells);
     // The session comes last: the same cell of two sessions stands side by side.
     cells.sort_by(|a, b| a.session.cmp(b.session));
+    let order: Vec<&Setting> = order.iter().filter(|setting| setting.key != SESSION).collect();
+    sort(&mut cells, &order);
+    cells
+}
+
+/// Sorts cells by their levels of settings, the first of which counts most; equal ones keep their order.
+pub fn sort(cells: &mut [Cell], settings: &[&Setting]) {
     cells.sort_by(|a, b| {
-        let by_setting =
-            order.iter().filter(|setting| setting.key != SESSION).map(|setting| compare_levels(setting, a, b));
+        let by_setting = settings.iter().map(|setting| compare_levels(setting, a, b));
         by_setting.fold(Ordering::Equal, Ordering::then)
     });
-    cells
 }
 
 /// The settings whose level is not the same in all cells.
@@ -275,8 +291,17 @@ pub fn compare_levels(setting: &Setting, a: &Cell, b: &Cell) -> Ordering {
     compare(setting, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref())
 }
 
-/// Named levels by their place among those that are known, so that defaults come first; all others by value.
+/// The levels that a study puts in order, then named levels by their place among those that are known, so that defaults come first; all
+/// others by value.
 fn compare(setting: &Setting, a: Option<&Level>, b: Option<&Level>) -> Ordering {
+    let own = |level: Option<&Level>| {
+        let place = level.and_then(|level| setting.order.iter().position(|known| known == level));
+        place.unwrap_or(setting.order.len())
+    };
+    let by_study = own(a).cmp(&own(b));
+    if by_study.is_ne() {
+        return by_study;
+    }
     let place = |level: Option<&Level>| setting.place(level.filter(|level| level.as_text().is_some())?);
     match (place(a), place(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

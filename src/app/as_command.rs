@@ -28,11 +28,11 @@ impl State {
             return self.run_command();
         }
         let session = self.session.as_ref().ok_or("no session is open")?;
-        let folder = path(&session.folder);
+        let folder = shell_word(&session.place());
         let words = match self.screen {
             Screen::Compare => [vec!["table".to_owned(), folder], self.study_words(&self.compare.study)?].concat(),
             Screen::Figures => {
-                let study = &self.figures.study;
+                let study = &self.figure_study();
                 let out = vec!["--out".to_owned(), path(&self.figure_path())];
                 [vec!["figure".to_owned(), folder], self.study_words(study)?, style_words(&study.style), out].concat()
             }
@@ -43,10 +43,17 @@ impl State {
         Ok(format!("multicard {}", words.join(" ")))
     }
 
+    /// The command that writes the same table of the shown runs; none without a session.
+    pub(super) fn export_command(&self) -> Option<String> {
+        let folder = path(&self.session.as_ref()?.folder);
+        let words: Vec<String> = self.export_words().iter().map(|word| shell_word(word)).collect();
+        Some(format!("multicard export {folder} {}", words.join(" ")))
+    }
+
     fn run_command(&self) -> Result<String, String> {
         let file = self.plan.saved_file().ok_or("the plan is in no file as it stands: save it first")?;
         let session = self.session.as_ref().filter(|session| !session.is_sample());
-        let session = session.map_or(String::new(), |session| format!(" --session {}", path(&session.folder)));
+        let session = session.map_or(String::new(), |session| format!(" --session {}", shell_word(&session.place())));
         let resume = if self.plan.keeps_finished() { " --resume" } else { "" };
         Ok(format!("multicard run {}{session}{resume}", path(file)))
     }

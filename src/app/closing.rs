@@ -6,7 +6,8 @@ use super::state::Closing;
 use super::theme::palette;
 use super::widgets::strong;
 use super::{CloseCommand, Command, PlanCommand, Request, Screen, State};
-use crate::conduct::Order;
+use crate::conduct::{Order, ends_at_logout};
+use crate::figure::capitalised;
 
 impl State {
     /// The user closes the window.
@@ -143,6 +144,9 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 "Active and queued runs go on without the window, until the queue is empty or the machine is shut down. \
                  Open the session again to follow them, or run `multicard attach` with its path.",
             ));
+            if let Some(ends) = ends_at_logout() {
+                ui.colored_label(palette.warning, capitalised(ends));
+            }
         }
     });
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::columns::{Columns, Listed};
+use super::data_export::DataCommand;
 use super::{
     CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, Theme,
     TimelineCommand,
@@ -33,6 +35,8 @@ pub enum Command {
     Zoom(i32),
     /// Open or close the command palette.
     Palette(bool),
+    /// Show these columns of a table.
+    Columns(Listed, Columns),
     /// Copy the command line for what is on screen.
     CopyCommand,
     /// Close the window, after the questions that it takes.
@@ -65,6 +69,8 @@ pub enum Command {
     Timeline(TimelineCommand),
     /// A command of the Figures screen.
     Figures(FiguresCommand),
+    /// A command of the export of data.
+    Data(DataCommand),
     /// A command of the Node screen.
     Node(NodeCommand),
 }

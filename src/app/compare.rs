@@ -3,6 +3,7 @@
 mod bars;
 mod claims;
 mod controls;
+mod levels_menu;
 mod lines;
 pub(super) mod look;
 mod metrics;
@@ -57,12 +58,20 @@ pub enum CompareCommand {
     KeepAll,
     /// Set what groups the bars.
     Rows(Place),
+    /// Hold a factor at a level, or let it vary again.
+    Hold(Key, Option<Level>),
+    /// Put the levels of a setting in this order; none for the usual one.
+    Order(Key, Vec<Level>),
+    /// Give a level the colour of this place among the palette's, or the usual one.
+    Paint(Key, Level, Option<u8>),
     /// Set what makes panels side by side.
     Columns(Place),
     /// Set what colours distinguish: bars of a group, lines of a panel.
     Colour(Place),
     /// Set the measure by its key; none means the form's default.
     Measure(Option<Key>),
+    /// Add a measure to the table's columns, or take it away.
+    TableMeasure(Key, bool),
     /// Set the baseline of ratios, as a study names it; none means the first cell that has the measure.
     Baseline(Option<String>),
     /// Switch to a study.
@@ -202,6 +211,18 @@ impl CompareState {
         }
     }
 
+    fn table_measure(&mut self, key: Key, add: bool) {
+        let measures = &mut self.study.measures;
+        if measures.is_empty()
+            && let Some(picture) = &self.picture
+        {
+            let columns = picture.comparison.table.columns.iter();
+            *measures = columns.filter(|column| column.is_measure).map(|column| column.key.clone()).collect();
+        }
+        measures.retain(|known| *known != key);
+        measures.extend(add.then_some(key));
+    }
+
     /// The study with the resolved baseline.
     fn held_study(&self) -> Study {
         let held = || self.held.as_ref().map(baseline_name);
@@ -267,14 +288,15 @@ impl State {
             CompareCommand::NextBaseline => compare.next_baseline(),
             CompareCommand::Filter(text) => compare.study.filter = text,
             CompareCommand::Keep(key, level, keep) => compare.keep(key, level, keep),
-            CompareCommand::KeepAll => {
-                compare.study.hidden.clear();
-                compare.study.filter.clear();
-            }
+            CompareCommand::KeepAll => compare.study.show_all(),
+            CompareCommand::Hold(key, level) => compare.study.hold(key, level),
+            CompareCommand::Order(key, levels) => compare.study.put_in_order(key, levels),
+            CompareCommand::Paint(key, level, place) => compare.study.paint(key, level, place),
             CompareCommand::Rows(place) => compare.study.rows = place,
             CompareCommand::Columns(place) => compare.study.columns = place,
             CompareCommand::Colour(place) => compare.study.colour = place,
             CompareCommand::Measure(key) => compare.study.measure = key,
+            CompareCommand::TableMeasure(key, add) => compare.table_measure(key, add),
             CompareCommand::Baseline(asked) => {
                 (compare.held, compare.stale) = (None, true);
                 compare.study.baseline = asked;
@@ -332,7 +354,7 @@ impl State {
                 compare.sort_rows();
             }
             CompareCommand::Select(cell) => {
-                let is_line = compare.study.form == Form::Loss;
+                let is_line = matches!(compare.study.form, Form::Loss | Form::Activity);
                 let is_left_out = |picture: &Picture| cell.as_ref().is_some_and(|cell| !picture.draws(cell));
                 compare.stale |= is_line && compare.picture.as_ref().is_some_and(is_left_out);
                 compare.selected = cell;
@@ -349,7 +371,8 @@ impl State {
             }
             CompareCommand::Copy(format) => {
                 if let Some(picture) = &compare.picture {
-                    context.copy_text(render(&picture.sorted_table(&compare.order), format));
+                    let columns = table::shown_columns(picture, &self.settings);
+                    context.copy_text(render(&picture.shown_table(&compare.order, &columns), format));
                 }
             }
             CompareCommand::Open(cell) => {
@@ -359,6 +382,8 @@ impl State {
             CompareCommand::Undo | CompareCommand::Redo => {}
         }
         if self.compare.study != before {
+            // Figures have the order and the colours of this screen.
+            self.figures.records_changed();
             self.compare.changed(before, is_gradual);
         }
     }
@@ -456,7 +481,7 @@ pub fn compare_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             // A short table would shrink the panel for the next one.
             ui.take_available_height();
             status::status_ui(ui, state, picture, commands);
-            table::table_ui(ui, &state.compare, picture, commands);
+            table::table_ui(ui, state, picture, commands);
         });
     let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, &state.compare, picture, commands));
@@ -494,7 +519,7 @@ fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &
     match charts.as_slice() {
         [chart] if chart.geometry == Geometry::Stacked => stacked::stacked_ui(ui, compare, picture, chart, commands),
         [chart] if chart.geometry == Geometry::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
-        _ => lines::lines_ui(ui, compare, charts),
+        _ => lines::lines_ui(ui, compare, charts, commands),
     }
 }
 

@@ -143,10 +143,10 @@ impl State {
         let style = &mut figures.study.style;
         match command {
             FiguresCommand::Study(study) => {
-                let Study { filter, hidden, baseline, log, style, .. } = figures.study.clone();
+                let Study { filter, hidden, held, baseline, log, style, .. } = figures.study.clone();
                 // A built-in study does not say which cells, baseline and style: those stay.
                 figures.study = if preset(&study.name).is_ok() {
-                    Study { filter, hidden, baseline, log, style, ..*study }
+                    Study { filter, hidden, held, baseline, log, style, ..*study }
                 } else {
                     *study
                 };
@@ -162,8 +162,7 @@ impl State {
                 }
             }
             FiguresCommand::KeepAll => {
-                figures.study.hidden.clear();
-                figures.study.filter.clear();
+                figures.study.show_all();
             }
             FiguresCommand::Log(log) => figures.study.log = log,
             FiguresCommand::Width(width) => style.width = width,
@@ -209,10 +208,22 @@ impl State {
         if self.figures.stale && self.figures.work.is_none() && self.screen == Screen::Figures {
             self.figures.stale = false;
             let sources = self.figure_sources();
-            let (study, resolution) = (self.figures.study.clone(), self.figures.resolution);
+            let (study, resolution) = (self.figure_study(), self.figures.resolution);
             let work = on_thread("figure", context, move || Drawn::new(&sources, &study, resolution));
             self.figures.work = Some(work);
         }
+    }
+
+    /// The study that is drawn: the chosen one, with the order and the colours of levels that Compare shows unless it has its own.
+    pub(in crate::app) fn figure_study(&self) -> Study {
+        let (mut study, shown) = (self.figures.study.clone(), &self.compare.study);
+        if study.order.is_empty() {
+            study.order.clone_from(&shown.order);
+        }
+        if study.colours.is_empty() {
+            study.colours.clone_from(&shown.colours);
+        }
+        study
     }
 
     /// The sessions shown in figures: the compared ones.

@@ -114,6 +114,11 @@ impl State {
         if self.screen != Screen::Node || machine.looked_time_s.is_some() || machine.looking.is_some() {
             return;
         }
+        if self.session.as_ref().is_some_and(|session| session.host().is_some()) {
+            // They would be those of this machine.
+            machine.places = None;
+            return;
+        }
         if let Some(node) = &self.node {
             let session = self.session.as_ref().map(|session| session.folder.clone());
             machine.looked_time_s = Some(machine.sample.as_ref().map_or(0.0, |sample| sample.time_s));
@@ -206,6 +211,11 @@ fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>
             ui.add(Label::new(muted(ui, format!("Runs cannot be traced: {reason}"))).wrap());
         }
     });
+    if let Some(host) = state.session.as_ref().and_then(|session| session.host()) {
+        let text = format!("Data sets, disks and topology are not shown of a machine over ssh: see them on {host}.");
+        ui.add(Label::new(muted(ui, text)).wrap());
+        return;
+    }
     titled(ui, "Data sets", |ui| data::data_ui(ui, state, commands));
     titled(ui, "Disk space", |ui| place::disks_ui(ui, state.machine.places.as_ref()));
     titled(ui, "Topology", |ui| match &state.machine.places {

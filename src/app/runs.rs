@@ -141,6 +141,11 @@ pub struct RunsState {
 }
 
 impl RunsState {
+    /// The text of the list's filter.
+    pub fn filter(&self) -> &str {
+        &self.filter_text
+    }
+
     /// A plan was queued.
     pub fn launched(&mut self, queued: usize, kept: usize, invalid: usize) {
         self.launched = Some(Launched { queued, kept, invalid });

@@ -14,6 +14,7 @@ use poll_promise::Promise;
 use super::theme::{GRID, palette};
 use super::widgets::{muted, strong, text_field};
 use super::{Command, Request, State, sample};
+use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
 
@@ -198,11 +199,14 @@ fn new_folder(name: &str) -> Result<PathBuf, String> {
     Ok(sessions.join(name))
 }
 
-/// A typed path; `~` is the home folder.
+/// A typed path; `~` is the home folder. An address of a session on another machine stays as it is.
 pub fn typed_path(text: &str) -> Option<PathBuf> {
     let text = text.trim();
     if text.is_empty() {
         return None;
+    }
+    if text.starts_with("ssh://") {
+        return Some(PathBuf::from(text));
     }
     let home = || std::env::var_os("HOME").map(PathBuf::from);
     match text.strip_prefix("~/").zip(home()) {
@@ -244,7 +248,7 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     };
     if let Some(session) = &state.session {
         ui.label(strong(session.name()));
-        let path = session.folder.display().to_string();
+        let path = session.place();
         ui.horizontal_wrapped(|ui| {
             ui.label(muted(ui, &path));
             if ui.small_button("Copy path").clicked() {
@@ -276,7 +280,7 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.add_space(GRID);
     ui.label(strong("Open a session"));
     ui.horizontal(|ui| {
-        let path = field(ui, "session-path", "Path of the session", "the path of its folder");
+        let path = field(ui, "session-path", "Path of the session", "its folder, or ssh://host/path");
         let folder = typed_path(&path.text);
         let pressed = ui.add_enabled(folder.is_some(), eframe::egui::Button::new("Open")).clicked() || path.entered;
         if let (true, Some(folder)) = (pressed, folder) {
@@ -305,9 +309,10 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     for folder in others {
         let missing = state.sessions.missing.contains(folder);
         let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+        let host = host_of_copy(folder).map_or(String::new(), |host| format!(" on {host}"));
         let place = folder.parent().unwrap_or(folder).display();
         let note = if missing { " (missing)" } else { "" };
-        let button = eframe::egui::Button::new(format!("{name}{note}")).frame(false);
+        let button = eframe::egui::Button::new(format!("{name}{host}{note}")).frame(false);
         let response = ui.add_enabled(!missing, button).on_hover_text(format!("in {place}"));
         if response.on_disabled_hover_text(format!("{} does not exist", folder.display())).clicked() {
             send(ui, SessionsCommand::Open(folder.clone()));
@@ -357,7 +362,12 @@ pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>)
         });
     } else if let Some(reason) = &session.read_only {
         note(ui, palette.warning, reason, |ui| {
-            if ui.button("Open for writing").on_hover_text("Try again after fixing the cause").clicked() {
+            let is_far = session.host().is_some();
+            if ui
+                .button(if is_far { "Connect" } else { "Open for writing" })
+                .on_hover_text("Try again after fixing the cause")
+                .clicked()
+            {
                 commands.push(Command::Sessions(SessionsCommand::TryAgain));
             }
         });

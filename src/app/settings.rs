@@ -7,6 +7,8 @@ use eframe::egui::{Context, ThemePreference, Vec2};
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, IntoStaticStr};
 
+use super::columns::{Columns, Listed};
+
 /// Number of recent sessions, and of recent plans, kept.
 const RECENT: usize = 10;
 const ZOOM_STEPS: std::ops::RangeInclusive<i32> = -5..=20;
@@ -53,6 +55,9 @@ pub struct Settings {
     pub recent: Vec<PathBuf>,
     /// Recent plan files, latest first.
     pub recent_plans: Vec<PathBuf>,
+    /// The columns of tables.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<Listed, Columns>,
     /// Whether the sample session was closed for good.
     pub sample_closed: bool,
     /// The settings file; `None` in tests.
@@ -153,6 +158,11 @@ impl Settings {
     pub fn used_plan(&mut self, file: &Path) {
         put_first(&mut self.recent_plans, file);
         self.save();
+    }
+
+    /// The columns that its user wants of a table.
+    pub fn columns_of(&self, table: Listed) -> Columns {
+        self.columns.get(&table).cloned().unwrap_or_default()
     }
 
     /// Whether a new window opens the sample session: its user had no session yet, and did not close the sample.

@@ -1,6 +1,6 @@
 //! The frame around every screen: bar, rail, messages, command palette and list of keys.
 
-use eframe::egui::{Align, Button, CentralPanel, Frame, Layout, Margin, Panel, RichText, ScrollArea, Ui};
+use eframe::egui::{Align, Button, CentralPanel, Frame, Label, Layout, Margin, Panel, RichText, ScrollArea, Ui};
 use strum::IntoEnumIterator;
 
 use super::theme::{GRID, palette};
@@ -86,6 +86,12 @@ fn theme_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let queue = &state.queue;
+    let far = state.session.as_ref().filter(|session| session.host().is_some());
+    if let Some(reason) = far.and_then(|session| session.read_only.as_ref()) {
+        // Whichever screen is shown: what it shows stands still until there is a line again.
+        let text = RichText::new(format!("⚠ {reason}")).color(palette(ui.visuals()).warning);
+        ui.add(Label::new(text).truncate()).on_hover_text(reason);
+    }
     if !queue.is_active() {
         return;
     }

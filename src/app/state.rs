@@ -18,6 +18,8 @@ use super::timeline::TimelineState;
 use super::{Command, Screen, Settings, sample};
 use crate::conduct::{Order, QueueView};
 use crate::plan::Node;
+use crate::remote;
+use crate::store::origin;
 
 /// An error or warning shown on a screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,12 +49,24 @@ impl OpenSession {
         sample::is_sample(&self.folder)
     }
 
-    /// The session's name: that of its folder.
+    /// The machine that it is on, if that is another one.
+    pub fn host(&self) -> Option<&str> {
+        remote::host_of_copy(&self.folder)
+    }
+
+    /// Where it is, as arguments of commands name it.
+    pub fn place(&self) -> String {
+        let origin = self.host().and_then(|_| origin(&self.folder));
+        origin.unwrap_or_else(|| self.folder.display().to_string())
+    }
+
+    /// The session's name: that of its folder, and the machine that it is on if that is another one.
     pub fn name(&self) -> String {
         if self.is_sample() {
             return sample::NAME.to_owned();
         }
-        self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy().into_owned()
+        let name = self.folder.file_name().unwrap_or(self.folder.as_os_str()).to_string_lossy();
+        self.host().map_or_else(|| name.clone().into_owned(), |host| format!("{name} on {host}"))
     }
 }
 
@@ -113,6 +127,8 @@ pub struct State {
     pub timeline: TimelineState,
     /// The Figures screen.
     pub figures: FiguresState,
+    /// The export of data.
+    pub data: super::data_export::DataState,
     /// The Node screen.
     pub machine: NodeState,
     next_problem: u64,
@@ -163,6 +179,10 @@ impl State {
                 self.settings.zoom(steps);
                 self.settings.apply(context);
             }
+            Command::Columns(table, columns) => {
+                self.settings.columns.insert(table, columns);
+                self.settings.save();
+            }
             Command::Palette(open) => self.command_palette = open,
             Command::CopyCommand => self.copy_command(context),
             Command::Quit => context.send_viewport_cmd(ViewportCommand::Close),
@@ -180,6 +200,7 @@ impl State {
             Command::Compare(command) => self.execute_compare(command, context, requests),
             Command::Timeline(command) => self.execute_timeline(command, context, requests),
             Command::Figures(command) => self.execute_figures(command, context, requests),
+            Command::Data(command) => self.execute_data(command, context),
             Command::Node(command) => self.execute_node(command, context, requests),
         }
     }
@@ -268,6 +289,7 @@ impl State {
         self.poll_compare(context, requests);
         self.poll_timeline(context);
         self.poll_figures(context, requests);
+        self.poll_data();
         self.poll_node(context, requests);
     }
 

@@ -2,13 +2,15 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::follow::{EventFormat, Following, interrupts};
-use super::{INTERRUPTED, OK, Outcome, say, session_folder};
-use crate::conduct::{Client, LOCKED, Order, READY, serve};
+use super::remote::{Far, Place};
+use super::{INTERRUPTED, OK, Outcome, say};
+use crate::conduct::{Client, ConductError, LOCKED, Order, READY, serve};
 use crate::session::{Machine, Session, SessionError};
 use crate::store::{Reader, StoreError};
 
@@ -26,7 +28,7 @@ pub(super) struct ConductArguments {
 
 #[derive(Args)]
 pub(super) struct AttachArguments {
-    /// Session folder, or the name of a session in the default folder.
+    /// Session folder, the name of a session in the default folder, or ssh://[user@]host/path.
     session: PathBuf,
     /// Write events to stdout in this format. Default: nothing.
     #[arg(long, value_enum)]
@@ -38,7 +40,7 @@ pub(super) struct AttachArguments {
 
 #[derive(Args)]
 pub(super) struct StopArguments {
-    /// Session folder, or the name of a session in the default folder.
+    /// Session folder, the name of a session in the default folder, or ssh://[user@]host/path.
     session: PathBuf,
     /// Leave active runs running to their end; only queued ones are cancelled.
     #[arg(long)]
@@ -83,62 +85,91 @@ fn tell(line: &str) {
 
 /// Follows a session until nothing is left to do. An interrupt ends the following, not the runs.
 pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
+    let mut place = Place::of(&arguments.session)?;
     let interrupted = interrupts()?;
-    let folder = session_folder(&arguments.session)?;
-    let live = arguments.format == Some(EventFormat::Json);
-    let Some(client) = conductor(&folder, live)? else {
-        say(format_args!("nothing runs in this session. Results: multicard table {}", folder.display()));
+    let mut resume = arguments.resume;
+    loop {
+        let outcome = attach_to(&place, arguments.format, resume, &interrupted);
+        match (&mut place, outcome) {
+            (Place::There(far), Err(_)) if far.was_cut() => {
+                if !far.wait(&interrupted)? {
+                    say(format_args!("the runs go on: multicard attach {}", far.address()));
+                    return Ok(INTERRUPTED);
+                }
+                // It was done, or its answer was lost on the way.
+                resume = false;
+            }
+            (_, outcome) => return outcome,
+        }
+    }
+}
+
+fn attach_to(place: &Place, format: Option<EventFormat>, resume: bool, interrupted: &AtomicBool) -> Outcome {
+    let Some(client) = conductor(place, format == Some(EventFormat::Json))? else {
+        say(format_args!("nothing runs in this session. Results: multicard table {}", place.name()));
         return Ok(OK);
     };
-    let mut following = Following::new(client, None, &folder, arguments.format)?;
+    let mut following = Following::new(client, None, place.folder(), format)?;
     following.await_queue()?;
-    if arguments.resume {
+    if resume {
         following.order(Order::Pause(false))?;
     }
     say(format_args!("{} runs under way or queued; Ctrl-C leaves them running", following.unfinished().len()));
-    following.watch(&interrupted)?;
+    following.watch(interrupted)?;
     if following.is_resting() {
         let queued = following.queued().len();
-        say(format_args!("the queue of {queued} runs is paused: multicard attach {} --resume", folder.display()));
+        say(format_args!("the queue of {queued} runs is paused: multicard attach {} --resume", place.name()));
         return Ok(INTERRUPTED);
     }
     if following.is_idle() {
-        say(format_args!("nothing is left to run. Results: multicard table {}", folder.display()));
+        say(format_args!("nothing is left to run. Results: multicard table {}", place.name()));
         return Ok(OK);
     }
-    say(format_args!("{} runs go on: multicard attach {}", following.unfinished().len(), folder.display()));
+    say(format_args!("{} runs go on: multicard attach {}", following.unfinished().len(), place.name()));
     Ok(INTERRUPTED)
 }
 
-/// Gives an order to the conductor of a session; false if there is none.
+/// Gives an order to the conductor of a session; false if there is none, unless the session is on another machine, where one is
+/// started.
 ///
 /// # Errors
 /// It cannot be reached, or refuses.
 pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::error::Error>> {
-    let Some(client) = Client::connect(folder, false)? else { return Ok(false) };
+    let client = match Far::of(folder)? {
+        Some(_) if matches!(order, Order::Attach(..)) => {
+            return Err("the report is a file of this machine: copy it to the node, and import it there".into());
+        }
+        Some(far) => {
+            let client = far.client(true, false)?.ok_or(ConductError::Ended)?;
+            Following::new(client, None, folder, None)?.order(order)?;
+            return Ok(true);
+        }
+        None => Client::connect(folder, false)?,
+    };
+    let Some(client) = client else { return Ok(false) };
     Following::new(client, None, folder, None)?.order(order)?;
     Ok(true)
 }
 
 /// The conductor of a session: the one that there is, or one that takes up the runs that an earlier one left; none where there is
 /// nothing to conduct.
-fn conductor(folder: &Path, live: bool) -> Result<Option<Client>, Box<dyn std::error::Error>> {
-    if let Some(client) = Client::connect(folder, live)? {
+fn conductor(place: &Place, live: bool) -> Result<Option<Client>, Box<dyn std::error::Error>> {
+    if let Some(client) = place.connect(live)? {
         return Ok(Some(client));
     }
     // Runs of which nothing is alive count, too: what was queued can go on.
-    let is_left = Reader::open(folder)?.headings()?.iter().any(|run| !run.state.is_final());
-    Ok(if is_left { Some(Client::connect_or_start(folder, live)?) } else { None })
+    let is_left = Reader::open(place.folder())?.headings()?.iter().any(|run| !run.state.is_final());
+    Ok(if is_left { Some(place.connect_or_start(live)?) } else { None })
 }
 
 pub(super) fn stop(arguments: &StopArguments) -> Outcome {
+    let place = Place::of(&arguments.session)?;
     let interrupted = interrupts()?;
-    let folder = session_folder(&arguments.session)?;
-    let Some(client) = conductor(&folder, false)? else {
+    let Some(client) = conductor(&place, false)? else {
         say("nothing runs in this session");
         return Ok(OK);
     };
-    let mut following = Following::new(client, None, &folder, None)?;
+    let mut following = Following::new(client, None, place.folder(), None)?;
     following.await_queue()?;
     if arguments.queued {
         for run in following.queued() {

@@ -1,15 +1,14 @@
 //! `multicard export`: long tables of a session for other programs.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
 use super::{INTERRUPTED, OK, Outcome, say, session_folder, variant};
-use crate::export::{ExportError, Exported, Format, What, export};
+use crate::export::{ExportError, Exported, Format, What, export, export_to_file};
 use crate::plan::Filter;
 
 #[derive(Args)]
@@ -51,10 +50,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let what = arguments.what;
     let stop = || interrupted.load(Ordering::Relaxed);
-    let write = |to: Box<dyn Write + Send>| export(&reader, &name, what, &filter, format, to, &stop);
     let exported = match &arguments.output {
-        None => write(Box::new(io::stdout())),
-        Some(file) => to_file(file, write),
+        None => export(&reader, &name, what, &filter, format, io::stdout(), &stop),
+        Some(file) => export_to_file(&reader, &name, what, &filter, format, file, &stop),
     };
     match exported {
         Ok(Exported { runs, rows }) => {
@@ -74,24 +72,4 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Err(ExportError::Io(error)) if arguments.output.is_none() => Err(error.into()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Writes a file whole: it gets its name once it is complete.
-fn to_file(
-    file: &Path,
-    write: impl FnOnce(Box<dyn Write + Send>) -> Result<Exported, ExportError>,
-) -> Result<Exported, ExportError> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("writing {}: {error}", file.display()));
-    let mut name = file.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = file.with_file_name(name);
-    let written = File::create(&part).map_err(|error| named(error).into()).and_then(|to| write(Box::new(to)));
-    let written = written.and_then(|exported| {
-        std::fs::rename(&part, file).map_err(named)?;
-        Ok(exported)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written
 }

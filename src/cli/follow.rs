@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{print, say};
-use crate::conduct::{Client, ConductError, Host, Launch, News, Order, Orders, QueueRow, QueueView};
+use crate::conduct::{Client, ConductError, Host, Launch, News, Order, Orders, QueueRow, QueueView, ends_at_logout};
 use crate::figure::duration_text;
 use crate::foreign;
 use crate::plan::RunState;
@@ -160,10 +160,14 @@ impl Following {
     }
 
     /// Says who runs what was queued.
-    pub fn say_detached(&self) {
-        let (conducting, folder) = (self.client.conducting(), self.folder.display());
+    pub fn say_detached(&self, session: &str) {
+        let conducting = self.client.conducting();
         if conducting.detached {
-            say(format_args!("they go on without this terminal: multicard attach {folder}"));
+            say(format_args!("they go on without this terminal: multicard attach {session}"));
+            // Another machine has settings of its own.
+            if let Some(ends) = ends_at_logout().filter(|_| !session.starts_with("ssh://")) {
+                say(ends);
+            }
         } else {
             let process = conducting.process;
             say(format_args!(

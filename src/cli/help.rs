@@ -160,6 +160,9 @@ fn levels(factor: &Factor) -> String {
             format!("whole numbers from {min} to {max}{unit}{usual}; default {}", factor.default)
         }
         Domain::Number { min, max } => format!("numbers from {min} to {max}{unit}{usual}; default {}", factor.default),
+        Domain::GpuSet(names) => {
+            format!("{}, or a list of GPUs such as 0,2; default {}", names.join(", "), factor.default)
+        }
         Domain::Path => "a path".to_owned(),
     }
 }

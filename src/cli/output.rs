@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -90,17 +89,4 @@ pub(super) fn say(message: impl Display) {
 /// Whether the reader of a pipe, such as `head`, has closed it: not an error.
 pub(super) fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
-}
-
-/// Resolves a session argument: a path, or a name in the default folder.
-pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
-    let folder = if argument.exists() || argument.components().count() > 1 {
-        argument.clone()
-    } else {
-        crate::session::default_sessions_folder()?.join(argument)
-    };
-    if folder.join("session.toml").exists() {
-        return Ok(folder);
-    }
-    Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
 }

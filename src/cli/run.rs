@@ -11,11 +11,12 @@ use clap::Args;
 use super::follow::{EventFormat, Following, Outcomes, TICK, interrupts};
 use super::material::{Material, say_damage};
 use super::plan::{ModeName, PlanArgument};
+use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
-use crate::conduct::{Client, Host, Launch, host};
+use crate::conduct::{Client, ConductError, Host, Launch, host};
 use crate::papers::coverage;
-use crate::plan::{Identity, Matrix, Plan, remarks};
+use crate::plan::{Identity, Matrix, Node, Plan, remarks};
 use crate::session::{Added, Machine, Session, SessionError, new_session_folder, open_reader, runnable};
 use crate::store::StoreError;
 
@@ -23,7 +24,7 @@ use crate::store::StoreError;
 pub(super) struct Arguments {
     #[command(flatten)]
     plan: PlanArgument,
-    /// Session folder, created if missing. Default: named after the plan and the time.
+    /// Session folder, created if missing; on another machine: ssh://[user@]host/path. Default: named after the plan and the time.
     #[arg(long)]
     session: Option<PathBuf>,
     /// Run only the repeats that are not finished in the session.
@@ -52,72 +53,126 @@ pub(super) struct Arguments {
 const LOCK_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let plan = arguments.plan.read(arguments.mode)?;
-    let folder = match &arguments.session {
-        Some(folder) => folder.clone(),
-        None => new_session_folder(&plan.name)?,
+    let mut plan = arguments.plan.read(arguments.mode)?;
+    let Some(far) = arguments.session.as_deref().map(Far::of).transpose()?.flatten() else {
+        let folder = match &arguments.session {
+            Some(folder) => folder.clone(),
+            None => new_session_folder(&plan.name)?,
+        };
+        return run_here(arguments, &plan, &folder);
     };
+    // Its programs start in the home folder, as whatever ssh starts.
+    if plan.folder().is_some() {
+        plan.set_folder(far.home().to_str());
+    }
+    match run_there(arguments, &plan, &far) {
+        Err(_) if far.was_cut() => {
+            let address = far.address();
+            Err(format!(
+                "the line to {} broke; what was queued there goes on: multicard attach {address}",
+                address.host()
+            )
+            .into())
+        }
+        outcome => outcome,
+    }
+}
+
+fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     // Check everything before anything is written.
     let machine = Machine::look();
-    let matrix = runnable(&plan, &machine.node)?;
+    runnable(plan, &machine.node)?;
     for block in plan.blocks() {
         super::data::prepare(block)?;
     }
     let interrupted = interrupts()?;
-    let node = machine.node.clone();
     let live = arguments.format == Some(EventFormat::Json);
-    let mut following = if arguments.detach {
-        Following::new(Client::connect_or_start(&folder, false)?, None, &folder, None)?
+    let following = if arguments.detach {
+        Following::new(Client::connect_or_start(folder, false)?, None, folder, None)?
     } else {
-        let (client, host) = conductor(&folder, &machine, live)?;
-        Following::new(client, host, &folder, arguments.format)?
+        let (client, host) = conductor(folder, &machine, live)?;
+        Following::new(client, host, folder, arguments.format)?
     };
+    let site = Site { name: folder.display().to_string(), node: machine.node, start: std::env::current_dir()? };
+    follow(arguments, plan, following, &site, &interrupted)
+}
+
+fn run_there(arguments: &Arguments, plan: &Plan, far: &Far) -> Outcome {
+    let node = far.node()?;
+    runnable(plan, &node)?;
+    let interrupted = interrupts()?;
+    let live = arguments.format == Some(EventFormat::Json);
+    let client = far.client(true, live)?.ok_or(ConductError::Ended)?;
+    let following = Following::new(client, None, far.folder(), arguments.format)?;
+    let site = Site { name: far.address().to_string(), node, start: far.home().to_owned() };
+    follow(arguments, plan, following, &site, &interrupted)
+}
+
+/// Where runs happen.
+struct Site {
+    /// The session, as arguments name it.
+    name: String,
+    node: Node,
+    /// Where relative paths start.
+    start: PathBuf,
+}
+
+/// Launches a plan and follows its runs.
+fn follow(
+    arguments: &Arguments,
+    plan: &Plan,
+    mut following: Following,
+    site: &Site,
+    interrupted: &AtomicBool,
+) -> Outcome {
+    let folder = following.folder().to_owned();
+    let matrix = runnable(plan, &site.node)?;
     say_damage(&folder, &open_reader(&folder)?)?;
     if arguments.resume && !arguments.detach {
         following.await_queue()?;
         if !following.is_idle() {
             say("waiting for the runs that an earlier multicard started");
-            if following.until_idle(&interrupted)?.is_none() {
+            if following.until_idle(interrupted)?.is_none() {
                 return Ok(INTERRUPTED);
             }
         }
     }
-    let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&folder, &plan)? } else { HashSet::new() };
+    let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&folder, plan)? } else { HashSet::new() };
     if !full.is_empty() {
         say(format_args!("{} cells have full runs, which tell more than quick ones: they are left out", full.len()));
     }
-    let mut launch = Launch::new(&plan, &std::env::current_dir()?, arguments.resume);
+    let mut launch = Launch::new(plan, &site.start, arguments.resume);
     if !full.is_empty() {
         let cells = matrix.cells.iter().map(|cell| cell.identity).filter(|cell| !full.contains(cell));
         launch = launch.of_cells(cells.collect());
     }
     let added = following.launch(launch)?;
-    say_added(&plan, &added, &folder);
-    for remark in remarks(&plan, &matrix, &node) {
+    say_added(plan, &added, &site.name);
+    for remark in remarks(plan, &matrix, &site.node) {
         say(format_args!("{}{remark}", if remark.is_warning { "warning: " } else { "" }));
     }
     if arguments.detach {
-        following.say_detached();
+        following.say_detached(&site.name);
         return Ok(OK);
     }
-    let Some(mut outcomes) = following.until_ended(&added.runs, &interrupted)? else { return Ok(INTERRUPTED) };
+    let Some(mut outcomes) = following.until_ended(&added.runs, interrupted)? else { return Ok(INTERRUPTED) };
     if let Some(precision) = arguments.until {
         let wanted = Until { precision, most_repeats: arguments.most_repeats };
-        let Some(more) = run_until(&mut following, &plan, &matrix, &wanted, &interrupted)? else {
+        let Some(more) = run_until(&mut following, plan, &matrix, site, &wanted, interrupted)? else {
             return Ok(INTERRUPTED);
         };
         outcomes.add(&more);
     }
-    if !following.wait_for_others(&interrupted)? {
+    if !following.wait_for_others(interrupted)? {
         return Ok(INTERRUPTED);
     }
     say(format_args!(
         "{} finished, {} did not. Results: multicard table {}",
         outcomes.finished + added.kept,
         outcomes.unfinished,
-        folder.display()
+        site.name
     ));
-    say(format_args!("a figure: multicard figure {} --out figure.svg", folder.display()));
+    say(format_args!("a figure: multicard figure {} --out figure.svg", site.name));
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 
@@ -163,6 +218,7 @@ fn run_until(
     following: &mut Following,
     plan: &Plan,
     matrix: &Matrix,
+    site: &Site,
     until: &Until,
     interrupted: &AtomicBool,
 ) -> Result<Option<Outcomes>, Box<dyn Error>> {
@@ -184,7 +240,7 @@ fn run_until(
         }
         let Some(most) = next.values().copied().max() else { return Ok(Some(outcomes)) };
         let more = Plan { repeats: most, ..plan.clone() };
-        let launch = Launch::new(&more, &std::env::current_dir()?, true).of_cells(next.keys().copied().collect());
+        let launch = Launch::new(&more, &site.start, true).of_cells(next.keys().copied().collect());
         let added = following.launch(launch)?;
         say(format_args!("{} more runs of {} cells", added.runs.len(), next.len()));
         let Some(more) = following.until_ended(&added.runs, interrupted)? else { return Ok(None) };
@@ -222,8 +278,8 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn say_added(plan: &Plan, added: &Added, folder: &Path) {
-    say(format_args!("{}: {} runs queued, session {}", plan.name, added.runs.len(), folder.display()));
+fn say_added(plan: &Plan, added: &Added, session: &str) {
+    say(format_args!("{}: {} runs queued, session {}", plan.name, added.runs.len(), session));
     if added.kept > 0 {
         say(format_args!("{} existing runs are kept", added.kept));
     }

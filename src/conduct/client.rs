@@ -60,23 +60,18 @@ impl Client {
     /// # Errors
     /// Those of [`Client::connect`], another process writes the session, or the process does not start.
     pub fn connect_or_start(session: &Path, live: bool) -> Result<Self, ConductError> {
-        let begun = Instant::now();
         loop {
-            if let Some(client) = Self::connect(session, live)? {
+            if let Some(client) = Self::over(session, stream_or_start(session)?, live)? {
                 return Ok(client);
-            }
-            // Whoever holds the lock may be about to listen, or to end.
-            if let Started::Locked(reason) = start(session)? {
-                if begun.elapsed() > LOCK_LIMIT {
-                    return Err(ConductError::InUse(reason));
-                }
-                thread::sleep(RETRY_INTERVAL);
             }
         }
     }
 
-    /// A client at the other end of a stream; none if its conductor is just ending.
-    pub(super) fn over(session: &Path, stream: UnixStream, live: bool) -> Result<Option<Self>, ConductError> {
+    /// A client at the other end of a stream to the conductor of a session; none if the conductor is just ending.
+    ///
+    /// # Errors
+    /// It is another version's, or says what cannot be read.
+    pub fn over(session: &Path, stream: UnixStream, live: bool) -> Result<Option<Self>, ConductError> {
         let mut lines = Lines::new(stream);
         let conducting = match lines.next::<Conducting>() {
             Ok(Some(conducting)) => conducting,
@@ -158,6 +153,26 @@ impl Orders {
     /// Ends the connection; whoever waits for its news is told that it has ended.
     pub fn leave(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// A stream to the conductor of a session, which is started if there is none, for a [`Client`] that may be elsewhere.
+///
+/// # Errors
+/// Those of [`Client::connect_or_start`], but for other versions.
+pub fn stream_or_start(session: &Path) -> Result<UnixStream, ConductError> {
+    let begun = Instant::now();
+    loop {
+        if let Some(stream) = connect(session)? {
+            return Ok(stream);
+        }
+        // Whoever holds the lock may be about to listen, or to end.
+        if let Started::Locked(reason) = start(session)? {
+            if begun.elapsed() > LOCK_LIMIT {
+                return Err(ConductError::InUse(reason));
+            }
+            thread::sleep(RETRY_INTERVAL);
+        }
     }
 }
 

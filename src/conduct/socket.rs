@@ -86,8 +86,11 @@ fn short(folder: &File, socket: &Path) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(socket.file_name().unwrap_or_default())
 }
 
-/// Connects to a session's conductor; none if nobody listens.
-pub(super) fn connect(session: &Path) -> Result<Option<UnixStream>, ConductError> {
+/// A stream to a session's conductor; none if nobody listens.
+///
+/// # Errors
+/// It is another user's, or the socket fails.
+pub fn connect(session: &Path) -> Result<Option<UnixStream>, ConductError> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     let path = socket_path(session)?;
     let connect = || File::open(path.parent().unwrap_or(&path)).and_then(|at| UnixStream::connect(short(&at, &path)));

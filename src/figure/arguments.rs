@@ -33,7 +33,7 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
     let filter = filter_of(study);
     if filter != filter_of(&asked) && !filter.is_empty() {
         add("filter", filter);
-        (asked.filter, asked.hidden) = (study.filter.clone(), study.hidden.clone());
+        (asked.filter, asked.hidden, asked.held) = (study.filter.clone(), study.hidden.clone(), study.held.clone());
     }
     if let Some(measure) = study.measure.clone().filter(|_| study.measure != asked.measure) {
         add("measure", measure.to_string());
@@ -94,12 +94,15 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
     }
 }
 
-/// The filter of a study with its hidden levels in it.
-fn filter_of(study: &Study) -> String {
+/// The filter of a study with its held factors and hidden levels in it.
+pub fn filter_of(study: &Study) -> String {
     let mut terms: Vec<String> = Vec::new();
     if !study.filter.trim().is_empty() {
-        terms.push(if study.hidden.is_empty() { study.filter.clone() } else { format!("({})", study.filter) });
+        let is_alone = study.hidden.is_empty() && study.held.is_empty();
+        terms.push(if is_alone { study.filter.clone() } else { format!("({})", study.filter) });
     }
+    let held = study.held.iter().map(|(key, level)| format!("{}={}", quoted(key), quoted(&level.to_string())));
+    terms.extend(held);
     let hidden = study.hidden.iter().map(|(key, level)| format!("not {}={}", quoted(key), quoted(&level.to_string())));
     terms.extend(hidden);
     terms.join(" and ")

@@ -25,7 +25,7 @@ use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
     Cell, CellKey, Intervals, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value, cells_of,
-    measure_of, varying,
+    measure_of, sort, varying,
 };
 use crate::plan::{Facts, Filter, mentions};
 use arrange::{arrange, name_of};
@@ -126,15 +126,26 @@ impl<'a> Chosen<'a> {
         let known_cells = all.len();
         let (study, missing) = study.known(&all);
         all.retain(|cell| study.admits(cell));
-        let settings = varying(&all);
+        let own =
+            |cells: &[Cell]| -> Vec<Setting> { varying(cells).into_iter().map(|setting| study.own(setting)).collect() };
+        let settings = own(&all);
+        if !study.order.is_empty() {
+            // The same cell of two sessions stands side by side, unless sessions are put in order.
+            let counts = |setting: &&Setting| setting.key != "session" || !setting.order.is_empty();
+            sort(&mut all, &settings.iter().filter(counts).collect::<Vec<_>>());
+        }
         // A filter that cannot be read hides nothing: it is said where it was typed.
         let filter = Filter::typed(&study.filter).unwrap_or_default();
         let is_hidden = |cell: &Cell| study.hidden.iter().any(|(key, level)| cell.level(key).as_ref() == Some(level));
         let passes = |cell: &Cell| {
             filter.is_empty() || filter.admits(&Named { cell, name: name_of(cell, &settings).to_lowercase() })
         };
-        let shown: Vec<Cell> = all.iter().filter(|cell| !is_hidden(cell) && passes(cell)).cloned().collect();
-        let shown_settings = varying(&shown);
+        let shown: Vec<Cell> = all
+            .iter()
+            .filter(|cell| !is_hidden(cell) && !study.holds_out(cell, &all) && passes(cell))
+            .cloned()
+            .collect();
+        let shown_settings = own(&shown);
         Self { all, shown, settings, shown_settings, known_cells, recorded, traced, study, missing }
     }
 

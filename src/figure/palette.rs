@@ -19,6 +19,9 @@ pub const COLOURS: [[u8; 3]; 8] = [
     [0x00, 0x00, 0x00], // black
 ];
 
+/// Their names.
+pub const COLOUR_NAMES: [&str; 8] = ["orange", "sky blue", "green", "yellow", "blue", "vermillion", "purple", "black"];
+
 /// What is off, published or extrapolated.
 pub const GREY: [u8; 3] = [0x8c, 0x8c, 0x8c];
 
@@ -108,9 +111,12 @@ pub fn level_index(setting: &Setting, level: &Level) -> usize {
 
 impl Look {
     /// The look of a level.
-    pub fn of_level(setting: &Setting, level: Level) -> Self {
-        let place = level_index(setting, &level);
-        Self::Level(level, place)
+    pub fn of_level(setting: &Setting, level: &Level) -> Self {
+        // A colour that was chosen is one also where the level says that something is off.
+        match setting.colours.iter().find(|(known, _)| known == level) {
+            Some((_, place)) => Self::Place(*place),
+            None => Self::Level(level.clone(), level_index(setting, level)),
+        }
     }
 
     /// The colour as sRGB bytes on white; grey where a level says that something is off.
@@ -170,11 +176,11 @@ mod tests {
     }
 
     fn colour(key: &str, level: &Level) -> [u8; 3] {
-        Look::of_level(&setting(key), level.clone()).colour()
+        Look::of_level(&setting(key), level).colour()
     }
 
     fn sign(key: &str, level: &Level) -> Sign {
-        Look::of_level(&setting(key), level.clone()).sign()
+        Look::of_level(&setting(key), level).sign()
     }
 
     #[test]

@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use super::number::capitalised;
+use super::palette::COLOURS;
 use super::ratio::by_repeat;
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Source, THROUGHPUT, TRACE_METRICS, measure_of,
-    metric_measure,
+    Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Setting, Source, THROUGHPUT, TRACE_METRICS,
+    measure_of, metric_measure,
 };
 use crate::plan::Filter;
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
@@ -220,6 +221,15 @@ pub struct Study {
     pub filter: String,
     /// Levels whose cells are left out: key and level.
     pub hidden: Vec<(Key, Level)>,
+    /// Factors that are held at one level, key and level: cells with another one are left out. One that no cell has holds nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<(Key, Level)>,
+    /// Levels in another order than the usual one, by their setting's key; levels that are not named follow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<(Key, Vec<Level>)>,
+    /// Colours of levels: a setting's key, its level, and the colour's place among [`super::COLOURS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub colours: Vec<(Key, Level, u8)>,
     /// Groups of bars.
     pub rows: Place,
     /// Panels beside each other.
@@ -262,6 +272,9 @@ impl Default for Study {
             runs: Runs::default(),
             filter: String::new(),
             hidden: Vec::new(),
+            held: Vec::new(),
+            order: Vec::new(),
+            colours: Vec::new(),
             rows: Place::Auto,
             columns: Place::Auto,
             colour: Place::Auto,
@@ -376,7 +389,61 @@ impl Study {
 
     /// Whether the filter leaves every cell in.
     pub fn shows_all(&self) -> bool {
-        self.hidden.is_empty() && self.filter.trim().is_empty()
+        self.hidden.is_empty() && self.held.is_empty() && self.filter.trim().is_empty()
+    }
+
+    /// Shows all cells.
+    pub fn show_all(&mut self) {
+        self.hidden.clear();
+        self.held.clear();
+        self.filter.clear();
+    }
+
+    /// The level that a factor is held at.
+    pub fn held_level(&self, key: &str) -> Option<&Level> {
+        self.held.iter().find(|(known, _)| *known == key).map(|(_, level)| level)
+    }
+
+    /// Holds a factor at a level, or lets it vary.
+    pub fn hold(&mut self, key: Key, level: Option<Level>) {
+        self.held.retain(|(known, _)| *known != key);
+        self.held.extend(level.map(|level| (key, level)));
+    }
+
+    /// Puts the levels of a setting in this order; none for the usual one.
+    pub fn put_in_order(&mut self, key: Key, levels: Vec<Level>) {
+        self.order.retain(|(known, _)| *known != key);
+        if !levels.is_empty() {
+            self.order.push((key, levels));
+        }
+    }
+
+    /// Gives a level the colour of this place among [`super::COLOURS`], or the usual one.
+    pub fn paint(&mut self, key: Key, level: Level, place: Option<u8>) {
+        self.colours.retain(|(known, other, _)| (known, other) != (&key, &level));
+        self.colours.extend(place.map(|place| (key, level, place)));
+    }
+
+    /// A setting with the order and the colours that this study gives to its levels.
+    pub(super) fn own(&self, setting: Setting) -> Setting {
+        let order = self.order.iter().find(|(key, _)| *key == setting.key);
+        let colours = self.colours.iter().filter(|(key, ..)| *key == setting.key);
+        let colours: Vec<_> =
+            colours.map(|(_, level, place)| (level.clone(), usize::from(*place) % COLOURS.len())).collect();
+        Setting {
+            order: order.map_or(Arc::default(), |(_, levels)| levels.as_slice().into()),
+            colours: colours.into(),
+            ..setting
+        }
+    }
+
+    /// Whether it leaves a cell out because of a factor that it holds; `all` are those that it is about.
+    pub(super) fn holds_out(&self, cell: &Cell, all: &[Cell]) -> bool {
+        self.held.iter().any(|(key, level)| {
+            let has = |cell: &Cell| cell.level(key).as_ref() == Some(level);
+            // A program's cells may lack the factor.
+            cell.level(key).is_some() && !has(cell) && all.iter().any(has)
+        })
     }
 
     /// The study without measures and metrics that nobody knows, and what it names that is not there, one line each; the
@@ -434,6 +501,11 @@ impl Study {
         for (key, level) in self.hidden.iter().filter(|(key, _)| *key != "session") {
             if !cells.iter().any(|cell| cell.level(key).as_ref() == Some(level)) {
                 lines.push(format!("hidden {key} = {level}: no cell has it"));
+            }
+        }
+        for (key, level) in &self.held {
+            if !cells.iter().any(|cell| cell.level(key).as_ref() == Some(level)) {
+                lines.push(format!("held at {key} = {level}: no cell has it, so that all levels are shown"));
             }
         }
         lines

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::kept_queue::KeptQueue;
 use super::{Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::foreign;
@@ -145,6 +146,10 @@ impl Session {
                 .filter_map(|spec| serde_json::to_value(spec).ok())
                 .collect(),
         })?;
+        if let Some(folder) = &working_folder {
+            self.kept_queue.folders.insert(decided.clone(), folder.clone());
+            self.keep_queue();
+        }
         let there: Vec<String> = self.store.reader()?.studies()?.into_iter().map(|(name, _)| name).collect();
         // One that was changed since is not replaced.
         for study in plan.studies.iter().filter(|study| !there.contains(&study.name)) {
@@ -238,7 +243,8 @@ impl Session {
         let Placement { ranks, links } = self.place(&shape, exclusive)?;
         let program = program(spec, record.repeat);
         let working_folder = self.recorded_job(run).and_then(|job| job.working_folder);
-        let working_folder = working_folder.or_else(|| std::env::current_dir().ok());
+        let launched_from = || self.kept_queue.folders.get(&plan).cloned();
+        let working_folder = working_folder.or_else(launched_from).or_else(|| std::env::current_dir().ok());
         let job = Job {
             version: PROTOCOL_VERSION,
             run: String::new(),
@@ -339,6 +345,7 @@ impl Session {
         let folders = folders.filter_map(|entry| entry.file_name().into_string().ok());
         let numbers = known.chain(folders).filter_map(|run| run.split('-').next()?.parse().ok());
         self.next_run = 1 + numbers.max().unwrap_or(0);
+        self.kept_queue = KeptQueue::read(self.store.folder());
         let mut earlier_plans = HashMap::new();
         for record in runs.iter().filter(|record| !record.state.is_final()) {
             let run = &record.run;
@@ -372,6 +379,11 @@ impl Session {
                 }
                 self.store.decide(ended(run, RunState::Interrupted, Some(reason), None))?;
             }
+        }
+        let is_queued = |run: &&String| self.queue.state(run) == Some(RunState::Queued);
+        let ordered: Vec<String> = self.kept_queue.order.iter().filter(is_queued).cloned().collect();
+        for (position, run) in ordered.iter().enumerate() {
+            self.queue.reorder(run, position)?;
         }
         Ok(runs)
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::launch;
-use crate::store::{Reader, StoreError};
+use crate::store::{Reader, StoreError, origin};
 
 /// Damaged lines and logs that a message names.
 const NAMED: usize = 10;
@@ -15,8 +15,8 @@ const NAMED: usize = 10;
 /// The folder holds no session, or its session cannot be read.
 pub fn open_reader(folder: &Path) -> Result<Reader, StoreError> {
     let mut reader = Reader::open(folder)?;
-    // Processes of another machine cannot be seen from here.
-    if reader.node()?.hostname.as_bytes() == rustix::system::uname().nodename().to_bytes() {
+    // Processes of another machine cannot be seen from here, and a copy's machine may have the name of this one.
+    if origin(folder).is_none() && reader.node()?.hostname.as_bytes() == rustix::system::uname().nodename().to_bytes() {
         let runs = folder.join("runs");
         reader.settle(|run, process| launch::find_group(&runs.join(run), process).is_some())?;
     }

@@ -411,6 +411,43 @@ fn a_paused_queue_starts_nothing_until_it_goes_on() {
     assert_eq!(states(&session), [RunState::Finished; 2]);
 }
 
+#[test]
+fn a_queue_that_is_taken_over_keeps_its_order_and_the_folder_that_its_plan_was_launched_from() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    session.pause_queue();
+    session.add_plan(&plan(3, ""), false).unwrap();
+    let [first, second, third]: [String; 3] = runs(&session).try_into().unwrap();
+    session.reorder(&third, 0).unwrap();
+    session.leave().unwrap();
+    // As if it had been launched from elsewhere, where relative paths lead.
+    let file = scene.folder.path().join("session/queue.json");
+    let elsewhere = scene.folder.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let mut kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    kept["folders"]["p1"] = elsewhere.to_str().unwrap().into();
+    fs::write(&file, kept.to_string()).unwrap();
+    let restore = || {
+        let options = LauncherOptions { grace: Duration::from_millis(200), ..LauncherOptions::default() };
+        Session::open_with(&scene.folder.path().join("session"), scene.machine.clone(), options, true).unwrap()
+    };
+    let mut session = restore();
+    assert_eq!((session.restored(), runs(&session)), (3, vec![third.clone(), first.clone(), second.clone()]));
+    assert_eq!(session.jobs[&third].job.working_folder.as_ref(), Some(&elsewhere));
+    // A second takeover has the same, and a file that cannot be read changes nothing.
+    session.reorder(&second, 0).unwrap();
+    session.leave().unwrap();
+    let session = restore();
+    assert_eq!(runs(&session), [second.clone(), third.clone(), first.clone()]);
+    session.leave().unwrap();
+    fs::write(&file, "{").unwrap();
+    let mut session = restore();
+    assert_eq!(runs(&session), [first, second, third]);
+    session.resume_queue();
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Finished; 3]);
+}
+
 /// Ends a session of one finished cell and writes its journal as another version would have, without an index.
 fn rewritten(scene: &Scene, change: impl Fn(&str) -> String) {
     let mut session = scene.with_runs(2);

@@ -27,6 +27,14 @@ pub enum StoreError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The folder is a copy of a session elsewhere.
+    #[error("{folder}: a copy of {origin}, which is written there: name that address instead")]
+    Copy {
+        /// The folder.
+        folder: PathBuf,
+        /// The session's address.
+        origin: String,
+    },
     /// The folder holds a session already.
     #[error("{folder}: already a session; open it, or choose another folder")]
     Exists {
@@ -87,7 +95,8 @@ pub enum StoreError {
     },
     /// There is no index to read, and it cannot be built because another process is writing the session.
     #[error(
-        "{path}: the index is missing or of another version, and another multicard is using the session; close that one"
+        "{path}: the index is missing or of another version, and cannot be built while another process writes the session: wait until \
+         its runs have ended, or end it with `multicard stop`"
     )]
     NoIndex {
         /// Path of the index.

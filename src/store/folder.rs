@@ -14,6 +14,10 @@ use crate::plan::Node;
 /// Version of session folders written here, and the newest that can be read.
 const SESSION_VERSION: u32 = 1;
 const LOCK: &str = "session.lock";
+/// The file that makes a folder a copy of a session elsewhere.
+const ORIGIN: &str = "origin";
+/// Longest address of a session elsewhere.
+const MOST_ORIGIN_BYTES: u64 = 8 << 10;
 /// Longest text of who holds the lock.
 const MOST_HOLDER_BYTES: u64 = 1 << 10;
 /// Longest `session.toml`: a machine is described in a few kilobytes.
@@ -60,6 +64,34 @@ pub(super) fn check_run_id(run: &str) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(StoreError::RunId { run: run.to_owned() })
+}
+
+/// The address of the session that this folder is a copy of; none if it is a session itself.
+pub fn origin(folder: &Path) -> Option<String> {
+    let text = foreign::read_ours(&folder.join(ORIGIN), MOST_ORIGIN_BYTES).ok()?;
+    Some(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+/// Makes a folder, which is created if it is missing, the copy of a session elsewhere. Nobody can write a session into it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn set_origin(folder: &Path, address: &str) -> Result<(), StoreError> {
+    let write = || {
+        fs::create_dir_all(folder)?;
+        let mut options = File::options();
+        let mut file = foreign::open_ours_with(&folder.join(ORIGIN), options.create(true).truncate(true).write(true))?;
+        file.write_all(address.as_bytes())
+    };
+    write().map_err(StoreError::io("writing the origin of", folder))
+}
+
+/// Refuses to write a session into the copy of another.
+pub(super) fn check_original(folder: &Path) -> Result<(), StoreError> {
+    match origin(folder) {
+        Some(origin) => Err(StoreError::Copy { folder: folder.to_owned(), origin }),
+        None => Ok(()),
+    }
 }
 
 /// Path of a session's index: `session.sqlite` in its folder. If the folder is read-only or on a network file system (on
@@ -220,7 +252,7 @@ fn holder(lock: &Path) -> String {
     let text = foreign::read_ours(lock, MOST_HOLDER_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().next().unwrap_or_default().trim();
-    if line.is_empty() { "another multicard".to_owned() } else { foreign::message(line).into_owned() }
+    if line.is_empty() { "another process".to_owned() } else { foreign::message(line).into_owned() }
 }
 
 /// The node that a session was created on. Rejects folders that are not sessions, and newer versions.

@@ -33,6 +33,7 @@ pub struct Store {
 impl Store {
     /// Creates a session in a new or empty folder and opens it. `node` is the machine it is created on.
     pub fn create(folder: &Path, node: &Node) -> Result<Self, StoreError> {
+        folder::check_original(folder)?;
         let lock = folder::create(folder, node)?;
         // A session that cannot be written from the start is removed.
         Self::open_locked(folder, lock).inspect_err(|_| folder::remove_created(folder))
@@ -41,6 +42,7 @@ impl Store {
     /// Opens a session for writing, or fails with [`StoreError::InUse`]. The index is first brought up to date with the logs, or
     /// rebuilt if it is missing, damaged or of another version.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        folder::check_original(folder)?;
         folder::read_node(folder)?;
         let lock = folder::lock(folder)?;
         Self::open_locked(folder, lock)

@@ -52,6 +52,17 @@ impl Scene {
         Self::at(TempDir::new().unwrap())
     }
 
+    /// One run of three was under way when its conductor was killed; the gate is open.
+    fn after_a_killed_conductor() -> Self {
+        let scene = Self::new();
+        scene.detach("waits.toml");
+        scene.await_start(1);
+        kill(scene.conductor());
+        wait("the conductor is gone", || scene.conductors().is_empty());
+        scene.open_gate();
+        scene
+    }
+
     fn at(home: TempDir) -> Self {
         let scene = Self { home };
         scene.plan("waits", 3, "while [ ! -e gate ]; do sleep 0.02; done");
@@ -229,12 +240,7 @@ fn a_killed_conductor_loses_nothing_and_the_next_one_takes_its_runs_up() {
 
 #[test]
 fn a_launch_goes_on_with_what_a_killed_conductor_left_queued() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
-    kill(scene.conductor());
-    wait("the conductor is gone", || scene.conductors().is_empty());
-    scene.open_gate();
+    let scene = Scene::after_a_killed_conductor();
     succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session", "--detach", "--resume"]));
     wait("the conductor ends", || scene.conductors().is_empty());
     assert_eq!(scene.states(), ALL_FINISHED);
@@ -242,12 +248,7 @@ fn a_launch_goes_on_with_what_a_killed_conductor_left_queued() {
 
 #[test]
 fn a_run_in_a_terminal_records_what_a_killed_conductor_left_as_not_started_and_runs_it_anew() {
-    let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start(1);
-    kill(scene.conductor());
-    wait("the conductor is gone", || scene.conductors().is_empty());
-    scene.open_gate();
+    let scene = Scene::after_a_killed_conductor();
     succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session", "--resume"]));
     let count = |state: RunState| scene.states().into_iter().filter(|known| *known == state).count();
     assert_eq!((count(RunState::Finished), count(RunState::Interrupted)), (3, 2));

@@ -11,7 +11,7 @@ use eframe::egui::{
 use super::look::{text_width, together_ui};
 use super::picture::Picture;
 use super::study_menu::study_menu_ui;
-use super::{CompareCommand, filter_id, look, metrics};
+use super::{CompareCommand, filter_id, levels_menu, look, metrics};
 use crate::analysis::Setting;
 use crate::app::sessions::typed_path;
 use crate::app::theme::GRID;
@@ -129,7 +129,7 @@ fn filter_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<C
     let study = &state.compare.study;
     ui.horizontal(|ui| {
         ui.label(strong("Filter"));
-        if (!study.hidden.is_empty() || !study.filter.is_empty()) && ui.small_button("Show all").clicked() {
+        if !study.shows_all() && ui.small_button("Show all").clicked() {
             commands.push(Command::Compare(CompareCommand::KeepAll));
         }
     });
@@ -140,7 +140,10 @@ fn filter_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<C
     filter_error_ui(ui, &study.filter);
     for levels in &picture.comparison.settings {
         ui.add_space(GRID);
-        ui.label(muted(ui, &*levels.setting.name));
+        ui.horizontal(|ui| {
+            ui.label(muted(ui, &*levels.setting.name));
+            levels_menu::menu_ui(ui, study, levels, commands);
+        });
         levels_ui(ui, state, picture, levels, commands);
     }
 }
@@ -148,9 +151,10 @@ fn filter_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<C
 fn levels_ui(ui: &mut Ui, state: &State, picture: &Picture, levels: &SettingLevels, commands: &mut Vec<Command>) {
     let key = &levels.setting.key;
     let is_colour = picture.comparison.arrangement.colour.as_ref().is_some_and(|setting| setting.key == *key);
+    let held = state.compare.study.held_level(key);
     let series = picture.comparison.charts.first().map(|chart| chart.legend()).unwrap_or_default();
     ui.horizontal_wrapped(|ui| {
-        for (level, count) in &levels.levels {
+        for (level, count) in levels.levels.iter().filter(|(level, _)| held.is_none_or(|held| held == level)) {
             let hidden = (key.clone(), level.clone());
             let mut keep = !state.compare.study.hidden.contains(&hidden);
             let name = level_name(&levels.setting, level);

@@ -1,22 +1,26 @@
 //! Lines: losses with bands over epochs, steps or time, and scaling over GPUs with intervals and ideals.
 
-use eframe::egui::{Color32, ScrollArea, Ui, vec2};
+use eframe::egui::{Color32, Pos2, ScrollArea, Ui, vec2};
 use egui_plot::{
-    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoints, Points,
+    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoint, PlotPoints, Points,
 };
 
-use super::{CompareState, look, value_text};
+use super::{CompareCommand, CompareState, look, value_text};
+use crate::analysis::CellKey;
+use crate::app::Command;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, strong};
 use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Series, ticks_between};
 
 const LEAST: f32 = 220.0;
 const LEAST_HEIGHT: f32 = 168.0;
+/// Distance from a line within which a click means it, in points.
+const REACH: f32 = 10.0;
 /// Maximum number of markers per line.
 const MARKED: usize = 24;
 
-/// Draws charts: side by side if each has one panel, else one per row with its panels side by side.
-pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart]) {
+/// Draws charts, a click on whose lines selects their cell: side by side if each has one panel, else one per row with its panels side by side.
+pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart], commands: &mut Vec<Command>) {
     let charts: Vec<&Chart> = charts.iter().filter(|chart| !chart.is_empty()).collect();
     if charts.is_empty() {
         ui.label(muted(ui, "No finished run of these cells has these values."));
@@ -37,7 +41,7 @@ pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart]) {
             ui.horizontal_top(|ui| {
                 for (chart, panel) in row {
                     ui.allocate_ui(vec2(width, height), |ui| {
-                        ui.vertical(|ui| panel_ui(ui, compare, (chart, panel), [width, height]));
+                        ui.vertical(|ui| panel_ui(ui, compare, (chart, panel), [width, height], commands));
                     });
                 }
             });
@@ -45,7 +49,13 @@ pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart]) {
     });
 }
 
-fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel), size: [f32; 2]) {
+fn panel_ui(
+    ui: &mut Ui,
+    compare: &CompareState,
+    (chart, panel): (&Chart, &Panel),
+    size: [f32; 2],
+    commands: &mut Vec<Command>,
+) {
     ui.horizontal(|ui| {
         ui.label(strong(chart.y.title()));
         if !panel.title.is_empty() {
@@ -91,7 +101,7 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
     // The selected line is drawn last, on top of the others.
     let mut all: Vec<&Series> = panel.series.iter().collect();
     all.sort_by_key(|series| is_chosen(series));
-    plot.show(ui, |plot| {
+    let shown = plot.show(ui, |plot| {
         for series in all {
             let stands_back = any_chosen && !is_chosen(series);
             let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
@@ -131,6 +141,33 @@ fn panel_ui(ui: &mut Ui, compare: &CompareState, (chart, panel): (&Chart, &Panel
             plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));
         }
     });
+    let clicked = shown.response.interact_pointer_pos().filter(|_| shown.response.clicked());
+    if let Some(pointer) = clicked {
+        let place = |x: f64, y: f64| shown.transform.position_from_point(&PlotPoint::new(x, y));
+        let nearest = nearest(panel, pointer, place);
+        if nearest != compare.selected || nearest.is_some() {
+            let cell = nearest.filter(|cell| compare.selected.as_ref() != Some(cell));
+            commands.push(Command::Compare(CompareCommand::Select(cell)));
+        }
+    }
+}
+
+/// The cell of the line nearest to a place on screen, if one is within reach.
+fn nearest(panel: &Panel, at: Pos2, place: impl Fn(f64, f64) -> Pos2) -> Option<CellKey> {
+    let distance = |series: &Series| {
+        let points: Vec<Pos2> = series.points.iter().map(|point| place(point.x, point.value.median)).collect();
+        let to_points = points.iter().map(|point| point.distance(at));
+        let to_segments = points.windows(2).map(|ends| {
+            let (along, from) = (ends[1] - ends[0], at - ends[0]);
+            let share = (from.dot(along) / along.length_sq().max(f32::EPSILON)).clamp(0.0, 1.0);
+            (from - along * share).length()
+        });
+        to_points.chain(to_segments).fold(f32::INFINITY, f32::min)
+    };
+    let lines = panel.series.iter().filter(|series| series.role == Role::Measured);
+    let nearest = lines.map(|series| (distance(series), series)).min_by(|a, b| a.0.total_cmp(&b.0));
+    let (_, series) = nearest.filter(|(distance, _)| *distance <= REACH)?;
+    series.points.iter().find_map(|point| point.cell.clone())
 }
 
 /// Grid lines of equal strength, far enough apart for their labels.

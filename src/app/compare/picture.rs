@@ -176,11 +176,21 @@ impl Picture {
         level.as_number().or_else(place)
     }
 
-    /// The table with its rows in the displayed order.
-    pub fn sorted_table(&self, order: &[usize]) -> Table {
+    /// The table with its rows in the displayed order, and those of its columns that are displayed.
+    pub fn shown_table(&self, order: &[usize], columns: &[usize]) -> Table {
         let table = &self.comparison.table;
-        let rows = order.iter().filter_map(|row| table.rows.get(*row).cloned()).collect();
-        Table { rows, ..table.clone() }
+        let value = |column: &usize| match self.columns.get(*column) {
+            Some(Shown::Value(place)) => Some(*place),
+            _ => None,
+        };
+        let places: Vec<usize> = columns.iter().filter_map(value).collect();
+        let row =
+            |row: &Row| Row { values: places.iter().map(|place| row.values[*place].clone()).collect(), ..row.clone() };
+        Table {
+            columns: places.iter().map(|place| table.columns[*place].clone()).collect(),
+            rows: order.iter().filter_map(|place| table.rows.get(*place)).map(row).collect(),
+            ..table.clone()
+        }
     }
 }
 

@@ -1,17 +1,19 @@
 //! The status line above the table: included and excluded runs, notes, and copying.
 
-use eframe::egui::{Align, Layout, Ui};
+use eframe::egui::{Align, Layout, Role, Ui, WidgetInfo};
 
-use super::CompareCommand;
 use super::picture::Picture;
+use super::{CompareCommand, table};
+use crate::app::columns::{self, Listed};
+use crate::app::data_export::data_menu_ui;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{muted, named, strong};
+use crate::app::widgets::{check_ui, muted, named, strong};
 use crate::app::{Command, State};
 use crate::figure::Format;
 use crate::plan::asked_cells;
 
 /// Width below which notes and copying have a line to themselves.
-const ONE_LINE: f32 = 860.0;
+const ONE_LINE: f32 = 820.0;
 
 /// Width of the button that plans full runs.
 const FULL_RUNS: f32 = 240.0;
@@ -23,11 +25,11 @@ pub fn status_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut V
     ui.horizontal(|ui| {
         counts_ui(ui, state, picture, commands);
         if !is_narrow {
-            notes_ui(ui, picture, commands);
+            notes_ui(ui, state, picture, commands);
         }
     });
     if is_narrow {
-        ui.horizontal(|ui| notes_ui(ui, picture, commands));
+        ui.horizontal(|ui| notes_ui(ui, state, picture, commands));
     }
     ui.add_space(GRID);
 }
@@ -67,21 +69,22 @@ fn counts_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<C
 }
 
 /// Draws the notes and how to copy the table, from the right.
-fn notes_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
+fn notes_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        for (name, format) in [("LaTeX", Format::Latex), ("CSV", Format::Csv), ("Markdown", Format::Markdown)] {
-            let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
-            button.widget_info(|| named(&format!("Copy as {name}")));
-            if button.clicked() {
-                commands.push(Command::Compare(CompareCommand::Copy(format)));
+        ui.menu_button("Copy as", |ui| {
+            for (name, format) in [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)] {
+                let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
+                button.widget_info(|| named(&format!("Copy as {name}")));
+                if button.clicked() {
+                    commands.push(Command::Compare(CompareCommand::Copy(format)));
+                }
             }
-        }
-        let command = ui.button("Command").on_hover_text("Copy the command that prints this table");
-        command.widget_info(|| named("Copy as command"));
-        if command.clicked() {
-            commands.push(Command::CopyCommand);
-        }
-        ui.label(muted(ui, "Copy as"));
+            let command = ui.button("Command").on_hover_text("Copy the command that prints this table");
+            command.widget_info(|| named("Copy as command"));
+            if command.clicked() {
+                commands.push(Command::CopyCommand);
+            }
+        });
         let notes = &picture.comparison.table.notes;
         ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
             ui.set_max_width(520.0);
@@ -89,5 +92,36 @@ fn notes_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
                 ui.label(format!("• {note}"));
             }
         });
+        columns_ui(ui, state, picture, commands);
+        data_menu_ui(ui, state, commands);
     });
+}
+
+/// Draws the menu of the table's columns; measures that it lacks can be added there.
+fn columns_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
+    let named = table::named_columns(picture);
+    let comparison = &picture.comparison;
+    let there: Vec<&str> = comparison.table.columns.iter().map(|column| &*column.key).collect();
+    let own = &state.compare.study.measures;
+    let mut added = None;
+    let asked = columns::columns_ui(ui, "Table columns", &state.settings.columns_of(Listed::Compare), &named, |ui| {
+        if comparison.table.columns.iter().all(|column| !column.is_measure) {
+            return;
+        }
+        ui.separator();
+        ui.label(muted(ui, "More measures"));
+        for (key, name) in &comparison.measures {
+            let mut is_added = own.contains(key);
+            if !is_added && there.contains(&&**key) {
+                continue;
+            }
+            let check = check_ui(ui, &mut is_added, name.clone());
+            check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, is_added, format!("Measure {name}")));
+            if check.changed() {
+                added = Some((key.clone(), is_added));
+            }
+        }
+    });
+    commands.extend(asked.map(|columns| Command::Columns(Listed::Compare, columns)));
+    commands.extend(added.map(|(key, add)| Command::Compare(CompareCommand::TableMeasure(key, add))));
 }

@@ -6,9 +6,10 @@ use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 use super::picture::{Picture, Shown};
 use super::{CompareCommand, CompareState, value_text};
 use crate::analysis::{CellKey, Judgement, Value};
-use crate::app::Command;
+use crate::app::columns::{self, Listed};
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
+use crate::app::{Command, Settings, State};
 use crate::figure::{CellValue, Chart, Column, Form, Geometry, Look, Runs, Series, significant};
 
 const ROW: f32 = 24.0;
@@ -16,7 +17,8 @@ const ROW: f32 = 24.0;
 const HEAD: f32 = 40.0;
 
 /// Draws the table; a click on a row selects its cell, a double click shows its runs.
-pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &mut Vec<Command>) {
+pub fn table_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Vec<Command>) {
+    let compare = &state.compare;
     if compare.order.is_empty() {
         let comparison = &picture.comparison;
         let study = &compare.study;
@@ -37,14 +39,11 @@ pub fn table_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands
         ui.label(muted(ui, reason));
         return;
     }
-    let keys: Vec<String> = picture.columns.iter().map(|shown| column_name(picture, shown)).collect();
-    let columns: Vec<egui_table::Column> = picture
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(index, _)| egui_table::Column::new(width(ui, picture, index)).resizable(true))
-        .collect();
-    let mut delegate = Delegate { compare, picture, commands };
+    let places = shown_columns(picture, &state.settings);
+    let keys: Vec<String> = places.iter().map(|place| column_name(picture, &picture.columns[*place])).collect();
+    let column = |place: &usize| egui_table::Column::new(width(ui, picture, *place)).resizable(true);
+    let columns: Vec<egui_table::Column> = places.iter().map(column).collect();
+    let mut delegate = Delegate { compare, picture, commands, places };
     let mut table = Table::new()
         .id_salt(("compare", keys))
         .num_rows(compare.order.len() as u64)
@@ -118,6 +117,26 @@ struct Delegate<'a> {
     compare: &'a CompareState,
     picture: &'a Picture,
     commands: &'a mut Vec<Command>,
+    /// The places of the displayed columns among those of the picture.
+    places: Vec<usize>,
+}
+
+/// The table's columns by the names under which they are chosen and kept: the value's key, with what is said of it.
+pub fn named_columns(picture: &Picture) -> Vec<columns::Named> {
+    let named = |shown: &Shown| match shown {
+        Shown::Interval(place) => {
+            let column = &picture.comparison.table.columns[*place];
+            (format!("interval of {}", column.key), format!("Interval of {}", column.name))
+        }
+        shown => (picture.key(shown).unwrap_or_default().to_owned(), column_name(picture, shown)),
+    };
+    picture.columns.iter().map(named).collect()
+}
+
+/// The places of the columns that are displayed, in their order.
+pub fn shown_columns(picture: &Picture, settings: &Settings) -> Vec<usize> {
+    let keys: Vec<String> = named_columns(picture).into_iter().map(|(key, _)| key).collect();
+    settings.columns_of(Listed::Compare).shown(&keys)
 }
 
 impl Delegate<'_> {
@@ -141,7 +160,9 @@ impl TableDelegate for Delegate<'_> {
     }
 
     fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
-        let Some(shown) = self.picture.columns.get(cell.col_range.start) else { return };
+        let Some(shown) = self.places.get(cell.col_range.start).map(|place| &self.picture.columns[*place]) else {
+            return;
+        };
         let (name, unit) = heading(self.picture, shown);
         let Some(key) = self.picture.key(shown) else {
             padded(ui, false, |ui| two_lines(ui, false, strong(name), &unit, Sense::hover()));
@@ -200,17 +221,14 @@ impl TableDelegate for Delegate<'_> {
 
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
-        let (Some(shown), Some(text)) =
-            (self.picture.columns.get(cell.col_nr), self.picture.texts[row].get(cell.col_nr))
-        else {
-            return;
-        };
+        let Some(place) = self.places.get(cell.col_nr).copied() else { return };
+        let (shown, text) = (&self.picture.columns[place], &self.picture.texts[row][place]);
         let picture = self.picture;
         let palette = palette(ui.visuals());
         let response = padded(ui, self.is_right(shown), |ui| match shown {
-            Shown::Value(place) => {
-                let column = &picture.comparison.table.columns[*place];
-                if is_swatched(picture, cell.col_nr)
+            Shown::Value(value) => {
+                let column = &picture.comparison.table.columns[*value];
+                if is_swatched(picture, place)
                     && let Some(look) = look_of(picture, row)
                 {
                     super::look::swatch_ui(ui, &look);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui::accesskit::{Role, Toggled};
-use eframe::egui::{Context, OutputCommand};
+use eframe::egui::{Context, Event, Modifiers, OutputCommand, PointerButton, Pos2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable};
 
@@ -162,6 +162,112 @@ fn unticking_a_level_leaves_its_rows_and_bars_out() {
     let commands = asked(&mut harness);
     send(&mut harness.state_mut().state, commands[0].clone());
     assert_eq!(rows(&harness.state().state).len(), 4);
+}
+
+/// Sends what clicks asked for.
+fn obey(harness: &mut Harness<'_, Screened>) {
+    for command in asked(harness) {
+        send(&mut harness.state_mut().state, command);
+    }
+    harness.run();
+}
+
+#[test]
+fn a_factor_is_held_at_one_level_where_its_levels_are_listed_and_let_go_there() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("GPUs: all levels").click();
+    harness.run();
+    harness.get_by_label("GPUs: show only 2").click();
+    obey(&mut harness);
+    assert_eq!(rows(&harness.state().state).len(), 2);
+    harness.get_by_label("GPUs: held at 2");
+    harness.get_by_label("2 of 4 cells");
+    assert!(harness.query_by_label("Show 1 GPU").is_none());
+    send(&mut harness.state_mut().state, CompareCommand::Undo);
+    assert_eq!(rows(&harness.state().state).len(), 4);
+    send(&mut harness.state_mut().state, CompareCommand::Redo);
+    harness.run();
+    harness.get_by_label("Show all").click();
+    obey(&mut harness);
+    harness.get_by_label("GPUs: all levels");
+}
+
+#[test]
+fn levels_get_another_order_and_another_colour_in_their_menu_and_figures_have_them_too() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Precision: all levels").click();
+    harness.run();
+    harness.get_by_label("Move fp16 up").click();
+    obey(&mut harness);
+    assert_eq!(column(&harness.state().state, "precision"), ["fp16", "fp16", "fp32", "fp32"]);
+    harness.get_by_label("Colour of fp16: vermillion").click();
+    obey(&mut harness);
+    let state = &mut harness.state_mut().state;
+    assert_eq!(state.compare.study.colours, [("precision".into(), Level::text("fp16"), 5)]);
+    let figure = state.figure_study();
+    assert_eq!((figure.order.len(), figure.colours.len()), (1, 1));
+    harness.get_by_label("Usual order and colours").click();
+    obey(&mut harness);
+    let state = &harness.state().state;
+    assert!(state.compare.study.order.is_empty() && state.compare.study.colours.is_empty());
+    assert_eq!(state.figure_study(), state.figures.study);
+}
+
+#[test]
+fn columns_of_the_table_are_chosen_ordered_and_copied_as_they_are_shown() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Table columns").click();
+    harness.run();
+    harness.get_by_label("Column GPUs").click();
+    harness.run();
+    let commands = std::mem::take(&mut harness.state_mut().commands);
+    let context = Context::default();
+    commands.into_iter().for_each(|command| harness.state_mut().state.execute(command, &context, &mut Vec::new()));
+    harness.run();
+    assert!(harness.query_by_label("Sort by GPUs").is_none());
+    let state = &harness.state().state;
+    let picture = state.compare.picture.as_ref().unwrap();
+    let shown = table::shown_columns(picture, &state.settings);
+    let copied = picture.shown_table(&state.compare.order, &shown);
+    let keys: Vec<&str> = copied.columns.iter().map(|column| &*column.key).collect();
+    assert!(!keys.contains(&"gpus") && keys.contains(&"precision"), "{keys:?}");
+    assert!(copied.rows.iter().all(|row| row.values.len() == keys.len()));
+    // A measure that the table lacks.
+    send(&mut harness.state_mut().state, CompareCommand::TableMeasure("epoch_time_s".into(), true));
+    assert_eq!(column(&harness.state().state, "epoch_time_s").len(), 4);
+}
+
+#[test]
+fn a_click_on_a_loss_line_selects_its_cell_and_a_second_one_unselects_it() {
+    let mut state = state_of(records("s", small()));
+    send(&mut state, CompareCommand::Form(Form::Loss));
+    send(&mut state, CompareCommand::Measure(Some("train_loss".into())));
+    let mut harness = harness(state, [1280.0, 800.0]);
+    let click = |harness: &mut Harness<'_, Screened>, at: Pos2| {
+        let button = |pressed| Event::PointerButton {
+            pos: at,
+            button: PointerButton::Primary,
+            pressed,
+            modifiers: Modifiers::NONE,
+        };
+        harness.event(Event::PointerMoved(at));
+        harness.run();
+        for pressed in [true, false] {
+            harness.event(button(pressed));
+            harness.run();
+        }
+        asked(harness)
+    };
+    // Somewhere along this line on screen, a curve is crossed.
+    let places = (0..60).map(|step| Pos2::new(700.0, 160.0 + 5.0 * step as f32));
+    let hit = places.into_iter().find_map(|at| match click(&mut harness, at).as_slice() {
+        [CompareCommand::Select(Some(cell))] => Some((at, cell.clone())),
+        _ => None,
+    });
+    let (at, cell) = hit.unwrap();
+    send(&mut harness.state_mut().state, CompareCommand::Select(Some(cell)));
+    harness.run();
+    assert_eq!(click(&mut harness, at), [CompareCommand::Select(None)]);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! A second thread follows the conductor's news and updates the window at most ten times a second.
 
+mod remote;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,9 +22,11 @@ use crate::app::screen::Screen;
 use crate::conduct::{Client, ConductError, Launch, News, Order, Orders, QueueView};
 use crate::plan::Plan;
 use crate::protocol::{Event, EventLine, Sample, TraceOutcome};
+use crate::remote::Address;
 use crate::session::{Machine, Notice, new_session_folder, open_reader};
 use crate::store::StepRecord;
 use crate::telemetry::{Sampler, Watch};
+use remote::Remote;
 
 /// Shortest time between two updates of the window's curves.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
@@ -30,6 +34,8 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 const SHORTEST_LIFE: Duration = Duration::from_secs(10);
 /// Longest wait for a request while the machine is watched.
 const WATCHING_PATIENCE: Duration = Duration::from_millis(500);
+/// Longest wait for a request while there is a line to another machine.
+const LINE_PATIENCE: Duration = Duration::from_millis(100);
 /// Capacity of the channel of samples for the Node screen.
 const NODE_SAMPLES_IN_FLIGHT: usize = 8;
 
@@ -45,6 +51,9 @@ pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>,
         attached: None,
         shown: waiting.as_ref().and_then(Waiting::shown),
         read_only: false,
+        remote: None,
+        opening: None,
+        watched: None,
         node_watch: None,
         librarian,
         outbox,
@@ -77,7 +86,13 @@ struct Desk<'a> {
     shown: Option<PathBuf>,
     /// The window shows a session that it cannot change.
     read_only: bool,
-    /// Set while a screen shows the machine.
+    /// The open session, if it is on another machine.
+    remote: Option<Remote>,
+    /// A session on another machine that is being opened.
+    opening: Option<Remote>,
+    /// The interval at which a screen shows samples of the machine.
+    watched: Option<Duration>,
+    /// Set while a screen shows this machine.
     node_watch: Option<NodeWatch>,
     librarian: &'a SyncSender<Request>,
     outbox: &'a Outbox,
@@ -106,8 +121,9 @@ impl Drop for Attached {
 impl Desk<'_> {
     fn work(&mut self, requests: &Receiver<Request>) -> Result<(), WindowClosed> {
         loop {
-            if self.node_watch.is_some() {
-                match requests.recv_timeout(WATCHING_PATIENCE) {
+            let has_line = self.remote.is_some() || self.opening.is_some();
+            if has_line || self.node_watch.is_some() {
+                match requests.recv_timeout(if has_line { LINE_PATIENCE } else { WATCHING_PATIENCE }) {
                     Ok(request) => self.execute(request)?,
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return Err(WindowClosed),
@@ -116,6 +132,7 @@ impl Desk<'_> {
                 let request = requests.recv().map_err(|_| WindowClosed)?;
                 self.execute(request)?;
             }
+            self.poll_remote()?;
             if let Some((_, samples, _)) = &self.node_watch
                 && let Some((_, sample)) = samples.try_iter().last()
             {
@@ -131,7 +148,7 @@ impl Desk<'_> {
             Request::NewSession(folder) => self.open(folder, Opening::New),
             Request::OpenSample => self.open_sample(),
             Request::CloseSample => self.outbox.send(UiEvent::SampleClosed),
-            Request::Reattach(folder) => self.reattach(folder),
+            Request::Reattach(folder) => self.reattach(&folder),
             Request::Launch { plan, only_missing } => self.launch(&plan, only_missing),
             Request::Order(order) => self.order(order),
             Request::WatchNode(interval) => self.watch_node(interval),
@@ -151,6 +168,9 @@ impl Desk<'_> {
             let message = if self.read_only { READ_ONLY } else { "no session is open: open or create one first" };
             return self.outbox.problem(screen, message);
         };
+        if let Some(refusal) = self.remote.as_ref().and_then(|remote| remote.refusal(&order)) {
+            return self.outbox.problem(screen, refusal);
+        }
         // The answer comes under the screen's number.
         match attached.orders.send(screen as u64, order) {
             Ok(()) => Ok(()),
@@ -159,6 +179,11 @@ impl Desk<'_> {
     }
 
     fn open(&mut self, folder: PathBuf, opening: Opening) -> Result<(), WindowClosed> {
+        match Address::of(&folder) {
+            Ok(None) => {}
+            Ok(Some(address)) => return self.open_remote(folder, address, opening),
+            Err(reason) => return self.outbox.send(UiEvent::NotOpened { folder, reason: Some(reason) }),
+        }
         let is_open = |attached: &Attached| is_same(&attached.folder, &folder);
         if self.attached.as_ref().is_some_and(is_open) {
             return self.outbox.send(UiEvent::NotOpened { folder, reason: None });
@@ -185,17 +210,13 @@ impl Desk<'_> {
             }
         };
         self.attached = None;
+        self.leave_remote()?;
         self.read_only = client.is_err();
         let read_only = client.as_ref().err().cloned();
         if !is_shown || self.read_only {
             self.outbox.send(UiEvent::Session { folder: folder.clone(), read_only })?;
         }
-        if let Ok(client) = client {
-            self.attach(&folder, client)?;
-        }
-        let follow = Request::Follow { folder: folder.clone(), read_only: self.read_only };
-        self.librarian.send(follow).map_err(|_| WindowClosed)?;
-        self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
+        self.go_on(&folder, client.ok())
     }
 
     /// Shows the sample session, which has no conductor. What is launched goes into a new one.
@@ -205,11 +226,11 @@ impl Desk<'_> {
             Err(message) => return self.outbox.problem(Screen::Plan, message),
         };
         (self.attached, self.read_only) = (None, false);
+        self.leave_remote()?;
         let read_only = Some(sample::ABOUT.to_owned());
         self.outbox.send(UiEvent::Session { folder: folder.clone(), read_only })?;
-        let follow = Request::Follow { folder: folder.clone(), read_only: true };
-        self.librarian.send(follow).map_err(|_| WindowClosed)?;
-        self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
+        // Nobody writes it.
+        self.go_on(&folder, None)
     }
 
     /// Follows the news of a conductor on a thread.
@@ -246,26 +267,45 @@ impl Desk<'_> {
     }
 
     /// Attaches to the next conductor of a session after the one before has ended.
-    fn reattach(&mut self, folder: PathBuf) -> Result<(), WindowClosed> {
+    fn reattach(&mut self, folder: &Path) -> Result<(), WindowClosed> {
         let Some(before) = self.attached.take_if(|attached| attached.folder == folder) else { return Ok(()) };
         let lived = before.since.elapsed();
         drop(before);
+        if self.remote.as_ref().is_some_and(Remote::was_cut) {
+            // The next line is attached to once it is there.
+            return Ok(());
+        }
         let client = if lived < SHORTEST_LIFE {
             let reason =
                 format!("the session's conductor ended after {:.0} s: open it for writing", lived.as_secs_f64());
             Err(reason)
         } else {
-            Client::connect_or_start(&folder, true).map_err(|error| error.to_string())
+            let client = match &mut self.remote {
+                Some(remote) => remote.client(),
+                None => Client::connect_or_start(folder, true),
+            };
+            client.map_err(|error| error.to_string())
         };
+        self.take_up(folder, client)
+    }
+
+    /// Goes on with the open session and another conductor, or without one.
+    fn take_up(&mut self, folder: &Path, client: Result<Client, String>) -> Result<(), WindowClosed> {
+        self.attached = None;
         self.read_only = client.is_err();
         let read_only = client.as_ref().err().map(|reason| format!("Read-only: {reason}"));
         self.outbox.send(UiEvent::Access(read_only))?;
-        if let Ok(client) = client {
-            self.attach(&folder, client)?;
+        self.go_on(folder, client.ok())
+    }
+
+    /// Attaches to the conductor, if there is one, and has the session read.
+    fn go_on(&mut self, folder: &Path, client: Option<Client>) -> Result<(), WindowClosed> {
+        if let Some(client) = client {
+            self.attach(folder, client)?;
         }
-        let follow = Request::Follow { folder: folder.clone(), read_only: self.read_only };
+        let follow = Request::Follow { folder: folder.to_owned(), read_only: self.read_only };
         self.librarian.send(follow).map_err(|_| WindowClosed)?;
-        self.librarian.send(Request::Read(folder)).map_err(|_| WindowClosed)
+        self.librarian.send(Request::Read(folder.to_owned())).map_err(|_| WindowClosed)
     }
 
     fn launch(&mut self, plan: &Plan, only_missing: bool) -> Result<(), WindowClosed> {
@@ -279,6 +319,10 @@ impl Desk<'_> {
                 return Ok(());
             }
         }
+        if let Some(remote) = &self.remote {
+            let launch = remote.launch(plan, only_missing);
+            return self.order(Order::Launch(Box::new(launch)));
+        }
         match std::env::current_dir() {
             Ok(folder) => self.order(Order::Launch(Box::new(Launch::new(plan, &folder, only_missing)))),
             Err(error) => {
@@ -288,7 +332,11 @@ impl Desk<'_> {
     }
 
     fn watch_node(&mut self, interval: Option<Duration>) -> Result<(), WindowClosed> {
-        self.node_watch = None;
+        (self.watched, self.node_watch) = (interval, None);
+        if let Some(remote) = &self.remote {
+            remote.watch(interval);
+            return Ok(());
+        }
         let Some(interval) = interval else { return Ok(()) };
         let (sink, samples) = sync_channel(NODE_SAMPLES_IN_FLIGHT);
         match Sampler::start(interval, sink) {
@@ -303,6 +351,10 @@ impl Desk<'_> {
     }
 
     fn refresh_node(&mut self) -> Result<(), WindowClosed> {
+        if let Some(remote) = &self.remote {
+            remote.look();
+            return Ok(());
+        }
         self.machine = Machine::look();
         if let Some((.., interval)) = self.node_watch {
             self.watch_node(Some(interval))?;

@@ -126,7 +126,10 @@ fn cells_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         commands.push(Command::Figures(FiguresCommand::Filter(text)));
     }
     filter_error_ui(ui, &study.filter);
-    if (!study.hidden.is_empty() || !study.filter.is_empty()) && ui.small_button("Show all").clicked() {
+    for (key, level) in &study.held {
+        ui.label(muted(ui, format!("held at {key} = {level}")));
+    }
+    if !study.shows_all() && ui.small_button("Show all").clicked() {
         commands.push(Command::Figures(FiguresCommand::KeepAll));
     }
     let Some(Ok(drawn)) = state.figures.drawn() else { return };

@@ -50,7 +50,7 @@ impl State {
             return;
         }
         let (path, sources, study, dpi) =
-            (self.figure_path(), self.figure_sources(), self.figures.study.clone(), self.figures.dpi);
+            (self.figure_path(), self.figure_sources(), self.figure_study(), self.figures.dpi);
         self.figures.said = None;
         self.figures.exporting =
             Some(on_thread("figure export", context, move || export(&path, &sources, &study, dpi)));
@@ -61,7 +61,7 @@ impl State {
         if self.figures.describing.is_some() {
             return;
         }
-        let (sources, study) = (self.figure_sources(), self.figures.study.clone());
+        let (sources, study) = (self.figure_sources(), self.figure_study());
         self.figures.said = None;
         self.figures.describing = Some(on_thread("methods paragraph", context, move || {
             let origins: Vec<Origin> = sources.iter().map(origin).collect::<Result<_, _>>()?;

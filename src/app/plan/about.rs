@@ -111,10 +111,13 @@ fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
         });
     }
     let palette = palette(ui.visuals());
-    let (text, colour) = match outlook.and_then(|outlook| outlook.data.as_ref()) {
-        None => (&rule.help, palette.muted),
-        Some(Ok(found)) => (found, palette.muted),
-        Some(Err(missing)) => (missing, palette.warning),
+    let host = state.session.as_ref().and_then(|session| session.host());
+    let there = host.map(|host| format!("Looked for on {host} when the plan is launched."));
+    let (text, colour) = match (&there, outlook.and_then(|outlook| outlook.data.as_ref())) {
+        (Some(there), Some(_)) => (there, palette.muted),
+        (_, None) => (&rule.help, palette.muted),
+        (None, Some(Ok(found))) => (found, palette.muted),
+        (None, Some(Err(missing))) => (missing, palette.warning),
     };
     ui.label(RichText::new(text).size(SMALL).color(colour));
 }

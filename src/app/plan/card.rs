@@ -159,7 +159,11 @@ fn add_ui(ui: &mut Ui, factor: &Factor, commands: &mut Vec<Command>) {
     let id = typed_id(factor);
     let mut typed: Typed = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let field = text_field(&mut typed.text, "add …", 60.0).id(id);
-    let response: Response = ui.add(field).on_hover_text("Other numbers, separated by commas; Enter adds them");
+    let help = match factor.domain {
+        Domain::GpuSet(_) => "Only these GPUs, by their indexes on the Node screen: 0,2; Enter adds the list",
+        _ => "Other numbers, separated by commas; Enter adds them",
+    };
+    let response: Response = ui.add(field).on_hover_text(help);
     response.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("Add to {}", factor.name)));
     if response.changed() {
         typed.refused = false;

@@ -89,6 +89,11 @@ impl State {
         if self.node.is_none() {
             return Some("Reading this machine …".to_owned());
         }
+        if let Some(host) = self.session.as_ref().and_then(|session| session.host()) {
+            return Some(format!(
+                "A trial would run on this machine, not on {host}: try it there with `multicard run`."
+            ));
+        }
         self.plan.form_error().map(|_| "The program is not complete.".to_owned())
     }
 }

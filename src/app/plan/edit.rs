@@ -1,6 +1,6 @@
 //! Edits of a plan as pure functions: ticking levels, and parsing typed numbers.
 
-use crate::plan::{Domain, Factor, Level, Node, Plan};
+use crate::plan::{Domain, Factor, GpuChoice, Level, Node, Plan};
 
 /// The plan with a level ticked, or unticked if it was ticked; none if it is the factor's only level.
 pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Plan> {
@@ -30,6 +30,10 @@ pub(super) fn with_levels(plan: &Plan, factor: &Factor, levels: &[Level]) -> Pla
 /// Inserts a level before the first ticked one that follows it in the registry; the plan's order is kept.
 fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
     let after = |other: &Level| match factor.domain {
+        // Lists of GPUs stand behind the names.
+        Domain::GpuSet(_) => {
+            factor.place(&level).is_some_and(|place| factor.place(other).is_none_or(|other| other > place))
+        }
         Domain::Names(_) | Domain::Path => factor.place(other) > factor.place(&level),
         Domain::Integer { .. } | Domain::Number { .. } => *other > level,
     };
@@ -48,15 +52,23 @@ pub(super) fn offered(factor: &Factor, ticked: &[Level], node: Option<&Node>) ->
     let wanted = |level: &Level| factor.key != "gpus" || level.as_number().is_some_and(fits);
     let mut levels: Vec<Level> = factor.offered().filter(wanted).collect();
     levels.extend(ticked.iter().filter(|level| !levels.contains(level)).cloned().collect::<Vec<_>>());
+    if let Domain::GpuSet(_) = factor.domain {
+        return levels;
+    }
     levels.sort();
     levels
 }
 
-/// Parses numbers separated by commas or spaces as levels of a factor. The error says what is valid.
+/// Parses numbers separated by commas or spaces as levels of a factor, or lists of GPUs separated by semicolons or spaces. The error
+/// says what is valid.
 pub(super) fn typed_levels(factor: &Factor, text: &str) -> Result<Vec<Level>, String> {
-    let words = text.split([',', ';', ' ']).map(str::trim).filter(|word| !word.is_empty());
+    let is_list = matches!(factor.domain, Domain::GpuSet(_));
+    let text = if is_list { text.replace(", ", ",") } else { text.replace(',', " ") };
+    let words = text.split([';', ' ']).map(str::trim).filter(|word| !word.is_empty());
     let levels: Vec<Level> = words.map(|word| typed_level(factor, word)).collect::<Result<_, _>>()?;
-    if levels.is_empty() { Err("type one number or several, separated by commas".to_owned()) } else { Ok(levels) }
+    let help =
+        if is_list { "type GPUs by index, such as 0,2" } else { "type one number or several, separated by commas" };
+    if levels.is_empty() { Err(help.to_owned()) } else { Ok(levels) }
 }
 
 fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
@@ -67,6 +79,7 @@ fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
             return known.ok_or_else(|| format!("{shown} is not a level: there are {}", names.join(", ")));
         }
         Domain::Path => return Ok(Level::text(word)),
+        Domain::GpuSet(_) => return word.parse().map(|choice: GpuChoice| Level::text(&choice.to_string())),
         Domain::Integer { min, max } => {
             let number = word.parse().ok().filter(|number| (min..=max).contains(&number));
             (number.map(Level::Integer), format!("a whole number from {min} to {max}"))
@@ -130,6 +143,19 @@ mod tests {
             assert!(typed_levels(&of("learning_rate"), text).is_err(), "{text}");
         }
         assert_eq!(typed_levels(&of("learning_rate"), "1e-3").unwrap(), [Level::Number(0.001)]);
+    }
+
+    #[test]
+    fn a_list_of_gpus_is_one_level_and_stands_behind_the_names() {
+        let gpu_set = &of("gpu_set");
+        let plan = Plan::new("p", image::spec());
+        let plan = with_levels(&plan, gpu_set, &typed_levels(gpu_set, "2, 0; 1,3").unwrap());
+        let plan = toggled(&plan, gpu_set, &Level::text("spread")).unwrap();
+        assert_eq!(ticked(&plan, "gpu_set"), ["nearest", "spread", "0,2", "1,3"]);
+        let offered = offered(gpu_set, plan.first.levels("gpu_set"), None);
+        let texts: Vec<String> = offered.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["nearest", "same-socket", "spread", "0,2", "1,3"]);
+        assert!(typed_levels(gpu_set, "0,x").unwrap_err().contains("list of GPUs"));
     }
 
     #[test]

@@ -157,6 +157,29 @@ fn a_level_that_cannot_run_is_disabled_with_its_reason_and_a_click_does_nothing(
 }
 
 #[test]
+fn gpus_are_chosen_by_a_typed_list_and_those_that_the_node_lacks_are_refused_with_the_reason() {
+    let mut window = window_of(Some(gpu_node(4)));
+    execute(&mut window, PlanCommand::New);
+    click(&mut window, "More factors: all have their defaults");
+    let spread = "GPU set spread, cannot run: gpu_set = spread has no meaning with one GPU";
+    assert!(window.query_by_label_contains(spread).is_some());
+    for (typed, ticks) in [("1, 3", vec!["nearest", "1,3"]), ("0,7", vec!["nearest", "1,3", "0,7"])] {
+        window.get_by_label("Add to GPU set").focus();
+        window.run();
+        window.get_by_label("Add to GPU set").type_text(typed);
+        window.run();
+        window.key_press(Key::Enter);
+        settle(&mut window);
+        assert_eq!(ticked(&window, "gpu_set"), ticks);
+    }
+    assert!(window.query_by_label_contains("GPU set 0,7, cannot run: gpu_set = 0,7: large has no GPU 7").is_some());
+    assert!(window.query_by_label("1 cell cannot run").is_some());
+    let toml = window.state().state.plan.plan().to_toml();
+    assert!(toml.contains("gpu_set = [\"nearest\", \"1,3\", \"0,7\"]"), "{toml}");
+    assert_eq!(&Plan::parse(&toml, "p.toml").unwrap(), window.state().state.plan.plan());
+}
+
+#[test]
 fn with_the_focus_on_it_a_level_that_cannot_run_shows_its_reason_in_the_card() {
     let mut window = window_of(Some(cpu_node()));
     window.get_by_label_contains("Precision fp16, cannot run").focus();

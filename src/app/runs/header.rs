@@ -5,6 +5,7 @@ use strum::VariantArray;
 
 use super::{RunsCommand, filter_id, list, locked};
 use crate::app::closing::runs_text;
+use crate::app::data_export::data_menu_ui;
 use crate::app::theme::palette;
 use crate::app::widgets::{filter_error_ui, filter_field, muted, named, strong};
 use crate::app::{Command, State};
@@ -28,6 +29,8 @@ pub fn header_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.horizontal_wrapped(|ui| {
         filter_ui(ui, state, commands);
         chips_ui(ui, state, commands);
+        list::choose_ui(ui, state, commands);
+        data_menu_ui(ui, state, commands);
     });
     filter_error_ui(ui, &state.runs.filter_text);
 }

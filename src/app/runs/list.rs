@@ -8,6 +8,7 @@ use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 
 use super::row::Row;
 use super::{Move, RunsCommand, locked};
+use crate::app::columns::{self, Listed};
 use crate::app::listing::number_of;
 use crate::app::theme::{BODY, GRID, palette};
 use crate::app::widgets::{muted, strong};
@@ -67,9 +68,6 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.vertical_centered(|ui| ui.label(muted(ui, "No run matches the filter")));
         return;
     }
-    let first = [Field::Number, Field::State, Field::Progress, Field::Action];
-    let levels = (0..state.runs.listing.columns.len()).map(Field::Level);
-    let last = [Field::Repeat, Field::Loss, Field::Elapsed, Field::Left, Field::Reason];
     let has_loss = state.runs.rows.iter().any(|row| row.loss.is_some());
     // What no run has would push the notes out of small windows.
     let has_values = |field: &Field| match field {
@@ -77,8 +75,10 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         Field::Left => state.queue.is_active(),
         _ => true,
     };
-    let fields: Vec<Field> = first.into_iter().chain(levels).chain(last).filter(has_values).collect();
-    let mut list = List { state, commands, fields };
+    let fields: Vec<Field> = all_fields(state).into_iter().filter(has_values).collect();
+    let keys: Vec<String> = fields.iter().map(|field| key(state, *field)).collect();
+    let shown = state.settings.columns_of(Listed::Runs).shown(&keys);
+    let mut list = List { state, commands, fields: shown.into_iter().map(|place| fields[place]).collect() };
     // The reason takes the remaining width.
     let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
     let mut reason = (ui.available_width() - others.sum::<f32>() - SCROLL_BAR).max(list.width(Field::Reason));
@@ -122,6 +122,51 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     }
 }
 
+/// All columns in their usual order.
+fn all_fields(state: &State) -> Vec<Field> {
+    let first = [Field::Number, Field::State, Field::Progress, Field::Action];
+    let levels = (0..state.runs.listing.columns.len()).map(Field::Level);
+    let last = [Field::Repeat, Field::Loss, Field::Elapsed, Field::Left, Field::Reason];
+    first.into_iter().chain(levels).chain(last).collect()
+}
+
+/// What a column is called where it is chosen and kept: a factor's by its key.
+fn key(state: &State, field: Field) -> String {
+    match field {
+        Field::Level(index) => state.runs.listing.columns[index].key.to_string(),
+        Field::Action => "Action".to_owned(),
+        field => title(state, field).to_owned(),
+    }
+}
+
+/// Draws the menu that chooses columns and their order.
+pub fn choose_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+    let named: Vec<columns::Named> = all_fields(state)
+        .into_iter()
+        .map(|field| {
+            let name = if field == Field::Action { "Cancel or retry" } else { title(state, field) };
+            (key(state, field), name.to_owned())
+        })
+        .collect();
+    let asked = columns::columns_ui(ui, "Columns", &state.settings.columns_of(Listed::Runs), &named, |_| {});
+    commands.extend(asked.map(|columns| Command::Columns(Listed::Runs, columns)));
+}
+
+fn title(state: &State, field: Field) -> &str {
+    match field {
+        Field::Number => "#",
+        Field::State => "State",
+        Field::Progress => "Progress",
+        Field::Action => "",
+        Field::Level(index) => &state.runs.listing.columns[index].name,
+        Field::Repeat => "Repeat",
+        Field::Loss => "Loss",
+        Field::Elapsed => "Time",
+        Field::Left => "Left",
+        Field::Reason => "Notes",
+    }
+}
+
 struct List<'a> {
     state: &'a State,
     commands: &'a mut Vec<Command>,
@@ -161,25 +206,10 @@ impl List<'_> {
     fn column(&self, field: Field, width: f32) -> egui_table::Column {
         let id = match field {
             Field::Level(index) => Id::unique(("runs-level", &self.state.runs.listing.columns[index].key)),
-            other => Id::unique(("runs-column", self.title(other))),
+            other => Id::unique(("runs-column", title(self.state, other))),
         };
         // Without a least width, a column shrinks to the part visible in its first frame.
         egui_table::Column::new(width).range(width..=width.max(900.0)).id(id)
-    }
-
-    fn title(&self, field: Field) -> &str {
-        match field {
-            Field::Number => "#",
-            Field::State => "State",
-            Field::Progress => "Progress",
-            Field::Action => "",
-            Field::Level(index) => &self.state.runs.listing.columns[index].name,
-            Field::Repeat => "Repeat",
-            Field::Loss => "Loss",
-            Field::Elapsed => "Time",
-            Field::Left => "Left",
-            Field::Reason => "Notes",
-        }
     }
 
     fn send(&mut self, command: RunsCommand) {
@@ -314,7 +344,7 @@ impl TableDelegate for List<'_> {
             Field::Loss => "Training loss: of the latest step while running, then the mean of the last epoch",
             _ => "",
         };
-        let title = strong(self.title(field)).color(palette(ui.visuals()).muted);
+        let title = strong(title(self.state, field)).color(palette(ui.visuals()).muted);
         let response = inside(ui, |ui| if numeric { right(ui, title) } else { ui.add(Label::new(title).truncate()) });
         if !hover.is_empty() {
             response.on_hover_text(hover);

@@ -9,7 +9,7 @@ use crate::app::engine::RunPage;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{bytes_text, muted, strong};
 use crate::figure::{grouped, significant};
-use crate::plan::{CudaState, Node};
+use crate::plan::{CudaState, GpuChoice, Node};
 use crate::protocol::{MemoryPolicy, RankPlace, TraceSummary, ranges_text};
 
 /// Draws the summary.
@@ -254,11 +254,13 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
     }
     section(ui, "Placement");
     let links = page.record.placement.as_ref().map_or("", |placement| &placement.links);
-    if !links.is_empty() {
-        ui.horizontal_wrapped(|ui| {
-            ui.label(muted(ui, "Interconnects"));
-            ui.label(links);
-        });
+    for (name, value) in [("GPUs", gpus_text(page)), ("Interconnects", links.to_owned())] {
+        if !value.is_empty() {
+            ui.horizontal_wrapped(|ui| {
+                ui.label(muted(ui, name));
+                ui.label(value);
+            });
+        }
     }
     for rank in &page.record.ranks {
         let mut parts = Vec::new();
@@ -278,6 +280,22 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
             ui.add(Label::new(parts.join(" · ")).selectable(true));
         });
     }
+}
+
+/// The run's GPUs by their indexes, with their NUMA nodes where known: `0 (NUMA node 0), 3 (NUMA node 1)`, and how they were chosen.
+/// Empty without GPUs of this session's node.
+fn gpus_text(page: &RunPage) -> String {
+    let placed = page.record.placement.iter().flat_map(|placement| &placement.ranks).flat_map(RankPlace::gpu_uuids);
+    let known = |uuid: &str| page.node.as_ref()?.gpus.iter().find(|gpu| gpu.uuid == uuid);
+    let gpus: Vec<String> = placed
+        .filter_map(known)
+        .map(|gpu| match gpu.numa_node {
+            Some(node) => format!("{} (NUMA node {node})", gpu.index),
+            None => gpu.index.to_string(),
+        })
+        .collect();
+    let asked = page.record.levels.get(GpuChoice::KEY).map(|level| format!(" · {} = {level}", GpuChoice::KEY));
+    if gpus.is_empty() { String::new() } else { gpus.join(", ") + &asked.unwrap_or_default() }
 }
 
 /// The placement of a rank.

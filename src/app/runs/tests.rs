@@ -11,13 +11,16 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::*;
 use crate::analysis::{fixture, summarise_run};
 use crate::app::closing;
+use crate::app::data_export::{DataCommand, data_menu_ui};
 use crate::app::engine::UiEvent;
 use crate::app::sessions::{self, SessionsCommand};
 use crate::app::state::{Closing, OpenSession};
 use crate::app::{CloseCommand, Settings, theme};
 use crate::conduct::QueueRow;
-use crate::protocol::FailureKind;
-use crate::store::RunRecord;
+use crate::export::Format;
+use crate::plan::fixture::gpu_node;
+use crate::protocol::{FailureKind, Placement, RankPlace};
+use crate::store::{RunRecord, import_session};
 
 fn record(number: u32, precision: &str, state: RunState) -> RunRecord {
     let cell = fixture::cell(precision, 1, "single");
@@ -267,6 +270,86 @@ fn a_failed_runs_page_shows_its_reason_and_its_log() {
     assert!(sees(&harness, "allocator: no block of 2 GB"));
     click(&mut harness, "Plan of the run");
     assert!(sees(&harness, "does not contain its plan"));
+}
+
+#[test]
+fn a_page_says_which_gpus_its_run_used() {
+    let mut record = record(1, "fp32", RunState::Finished);
+    let (node, rank) = (gpu_node(4), |rank: u32, gpu: &str| RankPlace {
+        gpu_uuid: Some(gpu.to_owned()),
+        ..RankPlace::on_cpu(rank, 1)
+    });
+    record.placement = Some(Placement { ranks: vec![rank(0, "GPU-0"), rank(1, "GPU-3")], links: "SYS".to_owned() });
+    let mut harness = window(state(vec![record.clone()], Vec::new()), runs_ui);
+    click(&mut harness, "Run 1: , finished");
+    let page = RunPage {
+        summary: summarise_run(&record),
+        record,
+        log: String::new(),
+        events: Vec::new(),
+        job: String::new(),
+        program: None,
+        node: Some(node),
+        plan: String::new(),
+    };
+    harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
+    harness.run();
+    assert!(sees(&harness, "0 (NUMA node 0), 3 (NUMA node 1)"));
+}
+
+#[test]
+fn columns_of_the_list_are_hidden_and_moved_and_stay_so_in_the_next_window() {
+    let records = vec![record(1, "fp32", RunState::Finished), record(2, "fp16", RunState::Finished)];
+    let mut harness = window(state(records, Vec::new()), runs_ui);
+    assert!(sees(&harness, "Repeat"));
+    click(&mut harness, "Columns");
+    click(&mut harness, "Column Repeat");
+    click(&mut harness, "Move column Precision up");
+    click(&mut harness, "Move column Precision up");
+    harness.key_press(Key::Escape);
+    harness.run();
+    let settings = harness.state().state.settings.clone();
+    assert!(harness.query_by_label("Repeat").is_none());
+    let left = |harness: &Harness<'_, Window>, name: &str| harness.get_by_label(name).rect().left();
+    assert!(left(&harness, "Precision") < left(&harness, "Progress"), "before the column of actions and of progress");
+    let text = toml::to_string(&settings).unwrap();
+    assert_eq!(toml::from_str::<Settings>(&text).unwrap(), settings, "{text}");
+}
+
+#[test]
+fn shown_runs_are_exported_as_a_long_table_with_the_command_that_does_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = folder.path().join("study");
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sessions/gpu.zip");
+    import_session(&golden, &session, &mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    let mut state = State::new(Settings::default());
+    state.session = Some(OpenSession { folder: session, read_only: None });
+    state.screen = Screen::Runs;
+    let context = Context::default();
+    let send = |state: &mut State, command: DataCommand| {
+        state.execute(Command::Data(command), &context, &mut Vec::new());
+        while state.data.is_busy() {
+            state.poll_data();
+            std::thread::yield_now();
+        }
+    };
+    state.execute(Command::Runs(RunsCommand::Filter("state=finished".to_owned())), &context, &mut Vec::new());
+    let file = folder.path().join("runs.csv");
+    send(&mut state, DataCommand::Path(file.display().to_string()));
+    send(&mut state, DataCommand::Export);
+    let rows = std::fs::read_to_string(&file).unwrap();
+    assert!(rows.lines().count() > 1 && rows.contains("finished"), "{rows}");
+    assert!(rows.lines().skip(1).all(|row| row.contains("finished")), "only the runs that are shown");
+    let command = state.export_command().unwrap();
+    assert!(command.contains("--what runs --filter state=finished --output"), "{command}");
+    send(&mut state, DataCommand::Format(Format::Parquet));
+    send(&mut state, DataCommand::Export);
+    assert!(std::fs::read(folder.path().join("runs.parquet")).unwrap().starts_with(b"PAR1"));
+    send(&mut state, DataCommand::Path("/nowhere/at/all.csv".to_owned()));
+    send(&mut state, DataCommand::Export);
+    let mut harness = window(state, data_menu_ui);
+    click(&mut harness, "Export data");
+    assert!(sees(&harness, "writing /nowhere/at/all.csv"));
 }
 
 #[test]

@@ -22,8 +22,10 @@ pub(super) fn activity(scene: &Scene) -> Chart {
         notes: vec!["Each panel is the first finished repeat of its cell.".to_owned()],
     };
     let runs = scene.cells.iter().filter_map(|cell| Some((cell, finished(cell).find(|run| !run.activity.is_empty())?)));
-    let runs: Vec<_> = runs.collect();
+    let mut runs: Vec<_> = runs.collect();
     if runs.len() > PANELS {
+        // The selected cell is drawn in any case.
+        runs.sort_by_key(|(cell, _)| scene.foremost != Some(&cell.key()));
         chart.notes.push(format!("{PANELS} of {} cells are drawn: filter to see the others.", runs.len()));
     }
     for (cell, run) in runs.into_iter().take(PANELS) {

@@ -58,10 +58,10 @@ fn row_name(effect: &Effect) -> String {
     }
 }
 
-fn look(change: &Change, row: usize) -> Look {
+fn look(study: &Study, change: &Change, row: usize) -> Look {
     match &*change.setting.key {
         "session" | "data" => Look::Place(row),
-        _ => Look::of_level(&change.setting, change.level.clone()),
+        _ => Look::of_level(&study.own(change.setting.clone()), &change.level),
     }
 }
 
@@ -185,7 +185,7 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
         let interval = effect.value.interval.map_or([effect.value.median; 2], |ends| [ends.low, ends.high]);
         ends = (ends.0.min(interval[0]), ends.1.max(interval[1]));
         let look = match effect.changes.as_slice() {
-            [one] => look(one, row),
+            [one] => look(scene.study, one, row),
             // What is of two factors has the colour of neither.
             _ => Look::Grey,
         };
@@ -269,7 +269,7 @@ fn interaction(scene: &Scene, metric: &str, (first, second): &(Setting, Setting)
         let series = &mut chart.panels[0].series;
         let place = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
             let change = Change { setting: second.clone(), base: mean.second.clone(), level: mean.second.clone() };
-            let look = look(&change, series.len());
+            let look = look(scene.study, &change, series.len());
             series.push(Series { name, look, variant: 0, role: Role::Measured, points: Vec::new() });
             series.len() - 1
         });

@@ -50,6 +50,48 @@ fn a_series_has_the_look_of_its_level_whatever_else_is_shown() {
 }
 
 #[test]
+fn a_factor_that_is_held_leaves_the_cells_of_its_level_and_is_told_with_what_is_the_same() {
+    let runs = four();
+    let mut study = Study::default();
+    study.hold("gpus".into(), Some(Level::Integer(2)));
+    let held = of(&runs, &study);
+    assert_eq!((held.cells.len(), held.all_cells), (2, 4));
+    assert_eq!(held.charts[0].x.categories, ["fp32", "fp16"]);
+    let settings: Vec<&str> = held.settings.iter().map(|levels| &*levels.setting.key).collect();
+    assert!(settings.contains(&"gpus"), "it can be changed: {settings:?}");
+    study.hold("gpus".into(), Some(Level::Integer(7)));
+    let gone = of(&runs, &study);
+    assert_eq!(gone.cells.len(), 4);
+    assert!(gone.missing.iter().any(|line| line.contains("held at gpus = 7: no cell has it")), "{:?}", gone.missing);
+    study.hold("gpus".into(), None);
+    assert_eq!(study, Study::default());
+}
+
+#[test]
+fn levels_have_the_order_and_the_colours_that_a_study_gives_them_and_without_it_the_usual_ones() {
+    let runs = four();
+    let usual = of(&runs, &Study::default());
+    let mut study = Study::default();
+    study.put_in_order("precision".into(), vec![Level::text("fp16")]);
+    study.paint("gpus".into(), Level::Integer(2), Some(5));
+    let own = of(&runs, &study);
+    assert_eq!(own.charts[0].x.categories, ["fp16", "fp32"]);
+    let first = |comparison: &Comparison| comparison.table.rows[0].cell.clone();
+    assert_eq!((first(&usual).as_str(), first(&own).as_str()), ("fp32-1-ddp-ds", "fp16-1-ddp-ds"));
+    let colour = |comparison: &Comparison, name: &str| {
+        let series = comparison.charts[0].legend().into_iter().find(|series| series.name == name);
+        series.unwrap().look.colour()
+    };
+    assert_eq!(colour(&own, "2 GPUs"), crate::figure::COLOURS[5]);
+    assert_eq!(colour(&own, "1 GPU"), colour(&usual, "1 GPU"));
+    // A study without them is the same text as before there were any.
+    let text = serde_json::to_string(&Study::default()).unwrap();
+    assert!(!text.contains("held") && !text.contains("order") && !text.contains("colours"), "{text}");
+    let again: Study = serde_json::from_str(&serde_json::to_string(&study).unwrap()).unwrap();
+    assert_eq!(again, study);
+}
+
+#[test]
 fn the_ratio_of_a_time_is_above_one_where_it_is_faster_and_of_memory_where_it_is_more() {
     let mut runs = four();
     let ratio = |runs: &[RunSummary], measure: &str| {

@@ -30,7 +30,7 @@ pub enum ArchiveError {
         path: PathBuf,
     },
     /// Another import into the same folder is in progress.
-    #[error("{path}: another multicard is importing a session there; wait for it, or choose another folder")]
+    #[error("{path}: another process is importing a session there; wait for it, or choose another folder")]
     InUse {
         /// The folder.
         path: PathBuf,

@@ -1,0 +1,89 @@
+//! How soon the window draws what arrives while nobody touches it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Share of a core that drawing news may take while pointer and keys rest.
+const SHARE: f64 = 0.04;
+/// Longest time that news wait, however much a frame costs.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// News are drawn at once for this long after the user did something: they may be the answer.
+const ATTENTION: Duration = Duration::from_secs(2);
+
+/// The cost of frames, from which follows how long news wait: where a GPU draws, not noticeably; where the processor does, most of
+/// a second.
+pub(super) struct Pace(Mutex<Last>);
+
+/// The last frame.
+#[derive(Clone, Copy)]
+struct Last {
+    begun: Instant,
+    /// The process's CPU time when it began.
+    spent: Duration,
+    /// CPU time of the process from the frame before it to this one.
+    cost: Duration,
+    /// When the user last did something.
+    touched: Instant,
+}
+
+impl Pace {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self(Mutex::new(Last { begun: now, spent: cpu_time(), cost: Duration::ZERO, touched: now }))
+    }
+
+    /// A frame begins; `touched` says whether the user did something since the last one.
+    pub(super) fn frame(&self, touched: bool) {
+        let (now, spent) = (Instant::now(), cpu_time());
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let touched = if touched { now } else { last.touched };
+        *last = Last { begun: now, spent, cost: spent.saturating_sub(last.spent), touched };
+    }
+
+    /// How long news that arrive now wait.
+    pub(super) fn wait(&self) -> Duration {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.touched.elapsed() < ATTENTION {
+            return Duration::ZERO;
+        }
+        // The frame under way has its cost in the next one's, so the dearer of both counts.
+        let cost = last.cost.max(cpu_time().saturating_sub(last.spent));
+        interval(cost).saturating_sub(last.begun.elapsed())
+    }
+}
+
+/// Time between two frames of this cost.
+fn interval(cost: Duration) -> Duration {
+    cost.div_f64(SHARE).min(LONGEST_WAIT)
+}
+
+/// CPU time of all threads of this process.
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_wait_as_long_as_frames_are_dear_but_not_for_a_user_who_waits() {
+        assert_eq!(interval(Duration::from_millis(1)), Duration::from_millis(25));
+        assert_eq!(interval(Duration::from_millis(300)), LONGEST_WAIT);
+        let pace = Pace::new();
+        // Spend CPU time, as drawing does.
+        let spent = cpu_time();
+        while cpu_time() - spent < Duration::from_millis(60) {
+            std::hint::spin_loop();
+        }
+        pace.frame(false);
+        assert_eq!(pace.wait(), Duration::ZERO, "the window was just opened");
+        pace.0.lock().unwrap().touched -= ATTENTION;
+        assert!(pace.wait() > Duration::from_millis(500), "{:?}", pace.wait());
+        pace.frame(true);
+        assert_eq!(pace.wait(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,189 @@
+//! Sessions as arguments of commands, here or on another machine.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+
+use super::follow::TICK;
+use super::say;
+use crate::conduct::{Client, ConductError};
+use crate::plan::Node;
+use crate::remote::{Address, Line, LineNews, Prompts, Reached, RemoteError};
+
+/// News of a line that were not looked at.
+const NEWS_IN_FLIGHT: usize = 64;
+
+/// A session on another machine, with a line to it.
+pub(super) struct Far {
+    line: Line,
+    news: Receiver<LineNews>,
+    reached: Reached,
+    /// The line that is known to be up, by its number.
+    number: u64,
+}
+
+impl Far {
+    /// The session that an argument names; none if it is one of this machine. Its copy is up to date, if it exists.
+    pub fn of(argument: &Path) -> Result<Option<Self>, Box<dyn Error>> {
+        Address::of(argument)?.map(Self::open).transpose()
+    }
+
+    fn open(address: Address) -> Result<Self, Box<dyn Error>> {
+        let (sender, news) = sync_channel(NEWS_IN_FLIGHT);
+        let line = Line::open(address, Prompts::Terminal, sender)?;
+        loop {
+            match news.recv()? {
+                LineNews::Ready(reached) => {
+                    let number = line.number();
+                    return Ok(Self { line, news, reached, number });
+                }
+                LineNews::Lost(error, _) | LineNews::Failed(error) => return Err(error.into()),
+                LineNews::Problem(message) => say(message),
+                LineNews::Node(_) | LineNews::Sample(_) => {}
+            }
+        }
+    }
+
+    /// The folder of its copy.
+    pub fn folder(&self) -> &Path {
+        self.line.copy()
+    }
+
+    pub fn address(&self) -> &Address {
+        self.line.address()
+    }
+
+    /// The home folder there, where relative paths start.
+    pub fn home(&self) -> &Path {
+        &self.reached.home
+    }
+
+    /// A client of its conductor; see [`Line::client`].
+    pub fn client(&self, start: bool, live: bool) -> Result<Option<Client>, ConductError> {
+        self.line.client(start, live)
+    }
+
+    /// The machine.
+    pub fn node(&self) -> Result<Node, Box<dyn Error>> {
+        self.line.look();
+        loop {
+            match self.news.recv()? {
+                LineNews::Node(node) => return Ok(*node),
+                LineNews::Lost(error, _) | LineNews::Failed(error) => return Err(error.into()),
+                LineNews::Problem(message) => say(message),
+                LineNews::Ready(_) | LineNews::Sample(_) => {}
+            }
+        }
+    }
+
+    /// Whether the line broke since it was known to be up.
+    pub fn was_cut(&self) -> bool {
+        self.line.number() != self.number
+    }
+
+    /// Waits for the next line; false if it was interrupted.
+    pub fn wait(&mut self, interrupted: &AtomicBool) -> Result<bool, RemoteError> {
+        while !interrupted.load(Ordering::Relaxed) {
+            match self.news.recv_timeout(TICK) {
+                Ok(LineNews::Ready(_)) => {
+                    self.number = self.line.number();
+                    say(format_args!("reached {} again", self.address().host()));
+                    return Ok(true);
+                }
+                Ok(LineNews::Lost(error, delay)) => say(format_args!("{}", lost(&error, delay))),
+                Ok(LineNews::Failed(error)) => return Err(error),
+                Ok(LineNews::Problem(message)) => say(message),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn lost(error: &RemoteError, delay: std::time::Duration) -> String {
+    format!("{error}; trying again in {} s", delay.as_secs())
+}
+
+/// The folder of the copy of a session on another machine, which is brought up to date first; none for a session of this machine.
+fn copied(argument: &Path) -> Result<Option<PathBuf>, Box<dyn Error>> {
+    let Some(address) = Address::parse(argument)? else { return Ok(None) };
+    let name = address.to_string();
+    match Far::open(address.clone()) {
+        Ok(far) if far.reached.exists => Ok(Some(far.folder().to_owned())),
+        Ok(_) => Err(RemoteError::NoSession { address: name }.into()),
+        Err(error) => {
+            let copy = address.copy_folder().ok().filter(|copy| copy.join("session.toml").exists());
+            let copy = copy
+                .map_or(String::new(), |copy| format!("; what was copied before can be read in {}", copy.display()));
+            Err(format!("{error}{copy}").into())
+        }
+    }
+}
+
+/// Resolves a session argument to a folder to read: a path, a name in the default folder, or the address of a session on another
+/// machine, of which there is then a copy.
+pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
+    if let Some(copy) = copied(argument)? {
+        return Ok(copy);
+    }
+    let folder = if argument.exists() || argument.components().count() > 1 {
+        argument.clone()
+    } else {
+        crate::session::default_sessions_folder()?.join(argument)
+    };
+    if folder.join("session.toml").exists() {
+        return Ok(folder);
+    }
+    Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
+}
+
+/// A session that a command acts on.
+pub(super) enum Place {
+    Here(PathBuf),
+    There(Box<Far>),
+}
+
+impl Place {
+    /// The session that an argument names, which exists.
+    pub fn of(argument: &PathBuf) -> Result<Self, Box<dyn Error>> {
+        match Far::of(argument)? {
+            Some(far) if far.reached.exists => Ok(Self::There(Box::new(far))),
+            Some(far) => Err(RemoteError::NoSession { address: far.address().to_string() }.into()),
+            None => Ok(Self::Here(session_folder(argument)?)),
+        }
+    }
+
+    /// The folder to read.
+    pub fn folder(&self) -> &Path {
+        match self {
+            Self::Here(folder) => folder,
+            Self::There(far) => far.folder(),
+        }
+    }
+
+    /// The session, as arguments name it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Here(folder) => folder.display().to_string(),
+            Self::There(far) => far.address().to_string(),
+        }
+    }
+
+    /// A client of its conductor; none if there is none.
+    pub fn connect(&self, live: bool) -> Result<Option<Client>, ConductError> {
+        match self {
+            Self::Here(folder) => Client::connect(folder, live),
+            Self::There(far) => far.client(false, live),
+        }
+    }
+
+    /// A client of its conductor, which is started if there is none.
+    pub fn connect_or_start(&self, live: bool) -> Result<Client, ConductError> {
+        match self {
+            Self::Here(folder) => Client::connect_or_start(folder, live),
+            Self::There(far) => far.client(true, live)?.ok_or(ConductError::Ended),
+        }
+    }
+}

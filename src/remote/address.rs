@@ -1,0 +1,200 @@
+//! Addresses of sessions on other machines: `ssh://[USER@]HOST[:PORT]/PATH[?multicard=PROGRAM]`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::foreign;
+use crate::store;
+
+const SCHEME: &str = "ssh://";
+/// Where copies lie in the user's cache.
+const COPIES: &str = "multicard/nodes";
+/// The program on the node where the address names none: ssh looks for it on the `PATH` there.
+const PROGRAM: &str = "multicard";
+
+/// A session on another machine. Paths that start with `/~/` lead from the home folder there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    user: Option<String>,
+    host: String,
+    port: Option<u16>,
+    path: String,
+    program: Option<String>,
+}
+
+impl Address {
+    /// Reads a session argument; none if it is the path of a folder here.
+    ///
+    /// # Errors
+    /// What follows `ssh://` is malformed.
+    pub fn parse(argument: &Path) -> Result<Option<Self>, String> {
+        let Some(rest) = argument.to_str().and_then(|text| text.strip_prefix(SCHEME)) else { return Ok(None) };
+        let bad = |why: &str| {
+            format!(
+                "{SCHEME}{rest}: {why}; write ssh://[user@]host[:port]/path, where /~/path leads from the home folder"
+            )
+        };
+        let (rest, program) = match rest.split_once('?') {
+            None => (rest, None),
+            Some((rest, query)) => match query.strip_prefix("multicard=") {
+                Some(program) if !program.is_empty() => (rest, Some(program.to_owned())),
+                _ => return Err(bad("after ? only multicard=PROGRAM is known")),
+            },
+        };
+        let (place, path) = rest.split_once('/').ok_or_else(|| bad("the path is missing"))?;
+        let (user, place) = match place.rsplit_once('@') {
+            Some((user, place)) => (Some(user.to_owned()), place),
+            None => (None, place),
+        };
+        let (host, port) = match place.rsplit_once(':') {
+            // The colons of an IPv6 address are in brackets.
+            Some((host, port)) if !port.ends_with(']') => {
+                (host, Some(port.parse().map_err(|_| bad("the port is not a number from 0 to 65535"))?))
+            }
+            _ => (place, None),
+        };
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        // A leading dash would be an option of ssh.
+        let is_plain = |name: &str| {
+            !name.is_empty() && !name.starts_with('-') && !name.contains(|c: char| c.is_whitespace() || c.is_control())
+        };
+        if !is_plain(host) || !user.as_deref().is_none_or(is_plain) {
+            return Err(bad("the host or the user is missing or no name"));
+        }
+        let path = path.trim_end_matches('/');
+        let path = if path.starts_with("~/") { path.to_owned() } else { format!("/{path}") };
+        if path == "/" || path.contains(char::is_control) {
+            return Err(bad("the path is missing"));
+        }
+        Ok(Some(Self { user, host: host.to_owned(), port, path, program }))
+    }
+
+    /// The address of a session argument: one that is written so, or that of a folder here which is a copy.
+    ///
+    /// # Errors
+    /// Those of [`Address::parse`].
+    pub fn of(argument: &Path) -> Result<Option<Self>, String> {
+        match store::origin(argument) {
+            Some(origin) => Self::parse(Path::new(&origin)),
+            None => Self::parse(argument),
+        }
+    }
+
+    /// The machine as the user calls it: `host`.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The session's name: that of its folder.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// Where ssh goes: `user@host`.
+    pub(super) fn place(&self) -> String {
+        self.user.as_ref().map_or_else(|| self.host.clone(), |user| format!("{user}@{}", self.host))
+    }
+
+    pub(super) fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    pub(super) fn program(&self) -> &str {
+        self.program.as_deref().unwrap_or(PROGRAM)
+    }
+
+    /// The command on the node, for the shell that ssh starts there.
+    pub(super) fn command(&self) -> String {
+        format!("exec {} relay {}", quoted(self.program()), quoted(&self.path))
+    }
+
+    /// The folder of the session's copy in the user's cache: `multicard/nodes/<host>-<hash of the address>/<name>`.
+    ///
+    /// # Errors
+    /// There is no home folder.
+    pub fn copy_folder(&self) -> Result<PathBuf, String> {
+        let hash = Sha256::digest(Self { program: None, ..self.clone() }.to_string().as_bytes());
+        let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
+        let host: String = self.host.chars().map(plain).collect();
+        Ok(foreign::cache_folder()?.join(COPIES).join(format!("{host}-{hash}")).join(self.name()))
+    }
+}
+
+/// The machine whose session a folder is a copy of, by the folder's path alone; see [`Address::copy_folder`].
+pub fn host_of_copy(folder: &Path) -> Option<&str> {
+    let node = folder.parent()?;
+    let is_copy = node.parent()?.ends_with(COPIES);
+    let (host, _) = node.file_name()?.to_str().filter(|_| is_copy)?.rsplit_once('-')?;
+    Some(host)
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{SCHEME}")?;
+        if let Some(user) = &self.user {
+            write!(out, "{user}@")?;
+        }
+        if self.host.contains(':') { write!(out, "[{}]", self.host) } else { write!(out, "{}", self.host) }?;
+        if let Some(port) = self.port {
+            write!(out, ":{port}")?;
+        }
+        write!(out, "{}{}", if self.path.starts_with('/') { "" } else { "/" }, self.path)?;
+        self.program.as_ref().map_or(Ok(()), |program| write!(out, "?multicard={program}"))
+    }
+}
+
+/// A word for a POSIX shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<Address>, String> {
+        Address::parse(Path::new(text))
+    }
+
+    #[test]
+    fn addresses_are_read_and_written_alike_and_paths_are_no_addresses() {
+        for text in ["ssh://node/runs/study", "ssh://me@node:2222/a b/it's", "ssh://[::1]:22/x", "ssh://node/~/study"] {
+            assert_eq!(parse(text).unwrap().unwrap().to_string(), text);
+        }
+        assert_eq!(parse("study").unwrap(), None);
+        assert_eq!(parse("/home/me/ssh:/x").unwrap(), None);
+        let full = parse("ssh://me@node:2222/~/runs/it's/?multicard=/opt/multicard").unwrap().unwrap();
+        assert_eq!((full.place().as_str(), full.port(), full.name()), ("me@node", Some(2222), "it's"));
+        assert_eq!(full.command(), r"exec '/opt/multicard' relay '~/runs/it'\''s'");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_the_form_of_one() {
+        for text in [
+            "ssh://node",
+            "ssh://node/",
+            "ssh:///x",
+            "ssh://-oProxyCommand=x/y",
+            "ssh://a b/x",
+            "ssh://n:x/y",
+            "ssh://n/x?y=1",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("ssh://[user@]host[:port]/path"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn another_program_has_the_same_copy_and_another_path_another_one() {
+        let of = |text: &str| parse(text).unwrap().unwrap().copy_folder().unwrap();
+        assert_eq!(of("ssh://node/a"), of("ssh://node/a?multicard=/x"));
+        assert_ne!(of("ssh://node/a"), of("ssh://me@node/a"));
+        assert!(of("ssh://node/b/a").ends_with("a"));
+        assert_eq!(host_of_copy(&of("ssh://me@gpu-7.lab/b/a")), Some("gpu-7.lab"));
+        assert_eq!(host_of_copy(Path::new("/home/me/runs/a")), None);
+    }
+}

@@ -1,0 +1,443 @@
+//! The line to a session on another machine, as this machine has it.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flate2::read::ZlibDecoder;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Address;
+use super::copy::Copy;
+use super::error::RemoteError;
+use super::frame::{self, Down, GREETING, Greeting, Have, Up, VERSION};
+pub use super::ssh::Prompts;
+use super::ssh::Ssh;
+use crate::conduct::{Client, ConductError};
+use crate::plan::Node;
+use crate::protocol::Sample;
+use crate::store;
+
+/// First and longest time between two attempts.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// Time between two signs of life.
+const BEAT_INTERVAL: Duration = Duration::from_secs(10);
+/// Most bytes that shells of the node write before the relay does.
+const MOST_NOISE_BYTES: u64 = 64 << 10;
+/// Bytes of a channel that travel in one frame.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What happens on a line.
+#[derive(Debug)]
+pub enum LineNews {
+    /// The copy is as the session was when the line was opened.
+    Ready(Reached),
+    /// There is no line; it is tried again after this time.
+    Lost(RemoteError, Duration),
+    /// The line failed for a reason that trying again does not change.
+    Failed(RemoteError),
+    /// The node's machine.
+    Node(Box<Node>),
+    /// A sample of it.
+    Sample(Box<Sample>),
+    /// Something failed on the node or here that does not end the line.
+    Problem(String),
+}
+
+/// A node that was reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Whether the session exists.
+    pub exists: bool,
+    /// The home folder there, where the relative paths of plans start.
+    pub home: PathBuf,
+}
+
+/// A line that is kept up until it is dropped.
+pub struct Line {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    address: Address,
+    copy: PathBuf,
+    prompts: Prompts,
+    news: SyncSender<LineNews>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Where frames to the node go; none without a line. Apart from the state, as writing waits for the node.
+    input: Mutex<Option<ChildStdin>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Nobody needs the line any more.
+    is_over: bool,
+    is_up: bool,
+    ssh: Option<u32>,
+    /// Counts lines, so that what belongs to an earlier one is known.
+    generation: u64,
+    channels: BTreeMap<u32, UnixStream>,
+    /// Why channels could not be connected.
+    refused: BTreeMap<u32, String>,
+    next_channel: u32,
+    /// What the node is asked for whenever there is a line.
+    looks: bool,
+    watch_s: Option<f64>,
+    received_bytes: u64,
+    sent_bytes: u64,
+}
+
+impl Line {
+    /// Opens the line on a thread of its own, which tells what happens.
+    ///
+    /// # Errors
+    /// There is no place for the copy, or no more threads.
+    pub fn open(address: Address, prompts: Prompts, news: SyncSender<LineNews>) -> Result<Self, RemoteError> {
+        let failed = |reason: String| RemoteError::Copy { folder: "the user's cache".to_owned(), reason };
+        let copy = address.copy_folder().map_err(failed)?;
+        let (state, changed, input) = (Mutex::default(), Condvar::new(), Mutex::default());
+        let shared = Arc::new(Shared { address, copy, prompts, news, state, changed, input });
+        let keeping = Arc::clone(&shared);
+        let started = thread::Builder::new().name("line".to_owned()).spawn(move || keeping.keep());
+        started.map_err(|error| failed(error.to_string()))?;
+        Ok(Self { shared })
+    }
+
+    /// The session's address.
+    pub fn address(&self) -> &Address {
+        &self.shared.address
+    }
+
+    /// The folder of the copy.
+    pub fn copy(&self) -> &Path {
+        &self.shared.copy
+    }
+
+    /// Asks for a description of the machine, now and on each line from then on.
+    pub fn look(&self) {
+        self.shared.lock().looks = true;
+        self.shared.send(&Up::Look, &[]);
+    }
+
+    /// Asks for samples of the machine at this interval, or no longer.
+    pub fn watch(&self, interval: Option<Duration>) {
+        let interval_s = interval.map(|interval| interval.as_secs_f64());
+        self.shared.lock().watch_s = interval_s;
+        self.shared.send(&Up::Watch(interval_s), &[]);
+    }
+
+    /// The number of the line that is up, or was last: it grows when one ends.
+    pub fn number(&self) -> u64 {
+        self.shared.lock().generation
+    }
+
+    /// Bytes received from ssh and given to it since the line was opened first.
+    pub fn traffic(&self) -> (u64, u64) {
+        let state = self.shared.lock();
+        (state.received_bytes, state.sent_bytes)
+    }
+
+    /// A client of the session's conductor, which is started if there is none and `start`; none if there is none.
+    ///
+    /// # Errors
+    /// The line is down, the conductor does not start, or its version differs.
+    pub fn client(&self, start: bool, live: bool) -> Result<Option<Client>, ConductError> {
+        let session = PathBuf::from(self.shared.address.to_string());
+        let failed =
+            |source: io::Error| ConductError::Socket { doing: "opening a channel to", path: session.clone(), source };
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let reading = theirs.try_clone().map_err(failed)?;
+        let (channel, generation) = {
+            let mut state = self.shared.lock();
+            if !state.is_up {
+                return Err(ConductError::Refused(format!("there is no line to {}", self.shared.address.place())));
+            }
+            state.next_channel += 1;
+            let channel = state.next_channel;
+            state.channels.insert(channel, theirs);
+            (channel, state.generation)
+        };
+        self.shared.send(&Up::Open { channel, start }, &[]);
+        let shared = Arc::clone(&self.shared);
+        let forward = move || shared.forward(channel, generation, reading);
+        thread::Builder::new().name(format!("channel-{channel}")).spawn(forward).map_err(failed)?;
+        let client = Client::over(&session, ours, live)?;
+        match self.shared.lock().refused.remove(&channel) {
+            Some(reason) if client.is_none() => Err(ConductError::Refused(reason)),
+            _ => Ok(client),
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.is_over = true;
+        // The relay ends at the end of its input.
+        if let Some(ssh) = state.ssh.and_then(|ssh| Pid::from_raw(ssh.cast_signed())) {
+            let _ = kill_process(ssh, Signal::TERM);
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, news: LineNews) {
+        // Nobody listens once the line is dropped.
+        let _ = self.news.send(news);
+    }
+
+    /// Sends a frame, if there is a line.
+    fn send(&self, up: &Up, body: &[u8]) {
+        let mut frame = Vec::new();
+        if frame::write(&mut frame, up, body).is_err() {
+            return;
+        }
+        let mut input = self.input();
+        // Where ssh's input ends, its output does as well, which is noticed where it is read.
+        if input.as_mut().is_some_and(|input| input.write_all(&frame).is_err()) {
+            *input = None;
+        }
+        drop(input);
+        self.lock().sent_bytes += frame.len() as u64;
+    }
+
+    fn input(&self) -> MutexGuard<'_, Option<ChildStdin>> {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a line up until nobody needs it.
+    fn keep(&self) {
+        let mut delay = FIRST_DELAY;
+        loop {
+            let was_ready = &mut false;
+            let why = self.hold(was_ready);
+            let mut state = self.lock();
+            state.ssh = None;
+            if state.is_over {
+                return;
+            }
+            drop(state);
+            if !why.may_pass() {
+                return self.tell(LineNews::Failed(why));
+            }
+            if *was_ready {
+                delay = FIRST_DELAY;
+            }
+            self.tell(LineNews::Lost(why, delay));
+            let mut state = self.lock();
+            let until = Instant::now() + delay;
+            while !state.is_over && Instant::now() < until {
+                let left = until.saturating_duration_since(Instant::now());
+                state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            if state.is_over {
+                return;
+            }
+            delay = (delay * 2).min(LONGEST_DELAY);
+        }
+    }
+
+    /// Holds one line until it ends, and says why it did.
+    fn hold(&self, was_ready: &mut bool) -> RemoteError {
+        let mut ssh = match Ssh::start(&self.address, self.prompts) {
+            Ok(ssh) => ssh,
+            Err(error) => return error,
+        };
+        {
+            let mut state = self.lock();
+            state.ssh = Some(ssh.child.id());
+            if state.is_over {
+                let _ = ssh.child.kill();
+            }
+        }
+        let (Some(input), Some(output)) = (ssh.child.stdin.take(), ssh.child.stdout.take()) else {
+            return ssh.end(false, &io::ErrorKind::BrokenPipe.into());
+        };
+        let mut output = BufReader::with_capacity(PIECE_BYTES, Counted { stream: output, shared: self });
+        let greeting = match greeting(&mut output) {
+            Ok(greeting) => greeting,
+            Err(error) => return ssh.end(false, &error),
+        };
+        if greeting.frames != VERSION {
+            let _ = ssh.child.kill();
+            let _ = ssh.child.wait();
+            return RemoteError::OtherVersion { place: self.address.place(), theirs: greeting.multicard };
+        }
+        match self.follow(input, output, &greeting, was_ready) {
+            Ok(()) => ssh.end(true, &io::ErrorKind::UnexpectedEof.into()),
+            Err(Ended::Line(error)) => ssh.end(true, &error),
+            Err(Ended::Copy(error)) => {
+                let _ = ssh.child.kill();
+                let _ = ssh.child.wait();
+                RemoteError::Copy { folder: self.copy.display().to_string(), reason: error.to_string() }
+            }
+        }
+    }
+
+    /// Follows a relay that has greeted.
+    fn follow(
+        &self,
+        input: ChildStdin,
+        output: BufReader<Counted<'_>>,
+        greeting: &Greeting,
+        was_ready: &mut bool,
+    ) -> Result<(), Ended> {
+        let copy = Copy::new(&self.copy).map_err(Ended::Copy)?;
+        let origin = store::set_origin(&self.copy, &self.address.to_string());
+        origin.map_err(|error| Ended::Copy(io::Error::other(error.to_string())))?;
+        let have = Have::of(&self.copy).map_err(Ended::Copy)?;
+        *self.input() = Some(input);
+        self.send(&Up::Have(have), &[]);
+        let (looks, watch_s, generation) = {
+            let mut state = self.lock();
+            state.is_up = true;
+            (state.looks, state.watch_s, state.generation)
+        };
+        if looks {
+            self.send(&Up::Look, &[]);
+        }
+        self.send(&Up::Watch(watch_s), &[]);
+        let mut frames = BufReader::with_capacity(PIECE_BYTES, ZlibDecoder::new(output));
+        thread::scope(|scope| {
+            let beating = thread::Builder::new().name("beat".to_owned()).spawn_scoped(scope, || self.beat(generation));
+            let followed = beating.map_err(Ended::Line).and_then(|_| {
+                while let Some((down, body)) = frame::read(&mut frames).map_err(Ended::Line)? {
+                    match down {
+                        Down::Synced { exists } => {
+                            *was_ready = true;
+                            let home = PathBuf::from(&greeting.home);
+                            self.tell(LineNews::Ready(Reached { exists, home }));
+                        }
+                        Down::Reset => copy.reset().map_err(Ended::Copy)?,
+                        Down::File { path, offset, new } => {
+                            copy.write(&path, offset, new, &body).map_err(Ended::Copy)?;
+                        }
+                        Down::Node(node) => self.tell(LineNews::Node(node)),
+                        Down::Sample(sample) => self.tell(LineNews::Sample(sample)),
+                        Down::Problem(message) => self.tell(LineNews::Problem(message)),
+                        Down::Bytes { channel } => self.deliver(channel, &body),
+                        Down::Closed { channel, reason } => self.close(channel, reason),
+                    }
+                }
+                Ok(())
+            });
+            let mut state = self.lock();
+            state.generation += 1;
+            state.is_up = false;
+            // Who waits for them hears that they have ended.
+            for stream in std::mem::take(&mut state.channels).into_values() {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            drop(state);
+            self.changed.notify_all();
+            *self.input() = None;
+            followed
+        })
+    }
+
+    /// Shows the relay that somebody is here.
+    fn beat(&self, generation: u64) {
+        let mut state = self.lock();
+        loop {
+            let waited = self.changed.wait_timeout(state, BEAT_INTERVAL).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+            if state.generation != generation {
+                return;
+            }
+            if waited.1.timed_out() {
+                drop(state);
+                self.send(&Up::Beat, &[]);
+                state = self.lock();
+            }
+        }
+    }
+
+    fn deliver(&self, channel: u32, bytes: &[u8]) {
+        let stream = self.lock().channels.get(&channel).and_then(|stream| stream.try_clone().ok());
+        // A client that has left is noticed where its letters are read.
+        if let Some(mut stream) = stream {
+            let _ = stream.write_all(bytes);
+        }
+    }
+
+    fn close(&self, channel: u32, reason: Option<String>) {
+        let mut state = self.lock();
+        if let Some(reason) = reason {
+            state.refused.insert(channel, reason);
+        }
+        if let Some(stream) = state.channels.remove(&channel) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Sends what a client writes, until it leaves.
+    fn forward(&self, channel: u32, generation: u64, mut stream: UnixStream) {
+        let mut bytes = vec![0; PIECE_BYTES];
+        while let Ok(read @ 1..) = stream.read(&mut bytes) {
+            self.send(&Up::Bytes { channel }, &bytes[..read]);
+        }
+        let mut state = self.lock();
+        let was_open = state.generation == generation && state.channels.remove(&channel).is_some();
+        drop(state);
+        if was_open {
+            self.send(&Up::Close { channel }, &[]);
+        }
+    }
+}
+
+/// What ended a line.
+enum Ended {
+    Line(io::Error),
+    Copy(io::Error),
+}
+
+/// The relay's first line, after whatever the shells of the node write.
+fn greeting(output: &mut impl BufRead) -> io::Result<Greeting> {
+    let mut noise = 0;
+    loop {
+        let mut line = Vec::new();
+        let read = output.by_ref().take(MOST_NOISE_BYTES).read_until(b'\n', &mut line)? as u64;
+        noise += read;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let line = String::from_utf8_lossy(&line);
+        if let Some(greeting) = line.strip_prefix(GREETING) {
+            return Ok(serde_json::from_str(greeting)?);
+        }
+        if noise > MOST_NOISE_BYTES {
+            return Err(io::Error::other(
+                "the node's shell writes so much that multicard is not heard: quieten its start files",
+            ));
+        }
+    }
+}
+
+/// Output of ssh, counted.
+struct Counted<'a> {
+    stream: ChildStdout,
+    shared: &'a Shared,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        self.shared.lock().received_bytes += read as u64;
+        Ok(read)
+    }
+}

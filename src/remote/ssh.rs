@@ -1,0 +1,147 @@
+//! The user's ssh as a process, and what it means when it ends.
+
+use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::Address;
+use super::error::RemoteError;
+use crate::foreign;
+
+/// The environment variable that names ssh with options, as words of a shell: `ssh -F config`.
+const COMMAND_VARIABLE: &str = "MULTICARD_SSH";
+/// Exit code of the shell that starts ssh if there is none.
+const NO_SSH: i32 = 254;
+/// Bytes that are kept of what ssh says.
+const MOST_SAID_BYTES: usize = 16 << 10;
+
+/// Whom ssh may ask for passwords.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prompts {
+    /// The user at the terminal.
+    Terminal,
+    /// The program that `SSH_ASKPASS` names; nobody if there is none.
+    Askpass,
+}
+
+/// A running ssh.
+pub(super) struct Ssh {
+    pub child: Child,
+    place: String,
+    program: String,
+    said: Arc<Mutex<Vec<u8>>>,
+    listener: Option<thread::JoinHandle<()>>,
+}
+
+fn ssh_command() -> String {
+    std::env::var(COMMAND_VARIABLE)
+        .ok()
+        .filter(|command| !command.trim().is_empty())
+        .unwrap_or_else(|| "ssh".to_owned())
+}
+
+impl Ssh {
+    /// Starts the relay of a session over ssh, with pipes to its input and output.
+    pub(super) fn start(address: &Address, prompts: Prompts) -> Result<Self, RemoteError> {
+        let command = ssh_command();
+        let no_ssh = || RemoteError::NoSsh { command: command.clone() };
+        let first = command.split_whitespace().next().unwrap_or_default();
+        // An interrupt is for the runs or for following them, and the line still has to carry it.
+        let script =
+            format!("trap '' INT; command -v \"$1\" >/dev/null 2>&1 || exit {NO_SSH}; shift; exec {command} \"$@\"");
+        let mut ssh = Command::new("sh");
+        ssh.args(["-c", &script, "multicard", first, "-T", "-e", "none"]);
+        // A dead line is noticed after 15 seconds.
+        for option in ["ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"] {
+            ssh.args(["-o", option]);
+        }
+        match prompts {
+            Prompts::Terminal => {}
+            Prompts::Askpass if std::env::var_os("SSH_ASKPASS").is_some() => {
+                ssh.env("SSH_ASKPASS_REQUIRE", "force");
+            }
+            Prompts::Askpass => {
+                ssh.args(["-o", "BatchMode=yes"]);
+            }
+        }
+        if let Some(port) = address.port() {
+            ssh.args(["-p", &port.to_string()]);
+        }
+        ssh.args(["--", &address.place(), &address.command()]);
+        let started = ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = started.map_err(|_| no_ssh())?;
+        let said = Arc::<Mutex<Vec<u8>>>::default();
+        let listener = child.stderr.take().and_then(|stderr| {
+            let said = Arc::clone(&said);
+            thread::Builder::new().name("ssh-stderr".to_owned()).spawn(move || listen(stderr, &said)).ok()
+        });
+        Ok(Self { child, place: address.place(), program: address.program().to_owned(), said, listener })
+    }
+
+    /// Ends ssh, and says why there is no line: by its own words if it ended by itself.
+    pub(super) fn end(mut self, was_greeted: bool, found: &io::Error) -> RemoteError {
+        // Its output has ended, so it ends, too, unless the output was not the relay's.
+        drop(self.child.stdin.take());
+        if was_greeted || found.kind() != io::ErrorKind::UnexpectedEof {
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait();
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = String::from_utf8_lossy(&said);
+        match status {
+            Ok(status) if !was_greeted => self.meaning(status, &said, found),
+            _ => match last_line(&said) {
+                Some(said) => RemoteError::Broken { place: self.place.clone(), said },
+                None => RemoteError::broken(&self.place, found),
+            },
+        }
+    }
+
+    /// What the end of an ssh that never reached the relay means.
+    fn meaning(&self, status: ExitStatus, said: &str, found: &io::Error) -> RemoteError {
+        const SSH_FAILED: i32 = 255;
+        let place = self.place.clone();
+        let has = |words: &str| said.contains(words);
+        let last = last_line(said).unwrap_or_else(|| match (status.code(), status.signal()) {
+            (Some(code), _) => format!("ssh ended with exit code {code}"),
+            (None, Some(signal)) => format!("ssh was ended by signal {signal}"),
+            (None, None) => found.to_string(),
+        });
+        match status.code() {
+            Some(NO_SSH) if said.is_empty() => RemoteError::NoSsh { command: ssh_command() },
+            Some(SSH_FAILED) if has("Could not resolve hostname") => RemoteError::UnknownHost { place, said: last },
+            Some(SSH_FAILED) if has("Host key verification failed") || has("host key") => {
+                RemoteError::HostKey { place, said: last }
+            }
+            Some(SSH_FAILED) if has("Permission denied") || has("Too many authentication failures") => {
+                RemoteError::Refused { place, said: last }
+            }
+            Some(126 | 127) => RemoteError::NoProgram { place, program: self.program.clone(), said: last },
+            Some(2) if has("unrecognized subcommand") => {
+                RemoteError::OtherVersion { place, theirs: "of an earlier version, without `relay`".to_owned() }
+            }
+            _ => RemoteError::Broken { place, said: last },
+        }
+    }
+}
+
+fn listen(mut stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
+    let mut bytes = [0; 4096];
+    while let Ok(read @ 1..) = stderr.read(&mut bytes) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend_from_slice(&bytes[..read]);
+        // The last words count.
+        let excess = said.len().saturating_sub(MOST_SAID_BYTES);
+        said.drain(..excess);
+    }
+}
+
+fn last_line(said: &str) -> Option<String> {
+    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(foreign::message(line.trim_end_matches('.')).into_owned())
+}

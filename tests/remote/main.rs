@@ -1,0 +1,357 @@
+//! Sessions on another machine, end to end: a real sshd of this user on a loopback port stands for the node, with a home of its own.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use multicard::plan::RunState;
+use multicard::store::Reader;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+#[path = "../seeded/mod.rs"]
+mod seeded;
+mod traffic;
+#[cfg(feature = "window")]
+mod window;
+
+use seeded::{command, succeed, text};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// Set in the process of a test that is alone in it: where its scene is, and the sshd of it.
+const SCENE: &str = "MULTICARD_TEST_SCENE";
+
+/// A laptop and a node: two homes, and an sshd between them.
+struct Scene {
+    place: PathBuf,
+    sshd: u32,
+    /// What ends with the scene; none in a process that was started for a test.
+    _owned: Option<(TempDir, Child)>,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let Some((_, sshd)) = &mut self._owned else { return };
+        let _ = sshd.kill();
+        let _ = sshd.wait();
+        fs::write(self.node("gate"), "").unwrap();
+        // Whatever a failed check leaves behind.
+        for process in self.processes("conduct").into_iter().chain(self.processes("relay")) {
+            let _ = kill_process(Pid::from_raw(process).unwrap(), Signal::KILL);
+        }
+    }
+}
+
+fn keygen(file: &Path) {
+    let mut keygen = Command::new("ssh-keygen");
+    succeed(keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(file));
+}
+
+impl Scene {
+    fn new() -> Self {
+        assert!(Path::new(SSHD).exists(), "{SSHD} is missing: .ci/packages --test installs openssh-server");
+        let folder = TempDir::new().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for home in ["laptop", "node"] {
+            fs::create_dir(at(home)).unwrap();
+        }
+        ["host-key", "key", "other-key"].iter().for_each(|name| keygen(&at(name)));
+        fs::copy(at("key.pub"), at("authorized_keys")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let place = folder.path().display();
+        let server = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {place}/host-key\nAuthorizedKeysFile {place}/authorized_keys\nStrictModes no\n\
+             UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
+        );
+        fs::write(at("sshd_config"), server).unwrap();
+        let host_key = fs::read_to_string(at("host-key.pub")).unwrap();
+        fs::write(at("known_hosts"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
+        fs::write(at("no_hosts"), "").unwrap();
+        let usual = format!("  HostName 127.0.0.1\n  Port {port}\n  IdentitiesOnly yes\n  StrictHostKeyChecking yes\n");
+        let client = format!(
+            "Host node\n{usual}  IdentityFile {place}/key\n  UserKnownHostsFile {place}/known_hosts\n\
+             Host stranger\n{usual}  IdentityFile {place}/other-key\n  UserKnownHostsFile {place}/known_hosts\n\
+             Host unknown\n{usual}  IdentityFile {place}/key\n  UserKnownHostsFile {place}/no_hosts\n\
+             Host counted\n{usual}  IdentityFile {place}/key\n  UserKnownHostsFile {place}/known_hosts\n  \
+             ProxyCommand python3 {place}/count.py 127.0.0.1 {port} {place}/wire\n\
+             Host closed\n  HostName 127.0.0.1\n  Port 1\n"
+        );
+        fs::write(at("ssh_config"), client).unwrap();
+        fs::write(at("count.py"), traffic::COUNTING_PROXY).unwrap();
+        // The node's own home and folders, with a shell that talks.
+        let program = env!("CARGO_BIN_EXE_multicard");
+        let wrapper = format!(
+            "#!/bin/sh\necho Welcome to the node\ncd {place}/node\n\
+             export HOME={place}/node XDG_STATE_HOME={place}/node/state XDG_DATA_HOME={place}/node/data\n\
+             export MULTICARD_WORKER=/nonexistent/worker\nexec {program} \"$@\"\n"
+        );
+        let script = |name: &str, text: &str| {
+            fs::write(at(name), text).unwrap();
+            fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        script("multicard", &wrapper);
+        script(
+            "newer",
+            "#!/bin/sh\necho 'multicard-relay {\"frames\":99,\"multicard\":\"9.9\",\"home\":\"/\"}'\ncat >/dev/null\n",
+        );
+        script("older", "#!/bin/sh\necho \"error: unrecognized subcommand 'relay'\" >&2\nexit 2\n");
+        // As root it wants this folder; anybody else has no use for it.
+        let _ = fs::create_dir_all("/run/sshd");
+        let mut sshd = Command::new(SSHD);
+        sshd.args(["-D", "-e", "-f"]).arg(at("sshd_config"));
+        let sshd = sshd.stdin(Stdio::null()).stderr(fs::File::create(at("sshd.log")).unwrap()).spawn().unwrap();
+        wait("sshd listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let scene = Self { place: folder.path().to_owned(), sshd: sshd.id(), _owned: Some((folder, sshd)) };
+        scene.plan("waits", 3, "while [ ! -e gate ]; do sleep 0.02; done");
+        scene
+    }
+
+    /// The scene of a test that needs a process whose environment is the laptop's; none in the process that starts that one.
+    fn alone(test: &str) -> Option<Self> {
+        if let Ok(scene) = std::env::var(SCENE) {
+            let (sshd, place) = scene.split_once(' ').unwrap();
+            return Some(Self { place: place.into(), sshd: sshd.parse().unwrap(), _owned: None });
+        }
+        let scene = Self::new();
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", test, "--nocapture"]).env(SCENE, format!("{} {}", scene.sshd, scene.place.display()));
+        scene.as_laptop(&mut again);
+        assert!(again.status().unwrap().success());
+        None
+    }
+
+    fn as_laptop(&self, command: &mut Command) {
+        seeded::at_home(command, &self.at("laptop"));
+        command.current_dir(self.at("laptop")).stdin(Stdio::null());
+        command.env("MULTICARD_SSH", format!("ssh -F {}", self.at("ssh_config").display()));
+        command.env("MULTICARD_WORKER", "/nonexistent/worker").env_remove("XDG_CACHE_HOME").env_remove("SSH_ASKPASS");
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.place.join(name)
+    }
+
+    fn laptop(&self, name: &str) -> PathBuf {
+        self.at("laptop").join(name)
+    }
+
+    fn node(&self, name: &str) -> PathBuf {
+        self.at("node").join(name)
+    }
+
+    /// The address of the session on the node, as a host of the ssh configuration reaches it with a program.
+    fn through(&self, host: &str, program: &str) -> String {
+        format!("ssh://{host}/~/session?multicard={}", self.at(program).display())
+    }
+
+    fn address(&self) -> String {
+        self.through("node", "multicard")
+    }
+
+    fn plan(&self, name: &str, repeats: u32, script: &str) {
+        let plan = format!(
+            "version = 1\nname = \"{name}\"\nrepeats = {repeats}\n[command]\nname = \"{name}\"\nrun = [\"sh\", \"-c\", \"{script}\"]\n"
+        );
+        fs::write(self.laptop(&format!("{name}.toml")), plan).unwrap();
+    }
+
+    /// `multicard` on the laptop.
+    fn multicard(&self, arguments: &[&str]) -> Command {
+        let mut command = command(&self.at("laptop"));
+        self.as_laptop(&mut command);
+        command.args(arguments);
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        self.multicard(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn detach(&self, plan: &str) -> Output {
+        succeed(&mut self.multicard(&["run", plan, "--session", &self.address(), "--detach"]))
+    }
+
+    /// Processes of the scene that run a command of multicard on the node.
+    fn processes(&self, command: &str) -> Vec<i32> {
+        let home = self.at("node").display().to_string();
+        let is_ours = |pid: &i32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let is_named = words.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes());
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            is_named && environment.split(|byte| *byte == 0).any(|one| one == format!("HOME={home}").as_bytes())
+        };
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
+    }
+
+    /// Cuts every line: ends the processes of sshd that hold one.
+    fn cut(&self) {
+        let sshd = self.sshd.to_string();
+        let children = fs::read_to_string(format!("/proc/{sshd}/task/{sshd}/children")).unwrap();
+        for child in children.split_whitespace() {
+            let _ = kill_process(Pid::from_raw(child.parse().unwrap()).unwrap(), Signal::KILL);
+        }
+    }
+
+    fn states(&self) -> Vec<RunState> {
+        let runs = Reader::open(&self.node("session")).and_then(|reader| reader.runs()).unwrap_or_default();
+        runs.iter().map(|record| record.state).collect()
+    }
+
+    fn await_start(&self) {
+        wait("a program is under way", || {
+            let runs = fs::read_dir(self.node("session/runs")).into_iter().flatten().flatten();
+            runs.filter(|run| run.path().join("rank-0.jsonl").exists()).count() >= 1
+        });
+    }
+
+    fn open_gate(&self) {
+        fs::write(self.node("gate"), "").unwrap();
+    }
+
+    /// The folder of the laptop's copy.
+    fn copy(&self) -> PathBuf {
+        let nodes = fs::read_dir(self.laptop(".cache/multicard/nodes")).unwrap().flatten();
+        let mut copies = nodes.map(|node| node.path().join("session")).filter(|copy| copy.join("origin").exists());
+        copies.next().unwrap()
+    }
+}
+
+fn wait(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Reads what a child says until it has said something.
+fn hear(child: &mut Child, words: &str) -> String {
+    use std::io::Read;
+    let (mut heard, mut byte) = (Vec::new(), [0]);
+    let stderr = child.stderr.as_mut().unwrap();
+    while !text(&heard).contains(words) {
+        assert!(stderr.read(&mut byte).unwrap() == 1, "it never said {words:?}: {}", text(&heard));
+        heard.push(byte[0]);
+    }
+    text(&heard)
+}
+
+const ALL_FINISHED: [RunState; 3] = [RunState::Finished; 3];
+
+/// Logs of a session and their bytes.
+fn logs(session: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = seeded::files(session).into_iter();
+    let logs = files.filter(|file| file.extension().is_some_and(|ending| ending == "jsonl" || ending == "toml"));
+    logs.map(|log| (log.strip_prefix(session).unwrap().to_owned(), fs::read(&log).unwrap())).collect()
+}
+
+#[test]
+fn a_session_on_another_machine_is_run_followed_read_and_noted_as_if_it_were_here() {
+    let scene = Scene::new();
+    let address = scene.address();
+    let said = text(&scene.detach("waits.toml").stderr);
+    assert!(said.contains("3 runs queued") && said.contains(&format!("multicard attach {address}")), "{said}");
+    assert!(!said.contains("damaged"), "{said}");
+    wait("the conductor is the node's", || scene.processes("conduct").len() == 1);
+    wait("no relay is left behind", || scene.processes("relay").is_empty());
+    scene.await_start();
+    let mut watched = scene.start(&["attach", &address]);
+    hear(&mut watched, "3 runs under way or queued");
+    scene.open_gate();
+    hear(&mut watched, "nothing is left to run");
+    assert!(watched.wait().unwrap().success());
+    assert_eq!(scene.states(), ALL_FINISHED);
+    succeed(&mut scene.multicard(&["session", "note", &address, "seen from afar #paper"]));
+    let shown = succeed(&mut scene.multicard(&["session", "show", &address]));
+    assert!(text(&shown.stdout).contains("runs: 3 finished"), "{}", text(&shown.stdout));
+    assert_eq!(logs(&scene.copy()), logs(&scene.node("session")), "the copy holds what the session does");
+    // Without a line the copy can still be read, and not be written.
+    let copy = scene.copy().display().to_string();
+    succeed(&mut scene.multicard(&["table", &copy]));
+    let written = scene.multicard(&["conduct", &copy]).output().unwrap();
+    assert!(text(&written.stderr).contains("a copy of ssh://node/~/session"), "{}", text(&written.stderr));
+}
+
+#[test]
+fn an_interrupt_here_stops_the_runs_of_this_command_there() {
+    let scene = Scene::new();
+    let child = scene.start(&["run", "waits.toml", "--session", &scene.address()]);
+    scene.await_start();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert_eq!(scene.states(), [RunState::Cancelled; 3]);
+}
+
+#[test]
+fn a_line_that_breaks_is_taken_up_again_and_the_node_does_not_notice() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start();
+    let mut watched = scene.start(&["attach", &scene.address()]);
+    hear(&mut watched, "3 runs under way or queued");
+    let conductor = scene.processes("conduct");
+    for _ in 0..2 {
+        scene.cut();
+        let said = hear(&mut watched, "reached node again");
+        assert!(said.contains("no line to node") && said.contains("trying again in 1 s"), "{said}");
+        hear(&mut watched, "runs under way or queued");
+        assert_eq!(scene.processes("conduct"), conductor);
+    }
+    scene.open_gate();
+    hear(&mut watched, "nothing is left to run");
+    assert!(watched.wait().unwrap().success());
+    assert_eq!(scene.states(), ALL_FINISHED);
+    assert_eq!(logs(&scene.copy()), logs(&scene.node("session")));
+}
+
+#[test]
+fn a_session_that_took_the_place_of_another_replaces_its_copy() {
+    let scene = Scene::new();
+    scene.open_gate();
+    let address = scene.address();
+    let attach = || succeed(&mut scene.multicard(&["attach", &address]));
+    scene.detach("waits.toml");
+    attach();
+    wait("its conductor ends", || scene.processes("conduct").is_empty());
+    fs::rename(scene.node("session"), scene.node("before")).unwrap();
+    let gone = scene.multicard(&["table", &address]).output().unwrap();
+    assert!(text(&gone.stderr).contains("no session there"), "{}", text(&gone.stderr));
+    scene.detach("waits.toml");
+    attach();
+    succeed(&mut scene.multicard(&["table", &address]));
+    assert_eq!(logs(&scene.copy()), logs(&scene.node("session")));
+}
+
+#[test]
+fn what_keeps_a_line_from_coming_about_is_named_with_what_to_do() {
+    let scene = Scene::new();
+    for (address, found, advice) in [
+        (scene.through("nowhere.invalid", "multicard"), "no such host", "check the name"),
+        (scene.through("stranger", "multicard"), "refuses the login", "authorized_keys"),
+        (scene.through("unknown", "multicard"), "host key", "run `ssh unknown` in a terminal"),
+        (scene.through("closed", "multicard"), "no line to closed", "Connection refused"),
+        (scene.through("node", "nothing"), "is not installed there", "?multicard=/path/to/multicard"),
+        (scene.through("node", "newer"), "has multicard 9.9", "install the same version on both"),
+        (scene.through("node", "older"), "without `relay`", "install the same version on both"),
+        (scene.address(), "no session there", "check the path"),
+        ("ssh://node".to_owned(), "the path is missing", "ssh://[user@]host[:port]/path"),
+    ] {
+        let output = scene.multicard(&["table", &address]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{address}: {said}");
+        assert!(said.contains(found) && said.contains(advice), "{address}: {said}");
+        assert_eq!(said.trim().lines().count(), 1, "{said}");
+    }
+    let mut without = scene.multicard(&["table", &scene.address()]);
+    let said = text(&without.env("MULTICARD_SSH", "/nonexistent/ssh -v").output().unwrap().stderr);
+    assert!(said.contains("cannot start /nonexistent/ssh -v") && said.contains("MULTICARD_SSH"), "{said}");
+    assert!(!scene.node("session").exists(), "nothing was made on the node");
+}

@@ -1,0 +1,96 @@
+//! What crosses the line, counted between ssh and sshd.
+
+use std::sync::mpsc::sync_channel;
+
+use multicard::conduct::News;
+use multicard::protocol::Event;
+use multicard::remote::{Address, Line, LineNews, Prompts};
+use multicard::session::Notice;
+
+use super::*;
+
+/// Connects standard input and output to a port, and writes the bytes that passed, in both directions, into a file.
+pub const COUNTING_PROXY: &str = r#"
+import os, select, socket, sys
+line = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+passed = 0
+while True:
+    for ready in select.select([0, line], [], [])[0]:
+        data = os.read(0, 65536) if ready == 0 else line.recv(65536)
+        if not data:
+            sys.exit()
+        if ready == 0:
+            line.sendall(data)
+        else:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(1, view):]
+        passed += len(data)
+        with open(sys.argv[3] + ".new", "w") as out:
+            out.write(str(passed))
+        os.replace(sys.argv[3] + ".new", sys.argv[3])
+"#;
+
+/// Says 800 steps a second, as four ranks of 200 do, with all digits of clocks and losses, until the gate is open.
+const STEPS: &str = r#"
+import json, os, random, time
+step, due = 0, time.time()
+with open(os.environ["MULTICARD_READINGS"], "a") as out:
+    while not os.path.exists("gate"):
+        for rank in range(4):
+            step += 1
+            out.write(json.dumps({"step": step, "loss": 2 * random.random(), "units": 64,
+                                  "duration_s": 0.005 * random.random(), "wait_s": 1e-4 * random.random()}) + "\n")
+        out.flush()
+        due += 0.005
+        time.sleep(max(0, due - time.time()))
+"#;
+
+fn is_step(news: &News) -> bool {
+    matches!(news, News::Notice(Notice::Event(line)) if matches!(line.event, Event::Step { .. }))
+}
+
+#[test]
+fn eight_hundred_steps_a_second_stay_below_100_kilobytes_and_an_idle_line_is_almost_silent() {
+    let test = "traffic::eight_hundred_steps_a_second_stay_below_100_kilobytes_and_an_idle_line_is_almost_silent";
+    let Some(scene) = Scene::alone(test) else { return };
+    fs::write(scene.node("steps.py"), STEPS).unwrap();
+    scene.plan("steps", 1, "exec python3 steps.py");
+    scene.detach("steps.toml");
+    let address = scene.through("counted", "multicard");
+    let address = Address::parse(Path::new(&address)).unwrap().unwrap();
+    let (sender, news) = sync_channel(64);
+    let line = Line::open(address, Prompts::Askpass, sender).unwrap();
+    assert!(matches!(news.recv_timeout(PATIENCE).unwrap(), LineNews::Ready(reached) if reached.exists));
+    let mut client = line.client(true, true).unwrap().unwrap();
+    let wire = || fs::read_to_string(scene.at("wire")).unwrap().parse::<u64>().unwrap();
+    // Counts the bytes and the steps of some time.
+    let mut count = |time: Duration| {
+        let (start, before, mut steps) = (Instant::now(), wire(), 0_u64);
+        while start.elapsed() < time {
+            steps +=
+                u64::from(client.next(Some(Duration::from_millis(50))).unwrap().is_some_and(|news| is_step(&news)));
+        }
+        let passed_s = start.elapsed().as_secs_f64();
+        ((wire() - before) as f64 / passed_s, steps as f64 / passed_s)
+    };
+    let start = Instant::now();
+    while count(Duration::from_millis(500)).1 < 400.0 {
+        assert!(start.elapsed() < PATIENCE, "the program never said 400 steps a second");
+    }
+    let (bytes_per_s, steps_per_s) = count(Duration::from_secs(8));
+    let (received, _) = line.traffic();
+    eprintln!("running: {bytes_per_s:.0} B/s at {steps_per_s:.0} steps/s; {received} bytes received in all");
+    // Of a slow machine, what 800 steps would be.
+    let at_800 = bytes_per_s * 800.0 / steps_per_s;
+    assert!(at_800 < 100e3, "{at_800:.0} B/s at 800 steps/s");
+    scene.open_gate();
+    let start = Instant::now();
+    while count(Duration::from_millis(500)).1 > 0.0 || !scene.states().iter().all(|state| state.is_final()) {
+        assert!(start.elapsed() < PATIENCE, "the run never ended");
+    }
+    count(Duration::from_secs(1));
+    let (bytes_per_s, _) = count(Duration::from_secs(6));
+    eprintln!("idle: {bytes_per_s:.0} B/s");
+    assert!(bytes_per_s < 200.0, "{bytes_per_s:.0} B/s while nothing goes on");
+}
