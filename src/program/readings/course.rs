@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use super::{Found, FoundStep};
 use crate::analysis::has_warmed_up;
 use crate::plan::Key;
-use crate::protocol::{Event, Phase};
+use crate::protocol::{Event, Phase, check_duration};
 
 /// Different keys of readings that a run may have.
 const MOST_KEYS: usize = 1_000;
@@ -208,9 +208,10 @@ impl Course {
         let waiting = std::mem::take(&mut self.waiting);
         let Some(newest) = waiting.last() else { return };
         let (number, end_s) = (newest.number, newest.step.at_s);
-        let steps: u64 = waiting.iter().map(|waiting| waiting.advance).sum();
+        let steps = waiting.iter().fold(0_u64, |steps, waiting| steps.saturating_add(waiting.advance));
         let passed_s = end_s - self.since_s;
-        let each_s = (passed_s.is_finite() && passed_s > 0.0).then(|| passed_s / steps as f64);
+        let each_s =
+            (passed_s > 0.0 && check_duration("duration_s", passed_s).is_ok()).then(|| passed_s / steps as f64);
         if self.times_step && each_s.is_none() && newest.step.duration_s.is_none() {
             let message = format!(
                 "no time passed before step {number}, or the clock was set back: such steps are left out of statistics"
@@ -231,7 +232,7 @@ impl Course {
             if self.phase != Some(phase) {
                 self.phase = Some(phase);
                 let began_s = said_s.map_or(self.since_s, |said_s| end_s - said_s);
-                events.push((began_s.min(end_s), Event::Phase { phase }));
+                events.push((began_s.min(end_s).max(0.0), Event::Phase { phase }));
             }
             if let Some(last) = self.last.take() {
                 self.loss.add(&last);

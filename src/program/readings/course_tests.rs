@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
+use super::super::fields::Fields;
 use super::*;
+use crate::protocol::{EventLine, read_event_line};
 
 fn said(step: u64, at_s: f64) -> FoundStep {
     FoundStep { step: Some(step), at_s, ..FoundStep::default() }
@@ -267,5 +269,27 @@ proptest! {
             each_s * *advance as f64
         }).sum();
         prop_assert!((rest - (at_s - gaps[0].1)).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn what_no_line_of_a_log_can_hold_is_not_logged() {
+    let refused = |name: &str, value: f64| Fields::default().number(name, value).unwrap_err();
+    assert!(refused("time_s", 1.76e12).contains("not a time in seconds since 1970"), "milliseconds");
+    assert!(refused("duration_s", 1e10).contains("not the time of a step"));
+    assert!(refused("wait_s", -1.0).contains("not a number from 0"));
+
+    // By a clock that starts with the program, a step may have begun before 1970; by another one, decades may have passed.
+    let early = FoundStep { duration_s: Some(2.0), ..said(1, 1.0) };
+    let (mut course, mut events) = (Course::new(1.7e9, WarmUp::Steps(0)), Vec::new());
+    course.take(
+        &mut vec![Found::Step(early), Found::Step(said(2, 2.0)), Found::Step(said(3, 9e10))],
+        99.0,
+        &mut events,
+    );
+    course.finish(100.0, &mut events);
+    for (time_s, event) in events {
+        let line = EventLine { run: "r1".to_owned(), rank: 0, time_s, event };
+        read_event_line(&serde_json::to_vec(&line).unwrap()).unwrap();
     }
 }

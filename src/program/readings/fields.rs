@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{Found, FoundStep};
 use crate::plan::Key;
-use crate::protocol::{MAX_KEY_BYTES, Phase};
+use crate::protocol::{MAX_KEY_BYTES, Phase, check_duration, check_moment};
 
 /// Numbers of steps beyond this are not exact as JSON's and CSV's numbers.
 const LARGEST_COUNT: f64 = 9_007_199_254_740_992.0;
@@ -107,18 +107,25 @@ impl Fields {
                 }
             }
             "loss" => step.loss = Some(value),
-            "epoch" | "duration_s" | "duration_ms" | "wait_s" | "units" => {
+            "epoch" | "units" => {
                 let Some(value) = positive() else { return refused("a number from 0") };
-                match name {
-                    "epoch" => step.epoch = Some(value),
-                    "duration_s" => step.duration_s = Some(value),
-                    "duration_ms" => step.duration_s = Some(value / 1e3),
-                    "wait_s" => step.wait_s = Some(value),
-                    _ => step.units = Some(value),
+                if name == "epoch" { step.epoch = Some(value) } else { step.units = Some(value) }
+            }
+            "duration_s" | "duration_ms" | "wait_s" => {
+                let value_s = if name == "duration_ms" { value / 1e3 } else { value };
+                if positive().is_none() {
+                    return refused("a number from 0");
                 }
+                // The log would not be read with it.
+                if check_duration(name, value_s).is_err() {
+                    return refused("the time of a step");
+                }
+                if name == "wait_s" { step.wait_s = Some(value_s) } else { step.duration_s = Some(value_s) }
             }
             "time_s" => {
-                let Some(value) = positive() else { return refused("a time in seconds since 1970") };
+                if check_moment(value).is_err() {
+                    return refused("a time in seconds since 1970");
+                }
                 self.time_s = Some(value);
             }
             "warm_up" => step.warm_up = Some(value != 0.0),

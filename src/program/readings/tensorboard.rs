@@ -12,6 +12,7 @@ use super::fields::{Fields, Names};
 use super::growing::{Growing, Part};
 use super::{Found, Source};
 use crate::plan::command::ReadingsSpec;
+use crate::protocol::check_moment;
 
 /// Records beyond this are skipped without being kept: images, graphs.
 const LARGEST_RECORD: u64 = 4 << 20;
@@ -344,6 +345,7 @@ fn scalars(event: &[u8], take: &mut impl FnMut(Scalar)) -> Result<(), String> {
         }
         Ok(())
     })?;
+    check_moment(time_s)?;
     // Steps are signed; none is below 0.
     let Ok(step) = u64::try_from(step.cast_signed()) else { return Err(format!("its step is {}", step.cast_signed())) };
     for summary in summaries {
